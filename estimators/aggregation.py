@@ -1,0 +1,234 @@
+"""Server weights and server error when clients send messages of unequal noise (FedHDP and special cases).
+
+Model, with clients in levels i = 1..l of sizes N_i: a message is psi_j = phi + p_j + e_j + l_j, where phi
+is the centre (flat prior), p_j ~ N(0, tau2) the client's deviation, e_j ~ N(0, alpha2) its estimation error
+and l_j ~ N(0, N_i gamma2_i) its privacy noise.  The server returns theta = sum_j w_j psi_j with weights
+that add to one.  What a client does with theta is in ``personalization``.
+
+In every function here `sizes` and `gamma2s` are lists with one entry per level (to have one level pass one
+entry); entries may be arrays, which broadcast against `alpha2` and `tau2`.  Results per level have the
+level on axis 0.  All results are exact.  An infinite gamma2 is allowed: such a message gets no weight.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from estimators.limits import pooled_variance, quotient, relative_precisions, share, times
+from estimators.validation import by_level, count, nonnegative, probability
+
+__all__ = [
+    "gap_dp_fedavg",
+    "gap_dp_to_uniform",
+    "gap_to_uniform",
+    "level_ratios",
+    "level_weights",
+    "message_variances",
+    "optimal_ratio",
+    "precision_weights",
+    "read_levels",
+    "server_mse",
+]
+
+
+class Levels(NamedTuple):
+    """Checked arguments, with levels on axis 0 of the first four; a noise is N_i gamma2_i."""
+
+    sizes: np.ndarray
+    noises: np.ndarray
+    variances: np.ndarray
+    weights: np.ndarray
+    alpha2: np.ndarray
+    tau2: np.ndarray
+
+
+def read_levels(sizes, gamma2s, alpha2, tau2, ratios=None):
+    """Check the description of the levels and return it; `ratios=None` means the optimal weights."""
+    lists = {"sizes": by_level("sizes", sizes), "gamma2s": by_level("gamma2s", gamma2s)}
+    if ratios is not None:
+        lists["ratios"] = by_level("ratios", ratios)
+    lengths = {name: len(entries) for name, entries in lists.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"sizes, gamma2s and ratios need one entry per level each, got lengths {lengths}")
+    count("sizes", lists["sizes"])
+    nonnegative("gamma2s", lists["gamma2s"], infinite=True)
+    alpha2, tau2 = nonnegative("alpha2", alpha2), nonnegative("tau2", tau2)
+    # Levels come first, so the remaining axes have to be lined up by hand.
+    ndim = max(alpha2.ndim, tau2.ndim, *(entries.ndim - 1 for entries in lists.values()))
+    for name, entries in lists.items():
+        lists[name] = entries.reshape(
+            entries.shape[:1] + (1,) * (ndim + 1 - entries.ndim) + entries.shape[1:]
+        )
+    noises = times(lists["sizes"], lists["gamma2s"])
+    variances = alpha2 + tau2 + noises
+    if ratios is None:
+        shares = relative_precisions(variances)
+    else:
+        shares = nonnegative("ratios", lists["ratios"])
+        if (shares.sum(axis=0) == 0).any():
+            raise ValueError("ratios are all zero; at least one level needs a positive ratio")
+    weights = shares / np.sum(lists["sizes"] * shares, axis=0)
+    return Levels(lists["sizes"], noises, variances, weights, alpha2, tau2)
+
+
+def message_variances(sizes, gamma2s, alpha2, tau2):
+    """Variance of a message of each level around the centre, s_i = alpha2 + tau2 + N_i gamma2_i.
+
+    Claims: fedhdp:eq61, fedhdp:eq64 (the sigma_{p_i}^2 of the paper).
+
+    Parameters
+    ----------
+    sizes : list of whole numbers >= 1, the number of clients N_i in each level.
+    gamma2s : list of variances >= 0 or inf, the privacy noise gamma2_i as seen in the average of the level.
+    alpha2, tau2 : variances >= 0 of a client's estimate and of the clients' true values; arrays broadcast.
+
+    Returns
+    -------
+    array of shape (levels, ...), in squared units of the estimate.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain.
+
+    >>> message_variances([2, 3], [0.0, 1.0], alpha2=1.0, tau2=0.5).tolist()
+    [1.5, 4.5]
+    """
+    return read_levels(sizes, gamma2s, alpha2, tau2).variances
+
+
+def level_ratios(sizes, gamma2s, alpha2, tau2):
+    """Optimal weight of a client of each level relative to one of the first level, r_i* = s_1 / s_i.
+
+    Claim: fedhdp:eq64.  Parameters as in `message_variances`.  Two levels without any information (or two
+    with exact information) count as equal.
+
+    >>> level_ratios([2, 3], [0.0, 1.0], alpha2=1.0, tau2=0.5).round(6).tolist()
+    [1.0, 0.333333]
+    """
+    variances = read_levels(sizes, gamma2s, alpha2, tau2).variances
+    return np.where(variances == variances[0], 1.0, quotient(variances[0], variances))
+
+
+def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
+    """Server's weight on each single client of each level, w_i = r_i / sum_k N_k r_k.
+
+    Claims: fedhdp:eq64, fedhdp:lemma2:weights (the optimum, inversely proportional to the message variances).
+
+    Parameters
+    ----------
+    sizes, gamma2s, alpha2, tau2 : see `message_variances`.
+    ratios : list of numbers >= 0, not all zero, dimensionless; None for the optimal `level_ratios`.
+
+    Returns
+    -------
+    array of shape (levels, ...); sum_i N_i w_i = 1.
+
+    >>> level_weights([2, 3], [0.0, 1.0], alpha2=1.0, tau2=0.5).round(6).tolist()
+    [0.333333, 0.111111]
+    >>> level_weights([2, 3], [0.0, 1.0], alpha2=1.0, tau2=0.5, ratios=[1, 1]).tolist()
+    [0.2, 0.2]
+    """
+    return read_levels(sizes, gamma2s, alpha2, tau2, ratios).weights
+
+
+def server_mse(sizes, gamma2s, alpha2, tau2, ratios=None):
+    """Mean squared error of the server's estimate of the centre, sum_i N_i w_i^2 s_i.
+
+    At the optimal ratios it is 1 / sum_i (N_i / s_i).  Claims: fedhdp:eq61, fedhdp:lemma2:cov,
+    fedhdp:lemma6:var.  Parameters as in `level_weights`.
+
+    >>> round(float(server_mse([2, 3], [0.0, 1.0], alpha2=1.0, tau2=0.5)), 12)
+    0.5
+    >>> round(float(server_mse([2, 3], [0.0, 1.0], alpha2=1.0, tau2=0.5, ratios=[1, 1])), 12)
+    0.66
+    """
+    levels = read_levels(sizes, gamma2s, alpha2, tau2, ratios)
+    if ratios is None:
+        return pooled_variance(levels.sizes, levels.variances)
+    return np.sum(levels.sizes * times(levels.weights**2, levels.variances), axis=0)[()]
+
+
+def optimal_ratio(N1, N2, alpha2, tau2, gamma2_1, gamma2_2):
+    """Optimal ratio r* of the weights of a client of the second and of the first level.
+
+    Claims: fedhdp:lemma2:rstar; fedhdp:lemma6:rstar with N1 = N_np, gamma2_1 = 0.  It exceeds 1 when the
+    second level is the less noisy one.
+
+    >>> optimal_ratio(2, 3, alpha2=1.0, tau2=0.5, gamma2_1=0.0, gamma2_2=1.0).round(6).tolist()
+    0.333333
+    """
+    return level_ratios([N1, N2], [gamma2_1, gamma2_2], alpha2, tau2)[1]
+
+
+def precision_weights(variances, axis=-1):
+    """Weights inversely proportional to `variances` (>= 0 or inf) that add to one along `axis`.
+
+    The minimum-variance unbiased average of independent unbiased estimates; claim: robusthdp:eq8:weights.
+    Exact estimates (variance 0) share all the weight; if every variance is infinite the weights are equal.
+
+    >>> precision_weights([1.0, 4.0, float("inf")]).tolist()
+    [0.8, 0.2, 0.0]
+    """
+    variances = nonnegative("variances", variances, infinite=True)
+    if variances.ndim == 0 or variances.shape[axis] == 0:
+        raise ValueError(
+            "variances must hold at least one variance along axis; give an array of one per client"
+        )
+    relative = relative_precisions(variances, axis)
+    return relative / relative.sum(axis=axis, keepdims=True)
+
+
+def opt_out(rho_np, N, alpha2, tau2, gamma2):
+    """Return 1 - rho, gamma2 and x / (alpha2 + tau2 + x) for x = rho (1 - rho) N gamma2, all checked."""
+    rho_np = probability("rho_np", rho_np)
+    N = nonnegative("N", N)
+    if (N < 1).any():
+        raise ValueError(f"N must be >= 1 client, got {N.min()}")
+    gamma2 = nonnegative("gamma2", gamma2, infinite=True)
+    excess = times(rho_np * (1 - rho_np) * N, gamma2)
+    return 1 - rho_np, gamma2, share(excess, nonnegative("alpha2", alpha2) + nonnegative("tau2", tau2))
+
+
+def gap_to_uniform(rho_np, N, alpha2, tau2, gamma2):
+    """Server error of equal weights (HDP-FedAvg, r = 1) in excess of the optimum, in the opt-out model.
+
+    rho (1-rho)^3 gamma2^2 N / (alpha2 + tau2 + rho (1-rho) gamma2 N), computed without the difference that
+    defines it.  Claim: fedhdp:lemma7:eq79.
+
+    Parameters
+    ----------
+    rho_np : share of clients without privacy, in [0, 1].
+    N : number of clients in all, >= 1 (N rho_np need not be whole: the formula is smooth in it).
+    alpha2, tau2 : variances >= 0.
+    gamma2 : variance >= 0 or inf of the privacy noise in the average of the private clients.
+
+    >>> round(float(gap_to_uniform(0.5, 10, alpha2=1.0, tau2=1.0, gamma2=2.0)), 12)
+    0.357142857143
+    """
+    private, gamma2, part = opt_out(rho_np, N, alpha2, tau2, gamma2)
+    return times(times(private**2, part), gamma2)
+
+
+def gap_dp_fedavg(rho_np, N, alpha2, tau2, gamma2):
+    """Server error of DP-FedAvg (everybody adds noise of variance N_p gamma2) in excess of the optimum.
+
+    [rho (1-rho)(alpha2+tau2) gamma2 + rho (1-rho)^2 gamma2^2 N] / (alpha2 + tau2 + rho (1-rho) gamma2 N).
+    Claim: fedhdp:lemma7:eq80; parameters as in `gap_to_uniform`.
+
+    >>> round(float(gap_dp_fedavg(0.5, 10, alpha2=1.0, tau2=1.0, gamma2=2.0)), 12)
+    0.857142857143
+    """
+    return gap_to_uniform(rho_np, N, alpha2, tau2, gamma2) + gap_dp_to_uniform(rho_np, gamma2)
+
+
+def gap_dp_to_uniform(rho_np, gamma2):
+    """Server error of DP-FedAvg in excess of HDP-FedAvg, which is just rho (1-rho) gamma2.
+
+    Claim: fedhdp:lemma7:eq81, whose printed quotient reduces to this.
+
+    >>> float(gap_dp_to_uniform(0.5, gamma2=2.0))
+    0.5
+    """
+    rho_np = probability("rho_np", rho_np)
+    return times(rho_np * (1 - rho_np), nonnegative("gamma2", gamma2, infinite=True))

@@ -1,0 +1,97 @@
+"""Monte Carlo engine: streams, compiled kernels, mergeable moments, checks with declared error rates.
+
+Belongs here: the public names, imported on first use so that importing this package costs nothing
+and never imports numba. Does not belong here: code.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .checks import (
+        DECLARED,
+        FALSE_ALARM,
+        MISS,
+        Check,
+        CheckResult,
+        TwoStageRule,
+        perform,
+        required_reps,
+        smallest_detectable,
+    )
+    from .moments import Moments, combine
+    from .runner import (
+        CHUNK,
+        ClientsExperiment,
+        Experiment,
+        JamesSteinExperiment,
+        RegressionExperiment,
+        merge_chunks,
+        n_chunks,
+        run,
+        run_chunks,
+    )
+    from .streams import DEFAULT_ROOT, stream
+
+__all__ = [
+    "CHUNK",
+    "DECLARED",
+    "DEFAULT_ROOT",
+    "FALSE_ALARM",
+    "MISS",
+    "Check",
+    "CheckResult",
+    "ClientsExperiment",
+    "Experiment",
+    "JamesSteinExperiment",
+    "Moments",
+    "RegressionExperiment",
+    "TwoStageRule",
+    "combine",
+    "merge_chunks",
+    "n_chunks",
+    "perform",
+    "required_reps",
+    "run",
+    "run_chunks",
+    "smallest_detectable",
+    "stream",
+]
+
+_HOME = {
+    "checks": (
+        "DECLARED",
+        "FALSE_ALARM",
+        "MISS",
+        "Check",
+        "CheckResult",
+        "TwoStageRule",
+        "perform",
+        "required_reps",
+        "smallest_detectable",
+    ),
+    "moments": ("Moments", "combine"),
+    "runner": (
+        "CHUNK",
+        "ClientsExperiment",
+        "Experiment",
+        "JamesSteinExperiment",
+        "RegressionExperiment",
+        "merge_chunks",
+        "n_chunks",
+        "run",
+        "run_chunks",
+    ),
+    "streams": ("DEFAULT_ROOT", "stream"),  # streams.streams would clash with the module's name
+}
+
+
+def __getattr__(name):
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

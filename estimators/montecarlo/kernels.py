@@ -1,0 +1,275 @@
+"""Compiled loops that draw replicates of a model and return moments of statistics.
+
+Belongs here: ``@njit`` functions ``(gen, reps, *scalars and arrays) -> (mean[M], scatter[M, M])``, with
+everything they call, because numba's on-disk cache does not notice changes in other files.
+Does not belong here: validation (``runner``), vectorised twins (``reference``), formulas under test.
+
+How they stay close to the bare cost of their draws: replicates are drawn one after another (the
+stream order of ``gen.standard_normal((reps, draws))``) into the columns of a small block of `LANES`
+replicates, and all arithmetic then runs along the lanes, which vectorises without reordering any sum.
+Each lane has its own accumulators, added up at the end, so the bits depend on (gen, reps, arguments)
+only. No ``fastmath``. Loops over a constant number of lanes compile best, so a last, incomplete block is
+drawn in full and its surplus replicates are left out of the sums: `gen` may end up further on than
+`reps` replicates need.
+
+Scatter is accumulated around a shift: the first replicate, or zero where the model guarantees that the
+variance of a statistic is at least twice its squared mean (products of jointly Gaussian, centred factors).
+The shift keeps the relative accuracy of the scatter when the spread is tiny compared with the mean.
+
+Compiled on first use, cached on disk, and they release the GIL. Give each call its own generator.
+"""
+
+import numpy as np
+from numba import njit
+
+# The fastest of 16, 32, 64, 128 for every kernel. A constant of this file, so the cache sees it change.
+LANES = 64
+
+
+@njit(nogil=True, cache=True)
+def bare_kernel(gen, draws):
+    """Sum of `draws` standard normals: the cost every other kernel is measured against."""
+    total = 0.0
+    for _ in range(draws):
+        total += gen.standard_normal()
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _draw(gen, normals):
+    """Fill normals[draws, LANES], one replicate (column) after another."""
+    for lane in range(LANES):
+        for draw in range(normals.shape[0]):
+            normals[draw, lane] = gen.standard_normal()
+
+
+@njit(nogil=True, cache=True)
+def _accumulate(statistics, lanes, shift, sums, cross):
+    """Add the shifted statistics[M, LANES] and their products to the accumulators of each lane."""
+    count = statistics.shape[0]
+    for m in range(count):
+        for lane in range(lanes):
+            statistics[m, lane] -= shift[m]
+            sums[m, lane] += statistics[m, lane]
+    for m in range(count):
+        for k in range(m + 1):
+            for lane in range(lanes):
+                cross[m, k, lane] += statistics[m, lane] * statistics[k, lane]
+
+
+@njit(nogil=True, cache=True)
+def _finish(reps, shift, sums, cross):
+    """Mean and scatter from the accumulators of all lanes."""
+    count = shift.shape[0]
+    total = np.empty(count)
+    scatter = np.empty((count, count))
+    for m in range(count):
+        total[m] = sums[m].sum()
+    for m in range(count):
+        for k in range(m + 1):
+            scatter[m, k] = cross[m, k].sum() - total[m] * total[k] / reps
+            scatter[k, m] = scatter[m, k]
+    return shift + total / reps, scatter
+
+
+@njit(nogil=True, cache=True)
+def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, right):
+    """Products of linear forms in the noise of Gaussian clients.
+
+    Model, with the centre at 0: p_i ~ N(0, tau_sd[i]^2), e_i ~ N(0, alpha_sd[i]^2), l_i ~ N(0, nu_sd[i]^2),
+    message psi_i = p_i + e_i + l_i, aggregates A_a = sum_i weights[a, i] psi_i. With j = client and
+    z = (p_j, e_j, l_j, A_0, A_1, ...), statistic m is (left[m] . z) (right[m] . z).
+
+    Draw order in one replicate: all p_i, all e_i, then l_i of the clients with nu_sd[i] > 0.
+
+    Parameters
+    ----------
+    gen : numpy.random.Generator
+    reps : int, >= 1
+    tau_sd, alpha_sd, nu_sd : float array, shape (N,)
+        Standard deviations.
+    client : int, 0 <= client < N
+    weights : float array, shape (A, N)
+    left, right : float array, shape (M, 3 + A)
+
+    Returns
+    -------
+    mean : array, shape (M,)
+    scatter : array, shape (M, M)
+    """
+    n = tau_sd.shape[0]
+    aggregates = weights.shape[0]
+    count = left.shape[0]
+    noisy = np.flatnonzero(nu_sd > 0.0)
+    draws = 2 * n + noisy.shape[0]
+
+    # scaled[a, draw] = weight of the client that owns the draw, times the draw's standard deviation.
+    scaled = np.empty((aggregates, draws))
+    for a in range(aggregates):
+        for i in range(n):
+            scaled[a, i] = weights[a, i] * tau_sd[i]
+            scaled[a, n + i] = weights[a, i] * alpha_sd[i]
+        for k in range(noisy.shape[0]):
+            scaled[a, 2 * n + k] = weights[a, noisy[k]] * nu_sd[noisy[k]]
+    own_noise = -1  # which draw is l_j, if it is drawn at all
+    for k in range(noisy.shape[0]):
+        if noisy[k] == client:
+            own_noise = 2 * n + k
+
+    normals = np.empty((draws, LANES))
+    z = np.zeros((3 + aggregates, LANES))
+    statistics = np.empty((count, LANES))
+    factor = np.empty(LANES)
+    shift = np.zeros(count)  # Var(LR) >= 2 E(LR)^2 for centred Gaussian L, R: no shift needed
+    sums = np.zeros((count, LANES))
+    cross = np.zeros((count, count, LANES))
+
+    for start in range(0, reps, LANES):
+        _draw(gen, normals)
+        for lane in range(LANES):
+            z[0, lane] = tau_sd[client] * normals[client, lane]
+            z[1, lane] = alpha_sd[client] * normals[n + client, lane]
+        if own_noise >= 0:
+            for lane in range(LANES):
+                z[2, lane] = nu_sd[client] * normals[own_noise, lane]
+        for a in range(aggregates):
+            z[3 + a, :] = 0.0
+            for draw in range(draws):
+                for lane in range(LANES):
+                    z[3 + a, lane] += scaled[a, draw] * normals[draw, lane]
+        for m in range(count):
+            factor[:] = 0.0
+            statistics[m, :] = 0.0
+            for k in range(3 + aggregates):
+                for lane in range(LANES):
+                    statistics[m, lane] += left[m, k] * z[k, lane]
+                    factor[lane] += right[m, k] * z[k, lane]
+            for lane in range(LANES):
+                statistics[m, lane] *= factor[lane]
+        _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
+    return _finish(reps, shift, sums, cross)
+
+
+@njit(nogil=True, cache=True)
+def regression_kernel(gen, reps, design, centre, prior_sd, noise_sd, gain, offset):
+    """Squared errors of a linear rule in Gaussian linear regression.
+
+    Model: theta_k = centre[k] + N(0, prior_sd[k]^2), y_i = design[i] . theta + N(0, noise_sd[i]^2);
+    estimate gain @ y + offset. Statistics: the squared error, then its d coordinates.
+
+    Draw order in one replicate: the d deviations of theta, then the n noise terms.
+
+    Parameters
+    ----------
+    gen : numpy.random.Generator
+    reps : int, >= 1
+    design : float array, shape (n, d)
+    centre, prior_sd, offset : float array, shape (d,)
+    noise_sd : float array, shape (n,)
+    gain : float array, shape (d, n)
+
+    Returns
+    -------
+    mean : array, shape (1 + d,)
+    scatter : array, shape (1 + d, 1 + d)
+    """
+    n, d = design.shape
+    normals = np.empty((d + n, LANES))
+    theta = np.empty((d, LANES))
+    y = np.empty(LANES)
+    statistics = np.empty((1 + d, LANES))
+    shift = np.zeros(1 + d)
+    sums = np.zeros((1 + d, LANES))
+    cross = np.zeros((1 + d, 1 + d, LANES))
+
+    for start in range(0, reps, LANES):
+        _draw(gen, normals)
+        for k in range(d):
+            for lane in range(LANES):
+                theta[k, lane] = centre[k] + prior_sd[k] * normals[k, lane]
+                statistics[1 + k, lane] = offset[k] - theta[k, lane]
+        for i in range(n):
+            for lane in range(LANES):
+                y[lane] = noise_sd[i] * normals[d + i, lane]
+            for k in range(d):
+                for lane in range(LANES):
+                    y[lane] += design[i, k] * theta[k, lane]
+            for k in range(d):
+                for lane in range(LANES):
+                    statistics[1 + k, lane] += gain[k, i] * y[lane]
+        statistics[0, :] = 0.0
+        for k in range(1, 1 + d):
+            for lane in range(LANES):
+                statistics[k, lane] *= statistics[k, lane]
+                statistics[0, lane] += statistics[k, lane]
+        if start == 0:
+            shift[:] = statistics[:, 0]
+        _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
+    return _finish(reps, shift, sums, cross)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def james_stein_kernel(gen, reps, m, mu, theta_sd, noise_sd, shrink):
+    """Mean squared errors of shrinkage toward the grand mean.
+
+    Model: theta_i ~ N(mu, theta_sd^2), x_i = theta_i + N(0, noise_sd^2), i < m. Every rule estimates
+    theta_i by xbar + f (x_i - xbar), and each statistic is the mean over i of its squared error:
+    (0) classical James-Stein, f = 1 - (m - 3) noise_sd^2 / sum_i (x_i - xbar)^2;
+    (1) fixed factor f = shrink; (2) positive-part James-Stein, f = max(0, f of (0)).
+
+    Draw order in one replicate: m deviations of theta, then m noise terms.
+
+    Parameters
+    ----------
+    gen : numpy.random.Generator
+    reps : int, >= 1
+    m : int, >= 4
+    mu, theta_sd, noise_sd, shrink : float
+        noise_sd > 0.
+
+    Returns
+    -------
+    mean : array, shape (3,)
+    scatter : array, shape (3, 3)
+    """
+    normals = np.empty((2 * m, LANES))
+    grand = np.empty(LANES)
+    spread = np.empty(LANES)
+    statistics = np.empty((3, LANES))
+    shift = np.zeros(3)
+    sums = np.zeros((3, LANES))
+    cross = np.zeros((3, 3, LANES))
+
+    for start in range(0, reps, LANES):
+        _draw(gen, normals)
+        grand[:] = 0.0
+        for i in range(m):  # row i becomes x_i, row m + i its error x_i - theta_i
+            for lane in range(LANES):
+                normals[m + i, lane] *= noise_sd
+                normals[i, lane] = mu + theta_sd * normals[i, lane] + normals[m + i, lane]
+                grand[lane] += normals[i, lane]
+        for lane in range(LANES):
+            grand[lane] /= m
+        spread[:] = 0.0
+        for i in range(m):
+            for lane in range(LANES):
+                normals[i, lane] -= grand[lane]
+                spread[lane] += normals[i, lane] ** 2
+        for lane in range(LANES):
+            spread[lane] = (m - 3) * noise_sd**2 / spread[lane]  # 1 - f of the classical rule
+        statistics[:, :] = 0.0
+        for i in range(m):
+            for lane in range(LANES):
+                # estimate - theta_i, written with the error to avoid cancelling theta_i
+                error = normals[m + i, lane]
+                deviation = normals[i, lane]
+                statistics[0, lane] += (error - spread[lane] * deviation) ** 2
+                statistics[1, lane] += (error - (1.0 - shrink) * deviation) ** 2
+                statistics[2, lane] += (error - min(spread[lane], 1.0) * deviation) ** 2
+        for k in range(3):
+            for lane in range(LANES):
+                statistics[k, lane] /= m
+        if start == 0:
+            shift[:] = statistics[:, 0]
+        _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
+    return _finish(reps, shift, sums, cross)

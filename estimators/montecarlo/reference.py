@@ -1,0 +1,58 @@
+"""Readable NumPy twins of the compiled kernels.
+
+Belongs here: one vectorised function per kernel, with the same signature, the same draw order and the
+same result up to rounding. Read these to learn what a kernel simulates.
+Does not belong here: anything fast, anything without a compiled twin.
+
+Each twin draws all replicates in one call, ``gen.standard_normal((reps, draws))``, which is the stream
+order of the kernels, so on equal generators both see the same normals and differ by rounding only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def clients_reference(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, right):
+    """Twin of ``kernels.clients_kernel``."""
+    n = len(tau_sd)
+    noisy = np.flatnonzero(nu_sd > 0)
+    normals = gen.standard_normal((reps, 2 * n + len(noisy)))
+    p = tau_sd * normals[:, :n]
+    e = alpha_sd * normals[:, n : 2 * n]
+    noise = np.zeros((reps, n))
+    noise[:, noisy] = nu_sd[noisy] * normals[:, 2 * n :]
+    aggregates = (p + e + noise) @ weights.T
+    z = np.column_stack([p[:, client], e[:, client], noise[:, client], aggregates])
+    return _moments((z @ left.T) * (z @ right.T))
+
+
+def regression_reference(gen, reps, design, centre, prior_sd, noise_sd, gain, offset):
+    """Twin of ``kernels.regression_kernel``."""
+    n, d = design.shape
+    normals = gen.standard_normal((reps, d + n))
+    theta = centre + prior_sd * normals[:, :d]
+    y = theta @ design.T + noise_sd * normals[:, d:]
+    squares = (y @ gain.T + offset - theta) ** 2
+    return _moments(np.column_stack([squares.sum(axis=1), squares]))
+
+
+def james_stein_reference(gen, reps, m, mu, theta_sd, noise_sd, shrink):
+    """Twin of ``kernels.james_stein_kernel``."""
+    normals = gen.standard_normal((reps, 2 * m))
+    error = noise_sd * normals[:, m:]
+    x = mu + theta_sd * normals[:, :m] + error
+    deviation = x - x.mean(axis=1, keepdims=True)
+    spread = (deviation**2).sum(axis=1, keepdims=True)
+    classical = 1 - (m - 3) * noise_sd**2 / spread
+    factors = [classical, shrink, np.maximum(classical, 0)]
+    # estimate - theta = xbar + f (x - xbar) - theta = (x - theta) - (1 - f)(x - xbar)
+    squares = [((error - (1 - f) * deviation) ** 2).mean(axis=1) for f in factors]
+    return _moments(np.column_stack(squares))
+
+
+def _moments(statistics):
+    """Mean and scatter of statistics of shape (reps, M)."""
+    mean = statistics.mean(axis=0)
+    deviation = statistics - mean
+    return mean, deviation.T @ deviation

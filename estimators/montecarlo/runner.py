@@ -1,0 +1,453 @@
+"""Experiments, and running them in chunks on threads with results that do not depend on the threads.
+
+Belongs here: the description and validation of each experiment, and the chunked runner.
+Does not belong here: drawing (``kernels``), what a result should be (``checks``).
+
+An experiment is any immutable object with ``n_statistics``, ``draws_per_replicate``,
+``kernel_call(gen, reps) -> Moments`` and ``reference_call(gen, reps) -> Moments``. Chunk ``k`` of a run
+holds `CHUNK` replicates (the last chunk may hold fewer) from its own stream, and chunks are merged in the
+order of their numbers, so the result is the same to the last bit for any number of threads, any order
+of completion and any split of the chunks among workers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from operator import index
+from typing import Protocol
+
+import numpy as np
+
+from .moments import Moments, combine
+from .streams import DEFAULT_ROOT, stream
+
+CHUNK = 65_536
+"""Replicates per chunk. A constant, because changing it changes every random draw."""
+
+
+class Experiment(Protocol):
+    """What the runner needs to know about an experiment."""
+
+    @property
+    def n_statistics(self) -> int:
+        """Number M of statistics."""
+        ...
+
+    @property
+    def draws_per_replicate(self) -> int:
+        """Standard normals drawn for one replicate."""
+        ...
+
+    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
+        """Moments of `reps` replicates, by the compiled kernel."""
+        ...
+
+    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
+        """Moments of the same replicates, by plain NumPy."""
+        ...
+
+
+class _Arrays:
+    """Pickle through the constructor, which validates again and makes the arrays read-only again.
+
+    Unpickled arrays would be writeable, an argument type that numba would compile the kernel for anew.
+    """
+
+    def __reduce__(self):
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True, eq=False)
+class ClientsExperiment(_Arrays):
+    """Products of linear forms in the noise of hierarchical Gaussian clients.
+
+    Model, with the centre at 0 (flat prior: errors do not depend on the centre when the weights of an
+    estimate sum to one): phi_i = p_i ~ N(0, tau2), local estimate y_i = phi_i + e_i, e_i ~ N(0, alpha2),
+    message psi_i = y_i + l_i, l_i ~ N(0, nu2). Aggregates A_a = sum_i weights[a, i] psi_i. With
+    j = client and z = (p_j, e_j, l_j, A_0, A_1, ...), statistic m is (left[m] . z)(right[m] . z).
+
+    For the mean squared error of an estimate of phi_j = p_j that is linear in these quantities, left and
+    right are both the coefficients of its error in z; for half the derivative of that error along a
+    direction, left is the error and right the direction.
+
+    Parameters
+    ----------
+    tau2, alpha2, nu2 : float or array, shape (N,), >= 0
+        Variances; N is the number of columns of `weights`.
+    client : int, 0 <= client < N
+    weights : array, shape (A, N) or (N,)
+    left, right : array, shape (M, 3 + A) or (3 + A,)
+
+    Raises
+    ------
+    ValueError
+        Naming the argument outside its domain.
+
+    Examples
+    --------
+    The error of the plain mean of 4 messages as an estimate of client 0 is A_0 - p_0; its MSE is
+    3 tau2 / 4 + (alpha2 + nu2) / 4 = 1.25 here.
+
+    >>> error = [-1, 0, 0, 1]
+    >>> mean = ClientsExperiment(1.0, 1.0, 1.0, 0, np.full(4, 0.25), error, error)
+    >>> estimate, standard_error = run(mean, 100_000, "doctest").linear([1])
+    >>> abs(estimate - 1.25) < 5 * standard_error < 0.05
+    True
+    """
+
+    tau2: np.ndarray
+    alpha2: np.ndarray
+    nu2: np.ndarray
+    client: int
+    weights: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+    def __post_init__(self):
+        weights = _matrix("weights", self.weights)
+        n = weights.shape[1]
+        if n == 0:
+            raise ValueError("weights must have one column per client, at least one")
+        client = _integer("client", self.client)
+        if not 0 <= client < n:
+            raise ValueError(f"client must be in 0 .. {n - 1}, got {client}")
+        left = _matrix("left", self.left)
+        if len(left) == 0 or left.shape[1] != 3 + len(weights):
+            raise ValueError(f"left must have shape (M >= 1, {3 + len(weights)}), got {left.shape}")
+        right = _matrix("right", self.right)
+        if right.shape != left.shape:
+            raise ValueError(f"right must have the shape of left, {left.shape}, got {right.shape}")
+        for name in ("tau2", "alpha2", "nu2"):
+            _freeze(self, name, _variances(name, getattr(self, name), n))
+        _freeze(self, "client", client)
+        _freeze(self, "weights", weights)
+        _freeze(self, "left", left)
+        _freeze(self, "right", right)
+
+    @property
+    def n_clients(self) -> int:
+        """Number N of clients."""
+        return self.weights.shape[1]
+
+    @property
+    def n_statistics(self) -> int:
+        """Number M of products."""
+        return len(self.left)
+
+    @property
+    def draws_per_replicate(self) -> int:
+        """p and e of every client, and l of the clients with nu2 > 0."""
+        return 2 * self.n_clients + int(np.count_nonzero(self.nu2))
+
+    def _arguments(self):
+        scales = np.sqrt(self.tau2), np.sqrt(self.alpha2), np.sqrt(self.nu2)
+        return *scales, self.client, self.weights, self.left, self.right
+
+    def kernel_call(self, gen, reps):
+        """Moments of `reps` replicates, by the compiled kernel."""
+        from .kernels import clients_kernel
+
+        return Moments(reps, *clients_kernel(gen, reps, *self._arguments()))
+
+    def reference_call(self, gen, reps):
+        """Moments of the same replicates, by plain NumPy."""
+        from .reference import clients_reference
+
+        return Moments(reps, *clients_reference(gen, reps, *self._arguments()))
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionExperiment(_Arrays):
+    """Squared errors of a linear rule in Gaussian linear regression.
+
+    Model: theta ~ N(centre, prior_variance I_d), y = design theta + w, w ~ N(0, noise_variance I_n), design
+    fixed; estimate gain y + offset. Statistics: |estimate - theta|^2, then its d coordinates
+    (M = 1 + d). Several clients are the rows of one design, with their own noise variances.
+
+    Parameters
+    ----------
+    design : array, shape (n, d)
+    centre : float or array, shape (d,)
+    prior_variance : float or array, shape (d,), >= 0
+    noise_variance : float or array, shape (n,), >= 0
+    gain : array, shape (d, n)
+    offset : float or array, shape (d,)
+
+    Raises
+    ------
+    ValueError
+        Naming the argument outside its domain.
+
+    Examples
+    --------
+    Ordinary least squares has risk noise_variance * trace((X'X)^-1) = 2 here.
+
+    >>> design = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> least_squares = RegressionExperiment(design, 3.0, 1.0, 2.0, np.linalg.pinv(design), 0.0)
+    >>> estimate, standard_error = run(least_squares, 100_000, "doctest").linear([1, 0, 0])
+    >>> abs(estimate - 2) < 5 * standard_error < 0.05
+    True
+    """
+
+    design: np.ndarray
+    centre: np.ndarray
+    prior_variance: np.ndarray
+    noise_variance: np.ndarray
+    gain: np.ndarray
+    offset: np.ndarray
+
+    def __post_init__(self):
+        design = _array("design", self.design)
+        if design.ndim != 2 or design.size == 0:
+            raise ValueError(f"design must have shape (n >= 1, d >= 1), got {design.shape}")
+        n, d = design.shape
+        gain = _array("gain", self.gain)
+        if gain.shape != (d, n):
+            raise ValueError(f"gain must have shape {(d, n)}, got {gain.shape}")
+        _freeze(self, "design", design)
+        _freeze(self, "centre", _vector("centre", self.centre, d))
+        _freeze(self, "prior_variance", _variances("prior_variance", self.prior_variance, d))
+        _freeze(self, "noise_variance", _variances("noise_variance", self.noise_variance, n))
+        _freeze(self, "gain", gain)
+        _freeze(self, "offset", _vector("offset", self.offset, d))
+
+    @property
+    def n_statistics(self) -> int:
+        """The squared error and its d coordinates."""
+        return 1 + self.design.shape[1]
+
+    @property
+    def draws_per_replicate(self) -> int:
+        """The d deviations of theta and the n noise terms."""
+        return sum(self.design.shape)
+
+    def _arguments(self):
+        scales = np.sqrt(self.prior_variance), np.sqrt(self.noise_variance)
+        return self.design, self.centre, *scales, self.gain, self.offset
+
+    def kernel_call(self, gen, reps):
+        """Moments of `reps` replicates, by the compiled kernel."""
+        from .kernels import regression_kernel
+
+        return Moments(reps, *regression_kernel(gen, reps, *self._arguments()))
+
+    def reference_call(self, gen, reps):
+        """Moments of the same replicates, by plain NumPy."""
+        from .reference import regression_reference
+
+        return Moments(reps, *regression_reference(gen, reps, *self._arguments()))
+
+
+@dataclass(frozen=True)
+class JamesSteinExperiment:
+    """Mean squared errors of shrinkage toward the grand mean.
+
+    Model: theta_i ~ N(mu, theta_variance), x_i ~ N(theta_i, noise_variance), i < m. Each statistic is
+    the mean over i of (xbar + f (x_i - xbar) - theta_i)^2: (0) classical James-Stein,
+    f = 1 - (m - 3) noise_variance / sum_i (x_i - xbar)^2; (1) the fixed factor f = shrink; (2)
+    positive-part James-Stein, f = max(0, classical f).
+
+    Parameters
+    ----------
+    m : int, >= 4
+    mu : float
+    theta_variance : float, >= 0
+    noise_variance : float, > 0
+    shrink : float
+        For the oracle rule: theta_variance / (theta_variance + noise_variance).
+
+    Raises
+    ------
+    ValueError
+        Naming the argument outside its domain.
+
+    Examples
+    --------
+    With f = 1 the estimate is x itself, with risk noise_variance.
+
+    >>> shrinkage = JamesSteinExperiment(10, 0.0, 1.0, 1.0, shrink=1.0)
+    >>> estimate, standard_error = run(shrinkage, 100_000, "doctest").linear([0, 1, 0])
+    >>> abs(estimate - 1) < 5 * standard_error < 0.01
+    True
+    """
+
+    m: int
+    mu: float
+    theta_variance: float
+    noise_variance: float
+    shrink: float
+
+    def __post_init__(self):
+        m = _integer("m", self.m)
+        if m < 4:
+            raise ValueError(f"m must be >= 4 (the grand mean costs one dimension), got {m}")
+        _freeze(self, "m", m)
+        for name in ("mu", "shrink"):
+            _freeze(self, name, float(_vector(name, getattr(self, name), 1)[0]))
+        for name in ("theta_variance", "noise_variance"):
+            _freeze(self, name, float(_variances(name, getattr(self, name), 1)[0]))
+        if self.noise_variance == 0:
+            raise ValueError("noise_variance must be > 0")
+
+    @property
+    def n_statistics(self) -> int:
+        """Three rules."""
+        return 3
+
+    @property
+    def draws_per_replicate(self) -> int:
+        """Deviation and noise of each coordinate."""
+        return 2 * self.m
+
+    def _arguments(self):
+        return self.m, self.mu, self.theta_variance**0.5, self.noise_variance**0.5, self.shrink
+
+    def kernel_call(self, gen, reps):
+        """Moments of `reps` replicates, by the compiled kernel."""
+        from .kernels import james_stein_kernel
+
+        return Moments(reps, *james_stein_kernel(gen, reps, *self._arguments()))
+
+    def reference_call(self, gen, reps):
+        """Moments of the same replicates, by plain NumPy."""
+        from .reference import james_stein_reference
+
+        return Moments(reps, *james_stein_reference(gen, reps, *self._arguments()))
+
+
+def n_chunks(reps: int) -> int:
+    """Number of chunks of a run of `reps` replicates."""
+    if _integer("reps", reps) < 1:
+        raise ValueError(f"reps must be >= 1, got {reps}")
+    return -(-reps // CHUNK)
+
+
+def run_chunks(
+    experiment: Experiment,
+    reps: int,
+    key: str,
+    chunks: Iterable[int],
+    *,
+    threads: int | None = None,
+    root: int = DEFAULT_ROOT,
+) -> dict[int, Moments]:
+    """Simulate some of the chunks of a run; any worker may do any of them, in any order.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    reps : int, >= 1
+        Replicates of the whole run.
+    key : str
+        Names the streams (see `streams.stream`).
+    chunks : iterable of int
+        Chunk numbers, in ``0 .. n_chunks(reps) - 1``.
+    threads : int, optional
+        Default: all CPUs this process may use.
+    root : int
+        Root seed.
+
+    Returns
+    -------
+    dict
+        Chunk number to its moments. Merge the dicts of all workers, then `merge_chunks`.
+    """
+    total = n_chunks(reps)
+    chunks = list(chunks)
+    for chunk in chunks:
+        if not 0 <= _integer("chunks", chunk) < total:
+            raise ValueError(f"chunks must be in 0 .. {total - 1}, got {chunk}")
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if _integer("threads", threads) < 1:
+        raise ValueError(f"threads must be >= 1, got {threads}")
+
+    def simulate(chunk):
+        return experiment.kernel_call(stream(key, chunk, root), min(CHUNK, reps - chunk * CHUNK))
+
+    if threads == 1 or len(chunks) <= 1:
+        return dict(zip(chunks, map(simulate, chunks), strict=True))
+    with ThreadPoolExecutor(threads) as pool:
+        return dict(zip(chunks, pool.map(simulate, chunks), strict=True))
+
+
+def merge_chunks(parts: Mapping[int, Moments], reps: int) -> Moments:
+    """Merge the moments of all chunks of a run, in the order of their numbers.
+
+    Raises
+    ------
+    ValueError
+        If a chunk is missing, foreign or of the wrong size.
+    """
+    if sorted(parts) != list(range(n_chunks(reps))):
+        raise ValueError(f"parts must hold the chunks 0 .. {n_chunks(reps) - 1} exactly, got {sorted(parts)}")
+    merged = combine(parts[chunk] for chunk in sorted(parts))
+    if merged.count != reps:
+        raise ValueError(f"parts hold {merged.count} replicates, expected reps = {reps}")
+    return merged
+
+
+def run(
+    experiment: Experiment,
+    reps: int,
+    key: str,
+    *,
+    threads: int | None = None,
+    root: int = DEFAULT_ROOT,
+) -> Moments:
+    """Moments of `reps` replicates; the bits depend on (experiment, reps, key, root) only.
+
+    Parameters and errors: see `run_chunks`.
+    """
+    chunks = range(n_chunks(reps))
+    return merge_chunks(run_chunks(experiment, reps, key, chunks, threads=threads, root=root), reps)
+
+
+def _freeze(instance, name, value):
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+    object.__setattr__(instance, name, value)
+
+
+def _array(name, value):
+    """Own, C-contiguous float copy of `value`, all finite."""
+    try:
+        array = np.array(value, dtype=float, order="C")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers in a rectangular array, got {value!r}") from error
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite (no NaN, no infinity)")
+    return array
+
+
+def _matrix(name, value):
+    array = _array(name, value)
+    if array.ndim == 1:
+        array = array[np.newaxis].copy()
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a matrix or one row, got shape {array.shape}")
+    return array
+
+
+def _vector(name, value, size):
+    array = _array(name, value)
+    if array.shape not in ((), (size,)):
+        raise ValueError(f"{name} must be a number or have shape {(size,)}, got {array.shape}")
+    return np.broadcast_to(array, (size,)).copy()
+
+
+def _variances(name, value, size):
+    array = _vector(name, value, size)
+    if (array < 0).any():
+        raise ValueError(f"{name} is a variance and must be >= 0, got {array.min()}")
+    return array
+
+
+def _integer(name, value):
+    try:
+        return index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, got {value!r}") from None

@@ -1,0 +1,43 @@
+"""What one looks at: each figure is a module with `compute(quick) -> dict` apart from `draw(data) -> Figure`.
+
+Belongs here: the names of the figures, loaded on first use.  Does not belong here: matplotlib, numba or any
+work at import, because the console script imports this package for every command.
+
+Lines are closed forms from ``estimators``; points are Monte Carlo of the raw model.  `compute` raises
+``points.FigureContradiction`` when the two disagree, so a figure cannot contradict what it shows.
+"""
+
+from difflib import get_close_matches
+from importlib import import_module
+
+__all__ = ["FIGURES", "check_names", "load"]
+
+FIGURES = {
+    "opt_out_regression": "figures.opt_out_regression",
+    "opt_out_point": "figures.opt_out_point",
+    "server_variance_ratio": "figures.server_variance_ratio",
+    "server_variance_fraction": "figures.server_variance_fraction",
+    "mr_mtl_risk": "figures.mr_mtl_risk",
+}
+"""Name of each figure and the module that computes and draws it."""
+
+
+def check_names(names):
+    """Raise ValueError for the first name that is no figure, with the names nearest to it.
+
+    >>> check_names(["mr_mtl_risk", "opt_out_points"])
+    Traceback (most recent call last):
+    ...
+    ValueError: no figure is called 'opt_out_points'; did you mean opt_out_point or opt_out_regression?
+    """
+    for name in names:
+        if name not in FIGURES:
+            near = get_close_matches(name, FIGURES, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(FIGURES)}"
+            raise ValueError(f"no figure is called {name!r}; {hint}")
+
+
+def load(name):
+    """Return the module of the figure `name`, which has CLAIMS, compute and draw."""
+    check_names([name])
+    return import_module(FIGURES[name])

@@ -1,0 +1,73 @@
+"""Writing files all or none.
+
+Belongs here: atomic writes into a folder, and JSON with arrays.  Does not belong here: what is written.
+"""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["prepare", "to_json", "write_all"]
+
+
+def prepare(folder):
+    """Make `folder` if need be and check that files can be written into it.
+
+    Raises
+    ------
+    OSError
+        Saying that the folder cannot be written and what to do.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Asking for permissions tells nothing on read-only mounts; a file that goes away at once does.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise type(error)(
+            f"cannot write into the folder {folder} ({error.strerror}); choose another one with --out"
+        ) from None
+    return folder
+
+
+def write_all(folder, contents):
+    """Write the files {name: bytes} into `folder`: each appears whole, and none before all are written.
+
+    Returns the paths.
+    """
+    folder = prepare(folder)
+    waiting = {}
+    try:
+        for name, content in contents.items():
+            handle, path = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+            waiting[path] = folder / name
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(path, 0o644)  # mkstemp makes files that only their owner can read
+        for path, final in waiting.items():
+            os.replace(path, final)
+    finally:
+        for path in waiting:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+    return list(waiting.values())
+
+
+def to_json(data):
+    """Return `data`, with arrays and NumPy scalars anywhere in it, as JSON text.
+
+    >>> to_json({"x": np.array([1.0, 0.5])})
+    '{\\n "x": [\\n  1.0,\\n  0.5\\n ]\\n}\\n'
+    """
+
+    def convert(value):
+        if isinstance(value, np.ndarray | np.generic):
+            return value.tolist()
+        raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+    return json.dumps(data, default=convert, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -1,0 +1,239 @@
+"""Theory figures: refused where lines and simulations disagree; the same bytes each time; clear errors."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import figures
+from estimators import aggregation, mean_regularized, personalization
+from estimators.montecarlo import run
+from figures import FIGURES, build, points, saving, style
+from figures.commands import add_figures
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module", params=FIGURES)
+def built(request, tmp_path_factory):
+    """Name of each figure, its data read back from its JSON file, and its files."""
+    folder = tmp_path_factory.mktemp(request.param)
+    files = build.build(request.param, folder, style.FORMATS, quick=True)
+    return request.param, json.loads(files[-1].read_text()), files
+
+
+def main(*arguments):
+    parser = argparse.ArgumentParser(prog="borrow")
+    add_figures(parser.add_subparsers(required=True))
+    args = parser.parse_args(["figures", *map(str, arguments)])
+    return args.run(args)
+
+
+@contextmanager
+def unprivileged():
+    """Root may write anywhere, so give that up where the test runs as root."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def curves(data):
+    """All curves anywhere in the data of a figure."""
+    if isinstance(data, dict) and "points" in data and "x" in data:
+        yield data
+    elif isinstance(data, dict):
+        for value in data.values():
+            yield from curves(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from curves(value)
+
+
+def test_every_curve_is_simulated_and_marked_at_its_lowest_point(built):
+    _, data, _ = built
+    found = list(curves(data))
+    assert len(found) >= 2
+    assert sum(len(curve["points"]["x"]) for curve in found) == data["provenance"]["points"]
+    for curve in found:
+        assert len(curve["points"]["x"]) >= 4
+        assert np.isfinite(curve["y"]).all()
+        assert min(curve["points"]["se"]) > 0
+        if "optimum" in curve:
+            assert curve["optimum"]["y"] <= min(curve["y"])
+
+
+def test_points_lie_inside_their_axes(built):
+    name, data, _ = built
+    for axes in np.atleast_1d(figures.load(name).draw(data).axes):
+        low, high = axes.get_ylim()
+        for container in axes.containers:
+            heights = container[0].get_ydata()
+            assert (heights > low).all()
+            assert (heights < high).all()
+
+
+def test_standard_errors_are_smaller_than_the_markers_as_the_figures_say(built):
+    name, data, _ = built
+    for axes in np.atleast_1d(figures.load(name).draw(data).axes):
+        height = axes.get_window_extent().height
+        for container in axes.containers:
+            for segment in container[2][0].get_segments():
+                bottom, top = axes.transAxes.inverted().transform(axes.transData.transform(segment))[:, 1]
+                marker = 3.6 / 72 * axes.figure.dpi / height
+                assert top - bottom < marker
+
+
+def test_claims_are_ids_of_the_papers_and_in_the_provenance(built):
+    name, data, _ = built
+    assert data["provenance"]["claims"] == list(figures.load(name).CLAIMS)
+    assert all(claim.split(":")[0] in ("fedhdp", "mrmtl") for claim in figures.load(name).CLAIMS)
+
+
+def test_files_and_provenance(built):
+    name, data, files = built
+    assert [path.name for path in files] == [f"{name}.{kind}" for kind in ("svg", "png", "pdf", "json")]
+    assert data["figure"] == name
+    assert {"claims", "parameters", "root_seed", "replicates_per_point", "versions"} <= set(
+        data["provenance"]
+    )
+
+
+def test_bytes_are_the_same_in_another_process(tmp_path):
+    """Neither another hash seed nor another user's settings, nor the other formats, may show."""
+    name = "mr_mtl_risk"
+    (tmp_path / "matplotlibrc").write_text("lines.linewidth: 9\n")
+    code = f"from figures.build import build; build({name!r}, '.', ('pdf', 'png', 'svg'), True)"
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "1",
+        "MATPLOTLIBRC": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+    }
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
+    for form in style.FORMATS:
+        for path in build.build(name, tmp_path / form, [form], quick=True):
+            assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_the_stored_data_draw_the_same_bytes_again(built):
+    name, data, files = built
+    for form, path in zip(style.FORMATS, files[:-1], strict=True):
+        assert style.render(figures.load(name).draw(data), form, name) == path.read_bytes()
+
+
+def test_drawing_leaves_settings_alone(built):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    name, data, _ = built
+    figures.load(name).draw(data)
+    assert dict(matplotlib.rcParams) == before
+
+
+BROKEN = {
+    "opt_out_regression": (personalization, "local_mse"),
+    "opt_out_point": (personalization, "local_mse"),
+    "server_variance_ratio": (aggregation, "server_mse"),
+    "server_variance_fraction": (aggregation, "server_mse"),
+    "mr_mtl_risk": (mean_regularized, "mse"),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_wrong_closed_form_is_refused_and_nothing_is_overwritten(name, monkeypatch, tmp_path):
+    module, function = BROKEN[name]
+    right = getattr(module, function)
+    monkeypatch.setattr(module, function, lambda *args, **kwargs: 1.05 * right(*args, **kwargs))
+    (tmp_path / f"{name}.json").write_text("before")
+    with pytest.raises(points.FigureContradiction, match="standard errors apart"):
+        build.build(name, tmp_path, quick=True)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.json"]
+    assert (tmp_path / f"{name}.json").read_text() == "before"
+
+
+def test_a_contradiction_has_status_1_and_the_others_are_built(monkeypatch, tmp_path, capsys):
+    right = mean_regularized.mse
+    monkeypatch.setattr(mean_regularized, "mse", lambda *args: 1.05 * right(*args))
+    status = main("mr_mtl_risk", "server_variance_fraction", "--quick", "--json", "--out", tmp_path)
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert status == 1
+    assert [entry["figure"] for entry in result["contradictions"]] == ["mr_mtl_risk"]
+    assert [entry["figure"] for entry in result["figures"]] == ["server_variance_fraction"]
+    assert "contradiction: mr_mtl_risk" in said.err
+    assert all(Path(path).exists() for path in result["figures"][0]["files"])
+
+
+def test_experiments_simulate_each_placement_of_the_own_noise():
+    # One client alone gets back its message: at full pull its error is e + l, e, or e + l.
+    for noise, expected in (("server", 5.0), ("removed", 2.0), ("both", 5.0)):
+        experiment = points.blend_experiment(np.inf, 1, [1], [3.0], 2.0, 7.0, [1.0], noise)
+        estimate, error = run(experiment, 100_000, f"test:{noise}").linear([1.0])
+        assert abs(estimate - expected) < 4.9 * error
+    # Without pull a private silo's error keeps its noise, a FedHDP client's has none.
+    for noise, expected in (("server", 2.0), ("removed", 2.0), ("both", 5.0)):
+        experiment = points.blend_experiment(0.0, 1, [2], [3.0], 2.0, 7.0, [0.5], noise)
+        estimate, error = run(experiment, 100_000, f"test:{noise}").linear([1.0])
+        assert abs(estimate - expected) < 4.9 * error
+
+
+def test_files_are_listed_and_formats_chosen(tmp_path, capsys):
+    assert main("mr_mtl_risk", "--quick", "--format", "svg", "--out", tmp_path) == 0
+    listed = capsys.readouterr()
+    assert listed.out.split() == [str(tmp_path / "mr_mtl_risk.svg"), str(tmp_path / "mr_mtl_risk.json")]
+    assert listed.err == ""  # quiet when piped
+    assert {path.name for path in tmp_path.iterdir()} == {"mr_mtl_risk.svg", "mr_mtl_risk.json"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mr_mtl_risk", "opt_out_ponit"], "'opt_out_ponit'; did you mean opt_out_point"),
+        (["zzz"], "there are opt_out_regression, "),
+        (["mr_mtl_risk", "--format", "gif"], "format 'gif' is not known; choose among svg,png,pdf"),
+        (["mr_mtl_risk", "--format", ","], "no format"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(arguments, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        main(*arguments, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named_at_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        import_module("figures.mr_mtl_risk"), "compute", lambda quick: pytest.fail("computed")
+    )
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    with unprivileged(), pytest.raises(OSError, match=r"cannot write into the folder .*locked.*--out"):
+        main("mr_mtl_risk", "--out", folder)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"cannot write into the folder .*file.*--out"):
+        main("mr_mtl_risk", "--out", tmp_path / "file" / "below")
+
+
+def test_an_interrupted_write_leaves_no_trace(monkeypatch, tmp_path):
+    (tmp_path / "a").write_text("before")
+    with pytest.raises(TypeError):
+        saving.write_all(tmp_path, {"a": b"after", "b": "no bytes"})
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "before"}
+
+
+def test_the_commands_load_without_heavy_imports():
+    heavy = ("matplotlib", "numba", "scipy", "sympy")
+    code = f"import figures.commands, sys; print([m for m in {heavy} if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert said.stdout.strip() == "[]"

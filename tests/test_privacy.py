@@ -1,0 +1,209 @@
+"""Accounting against high-precision sums, the exact curve of one release, and dp-accounting if installed."""
+
+import importlib
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from estimators import privacy
+
+noise_multipliers = st.floats(-1, 3).map(lambda x: 10.0**x)
+rates = st.floats(-8, 0).map(lambda x: 10.0**x)
+orders = st.integers(2, 64)
+deltas = st.floats(-12, -0.5).map(lambda x: 10.0**x)
+
+
+def exact_rdp(z, q, order):
+    """Return the Renyi divergence summed with enough digits."""
+    with mpmath.workdps(60):
+        z, q = mpmath.mpf(z), mpmath.mpf(q)
+        terms = (
+            mpmath.binomial(order, k) * (1 - q) ** (order - k) * q**k * mpmath.exp(k * (k - 1) / (2 * z**2))
+            for k in range(order + 1)
+        )
+        return float(mpmath.log(mpmath.fsum(terms)) / (order - 1))
+
+
+@given(noise_multipliers, rates, orders)
+def test_rdp_keeps_its_digits(z, q, order):
+    value = privacy.rdp_sampled_gaussian(noise_multiplier=z, sampling_rate=q, order=order)
+    np.testing.assert_allclose(value, exact_rdp(z, q, order), rtol=1e-10, atol=1e-300)
+
+
+@given(noise_multipliers, rates, orders)
+def test_rdp_rises_with_order_and_rate_and_falls_with_noise(z, q, order):
+    def rdp(z, q, order):
+        return privacy.rdp_sampled_gaussian(noise_multiplier=z, sampling_rate=q, order=order) * (1 + 1e-10)
+
+    value = rdp(z, q, order) / (1 + 1e-9)
+    assert 0 <= value <= rdp(z, q, order + 1)
+    assert value <= rdp(z, min(1.0, 2 * q), order)
+    assert rdp(2 * z, q, order) <= value * (1 + 1e-8)
+    assert value <= rdp(z, 1.0, order)  # subsampling amplifies privacy
+
+
+def test_rdp_limits_and_arrays():
+    def rdp(z, q, order):
+        return np.asarray(
+            privacy.rdp_sampled_gaussian(noise_multiplier=z, sampling_rate=q, order=order)
+        ).tolist()
+
+    assert rdp(2.0, 1.0, [2, 4]) == [0.25, 0.5]
+    assert rdp(2.0, 0.0, [2, 4]) == rdp(np.inf, 0.5, [2, 4]) == rdp(0.0, 0.0, [2, 4]) == [0, 0]
+    assert rdp(0.0, 0.5, [2, 4]) == rdp(1e-160, 0.5, [2, 4]) == [np.inf, np.inf]
+    assert rdp(1.0, 0.1, [[2, 3]]) == [[rdp(1.0, 0.1, 2), rdp(1.0, 0.1, 3)]]
+
+
+@given(noise_multipliers, rates, st.integers(0, 10_000), deltas)
+def test_epsilon_is_monotone_and_the_improved_conversion_improves(z, q, rounds, delta):
+    def epsilon(rounds=rounds, delta=delta, conversion="improved"):
+        return privacy.sampled_gaussian_epsilon(
+            noise_multiplier=z, sampling_rate=q, rounds=rounds, delta=delta, conversion=conversion
+        )
+
+    assert 0 <= epsilon() <= epsilon(conversion="classic")
+    assert epsilon() <= epsilon(rounds=rounds + 1)
+    assert epsilon() <= epsilon(delta=delta / 2)
+    assert epsilon(rounds=0) == 0
+
+
+def test_epsilon_at_the_ends_of_delta():
+    orders, rdp = [2, 3], [0.1, 0.15]
+    for conversion in ("classic", "improved"):
+        assert privacy.epsilon_from_rdp(orders, rdp, delta=0, conversion=conversion) == np.inf
+        assert privacy.epsilon_from_rdp(orders, [0, 0], delta=0, conversion=conversion) == 0
+        assert privacy.epsilon_from_rdp(orders, [np.inf, np.inf], delta=0.1, conversion=conversion) == np.inf
+    assert privacy.epsilon_from_rdp(orders, rdp, delta=1) == 0
+
+
+@given(noise_multipliers.filter(lambda z: z > 0.2), st.integers(1, 1000), deltas)
+def test_renyi_bound_is_above_the_exact_gaussian_curve(z, rounds, delta):
+    """Composed Gaussian rounds are one of smaller noise, whose exact delta the bound must respect."""
+    for conversion in ("classic", "improved"):
+        eps = privacy.sampled_gaussian_epsilon(
+            noise_multiplier=z, sampling_rate=1.0, rounds=rounds, delta=delta, conversion=conversion
+        )
+        exact = privacy.gaussian_delta(eps=eps, sensitivity=np.sqrt(rounds), sigma=z)
+        assert exact <= delta * (1 + 1e-9)
+
+
+def exact_delta(eps, sensitivity, sigma):
+    """Return the difference of two normal probabilities with enough digits."""
+    with mpmath.workdps(80):
+        step, eps = mpmath.mpf(sensitivity) / mpmath.mpf(sigma), mpmath.mpf(eps)
+        upper, lower = step / 2 - eps / step, -step / 2 - eps / step
+        return float(mpmath.ncdf(upper) - mpmath.exp(eps) * mpmath.ncdf(lower))
+
+
+@given(st.floats(0, 50), st.floats(-1.5, 1.5).map(lambda x: 10.0**x))
+def test_gaussian_delta_keeps_its_digits(eps, sigma):
+    value = privacy.gaussian_delta(eps=eps, sensitivity=1.0, sigma=sigma)
+    np.testing.assert_allclose(value, exact_delta(eps, 1.0, sigma), rtol=1e-9, atol=1e-300)
+
+
+@given(st.floats(0, 20), st.floats(0.05, 20), st.floats(0.1, 10))
+def test_gaussian_delta_is_monotone_and_scale_free(eps, sigma, sensitivity):
+    value = privacy.gaussian_delta(eps=eps, sensitivity=sensitivity, sigma=sigma)
+    slack = 1 + 1e-9
+    assert 0 <= value <= 1
+    assert privacy.gaussian_delta(eps=eps + 0.1, sensitivity=sensitivity, sigma=sigma) <= value * slack
+    assert privacy.gaussian_delta(eps=eps, sensitivity=sensitivity, sigma=sigma * 1.1) <= value * slack
+    scaled = privacy.gaussian_delta(eps=eps, sensitivity=sensitivity * 8, sigma=sigma * 8)
+    np.testing.assert_allclose(scaled, value, rtol=1e-9, atol=1e-300)
+
+
+def test_gaussian_delta_limits():
+    eps = np.array([0.0, 1.0, np.inf])
+    assert privacy.gaussian_delta(eps=eps, sensitivity=1.0, sigma=0.0).tolist() == [1, 1, 0]
+    assert privacy.gaussian_delta(eps=eps, sensitivity=0.0, sigma=0.0).tolist() == [0, 0, 0]
+    assert privacy.gaussian_delta(eps=0.0, sensitivity=1.0, sigma=1e12) == pytest.approx(
+        1e-12 / np.sqrt(2 * np.pi)
+    )
+    # dp-accounting 0.6.0: get_sigma_gaussian(1, 1e-5) = 3.730632.
+    assert privacy.gaussian_delta(eps=1.0, sensitivity=1.0, sigma=3.730632) == pytest.approx(1e-5, rel=1e-5)
+
+
+@given(noise_multipliers, rates, st.floats(0.1, 10), st.integers(1, 10**6))
+def test_server_noise_has_the_multiplier_times_its_sensitivity(z, q, S, N):
+    deviation = np.sqrt(privacy.server_noise_variance(z=z, S=S, q=q, N=N))
+    assert deviation / (S / (q * N)) == pytest.approx(z)
+
+
+# dp-accounting 0.6.0, RdpAccountant with its own orders, q = 0.01, z = 1, 1000 rounds, delta = 1e-5.
+GOLDEN = 2.101367
+
+
+def test_golden_epsilon():
+    """Our integer orders can only add to the accountant's, whose best order is fractional; by 0.3 % here."""
+    setting = {"noise_multiplier": 1.0, "sampling_rate": 0.01, "rounds": 1000, "delta": 1e-5}
+    assert GOLDEN <= privacy.sampled_gaussian_epsilon(**setting) < 1.0035 * GOLDEN
+
+
+def accountant_module():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its dependencies, at import
+        try:
+            return importlib.import_module("dp_accounting"), importlib.import_module("dp_accounting.rdp")
+        except ImportError:
+            pytest.skip("dp-accounting is not installed (extra: dp)")
+
+
+@pytest.mark.parametrize(
+    ("z", "q", "rounds", "delta"), [(1.0, 0.01, 1000, 1e-5), (0.6, 0.2, 10, 1e-6), (5.0, 1.0, 200, 1e-3)]
+)
+def test_agrees_with_dp_accounting_at_equal_orders(z, q, rounds, delta):
+    dp_accounting, rdp = accountant_module()
+    event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z))
+    accountant = rdp.RdpAccountant(list(privacy.DEFAULT_ORDERS)).compose(event, rounds)
+    ours = privacy.sampled_gaussian_epsilon(noise_multiplier=z, sampling_rate=q, rounds=rounds, delta=delta)
+    assert ours == pytest.approx(accountant.get_epsilon(delta), rel=1e-9)
+    if (z, q, rounds, delta) == (1.0, 0.01, 1000, 1e-5):
+        default = rdp.RdpAccountant().compose(event, rounds).get_epsilon(delta)
+        assert default == pytest.approx(GOLDEN, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: privacy.rdp_sampled_gaussian(noise_multiplier=-1, sampling_rate=0.1, order=2),
+            "noise_multiplier",
+        ),
+        (
+            lambda: privacy.rdp_sampled_gaussian(noise_multiplier=1, sampling_rate=1.1, order=2),
+            "sampling_rate",
+        ),
+        (lambda: privacy.rdp_sampled_gaussian(noise_multiplier=1, sampling_rate=0.1, order=1), "order"),
+        (lambda: privacy.rdp_sampled_gaussian(noise_multiplier=1, sampling_rate=0.1, order=2.5), "order"),
+        (
+            lambda: privacy.rdp_sampled_gaussian(noise_multiplier=[1, 2], sampling_rate=0.1, order=2),
+            "single numbers",
+        ),
+        (lambda: privacy.compose(0.1, -1), "rounds"),
+        (lambda: privacy.compose(-0.1, 1), "rdp"),
+        (lambda: privacy.epsilon_from_rdp([2, 3], [0.1], delta=0.1), "orders and rdp"),
+        (lambda: privacy.epsilon_from_rdp([1], [0.1], delta=0.1), "orders"),
+        (lambda: privacy.epsilon_from_rdp([2], [0.1], delta=1.5), "delta"),
+        (
+            lambda: privacy.epsilon_from_rdp([2], [0.1], delta=0.5, conversion="best"),
+            "conversion must be one of",
+        ),
+        (lambda: privacy.gaussian_delta(eps=-1, sensitivity=1, sigma=1), "eps"),
+        (lambda: privacy.gaussian_delta(eps=1, sensitivity=np.inf, sigma=1), "sensitivity"),
+        (lambda: privacy.gaussian_delta(eps=1, sensitivity=1, sigma=-1), "sigma"),
+        (lambda: privacy.server_noise_variance(z=1, S=1, q=0, N=1), "q must be > 0"),
+        (lambda: privacy.server_noise_variance(z=1, S=1, q=0.5, N=0.5), "N must be a whole number"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_arguments_cannot_be_swapped_silently():
+    with pytest.raises(TypeError):
+        privacy.gaussian_delta(1.0, 1.0, 1.0)

@@ -1,0 +1,11 @@
+"""What is true: models, derivations, claims of papers, and their verification (SymPy).
+
+>>> from theory import evaluate
+>>> evaluate("mrmtl:thm6.3", sigma2=1, n=10, sigma2_dp=0, tau2=0.1)["derived"]
+1.0
+"""
+
+from theory.api import evaluate, verify
+from theory.registry import claims, find
+
+__all__ = ["claims", "evaluate", "find", "verify"]

@@ -1,0 +1,144 @@
+"""Exact decisions about rational functions: is it zero, is it non-negative, what is its limit.
+
+Belongs here: algorithms that end in yes, no or "unknown" and say which. Does not belong here: models, claims.
+An answer is never guessed from numbers; "unknown" is never a pass.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import sympy as sp
+
+
+class TimeLimit(Exception):
+    """A symbolic computation ran out of its time."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeLimit in the body after `seconds` (main thread only; elsewhere there is no limit)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(signum: int, frame: Any) -> None:
+        raise TimeLimit(f"no answer within {seconds:g} s")
+
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+FACTORABLE = 250, 7  # operations and letters; factoring larger rational functions can take minutes
+
+
+def simplest(expression: Any) -> Any:
+    """A rational function as one cancelled, factored fraction; a large one is left as it is."""
+    expression = sp.sympify(expression)
+    if expression.count_ops() > FACTORABLE[0] or len(expression.free_symbols) > FACTORABLE[1]:
+        return expression
+    return sp.factor(sp.cancel(sp.together(expression)))
+
+
+def is_zero(expression: Any) -> bool:
+    """Whether a rational function of the symbols is identically zero: the numerator's polynomial is.
+
+    Complete for rational functions. Anything else (roots, logarithms) is simplified first and counts as
+    zero only if that leaves a rational function that is.
+    """
+    expression = sp.sympify(expression)
+    if not expression.free_symbols:
+        return sp.simplify(expression) == 0
+    # Innermost sums (such as a message's variance) as letters of their own keep polynomials small. Zero in those
+    # letters is zero; only otherwise the sums have to be expanded.
+    sums = {a: sp.Dummy(f"s{i}") for i, a in enumerate(sorted(_innermost_sums(expression), key=str))}
+    return bool(sums and _numerator_vanishes(expression.xreplace(sums))) or _numerator_vanishes(expression)
+
+
+def _innermost_sums(expression: sp.Expr) -> set[sp.Expr]:
+    inner = {node for node in sp.preorder_traversal(expression) if isinstance(node, sp.Add)}
+    return {node for node in inner if not any(a in inner for part in node.args for a in sp.preorder_traversal(part))}
+
+
+def _numerator_vanishes(expression: sp.Expr) -> bool:
+    numerator, _ = sp.fraction(sp.together(expression))
+    try:
+        return sp.Poly(numerator, *sorted(numerator.free_symbols, key=str)).is_zero if numerator.free_symbols else numerator == 0
+    except sp.PolynomialError:
+        return sp.simplify(numerator) == 0
+
+
+def nonnegative(expression: Any, shifts: Mapping[sp.Symbol, Any] | None = None) -> bool | None:
+    """A sign certificate for a rational function of non-negative symbols: True, False or None (unknown).
+
+    After the substitution `shifts` (such as N -> 1 + n for a size, rho -> t/(1+t) for a fraction) every
+    symbol ranges over the non-negative numbers; if all coefficients of numerator and denominator are then
+    non-negative the function is >= 0 wherever it is defined. False needs a witness: all numerator
+    coefficients negative with a positive denominator. Anything else is unknown.
+    """
+    expression = sp.sympify(expression)
+    fresh = {s: sp.Dummy(s.name, nonnegative=True) for s in expression.free_symbols}
+    if shifts:
+        expression = expression.subs(dict(shifts), simultaneous=True)
+        fresh.update({s: sp.Dummy(s.name, nonnegative=True) for s in expression.free_symbols if s not in fresh})
+    expression = sp.cancel(sp.together(expression.subs(fresh)))
+    numerator, denominator = sp.fraction(expression)
+    symbols = sorted(expression.free_symbols, key=str)
+    if not symbols:
+        return bool(expression >= 0)
+    top, bottom = (sp.Poly(part, *symbols).coeffs() for part in (numerator, denominator))
+    if all(c < 0 for c in bottom):
+        top, bottom = [-c for c in top], [-c for c in bottom]
+    if all(c >= 0 for c in bottom):
+        if all(c >= 0 for c in top):
+            return True
+        if all(c < 0 for c in top):
+            return False
+    return None
+
+
+def limit(expression: Any, symbol: sp.Symbol, target: Any) -> Any:
+    """Limit of a rational function from the right (or at infinity), by degrees, not by heuristics."""
+    expression = sp.cancel(sp.together(sp.sympify(expression)))
+    if target is not sp.oo:
+        shift = sp.Dummy("h", positive=True)
+        expression = sp.cancel(sp.together(expression.subs(symbol, target + 1 / shift)))
+        symbol = shift
+    numerator, denominator = (sp.Poly(part, symbol) for part in sp.fraction(expression))
+    if numerator.is_zero:
+        return sp.Integer(0)
+    ratio = simplest(numerator.LC() / denominator.LC())
+    gap = numerator.degree() - denominator.degree()
+    if gap == 0:
+        return ratio
+    return sp.Integer(0) if gap < 0 else ratio * sp.oo
+
+
+def stationary_point(objective: Any, variable: sp.Symbol) -> Any:
+    """The unique minimiser over the reals of a quadratic in `variable`."""
+    polynomial = sp.Poly(sp.expand(objective), variable)
+    if polynomial.degree() != 2:
+        raise ValueError(f"not a quadratic in {variable}: {objective}")
+    a, b, _ = polynomial.all_coeffs()
+    return simplest(-b / (2 * a))
+
+
+def entrywise(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to a scalar or to each entry of a tuple; None stays None."""
+    if isinstance(value, tuple):
+        return tuple(None if v is None else function(v) for v in value)
+    return None if value is None else function(value)
+
+
+def entries(value: Any) -> tuple[Any, ...]:
+    """The entries of a value: itself, or those of a tuple."""
+    return value if isinstance(value, tuple) else (value,)

@@ -1,0 +1,261 @@
+"""The two questions users ask: what is a formula's value at a point, and is it right.
+
+Belongs here: `evaluate`, `verify`, and the report that `verify` returns. Does not belong here: how evidence is made
+(judging.py), printing (cli.py).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import sympy as sp
+
+from theory import domain
+from theory.algebra import entries
+from theory.claim import Claim
+from theory.domain import DomainError
+from theory.evidence import DEFAULT_LEDGER, Ledger, Record
+from theory.registry import claims, find
+
+DEFAULT_ROOT = 20_261_120
+
+
+@dataclass(frozen=True)
+class Report:
+    """Outcome of a verification run: a record per claim, in the papers' order."""
+
+    records: tuple[Record, ...]
+    reused: int
+    ledger: Path | None
+
+    def problems(self) -> dict[str, list[str]]:
+        """Claims without a verdict or with evidence against it; empty when the run is a success."""
+        found = {r.claim: r.contradictions() for r in self.records}
+        for r in self.records:
+            if r.verdict() == "open" and not found[r.claim]:
+                found[r.claim] = ["no verdict"]
+        return {k: v for k, v in found.items() if v}
+
+    @property
+    def ok(self) -> bool:
+        """Whether every claim has a verdict and nothing is unknown or contradicts it."""
+        return not self.problems()
+
+    def counts(self) -> Counter[str]:
+        """Number of claims per verdict."""
+        return Counter(r.verdict() for r in self.records)
+
+
+def select(ids: Iterable[str] = (), paper: str | None = None) -> list[Claim]:
+    """Claims by id, of one paper, or all. Raises UnknownClaim."""
+    ids = list(ids)
+    return [find(i) for i in ids] if ids else list(claims(paper))
+
+
+def verify(
+    ids: Iterable[str] | str = (),
+    *,
+    paper: str | None = None,
+    quick: bool = False,
+    fresh: bool = False,
+    root: int = DEFAULT_ROOT,
+    jobs: int | None = None,
+    ledger: Path | str | None = DEFAULT_LEDGER,
+    progress: Callable[[Record, bool], None] | None = None,
+) -> Report:
+    """Judge claims at all levels and keep the evidence in a ledger.
+
+    Evidence that was made from the present sources and seed is taken from the ledger; `fresh` makes it anew.
+
+    Parameters
+    ----------
+    ids : claim id or iterable of claim ids; all claims when empty.
+    paper : key of a paper, to verify its claims only.
+    quick : leave out the simulated level.
+    fresh : ignore evidence in the ledger.
+    root : root of all random streams; the same root gives the same bits for any number of jobs.
+    jobs : worker processes (default: one per core, 1 for a handful of claims).
+    ledger : path of the evidence file, or None to keep none.
+    progress : called with (record, reused) as each claim is finished.
+
+    Raises
+    ------
+    UnknownClaim : an id that no claim has. LedgerError : a damaged ledger file.
+
+    Examples
+    --------
+    >>> verify("feo2:gamma-prop", quick=True, ledger=None).counts()
+    Counter({'holds': 1})
+    """
+    chosen = select([ids] if isinstance(ids, str) else ids, paper)
+    store = Ledger.load(ledger) if ledger is not None else None
+    done: dict[str, Record] = {}
+    if store is not None and not fresh:
+        for claim in chosen:
+            record = store.fresh(claim, root, quick)
+            if record is not None:
+                done[claim.id] = record
+                if progress:
+                    progress(record, True)
+    reused = len(done)
+    todo = [c.id for c in chosen if c.id not in done]
+    for record in _judge_all(todo, root, quick, jobs):
+        done[record.claim] = record
+        if store is not None:
+            store.put(record)
+        if progress:
+            progress(record, False)
+    return Report(tuple(done[c.id] for c in chosen), reused, store.path if store is not None else None)
+
+
+def _judge_one(claim_id: str, root: int, quick: bool) -> Record:
+    from theory.judging import judge
+
+    return judge(find(claim_id), root, quick)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+
+
+def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Iterable[Record]:
+    if jobs is None:
+        jobs = min(os.cpu_count() or 1, 8) if len(ids) > 4 else 1
+    if jobs < 1:
+        raise ValueError(f"jobs: must be at least 1, got {jobs}")
+    if jobs == 1:
+        for claim_id in ids:
+            yield _judge_one(claim_id, root, quick)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        futures = [pool.submit(_judge_one, claim_id, root, quick) for claim_id in ids]
+        for future in as_completed(futures):
+            yield future.result()
+    except BaseException:
+        for process in list(getattr(pool, "_processes", {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@lru_cache(maxsize=256)
+def quick_record(claim_id: str) -> Record:
+    """The exact levels of evidence on a claim (no simulation), made in this process."""
+    return _judge_one(claim_id, DEFAULT_ROOT, True)
+
+
+def evaluate(claim_id: str, *, simulate: bool = False, **point: Any) -> Mapping[str, Any]:
+    """Printed, derived and (on request) simulated value of a claim's formula at a point of its domain.
+
+    Parameters
+    ----------
+    claim_id : permanent id such as "mrmtl:thm6.3".
+    simulate : also simulate the model at this point (value and standard error).
+    **point : the claim's variables by name. Numbers, fractions, or text such as "1/3"; lists where the claim
+        has lists. Letters that follow from others may be left out (sigma2_c from alpha2 and tau2, ...).
+
+    Returns
+    -------
+    dict with keys claim, at, printed, derived, unit, verdict; several values are lists named by `entries`.
+    With a hidden assumption: condition, condition_holds; where the claim distinguishes variants of the model:
+    variants, the derived value under each.
+
+    Raises
+    ------
+    UnknownClaim, DomainError (naming the variable).
+
+    Examples
+    --------
+    >>> evaluate("fedhdp:lemma6:rstar", alpha2=1, tau2=1, N_np=10, N_p=90, gamma2=0.1)["derived"]
+    0.18181818181818182
+    """
+    claim = find(claim_id)
+    exact_point = claim.point(point)
+    record = quick_record(claim_id)
+    verdict = record.verdict()
+    result: dict[str, Any] = {
+        "claim": claim_id,
+        "at": {k: number(v) for k, v in exact_point.items()},
+        "printed": None if claim.printed is None else number(_value(claim, claim.printed, exact_point)),
+        "derived": number(claim.derived_at(exact_point)),
+        "unit": claim.unit,
+        "verdict": verdict,
+    }
+    if claim.relation != "=":
+        result["relation"] = f"derived {claim.relation} printed"
+    if claim.entries:
+        result["entries"] = list(claim.entries)
+    if claim.condition is not None:
+        result["condition"] = claim.condition_text
+        result["condition_holds"] = claim.holds_at(exact_point)
+    variants = _variants(claim, exact_point)
+    if variants:
+        result["variants"] = variants
+    if simulate:
+        result["simulated"] = _simulated_value(claim, exact_point)
+    return result
+
+
+def _value(claim: Claim, function: Any, point: domain.Point) -> Any:
+    try:
+        return claim.at(function, point)
+    except ZeroDivisionError:
+        return sp.oo
+
+
+def _variants(claim: Claim, point: domain.Point) -> list[dict[str, Any]]:
+    """Derived value under every value of the model switches (choices with a default)."""
+    found = []
+    for v in claim.switches:
+        for option in v.choices:
+            value = claim.derived_at({**point, v.name: option})
+            found.append({v.name: option, "meaning": v.meaning, "derived": number(value)})
+    return found
+
+
+def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
+    from estimators.montecarlo import run
+    from theory.judging import simulate_at
+
+    if claim.simulate is None:
+        return {"value": None, "why": claim.not_simulated}
+    simulation = simulate_at(claim, point)
+    if simulation is None:
+        return {"value": None, "why": "this point cannot be simulated (a limit or an empty group)"}
+    moments = run(simulation.experiment, 2_000_000, key=f"{claim.id}#evaluate", root=DEFAULT_ROOT)
+    values = simulation.read(moments)
+    if len(values) == 1:
+        return {"value": values[0][0], "standard_error": values[0][1], "replicates": moments.count}
+    return {
+        "value": [v for v, _ in values],
+        "standard_error": [s for _, s in values],
+        "replicates": moments.count,
+    }
+
+
+def number(value: Any) -> Any:
+    """A JSON-ready float, int, list, or text ("inf" for infinity; choices as they are)."""
+    if isinstance(value, list | tuple):
+        return [number(v) for v in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, sp.Integer):
+        return int(value)
+    if value in (sp.oo, -sp.oo, sp.nan, sp.zoo):
+        return {sp.oo: "inf", -sp.oo: "-inf"}.get(value, "undefined")
+    return float(value)
+
+
+__all__ = ["DEFAULT_ROOT", "DomainError", "Report", "entries", "evaluate", "number", "quick_record", "select", "verify"]

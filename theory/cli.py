@@ -1,0 +1,328 @@
+"""The console script `borrow`: verify, claims, show, evaluate; other packages add commands by entry points.
+
+Belongs here: reading arguments, printing, exit status (0 success, 1 a claim is not verified, 2 bad input, 130 Ctrl-C).
+Does not belong here: mathematics, files other than the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import sympy as sp
+from tqdm import tqdm
+
+from theory import api
+from theory.algebra import entries
+from theory.claim import PAPERS, Claim
+from theory.domain import DomainError, case_of
+from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
+from theory.registry import UnknownClaim, claims, find
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if not hasattr(arguments, "run"):
+        parser.print_help()
+        return 2
+    try:
+        return arguments.run(arguments)
+    except (UnknownClaim, DomainError, LedgerError, ValueError, OSError) as error:
+        print(f"borrow: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nborrow: interrupted; finished evidence is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="borrow", description="Verified formulas for personalised, private, federated estimation."
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    p = commands.add_parser("verify", help="judge claims at every level and write the ledger")
+    p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
+    p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
+    p.add_argument("--quick", action="store_true", help="leave out the simulated level")
+    p.add_argument("--fresh", action="store_true", help="make all evidence anew")
+    p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER, help="evidence file (default: %(default)s)")
+    p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
+    p.add_argument("--mc-seed", default=None, help="root of the random streams: an integer, or 'any' for a new one")
+    p.add_argument("--json", action="store_true", help="print JSON")
+    p.set_defaults(run=_verify)
+
+    p = commands.add_parser("claims", help="list the claims")
+    p.add_argument("--paper", choices=sorted(PAPERS))
+    p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER)
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_claims)
+
+    p = commands.add_parser("show", help="statement, source, derivation, evidence and verdict of a claim")
+    p.add_argument("id", metavar="ID")
+    p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER)
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_show)
+
+    p = commands.add_parser("evaluate", help="printed, derived and simulated value at a point")
+    p.add_argument("id", metavar="ID")
+    p.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="a point; lists as 1,2,3")
+    p.add_argument("--simulate", action="store_true", help="simulate the model at this point too")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(run=_evaluate)
+
+    for entry in sorted(entry_points(group="borrow.commands"), key=lambda e: e.name):
+        entry.load()(commands)
+    return parser
+
+
+# --- verify --------------------------------------------------------------------------------------------------------
+
+
+def _root(text: str | None) -> int:
+    if text is None:
+        return api.DEFAULT_ROOT
+    if text == "any":
+        import secrets
+
+        return secrets.randbits(63)
+    try:
+        root = int(text)
+    except ValueError:
+        raise ValueError(f"--mc-seed: expected an integer >= 0 or 'any', got {text!r}") from None
+    if root < 0:
+        raise ValueError(f"--mc-seed: expected an integer >= 0 or 'any', got {root}")
+    return root
+
+
+def _verify(a: argparse.Namespace) -> int:
+    chosen = api.select(a.ids, a.paper)
+    root = _root(a.mc_seed)
+    bar = tqdm(total=len(chosen), unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
+
+    def progress(record: Record, reused: bool) -> None:
+        bar.set_postfix_str(record.claim)
+        bar.update()
+
+    with bar:
+        report = api.verify(
+            a.ids, paper=a.paper, quick=a.quick, fresh=a.fresh, root=root, jobs=a.jobs, ledger=a.ledger,
+            progress=progress,
+        )  # fmt: skip
+    problems = report.problems()
+    if a.json:
+        data = {
+            "ok": report.ok,
+            "root": root,
+            "reused": report.reused,
+            "ledger": str(report.ledger),
+            "counts": dict(report.counts()),
+            "problems": problems,
+            "claims": {r.claim: r.to_json() for r in report.records},
+        }
+        print(json.dumps(data, indent=1))
+        return 0 if report.ok else 1
+    _verify_table(report.records)
+    for claim_id, texts in problems.items():
+        for text in texts:
+            print(f"NOT VERIFIED  {claim_id}: {text}")
+    counts = report.counts()
+    killed, equivalent, survived = (
+        sum(r.mutants.get(k) or 0 for r in report.records) for k in ("killed", "equivalent", "survived")
+    )
+    print(
+        f"\n{len(report.records)} claims: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
+        + f"; mutants: {killed} killed, {equivalent} proved equivalent, {survived} survived"
+    )  # fmt: skip
+    per_level = Counter(
+        name for r in report.records for name in LEVELS if r.levels.get(name, {}).get("status") == "pass"
+    )
+    print("evidence: " + ", ".join(f"{name} {per_level[name]}" for name in LEVELS))
+    if report.reused:
+        print(f"{report.reused} records were up to date and taken from the ledger (--fresh makes them anew)")
+    print(f"ledger: {report.ledger}")
+    return 0 if report.ok else 1
+
+
+def _verify_table(records: Sequence[Record]) -> None:
+    width = max((len(r.claim) for r in records), default=10)
+    head = f"{'claim':{width}}  {'verdict':11}  der com sim att  {'max |z|':>7}  {'sees':>6}  {'mutants':>9}"
+    print(head + "\n" + "-" * len(head))
+    marks = {"pass": "+", "fail": "FAIL", "unknown": "?", "not applicable": "."}
+    for r in records:
+        shown = "".join(f"{marks.get(r.levels.get(name, {}).get('status', ''), ' '):^4}" for name in LEVELS)
+        sim = r.levels.get("simulated", {})
+        z = f"{sim['largest_z']:.2f}" if "largest_z" in sim else ""
+        sees = f"{sim['smallest_detectable']:.2%}" if "smallest_detectable" in sim else ""
+        killed, lived = r.mutants.get("killed"), r.mutants.get("survived")
+        mutants = "" if killed is None else f"{killed}/{killed + lived + r.mutants['equivalent']}"
+        print(f"{r.claim:{width}}  {r.verdict():11} {shown} {z:>7}  {sees:>6}  {mutants:>9}")
+
+
+# --- claims and show -------------------------------------------------------------------------------------------------
+
+
+def _state(claim: Claim, ledger: Ledger) -> tuple[str, Record | None]:
+    record = ledger.records.get(claim.id)
+    if record is None:
+        return "not verified yet", None
+    if record.source != source_hash(claim):
+        return "stale", record
+    return record.verdict(), record
+
+
+def _claims(a: argparse.Namespace) -> int:
+    ledger = Ledger.load(a.ledger)
+    rows = [(c, _state(c, ledger)[0]) for c in claims(a.paper)]
+    if a.json:
+        data = [
+            {"claim": c.id, "title": c.title, "place": c.place, "kind": c.kind, "verdict": state,
+             "variables": [v.name for v in c.variables]}
+            for c, state in rows
+        ]  # fmt: skip
+        print(json.dumps(data, indent=1))
+        return 0
+    width = max(len(c.id) for c, _ in rows)
+    for c, state in rows:
+        print(f"{c.id:{width}}  {state:16}  {c.title}")
+    return 0
+
+
+def _show(a: argparse.Namespace) -> int:
+    claim = find(a.id)
+    state, record = _state(claim, Ledger.load(a.ledger))
+    if record is None or state == "stale":
+        record, note = api.quick_record(claim.id), f"{state}; judged now without simulation"
+        state = record.verdict()
+    else:
+        note = f"from {a.ledger}"
+    case = case_of(claim.variables, claim.point(claim.examples[0]))
+    derivation = claim.derivation(case)
+    printed = None if claim.printed is None else _formula(claim.symbolic(claim.printed, case))
+    corrected = _formula(claim.symbolic(claim.corrected, case)) if claim.corrected else None
+    if a.json:
+        data = {
+            "claim": claim.id, "title": claim.title, "paper": PAPERS[claim.paper], "place": claim.place,
+            "kind": claim.kind, "statement": claim.statement, "latex": claim.latex, "printed": printed,
+            "relation": claim.relation, "case": case.label(),
+            "variables": {v.name: v.meaning for v in claim.variables}, "assumptions": list(claim.assumptions),
+            "condition": claim.condition_text or None,
+            "derivation": [{"text": s.text, "formula": None if s.formula is None else sp.sstr(s.formula)}
+                           for s in derivation.steps],
+            "derived": _formula(derivation.result), "corrected": corrected,
+            "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
+            "uses": list(claim.uses), "verdict": state, "evidence": record.to_json(), "evidence_note": note,
+        }  # fmt: skip
+        print(json.dumps(data, indent=1))
+        return 0
+    print(f"{claim.id} — {claim.title}")
+    print(f"  {PAPERS[claim.paper]}\n  {claim.place}\n")
+    print(f"VERDICT  {state}" + (f" {claim.condition_text}" if state == "holds under" else ""))
+    print(f"\nSTATEMENT ({claim.kind})\n  {claim.statement}\n  {claim.latex}")
+    for a_ in claim.assumptions:
+        print(f"  assumes: {a_}")
+    print("\nVARIABLES")
+    for v in claim.variables:
+        print(f"  {v.name:10} {v.meaning}" + (f" (default {v.default})" if v.default is not None else ""))
+    label = f" for {case.label()}" if case.label() else ""
+    if printed is not None:
+        sign = {"=": "", "<=": "  (an upper bound)", ">=": "  (a lower bound)"}[claim.relation]
+        print(f"\nPRINTED{label}{sign}\n  {printed}")
+    if claim.corrected is not None:
+        print(f"\nCORRECT{label}\n  {corrected}")
+        if claim.corrected_text:
+            print(f"  {claim.corrected_text}")
+        if claim.slip:
+            print(f"  slip: {claim.slip}")
+    print(f"\nDERIVATION{label}\n{derivation.render()}")
+    print(f"\nEVIDENCE ({note})")
+    for name in LEVELS:
+        level = record.levels.get(name)
+        if level is not None:
+            print(f"  {name:10} {level['status']}: {level['detail']}")
+    counterexample = record.levels["derived"].get("counterexample")
+    if counterexample:
+        at = ", ".join(f"{k}={_text(v)}" for k, v in counterexample["at"].items())
+        print(f"  counterexample at {at}:\n    printed {_text(counterexample['printed'])}, "
+              f"right {_text(counterexample['derived'])}")  # fmt: skip
+    m = record.mutants
+    if m.get("killed") is not None:
+        print(f"  mutants    {m['killed']} killed, {m['equivalent']} proved equivalent, {m['survived']} survived")
+    if claim.remark:
+        print(f"\nREMARK\n  {claim.remark}")
+    if claim.uses:
+        print("\nUSES  " + ", ".join(claim.uses))
+    return 0
+
+
+def _formula(value: Any) -> str:
+    parts = ["not printed" if e is None else sp.sstr(e) for e in entries(value)]
+    return parts[0] if len(parts) == 1 else "(" + ", ".join(parts) + ")"
+
+
+def _text(value: Any) -> str:
+    return "(" + ", ".join(map(str, value)) + ")" if isinstance(value, list) else str(value)
+
+
+# --- evaluate --------------------------------------------------------------------------------------------------------
+
+
+def read_point(pairs: Sequence[str]) -> dict[str, Any]:
+    """`name=value` texts as a dict; a value with commas is a list. Raises DomainError."""
+    point: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name or not value:
+            raise DomainError(f"--at: expected NAME=VALUE, got {pair!r}")
+        if name in point:
+            raise DomainError(f"{name}: given twice")
+        point[name] = value.strip("[]").split(",") if "," in value or value.startswith("[") else value
+    return point
+
+
+def _evaluate(a: argparse.Namespace) -> int:
+    claim = find(a.id)
+    point = read_point(a.at)
+    lists = {v.name for v in claim.variables if v.lengths is not None}
+    point = {k: [v] if k in lists and not isinstance(v, list) else v for k, v in point.items()}
+    result = api.evaluate(a.id, simulate=a.simulate, **point)
+    if a.json:
+        print(json.dumps(result, indent=1))
+        return 0
+    print(f"{a.id} — {claim.title}")
+    print("  at " + ", ".join(f"{k}={_text(v)}" for k, v in result["at"].items()))
+    if "entries" in result:
+        print("  entries: " + ", ".join(result["entries"]))
+    printed = "not printed" if result["printed"] is None else _text(result["printed"])
+    print(f"  printed   {printed}")
+    print(f"  derived   {_text(result['derived'])}")
+    if "relation" in result:
+        print(f"  claimed   {result['relation']}")
+    if "simulated" in result:
+        s = result["simulated"]
+        if s["value"] is None:
+            print(f"  simulated not possible: {s['why']}")
+        else:
+            print(f"  simulated {_text(s['value'])} ± {_text(s['standard_error'])} ({s['replicates']} replicates)")
+    for v in result.get("variants", ()):
+        switch = next(k for k in v if k not in ("meaning", "derived"))
+        print(f"  with {switch}={v[switch]}: derived {_text(v['derived'])}")
+    print(f"  verdict   {result['verdict']}", end="")
+    print(f" {result['condition']}" if result["verdict"] == "holds under" else "")
+    if "condition_holds" in result and not result["condition_holds"]:
+        print("  (this point lies outside the condition)")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,179 @@
+"""The ledger: evidence on claims, stored with what it judged, and the verdict that follows from it.
+
+Belongs here: the shape of evidence, when it is stale, verdicts as a function of evidence, atomic files.
+Does not belong here: producing evidence (judging.py). A verdict is always computed here and never read from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from theory.claim import Claim
+
+SCHEMA = 1
+VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
+LEVELS = ("derived", "computed", "simulated", "attacked")
+DEFAULT_LEDGER = Path("build") / "ledger.json"
+ENGINE = (
+    "theory.domain theory.algebra theory.derivation theory.hierarchy theory.bruteforce theory.claim theory.mutants "
+    "theory.simulation theory.judging theory.shared estimators.aggregation estimators.personalization "
+    "estimators.mean_regularized estimators.gaussian estimators.regression estimators.privacy "
+    "estimators.montecarlo.streams estimators.montecarlo.moments estimators.montecarlo.kernels "
+    "estimators.montecarlo.runner estimators.montecarlo.checks"
+).split()
+
+
+class LedgerError(ValueError):
+    """The ledger file cannot be read; the message names the file and the way out."""
+
+
+@cache
+def _paper_hash(paper: str) -> str:
+    digest = hashlib.sha256()
+    for name in (*ENGINE, f"theory.{paper}"):
+        path = Path(str(import_module(name).__file__))
+        for file in sorted(path.parent.iterdir()) if path.name == "__init__.py" else [path]:
+            if file.suffix in (".py", ".csv"):
+                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def source_hash(claim: Claim) -> str:
+    """Hash of everything that the evidence on a claim judged: its paper's package, the engine, the estimators."""
+    return _paper_hash(claim.paper)
+
+
+@dataclass
+class Record:
+    """What is known of one claim: evidence per level, with the source hash and the random root it was made with."""
+
+    claim: str
+    source: str
+    root: int
+    quick: bool
+    levels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    mutants: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def verdict(self) -> str:
+        """The verdict that this evidence supports."""
+        return verdict(self.levels)
+
+    def contradictions(self) -> list[str]:
+        """Evidence that does not fit the verdict, in words; empty when all is well."""
+        found = []
+        for name in LEVELS:
+            level = self.levels.get(name)
+            if level is None:
+                if not (self.quick and name == "simulated"):
+                    found.append(f"level '{name}' is missing")
+            elif level["status"] == "fail":
+                found.append(f"{name}: {level['detail']}")
+            elif level["status"] == "unknown":
+                found.append(f"{name} is unknown: {level['detail']}")
+        if self.mutants.get("survived"):
+            found.append(f"{self.mutants['survived']} mutants survived: {self.mutants['survivors'][0]}")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON form; the verdict is included for readers and ignored when loading."""
+        return {
+            "verdict": self.verdict(),
+            "source": self.source,
+            "root": self.root,
+            "quick": self.quick,
+            "seconds": round(self.seconds, 3),
+            "levels": self.levels,
+            "mutants": self.mutants,
+        }
+
+
+def verdict(levels: Mapping[str, Mapping[str, Any]]) -> str:
+    """holds, holds under, misprint, wrong or open, from the evidence alone.
+
+    Two independent routes must agree: the derivation judges the printed formula on the whole domain, and the
+    oracle confirms it (or the counterexample) in exact numbers.
+    """
+    derived, computed = levels.get("derived", {}), levels.get("computed", {})
+    if derived.get("status") != "pass" or computed.get("status") != "pass":
+        return "open"
+    judgement = derived["judgement"]
+    if judgement == "agrees":
+        return "holds"
+    confirmed = computed.get("counterexample_confirmed", False)
+    if judgement == "agrees under the condition" and confirmed:
+        return "holds under"
+    if judgement == "differs" and confirmed:
+        return "misprint" if derived.get("slip") else "wrong"
+    return "open"
+
+
+class Ledger:
+    """The evidence file. `put` saves atomically, so that a killed run loses no finished work."""
+
+    def __init__(self, path: Path | str = DEFAULT_LEDGER):
+        self.path = Path(path)
+        self.records: dict[str, Record] = {}
+
+    @classmethod
+    def load(cls, path: Path | str = DEFAULT_LEDGER) -> Ledger:
+        """Read a ledger; an absent file is an empty ledger. Raises LedgerError for a damaged one."""
+        ledger = cls(path)
+        if not ledger.path.exists():
+            return ledger
+        way_out = f"move or delete {ledger.path} and run `borrow verify` again"
+        try:
+            data = json.loads(ledger.path.read_text(encoding="utf-8"))
+            if data["schema"] != SCHEMA:
+                raise LedgerError(f"{ledger.path}: schema {data['schema']} is not {SCHEMA}; {way_out}")
+            for claim_id, r in data["claims"].items():
+                ledger.records[claim_id] = Record(
+                    claim_id, r["source"], r["root"], r["quick"], r["levels"], r["mutants"], r["seconds"]
+                )
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno} column {error.colno}"
+            raise LedgerError(
+                f"{ledger.path}: not a complete ledger (JSON breaks off or is corrupt at {where}); {way_out}"
+            ) from None
+        except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+            raise LedgerError(f"{ledger.path}: not a ledger ({error!r}); {way_out}") from None
+        return ledger
+
+    def fresh(self, claim: Claim, root: int, quick: bool) -> Record | None:
+        """The record of a claim if it was made from the present sources, seed and depth; else None."""
+        record = self.records.get(claim.id)
+        if record is None or record.source != source_hash(claim) or record.root != root:
+            return None
+        return None if record.quick and not quick else record
+
+    def put(self, record: Record) -> None:
+        """Add a record and save."""
+        self.records[record.claim] = record
+        self.save()
+
+    def save(self) -> None:
+        """Write the file atomically."""
+        data = {"schema": SCHEMA, "claims": {k: r.to_json() for k, r in sorted(self.records.items())}}
+        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
+
+
+def write_atomically(path: Path, content: str) -> None:
+    """Write a text file so that readers see the old or the new content, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

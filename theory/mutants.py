@@ -1,0 +1,91 @@
+"""Mutants: small wrong variations of a formula, which the checks must reject.
+
+Belongs here: generating and classifying them. Does not belong here: how a check decides (judging.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from theory.algebra import is_zero
+
+MAX_PER_FORMULA = 60
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A changed formula and what was changed."""
+
+    change: str
+    formula: Any
+
+
+def _at_nodes(expression: sp.Expr, edit: Callable[[sp.Expr], Iterator[tuple[str, sp.Expr]]]):
+    """Every single edit at every node of the tree, rebuilt to the root."""
+    yield from edit(expression)
+    for i, arg in enumerate(expression.args):
+        if isinstance(arg, sp.Expr):
+            for change, new in _at_nodes(arg, edit):
+                rebuilt = expression.func(*expression.args[:i], new, *expression.args[i + 1 :])
+                yield change, rebuilt
+
+
+def _edits(symbols: Sequence[sp.Symbol]):
+    def edit(node: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+        if isinstance(node, sp.Add):
+            for i, term in enumerate(node.args):
+                rest = node.func(*node.args[:i], *node.args[i + 1 :])
+                yield f"sign of {term}", rest - term
+                yield f"dropped term {term}", rest
+        if isinstance(node, sp.Mul):
+            for i, factor in enumerate(node.args):
+                if not factor.is_Number:
+                    rest = node.func(*node.args[:i], *node.args[i + 1 :])
+                    yield f"dropped factor {factor}", rest
+        if isinstance(node, sp.Symbol):
+            if node.is_integer:
+                yield f"{node} -> {node}-1", node - 1
+                yield f"{node} -> {node}+1", node + 1
+            for other in [s for s in symbols if s != node and s.is_integer == node.is_integer][:2]:
+                yield f"{node} -> {other}", other
+        if not node.is_Number or node not in (sp.Integer(-1),):
+            yield f"factor 2 on {node}", 2 * node
+        if isinstance(node, sp.Pow) and isinstance(node.exp, sp.Integer) and node.exp > 1:
+            yield f"exponent of {node} lowered", node.base ** (node.exp - 1)
+
+    return edit
+
+
+def mutants(formula: Any) -> list[Mutant]:
+    """All distinct single-edit mutants of an expression, thinned evenly to at most MAX_PER_FORMULA."""
+    formula = sp.sympify(formula)
+    if formula.is_number:
+        other = sp.Integer(1) if formula.is_infinite else formula + 1
+        return [Mutant(f"{formula} -> {other}", other)]
+    symbols = sorted(formula.free_symbols, key=str)
+    found: dict[Any, Mutant] = {}
+    for change, new in _at_nodes(formula, _edits(symbols)):
+        if new != formula and not new.has(sp.zoo, sp.nan):
+            found.setdefault(new, Mutant(change, new))
+    everything = list(found.values())
+    if len(everything) <= MAX_PER_FORMULA:
+        return everything
+    step = len(everything) / MAX_PER_FORMULA
+    return [everything[int(i * step)] for i in range(MAX_PER_FORMULA)]
+
+
+def classify(
+    mutant: Mutant, formula: Any, samples: Sequence[tuple[dict[Any, Any], Any]], value: Callable[..., Any]
+) -> str:
+    """killed: differs from the oracle's value at some sample; equivalent: proved equal; else survived."""
+    for rules, truth in samples:
+        if value(mutant.formula, rules) != truth:
+            return "killed"
+    try:
+        return "equivalent" if is_zero(mutant.formula - formula) else "survived"
+    except Exception:  # an undecided equality is not a proof
+        return "survived"
