@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.limits import pooled_variance, quotient, relative_precisions, share, times
-from estimators.validation import by_level, count, nonnegative, probability
+from estimators.validation import by_level, count, nonnegative
 
 __all__ = [
     "gap_dp_fedavg",
@@ -179,56 +179,55 @@ def precision_weights(variances, axis=-1):
     return relative / relative.sum(axis=axis, keepdims=True)
 
 
-def opt_out(rho_np, N, alpha2, tau2, gamma2):
-    """Return 1 - rho, gamma2 and x / (alpha2 + tau2 + x) for x = rho (1 - rho) N gamma2, all checked."""
-    rho_np = probability("rho_np", rho_np)
-    N = nonnegative("N", N)
+def opt_out(N_np, N_p, alpha2, tau2, gamma2):
+    """Return rho, 1 - rho, gamma2 and x / (alpha2 + tau2 + x) for x = rho (1 - rho) N gamma2, all checked."""
+    N_np, N_p = nonnegative("N_np", N_np), nonnegative("N_p", N_p)
+    N = N_np + N_p
     if (N < 1).any():
-        raise ValueError(f"N must be >= 1 client, got {N.min()}")
+        raise ValueError(f"N_np + N_p must be >= 1 client, got {N.min()}")
     gamma2 = nonnegative("gamma2", gamma2, infinite=True)
-    excess = times(rho_np * (1 - rho_np) * N, gamma2)
-    return 1 - rho_np, gamma2, share(excess, nonnegative("alpha2", alpha2) + nonnegative("tau2", tau2))
+    excess = times(N_np * (N_p / N), gamma2)
+    return N_np / N, N_p / N, gamma2, share(excess, nonnegative("alpha2", alpha2) + nonnegative("tau2", tau2))
 
 
-def gap_to_uniform(rho_np, N, alpha2, tau2, gamma2):
+def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of equal weights (HDP-FedAvg, r = 1) in excess of the optimum, in the opt-out model.
 
-    rho (1-rho)^3 gamma2^2 N / (alpha2 + tau2 + rho (1-rho) gamma2 N), computed without the difference that
-    defines it.  Claim: fedhdp:lemma7:eq79.
+    rho (1-rho)^3 gamma2^2 N / (alpha2 + tau2 + rho (1-rho) gamma2 N) with rho = N_np/N, computed without the
+    difference that defines it.  Claim: fedhdp:lemma7:eq79.
 
     Parameters
     ----------
-    rho_np : share of clients without privacy, in [0, 1].
-    N : number of clients in all, >= 1 (N rho_np need not be whole: the formula is smooth in it).
+    N_np, N_p : number of clients without and with privacy, >= 0 (they need not be whole: the formula is smooth).
     alpha2, tau2 : variances >= 0.
     gamma2 : variance >= 0 or inf of the privacy noise in the average of the private clients.
 
-    >>> round(float(gap_to_uniform(0.5, 10, alpha2=1.0, tau2=1.0, gamma2=2.0)), 12)
+    >>> round(float(gap_to_uniform(5, 5, alpha2=1.0, tau2=1.0, gamma2=2.0)), 12)
     0.357142857143
     """
-    private, gamma2, part = opt_out(rho_np, N, alpha2, tau2, gamma2)
+    _, private, gamma2, part = opt_out(N_np, N_p, alpha2, tau2, gamma2)
     return times(times(private**2, part), gamma2)
 
 
-def gap_dp_fedavg(rho_np, N, alpha2, tau2, gamma2):
+def gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of DP-FedAvg (everybody adds noise of variance N_p gamma2) in excess of the optimum.
 
     [rho (1-rho)(alpha2+tau2) gamma2 + rho (1-rho)^2 gamma2^2 N] / (alpha2 + tau2 + rho (1-rho) gamma2 N).
     Claim: fedhdp:lemma7:eq80; parameters as in `gap_to_uniform`.
 
-    >>> round(float(gap_dp_fedavg(0.5, 10, alpha2=1.0, tau2=1.0, gamma2=2.0)), 12)
+    >>> round(float(gap_dp_fedavg(5, 5, alpha2=1.0, tau2=1.0, gamma2=2.0)), 12)
     0.857142857143
     """
-    return gap_to_uniform(rho_np, N, alpha2, tau2, gamma2) + gap_dp_to_uniform(rho_np, gamma2)
+    return gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2) + gap_dp_to_uniform(N_np, N_p, gamma2)
 
 
-def gap_dp_to_uniform(rho_np, gamma2):
+def gap_dp_to_uniform(N_np, N_p, gamma2):
     """Server error of DP-FedAvg in excess of HDP-FedAvg, which is just rho (1-rho) gamma2.
 
     Claim: fedhdp:lemma7:eq81, whose printed quotient reduces to this.
 
-    >>> float(gap_dp_to_uniform(0.5, gamma2=2.0))
+    >>> float(gap_dp_to_uniform(5, 5, gamma2=2.0))
     0.5
     """
-    rho_np = probability("rho_np", rho_np)
-    return times(rho_np * (1 - rho_np), nonnegative("gamma2", gamma2, infinite=True))
+    rho, private, gamma2, _ = opt_out(N_np, N_p, 0.0, 0.0, gamma2)
+    return times(rho * private, gamma2)

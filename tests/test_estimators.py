@@ -220,22 +220,20 @@ def test_gaps_are_differences_of_server_errors(np_tenths, extra, alpha2, gamma2,
     optimum = 1 / (N_np / sigma2_c + N_p / private)
     hdp = (N_np * sigma2_c + N_p * private) / N**2
     dp = private / N
-    rho = N_np / N
-    # The float rho differs from the rational by one rounding, which (1 - rho)^3 can multiply by a few tens.
-    close(aggregation.gap_to_uniform(rho, N, alpha2, tau2, gamma2), hdp - optimum)
-    close(aggregation.gap_dp_fedavg(rho, N, alpha2, tau2, gamma2), dp - optimum)
-    close(aggregation.gap_dp_to_uniform(rho, gamma2), dp - hdp)
+    close(aggregation.gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2), hdp - optimum)
+    close(aggregation.gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2), dp - optimum)
+    close(aggregation.gap_dp_to_uniform(N_np, N_p, gamma2), dp - hdp)
     close(aggregation.server_mse([N_np, N_p], [0, gamma2], alpha2, tau2), optimum)
     close(aggregation.optimal_ratio(N_np, N_p, alpha2, tau2, 0, gamma2), sigma2_c / private)
 
 
 def test_gap_limits():
-    rho = np.array([0.0, 0.5, 1.0])
+    N_np = np.array([0, 5, 10])
     for gap in (aggregation.gap_to_uniform, aggregation.gap_dp_fedavg):
-        assert gap(rho, 10, 1, 1, np.inf).tolist() == [0, np.inf, 0]
-        assert (gap(rho, 10, 1, 1, 0) == 0).all()
-    close(aggregation.gap_to_uniform(0.25, 1e15, 1, 1, 2), 0.75**2 * 2, rtol=1e-12)
-    close(aggregation.gap_dp_fedavg(0.25, 1e15, 1, 1, 2), 0.75 * 2, rtol=1e-12)
+        assert gap(N_np, 10 - N_np, 1, 1, np.inf).tolist() == [0, np.inf, 0]
+        assert (gap(N_np, 10 - N_np, 1, 1, 0) == 0).all()
+    close(aggregation.gap_to_uniform(0.25e15, 0.75e15, 1, 1, 2), 0.75**2 * 2, rtol=1e-12)
+    close(aggregation.gap_dp_fedavg(0.25e15, 0.75e15, 1, 1, 2), 0.75 * 2, rtol=1e-12)
 
 
 def test_ratios_without_information():
@@ -897,7 +895,7 @@ GOOD = {
         "tau2": 0.5,
         "ratios": [1, 1],
     },
-    aggregation.gap_to_uniform: {"rho_np": 0.5, "N": 10, "alpha2": 1.0, "tau2": 0.5, "gamma2": 1.0},
+    aggregation.gap_to_uniform: {"N_np": 5, "N_p": 5, "alpha2": 1.0, "tau2": 0.5, "gamma2": 1.0},
     mean_regularized.mse: {"lam": 1.0, "sigma2_loc": 1.0, "tau2": 0.5, "K": 5},
     mean_regularized.privacy_gap: {"lam": 1.0, "K": 5, "n": 10, "sigma2_dp": 1.0},
     mean_regularized.silo_mmse: {"k": 0, "sigma2_locs": [1.0, 2.0], "tau2": 0.5},

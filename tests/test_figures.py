@@ -129,7 +129,7 @@ def test_bytes_are_the_same_in_another_process(tmp_path):
 
 def test_the_stored_data_draw_the_same_bytes_again(built):
     name, data, files = built
-    for form, path in zip(style.FORMATS, files[:-1], strict=True):
+    for form, path in zip(("svg", "png"), files[:2], strict=True):
         assert style.render(figures.load(name).draw(data), form, name) == path.read_bytes()
 
 

@@ -498,16 +498,13 @@ def _eq81(N_np: Any, N_p: Any, alpha2: Any, tau2: Any, gamma2: Any) -> Any:
     return top / (alpha2 + tau2 + rho * (1 - rho) * gamma2 * N)
 
 
-def _gap_computed(function: Any):
+def _gap_computed(which: str):
     def computed(N_np: float, N_p: float, alpha2: float, tau2: float, gamma2: float, dp_noise: str = "client"):
-        N = N_np + N_p
-        per_client = function(N_np / N, N, alpha2, tau2, gamma2)
-        if dp_noise == "client":
-            return per_client
+        uniform = aggregation.gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2)
+        extra = aggregation.gap_dp_to_uniform(N_np, N_p, gamma2) if dp_noise == "client" else 0.0
         # With the noise of the sum fixed, DP-FedAvg is exactly as noisy as HDP-FedAvg.
-        return aggregation.gap_to_uniform(N_np / N, N, alpha2, tau2, gamma2) if function is dp_gap else 0.0
+        return {"79": uniform, "80": uniform + extra, "81": extra}[which]
 
-    dp_gap = aggregation.gap_dp_fedavg
     return computed
 
 
@@ -525,18 +522,18 @@ register(
         printed=_eq79,
         derive=_gap_derive("79"),
         oracle=_gap_oracle("79"),
-        computed=_gap_computed(aggregation.gap_to_uniform),
+        computed=_gap_computed("79"),
         simulate=_gap_simulate("79"),
         unit="variance",
         uses=("fedhdp:lemma6:var",),
     )
 )
-for _key, _printed, _function, _latex, _name in (
-    ("80", _eq80, aggregation.gap_dp_fedavg,
+for _key, _printed, _latex, _name in (
+    ("80", _eq80,
      r"\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}=\frac{\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})"
      r"(\alpha^2+\tau^2)\gamma^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})^2\gamma^4N}{\alpha^2+\tau^2+"
      r"\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0", "FedHDP"),
-    ("81", _eq81, lambda rho, N, alpha2, tau2, gamma2: aggregation.gap_dp_to_uniform(rho, gamma2),
+    ("81", _eq81,
      r"\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{hdp\text{-}fedavg}}=\frac{\rho_{\mathrm{np}}"
      r"(1-\rho_{\mathrm{np}})(\alpha^2+\tau^2)\gamma^2+\rho_{\mathrm{np}}^2(1-\rho_{\mathrm{np}})^2\gamma^4N}"
      r"{\alpha^2+\tau^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0", "HDP-FedAvg"),
@@ -554,7 +551,7 @@ for _key, _printed, _function, _latex, _name in (
             printed=_printed,
             derive=_gap_derive(_key),
             oracle=_gap_oracle(_key),
-            computed=_gap_computed(_function),
+            computed=_gap_computed(_key),
             simulate=_gap_simulate(_key),
             condition=lambda dp_noise: sp.true if dp_noise == "client" else sp.false,
             condition_text="dp_noise == client (every client of DP-FedAvg adds noise of variance N_p*gamma2)",
