@@ -56,9 +56,7 @@ def read_levels(sizes, gamma2s, alpha2, tau2, ratios=None):
     # Levels come first, so the remaining axes have to be lined up by hand.
     ndim = max(alpha2.ndim, tau2.ndim, *(entries.ndim - 1 for entries in lists.values()))
     for name, entries in lists.items():
-        lists[name] = entries.reshape(
-            entries.shape[:1] + (1,) * (ndim + 1 - entries.ndim) + entries.shape[1:]
-        )
+        lists[name] = entries.reshape(entries.shape[:1] + (1,) * (ndim + 1 - entries.ndim) + entries.shape[1:])
     noises = times(lists["sizes"], lists["gamma2s"])
     variances = alpha2 + tau2 + noises
     if ratios is None:
@@ -172,9 +170,7 @@ def precision_weights(variances, axis=-1):
     """
     variances = nonnegative("variances", variances, infinite=True)
     if variances.ndim == 0 or variances.shape[axis] == 0:
-        raise ValueError(
-            "variances must hold at least one variance along axis; give an array of one per client"
-        )
+        raise ValueError("variances must hold at least one variance along axis; give an array of one per client")
     relative = relative_precisions(variances, axis)
     return relative / relative.sum(axis=axis, keepdims=True)
 

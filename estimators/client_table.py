@@ -145,8 +145,7 @@ def raw_form(records, name):
     estimates, variances = from_samples(list(samples.values()))
     if variances[0] == 0:
         raise ValueError(
-            f"{name}, column 'value': no client's values differ, so their variance would be 0; "
-            "give client,mean,variance"
+            f"{name}, column 'value': no client's values differ, so their variance would be 0; give client,mean,variance"
         )
     counts = np.array([len(values) for values in samples.values()])
     return ClientTable(tuple(samples), estimates, variances, counts)

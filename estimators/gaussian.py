@@ -165,9 +165,7 @@ def james_stein(x, variance, toward="mean", positive_part=True):
     fixed = not isinstance(toward, str)
     lost = 2 if fixed else 3
     if x.ndim == 0 or x.shape[-1] <= lost:
-        raise ValueError(
-            f"x must hold at least {lost + 1} clients on its last axis to shrink toward {toward!r}"
-        )
+        raise ValueError(f"x must hold at least {lost + 1} clients on its last axis to shrink toward {toward!r}")
     if not fixed:
         choice("toward", toward, ("mean",))
     target = finite("toward", toward) if fixed else x.mean(axis=-1, keepdims=True)
@@ -200,9 +198,7 @@ def from_samples(samples):
         raise ValueError("samples is empty; give one array per client")
     for i, array in enumerate(arrays):
         if array.ndim != 1 or array.size == 0:
-            raise ValueError(
-                f"samples[{i}] must be a 1-d array with at least one value, got shape {array.shape}"
-            )
+            raise ValueError(f"samples[{i}] must be a 1-d array with at least one value, got shape {array.shape}")
     counts = np.array([array.size for array in arrays])
     freedom = int(np.sum(counts - 1))
     if freedom == 0:
@@ -286,19 +282,13 @@ class GaussianMeans:
         """
         choice("prior", self.prior, ("marginal-likelihood", "reml", "moments", "fixed"))
         if (self.prior == "fixed") != (self.tau2 is not None):
-            raise ValueError(
-                "tau2 must be given for prior='fixed' and left out otherwise, where it is estimated"
-            )
+            raise ValueError("tau2 must be given for prior='fixed' and left out otherwise, where it is estimated")
         y = finite("estimates", estimates)
         if y.ndim != 1 or y.size < (1 if self.prior == "fixed" else 2):
-            raise ValueError(
-                f"estimates must be 1-d with at least two clients to learn from, got shape {y.shape}"
-            )
+            raise ValueError(f"estimates must be 1-d with at least two clients to learn from, got shape {y.shape}")
         v = positive("variances", variances)
         if v.shape not in ((), y.shape):
-            raise ValueError(
-                f"variances must be one number or match estimates {y.shape}, got shape {v.shape}"
-            )
+            raise ValueError(f"variances must be one number or match estimates {y.shape}, got shape {v.shape}")
         v = np.broadcast_to(v, y.shape)
         origin = y.mean() if self.mu is None else float(finite("mu", self.mu))
         y = y - origin  # from here on the prior's mean is near 0, which keeps the digits of y - mu
@@ -332,9 +322,7 @@ class MarginalLikelihood:
     def __init__(self, y, v, mu_known, prior):
         self.y, self.v, self.mu_known, self.prior = y, v, mu_known, prior
         self.passes = 0
-        self.precision, self.residual, self.scaled = np.empty(
-            (3, y.size)
-        )  # fresh arrays would double the time
+        self.precision, self.residual, self.scaled = np.empty((3, y.size))  # fresh arrays would double the time
 
     def at(self, tau2):
         """Return precisions, the best mu and residuals at `tau2`, in arrays that the next call reuses."""

@@ -106,7 +106,9 @@ def rdp_sampled_gaussian(*, noise_multiplier, sampling_rate, order):
         variance = np.square(z)
         if q == 1 or q == 0 or variance == 0 or np.isinf(variance):
             return times(q > 0, quotient(orders, 2 * variance))
-    return np.vectorize(lambda a: one_order_rdp(z, q, int(a)) if a == int(a) else fractional_order_rdp(z, q, a), otypes=[float])(orders)[()]
+    return np.vectorize(
+        lambda a: one_order_rdp(z, q, int(a)) if a == int(a) else fractional_order_rdp(z, q, a), otypes=[float]
+    )(orders)[()]
 
 
 def compose(rdp, rounds):

@@ -18,9 +18,7 @@ def read_design(X):
     """Check X; return U, the singular values padded to d with exact zeros past the numerical rank, and V'."""
     X = finite("X", X)
     if X.ndim != 2 or X.shape[1] == 0:
-        raise ValueError(
-            f"X must have shape (samples, coefficients) with at least one coefficient, got {X.shape}"
-        )
+        raise ValueError(f"X must have shape (samples, coefficients) with at least one coefficient, got {X.shape}")
     n, d = X.shape
     U, values, Vt = np.linalg.svd(X, full_matrices=n < d)  # all d right vectors, and no n by n matrix
     singular = np.zeros(d)

@@ -30,12 +30,8 @@ def add_figures(commands):
         epilog=f"figures: {', '.join(FIGURES)}",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a figure (default: all)")
-    parser.add_argument(
-        "--out", default="build/figures", metavar="DIR", help="output folder (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--format", default="svg,png", help="of svg, png, pdf, separated by commas (default: %(default)s)"
-    )
+    parser.add_argument("--out", default="build/figures", metavar="DIR", help="output folder (default: %(default)s)")
+    parser.add_argument("--format", default="svg,png", help="of svg, png, pdf, separated by commas (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="ten times fewer replicates")
     parser.add_argument("--json", action="store_true", help="print the list of files as JSON")
     parser.set_defaults(run=run_figures)
@@ -81,9 +77,7 @@ def add_fit(commands):
         "or client,mean,variance[,n] (variance of one observation; without n, of the mean).",
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="CSV file")
-    parser.add_argument(
-        "--example", action="store_true", help="fit the batting averages of Efron and Morris instead"
-    )
+    parser.add_argument("--example", action="store_true", help="fit the batting averages of Efron and Morris instead")
     parser.add_argument("--out", metavar="DIR", help="output folder (default: build/fit/NAME of the file)")
     parser.add_argument(
         "--prior",
@@ -114,15 +108,11 @@ def run_fit(args):
         from figures import shrinkage, style
 
         for form in ("svg", "png"):
-            figure = shrinkage.draw(
-                fit.clients, fit.estimate, fit.model.posterior_mean_, fit.low, fit.high, fit.model.mu_
-            )
+            figure = shrinkage.draw(fit.clients, fit.estimate, fit.model.posterior_mean_, fit.low, fit.high, fit.model.mu_)
             contents[f"shrinkage.{form}"] = style.render(figure, form, f"shrinkage of {name}")
     files = write_all(folder, contents)
     if args.json:
-        print(
-            to_json({**fit.summary(), "clients": fit.rows(), "files": [str(path) for path in files]}), end=""
-        )
+        print(to_json({**fit.summary(), "clients": fit.rows(), "files": [str(path) for path in files]}), end="")
     else:
         print(report(fit))
         if args.example:
@@ -155,9 +145,7 @@ def example_outcome(fit):
     truth = efron_morris().average_rest
     before = ((fit.estimate - truth) ** 2).sum()
     after = ((fit.model.posterior_mean_ - truth) ** 2).sum()
-    return (
-        f"Against the rest of the season the total squared error was {before:.4f} before, {after:.4f} after."
-    )
+    return f"Against the rest of the season the total squared error was {before:.4f} before, {after:.4f} after."
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,9 +232,7 @@ def report(fit):
             continue
         client = row["client"] if len(row["client"]) <= 18 else f"{row['client'][:17]}…"
         n = "-" if row["n"] is None else row["n"]
-        numbers = " ".join(
-            f"{row[key]:10.4g}" for key in ("estimate", "standard_error", "shrunken", "posterior_sd")
-        )
+        numbers = " ".join(f"{row[key]:10.4g}" for key in ("estimate", "standard_error", "shrunken", "posterior_sd"))
         interval = f"[{row['low']:.4g}, {row['high']:.4g}]"
         lines.append(f"{client:{width}} {n:>6} {numbers} {row['weight_on_own']:5.0%}  {interval}")
     most = rows[fit.clients.index(facts["moved_most"])]
@@ -258,17 +244,14 @@ def report(fit):
         f"with a standard deviation of {facts['tau2'] ** 0.5:.4g} ({found}).",
     ]
     if facts["tau2"] == 0:
-        lines.append(
-            "The data show no difference between clients beyond their noise: everyone gets the centre."
-        )
+        lines.append("The data show no difference between clients beyond their noise: everyone gets the centre.")
     else:
         least, highest = f"{facts['smallest_weight_on_own']:.0%}", f"{facts['largest_weight_on_own']:.0%}"
         keeps = least if least == highest else f"{least} to {highest}"
         lines.append(f"An estimate keeps {keeps} of its distance to the centre; the noisier it is, the less.")
     lines += [
         f"{facts['moved_most']} moved most, from {most['estimate']:.4g} to {most['shrunken']:.4g}.",
-        f"Expected squared error, all clients together: {before:.4g} before, {after:.4g} after, "
-        "if the model is right.",
+        f"Expected squared error, all clients together: {before:.4g} before, {after:.4g} after, if the model is right.",
         "Standard deviations and intervals count the uncertainty of the centre, not that of the spread.",
     ]
     if not facts["converged"]:

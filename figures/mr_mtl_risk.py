@@ -62,9 +62,7 @@ def compute(quick=False):
                 "y": np.array([closed(pull) for pull in x]),
                 "strength": best,
                 "optimum": {"x": best / (1 + best), "y": float(closed(best / (1 + best)))},
-                "points": points.compare(
-                    f"sigma2_dp={sigma2_dp}", [0.0, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0], closed, simulated
-                ),
+                "points": points.compare(f"sigma2_dp={sigma2_dp}", [0.0, 0.15, 0.3, 0.45, 0.6, 0.8, 1.0], closed, simulated),
             }
         )
     parameters = {"K": K, "n": RECORDS, "sigma2": SIGMA2, "tau2": TAU2, "sigma2_dp": list(SIGMA2_DPS)}
@@ -86,9 +84,7 @@ def draw(data):
     quiet, loud = data["curves"][0], data["curves"][-1]
     arrow = {"arrowstyle": "<->", "color": style.GREY, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
     for end, x in ((0, -0.045), (-1, 1.05)):
-        axes.annotate(
-            "", (x, quiet["y"][end]), xytext=(x, loud["y"][end]), arrowprops={**arrow, "mutation_scale": 6}
-        )
+        axes.annotate("", (x, quiet["y"][end]), xytext=(x, loud["y"][end]), arrowprops={**arrow, "mutation_scale": 6})
     style.note(axes, 0.0, 1.25, "privacy\ngap", color=style.GREY)
     style.note(axes, 1.05, loud["y"][-1], "gap$/K$", (0, 8), color=style.GREY, ha="center")
     style.points_note(axes, 0.97, 0.88, "right")

@@ -113,9 +113,7 @@ def draw(data, captions, limits):
         style.curve(axes, panel["private"], style.VERMILLION, "o")
         style.curve(axes, panel["opted_out"], style.BLUE, "s")
         removed = panel["noise_removed"]
-        axes.plot(
-            removed["x"], removed["y"], color=style.INK, linestyle=(0, (3, 2)), linewidth=0.8, zorder=2.5
-        )
+        axes.plot(removed["x"], removed["y"], color=style.INK, linestyle=(0, (3, 2)), linewidth=0.8, zorder=2.5)
         style.points(axes, removed["points"], style.INK, "v")
         axes.set(xscale="log", xlim=(0.03, 300), ylim=limits)
         axes.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])

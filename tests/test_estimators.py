@@ -29,9 +29,7 @@ owns = st.booleans()
 @st.composite
 def level_lists(draw, gammas=variances, max_levels=3):
     count = draw(st.integers(1, max_levels))
-    return draw(st.lists(sizes, min_size=count, max_size=count)), draw(
-        st.lists(gammas, min_size=count, max_size=count)
-    )
+    return draw(st.lists(sizes, min_size=count, max_size=count)), draw(st.lists(gammas, min_size=count, max_size=count))
 
 
 def close(value, exact, rtol=TIGHT):
@@ -156,9 +154,7 @@ def test_order_of_levels_does_not_matter(levels, alpha2, tau2, random):
     for own_noise in (False, True):
         close(
             personalization.personalization_strength(1, *shuffled, alpha2, tau2, own_noise=own_noise),
-            personalization.personalization_strength(
-                order[0] + 1, *levels, alpha2, tau2, own_noise=own_noise
-            ),
+            personalization.personalization_strength(order[0] + 1, *levels, alpha2, tau2, own_noise=own_noise),
         )
 
 
@@ -202,12 +198,8 @@ def test_infinite_noise_is_like_absence(levels, N, alpha2, tau2, own_noise):
 def test_infinite_noise_is_the_limit_of_large_noise():
     for own_noise in (False, True):
         for function in (
-            lambda g, own=own_noise: personalization.personalization_strength(
-                2, [3, 4], [0.2, g], 1.0, 0.5, own_noise=own
-            ),
-            lambda g, own=own_noise: personalization.local_mse(
-                0.7, 2, [3, 4], [0.2, g], 1.0, 0.5, own_noise=own
-            ),
+            lambda g, own=own_noise: personalization.personalization_strength(2, [3, 4], [0.2, g], 1.0, 0.5, own_noise=own),
+            lambda g, own=own_noise: personalization.local_mse(0.7, 2, [3, 4], [0.2, g], 1.0, 0.5, own_noise=own),
         ):
             close(function(1e15), function(np.inf), rtol=1e-13)
 
@@ -253,9 +245,7 @@ def test_closed_forms_broadcast():
         weights = aggregation.level_weights([2, 3], gammas, alpha2, tau2, ratio)
         mse = aggregation.server_mse([2, 3], gammas, alpha2, tau2, ratio)
         local = personalization.local_mse(lam, 2, [2, 3], gammas, alpha2, tau2, ratio, own_noise=True)
-        best = personalization.personalization_strength(
-            2, [2, 3], gammas, alpha2, tau2, ratio, own_noise=True
-        )
+        best = personalization.personalization_strength(2, [2, 3], gammas, alpha2, tau2, ratio, own_noise=True)
         assert mse.shape == local.shape == best.shape == (2, 3)
         for i, j in np.ndindex(2, 3):
             one = [2, 3], [0.0, gammas[1][j]], alpha2[j], tau2[i, 0], ratio and [1.0, ratio[1][i, 0]]
@@ -306,9 +296,7 @@ def test_strength_is_where_the_exact_error_is_least(levels, data, alpha2, tau2, 
         noises,
         own_noise,
     )
-    strength = personalization.personalization_strength(
-        level, *levels, alpha2, tau2, ratios, own_noise=own_noise
-    )
+    strength = personalization.personalization_strength(level, *levels, alpha2, tau2, ratios, own_noise=own_noise)
     # The error is a parabola in the pull u = lam / (1 + lam): three exact values give its exact vertex.
     at_0, at_half, at_1 = (personalised_mse(lam, *args) for lam in (0, 1, np.inf))
     slope, curvature = 4 * at_half - 3 * at_0 - at_1, 2 * (at_0 + at_1 - 2 * at_half)
@@ -348,9 +336,9 @@ def test_bayes_mse_is_the_posterior_variance(levels, data, alpha2, tau2):
 def test_strength_falls_with_own_noise_and_with_heterogeneity(levels, alpha2, tau2, own_noise, factor):
     def strength(gamma2, tau2):
         gammas = [gamma2, *levels[1][1:]]
-        return personalization.personalization_strength(
-            1, levels[0], gammas, alpha2, tau2, own_noise=own_noise
-        ) / (1 + TIGHT)
+        return personalization.personalization_strength(1, levels[0], gammas, alpha2, tau2, own_noise=own_noise) / (
+            1 + TIGHT
+        )
 
     assert strength(levels[1][0] * factor, tau2) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
     assert strength(levels[1][0], tau2 * factor) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
@@ -466,17 +454,13 @@ def test_silo_strength_attains_its_posterior_variance(silos, data, lam, tau2):
     close(weights.sum(), 1)
     exact_weights = [Fraction(float(w)) for w in weights]
     exact_weights[k] += 1 - sum(exact_weights)
-    close(
-        combination_mse(exact_weights, exact_weights, k, silos, tau2, [Fraction(0)] * len(silos)), mmse, 1e-9
-    )
+    close(combination_mse(exact_weights, exact_weights, k, silos, tau2, [Fraction(0)] * len(silos)), mmse, 1e-9)
 
 
 @given(magnitudes, magnitudes, variances, st.integers(2, 6))
 def test_equal_other_silos_lose_nothing_in_a_plain_average(own, other, tau2, K):
     silos = [own, *[other] * (K - 1)]
-    close(
-        mean_regularized.silo_mmse(0, silos, tau2), mean_regularized.silo_posterior_variance(0, silos, tau2)
-    )
+    close(mean_regularized.silo_mmse(0, silos, tau2), mean_regularized.silo_posterior_variance(0, silos, tau2))
     equal = [own] * K
     close(mean_regularized.silo_strength(1, equal, tau2), mean_regularized.strength(own, tau2))
     close(mean_regularized.silo_mse(0.3, 1, equal, tau2), mean_regularized.mse(0.3, own, tau2, K))
@@ -490,9 +474,7 @@ def test_a_very_noisy_silo_does_best_with_the_plain_average():
     assert mean_regularized.silo_strength(0, [2.5, 1.0, 1.0], 0.5) == np.inf
 
 
-@pytest.mark.parametrize(
-    ("sigma2_loc", "tau2", "lam"), [(0, 0, 0), (0, 1, 0), (1, 0, np.inf), (1, np.inf, 0)]
-)
+@pytest.mark.parametrize(("sigma2_loc", "tau2", "lam"), [(0, 0, 0), (0, 1, 0), (1, 0, np.inf), (1, np.inf, 0)])
 def test_mean_regularised_limits(sigma2_loc, tau2, lam):
     assert mean_regularized.strength(sigma2_loc, tau2) == lam
     close(mean_regularized.mse(lam, sigma2_loc, tau2, 4), mean_regularized.optimal_mse(sigma2_loc, tau2, 4))
@@ -626,9 +608,7 @@ def test_efron_morris_agrees_with_both_copies():
     with open(SHARED / "efron_eb/efron_morris_1975_pscl.csv", newline="") as file:
         pscl = {row["name"].split()[-1]: row for row in csv.DictReader(file)}
     with open(SHARED / "efron_eb/efron_morris_1975_stan.tsv", newline="") as file:
-        stan = {
-            row["LastName"].replace("Swaboda", "Swoboda"): row for row in csv.DictReader(file, delimiter="\t")
-        }
+        stan = {row["LastName"].replace("Swaboda", "Swoboda"): row for row in csv.DictReader(file, delimiter="\t")}
     assert set(pscl) == set(stan) == set(data.clients)
     for i, name in enumerate(data.clients):
         assert data.hits[i] == int(pscl[name]["r"]) == int(stan[name]["Hits"])
@@ -773,9 +753,7 @@ def test_the_higher_of_two_maxima_is_found(far, heterogeneous):
     assert best.log_likelihood_ >= profile.max()
 
 
-@pytest.mark.skipif(
-    not (SHARED / "baseball/woba_2022.csv").exists(), reason="woba_2022.csv is not on this machine"
-)
+@pytest.mark.skipif(not (SHARED / "baseball/woba_2022.csv").exists(), reason="woba_2022.csv is not on this machine")
 def test_ebnm_golden_numbers():
     """R ebnm 1.1-42, ebnm(x, s, prior_family="normal", mode="estimate") on its wOBA data of 688 hitters."""
     with open(SHARED / "baseball/woba_2022.csv", newline="") as file:

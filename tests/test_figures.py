@@ -105,9 +105,7 @@ def test_files_and_provenance(built):
     name, data, files = built
     assert [path.name for path in files] == [f"{name}.{kind}" for kind in ("svg", "png", "pdf", "json")]
     assert data["figure"] == name
-    assert {"claims", "parameters", "root_seed", "replicates_per_point", "versions"} <= set(
-        data["provenance"]
-    )
+    assert {"claims", "parameters", "root_seed", "replicates_per_point", "versions"} <= set(data["provenance"])
 
 
 def test_bytes_are_the_same_in_another_process(tmp_path):
@@ -213,9 +211,7 @@ def test_bad_arguments_are_refused_before_anything_is_written(arguments, message
 
 
 def test_a_folder_that_cannot_be_written_is_named_at_once(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        import_module("figures.mr_mtl_risk"), "compute", lambda quick: pytest.fail("computed")
-    )
+    monkeypatch.setattr(import_module("figures.mr_mtl_risk"), "compute", lambda quick: pytest.fail("computed"))
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     with unprivileged(), pytest.raises(OSError, match=r"cannot write into the folder .*locked.*--out"):

@@ -58,20 +58,14 @@ def test_raw_rows_end_to_end(tmp_path, capsys):
     assert main(path, "--out", tmp_path / "out", "--prior", "reml", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     model = GaussianMeans("reml").fit(*from_samples(samples))
-    assert [client["shrunken"] for client in found["clients"]] == pytest.approx(
-        model.posterior_mean_, rel=1e-12
-    )
+    assert [client["shrunken"] for client in found["clients"]] == pytest.approx(model.posterior_mean_, rel=1e-12)
     assert [client["n"] for client in found["clients"]] == [2, 3, 4, 5, 6]
     assert found["tau2"] == pytest.approx(model.tau2_)
-    assert found["files"] == [
-        str(tmp_path / "out" / n) for n in ("estimates.csv", "shrinkage.svg", "shrinkage.png")
-    ]
+    assert found["files"] == [str(tmp_path / "out" / n) for n in ("estimates.csv", "shrinkage.svg", "shrinkage.png")]
 
 
 def test_file_json_and_model_agree(table, tmp_path, capsys):
-    assert (
-        main(table, "--out", tmp_path, "--prior", "fixed", "--mu", 2, "--tau2", 1, "--json", "--no-plot") == 0
-    )
+    assert main(table, "--out", tmp_path, "--prior", "fixed", "--mu", 2, "--tau2", 1, "--json", "--no-plot") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["centre"] == 2
     assert found["centre_standard_error"] == 0
@@ -82,9 +76,7 @@ def test_file_json_and_model_agree(table, tmp_path, capsys):
     assert found["expected_squared_error_after"] == pytest.approx(1 / 2 + 2 / 3 + 4 / 5)
     for row, client in zip(written(tmp_path), found["clients"], strict=True):
         assert {key: str(value) for key, value in client.items()} == row
-        assert client["high"] - client["low"] == pytest.approx(
-            2 * 1.959964 * client["posterior_sd"], rel=1e-6
-        )
+        assert client["high"] - client["low"] == pytest.approx(2 * 1.959964 * client["posterior_sd"], rel=1e-6)
     assert not (tmp_path / "shrinkage.svg").exists()
 
 

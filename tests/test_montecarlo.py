@@ -59,11 +59,7 @@ EXPERIMENTS = [
 
 
 def same_bits(a, b):
-    return (
-        a.count == b.count
-        and a.mean.tobytes() == b.mean.tobytes()
-        and a.scatter.tobytes() == b.scatter.tobytes()
-    )
+    return a.count == b.count and a.mean.tobytes() == b.mean.tobytes() and a.scatter.tobytes() == b.scatter.tobytes()
 
 
 @dataclass(frozen=True)
@@ -101,12 +97,7 @@ class TestStreams:
         assert mc.stream("claim", 2, root=11).random() == expected[2]
 
     def test_no_draw_repeats_across_chunks_stages_and_roots(self):
-        generators = [
-            gen
-            for root in (1, 2)
-            for stage in range(3)
-            for gen in streams(f"claim#stage{stage}", 20, root=root)
-        ]
+        generators = [gen for root in (1, 2) for stage in range(3) for gen in streams(f"claim#stage{stage}", 20, root=root)]
         draws = np.concatenate([gen.integers(0, 2**64, 2000, dtype=np.uint64) for gen in generators])
         # A chance collision among 240,000 numbers of 64 bits has probability 2e-9.
         assert len(np.unique(draws)) == draws.size
@@ -133,9 +124,7 @@ class TestMoments:
     def test_any_partition_equals_one_shot(self, sizes, count, location, seed):
         sample = location + np.random.default_rng(seed).standard_normal((sum(sizes), count))
         empty = mc.Moments(0, np.zeros(count), np.zeros((count, count)))
-        parts = [
-            mc.Moments.of(part) if len(part) else empty for part in np.split(sample, np.cumsum(sizes)[:-1])
-        ]
+        parts = [mc.Moments.of(part) if len(part) else empty for part in np.split(sample, np.cumsum(sizes)[:-1])]
         merged, whole = mc.combine(parts), mc.Moments.of(sample)
         # Both sides round deviations of size 1 from numbers of size `location`: error location * eps each.
         bound = 100 * np.finfo(float).eps * (1 + abs(location)) * sum(sizes)
@@ -144,9 +133,7 @@ class TestMoments:
         np.testing.assert_allclose(merged.scatter, whole.scatter, rtol=0, atol=10 * bound)
 
     def test_linear_equals_the_moments_of_the_combined_sample(self):
-        sample = np.random.default_rng(1).standard_normal((500, 3)) @ np.array(
-            [[1, 2, 0], [0, 1, 1], [3, 0, 1.0]]
-        )
+        sample = np.random.default_rng(1).standard_normal((500, 3)) @ np.array([[1, 2, 0], [0, 1, 1], [3, 0, 1.0]])
         c = np.array([0.5, -2.0, 1.0])
         combined = sample @ c
         expected = combined.mean(), combined.std(ddof=1) / np.sqrt(500)
@@ -158,9 +145,7 @@ class TestMoments:
 
     def test_ratio_has_the_spread_it_declares(self):
         rng = np.random.default_rng(3)
-        ratios = [
-            mc.Moments.of(rng.normal([2.0, 5.0], 1.0, (400, 2))).ratio([1, 0], [0, 1]) for _ in range(2000)
-        ]
+        ratios = [mc.Moments.of(rng.normal([2.0, 5.0], 1.0, (400, 2))).ratio([1, 0], [0, 1]) for _ in range(2000)]
         values, errors = np.transpose(ratios)
         z = (values - 0.4) / errors
         # The mean of z**2 over 2000 samples has standard deviation sqrt(2 / 2000) = 0.032.
@@ -273,17 +258,11 @@ class TestRunner:
         assert same_bits(one, mc.run(experiment, self.reps, "bits"))
         backwards = mc.run_chunks(experiment, self.reps, "bits", [3, 1, 2, 0], threads=2)
         assert same_bits(one, mc.merge_chunks(backwards, self.reps))
-        workers = [
-            mc.run_chunks(experiment, self.reps, "bits", share, threads=1) for share in ([2], [3, 0], [1])
-        ]
-        assert same_bits(
-            one, mc.merge_chunks({k: v for worker in workers for k, v in worker.items()}, self.reps)
-        )
+        workers = [mc.run_chunks(experiment, self.reps, "bits", share, threads=1) for share in ([2], [3, 0], [1])]
+        assert same_bits(one, mc.merge_chunks({k: v for worker in workers for k, v in worker.items()}, self.reps))
 
     def test_key_and_root_choose_the_stream(self):
-        results = [
-            mc.run(james_stein(), 1000, key, root=root).mean[0] for key in ("a", "b") for root in (1, 2)
-        ]
+        results = [mc.run(james_stein(), 1000, key, root=root).mean[0] for key in ("a", "b") for root in (1, 2)]
         assert len(set(results)) == 4
 
     @pytest.mark.parametrize("experiment", [clients(), regression(), james_stein()])
@@ -405,9 +384,7 @@ class TestPerform:
         experiment = Normals(statistics, shift)
         checks = experiment.checks(self.scale)
         return [
-            result
-            for k in range(runs)
-            for result in mc.perform(experiment, checks, f"calibration{k}", threads=1, rule=rule)
+            result for k in range(runs) for result in mc.perform(experiment, checks, f"calibration{k}", threads=1, rule=rule)
         ]
 
     def test_stage_1_exceeds_at_its_declared_rate(self):

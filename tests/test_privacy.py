@@ -48,9 +48,7 @@ def test_rdp_rises_with_order_and_rate_and_falls_with_noise(z, q, order):
 
 def test_rdp_limits_and_arrays():
     def rdp(z, q, order):
-        return np.asarray(
-            privacy.rdp_sampled_gaussian(noise_multiplier=z, sampling_rate=q, order=order)
-        ).tolist()
+        return np.asarray(privacy.rdp_sampled_gaussian(noise_multiplier=z, sampling_rate=q, order=order)).tolist()
 
     assert rdp(2.0, 1.0, [2, 4]) == [0.25, 0.5]
     assert rdp(2.0, 0.0, [2, 4]) == rdp(np.inf, 0.5, [2, 4]) == rdp(0.0, 0.0, [2, 4]) == [0, 0]
@@ -120,9 +118,7 @@ def test_gaussian_delta_limits():
     eps = np.array([0.0, 1.0, np.inf])
     assert privacy.gaussian_delta(eps=eps, sensitivity=1.0, sigma=0.0).tolist() == [1, 1, 0]
     assert privacy.gaussian_delta(eps=eps, sensitivity=0.0, sigma=0.0).tolist() == [0, 0, 0]
-    assert privacy.gaussian_delta(eps=0.0, sensitivity=1.0, sigma=1e12) == pytest.approx(
-        1e-12 / np.sqrt(2 * np.pi)
-    )
+    assert privacy.gaussian_delta(eps=0.0, sensitivity=1.0, sigma=1e12) == pytest.approx(1e-12 / np.sqrt(2 * np.pi))
     # dp-accounting 0.6.0: get_sigma_gaussian(1, 1e-5) = 3.730632.
     assert privacy.gaussian_delta(eps=1.0, sensitivity=1.0, sigma=3.730632) == pytest.approx(1e-5, rel=1e-5)
 

@@ -38,7 +38,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-FACTORABLE = 250, 7  # operations and letters; factoring larger rational functions can take minutes
+FACTORABLE = 120, 7  # operations and letters; factoring larger rational functions can take minutes
 
 
 def simplest(expression: Any) -> Any:
@@ -66,13 +66,20 @@ def is_zero(expression: Any) -> bool:
 
 def _innermost_sums(expression: sp.Expr) -> set[sp.Expr]:
     inner = {node for node in sp.preorder_traversal(expression) if isinstance(node, sp.Add)}
-    return {node for node in inner if not any(a in inner for part in node.args for a in sp.preorder_traversal(part))}
+    return {
+        node
+        for node in inner
+        # N - 1 stays as it is: it meets N elsewhere.
+        if not any(a.is_Number for a in node.args)
+        and not any(a in inner for part in node.args for a in sp.preorder_traversal(part))
+    }
 
 
 def _numerator_vanishes(expression: sp.Expr) -> bool:
     numerator, _ = sp.fraction(sp.together(expression))
     try:
-        return sp.Poly(numerator, *sorted(numerator.free_symbols, key=str)).is_zero if numerator.free_symbols else numerator == 0
+        symbols = sorted(numerator.free_symbols, key=str)
+        return sp.Poly(numerator, *symbols).is_zero if symbols else numerator == 0
     except sp.PolynomialError:
         return sp.simplify(numerator) == 0
 
@@ -90,7 +97,27 @@ def nonnegative(expression: Any, shifts: Mapping[sp.Symbol, Any] | None = None) 
     if shifts:
         expression = expression.subs(dict(shifts), simultaneous=True)
         fresh.update({s: sp.Dummy(s.name, nonnegative=True) for s in expression.free_symbols if s not in fresh})
-    expression = sp.cancel(sp.together(expression.subs(fresh)))
+    expression = expression.subs(fresh)
+    # Innermost sums of positive terms as letters of their own keep the polynomials small.
+    sums = {a: sp.Dummy(f"s{i}", nonnegative=True) for i, a in enumerate(sorted(_positive_sums(expression), key=str))}
+    if sums and _sign_of_coefficients(sp.together(expression.xreplace(sums))) is True:
+        return True
+    # Common factors of numerator and denominator rarely hide a sign, and finding them is what takes long.
+    answer = _sign_of_coefficients(sp.together(expression))
+    return answer if answer is not None else _sign_of_coefficients(sp.cancel(sp.together(expression)))
+
+
+def _positive_sums(expression: sp.Expr) -> set[sp.Expr]:
+    inner = {node for node in sp.preorder_traversal(expression) if isinstance(node, sp.Add)}
+    return {
+        node
+        for node in inner
+        if all(t.as_coeff_Mul()[0] > 0 for t in node.args)
+        and not any(a in inner for part in node.args for a in sp.preorder_traversal(part))
+    }
+
+
+def _sign_of_coefficients(expression: sp.Expr) -> bool | None:
     numerator, denominator = sp.fraction(expression)
     symbols = sorted(expression.free_symbols, key=str)
     if not symbols:

@@ -258,4 +258,14 @@ def number(value: Any) -> Any:
     return float(value)
 
 
-__all__ = ["DEFAULT_ROOT", "DomainError", "Report", "entries", "evaluate", "number", "quick_record", "select", "verify"]
+__all__ = [
+    "DEFAULT_ROOT",
+    "DomainError",
+    "Report",
+    "entries",
+    "evaluate",
+    "number",
+    "quick_record",
+    "select",
+    "verify",
+]

@@ -86,9 +86,7 @@ class Clients:
         """Mean squared error of an unbiased linear estimate."""
         return self.covariance(estimate - target, estimate - target)
 
-    def posterior(
-        self, target: Combination, observations: Sequence[Combination]
-    ) -> tuple[list[Fraction], Fraction]:
+    def posterior(self, target: Combination, observations: Sequence[Combination]) -> tuple[list[Fraction], Fraction]:
         """Weights of the observations in the posterior mean under a flat centre, and the posterior variance.
 
         Condition `target - o_0` on the differences `o_i - o_0` by a Schur complement.
@@ -101,14 +99,10 @@ class Clients:
         gram = [[self.covariance(a, b) for b in contrasts] for a in contrasts]
         cross = [self.covariance(a, shifted) for a in contrasts]
         w = solve(gram, cross)
-        variance = self.covariance(shifted, shifted) - sum(
-            (a * b for a, b in zip(w, cross, strict=True)), Fraction(0)
-        )
+        variance = self.covariance(shifted, shifted) - sum((a * b for a, b in zip(w, cross, strict=True)), Fraction(0))
         return [1 - sum(w, Fraction(0)), *w], variance
 
-    def best_blend(
-        self, target: Combination, local: Combination, shared: Combination
-    ) -> tuple[Fraction, Fraction]:
+    def best_blend(self, target: Combination, local: Combination, shared: Combination) -> tuple[Fraction, Fraction]:
         """The u in (1-u) local + u shared with the least risk, and the risk: the vertex of three values."""
         risk = [self.mse(local + (shared - local).times(u), target) for u in (-1, 0, 1)]
         curvature = (risk[0] + risk[2]) / 2 - risk[1]

@@ -32,10 +32,8 @@ KINDS = (
     "number",
 )
 PAPERS = {
-    "fedhdp": "Aldaghri, Mahdavifar, Beirami. Federated Learning with Heterogeneous Differential Privacy, "
-    "arXiv 2110.15252",
-    "feo2": "Aldaghri, Mahdavifar, Beirami. FeO2: Federated Learning with Opt-Out Differential Privacy, "
-    "NFFL workshop 2021",
+    "fedhdp": "Aldaghri, Mahdavifar, Beirami. Federated Learning with Heterogeneous Differential Privacy, arXiv 2110.15252",
+    "feo2": "Aldaghri, Mahdavifar, Beirami. FeO2: Federated Learning with Opt-Out Differential Privacy, NFFL workshop 2021",
     "mrmtl": "Liu, Hu, Wu, Smith. On Privacy and Personalization in Cross-Silo Federated Learning, NeurIPS 2022, "
     "arXiv 2206.07902",
     "generative": "Ozkara, Girgis, Data, Diggavi. A Generative Framework for Personalized Learning and Estimation: "

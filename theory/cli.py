@@ -144,9 +144,7 @@ def _verify(a: argparse.Namespace) -> int:
         f"\n{len(report.records)} claims: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
         + f"; mutants: {killed} killed, {equivalent} proved equivalent, {survived} survived"
     )  # fmt: skip
-    per_level = Counter(
-        name for r in report.records for name in LEVELS if r.levels.get(name, {}).get("status") == "pass"
-    )
+    per_level = Counter(name for r in report.records for name in LEVELS if r.levels.get(name, {}).get("status") == "pass")
     print("evidence: " + ", ".join(f"{name} {per_level[name]}" for name in LEVELS))
     if report.reused:
         print(f"{report.reused} records were up to date and taken from the ledger (--fresh makes them anew)")

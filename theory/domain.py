@@ -270,7 +270,7 @@ def symbols_of(variables: Sequence[Variable], case: Case) -> Point:
             arguments[v.name] = case.choices[v.name]
         elif v.lengths is not None:
             assert case.length is not None
-            arguments[v.name] = [v.symbol(str(i + 1)) for i in range(case.length)]
+            arguments[v.name] = [v.symbol(f"_{i + 1}") for i in range(case.length)]
         else:
             arguments[v.name] = v.symbol()
     return arguments
@@ -294,9 +294,7 @@ def case_of(variables: Sequence[Variable], point: Mapping[str, Any]) -> Case:
     return Case(choices, length)
 
 
-def sample_point(
-    variables: Sequence[Variable], case: Case, rng: np.random.Generator, extreme: bool = False
-) -> Point:
+def sample_point(variables: Sequence[Variable], case: Case, rng: np.random.Generator, extreme: bool = False) -> Point:
     """A random exact point of a case."""
     point: Point = {}
     for v in variables:

@@ -23,13 +23,29 @@ SCHEMA = 1
 VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
 LEVELS = ("derived", "computed", "simulated", "attacked")
 DEFAULT_LEDGER = Path("build") / "ledger.json"
-ENGINE = (
-    "theory.domain theory.algebra theory.derivation theory.hierarchy theory.bruteforce theory.claim theory.mutants "
-    "theory.simulation theory.judging theory.shared estimators.aggregation estimators.personalization "
-    "estimators.mean_regularized estimators.gaussian estimators.regression estimators.privacy "
-    "estimators.montecarlo.streams estimators.montecarlo.moments estimators.montecarlo.kernels "
-    "estimators.montecarlo.runner estimators.montecarlo.checks"
-).split()
+ENGINE = [
+    "theory.domain",
+    "theory.algebra",
+    "theory.derivation",
+    "theory.hierarchy",
+    "theory.bruteforce",
+    "theory.claim",
+    "theory.mutants",
+    "theory.simulation",
+    "theory.judging",
+    "theory.shared",
+    "estimators.aggregation",
+    "estimators.personalization",
+    "estimators.mean_regularized",
+    "estimators.gaussian",
+    "estimators.regression",
+    "estimators.privacy",
+    "estimators.montecarlo.streams",
+    "estimators.montecarlo.moments",
+    "estimators.montecarlo.kernels",
+    "estimators.montecarlo.runner",
+    "estimators.montecarlo.checks",
+]
 
 
 class LedgerError(ValueError):

@@ -34,6 +34,7 @@ POINTS_PER_CASE = 3
 EXTREME_PER_CASE = 4
 ATTACK_POINTS = 60
 SIMULATED_EXAMPLES = 2
+MUTANT_POINTS = 16
 SLIP_LEAVES = 2  # a slip of the pen changes at most so many letters or numbers of a formula
 
 
@@ -71,52 +72,66 @@ def _rng(claim: Claim, purpose: str) -> np.random.Generator:
 
 
 def _derived(claim: Claim) -> dict[str, Any]:
-    everywhere, conditional, equality = True, claim.condition is not None, True
-    for case in claim.cases():
-        derived = claim.derived(case)
-        if claim.printed is None:
-            continue
-        printed = claim.symbolic(claim.printed, case)
-        # With a condition, what holds outside it does not matter here: the counterexample shows what does not.
-        condition = True if claim.condition is None else claim.symbolic(claim.condition, case)
-        for rules in solutions(condition):
-            agrees, equal = _relation_holds(claim, case, printed, derived, rules)
-            everywhere &= agrees
-            conditional &= agrees
-            equality &= equal
     level: dict[str, Any] = {"status": "pass", "steps": len(claim.derivation(claim.cases()[0]).steps)}
+    for case in claim.cases():
+        claim.derived(case)  # every case must derive, whatever the judgement
     if claim.printed is None:
         level |= {"judgement": "agrees", "detail": "the paper prints no formula; derived here"}
+        return level | _check_corrected(claim)
+    counterexample = find_counterexample(claim) if claim.condition is not None or claim.corrected else None
+    refuted = counterexample is not None and claim.condition is None
+    agrees, equality = (False, False) if refuted else _agreement(claim)
+    if agrees and claim.condition is None:
+        level |= {"judgement": "agrees", "detail": _agreement_text(claim, equality)}
         return level
-    if everywhere and claim.condition is None:
-        level["judgement"] = "agrees"
-        level["detail"] = _agreement_text(claim, equality)
-        return level
-    counterexample = find_counterexample(claim)
+    counterexample = counterexample or find_counterexample(claim)
     if counterexample is None:
         detail = "no exact counterexample found and no certificate that the printed relation holds"
         return {"status": "unknown", "detail": detail}
     level["counterexample"] = _describe(claim, counterexample)
     if claim.condition is not None:
-        if not conditional:
-            detail = f"the printed formula fails even when {claim.condition_text}"
-            return {"status": "fail", "detail": detail, "counterexample": level["counterexample"]}
+        if not agrees:
+            return level | {
+                "status": "fail",
+                "detail": f"the printed formula fails even when {claim.condition_text}",
+            }
         level["judgement"] = "agrees under the condition"
         level["detail"] = f"{_agreement_text(claim, equality)} when {claim.condition_text}"
         return level
-    level["judgement"] = "differs"
-    level["detail"] = "printed minus derived is not zero"
+    level |= {"judgement": "differs", "detail": "printed minus derived is not zero"}
     if claim.corrected is None:
-        return {"status": "fail", "detail": "the printed formula fails and no corrected one is given"} | {
-            "counterexample": level["counterexample"]
-        }
-    for case in claim.cases():
-        corrected = claim.symbolic(claim.corrected, case)
-        if not all(_same(a, b) for a, b in zip(entries(corrected), entries(claim.derived(case)), strict=True)):
-            return {"status": "fail", "detail": f"the corrected formula is not the derived one ({case.label()})"}
+        return level | {"status": "fail", "detail": "the printed formula fails and no corrected one is given"}
     plain = [c for c in claim.cases() if all(c.choices[v.name] == v.default for v in claim.switches)]
     level["slip"] = bool(claim.slip) and all(_is_slip(claim, case) for case in plain)
-    return level
+    return level | _check_corrected(claim)
+
+
+def _check_corrected(claim: Claim) -> dict[str, Any]:
+    """The corrected formula must be the derived one in every case."""
+    for case in claim.cases() if claim.corrected is not None else ():
+        assert claim.corrected is not None
+        corrected = claim.symbolic(claim.corrected, case)
+        if not all(_same(a, b) for a, b in zip(entries(corrected), entries(claim.derived(case)), strict=True)):
+            return {
+                "status": "fail",
+                "detail": f"the corrected formula is not the derived one ({case.label()})",
+            }
+    return {}
+
+
+def _agreement(claim: Claim) -> tuple[bool, bool]:
+    """Whether the printed relation holds wherever the condition does, and whether with equality."""
+    assert claim.printed is not None
+    agrees = equality = True
+    for case in claim.cases():
+        printed, derived = claim.symbolic(claim.printed, case), claim.derived(case)
+        # With a condition, what holds outside it does not matter here: the counterexample shows what does not.
+        condition = True if claim.condition is None else claim.symbolic(claim.condition, case)
+        for rules in solutions(condition):
+            held, equal = _relation_holds(claim, case, printed, derived, rules)
+            agrees &= held
+            equality &= equal
+    return agrees, equality
 
 
 def _agreement_text(claim: Claim, equality: bool) -> str:
@@ -130,9 +145,7 @@ def _same(a: Any, b: Any) -> bool:
     return a == b or (a - b != sp.nan and is_zero(a - b))
 
 
-def _relation_holds(
-    claim: Claim, case: Case, printed: Any, derived: Any, rules: Mapping[Any, Any]
-) -> tuple[bool, bool]:
+def _relation_holds(claim: Claim, case: Case, printed: Any, derived: Any, rules: Mapping[Any, Any]) -> tuple[bool, bool]:
     """Whether the claimed relation holds for all symbols (after substituting `rules`), and with equality."""
     holds, equal = True, True
     for p, d in zip(entries(printed), entries(derived), strict=True):
@@ -181,7 +194,9 @@ def _is_slip(claim: Claim, case: Case) -> bool:
     assert claim.printed is not None
     assert claim.corrected is not None
     for p, c in zip(
-        entries(claim.symbolic(claim.printed, case)), entries(claim.symbolic(claim.corrected, case)), strict=True
+        entries(claim.symbolic(claim.printed, case)),
+        entries(claim.symbolic(claim.corrected, case)),
+        strict=True,
     ):
         a, b = _leaves(p), _leaves(c)
         if max((a - b).total(), (b - a).total()) > SLIP_LEAVES:
@@ -278,9 +293,7 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     if "counterexample" in derived:
         assert claim.printed is not None
         point = claim.point(derived["counterexample"]["at"])
-        level["counterexample_confirmed"] = violates(
-            claim, claim.at(claim.printed, point), claim.at(claim.oracle, point)
-        )
+        level["counterexample_confirmed"] = violates(claim, claim.at(claim.printed, point), claim.at(claim.oracle, point))
     return level
 
 
@@ -367,7 +380,10 @@ def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     unexcused = broken - excused
     refuted = derived.get("judgement") == "differs"
     if unexcused and not refuted:
-        status, detail = "fail", f"{unexcused} of {tried} points break the printed formula where it should hold"
+        status, detail = (
+            "fail",
+            f"{unexcused} of {tried} points break the printed formula where it should hold",
+        )
     elif refuted:
         status, detail = "pass", f"fails at {broken} of {tried} points tried"
     elif claim.condition is not None:
@@ -387,21 +403,21 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
         formula, condition = _judged_formula(claim, case, derived)
         if condition and claim.symbolic(claim.condition, case) not in (True, sp.true) and _has_plain_case(claim):
             continue  # the printed formula is right on a slice of this case only; it is mutated in the other cases
-        samples = _mutant_samples(claim, case, condition)
-        if not samples:
+        samples = _Remembered(_mutant_samples(claim, case, condition))
+        first = next(iter(samples), None)
+        if first is None:
             continue
         for i, entry in enumerate(entries(formula)):
             if entry is None:
                 continue
-            truths = [(rules, entries(truth)[i]) for rules, truth in samples]
             for mutant in mutants(entry):
+                truths = ((rules, entries(truth)[i]) for rules, truth in samples)
                 fate = classify(mutant, entry, truths, lambda f, r: tidy(evaluate_exactly(f, r)))
                 tally[fate] += 1
                 if fate == "survived":
                     survivors.append(f"{mutant.change} ({case.label() or 'one case'})")
                 if fate == "killed" and seen is not None:
-                    rules, truth = truths[0]
-                    value = tidy(evaluate_exactly(mutant.formula, rules))
+                    truth, value = entries(first[1])[i], tidy(evaluate_exactly(mutant.formula, first[0]))
                     if truth.is_finite and truth != 0 and value.is_finite:
                         by_simulation += bool(abs(value / truth - 1) > seen)
     return {
@@ -431,22 +447,41 @@ def _judged_formula(claim: Claim, case: Case, derived: Mapping[str, Any]) -> tup
     return claim.derived(case), False
 
 
-def _mutant_samples(claim: Claim, case: Case, condition: bool, count: int = 16) -> list[tuple[dict[Any, Any], Any]]:
+def _mutant_samples(claim: Claim, case: Case, condition: bool) -> Iterator[tuple[dict[Any, Any], Any]]:
+    """Up to MUTANT_POINTS points of a case with the oracle's value."""
     rng = _rng(claim, "mutants" + case.label())
-    samples = []
-    candidates = [p for e in claim.examples if _case_matches(claim, p := claim.point(e), case)]
-    while len(candidates) < 4 * count:
-        candidates.append(domain.sample_point(claim.variables, case, rng))
-    for point in candidates:
-        if len(samples) == count:
-            break
+    examples = [p for e in claim.examples if _case_matches(claim, p := claim.point(e), case)]
+    found = 0
+    for i in range(4 * MUTANT_POINTS):
+        point = examples[i] if i < len(examples) else domain.sample_point(claim.variables, case, rng)
         if condition and not claim.holds_at(point):
             continue
         truth = claim.at(claim.oracle, point)
         if any(x in (sp.nan, sp.oo) for x in entries(truth)):
             continue
-        samples.append((domain.substitution(claim.variables, case, point), truth))
-    return samples
+        yield domain.substitution(claim.variables, case, point), truth
+        found += 1
+        if found == MUTANT_POINTS:
+            return
+
+
+class _Remembered:
+    """Iterate an expensive iterator several times; what was drawn once is kept. Most mutants die at the first point."""
+
+    def __init__(self, source: Iterator[Any]):
+        self.source = source
+        self.kept: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        i = 0
+        while True:
+            if i == len(self.kept):
+                try:
+                    self.kept.append(next(self.source))
+                except StopIteration:
+                    return
+            yield self.kept[i]
+            i += 1
 
 
 def _case_matches(claim: Claim, point: Point, case: Case) -> bool:

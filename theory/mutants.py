@@ -5,7 +5,7 @@ Belongs here: generating and classifying them. Does not belong here: how a check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +24,21 @@ class Mutant:
     formula: Any
 
 
-def _at_nodes(expression: sp.Expr, edit: Callable[[sp.Expr], Iterator[tuple[str, sp.Expr]]]):
-    """Every single edit at every node of the tree, rebuilt to the root."""
-    yield from edit(expression)
+def _nodes(expression: sp.Expr, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], sp.Expr]]:
+    """Every subexpression with the path of argument positions that leads to it."""
+    yield path, expression
     for i, arg in enumerate(expression.args):
         if isinstance(arg, sp.Expr):
-            for change, new in _at_nodes(arg, edit):
-                rebuilt = expression.func(*expression.args[:i], new, *expression.args[i + 1 :])
-                yield change, rebuilt
+            yield from _nodes(arg, (*path, i))
+
+
+def _rebuilt(expression: sp.Expr, path: tuple[int, ...], new: sp.Expr) -> sp.Expr:
+    """The expression with the subexpression at a path replaced."""
+    if not path:
+        return new
+    i = path[0]
+    inner = _rebuilt(expression.args[i], path[1:], new)
+    return expression.func(*expression.args[:i], inner, *expression.args[i + 1 :])
 
 
 def _edits(symbols: Sequence[sp.Symbol]):
@@ -61,26 +68,26 @@ def _edits(symbols: Sequence[sp.Symbol]):
 
 
 def mutants(formula: Any) -> list[Mutant]:
-    """All distinct single-edit mutants of an expression, thinned evenly to at most MAX_PER_FORMULA."""
+    """Distinct single-edit mutants of an expression, thinned evenly to at most MAX_PER_FORMULA."""
     formula = sp.sympify(formula)
     if formula.is_number:
         other = sp.Integer(1) if formula.is_infinite else formula + 1
         return [Mutant(f"{formula} -> {other}", other)]
     symbols = sorted(formula.free_symbols, key=str)
+    edit = _edits(symbols)
+    edits = [(path, change, new) for path, node in _nodes(formula) for change, new in edit(node)]
     found: dict[Any, Mutant] = {}
-    for change, new in _at_nodes(formula, _edits(symbols)):
-        if new != formula and not new.has(sp.zoo, sp.nan):
-            found.setdefault(new, Mutant(change, new))
-    everything = list(found.values())
-    if len(everything) <= MAX_PER_FORMULA:
-        return everything
-    step = len(everything) / MAX_PER_FORMULA
-    return [everything[int(i * step)] for i in range(MAX_PER_FORMULA)]
+    # Thin before rebuilding the trees, which is what costs; a large formula has thousands of edits.
+    step = max(1.0, len(edits) / (1.5 * MAX_PER_FORMULA))
+    for k in range(int(len(edits) / step)):
+        path, change, new = edits[int(k * step)]
+        mutant = _rebuilt(formula, path, new)
+        if mutant != formula and not mutant.has(sp.zoo, sp.nan):
+            found.setdefault(mutant, Mutant(change, mutant))
+    return list(found.values())[:MAX_PER_FORMULA]
 
 
-def classify(
-    mutant: Mutant, formula: Any, samples: Sequence[tuple[dict[Any, Any], Any]], value: Callable[..., Any]
-) -> str:
+def classify(mutant: Mutant, formula: Any, samples: Iterable[tuple[dict[Any, Any], Any]], value: Callable[..., Any]) -> str:
     """killed: differs from the oracle's value at some sample; equivalent: proved equal; else survived."""
     for rules, truth in samples:
         if value(mutant.formula, rules) != truth:

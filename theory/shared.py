@@ -7,14 +7,16 @@ levels, a server that weighs messages, a client that blends". Does not belong he
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import sympy as sp
 
+from theory.algebra import simplest
 from theory.bruteforce import Clients, rational
 from theory.derivation import Derivation
 from theory.domain import Variable
-from theory.hierarchy import Form, Group, best_blend, covariance, mse, strength
+from theory.hierarchy import Form, Group, best_blend, covariance, mse, posterior, strength
 
 ONE = sp.Integer(1)
 
@@ -53,9 +55,7 @@ def precision_weights(sizes: Sequence[Any], variances: Sequence[Any]) -> list[An
     return [1 / (s * total) for s in variances]
 
 
-def groups(
-    level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any
-) -> tuple[Group, list[Group]]:
+def groups(level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any) -> tuple[Group, list[Group]]:
     """The distinguished client of a level, and the others of every level, as groups."""
     noise = [n * g for n, g in zip(sizes, gamma2s, strict=True)]
     own = Group("own", ONE, tau2, alpha2, noise[level - 1])
@@ -75,8 +75,8 @@ def server_form(own: Group, others: Sequence[Group], level: int, weights: Sequen
 
 
 def _blend(d: Derivation, level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any,
-           own_noise: int) -> tuple[Any, Any, dict[Any, Any]]:  # fmt: skip
-    """Best u and its risk in terms of the total precision W, for any number of levels; and what W and g stand for."""
+           own_noise: int) -> tuple[Any, dict[Any, Any]]:  # fmt: skip
+    """Best u in terms of the total precision W, for any number of levels; and what W and g stand for."""
     s = message_variances(sizes, gamma2s, alpha2 + tau2)
     d.say("A message of level i scatters around the centre phi with variance s_i = alpha2 + tau2 + N_i gamma2_i:",
           tuple(s))  # fmt: skip
@@ -98,9 +98,9 @@ def _blend(d: Derivation, level: int, sizes: Sequence[Any], gamma2s: Sequence[An
     d.say("The error is e + u (theta - y). Cov(e, theta - y), where the centre cancels, is",
           sp.factor(covariance(local - target, shared - local)))  # fmt: skip
     d.say("and Var(theta - y) is", sp.factor(covariance(shared - local, shared - local)))
-    u, risk = best_blend(target, local, shared)
+    u, _ = best_blend(target, local, shared)
     d.say("The risk is a convex quadratic in u with its vertex at", u)
-    return u, risk, values
+    return u, values
 
 
 def derive_strength(
@@ -108,19 +108,57 @@ def derive_strength(
 ) -> Derivation:
     """Optimal penalty of a client that blends its estimate with the server's precision-weighted one."""
     d = Derivation()
-    u, _, values = _blend(d, level, sizes, gamma2s, alpha2, tau2, own_noise)
-    lam = d.say("With lam = u/(1-u):", strength(u))
-    return d.conclude("Putting W and g back in:", lam.subs(values))
+    u, values = _blend(d, level, sizes, gamma2s, alpha2, tau2, own_noise)
+    w = sp.Symbol("w", positive=True)
+    W, g = values
+    lam = d.say("With lam = u/(1-u), in terms of the own weight w = 1/(s_j W):",
+                simplest(strength(u).subs(W, 1 / (w * (alpha2 + tau2 + g)))))  # fmt: skip
+    own = 1 / ((alpha2 + tau2 + values[g]) * values[W])
+    return d.conclude("Putting w and g back in:", lam.subs({w: own, g: values[g]}, simultaneous=True))
 
 
-def derive_blend_risk(
+@cache
+def risk_given_others(own_noise: int) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Risk of the best blend and Bayes risk as functions of (P, g, alpha2, tau2), and these symbols.
+
+    P is the total precision of the others' messages, g the client's own message noise: all that matters of the others.
+    """
+    P, g, alpha2, tau2 = sp.symbols("P g alpha2 tau2", positive=True)
+    s = alpha2 + tau2 + g
+    W = P + 1 / s
+    own = Group("own", ONE, tau2, alpha2, g)
+    rest = Group("rest", ONE, sp.Integer(0), P / W**2, sp.Integer(0))
+    w = 1 / (s * W)
+    shared = w * (own.messages() if own_noise else own.estimates()) + (1 - w) * Form(ONE) + rest.noise("e")
+    blend = best_blend(own.parameters(), own.estimates(), shared)[1]
+    others = Group("others", ONE, 1 / P, sp.Integer(0), sp.Integer(0))
+    bayes = posterior(own.parameters(), [own.estimates(), others.messages()]).variance
+    return blend, bayes, (P, g, alpha2, tau2)
+
+
+def at_others(
+    expression: Any, names: tuple[Any, ...], level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any,
+    tau2: Any,
+) -> Any:  # fmt: skip
+    """Put a federation's values into a function of (P, g, alpha2, tau2)."""
+    s = message_variances(sizes, gamma2s, alpha2 + tau2)
+    precision = 1 / others_variance(level, sizes, s)
+    values = (precision, sizes[level - 1] * gamma2s[level - 1], alpha2, tau2)
+    return sp.sympify(expression).subs(dict(zip(names, values, strict=True)), simultaneous=True)
+
+
+def derive_excess(
     level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any, own_noise: int
 ) -> Derivation:
-    """Risk of the best blend of own estimate and the server's precision-weighted estimate."""
+    """What the best blend with the server's estimate loses against the Bayes estimate."""
     d = Derivation()
-    _, risk, values = _blend(d, level, sizes, gamma2s, alpha2, tau2, own_noise)
-    d.say("where it takes the value", risk)
-    return d.conclude("Putting W and g back in:", risk.subs(values))
+    blend, bayes, names = risk_given_others(own_noise)
+    d.say("Of the others only their total precision P matters: theta = w psi_j + (1-w) phi + noise of variance P/W^2, with "
+          "W = P + 1/s_j and w = 1/(s_j W); s_j = alpha2 + tau2 + g.")  # fmt: skip
+    d.say("Least risk of a blend of y_j and theta" + (":" if own_noise else ", own noise taken out:"), blend)
+    d.say("Bayes risk from y_j and the others' messages (phi is known with variance 1/P):", bayes)
+    excess = d.say("The difference:", simplest(blend - bayes))
+    return d.conclude("Putting P and g in:", at_others(excess, names, level, sizes, gamma2s, alpha2, tau2))
 
 
 def blend_risk(
@@ -150,9 +188,7 @@ def server_mse(sizes: Sequence[Any], variances: Sequence[Any], weights: Sequence
 # --- the oracle's side: concrete clients ---------------------------------------------------------------------------
 
 
-def concrete(
-    sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any
-) -> tuple[Clients, list[int]]:
+def concrete(sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any) -> tuple[Clients, list[int]]:
     """One object per client, and the level (from 1) of each."""
     levels = [i for i, n in enumerate(sizes, 1) for _ in range(int(n))]
     count = len(levels)

@@ -98,9 +98,7 @@ def mean_products(
     names = list(labels) or ["mean square"] * m
     sizes = list(scales) or [abs(x) for x in expected]
     checks = tuple(Check(names[i], rows[i], float(expected[i]), float(sizes[i])) for i in range(m))
-    return Simulation(
-        _experiment(fed, client, weights, pairs), checks, lambda mo: [mo.linear(rows[i]) for i in range(m)]
-    )
+    return Simulation(_experiment(fed, client, weights, pairs), checks, lambda mo: [mo.linear(rows[i]) for i in range(m)])
 
 
 def differences(
@@ -131,9 +129,7 @@ def optimal_blend(
     return _stationary(fed, client, weights, local, shared, target, lam)
 
 
-def _stationary(
-    fed: Federation, client: int, weights: Any, local: Any, shared: Any, target: Any, lam: float
-) -> Simulation:
+def _stationary(fed: Federation, client: int, weights: Any, local: Any, shared: Any, target: Any, lam: float) -> Simulation:
     error, step = local - target, shared - local
     u = 1.0 if np.isinf(lam) else lam / (1.0 + lam)
     size = _second_moment(fed, client, np.atleast_2d(weights), step)
@@ -160,7 +156,7 @@ def _second_moment(fed: Federation, client: int, weights: np.ndarray, form: np.n
     """Exact mean square of a form; only sets the scale that relative errors refer to."""
     on_messages = form[3:] @ weights
     total = 0.0
-    for kind, variance, own in ((P, fed.tau2, form[P]), (E, fed.alpha2, form[E]), (L, fed.nu2, form[L])):
+    for variance, own in ((fed.tau2, form[P]), (fed.alpha2, form[E]), (fed.nu2, form[L])):
         coefficients = on_messages.copy()
         coefficients[client] += own
         total += float(np.sum(coefficients**2 * variance))

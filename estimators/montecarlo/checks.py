@@ -316,9 +316,7 @@ def perform(
 
     pilot = simulate(0, PILOT_REPS)
     reps = max(
-        rule.required_reps(
-            math.sqrt(PILOT_MARGIN) * pilot.standard_deviation(check.coefficients) / check.scale, detectable
-        )
+        rule.required_reps(math.sqrt(PILOT_MARGIN) * pilot.standard_deviation(check.coefficients) / check.scale, detectable)
         for check in checks
     )
     reps = min(reps, max_reps)

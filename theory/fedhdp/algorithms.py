@@ -19,7 +19,18 @@ from theory.derivation import Derivation
 from theory.domain import Variable
 from theory.hierarchy import Form, Group, covariance
 from theory.registry import register
-from theory.shared import GAMMA2_1, GAMMA2_2, N1, N2, N_NP, N_P, ONE, SIGMA2_C, message_variances, precision_weights
+from theory.shared import (
+    GAMMA2_1,
+    GAMMA2_2,
+    N1,
+    N2,
+    N_NP,
+    N_P,
+    ONE,
+    SIGMA2_C,
+    message_variances,
+    precision_weights,
+)
 
 ZERO = sp.Integer(0)
 LAM = Variable("lam", "nonnegative", "strength of the pull towards the server's estimate", extreme=False)

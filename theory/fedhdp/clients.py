@@ -33,17 +33,18 @@ from theory.shared import (
     N_P,
     OWN_NOISE,
     TAU2,
+    at_others,
     blend_risk,
     concrete,
     concrete_bayes,
     concrete_blend,
     concrete_strength,
-    derive_blend_risk,
+    derive_excess,
     derive_strength,
     groups,
     message_variances,
-    others_variance,
     precision_weights,
+    risk_given_others,
 )
 
 TWO_LEVELS = (N1, N2, ALPHA2, TAU2, GAMMA2_1, GAMMA2_2, LEVEL)
@@ -325,7 +326,10 @@ def _eq42_computed(**v: Any) -> tuple[float, float, float]:
     return own, share / s1, share / s2
 
 
-PAIRS = (Variable("N1", "size", "clients in level 1", low=2), Variable("N2", "size", "clients in level 2", low=2))
+PAIRS = (
+    Variable("N1", "size", "clients in level 1", low=2),
+    Variable("N2", "size", "clients in level 2", low=2),
+)
 register(
     Claim(
         id="fedhdp:eq42",
@@ -364,7 +368,12 @@ def _eq44_weights(N1: Any, N2: Any, r: Any) -> tuple[Any, Any]:
 def _eq44_printed(N1: Any, N2: Any, r: Any, lam: Any, level: int) -> tuple[Any, ...]:
     total = N1 + N2 * r
     i_j = 1 if level == 1 else r
-    return (total + lam * i_j) / total / (1 + lam), lam / total / (1 + lam), lam * r / total / (1 + lam), sp.Integer(0)
+    return (
+        (total + lam * i_j) / total / (1 + lam),
+        lam / total / (1 + lam),
+        lam * r / total / (1 + lam),
+        sp.Integer(0),
+    )
 
 
 def _eq44_derive(N1: Any, N2: Any, gamma2_1: Any, gamma2_2: Any, r: Any, lam: Any, level: int,
@@ -402,7 +411,12 @@ def _eq44_computed(N1: float, N2: float, gamma2_1: float, gamma2_2: float, r: fl
     w = _eq44_weights(N1, N2, r)
     u = lam / (1 + lam)
     noise = (N1 * gamma2_1, N2 * gamma2_2)[level - 1]
-    return (1 + lam * w[level - 1]) / (1 + lam), u * w[0], u * w[1], own_noise * (u * w[level - 1]) ** 2 * noise
+    return (
+        (1 + lam * w[level - 1]) / (1 + lam),
+        u * w[0],
+        u * w[1],
+        own_noise * (u * w[level - 1]) ** 2 * noise,
+    )
 
 
 def _eq44_simulate(expected: tuple[float, ...], N1: int, N2: int, gamma2_1: float, gamma2_2: float, r: float,
@@ -515,17 +529,9 @@ register(
 )
 
 
-def _bayes_risk(v: dict[str, Any], level: int | None = None) -> Any:
-    level, sizes, gamma2s, alpha2, tau2 = setting(v, level)
-    spread = tau2 + others_variance(level, sizes, message_variances(sizes, gamma2s, alpha2 + tau2))
-    return spread * alpha2 / (spread + alpha2)
-
-
 def excess_derive(**v: Any) -> Derivation:
     """Risk at the best strength minus the Bayes risk."""
-    d = derive_blend_risk(*setting(v), v["own_noise"])
-    bayes = d.say("The Bayes risk with own estimate and all other messages is", _bayes_risk(v))
-    return d.conclude("The excess is", simplest(d.result - bayes))
+    return derive_excess(*setting(v), v["own_noise"])
 
 
 def excess_oracle(**v: Any) -> Any:
@@ -547,7 +553,14 @@ def excess_simulation(expected: float, **v: Any) -> simulation.Simulation:
     bayes = simulation.vector(2, p=-b, e=1 - b, a1=b)
     scale = float(personalization.bayes_mse(*setting(v)))
     return simulation.differences(
-        fed, client, [w, others / others.sum()], [blend, bayes], [1.0, -1.0], expected, scale, "excess over Bayes risk"
+        fed,
+        client,
+        [w, others / others.sum()],
+        [blend, bayes],
+        [1.0, -1.0],
+        expected,
+        scale,
+        "excess over Bayes risk",
     )
 
 
@@ -596,7 +609,7 @@ def _matched(which: str):
         return d.conclude(f"Solve {what} for lam:", simplest(solve(v, best.weights, w)))
 
     def oracle(**v: Any) -> Any:
-        level, sizes, gamma2s, alpha2, tau2 = setting(v)
+        _, sizes, gamma2s, alpha2, tau2 = setting(v)
         clients, levels = concrete(sizes, gamma2s, alpha2, tau2)
         w = clients.posterior(clients.centre, clients.message)[0]
         weights = [rational(w[levels.index(i)]) for i in (1, 2)]
@@ -729,9 +742,7 @@ def _r1_printed(**v: Any) -> tuple[Any, Any]:
 
 
 def _two_strengths(v: dict[str, Any]) -> tuple[Any, Any]:
-    return tuple(
-        personalization.personalization_strength(*setting(v, i), own_noise=bool(v["own_noise"])) for i in (1, 2)
-    )  # type: ignore[return-value]
+    return tuple(personalization.personalization_strength(*setting(v, i), own_noise=bool(v["own_noise"])) for i in (1, 2))  # type: ignore[return-value]
 
 
 register(
@@ -830,11 +841,17 @@ def _alpha0_oracle(**v: Any) -> tuple[Any, ...]:
 
     values = []
     for level in (1, 2):
+
         def at(x: Any, level: int = level) -> Any:
-            point = {**v, "alpha2": 1 / x, "tau2": v["tau2"] * v["spread"], "gamma2_1": v["gamma2_1"] * v["noise1"]}
+            point = {
+                **v,
+                "alpha2": 1 / x,
+                "tau2": v["tau2"] * v["spread"],
+                "gamma2_1": v["gamma2_1"] * v["noise1"],
+            }
             return concrete_strength(*setting(point, level), 0)
 
-        values.append(sp.oo if at(sp.Integer(2)) is sp.oo else rational_limit(at))
+        values.append(sp.oo if at(sp.Integer(2)) is sp.oo else rational_limit(at, degree=2))
     return tuple(values)
 
 
@@ -1004,7 +1021,10 @@ def _table1_derive(N1: Any, N2: Any, alpha2: Any, gamma2_2: Any) -> Derivation:
     same = message_variances([N1, N2], [shared / N1, gamma2_2], alpha2)
     ratios = tuple(simplest(s[0] / s[1]) for s in (none, same))
     d.say("Ratio r* without privacy noise and with equal noise per client:", ratios)
-    lam = d.say("Strength with homogeneous data and no noise:", derive_strength(1, [N1, N2], [zero, zero], alpha2, zero, 0).result)
+    lam = d.say(
+        "Strength with homogeneous data and no noise:",
+        derive_strength(1, [N1, N2], [zero, zero], alpha2, zero, 0).result,
+    )
     u = 1 if sp.sympify(lam).is_infinite else simplest(lam / (1 + lam))
     return d.conclude("Weight of the server's estimate then, after the two ratios:", (*ratios, sp.Integer(u)))
 
@@ -1036,7 +1056,11 @@ register(
             1.0,
         ),
         not_simulated="special cases of claims that are simulated",
-        entries=("r*, no privacy", "r*, equal privacy", "weight of the server's estimate, IID and no privacy"),
+        entries=(
+            "r*, no privacy",
+            "r*, equal privacy",
+            "weight of the server's estimate, IID and no privacy",
+        ),
         uses=("fedhdp:lemma2:rstar", "fedhdp:lemma3:lambda"),
         unit="dimensionless",
     )
@@ -1164,8 +1188,9 @@ register(
         printed=lambda: sp.Integer(1),
         relation="<=",
         derive=_order_derive,
-        oracle=lambda **v: concrete_strength(*setting(v, 2), v["own_noise"])
-        / concrete_strength(*setting(v, 1), v["own_noise"]),
+        oracle=lambda **v: (
+            concrete_strength(*setting(v, 2), v["own_noise"]) / concrete_strength(*setting(v, 1), v["own_noise"])
+        ),
         computed=lambda **v: strength_computed(**v, level=2) / strength_computed(**v, level=1),
         not_simulated="an order of two strengths that are simulated in fedhdp:thm8",
         shifts=_positive_sizes,
@@ -1177,33 +1202,27 @@ register(
 )
 
 
-def _risk(v: dict[str, Any], level: int) -> Any:
-    return derive_blend_risk(*setting(v, level), v["own_noise"]).result
+def _risk_of(v: dict[str, Any], level: int) -> tuple[Any, Any]:
+    """Least risk of a client of a level as a function of (P, g, alpha2, tau2), and at its federation."""
+    blend, _, names = risk_given_others(v["own_noise"])
+    return blend, at_others(blend, names, *setting(v, level))
 
 
 def _between_derive(**v: Any) -> Derivation:
     d = Derivation()
     risks = {}
     for level, name in ((2, "private"), (1, "non-private")):
-        risks[level] = d.say(f"Risk of a {name} client at its best strength:", _risk(v, level))
-    return d.conclude("Private minus non-private, in one federation:", simplest(risks[2] - risks[1]))
+        general, risks[level] = _risk_of(v, level)
+        d.say(
+            f"Risk of a {name} client at its best strength, from the others' precision P and its noise g:",
+            general,
+        )
+    return d.conclude("Private minus non-private, in one federation:", risks[2] - risks[1])
 
 
 def _between_corrected(**v: Any) -> Any:
-    """Both risks in closed form, from the total precision W and own weights."""
-    N_np, N_p, alpha2, tau2, g = v["N_np"], v["N_p"], v["alpha2"], v["tau2"], v["N_p"] * v["gamma2"]
-    s_np, s_p = alpha2 + tau2, alpha2 + tau2 + g
-    W = N_np / s_np + N_p / s_p
-
-    def bayes(own: Any) -> Any:
-        spread = tau2 + 1 / (W - 1 / own)
-        return spread * alpha2 / (spread + alpha2)
-
-    if v["own_noise"] == 0:
-        return bayes(s_p) - bayes(s_np)
-    w = 1 / (s_p * W)
-    private = alpha2 - alpha2**2 * (1 - w) ** 2 / (1 / W + s_np * (1 - 2 * w))
-    return private - bayes(s_np)
+    """The difference of the two risks, each from the others' precision and the own noise."""
+    return _risk_of(v, 2)[1] - _risk_of(v, 1)[1]
 
 
 def _between_simulate(expected: float, **v: Any) -> simulation.Simulation:
@@ -1249,8 +1268,9 @@ register(
         printed=lambda: sp.Integer(0),
         relation=">=",
         derive=_between_derive,
-        oracle=lambda **v: concrete_blend(*setting(v, 2), v["own_noise"])[1]
-        - concrete_blend(*setting(v, 1), v["own_noise"])[1],
+        oracle=lambda **v: (
+            concrete_blend(*setting(v, 2), v["own_noise"])[1] - concrete_blend(*setting(v, 1), v["own_noise"])[1]
+        ),
         not_computed="a difference of two risks; each is computed in fedhdp:eq41 and the figures",
         simulate=_between_simulate,
         corrected=_between_corrected,
@@ -1285,9 +1305,16 @@ def _after(v: dict[str, Any]) -> dict[str, Any]:
 
 def _same_client_derive(**v: Any) -> Derivation:
     d = Derivation()
-    before = d.say("Risk of the client while it is private:", _risk(v, 2))
-    after = d.say("Risk of the same client once it has opted out:", _risk(_after(v), 1))
-    return d.conclude("What opting out gains:", simplest(before - after))
+    blend, _, names = risk_given_others(v["own_noise"])
+    _, g, *_ = names
+    d.say("Risk at the best strength, from the others' precision P and the own noise g:", blend)
+    if v["others"] == "kept":
+        gain = d.say("The others stay as they are, so P stays; opting out puts g = 0. Risk before minus risk after:",
+                     simplest(blend - blend.subs(g, 0)))  # fmt: skip
+        return d.conclude("What opting out gains:", at_others(gain, names, *setting(v, 2)))
+    d.say("The others must add more noise each, so P falls while g becomes 0.")
+    before, after = (at_others(blend, names, *x) for x in (setting(v, 2), setting(_after(v), 1)))
+    return d.conclude("What opting out gains:", before - after)
 
 
 register(
@@ -1303,11 +1330,20 @@ register(
         printed=lambda: sp.Integer(0),
         relation=">=",
         derive=_same_client_derive,
-        oracle=lambda **v: concrete_blend(*setting(v, 2), v["own_noise"])[1]
-        - concrete_blend(*setting(_after(v), 1), v["own_noise"])[1],
+        oracle=lambda **v: (
+            concrete_blend(*setting(v, 2), v["own_noise"])[1] - concrete_blend(*setting(_after(v), 1), v["own_noise"])[1]
+        ),
         condition=lambda others: sp.true if others == "kept" else sp.false,
         condition_text="others == kept (the others' noise per client does not change)",
-        counterexample={"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 1, "gamma2": 1, "own_noise": 0, "others": "recalibrated"},
+        counterexample={
+            "N_np": 1,
+            "N_p": 2,
+            "alpha2": 1,
+            "tau2": 1,
+            "gamma2": 1,
+            "own_noise": 0,
+            "others": "recalibrated",
+        },
         shifts=lambda **v: {**_positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
         not_computed="a difference of two risks; each is computed in fedhdp:eq41 and the figures",
         not_simulated="both risks are simulated in fedhdp:lemma3:bayes",
@@ -1325,15 +1361,15 @@ def _beats_derive(**v: Any) -> Derivation:
     N = v["N_np"] + v["N_p"]
     uniform = blend_risk(*setting(v), v["own_noise"], [1 / N, 1 / N])
     d.say("Risk of the best blend with HDP-FedAvg's uniform average:", uniform)
-    ours = d.say("Risk of the best blend with FedHDP's estimate at r*:", derive_blend_risk(*setting(v), v["own_noise"]).result)
+    blend, _, names = risk_given_others(v["own_noise"])
+    ours = d.say("Risk of the best blend with FedHDP's estimate at r*:", at_others(blend, names, *setting(v)))
     return d.conclude("What FedHDP gains:", simplest(uniform - ours))
 
 
 def _beats_oracle(**v: Any) -> Any:
     uniform = sp.Integer(1) / (v["N_np"] + v["N_p"])
     return (
-        concrete_blend(*setting(v), v["own_noise"], [uniform, uniform])[1]
-        - concrete_blend(*setting(v), v["own_noise"])[1]
+        concrete_blend(*setting(v), v["own_noise"], [uniform, uniform])[1] - concrete_blend(*setting(v), v["own_noise"])[1]
     )
 
 

@@ -35,7 +35,7 @@ from theory.shared import (
     concrete_bayes,
     concrete_blend,
     concrete_strength,
-    derive_blend_risk,
+    derive_excess,
     derive_strength,
     message_variances,
     others_variance,
@@ -281,9 +281,7 @@ register(
         printed=_eq74_printed,
         derive=_eq74_derive,
         oracle=lambda sizes, gamma2s, alpha2, tau2, level: concrete_bayes(level, sizes, gamma2s, alpha2, tau2),
-        computed=lambda sizes, gamma2s, alpha2, tau2, level: personalization.bayes_mse(
-            level, sizes, gamma2s, alpha2, tau2
-        ),
+        computed=lambda sizes, gamma2s, alpha2, tau2, level: personalization.bayes_mse(level, sizes, gamma2s, alpha2, tau2),
         simulate=_eq74_simulate,
         unit="variance",
         uses=("fedhdp:eq68",),
@@ -295,7 +293,10 @@ def _eq75_printed(**v: Any) -> tuple[Any, ...]:
     s = message_variances(v["sizes"], v["gamma2s"], v["alpha2"] + v["tau2"])
     top, bottom = _pooled(_others(v["sizes"], v["level"]), s)
     risk = _eq74_printed(**v)
-    return (risk / v["alpha2"], *(risk * _leave_out(s, i) / (top + v["tau2"] * bottom) for i in range(len(s))))
+    return (
+        risk / v["alpha2"],
+        *(risk * _leave_out(s, i) / (top + v["tau2"] * bottom) for i in range(len(s))),
+    )
 
 
 def _eq75_derive(**v: Any) -> Derivation:
@@ -363,7 +364,10 @@ def _eq77_derive(sizes: list[Any], gamma2s: list[Any], r: list[Any], lam: Any, l
     d = Derivation()
     total = sum(n * x for n, x in zip(sizes, r, strict=True))
     w = d.say("Server weights per message:", tuple(x / total for x in r))
-    d.say("The minimiser is (y_j + lam theta)/(1 + lam); theta holds w_j psi_j" + (" = w_j (y_j + l_j)." if own_noise else ", used as w_j y_j."))
+    d.say(
+        "The minimiser is (y_j + lam theta)/(1 + lam); theta holds w_j psi_j"
+        + (" = w_j (y_j + l_j)." if own_noise else ", used as w_j y_j.")
+    )
     left = own_noise * (lam * w[level - 1] / (1 + lam)) ** 2 * sizes[level - 1] * gamma2s[level - 1]
     own = (1 + lam * w[level - 1]) / (1 + lam)
     return d.conclude("Coefficients on y_j and a message of each level, and the variance that l_j leaves:",
@@ -469,14 +473,6 @@ register(
 )
 
 
-def _excess_derive(**v: Any) -> Derivation:
-    d = derive_blend_risk(*_arguments(v), v["own_noise"])
-    spread = v["tau2"] + others_variance(v["level"], v["sizes"],
-                                         message_variances(v["sizes"], v["gamma2s"], v["alpha2"] + v["tau2"]))  # fmt: skip
-    bayes = d.say("The Bayes risk is", spread * v["alpha2"] / (spread + v["alpha2"]))
-    return d.conclude("The excess:", d.result - bayes)
-
-
 def _excess_simulate(expected: float, **v: Any) -> simulation.Simulation:
     fed, client = _federation(v)
     w = 1 / fed.message_variances
@@ -503,7 +499,7 @@ register(
         latex=r"\hat\theta_j(\lambda_j^*)=\theta_j^*",
         kind="identity",
         printed=lambda: ZERO,
-        derive=_excess_derive,
+        derive=lambda **v: derive_excess(*_arguments(v), v["own_noise"]),
         oracle=lambda **v: concrete_blend(*_arguments(v), v["own_noise"])[1] - concrete_bayes(*_arguments(v)),
         not_computed="a difference that is zero or small; both risks are computed",
         simulate=_excess_simulate,

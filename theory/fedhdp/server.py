@@ -163,9 +163,7 @@ def _cov_derive(**v: Any) -> Derivation:
 
 
 def _two_level_oracle(**v: Any) -> tuple[Any, Any, Any]:
-    clients, levels = concrete(
-        [v["N1"], v["N2"]], [v["gamma2_1"], v["gamma2_2"]], v["sigma2_c"] / 2, v["sigma2_c"] / 2
-    )
+    clients, levels = concrete([v["N1"], v["N2"]], [v["gamma2_1"], v["gamma2_2"]], v["sigma2_c"] / 2, v["sigma2_c"] / 2)
     weights, variance = clients.posterior(clients.centre, clients.message)
     return rational(weights[0]), rational(weights[levels.index(2)]), rational(variance)
 
@@ -264,7 +262,11 @@ register(
             [N1, N2], [gamma2_1, gamma2_2], sigma2_c, 0.0
         ),
         simulate=lambda expected, N1, N2, sigma2_c, gamma2_1, gamma2_2: simulate_server(
-            [N1, N2], sigma2_c, [gamma2_1, gamma2_2], expected, _level_weights(N1, N2, sigma2_c, gamma2_1, gamma2_2)
+            [N1, N2],
+            sigma2_c,
+            [gamma2_1, gamma2_2],
+            expected,
+            _level_weights(N1, N2, sigma2_c, gamma2_1, gamma2_2),
         ),
         unit="variance per coordinate",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (29) and (33)"},
@@ -301,14 +303,14 @@ register(
         shifts=lambda N1, N2, gamma2_1, gamma2_2, **_: {
             gamma2_2: (N1 * gamma2_1 + sp.Symbol("more", nonnegative=True)) / N2
         },
-        counterexample={"N1": 1, "N2": 100, "sigma2_c": 1, "gamma2_1": 1, "gamma2_2": "4/10000"},
+        counterexample={"N1": 1, "N2": 5, "sigma2_c": 1, "gamma2_1": 1, "gamma2_2": "4/25"},
         not_computed="1 - r* loses digits by design; r* itself is computed in fedhdp:lemma2:rstar",
         not_simulated="a sign; r* is simulated in fedhdp:lemma2:rstar",
         unit="dimensionless",
         uses=("fedhdp:lemma2:rstar",),
         remark="A per-client noise variance is N_i gamma2_i = z_i^2 S^2 / N_i. A small level 1 with a mild budget can "
-        "be noisier per client than a large level 2 with a strict one: one client with z = 1 against a hundred with "
-        "z = 2 gives r* = 2/1.04 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.",
+        "be noisier per client than a large level 2 with a strict one: one client with z = 1 against five with z = 2 "
+        "gives r* = 2/1.8 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.",
     )
 )
 
@@ -344,11 +346,14 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             printed=lambda N_p, sigma2_c, gamma2: sigma2_c / (sigma2_c + N_p * gamma2),
             derive=lambda **v: _rstar_derive(**_opt_out(**v)),
             oracle=lambda **v: (lambda w: w[1] / w[0])(_two_level_oracle(**_opt_out(**v))),
-            computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.optimal_ratio(
-                N_np, N_p, sigma2_c, 0.0, 0.0, gamma2
-            ),
+            computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.optimal_ratio(N_np, N_p, sigma2_c, 0.0, 0.0, gamma2),
             simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: _weights_simulate(
-                (1 / (N_np + N_p * expected), expected / (N_np + N_p * expected)), N_np, N_p, sigma2_c, 0.0, gamma2
+                (1 / (N_np + N_p * expected), expected / (N_np + N_p * expected)),
+                N_np,
+                N_p,
+                sigma2_c,
+                0.0,
+                gamma2,
             ),
             unit="dimensionless",
             **common,
@@ -365,11 +370,13 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             printed=_opt_out_var_printed,
             derive=lambda **v: _cov_derive(**_opt_out(**v)),
             oracle=lambda **v: _two_level_oracle(**_opt_out(**v))[2],
-            computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.server_mse(
-                [N_np, N_p], [0.0, gamma2], sigma2_c, 0.0
-            ),
+            computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.server_mse([N_np, N_p], [0.0, gamma2], sigma2_c, 0.0),
             simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: simulate_server(
-                [N_np, N_p], sigma2_c, [0.0, gamma2], expected, _level_weights(N_np, N_p, sigma2_c, 0.0, gamma2)
+                [N_np, N_p],
+                sigma2_c,
+                [0.0, gamma2],
+                expected,
+                _level_weights(N_np, N_p, sigma2_c, 0.0, gamma2),
             ),
             unit="variance",
             remark=remark,
@@ -426,7 +433,11 @@ def _gap_derive(which: str):
     def derive(N_np: Any, N_p: Any, alpha2: Any, tau2: Any, gamma2: Any, dp_noise: str = "client") -> Derivation:
         d = Derivation()
         errors = _server_errors(N_np, N_p, alpha2 + tau2, gamma2, dp_noise)
-        names = {"opt": "FedHDP at r*", "hdp": "HDP-FedAvg, uniform weights", "dp": f"DP-FedAvg, noise per {dp_noise}"}
+        names = {
+            "opt": "FedHDP at r*",
+            "hdp": "HDP-FedAvg, uniform weights",
+            "dp": f"DP-FedAvg, noise per {dp_noise}",
+        }
         for key in (worse, better):
             d.say(f"Server error of {names[key]}: sum of squared weights times message variances,", errors[key])
         return d.conclude("The gap is", simplest(errors[worse] - errors[better]))
@@ -645,14 +656,23 @@ register(
         latex=r"N\to\infty:\ (1-\rho_{\mathrm{np}})^2\gamma^2,\ (1-\rho_{\mathrm{np}})\gamma^2",
         kind="limit",
         variables=(RHO_NP, SIGMA2_C, GAMMA2, GROWTH),
-        examples=({"rho_np": "1/4", "sigma2_c": 2, "gamma2": 3}, {"rho_np": "1/2", "sigma2_c": 1, "gamma2": 1}),
+        examples=(
+            {"rho_np": "1/4", "sigma2_c": 2, "gamma2": 3},
+            {"rho_np": "1/2", "sigma2_c": 1, "gamma2": 1},
+        ),
         printed=lambda rho_np, gamma2: ((1 - rho_np) ** 2 * gamma2, (1 - rho_np) * gamma2, 0, 0, 0),
         derive=_limits_derive,
         oracle=_limits_oracle,
         condition=lambda growth: sp.true if growth == "fixed" else sp.false,
         condition_text="growth == fixed (gamma2 does not depend on N) and 0 < rho_np < 1",
         counterexample={"rho_np": "1/2", "sigma2_c": 1, "gamma2": 1, "growth": "per_group"},
-        entries=("gap (79), N large", "gap (80), N large", "optimal error, N large", "gap (79), rho to 0", "rho to 1"),
+        entries=(
+            "gap (79), N large",
+            "gap (80), N large",
+            "optimal error, N large",
+            "gap (79), rho to 0",
+            "rho to 1",
+        ),
         not_computed="limits of functions computed in fedhdp:lemma7:eq79 and eq80",
         not_simulated="limits; the finite-N gaps are simulated in fedhdp:lemma7:eq79 and eq80",
         unit="variance",

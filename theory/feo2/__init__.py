@@ -60,7 +60,12 @@ def _law(private: bool) -> dict[str, Any]:
         n, nu2 = noise(v)
         fed = simulation.federation([n], v["sigma2_c"] / 2, v["sigma2_c"] / 2, float(nu2))
         return simulation.mean_squares(
-            fed, 0, np.full(int(n), 1 / n), [simulation.vector(1, a0=1.0)], [expected], ["variance of the average"]
+            fed,
+            0,
+            np.full(int(n), 1 / n),
+            [simulation.vector(1, a0=1.0)],
+            [expected],
+            ["variance of the average"],
         )
 
     return {"derive": derive, "oracle": oracle, "simulate": simulate}

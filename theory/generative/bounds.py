@@ -79,9 +79,7 @@ def _in_order(sigma2_thetas: list[Any], **_: Any) -> dict[Any, Any]:
     return {v: sigma2_thetas[0] + sum(steps[:i]) for i, v in enumerate(sigma2_thetas) if i}
 
 
-def _eq45_simulate(
-    expected: float, sigma2_thetas: list[float], n: int, sigma2_x: float
-) -> simulation.Simulation:
+def _eq45_simulate(expected: float, sigma2_thetas: list[float], n: int, sigma2_x: float) -> simulation.Simulation:
     d, v = len(sigma2_thetas), np.array(sigma2_thetas)
     design = np.kron(np.eye(d), np.ones((n, 1)))  # n raw samples of every coordinate
     gain = np.kron(np.diag(v / (n * v + sigma2_x)), np.ones((1, n)))
@@ -114,9 +112,7 @@ register(
         ),
         relation=">=",
         derive=_eq45_derive,
-        oracle=lambda sigma2_thetas, n, sigma2_x: sum(
-            posterior_variance(v, [sigma2_x] * int(n)) for v in sigma2_thetas
-        ),
+        oracle=lambda sigma2_thetas, n, sigma2_x: sum(posterior_variance(v, [sigma2_x] * int(n)) for v in sigma2_thetas),
         computed=lambda sigma2_thetas, n, sigma2_x: sum(
             regression.posterior_mse([[np.sqrt(n)]], v, sigma2_x) for v in sigma2_thetas
         ),
@@ -131,8 +127,7 @@ register(
 def _eq46_derive(n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     proof = Derivation()
     risk = proof.say(
-        "With mu known only the own samples matter. The best multiple of xbar_i - mu has the risk (the "
-        "Bayes risk)",
+        "With mu known only the own samples matter. The best multiple of xbar_i - mu has the risk (the Bayes risk)",
         known_prior_risk(sigma2_theta, n, sigma2_x),
     )
     proof.say("The largest risk over theta_i is at least the average over the prior, whatever the estimator.")
@@ -155,22 +150,15 @@ register(
             {"n": 2, "sigma2_theta": 1, "sigma2_x": 3},
             {"n": 1, "d": 2, "sigma2_theta": "1/2", "sigma2_x": 1},
         ),
-        printed=lambda n, d, sigma2_theta, sigma2_x: (
-            d * sigma2_theta * sigma2_x / (n * sigma2_theta + sigma2_x)
-        ),
+        printed=lambda n, d, sigma2_theta, sigma2_x: d * sigma2_theta * sigma2_x / (n * sigma2_theta + sigma2_x),
         relation=">=",
         derive=_eq46_derive,
         oracle=lambda n, d, sigma2_theta, sigma2_x: d * posterior_variance(sigma2_theta, [sigma2_x] * int(n)),
-        computed=lambda n, d, sigma2_theta, sigma2_x: (
-            d * regression.posterior_mse([[np.sqrt(n)]], sigma2_theta, sigma2_x)
-        ),
-        simulate=lambda expected, n, d, sigma2_theta, sigma2_x: _eq45_simulate(
-            expected / d, [sigma2_theta], n, sigma2_x
-        ),
+        computed=lambda n, d, sigma2_theta, sigma2_x: d * regression.posterior_mse([[np.sqrt(n)]], sigma2_theta, sigma2_x),
+        simulate=lambda expected, n, d, sigma2_theta, sigma2_x: _eq45_simulate(expected / d, [sigma2_theta], n, sigma2_x),
         unit="variance, summed over coordinates",
         uses=("generative:eq45",),
-        remark="As a statement on the largest risk over all theta_i it is far from tight: that is d "
-        "sigma2_x/n.",
+        remark="As a statement on the largest risk over all theta_i it is far from tight: that is d sigma2_x/n.",
     )
 )
 
@@ -215,10 +203,7 @@ register(
         relation=">=",
         derive=_eq47_derive,
         oracle=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d
-            * rational(
-                (c := concrete(m, sigma2_theta, sigma2_x / n)).posterior(c.parameter[0], c.estimate)[1]
-            )
+            d * rational((c := concrete(m, sigma2_theta, sigma2_x / n)).posterior(c.parameter[0], c.estimate)[1])
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
         simulate=lambda expected, m, n, d, sigma2_theta, sigma2_x: simulate_personal(
@@ -232,9 +217,7 @@ register(
 
 def _argument_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     proof = Derivation()
-    _, others = groups(
-        m + 1, sigma2_theta, sigma2_x / n
-    )  # the m clients behind mu_hat; theta_i comes on top of them
+    _, others = groups(m + 1, sigma2_theta, sigma2_x / n)  # the m clients behind mu_hat; theta_i comes on top of them
     fresh = Group("theta_i", ONE, sigma2_theta, ZERO, ZERO)
     drawn = (1 / sp.sympify(m)) * others.estimates() + fresh.noise("p")
     prior = proof.say(
@@ -265,9 +248,7 @@ def _argument_simulate(
     b = v / (v + s)
     weights = np.append(0.0, np.full(m, 1.0 / m))
     error = simulation.vector(1, p=b - 1, e=b, a0=b - 1)
-    return simulation.mean_squares(
-        fed, 0, weights, [error], [expected / d], ["risk when theta_i is drawn so"]
-    )
+    return simulation.mean_squares(fed, 0, weights, [error], [expected / d], ["risk when theta_i is drawn so"])
 
 
 register(
@@ -275,8 +256,7 @@ register(
         id="generative:eq47:argument",
         title="Does the argument for (47) give (47)?",
         place="Section 5.1.3, text between (46) and (47)",
-        statement="Van Trees' inequality for the prior N(mu, sigma2_theta + sigma2_theta/m + sigma2_x/(mn)) "
-        "gives (47).",
+        statement="Van Trees' inequality for the prior N(mu, sigma2_theta + sigma2_theta/m + sigma2_x/(mn)) gives (47).",
         latex=r"\theta_{i}\sim N(\mu,(\sigma_{\theta}^{2}+\frac{\sigma_{\theta}^{2}}{m}+\frac{"
         r"\sigma_{x}^{2}}{mn})\text{I}_{d})\text{. Then using the van Trees inequality similar to the "
         r"lower bound in perfect case we can obtain: }d\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{"
@@ -311,8 +291,7 @@ register(
 SUP_OVER = Variable(
     "sup_over",
     "choice",
-    "what the worst case is over. mu: the population mean, with theta drawn around it; theta: the clients' "
-    "parameters",
+    "what the worst case is over. mu: the population mean, with theta drawn around it; theta: the clients' parameters",
     choices=("mu", "theta"),
     default="mu",
 )
@@ -324,9 +303,7 @@ DEVIATION = Variable(
 )
 
 
-def _remark2_derive(
-    m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any
-) -> Derivation:
+def _remark2_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any) -> Derivation:
     proof = Derivation()
     a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
     own, others = groups(m, sigma2_theta if sup_over == "mu" else ZERO, sigma2_x / n)
@@ -334,9 +311,7 @@ def _remark2_derive(
     proof.say("Coefficient of mu in the estimate's error:", simplest(error.centre))
     risk = mse(error)
     if sup_over == "mu":
-        proof.say(
-            "So the risk averaged over theta is the same for every mu, and its largest value over mu is", risk
-        )
+        proof.say("So the risk averaged over theta is the same for every mu, and its largest value over mu is", risk)
         return proof.conclude("Over d coordinates:", d * risk)
     proof.say("Given theta the sampling errors alone contribute the variance", risk)
     square = proof.say(
@@ -347,9 +322,7 @@ def _remark2_derive(
     return proof.conclude("The risk at such theta, over d coordinates:", d * (risk + square))
 
 
-def _remark2_oracle(
-    m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any
-) -> Any:
+def _remark2_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any) -> Any:
     a = printed_weight(sigma2_theta, sigma2_x, n)
     if sup_over == "mu":
         return d * concrete_risk(m, a, sigma2_theta, sigma2_x / n)
@@ -447,9 +420,7 @@ def _fact1_derive(z: Any, sigma2_y: Any, sigma2_z: Any) -> Derivation:
     )
     mean = sp.simplify(sp.diff(exponent, t).subs(t, 0) / sp.I)
     variance = simplest(-sp.diff(exponent, t, 2))
-    return d.conclude(
-        "a quadratic in t without constant, that of a Gaussian with this mean and variance:", (mean, variance)
-    )
+    return d.conclude("a quadratic in t without constant, that of a Gaussian with this mean and variance:", (mean, variance))
 
 
 def _fact1_oracle(z: Any, sigma2_y: Any, sigma2_z: Any) -> tuple[Any, Any]:
@@ -466,8 +437,7 @@ register(
         id="generative:fact1",
         title="A Gaussian with a Gaussian mean",
         place="Section 5.1.3, Fact 1",
-        statement="If X given Y is N(Y, sigma2_y) and Y is N(z, sigma2_z), then X is N(z, sigma2_z + "
-        "sigma2_y).",
+        statement="If X given Y is N(Y, sigma2_y) and Y is N(z, sigma2_z), then X is N(z, sigma2_z + sigma2_y).",
         latex=r"X\sim N(Y,\sigma_{y}^{2})\text{ where }Y\sim N(Z,\sigma_{z}^{2})\text{ we have }X\sim N(z,"
         r"\sigma_{z}^{2}+\sigma_{y}^{2})",
         kind="identity",

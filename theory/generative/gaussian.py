@@ -53,23 +53,18 @@ def _estimator_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Deriv
     d = Derivation()
     theta, mu, own, mean = sp.symbols("theta mu xbar_i xbar", real=True)
     part = d.say(
-        "Up to constants, client i's part of the objective (27) depends on its samples through their mean "
-        "xbar_i:",
+        "Up to constants, client i's part of the objective (27) depends on its samples through their mean xbar_i:",
         n * (own - theta) ** 2 / sigma2_x + (theta - mu) ** 2 / sigma2_theta,
     )
     best = d.say(
-        "The objective is jointly convex. For fixed mu each part is a quadratic in theta_i with its minimum "
-        "at",
+        "The objective is jointly convex. For fixed mu each part is a quadratic in theta_i with its minimum at",
         stationary_point(part, theta),
     )
     a = d.say("so that theta_i = a xbar_i + (1-a) mu with", simplest(sp.diff(best, own)))
-    profile = d.say(
-        "Put back, client i's part is a multiple of (xbar_i - mu)^2:", simplest(part.subs(theta, best))
-    )
+    profile = d.say("Put back, client i's part is a multiple of (xbar_i - mu)^2:", simplest(part.subs(theta, best)))
     factor = simplest(profile / (own - mu) ** 2)
     d.say(
-        "Summed over clients that is m (xbar - mu)^2 and a constant, with xbar the mean of all xbar_i; so "
-        "mu_hat is",
+        "Summed over clients that is m (xbar - mu)^2 and a constant, with xbar the mean of all xbar_i; so mu_hat is",
         stationary_point(m * factor * (mean - mu) ** 2, mu),
     )
     return d.conclude(
@@ -145,9 +140,7 @@ def derive_risk(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, d: Any = ONE) 
         "the error of the estimate mu cancels; the coefficients of the client's own p and e are",
         tuple(simplest(error.noise[own, kind]) for kind in "pe"),
     )
-    proof.say(
-        "and those of each of the m - 1 others", tuple(simplest(error.noise[others, kind]) for kind in "pe")
-    )
+    proof.say("and those of each of the m - 1 others", tuple(simplest(error.noise[others, kind]) for kind in "pe"))
     one = proof.say("Squares times variances, summed:", mse(error))
     return proof.conclude("The d coordinates are independent copies:", d * one)
 
@@ -191,16 +184,14 @@ def _claim1_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, a: Any) -> 
     own, others = groups(m, ZERO, sigma2_x / n)
     fixed = personal_error(own, others, m, a)
     d.say(
-        "Given theta only the sampling errors e_k are random. In theta_hat_i their coefficients are, own "
-        "and others'",
+        "Given theta only the sampling errors e_k are random. In theta_hat_i their coefficients are, own and others'",
         (fixed.noise[own, "e"], fixed.noise[others, "e"]),
     )
     first = d.say("so the variance given theta, whatever theta, is", mse(fixed))
     own, others = groups(m, sigma2_theta, ZERO)
     bias = personal_error(own, others, m, a)
     d.say(
-        "The bias given theta is (1-a)(mean of theta - theta_i); mu cancels. Coefficients of own and "
-        "others' p:",
+        "The bias given theta is (1-a)(mean of theta - theta_i); mu cancels. Coefficients of own and others' p:",
         (simplest(bias.noise[own, "p"]), simplest(bias.noise[others, "p"])),
     )
     second = d.say("so its mean square over the prior is", mse(bias))
@@ -220,9 +211,7 @@ def _claim1_simulate(
     own = np.eye(m)[0]
     weights = [np.append(rest + a * own, 0 * own), np.append(0 * own, rest + (a - 1) * own)]
     errors = [simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)]
-    return simulation.mean_squares(
-        fed, 0, weights, errors, expected, ["variance given theta", "mean squared bias"]
-    )
+    return simulation.mean_squares(fed, 0, weights, errors, expected, ["variance given theta", "mean squared bias"])
 
 
 register(
@@ -254,8 +243,7 @@ register(
         oracle=_claim1_oracle,
         simulate=_claim1_simulate,
         entries=("mean variance given theta", "mean squared bias given theta"),
-        not_computed="for a free weight a no function is needed; at the best a the sum is "
-        "generative:thm1:mse",
+        not_computed="for a free weight a no function is needed; at the best a the sum is generative:thm1:mse",
         unit="variance per coordinate",
     )
 )
@@ -307,9 +295,7 @@ def _bias_simulate(
 ) -> simulation.Simulation:
     a, s = own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_x / n
     variance = s * (a**2 + (1 - a**2) / len(thetas))
-    seen = fixed_parameters(
-        thetas, a, s, variance + expected**2, expected**2, "variance plus squared bias, given theta"
-    )
+    seen = fixed_parameters(thetas, a, s, variance + expected**2, expected**2, "variance plus squared bias, given theta")
 
     def read(moments: Any) -> list[tuple[float, float]]:
         [(total, error)] = seen.read(moments)
@@ -341,9 +327,7 @@ register(
         printed=lambda: ZERO,
         derive=_bias_derive,
         oracle=_bias_oracle,
-        computed=lambda thetas, n, sigma2_theta, sigma2_x: gaussian.conditional_bias(
-            thetas, 0, sigma2_theta, sigma2_x, n
-        ),
+        computed=lambda thetas, n, sigma2_theta, sigma2_x: gaussian.conditional_bias(thetas, 0, sigma2_theta, sigma2_x, n),
         simulate=_bias_simulate,
         counterexample={"thetas": [0, 1], "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
         corrected=_bias,
@@ -379,12 +363,8 @@ def _james_stein_derive(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
         "symmetry), so it is independent of all of them and of S: covariance",
         simplest(covariance(error, difference)),
     )
-    d.say(
-        "Hence James-Stein adds E[(B - B_hat)^2 (x_i - xbar)^2], which is E[(B - B_hat)^2 S]/m by symmetry."
-    )
-    variance = d.say(
-        "S is a chi-square of m - 1 degrees of freedom times the variance of x_i,", s + sigma2_theta
-    )
+    d.say("Hence James-Stein adds E[(B - B_hat)^2 (x_i - xbar)^2], which is E[(B - B_hat)^2 S]/m by symmetry.")
+    variance = d.say("S is a chi-square of m - 1 degrees of freedom times the variance of x_i,", s + sigma2_theta)
     k = sp.Symbol("k", positive=True)
     inverse = sp.gammasimp(sp.gamma(k / 2 - 1) / (2 * sp.gamma(k / 2)))
     d.say("and E[1/chi-square_k] = Gamma(k/2 - 1)/(2 Gamma(k/2)) is", simplest(inverse))
@@ -407,9 +387,7 @@ def _james_stein_oracle(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
     return sigma2_x * (1 - (m - 3) ** 2 * sigma2_x * inverse / m)
 
 
-def _james_stein_simulate(
-    expected: float, m: int, sigma2_theta: float, sigma2_x: float
-) -> simulation.Simulation:
+def _james_stein_simulate(expected: float, m: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
     a = own_weight(sigma2_theta, sigma2_x)[0]
     known = float(gaussian.risk(sigma2_theta, sigma2_x, 1, m))
     return simulation.Simulation(
@@ -479,9 +457,7 @@ def _limits_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> 
     risk = d * simplest(ratio * local)
     low = proof.say("As sigma2_theta falls to 0 the error tends to", limit(risk.subs(sigma2_theta, v), v, 0))
     high = proof.say("As sigma2_theta grows it tends to", limit(risk.subs(sigma2_theta, v), v, sp.oo))
-    many = proof.say(
-        "As n grows both errors vanish, and their ratio tends to", limit(ratio.subs(n, k), k, sp.oo)
-    )
+    many = proof.say("As n grows both errors vanish, and their ratio tends to", limit(ratio.subs(n, k), k, sp.oo))
     return proof.conclude("The three limits:", (low, high, many))
 
 
@@ -554,9 +530,7 @@ register(
         relation="<=",
         derive=_gap_derive,
         oracle=lambda m, n, sigma2_theta, sigma2_x: (
-            concrete_risk(m, printed_weight(sigma2_theta, sigma2_x, n), sigma2_theta, sigma2_x / n)
-            * n
-            / sigma2_x
+            concrete_risk(m, printed_weight(sigma2_theta, sigma2_x, n), sigma2_theta, sigma2_x / n) * n / sigma2_x
         ),
         computed=lambda m, n, sigma2_theta, sigma2_x: (
             gaussian.risk(sigma2_theta, sigma2_x, n, m) / gaussian.local_risk(sigma2_x, n)
@@ -613,11 +587,8 @@ register(
         printed=lambda sigma2_theta: sp.Rational(1, 100) if sigma2_theta else 1 / PAPER_M,
         derive=_number_derive,
         oracle=_number_oracle,
-        computed=lambda sigma2_theta: (
-            gaussian.risk(sigma2_theta, 10.0, 100, 10**4) / gaussian.local_risk(10.0, 100)
-        ),
-        not_simulated="ten thousand clients; the same formula is simulated for a few in "
-        "generative:remark1:gap",
+        computed=lambda sigma2_theta: gaussian.risk(sigma2_theta, 10.0, 100, 10**4) / gaussian.local_risk(10.0, 100),
+        not_simulated="ten thousand clients; the same formula is simulated for a few in generative:remark1:gap",
         unit="ratio",
         remark="Exact: a = 1/101, and (1-a)/m + a = (1/100 + 1)/101 = 1/100.",
         **_REMARK1,

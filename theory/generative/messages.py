@@ -39,8 +39,7 @@ from theory.registry import register
 SHARED_NOISE = Variable(
     "shared_noise",
     "choice",
-    "0: the clients' mechanisms draw independent noise; 1: they share their randomness, so all add the same "
-    "noise",
+    "0: the clients' mechanisms draw independent noise; 1: they share their randomness, so all add the same noise",
     choices=(0, 1),
     default=0,
 )
@@ -53,9 +52,7 @@ def noisy_weight(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any
     return between / (between + sigma2_x / n)
 
 
-def _mse_derive(
-    m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int
-) -> Derivation:
+def _mse_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int) -> Derivation:
     proof = Derivation()
     a = proof.say("The weight of (5) is", simplest(noisy_weight(m, n, sigma2_theta, sigma2_x, sigma2_q)))
     own, others = groups(m, sigma2_theta, sigma2_x / n, ZERO if shared_noise else sigma2_q)
@@ -72,15 +69,11 @@ def _mse_derive(
         "Coefficients of the client's own p and e in the error:",
         tuple(simplest(error.noise[own, kind]) for kind in "pe"),
     )
-    one = proof.say(
-        "Squares times variances, summed (with noise of exactly the largest variance allowed):", mse(error)
-    )
+    one = proof.say("Squares times variances, summed (with noise of exactly the largest variance allowed):", mse(error))
     return proof.conclude("The d coordinates together:", d * one)
 
 
-def _mse_oracle(
-    m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int
-) -> Any:
+def _mse_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int) -> Any:
     a = fraction(noisy_weight(m, n, sigma2_theta, sigma2_x, sigma2_q))
     clients = concrete(m, sigma2_theta, sigma2_x / n, sigma2_q)
     messages = clients.message
@@ -91,9 +84,7 @@ def _mse_oracle(
     return d * rational(clients.mse(estimate, clients.parameter[0]))
 
 
-def _mse_computed(
-    m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, sigma2_q: float, shared_noise: int
-) -> float:
+def _mse_computed(m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, sigma2_q: float, shared_noise: int) -> float:
     risk = gaussian.risk(sigma2_theta, sigma2_x, n, m, sigma2_q, d)
     if not shared_noise:
         return risk

@@ -23,16 +23,10 @@ M = Variable("m", "size", "clients")
 M2 = Variable("m", "size", "clients", low=2)
 N = Variable("n", "size", "samples per client")
 D = Variable("d", "size", "coordinates, which are independent copies of each other", default=ONE)
-SIGMA2_THETA = Variable(
-    "sigma2_theta", "nonnegative", "variance of the clients' parameters around their mean mu"
-)
-SIGMA2_THETA_POSITIVE = Variable(
-    "sigma2_theta", "positive", "variance of the clients' parameters around their mean mu"
-)
+SIGMA2_THETA = Variable("sigma2_theta", "nonnegative", "variance of the clients' parameters around their mean mu")
+SIGMA2_THETA_POSITIVE = Variable("sigma2_theta", "positive", "variance of the clients' parameters around their mean mu")
 SIGMA2_X = Variable("sigma2_x", "positive", "variance of one sample around the client's parameter")
-SIGMA2_Q = Variable(
-    "sigma2_q", "nonnegative", "variance of the noise that quantiser or privacy add to a message"
-)
+SIGMA2_Q = Variable("sigma2_q", "nonnegative", "variance of the noise that quantiser or privacy add to a message")
 GAUSSIAN = (M, N, D, SIGMA2_THETA, SIGMA2_X)
 GAUSSIAN_EXAMPLES = (
     {"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3},

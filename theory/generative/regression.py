@@ -37,9 +37,7 @@ X22_POSITIVE = Variable(
     default=sp.Integer(1),
     extreme=False,
 )
-RANK = Variable(
-    "rank", "choice", "2: full rank; 1: x22 is 0 whatever is given for it", choices=(2, 1), default=2
-)
+RANK = Variable("rank", "choice", "2: full rank; 1: x22 is 0 whatever is given for it", choices=(2, 1), default=2)
 MU1 = Variable("mu1", "real", "prior mean of the first coefficient", default=ZERO, extreme=False)
 MU2 = Variable("mu2", "real", "prior mean of the second coefficient", default=ZERO, extreme=False)
 Y1 = Variable("y1", "real", "first response", default=ZERO, extreme=False)
@@ -94,18 +92,12 @@ def _thm6_printed(
     return (error, *estimate)
 
 
-def _condition_on(
-    d: Derivation, X: Any, Y: Any, mu: Any, sigma2_theta: Any, sigma2_x: Any
-) -> tuple[list[Any], Any]:
+def _condition_on(d: Derivation, X: Any, Y: Any, mu: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[list[Any], Any]:
     """Posterior mean and total posterior variance from the joint covariance of theta and Y."""
-    cross = d.say(
-        "theta and Y = X theta + w are jointly Gaussian. Cov(theta, Y) = sigma2_theta X':", sigma2_theta * X.T
-    )
+    cross = d.say("theta and Y = X theta + w are jointly Gaussian. Cov(theta, Y) = sigma2_theta X':", sigma2_theta * X.T)
     total = d.say("Var(Y) = sigma2_theta X X' + sigma2_x I:", sigma2_theta * X * X.T + sigma2_x * sp.eye(2))
     gain = (cross * total.inv(method="ADJ")).applyfunc(simplest)
-    d.say(
-        "The posterior mean is mu + K (Y - X mu), the best estimate, with K = Cov(theta, Y) Var(Y)^-1:", gain
-    )
+    d.say("The posterior mean is mu + K (Y - X mu), the best estimate, with K = Cov(theta, Y) Var(Y)^-1:", gain)
     mean = list(mu + gain * (Y - X * mu))
     spread = simplest((sigma2_theta * sp.eye(2) - gain * cross.T).trace())
     d.say("Its error covariance is sigma2_theta I - K Cov(Y, theta) (Schur complement), of trace", spread)
@@ -127,20 +119,14 @@ def sequential(
 ) -> tuple[list[Fraction], list[list[Fraction]]]:
     """Posterior mean and covariance by taking in one response after the other, in fractions."""
     mean = [fraction(c) for c in mu]
-    cov = [
-        [fraction(sigma2_theta) if i == j else Fraction(0) for j in range(len(mean))]
-        for i in range(len(mean))
-    ]
+    cov = [[fraction(sigma2_theta) if i == j else Fraction(0) for j in range(len(mean))] for i in range(len(mean))]
     for row, y in zip(X, Y, strict=True):
         x = [fraction(c) for c in row]
         Px = [sum(p * c for p, c in zip(line, x, strict=True)) for line in cov]
         spread = sum(c * p for c, p in zip(x, Px, strict=True)) + fraction(sigma2_x)
         surprise = fraction(y) - sum(c * t for c, t in zip(x, mean, strict=True))
         mean = [t + p * surprise / spread for t, p in zip(mean, Px, strict=True)]
-        cov = [
-            [c - p * q / spread for c, q in zip(line, Px, strict=True)]
-            for line, p in zip(cov, Px, strict=True)
-        ]
+        cov = [[c - p * q / spread for c, q in zip(line, Px, strict=True)] for line, p in zip(cov, Px, strict=True)]
     return mean, cov
 
 
@@ -273,17 +259,13 @@ def shortest_least_squares(X: Sequence[Sequence[Any]], Y: Sequence[Any]) -> list
     return [sum(g * c for g, c in zip(line, z, strict=True)) for line in gram]
 
 
-def _eq18_oracle(
-    x11: Any, x12: Any, x22: Any, mu1: Any, mu2: Any, sigma2_theta: Any, sigma2_x: Any, rank: int
-) -> Any:
+def _eq18_oracle(x11: Any, x12: Any, x22: Any, mu1: Any, mu2: Any, sigma2_theta: Any, sigma2_x: Any, rank: int) -> Any:
     """The estimate's answer to every source of error, one at a time: mu, each deviation, each noise."""
     rows = [[x11, x12], [0, x22 if rank == 2 else 0]]
 
     def error(theta: Sequence[Any], w: Sequence[Any]) -> Fraction:
         Y = [r[0] * theta[0] + r[1] * theta[1] + noise for r, noise in zip(rows, w, strict=True)]
-        return sum(
-            (t - fraction(c)) ** 2 for t, c in zip(shortest_least_squares(rows, Y), theta, strict=True)
-        )
+        return sum((t - fraction(c)) ** 2 for t, c in zip(shortest_least_squares(rows, Y), theta, strict=True))
 
     units = ([1, 0], [0, 1])
     deviations = sum(error(u, [0, 0]) for u in units)
@@ -323,8 +305,7 @@ register(
         id="generative:eq18",
         title="Mean squared error of the local least-squares estimate",
         place="Section 3.1.1, (17)-(18)",
-        statement="The local estimate has this mean squared error; where X'X is singular the pseudo-inverse "
-        "is taken.",
+        statement="The local estimate has this mean squared error; where X'X is singular the pseudo-inverse is taken.",
         latex=r"\widehat{\bm{\theta}}_{i}^{(l)}=\left(X_{i}^{T}X_{i}\right)^{-1}X_{i}^{T}Y_{i}\text{ "
         r"(otherwise, we take the pseudo inverse)},\quad\mathbb{E}\left\|\widehat{\bm{"
         r"\theta}}_{i}^{(l)}-\bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}\left(\left(X_{i}^{T}X_{i}"
@@ -347,8 +328,7 @@ register(
         counterexample={"x11": 1, "x12": 0, "sigma2_theta": 1, "sigma2_x": 1, "rank": 1},
         unit="squared units of theta",
         uses=("generative:thm6",),
-        remark=DESIGN_TEXT
-        + " In general: sigma2_x Tr((X'X)^+) + (d - rank) sigma2_theta + |(I - P) mu|^2, with P the "
+        remark=DESIGN_TEXT + " In general: sigma2_x Tr((X'X)^+) + (d - rank) sigma2_theta + |(I - P) mu|^2, with P the "
         "projection on the row space of X: the pseudo-inverse says 0 where the data say nothing.",
     )
 )
@@ -370,9 +350,7 @@ def _limit_derive(
     )
 
 
-def _limit_oracle(
-    x11: Any, x12: Any, x22: Any, y1: Any, y2: Any, mu1: Any, mu2: Any, rank: int
-) -> tuple[Any, ...]:
+def _limit_oracle(x11: Any, x12: Any, x22: Any, y1: Any, y2: Any, mu1: Any, mu2: Any, rank: int) -> tuple[Any, ...]:
     """As the prior's weight vanishes, (14) is minimised by the least-squares solution nearest to mu."""
     rows = [[x11, x12], [0, x22 if rank == 2 else 0]]
     rest = [y - r[0] * mu1 - r[1] * mu2 for r, y in zip(rows, (y1, y2), strict=True)]
@@ -385,8 +363,7 @@ register(
         id="generative:limit",
         title="With a flat prior the personalised estimate becomes the local one",
         place="Section 3.1.1, text after (18)",
-        statement="As sigma2_theta tends to infinity, the personalised estimate (15) tends to the local one "
-        "(17).",
+        statement="As sigma2_theta tends to infinity, the personalised estimate (15) tends to the local one (17).",
         latex=r"\text{When }\sigma_{\theta}^{2}\to\infty\text{, we can easily see that the local estimate "
         r"(17) matches the personalized estimate in (15).}",
         kind="limit",
@@ -409,8 +386,7 @@ register(
         entries=("first coefficient", "second coefficient"),
         unit="units of theta",
         uses=("generative:thm6", "generative:eq18"),
-        remark=DESIGN_TEXT
-        + " Where the data say nothing the personalised estimate stays at mu for every sigma2_theta, "
+        remark=DESIGN_TEXT + " Where the data say nothing the personalised estimate stays at mu for every sigma2_theta, "
         "while the pseudo-inverse gives 0.",
     )
 )

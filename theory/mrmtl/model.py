@@ -30,9 +30,7 @@ ANY_K = Variable("K", "size", "silos; the result does not depend on it", low=2, 
 RECORDS = Variable("n", "size", "records per silo")
 SIGMA2 = Variable("sigma2", "positive", "variance of a record around its silo's centre")
 SIGMA2_DP = Variable("sigma2_dp", "nonnegative", "variance of the privacy noise in a silo's sum of records")
-SIGMA2_LOC = Variable(
-    "sigma2_loc", "positive", "local variance, of w_hat_k around w_k: sigma2/n + sigma2_dp/n^2"
-)
+SIGMA2_LOC = Variable("sigma2_loc", "positive", "local variance, of w_hat_k around w_k: sigma2/n + sigma2_dp/n^2")
 TAU2 = Variable("tau2", "nonnegative", "variance of the silos' centres around the common centre")
 LAM = Variable("lam", "nonnegative", "regularisation strength")
 GIVEN_DATA = Variable(
@@ -244,9 +242,7 @@ def error_at(lam: float, aggregates: int = 1) -> np.ndarray:
     return simulation.vector(aggregates, p=-u, e=1 - u, l=1 - u, a0=u)
 
 
-def stationary(
-    fed: simulation.Federation, lam: float, k: int = 0, data: bool = False
-) -> simulation.Simulation | None:
+def stationary(fed: simulation.Federation, lam: float, k: int = 0, data: bool = False) -> simulation.Simulation | None:
     """The risk's mean derivative at the optimal strength; with `data` the silo's data mean is the target.
 
     None where the optimum is an end of the range, which no derivative characterises.

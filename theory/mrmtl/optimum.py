@@ -58,9 +58,7 @@ _DATA_REMARK = (
 # --- Lemma 6.2 ----------------------------------------------------------------------------------------------
 
 
-def _posterior_variance_derive(
-    K: Any, tau2: Any, given_data: int, every: bool = False, **records: Any
-) -> Derivation:
+def _posterior_variance_derive(K: Any, tau2: Any, given_data: int, every: bool = False, **records: Any) -> Derivation:
     d = Derivation()
     if every:
         d.say("All w_hat_j are given. The other silos are alike, so the best estimate weighs them equally, "
@@ -77,9 +75,7 @@ def _posterior_weights_derive(K: Any, tau2: Any, given_data: int, **records: Any
     return d.conclude("Putting s and v back in:", tuple(model.in_records(w, **records) for w in totals))
 
 
-def _posterior_oracle(
-    K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any, given_data: int, every: bool = False
-):
+def _posterior_oracle(K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any, given_data: int, every: bool = False):
     """Weights in all on silo 0 and on the others, and the variance, by a Schur complement on concrete silos.
 
     With `every` the other silos' estimates are given one by one instead of their average.
@@ -114,9 +110,7 @@ def _weights_computed(K: float, n: float, sigma2: float, sigma2_dp: float, tau2:
     return own, (1 - 1 / K) * limits.share(s, tau2)
 
 
-def _optimal_computed(
-    K: float, n: float, sigma2: float, sigma2_dp: float, tau2: float, given_data: int
-) -> float:
+def _optimal_computed(K: float, n: float, sigma2: float, sigma2_dp: float, tau2: float, given_data: int) -> float:
     return mean_regularized.optimal_mse(_float_variance(n, sigma2, sigma2_dp, given_data), tau2, K)
 
 
@@ -148,8 +142,7 @@ register(
         id="mrmtl:lem6.2:var",
         title="Variance of a silo's centre given the estimates",
         place="Section 6, Lemma 6.2, (6); Appendix E.4, (25)",
-        statement="Given w_hat_k, w_hat_rest and the datasets, w_k = mu_k + zeta_k with zeta_k of this "
-        "variance.",
+        statement="Given w_hat_k, w_hat_rest and the datasets, w_k = mu_k + zeta_k with zeta_k of this variance.",
         latex=r"\sigma_{w}^{2}\triangleq\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}+\frac{K-1}{K\tau^{2}+"
         r"\sigma_{\mathrm{loc}}^{2}}\right)^{-1}",
         printed=_lemma62_variance,
@@ -175,14 +168,11 @@ register(
         derive=_posterior_weights_derive,
         oracle=lambda **v: _posterior_oracle(**v)[:2],
         computed=_weights_computed,
-        simulate=lambda expected, given_data, **v: (
-            None if given_data else model.uncorrelated(_raw(**v), expected[0])
-        ),
+        simulate=lambda expected, given_data, **v: None if given_data else model.uncorrelated(_raw(**v), expected[0]),
         entries=("weight in all on silo k", "weight in all on the others"),
         unit="dimensionless",
         uses=("mrmtl:lem6.2:var", "mrmtl:lemE.3"),
-        remark=_DATA_REMARK
-        + " Given the data the weights belong to the data means, and none is left for w_hat_k and "
+        remark=_DATA_REMARK + " Given the data the weights belong to the data means, and none is left for w_hat_k and "
         "w_hat_rest.",
         **_LEMMA62,
     )
@@ -195,10 +185,7 @@ register(
 def _say_optimum(d: Derivation, silos: Silos) -> tuple[Any, Any]:
     """Best u in (1-u) w_hat_k + u w_bar and its risk, with the steps."""
     error, move = silos.local - silos.target, silos.mean - silos.local
-    d.say(
-        "w_hat_k(lam) = (1-u) w_hat_k + u w_bar with u = lam/(1+lam). Its error is (w_hat_k - w_k) + u "
-        "(w_bar - w_hat_k)."
-    )
+    d.say("w_hat_k(lam) = (1-u) w_hat_k + u w_bar with u = lam/(1+lam). Its error is (w_hat_k - w_k) + u (w_bar - w_hat_k).")
     d.say("Cov(w_hat_k - w_k, w_bar - w_hat_k), where theta cancels, is", simplest(covariance(error, move)))
     d.say("Var(w_bar - w_hat_k) =", simplest(covariance(move, move)))
     u, risk = best_blend(silos.target, silos.local, silos.mean)
@@ -229,8 +216,7 @@ register(
         id="mrmtl:thm6.3",
         title="Optimal strength lambda*",
         place="Section 6, Theorem 6.3, (7); Appendix E.4, (31)",
-        statement="The lam with the least generalization error, the mean squared error of w_hat_k(lam) "
-        "around w_k.",
+        statement="The lam with the least generalization error, the mean squared error of w_hat_k(lam) around w_k.",
         latex=r"\lambda^{*}=\operatorname*{argmin}_{\lambda}\mathbb{E}\left[\left(w_{k}-\hat{w}_{k}(\lambda)"
         r"\right)^{2}\mid\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\frac{1}{n\tau^{2}}"
         r"\left(\sigma^{2}+\frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)",
@@ -263,15 +249,11 @@ XI_K = Variable("xi_k", "real", "the realised privacy noise in w_hat_k", default
 XI_REST = Variable("xi_rest", "real", "the realised privacy noise in w_hat_rest", default=ZERO)
 
 
-def _conditional_derive(
-    d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, given_data: int, **records: Any
-) -> Derivation:
+def _conditional_derive(d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, given_data: int, **records: Any) -> Derivation:
     proof = Derivation()
     best = model.say_posterior(proof, K, tau2, given_data)
     a = sp.Symbol("a", real=True)
-    proof.say(
-        "Count from w_hat_rest, so that w_hat_k = d and the estimate with the weight a on w_hat_k is a d."
-    )
+    proof.say("Count from w_hat_rest, so that w_hat_k = d and the estimate with the weight a on w_hat_k is a d.")
     seen = (d, ZERO, d - xi_k, -xi_rest)[: len(best.weights)]
     mean = simplest(sum((w * x for w, x in zip(best.weights, seen, strict=True)), ZERO))
     proof.say("The posterior mean of w_k is then", mean)
@@ -286,9 +268,7 @@ def _conditional_oracle(d: Any, xi_k: Any, xi_rest: Any, given_data: int, **v: A
     on_own, on_rest, variance = _posterior_oracle(given_data=given_data, **v)
     mean = on_own * (d - xi_k) - on_rest * xi_rest if given_data else on_own * d
     step = d / v["K"] - d  # from w_hat_k = d to w_bar, counted from w_hat_rest
-    u = rational(
-        model.minimise(lambda u: model.as_fraction(variance + (mean - d - rational(u[0]) * step) ** 2), 1)[0]
-    )
+    u = rational(model.minimise(lambda u: model.as_fraction(variance + (mean - d - rational(u[0]) * step) ** 2), 1)[0])
     return sp.oo if u == 1 else u / (1 - u)
 
 
@@ -309,16 +289,14 @@ register(
         derive=_conditional_derive,
         oracle=_conditional_oracle,
         counterexample=_DATA_COUNTEREXAMPLE,
-        not_computed="given the datasets it depends on data that only the silos hold; lambda* is computed in "
-        "mrmtl:thm6.3",
+        not_computed="given the datasets it depends on data that only the silos hold; lambda* is computed in mrmtl:thm6.3",
         not_simulated="conditional on realised values; the average over them is simulated in mrmtl:thm6.3",
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         condition=lambda given_data, sigma2_dp, xi_k, xi_rest: (
             sp.And(*(sp.Eq(x, 0) for x in (sigma2_dp, xi_k, xi_rest))) if given_data else sp.true
         ),
-        condition_text="given_data == 0 (the private estimates alone) or no privacy noise (sigma2_dp, xi_k, "
-        "xi_rest all 0)",
+        condition_text="given_data == 0 (the private estimates alone) or no privacy noise (sigma2_dp, xi_k, xi_rest all 0)",
         uses=("mrmtl:lem6.2:mu", "mrmtl:lem6.2:var", "mrmtl:thm6.3"),
         remark="Given the estimates alone the minimiser is lambda* whatever their values. Given the datasets "
         "too the error is least where w_hat_k(lam) meets the data's own posterior mean, at a lam that "
@@ -369,9 +347,7 @@ register(
         examples=LOCAL_EXAMPLES,
         printed=_cor64_printed,
         derive=_optimal_derive,
-        oracle=lambda K, sigma2_loc, tau2: model.concrete_optimum(model.concrete_equal(K, tau2, sigma2_loc))[
-            1
-        ],
+        oracle=lambda K, sigma2_loc, tau2: model.concrete_optimum(model.concrete_equal(K, tau2, sigma2_loc))[1],
         computed=mean_regularized.optimal_mse,
         simulate=_local_simulate(mean_regularized.strength),
         unit="variance",
@@ -394,17 +370,14 @@ register(
         statement="No estimator of w_k has a smaller mean squared error than w_hat_k(lam*), whether it sees "
         "w_hat_k and w_hat_rest or all the estimates one by one - and, as printed, the datasets.",
         latex=r"\hat{w}(\lambda^{*})\text{ is the MMSE estimator of }w_{k}",
-        printed=lambda K, n, sigma2, sigma2_dp, tau2: _cor64_printed(
-            K, local_variance(n, sigma2, sigma2_dp), tau2
-        ),
+        printed=lambda K, n, sigma2, sigma2_dp, tau2: _cor64_printed(K, local_variance(n, sigma2, sigma2_dp), tau2),
         derive=partial(_posterior_variance_derive, every=True),
         oracle=lambda **v: _posterior_oracle(**v, every=True)[2],
         computed=_optimal_computed,
         simulate=_posterior_simulate,
         unit="variance",
         uses=("mrmtl:cor6.4", "mrmtl:lem6.2:var"),
-        remark="Given the datasets the data means without noise are better, which is why they must stay "
-        "private.",
+        remark="Given the datasets the data means without noise are better, which is why they must stay private.",
         **_LEMMA62,
     )
 )

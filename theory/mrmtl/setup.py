@@ -81,9 +81,7 @@ register(
 
 # --- Lemma 6.1 ----------------------------------------------------------------------------------------------
 
-OFFSET = Variable(
-    "offset", "real", "initial mean model minus the mean of the initial client models", default=ZERO
-)
+OFFSET = Variable("offset", "real", "initial mean model minus the mean of the initial client models", default=ZERO)
 _ESTIMATES = sp.symbols("w_hat_k w_hat_rest", real=True)
 _WEIGHTS = ("weight of w_hat_k", "weight of w_hat_rest")
 _STRENGTHS = ({"lam": 1, "K": 4}, {"lam": "1/3", "K": 3})
@@ -127,9 +125,7 @@ def _lemma61_oracle(lam: Any, K: Any) -> tuple[Any, ...]:
 
     def minimiser(estimates: list[Fraction]) -> Fraction:
         mean = sum(estimates) / len(estimates)
-        return model.minimise(
-            lambda w: (w[0] - estimates[0]) ** 2 / 2 + strength_ / 2 * (w[0] - mean) ** 2, 1
-        )[0]
+        return model.minimise(lambda w: (w[0] - estimates[0]) ** 2 / 2 + strength_ / 2 * (w[0] - mean) ** 2, 1)[0]
 
     return tuple(rational(minimiser(e)) for e in model.impulses(K))
 
@@ -152,8 +148,7 @@ register(
         not_simulated="the minimiser of a known function; nothing in it is random",
         entries=_WEIGHTS,
         unit="dimensionless",
-        remark="(3) takes w_bar as the mean of the local estimates; (18) as the mean of the models: "
-        "mrmtl:lem6.1:joint.",
+        remark="(3) takes w_bar as the mean of the local estimates; (18) as the mean of the models: mrmtl:lem6.1:joint.",
     )
 )
 
@@ -223,10 +218,7 @@ def _joint_oracle(lam: Any, K: Any) -> tuple[Any, ...]:
         def total(w: list[Fraction]) -> Fraction:
             mean = sum(w) / len(w)
             return sum(
-                (
-                    (x - e) ** 2 / 2 + strength_ / 2 * (x - mean) ** 2
-                    for x, e in zip(w, estimates, strict=True)
-                ),
+                ((x - e) ** 2 / 2 + strength_ / 2 * (x - mean) ** 2 for x, e in zip(w, estimates, strict=True)),
                 Fraction(0),
             )
 
@@ -266,22 +258,16 @@ def _algorithm_derive(lam: Any, K: Any, offset: Any) -> Derivation:
     bar, mean = sp.symbols("w_bar m", real=True)
     d.say("Line 9 adds the mean of the updates to w_bar, so w_bar minus the mean m of the client models "
           "never changes: w_bar = m + offset, with the offset of the start.")  # fmt: skip
-    d.say(
-        "At a fixed point of line 6 the gradient (w_j - w_hat_j) + lam (w_j - w_bar) of every silo is zero,"
-    )
+    d.say("At a fixed point of line 6 the gradient (w_j - w_hat_j) + lam (w_j - w_bar) of every silo is zero,")
     local = d.say("so w_k =", (own + lam * bar) / (1 + lam))
     average = (own + (K - 1) * rest) / K
     d.say("Averaged over the silos this reads m =", (average + lam * bar) / (1 + lam))
-    solution = sp.solve(
-        [bar - mean - offset, mean - (average + lam * bar) / (1 + lam)], (bar, mean), dict=True
-    )[0]
+    solution = sp.solve([bar - mean - offset, mean - (average + lam * bar) / (1 + lam)], (bar, mean), dict=True)[0]
     d.say("With w_bar = m + offset: w_bar =", simplest(solution[bar]))
     estimate = d.say("and w_k =", simplest(local.subs(bar, solution[bar])))
     weights = _coefficients(estimate)
     shift = simplest(estimate.subs(dict.fromkeys(_ESTIMATES, 0)))
-    return d.conclude(
-        "Its coefficients on w_hat_k and w_hat_rest, and what the start leaves:", (*weights, shift)
-    )
+    return d.conclude("Its coefficients on w_hat_k and w_hat_rest, and what the start leaves:", (*weights, shift))
 
 
 def _algorithm_oracle(lam: Any, K: Any, offset: Any) -> tuple[Any, Any, Any]:
@@ -294,9 +280,7 @@ def _algorithm_oracle(lam: Any, K: Any, offset: Any) -> tuple[Any, Any, Any]:
         seen = []
         for _ in range(3):
             step = 1 / (1 + strength_)
-            updates = [
-                -step * ((w - e) + strength_ * (w - bar)) for w, e in zip(models, estimates, strict=True)
-            ]
+            updates = [-step * ((w - e) + strength_ * (w - bar)) for w, e in zip(models, estimates, strict=True)]
             models = [w + u for w, u in zip(models, updates, strict=True)]
             bar += sum(updates) / len(updates)
             seen.append(models[0])
@@ -351,10 +335,7 @@ register(
 def _train_derive(K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> Derivation:
     d = Derivation()
     silos = equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2)
-    d.say(
-        "The target is the empirical mean x_k of the silo's data, of which w_hat_k = x_k + l_k is a noisy "
-        "copy."
-    )
+    d.say("The target is the empirical mean x_k of the silo's data, of which w_hat_k = x_k + l_k is a noisy copy.")
     d.say("The estimate (1-u) w_hat_k + u w_bar, u = lam/(1+lam), has the error l_k + u (w_bar - w_hat_k).")
     move = silos.mean - silos.local
     d.say("Cov(l_k, w_bar - w_hat_k) =", simplest(covariance(silos.local - silos.data, move)))

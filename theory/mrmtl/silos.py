@@ -56,9 +56,7 @@ def _lemmaE3_printed(sigma2_k: list[Any]) -> tuple[Any, ...]:
 def _lemmaE3_derive(sigma2_k: list[Any]) -> Derivation:
     d = Derivation()
     d.say("phi_k = theta + z_k with independent noise of variance sigma2_k; theta has a flat prior.")
-    best = posterior(
-        CENTRE, [Group(f"phi_{i}", ONE, ZERO, s, ZERO).messages() for i, s in enumerate(sigma2_k)]
-    )
+    best = posterior(CENTRE, [Group(f"phi_{i}", ONE, ZERO, s, ZERO).messages() for i, s in enumerate(sigma2_k)])
     d.say("The posterior mean is the combination with weights adding to one and the least error variance; "
           "the normal equations with that constraint give the weights", best.weights)  # fmt: skip
     return d.conclude("The error variance, then the weights:", (best.variance, *best.weights))
@@ -115,9 +113,7 @@ register(
 COMMON = Variable("n", "size", "the common number of records of the main text, by which (39) divides")
 RECORDS_K = Variable("n_k", "size", "records of each silo", lengths=(2, 3))
 RECORD_VARIANCES = Variable("sigma2_k", "positive", "variance of a record in each silo", lengths=(2, 3))
-SIGMA2_DP_K = Variable(
-    "sigma2_dp_k", "nonnegative", "variance of the privacy noise in each silo's sum", lengths=(2, 3)
-)
+SIGMA2_DP_K = Variable("sigma2_dp_k", "nonnegative", "variance of the privacy noise in each silo's sum", lengths=(2, 3))
 
 
 def _eq39_right(n_k: list[Any], sigma2_k: list[Any], sigma2_dp_k: list[Any]) -> tuple[Any, ...]:
@@ -170,14 +166,10 @@ register(
             {"n": 4, "n_k": [2, 5, 4], "sigma2_k": [1, 2, 1], "sigma2_dp_k": [2, 10, 4]},
             {"n": 3, "n_k": [2, 4], "sigma2_k": [1, 1], "sigma2_dp_k": [1, 8]},
         ),
-        printed=lambda n, sigma2_k, sigma2_dp_k: tuple(
-            s / n + v / n**2 for s, v in zip(sigma2_k, sigma2_dp_k, strict=True)
-        ),
+        printed=lambda n, sigma2_k, sigma2_dp_k: tuple(s / n + v / n**2 for s, v in zip(sigma2_k, sigma2_dp_k, strict=True)),
         derive=_eq39_derive,
         oracle=_eq39_oracle,
-        computed=lambda n_k, sigma2_k, sigma2_dp_k: tuple(
-            mean_regularized.local_variance(sigma2_k, n_k, sigma2_dp_k)
-        ),
+        computed=lambda n_k, sigma2_k, sigma2_dp_k: tuple(mean_regularized.local_variance(sigma2_k, n_k, sigma2_dp_k)),
         simulate=_eq39_simulate,
         counterexample={"n": 1, "n_k": [1, 2], "sigma2_k": [1, 1], "sigma2_dp_k": [0, 0]},
         corrected=_eq39_right,
@@ -250,9 +242,7 @@ def _pair_row(sigma2_loc_k: list[float], tau2: float, k: int) -> np.ndarray:
     return own * np.eye(len(sigma2_loc_k))[k] + (1 - own) * model.uniform(len(sigma2_loc_k), k)
 
 
-def _lemmaE4_simulate(
-    expected: float, sigma2_loc_k: list[float], tau2: float, k: int
-) -> simulation.Simulation:
+def _lemmaE4_simulate(expected: float, sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation:
     return simulation.mean_squares(
         model.local_silos(tau2, sigma2_loc_k), k, _pair_row(sigma2_loc_k, tau2, k),
         [simulation.vector(1, p=-1.0, a0=1.0)], [expected], ["MSE of mu_k"],
@@ -277,9 +267,7 @@ register(
         printed=_lemmaE4_variance,
         derive=_deriving(_say_pair, "variance"),
         oracle=lambda **v: _lemmaE4_oracle(**v)[0],
-        computed=lambda sigma2_loc_k, tau2, k: mean_regularized.silo_posterior_variance(
-            k, sigma2_loc_k, tau2
-        ),
+        computed=lambda sigma2_loc_k, tau2, k: mean_regularized.silo_posterior_variance(k, sigma2_loc_k, tau2),
         simulate=_lemmaE4_simulate,
         unit="variance",
         uses=("mrmtl:lemE.3", "mrmtl:eq39"),
@@ -371,8 +359,7 @@ register(
         id="mrmtl:thmE.5",
         title="Optimal strength of one silo among unequal ones",
         place="Appendix E.5, Theorem E.5, (47)",
-        statement="The optimal choice of lam >= 0 (or inf) for silo k when the silos' local variances "
-        "differ.",
+        statement="The optimal choice of lam >= 0 (or inf) for silo k when the silos' local variances differ.",
         latex=r"\lambda^{*}_{k}=\dfrac{\tilde{\sigma}_{k}^{2}}{\tau^{2}+\dfrac{1}{K}\left(\dfrac{\sum_{j\neq "
         r"k}\tilde{\sigma}_{j}^{2}}{K-1}-\tilde{\sigma}_{k}^{2}\right)}",
         kind="optimum",
@@ -384,8 +371,7 @@ register(
             model.local_silos(tau2, sigma2_loc_k), expected, k
         ),
         condition=_finite_case,
-        condition_text="sigma2_loc_k[k] <= K*tau2 + mean of the other sigma2_loc_k (with equality lam is "
-        "inf)",
+        condition_text="sigma2_loc_k[k] <= K*tau2 + mean of the other sigma2_loc_k (with equality lam is inf)",
         counterexample={"sigma2_loc_k": [4, 1], "tau2": 1, "k": 0},
         corrected_text="inf where the denominator is not positive",
         unit="dimensionless",
@@ -407,8 +393,7 @@ def _negative_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     silos = unequal_silos([*sigma2_loc_k[:k], s, *sigma2_loc_k[k + 1 :]], tau2, k)
     u, _ = best_blend(silos.target, silos.local, silos.mean)
     d.say(
-        "With s_k the silo's own local variance, the error is a convex quadratic in u = lam/(1+lam) with "
-        "vertex at",
+        "With s_k the silo's own local variance, the error is a convex quadratic in u = lam/(1+lam) with vertex at",
         u,
     )
     top, bottom = sp.fraction(sp.cancel(u))
@@ -435,9 +420,7 @@ def _negative_oracle(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Any:
     return root
 
 
-def _negative_simulate(
-    expected: float, sigma2_loc_k: list[float], tau2: float, k: int
-) -> simulation.Simulation:
+def _negative_simulate(expected: float, sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation:
     count = len(sigma2_loc_k)
     variances = [*sigma2_loc_k[:k], expected, *sigma2_loc_k[k + 1 :]]
     move = simulation.vector(1, p=-1.0, e=-1.0, l=-1.0, a0=1.0)
@@ -512,9 +495,7 @@ def _gap_oracle(K: Any, tau2: Any, sigma2_rest: Any, excess: Any) -> Any:
 def _gap_simulate(expected: float, K: int, tau2: float, sigma2_rest: float, excess: float):
     variances = [K * tau2 + sigma2_rest + excess, *[sigma2_rest] * (K - 1)]
     rows = [model.uniform(K), _pair_row(variances, tau2, 0)]
-    return model.gap_of_rows(
-        model.local_silos(tau2, variances), 0, rows, expected, "FedAvg minus best combination"
-    )
+    return model.gap_of_rows(model.local_silos(tau2, variances), 0, rows, expected, "FedAvg minus best combination")
 
 
 register(
@@ -541,8 +522,7 @@ register(
             (K - 1) * excess**2 / (K**2 * (K * (K * tau2 + sigma2_rest) + (K - 1) * excess))
         ),
         corrected_text="(K-1) excess^2 / (K^2 (K T + (K-1) excess)), T = K tau2 + sigma2_rest",
-        not_computed="a difference of mean_regularized.silo_mse and silo_posterior_variance that loses "
-        "digits by design",
+        not_computed="a difference of mean_regularized.silo_mse and silo_posterior_variance that loses digits by design",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         uses=("mrmtl:negative", "mrmtl:lemE.4:var"),

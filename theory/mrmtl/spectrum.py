@@ -44,9 +44,7 @@ CONDITIONAL = Variable(
     "conditional", "choice", "0: averaged over everything; 1: given w_hat_k and w_hat_rest, as printed",
     choices=(0, 1), default=0,
 )  # fmt: skip
-DIFFERENCE = Variable(
-    "d", "real", "the realised difference w_hat_k - w_hat_rest (only for conditional = 1)", default=ZERO
-)
+DIFFERENCE = Variable("d", "real", "the realised difference w_hat_k - w_hat_rest (only for conditional = 1)", default=ZERO)
 
 
 def _say_error(d: Derivation, silos: Silos, lam: Any) -> Any:
@@ -84,9 +82,7 @@ def _lemma67_oracle(lam: Any, K: Any, sigma2_loc: Any, tau2: Any, conditional: i
     return rational(variance) + ((own - rational(weights[0])) * d) ** 2
 
 
-def _lemma67_computed(
-    lam: float, K: float, sigma2_loc: float, tau2: float, conditional: int, d: float
-) -> float:
+def _lemma67_computed(lam: float, K: float, sigma2_loc: float, tau2: float, conditional: int, d: float) -> float:
     if not conditional:
         return mean_regularized.mse(lam, sigma2_loc, tau2, K)
     keep, follow = limits.split(lam)
@@ -110,8 +106,7 @@ register(
         id="mrmtl:lem6.7",
         title="Error of MR-MTL at any lam",
         place="Section 6, Lemma 6.7; Appendix E.4, (37)-(38)",
-        statement="Mean squared error of w_hat_k(lam); printed as an expectation given the estimates and the "
-        "datasets.",
+        statement="Mean squared error of w_hat_k(lam); printed as an expectation given the estimates and the datasets.",
         latex=r"\mathcal{E}(\lambda)\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda))^{2}\mid"
         r"\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\left(1-\frac{1}{K}\right)\frac{"
         r"\sigma_{\mathrm{loc}}^{2}+\lambda^{2}\tau^{2}}{(\lambda+1)^{2}}+\frac{\sigma_{"
@@ -142,9 +137,7 @@ register(
     )
 )
 
-STEP = Variable(
-    "step", "nonnegative", "distance from the optimum: judged at lambda* + step and lambda*/(1 + step)"
-)
+STEP = Variable("step", "nonnegative", "distance from the optimum: judged at lambda* + step and lambda*/(1 + step)")
 
 
 def _both_sides(step: Any, sigma2_loc: Any, tau2: Any) -> tuple[Any, Any]:
@@ -240,9 +233,7 @@ def _say_cost(d: Derivation, lam: Any, K: Any, sampling: Any, privacy: Any, tau2
 def _thm68_derive(lam: Any, K: Any, n: Any, sigma2_dp: Any, sigma2: Any, tau2: Any) -> Derivation:
     d = Derivation()
     sampling, privacy = sp.symbols("s v", positive=True)
-    d.say(
-        "Write s = sigma2/n for the sampling variance and v = sigma2_dp/n^2 for the privacy noise in w_hat_k."
-    )
+    d.say("Write s = sigma2/n for the sampling variance and v = sigma2_dp/n^2 for the privacy noise in w_hat_k.")
     cost = _say_cost(d, lam, K, sampling, privacy, tau2)
     return d.conclude("Putting v back in:", cost.subs({sampling: sigma2 / n, privacy: sigma2_dp / n**2}))
 
@@ -279,13 +270,9 @@ register(
             {"lam": 1, "K": 3, "n": 2, "sigma2_dp": 8, "sigma2": 1, "tau2": "1/2"},
             {"lam": "1/2", "K": 4, "n": 5, "sigma2_dp": 50},
         ),
-        printed=lambda lam, K, n, sigma2_dp: (
-            (1 - 1 / K) * (1 / (lam + 1) ** 2) * sigma2_dp / n**2 + sigma2_dp / (K * n**2)
-        ),
+        printed=lambda lam, K, n, sigma2_dp: (1 - 1 / K) * (1 / (lam + 1) ** 2) * sigma2_dp / n**2 + sigma2_dp / (K * n**2),
         derive=_thm68_derive,
-        oracle=lambda lam, K, n, sigma2_dp, sigma2, tau2: _cost_oracle(
-            lam, K, sigma2 / n, sigma2_dp / n**2, tau2
-        ),
+        oracle=lambda lam, K, n, sigma2_dp, sigma2, tau2: _cost_oracle(lam, K, sigma2 / n, sigma2_dp / n**2, tau2),
         computed=mean_regularized.privacy_gap,
         simulate=_thm68_simulate,
         unit="variance",
@@ -331,8 +318,7 @@ register(
         derive=_factor_derive,
         oracle=_factor_oracle,
         computed=lambda lam, K: tuple(
-            mean_regularized.privacy_gap(0.0, K, 1, 1.0) / mean_regularized.privacy_gap(x, K, 1, 1.0)
-            for x in (lam, np.inf)
+            mean_regularized.privacy_gap(0.0, K, 1, 1.0) / mean_regularized.privacy_gap(x, K, 1, 1.0) for x in (lam, np.inf)
         ),
         shifts=lambda K, **_: {K: 1 + sp.Symbol("others", nonnegative=True)},
         not_simulated="a ratio of two costs that are simulated in mrmtl:thm6.8",

@@ -1,0 +1,247 @@
+"""The ledger: verdicts follow from evidence, stale evidence is not used, a damaged file is refused and left alone."""
+
+import ast
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from theory import evidence, find
+from theory.claim import PAPERS
+from theory.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict, write_atomically
+
+ROOT = Path(__file__).resolve().parent.parent
+CLAIM = find("mrmtl:eq5")
+AGREES = {"status": "pass", "judgement": "agrees", "detail": "d"}
+PASS = {"status": "pass", "detail": "d"}
+SEEN = {**PASS, "counterexample_confirmed": True}
+
+
+def record(claim=CLAIM, quick=False, root=1, **levels):
+    full = {"derived": AGREES, "computed": PASS, "simulated": PASS, "attacked": PASS, **levels}
+    return Record(claim.id, source_hash(claim), root, quick, {k: v for k, v in full.items() if v is not None}, {"survived": 0})
+
+
+# --- the verdict rule ----------------------------------------------------------------------------------------------
+
+
+def level(status="pass", **rest):
+    return {"status": status, "detail": "d", **rest}
+
+
+@pytest.mark.parametrize(
+    ("derived", "computed", "expected"),
+    [
+        (AGREES, PASS, "holds"),
+        (AGREES, SEEN, "holds"),
+        (level(judgement="agrees under the condition"), SEEN, "holds under"),
+        (level(judgement="agrees under the condition"), PASS, "open"),
+        (level(judgement="differs", slip=True), SEEN, "misprint"),
+        (level(judgement="differs", slip=False), SEEN, "wrong"),
+        (level(judgement="differs"), SEEN, "wrong"),
+        (level(judgement="differs", slip=True), {**PASS, "counterexample_confirmed": False}, "open"),
+        (level(judgement="differs"), PASS, "open"),
+        (AGREES, level("fail"), "open"),
+        (AGREES, level("unknown"), "open"),
+        (AGREES, level("not applicable"), "open"),
+        (level("fail", judgement="agrees"), PASS, "open"),
+        (level("unknown"), SEEN, "open"),
+        (AGREES, {}, "open"),
+        ({}, PASS, "open"),
+        ({}, {}, "open"),
+        (level(judgement="something new"), SEEN, "open"),
+    ],
+)
+def test_the_verdict_follows_from_the_evidence(derived, computed, expected):
+    assert verdict({"derived": derived, "computed": computed}) == expected
+    assert expected in VERDICTS
+
+
+def test_nothing_but_pass_is_a_pass():
+    for status in ("fail", "unknown", "not applicable", "", "PASS", "passed"):
+        assert verdict({"derived": {**AGREES, "status": status}, "computed": PASS}) == "open"
+        assert verdict({"derived": AGREES, "computed": {**PASS, "status": status}}) == "open"
+
+
+@pytest.mark.parametrize("name", LEVELS)
+@pytest.mark.parametrize("status", ["fail", "unknown"])
+def test_evidence_against_the_verdict_is_listed(name, status):
+    found = record(**{name: level(status, detail="because of x")}).contradictions()
+    assert len(found) == 1
+    assert name in found[0]
+    assert "because of x" in found[0]
+
+
+def test_missing_levels_and_surviving_mutants_are_listed():
+    assert record().contradictions() == []
+    assert record(simulated=level("not applicable")).contradictions() == []
+    assert record(simulated=None).contradictions() == ["level 'simulated' is missing"]
+    assert record(simulated=None, quick=True).contradictions() == []
+    assert record(attacked=None, quick=True).contradictions() == ["level 'attacked' is missing"]
+    weak = record()
+    weak.mutants = {"survived": 2, "survivors": ["sign of tau2", "factor 2 on n"]}
+    assert weak.contradictions() == ["2 mutants survived: sign of tau2"]
+
+
+@pytest.mark.parametrize("status", ["fail", "unknown"])
+def test_mutants_that_could_not_be_judged_are_listed(status):
+    """A crash of the mutant check leaves no tally; silence about it would look like success."""
+    broken = record()
+    broken.mutants = {"status": status, "detail": "KeyError: 'x' (judging.py:1)"}
+    assert broken.contradictions()
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_survives_the_round_trip(tmp_path):
+    path = tmp_path / "deep" / "ledger.json"
+    ledger = Ledger(path)
+    ledger.put(record())
+    again = Ledger.load(path)
+    assert again.records[CLAIM.id].to_json() == ledger.records[CLAIM.id].to_json()
+    before = path.read_bytes()
+    again.save()
+    assert path.read_bytes() == before
+
+
+def test_an_absent_file_is_an_empty_ledger(tmp_path):
+    assert Ledger.load(tmp_path / "none.json").records == {}
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_a_verdict_cannot_be_typed_into_the_file(tmp_path):
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(path)
+    ledger.put(record(computed=level("fail")))
+    data = json.loads(path.read_text())
+    assert data["claims"][CLAIM.id]["verdict"] == "open"
+    data["claims"][CLAIM.id]["verdict"] = "holds"
+    path.write_text(json.dumps(data))
+    assert Ledger.load(path).records[CLAIM.id].verdict() == "open"
+
+
+def broken_files():
+    good = {"schema": 1, "claims": {CLAIM.id: record().to_json()}}
+    text = json.dumps(good, indent=1)
+
+    def changed(**changes):
+        return json.dumps({"schema": 1, "claims": {CLAIM.id: {**good["claims"][CLAIM.id], **changes}}})
+
+    return {
+        "cut in half": text[: len(text) // 2],
+        "empty": "",
+        "not JSON": "verdict: holds",
+        "binary": b"\x89PNG\r\n\x1a\n\xff\xfe",
+        "a list": "[1, 2]",
+        "a number": "3",
+        "null": "null",
+        "no schema": json.dumps({"claims": {}}),
+        "another schema": json.dumps({**good, "schema": 2}),
+        "no claims": json.dumps({"schema": 1}),
+        "claims a list": json.dumps({"schema": 1, "claims": [1]}),
+        "a record of text": json.dumps({"schema": 1, "claims": {CLAIM.id: "holds"}}),
+        "a record without levels": json.dumps({"schema": 1, "claims": {CLAIM.id: {"verdict": "holds"}}}),
+        "levels a number": changed(levels=5),
+        "a level of text": changed(levels={"derived": "pass"}),
+        "a level without status": changed(levels={"derived": {"judgement": "agrees"}, "computed": PASS}),
+        "a derivation without judgement": changed(levels={"derived": {"status": "pass"}, "computed": PASS}),
+        "a failure without detail": changed(levels={"derived": {"status": "fail"}}),
+        "mutants a list": changed(mutants=[1]),
+        "survivors without names": changed(mutants={"survived": 1}),
+    }
+
+
+@pytest.mark.parametrize("damage", broken_files())
+def test_a_damaged_ledger_is_refused_by_name_and_left_alone(tmp_path, damage):
+    """A record in which anything is missing is refused when read, not by a crash when used."""
+    path = tmp_path / "my-ledger.json"
+    content = broken_files()[damage]
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match=r"my-ledger\.json: .*move or delete"):
+        for found in Ledger.load(path).records.values():
+            found.verdict(), found.contradictions(), found.to_json()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_an_interrupted_write_keeps_the_old_file_and_leaves_no_part(tmp_path, monkeypatch, error):
+    path = tmp_path / "ledger.json"
+    write_atomically(path, "old")
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(type(error)):
+        write_atomically(path, "new")
+    monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["ledger.json"]
+
+
+# --- staleness -------------------------------------------------------------------------------------------------------
+
+
+def test_only_evidence_of_the_same_sources_seed_and_depth_is_reused(monkeypatch):
+    ledger = Ledger("unused.json")
+    assert ledger.fresh(CLAIM, 1, False) is None
+    ledger.records[CLAIM.id] = full = record()
+    assert ledger.fresh(CLAIM, 1, False) is full
+    assert ledger.fresh(CLAIM, 1, True) is full
+    assert ledger.fresh(CLAIM, 2, False) is None
+    ledger.records[CLAIM.id] = quick = record(quick=True, simulated=None)
+    assert ledger.fresh(CLAIM, 1, True) is quick
+    assert ledger.fresh(CLAIM, 1, False) is None
+    monkeypatch.setattr(evidence, "source_hash", lambda claim: "another")
+    assert ledger.fresh(CLAIM, 1, True) is None
+
+
+def module_file(name):
+    path = ROOT.joinpath(*name.split("."))
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()), None)
+
+
+def imported(path):
+    """Files of our packages that a file imports, lazily too; a name may be a submodule."""
+    package = ".".join(path.relative_to(ROOT).with_suffix("").parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*([package] if node.level else []), *([node.module] if node.module else [])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from (p for n in names if n.split(".")[0] in ("estimators", "theory") and (p := module_file(n)))
+
+
+def sources(paper):
+    """All files that making evidence on a paper's claims runs."""
+    todo = [module_file("theory.judging"), *(ROOT / "theory" / paper).glob("*.py")]
+    todo += (ROOT / "estimators" / "montecarlo").glob("*.py")  # imported by name at first use
+    found = set()
+    while todo:
+        if (path := todo.pop()) not in found:
+            found.add(path)
+            todo += imported(path)
+    # The verdict is computed afresh, look-up and lazy package fronts hold no mathematics.
+    idle = {"theory.evidence", "theory.registry", "theory", "theory.api", "estimators", "estimators.montecarlo"}
+    return found - {module_file(n) for n in idle}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_evidence_goes_stale_when_any_source_of_it_changes(paper, monkeypatch):
+    digest = evidence._paper_hash.__wrapped__
+    fresh = digest(paper)
+    read = Path.read_bytes
+    unnoticed = []
+    for file in sorted(sources(paper)):
+        with monkeypatch.context() as m:
+            m.setattr(Path, "read_bytes", lambda p, file=file: read(p) + (b"#" if p.resolve() == file else b""))
+            if digest(paper) == fresh:
+                unnoticed.append(str(file.relative_to(ROOT)))
+    assert unnoticed == []
+    assert digest(paper) == fresh

@@ -1,0 +1,212 @@
+"""How the packages hang together: who imports whom, what is documented, which claims must exist."""
+
+import ast
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from theory import claims
+from theory.claim import PAPERS
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("estimators", "theory", "figures")
+FORBIDDEN = {
+    "estimators": {"theory", "figures", "tests", "sympy", "matplotlib"},
+    "theory": {"figures", "tests", "matplotlib"},
+    "figures": {"tests", "sympy"},
+}
+MODULES = [p for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
+
+# Ids are permanent: a claim may be added, never renamed or dropped. From the project's list of claims.
+REQUIRED = {
+    "fedhdp": """
+        eq1-3 dp-noise lemma1 lemma2:weights lemma2:rstar lemma2:cov eq10 eq37 eq41 eq42 eq44
+        lemma3:lambda lemma3:bayes eq49 eq50 eq51 eq52
+        lemma3:limit-r1 lemma3:limit-N2 lemma3:limit-alpha0 lemma3:limit-tau0 lemma4 thm5
+        eq61 eq64 eq68 eq74 eq75 eq77 levels:lambda lemma6:rstar lemma6:var
+        lemma7:eq79 lemma7:eq80 lemma7:eq81 lemma7:limits thm8:np thm8:p
+        table1 table4:a table4:b table4:c table4:d lambda-order optout-helps beats-hdp r-le-1
+        alg1 alg2 alg3 tables:delta
+    """,
+    "feo2": "theta-np theta-p lemma1:rstar lemma1:var lemma2 gamma-prop alg1",
+    "mrmtl": """
+        lem6.1 eq5 eq39 lem6.2:var lem6.2:mu thm6.3 cor6.4 prop6.5 prop6.6 lem6.7 thm6.8
+        best-advantage train-lambda lemE.3 lemE.4:var lemE.4:mu thmE.5 negative
+    """,
+    "generative": """
+        thm1:estimator thm1:mse thm1:unbiased thm1:james-stein claim1 remark1 eq45 eq46 eq47
+        remark2 fact1 thm2:mse thm2:a thm6 eq18 limit
+    """,
+}
+REGISTERED = {c.id: c for c in claims()}
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def package_of(path):
+    return path.relative_to(ROOT).parts[0]
+
+
+def imports(path):
+    """(imported module, imported names) of every absolute import anywhere in a file, lazy ones too."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, ()) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module, tuple(alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_dependencies_point_one_way(package):
+    found = {
+        f"{name_of(path)} imports {module}"
+        for path in MODULES
+        if package_of(path) == package
+        for module, _ in imports(path)
+        if module.split(".")[0] in FORBIDDEN[package]
+    }
+    assert not found
+
+
+def test_the_import_scanner_sees_lazy_imports(tmp_path):
+    """Negative control: a forbidden import hidden in a function is found."""
+    file = tmp_path / "m.py"
+    file.write_text("def f():\n    from sympy.core import Add\n    import matplotlib.pyplot as p\n")
+    assert [m for m, _ in imports(file)] == ["sympy.core", "matplotlib.pyplot"]
+
+
+def private_uses(path, own):
+    """Private names that a file takes from another of our packages, by import or as an attribute."""
+
+    def private(name):
+        return name.startswith("_") and not name.endswith("__")
+
+    foreign = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            head = node.module.split(".")
+            if head[0] in PACKAGES and head[0] != own:
+                foreign |= {alias.asname or alias.name for alias in node.names}
+                yield from (n for n in (*head, *(a.name for a in node.names)) if private(n))
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                head = alias.name.split(".")
+                if head[0] in PACKAGES and head[0] != own:
+                    foreign.add(alias.asname or head[0])
+                    yield from (n for n in head if private(n))
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and private(node.attr):
+            root = node.value
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in foreign:
+                yield node.attr
+
+
+def test_no_private_name_crosses_a_package():
+    assert {name_of(p): found for p in MODULES if (found := list(private_uses(p, package_of(p))))} == {}
+
+
+def test_private_names_are_seen(tmp_path):
+    file = tmp_path / "m.py"
+    file.write_text("from estimators import aggregation as a\nfrom estimators.limits import _x\na._y(a.__doc__)\n")
+    assert sorted(private_uses(file, "theory")) == ["_x", "_y"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import estimators", "sympy matplotlib numba scipy theory figures"),
+        ("from estimators import aggregation, mean_regularized, personalization, privacy", "sympy matplotlib numba"),
+        ("import estimators.montecarlo", "sympy matplotlib numba"),
+        ("import theory; theory.claims()", "matplotlib numba figures"),
+    ],
+)
+def test_a_fresh_import_loads_nothing_heavy(statement, absent):
+    code = f"{statement}\nimport sys\nprint(*(m for m in {absent.split()!r} if m in sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_are_typed(package):
+    assert (ROOT / package / "py.typed").is_file()
+
+
+# A module says what belongs in it and what does not; where the rest lives counts as the latter.
+SCOPE = re.compile(r"[Bb]elongs?\b|oes not belong|not here|(is|are|lives) in ``")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_says_what_belongs_in_it(path):
+    text = " ".join((ast.get_docstring(tree(path)) or "").split())
+    assert text
+    assert SCOPE.search(text), f"{name_of(path)}: the docstring does not say what belongs here and what does not"
+
+
+# Possessive, so that the start of an f-string such as "fedhdp:eq{n}" is no citation.
+CITATION = re.compile(rf"\b(?:{'|'.join(PAPERS)}):[A-Za-z0-9][\w.-]*+(?::[A-Za-z0-9][\w.-]*+)*+(?!\{{)")
+
+
+def citations(text):
+    return {c.rstrip(".-") for c in CITATION.findall(text)}
+
+
+def is_place(citation):
+    """Whether it is the id of a claim or a whole-segment prefix of one (a lemma with several claims)."""
+    return any(c == citation or c.startswith(citation + ":") for c in REGISTERED)
+
+
+def test_citations_are_read_as_meant():
+    text = "Claims: fedhdp:lemma2:rstar, mrmtl:thm6.3. See (fedhdp:table4:a) and generative:thm1:james-stein."
+    assert citations(text) == {
+        "fedhdp:lemma2:rstar", "mrmtl:thm6.3", "fedhdp:table4:a", "generative:thm1:james-stein",
+    }  # fmt: skip
+    assert is_place("fedhdp:thm8")
+    assert not is_place("fedhdp:thm")
+    assert not is_place("fedhdp:lemma99")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_cited_claims_exist(path):
+    unknown = {c for c in citations(path.read_text(encoding="utf-8")) if not is_place(c)}
+    assert not unknown
+
+
+def test_figures_name_registered_claims():
+    listed = {}
+    for path in MODULES:
+        for node in tree(path).body if package_of(path) == "figures" else ():
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "CLAIMS":
+                listed[name_of(path)] = set(ast.literal_eval(node.value))
+    assert listed
+    assert {name: ids - REGISTERED.keys() for name, ids in listed.items() if ids - REGISTERED.keys()} == {}
+
+
+@pytest.mark.parametrize("paper", REQUIRED)
+def test_required_claims_exist(paper):
+    required = [f"{paper}:{tail}" for tail in REQUIRED[paper].split()]
+    assert len(required) == len(set(required))
+    assert [i for i in required if i not in REGISTERED] == []
+
+
+def test_lemmas_used_exist_and_do_not_go_in_circles():
+    graph = {c.id: c.uses for c in REGISTERED.values()}
+    assert {i: [u for u in uses if u not in REGISTERED] for i, uses in graph.items() if set(uses) - REGISTERED.keys()} == {}
+    tuple(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_claims_come_in_the_papers_order():
+    order = [list(PAPERS).index(c.paper) for c in REGISTERED.values()]
+    assert all(a <= b for a, b in pairwise(order))
