@@ -6,7 +6,7 @@ average of all K local estimates, that of silo k included.  Errors are E (w_k - 
 everything; exact.
 
 `lam` is >= 0 or inf; where it is an argument, negative values other than -1 are accepted and name the linear
-combination of the same formula (``mrmtl:thmE.5:negative``).  Weighted averages are in ``personalization``.
+combination of the same formula (``mrmtl:negative``).  Weighted averages are in ``personalization``.
 """
 
 import numpy as np

@@ -20,7 +20,9 @@ SEEN = {**PASS, "counterexample_confirmed": True}
 
 def record(claim=CLAIM, quick=False, root=1, **levels):
     full = {"derived": AGREES, "computed": PASS, "simulated": PASS, "attacked": PASS, **levels}
-    return Record(claim.id, source_hash(claim), root, quick, {k: v for k, v in full.items() if v is not None}, {"survived": 0})
+    return Record(
+        claim.id, source_hash(claim), root, quick, {k: v for k, v in full.items() if v is not None}, {"survived": 0}
+    )
 
 
 # --- the verdict rule ----------------------------------------------------------------------------------------------

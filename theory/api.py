@@ -23,7 +23,7 @@ from theory import domain
 from theory.algebra import entries
 from theory.claim import Claim
 from theory.domain import DomainError
-from theory.evidence import DEFAULT_LEDGER, Ledger, Record
+from theory.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
 from theory.registry import claims, find
 
 DEFAULT_ROOT = 20_261_120
@@ -152,8 +152,19 @@ def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Iter
 
 @lru_cache(maxsize=256)
 def quick_record(claim_id: str) -> Record:
-    """The exact levels of evidence on a claim (no simulation), made in this process."""
-    return _judge_one(claim_id, DEFAULT_ROOT, True)
+    """The levels of evidence that a verdict follows from, made now in this process."""
+    from theory.judging import judge_exactly
+
+    return judge_exactly(find(claim_id), DEFAULT_ROOT)
+
+
+def verdict_of(claim_id: str) -> str:
+    """The verdict on a claim: from up-to-date evidence in the default ledger, or judged now."""
+    try:
+        record = Ledger.load(DEFAULT_LEDGER).fresh(find(claim_id), DEFAULT_ROOT, True)
+    except LedgerError:  # a damaged ledger is no evidence; `borrow verify` reports it
+        record = None
+    return (record or quick_record(claim_id)).verdict()
 
 
 def evaluate(claim_id: str, *, simulate: bool = False, **point: Any) -> Mapping[str, Any]:
@@ -183,12 +194,11 @@ def evaluate(claim_id: str, *, simulate: bool = False, **point: Any) -> Mapping[
     """
     claim = find(claim_id)
     exact_point = claim.point(point)
-    record = quick_record(claim_id)
-    verdict = record.verdict()
+    verdict = verdict_of(claim_id)
     result: dict[str, Any] = {
         "claim": claim_id,
         "at": {k: number(v) for k, v in exact_point.items()},
-        "printed": None if claim.printed is None else number(_value(claim, claim.printed, exact_point)),
+        "printed": number(_printed(claim, exact_point)),
         "derived": number(claim.derived_at(exact_point)),
         "unit": claim.unit,
         "verdict": verdict,
@@ -208,9 +218,9 @@ def evaluate(claim_id: str, *, simulate: bool = False, **point: Any) -> Mapping[
     return result
 
 
-def _value(claim: Claim, function: Any, point: domain.Point) -> Any:
+def _printed(claim: Claim, point: domain.Point) -> Any:
     try:
-        return claim.at(function, point)
+        return claim.printed_at(point)
     except ZeroDivisionError:
         return sp.oo
 
@@ -267,5 +277,6 @@ __all__ = [
     "number",
     "quick_record",
     "select",
+    "verdict_of",
     "verify",
 ]

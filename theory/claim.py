@@ -170,6 +170,16 @@ class Claim:
         """Exact value of `printed`, `oracle`, ... at a complete point."""
         return entrywise(self.call(function, point), tidy)
 
+    def printed_at(self, point: Point) -> Any:
+        """Exact value of the printed formula; at an infinite coordinate, its limit. None where nothing is printed."""
+        if self.printed is None:
+            return None
+        if sp.oo not in point.values():
+            return self.at(self.printed, point)
+        case = domain.case_of(self.variables, point)
+        rules = domain.substitution(self.variables, case, point)
+        return entrywise(self.symbolic(self.printed, case), lambda e: tidy(evaluate_exactly(e, rules)))
+
     def derived_at(self, point: Point) -> Any:
         """Exact value of the derived formula at a complete point."""
         case = domain.case_of(self.variables, point)

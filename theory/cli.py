@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -35,14 +36,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         return arguments.run(arguments)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (UnknownClaim, DomainError, LedgerError, ValueError, OSError) as error:
         print(f"borrow: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nborrow: interrupted; finished evidence is kept", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -200,7 +202,7 @@ def _show(a: argparse.Namespace) -> int:
     claim = find(a.id)
     state, record = _state(claim, Ledger.load(a.ledger))
     if record is None or state == "stale":
-        record, note = api.quick_record(claim.id), f"{state}; judged now without simulation"
+        record, note = api.quick_record(claim.id), f"{state}; the two levels that decide, judged now"
         state = record.verdict()
     else:
         note = f"from {a.ledger}"

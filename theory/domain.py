@@ -148,6 +148,13 @@ class Relation:
     rule: Any
 
 
+def _local_variances(sigma2_k: Any, n_k: Any, sigma2_dp_k: Any) -> list[Any]:
+    lists = (sigma2_k, n_k, sigma2_dp_k)
+    if not all(isinstance(x, list) for x in lists) or len({len(x) for x in lists}) > 1:
+        raise DomainError("sigma2_k, n_k, sigma2_dp_k: give three lists of one length, one entry per silo")
+    return [s / n + d / n**2 for s, n, d in zip(*lists, strict=True)]
+
+
 def _relations() -> tuple[Relation, ...]:
     def rel(target: str, sources: str, rule: Any) -> Relation:
         return Relation(target, tuple(sources.split()), rule)
@@ -172,6 +179,7 @@ def _relations() -> tuple[Relation, ...]:
         rel("gamma2_2", "Gamma2_2 alpha2 N2", lambda g, a, n: g * a / n),
         rel("Upsilon2", "tau2 alpha2", lambda t, a: t / a),
         rel("sigma2_loc", "sigma2 n sigma2_dp", lambda s, n, d: s / n + d / n**2),
+        rel("sigma2_loc_k", "sigma2_k n_k sigma2_dp_k", _local_variances),
         # lambda depends on ratios of variances only, so alpha2 = 1 is a choice of unit.
         rel("alpha2", "Upsilon2", lambda u: sp.Integer(1)),
     )
@@ -192,7 +200,7 @@ def complete(point: Mapping[str, Any], variables: Sequence[Variable]) -> Point:
         if name in wanted:
             known[name] = wanted[name].check(value)
         elif name in auxiliary:
-            known[name] = exact(value, name)
+            known[name] = [exact(v, name) for v in value] if isinstance(value, list | tuple) else exact(value, name)
         else:
             names = ", ".join(wanted)
             raise DomainError(f"{name}: not a variable of this claim; its variables are {names}")

@@ -33,7 +33,7 @@ N_P = Variable("N_p", "size", "private clients")
 LEVEL = Variable("level", "choice", "the client's level, from 1", choices=(1, 2))
 SIZES = Variable("sizes", "size", "clients per level", lengths=(2, 3))
 GAMMA2S = Variable("gamma2s", "nonnegative", "privacy noise variance of each level's average", lengths=(2, 3))
-ANY_LEVEL = Variable("level", "choice", "the client's level, from 1", choices=(1, 2, 3))
+ANY_LEVEL = Variable("level", "choice", "the client's level, from 1", choices=tuple(range(1, 17)))
 OWN_NOISE = Variable(
     "own_noise",
     "choice",

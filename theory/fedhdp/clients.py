@@ -6,6 +6,7 @@ Belongs here: claims on personalised estimates with two privacy levels. Does not
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -966,7 +967,15 @@ register(
         statement="A client that opted out does best with lambda = 1/Upsilon^2 = alpha2/tau2.",
         latex=r"\lambda_{\mathrm{np}}^*=\frac{1}{\Upsilon^2}",
         kind="optimum",
-        variables=(*OPT_OUT, OWN_NOISE),
+        # The answer depends on alpha2 and tau2 alone; the others' defaults are any federation.
+        variables=(
+            replace(N_NP, default=sp.Integer(1)),
+            replace(N_P, default=sp.Integer(1)),
+            ALPHA2,
+            TAU2,
+            replace(GAMMA2, default=sp.Integer(1)),
+            OWN_NOISE,
+        ),
         examples=OPT_OUT_EXAMPLES,
         printed=lambda alpha2, tau2: 1 / (tau2 / alpha2),
         derive=lambda **v: derive_strength(*setting(v, 1), v["own_noise"]),
@@ -1108,7 +1117,7 @@ register(
         place="Appendix B, Table 4 (heterogeneous data, no privacy) and text",
         statement="Without noise the strength is alpha2/tau2, as for Ditto.",
         latex=r"\lambda_{\mathrm{np}}^*=\frac{\alpha^2}{\tau^2}",
-        variables=(ALL, ALPHA2, TAU2_POSITIVE),
+        variables=(replace(ALL, default=sp.Integer(2)), ALPHA2, TAU2_POSITIVE),
         examples=({"N": 4, "alpha2": 1, "tau2": "1/2"},),
         printed=lambda alpha2, tau2: alpha2 / tau2,
         uses=("fedhdp:thm8:np",),

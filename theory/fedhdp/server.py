@@ -5,6 +5,7 @@ Belongs here: claims on the global estimate. Does not belong here: what clients 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -356,7 +357,7 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
                 gamma2,
             ),
             unit="dimensionless",
-            **common,
+            **{**common, "variables": (replace(N_NP, default=ONE), *OPT_OUT[1:])},
         )
     )
     register(

@@ -39,7 +39,7 @@ GIVEN_DATA = Variable(
     choices=(0, 1), default=0,
 )  # fmt: skip
 SIGMA2_LOC_K = Variable("sigma2_loc_k", "positive", "local variance of each silo", lengths=(2, 3))
-SILO = Variable("k", "choice", "the silo, from 0", choices=(0, 1, 2))
+SILO = Variable("k", "choice", "the silo, from 0", choices=tuple(range(16)))
 
 LOCAL = (K, SIGMA2_LOC, TAU2)
 RAW = (K, RECORDS, SIGMA2, SIGMA2_DP, TAU2)
