@@ -3,6 +3,8 @@
 The axis is linear in lam / (1 + lam), so that local training (lam = 0) and FedAvg (lam = inf) are its two
 ends.  Privacy adds (1 - 1/K) / (1 + lam)^2 + 1/K times the noise of a local mean: K times less at the right
 end than at the left.  The parameters are ours; the section has no such figure.
+
+Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
 
 import math

@@ -3,6 +3,8 @@
 Left Ditto with vanilla FedAvg (every message weighs the same), right FedHDP at the optimal ratio r*.  The
 paper's text does not give the parameters of its figure, so those below are ours: more clients, more diverse
 and with more noise than in `opt_out_regression`.
+
+Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
 
 from figures import opt_out

@@ -3,6 +3,8 @@
 Left HDP-FedAvg+Ditto (every message weighs the same), right FedHDP at the optimal ratio r*.  The risk is per
 coordinate; alpha2 is the variance of the client's own least-squares estimate.  The paper's text does not
 give the parameters of its figures, so those below are ours.
+
+Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
 
 from figures import opt_out

@@ -2,6 +2,8 @@
 
 FedAvg (every message weighs the same) against FedHDP at r*, with N and gamma2 fixed.  The paper's text does
 not give the parameters of its figure, so those below are ours.
+
+Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
 
 from functools import partial

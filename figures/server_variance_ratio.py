@@ -2,6 +2,8 @@
 
 Left for several privacy noises gamma2, right for several client variances sigma2_c = alpha2 + tau2; r* of
 Lemma 6 is marked.  The paper's text does not give the parameters of its figure, so those below are ours.
+
+Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
 
 from functools import partial

@@ -112,7 +112,7 @@ def test_infinity_is_a_variance_but_not_a_size():
 
 # --- relations between letters -----------------------------------------------------------------------------------
 
-THM8 = find("fedhdp:thm8:np").variables
+THM8 = find("fedhdp:thm8:p").variables
 RSTAR = find("fedhdp:lemma6:rstar").variables
 TWO = find("fedhdp:lemma2:cov").variables
 
@@ -185,6 +185,7 @@ def test_a_local_variance_without_privacy_noise_is_still_checked():
         ({"alpha2": 5, "sigma2_c": 3, "tau2": None}, "tau2"),
         ({"Gamma2_1": -4}, "Gamma2_1"),
         ({"alpha2": math.nan}, "alpha2"),
+        ({"alpha2": [1, 2]}, "alpha2"),
     ],
     ids=str,
 )

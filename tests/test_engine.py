@@ -4,6 +4,7 @@ The two share no code: the engine solves small systems in symbols, the oracle co
 rationals. With a finite prior variance of the centre the second opinion is a plain conditional Gaussian in NumPy.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from theory.algebra import is_zero, limit, stationary_point
 from theory.bruteforce import Clients, Combination, fraction, rational, solve
 from theory.hierarchy import CENTRE, Form, Group, best_blend, covariance, mse, posterior, strength
 
-SOME = settings(max_examples=settings().max_examples // 4)
+SOME = settings(max_examples=settings().max_examples // 5)
 ONE = sp.Integer(1)
 SIZES = sp.symbols("n1 n2", positive=True, integer=True)
 
@@ -49,7 +50,7 @@ def concrete(federation):
 
 
 def numbers(expression, sizes):
-    return fraction(sp.nsimplify(sp.sympify(expression).subs(sizes)))
+    return fraction(sp.sympify(expression).subs(sizes))
 
 
 TARGETS = {
@@ -106,15 +107,16 @@ def test_posterior_with_a_finite_prior(target, federation, v0):
     np.testing.assert_allclose(got, weights, rtol=1e-9, atol=1e-12)
 
 
-@SOME
+@settings(max_examples=settings().max_examples // 10)
 @given(federations())
 def test_a_flat_centre_is_the_limit_of_wide_priors(federation):
     own, others, sizes = symbolic(federation)
-    seen = [own.estimates(), *(g.messages() for g in others)]
+    # Concrete sizes: the letter here is v0.
+    seen = [own.estimates(), replace(others[0], size=sizes[others[0].size]).messages()]
     v0 = sp.Symbol("v0", positive=True)
     wide, flat = posterior(own.parameters(), seen, v0), posterior(own.parameters(), seen)
     for a, b in zip((wide.variance, *wide.weights), (flat.variance, *flat.weights), strict=True):
-        assert is_zero(limit(sp.sympify(a).subs(sizes), v0, sp.oo) - sp.sympify(b).subs(sizes))
+        assert limit(a, v0, sp.oo) == b
 
 
 @SOME
@@ -155,7 +157,7 @@ def test_risk_of_a_weighted_average(federation, raw):
 @SOME
 @given(federations(), st.lists(st.fractions(-3, 3, max_denominator=5), min_size=6, max_size=6))
 def test_no_linear_estimate_beats_the_posterior(federation, raw):
-    clients, members = concrete(federation)
+    clients, _ = concrete(federation)
     seen = [clients.estimate[0], *clients.message[1:]]
     best = clients.posterior(clients.parameter[0], seen)[1]
     rest = raw[: len(seen) - 1]
@@ -209,8 +211,8 @@ entry = st.fractions(-5, 5, max_denominator=4)
 @given(st.data(), st.integers(1, 4))
 def test_solve_solves(data, n):
     """Any consistent symmetric system, singular ones too (as Gram matrices of dependent observations are)."""
-    factor = [[data.draw(entry) for _ in range(data.draw(st.integers(1, n), label="rank at most"))] for _ in range(1)][0]
-    rows = [[data.draw(entry) for _ in factor] for _ in range(n)]
+    rank = data.draw(st.integers(1, n), label="rank at most")
+    rows = [[data.draw(entry) for _ in range(rank)] for _ in range(n)]
     gram = [[sum((a * b for a, b in zip(r, s, strict=True)), Fraction(0)) for s in rows] for r in rows]
     x = [data.draw(entry) for _ in range(n)]
 

@@ -6,6 +6,7 @@ Belongs here: `evaluate`, `verify`, and the report that `verify` returns. Does n
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -58,7 +59,7 @@ class Report:
 def select(ids: Iterable[str] = (), paper: str | None = None) -> list[Claim]:
     """Claims by id, of one paper, or all. Raises UnknownClaim."""
     ids = list(ids)
-    return [find(i) for i in ids] if ids else list(claims(paper))
+    return [find(i) for i in dict.fromkeys(ids)] if ids else list(claims(paper))
 
 
 def verify(
@@ -247,10 +248,10 @@ def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
     moments = run(simulation.experiment, 2_000_000, key=f"{claim.id}#evaluate", root=DEFAULT_ROOT)
     values = simulation.read(moments)
     if len(values) == 1:
-        return {"value": values[0][0], "standard_error": values[0][1], "replicates": moments.count}
+        return {"value": number(values[0][0]), "standard_error": number(values[0][1]), "replicates": moments.count}
     return {
-        "value": [v for v, _ in values],
-        "standard_error": [s for _, s in values],
+        "value": [number(v) for v, _ in values],
+        "standard_error": [number(s) for _, s in values],
         "replicates": moments.count,
     }
 
@@ -259,6 +260,8 @@ def number(value: Any) -> Any:
     """A JSON-ready float, int, list, or text ("inf" for infinity; choices as they are)."""
     if isinstance(value, list | tuple):
         return [number(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "undefined" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, sp.Integer):

@@ -174,7 +174,8 @@ class Claim:
         """Exact value of the printed formula; at an infinite coordinate, its limit. None where nothing is printed."""
         if self.printed is None:
             return None
-        if sp.oo not in point.values():
+        coordinates = [x for v in point.values() for x in (v if isinstance(v, list) else [v])]
+        if sp.oo not in coordinates:
             return self.at(self.printed, point)
         case = domain.case_of(self.variables, point)
         rules = domain.substitution(self.variables, case, point)

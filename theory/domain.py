@@ -132,6 +132,8 @@ def exact(value: Any, name: str = "value") -> Any:
     text = str(value).strip().lower()
     if text in ("inf", "+inf", "infinity", "oo"):
         return sp.oo
+    if len(text) > 400 or any(len(part) > 4 for part in text.split("e")[1:]):
+        raise DomainError(f"{name}: {text[:20]}... has too many digits; write it with an exponent below 1000")
     try:
         return sp.Rational(Fraction(text))
     except (ValueError, ZeroDivisionError):
@@ -146,11 +148,19 @@ class Relation:
     target: str
     sources: tuple[str, ...]
     rule: Any
+    convention: bool = False  # a choice of unit, which other choices do not contradict
+
+    def implied(self, known: Mapping[str, Any]) -> Any:
+        """The target's value, or None where the sources are not all known or decide nothing (0/0, inf - inf)."""
+        if any(s not in known for s in self.sources):
+            return None
+        value = self.rule(*(known[s] for s in self.sources))
+        return None if value in (sp.nan, sp.zoo) else value
 
 
 def _local_variances(sigma2_k: Any, n_k: Any, sigma2_dp_k: Any) -> list[Any]:
     lists = (sigma2_k, n_k, sigma2_dp_k)
-    if not all(isinstance(x, list) for x in lists) or len({len(x) for x in lists}) > 1:
+    if len({len(x) for x in lists}) > 1:
         raise DomainError("sigma2_k, n_k, sigma2_dp_k: give three lists of one length, one entry per silo")
     return [s / n + d / n**2 for s, n, d in zip(*lists, strict=True)]
 
@@ -181,11 +191,41 @@ def _relations() -> tuple[Relation, ...]:
         rel("sigma2_loc", "sigma2 n sigma2_dp", lambda s, n, d: s / n + d / n**2),
         rel("sigma2_loc_k", "sigma2_k n_k sigma2_dp_k", _local_variances),
         # lambda depends on ratios of variances only, so alpha2 = 1 is a choice of unit.
-        rel("alpha2", "Upsilon2", lambda u: sp.Integer(1)),
+        Relation("alpha2", ("Upsilon2",), lambda u: sp.Integer(1), convention=True),
     )
 
 
 RELATIONS = _relations()
+
+
+# What the papers' letters are, for those that a claim does not have as variables but that lead to its variables.
+LETTERS = {
+    **{n: Variable(n, "size", "number of clients", low=0) for n in ("N", "N1", "N2", "N_np", "N_p")},
+    **{n: Variable(n, "fraction", "share of the clients", closed=True) for n in ("rho1", "rho_np")},
+    **{
+        n: Variable(n, "nonnegative", "a variance or a ratio of variances")
+        for n in [
+            "alpha2",
+            "tau2",
+            "sigma2_c",
+            "gamma2",
+            "gamma2_1",
+            "gamma2_2",
+            "Upsilon2",
+            "Gamma2",
+            "Gamma2_1",
+            "Gamma2_2",
+            "sigma2",
+            "sigma2_dp",
+            "sigma2_loc",
+        ]
+    },
+    "n": Variable("n", "size", "records per silo"),
+    "n_k": Variable("n_k", "size", "records of each silo", lengths=()),
+    **{
+        n: Variable(n, "nonnegative", "a variance per silo", lengths=()) for n in ("sigma2_k", "sigma2_dp_k", "sigma2_loc_k")
+    },
+}
 
 
 def complete(point: Mapping[str, Any], variables: Sequence[Variable]) -> Point:
@@ -194,33 +234,27 @@ def complete(point: Mapping[str, Any], variables: Sequence[Variable]) -> Point:
     Raises DomainError for unknown, missing, inconsistent or out-of-domain coordinates.
     """
     wanted = {v.name: v for v in variables}
-    auxiliary = {name for r in RELATIONS for name in (r.target, *r.sources)} - wanted.keys()
+    letters = {**LETTERS, **wanted}
     known: Point = {}
     for name, value in point.items():
-        if name in wanted:
-            known[name] = wanted[name].check(value)
-        elif name in auxiliary:
-            known[name] = [exact(v, name) for v in value] if isinstance(value, list | tuple) else exact(value, name)
-        else:
+        if name not in letters:
             names = ", ".join(wanted)
             raise DomainError(f"{name}: not a variable of this claim; its variables are {names}")
+        known[name] = letters[name].check(value)
     given = dict(known)
     changed = True
     while changed:
         changed = False
         for r in RELATIONS:
-            usable = r.target not in known and all(s in known for s in r.sources)
-            if usable and not any(known[s] == 0 for s in r.sources if r.target in ("Upsilon2",)):
-                known[r.target] = r.rule(*(known[s] for s in r.sources))
-                if r.target in wanted:
-                    known[r.target] = wanted[r.target].check(known[r.target])
+            implied = None if r.target in known else r.implied(known)
+            if implied is not None:
+                known[r.target] = letters[r.target].check(implied)
                 changed = True
-    for r in RELATIONS[:-1]:
-        if r.target in given and all(s in known for s in r.sources):
-            implied = r.rule(*(known[s] for s in r.sources)) if 0 not in [known[s] for s in r.sources] else None
-            if implied is not None and implied != given[r.target]:
-                parts = ", ".join(f"{s}={known[s]}" for s in r.sources)
-                raise DomainError(f"{r.target}: {given[r.target]} contradicts {parts} (they give {implied})")
+    for r in RELATIONS:
+        implied = r.implied(known) if r.target in given and not r.convention else None
+        if implied is not None and implied != given[r.target]:
+            parts = ", ".join(f"{s}={known[s]}" for s in r.sources)
+            raise DomainError(f"{r.target}: {given[r.target]} contradicts {parts} (they give {implied})")
     missing = [v for v in variables if v.name not in known and v.default is None]
     if missing:
         what = "; ".join(f"{v.name} ({v.meaning})" for v in missing)

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +22,8 @@ SCHEMA = 1
 VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
 LEVELS = ("derived", "computed", "simulated", "attacked")
 DEFAULT_LEDGER = Path("build") / "ledger.json"
-ENGINE = [
-    "theory.domain",
-    "theory.algebra",
-    "theory.derivation",
-    "theory.hierarchy",
-    "theory.bruteforce",
-    "theory.claim",
-    "theory.mutants",
-    "theory.simulation",
-    "theory.judging",
-    "theory.shared",
-    "estimators.aggregation",
-    "estimators.personalization",
-    "estimators.mean_regularized",
-    "estimators.gaussian",
-    "estimators.regression",
-    "estimators.privacy",
-    "estimators.montecarlo.streams",
-    "estimators.montecarlo.moments",
-    "estimators.montecarlo.kernels",
-    "estimators.montecarlo.runner",
-    "estimators.montecarlo.checks",
-]
+# Papers whose claims call another paper's modules.
+BUILDS_ON = {"feo2": ("fedhdp",)}
 
 
 class LedgerError(ValueError):
@@ -54,12 +32,13 @@ class LedgerError(ValueError):
 
 @cache
 def _paper_hash(paper: str) -> str:
+    theory = Path(__file__).resolve().parent
+    files = [*theory.glob("*.py"), *(theory.parent / "estimators").rglob("*.py")]
+    for package in (paper, *BUILDS_ON.get(paper, ())):
+        files += [f for f in (theory / package).iterdir() if f.suffix in (".py", ".csv")]
     digest = hashlib.sha256()
-    for name in (*ENGINE, f"theory.{paper}"):
-        path = Path(str(import_module(name).__file__))
-        for file in sorted(path.parent.iterdir()) if path.name == "__init__.py" else [path]:
-            if file.suffix in (".py", ".csv"):
-                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for file in sorted(files):
+        digest.update(str(file.relative_to(theory.parent)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -96,6 +75,8 @@ class Record:
                 found.append(f"{name}: {level['detail']}")
             elif level["status"] == "unknown":
                 found.append(f"{name} is unknown: {level['detail']}")
+        if self.mutants.get("status") in ("fail", "unknown") and not self.mutants.get("survived"):
+            found.append(f"mutants could not be judged: {self.mutants['detail']}")
         if self.mutants.get("survived"):
             found.append(f"{self.mutants['survived']} mutants survived: {self.mutants['survivors'][0]}")
         return found
@@ -122,6 +103,8 @@ def verdict(levels: Mapping[str, Mapping[str, Any]]) -> str:
     derived, computed = levels.get("derived", {}), levels.get("computed", {})
     if derived.get("status") != "pass" or computed.get("status") != "pass":
         return "open"
+    if any(level["status"] in ("fail", "unknown") for level in levels.values()):
+        return "open"  # evidence against a verdict leaves none
     judgement = derived["judgement"]
     if judgement == "agrees":
         return "holds"
@@ -155,12 +138,14 @@ class Ledger:
                 ledger.records[claim_id] = Record(
                     claim_id, r["source"], r["root"], r["quick"], r["levels"], r["mutants"], r["seconds"]
                 )
+            for record in ledger.records.values():  # one that cannot be read out is damaged
+                record.verdict(), record.contradictions(), record.to_json()
         except json.JSONDecodeError as error:
             where = f"line {error.lineno} column {error.colno}"
             raise LedgerError(
                 f"{ledger.path}: not a complete ledger (JSON breaks off or is corrupt at {where}); {way_out}"
             ) from None
-        except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        except (KeyError, IndexError, TypeError, AttributeError, UnicodeDecodeError) as error:
             raise LedgerError(f"{ledger.path}: not a ledger ({error!r}); {way_out}") from None
         return ledger
 
@@ -189,6 +174,9 @@ def write_atomically(path: Path, content: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)  # a temporary file is private; the result should not be
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -98,6 +98,8 @@ def _derived(claim: Claim) -> dict[str, Any]:
         return {"status": "unknown", "detail": detail}
     level["counterexample"] = _describe(claim, counterexample)
     if claim.condition is not None:
+        if not any(claim.holds_at(claim.point(e)) for e in claim.examples):
+            return level | {"status": "fail", "detail": "the condition holds at none of the claim's examples"}
         if not agrees:
             return level | {
                 "status": "fail",
@@ -296,7 +298,7 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
         + (f"; float64 within {worst:.1e} of exact" if claim.computed is not None else f"; {claim.not_computed}"),
         "points": compared,
         "extreme_points": len(far),
-        "largest_relative_error": worst,
+        "largest_relative_error": worst if np.isfinite(worst) else "inf",
     }
     if "counterexample" in derived:
         assert claim.printed is not None
@@ -313,7 +315,9 @@ def _float_error(claim: Claim, point: Point, truth: Any) -> float:
     values = [float(v) for v in np.atleast_1d(np.asarray(value, float))]
     worst = 0.0
     for got, want in zip(values, entries(truth), strict=True):
-        if want is sp.oo or want == 0:
+        if not np.isfinite(got) and want is not sp.oo:
+            worst = np.inf
+        elif want is sp.oo or want == 0:
             fine = got == (np.inf if want is sp.oo else 0.0)
             worst = max(worst, 0.0 if fine else np.inf)
         else:
