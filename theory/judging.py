@@ -98,8 +98,8 @@ def _derived(claim: Claim) -> dict[str, Any]:
         return {"status": "unknown", "detail": detail}
     level["counterexample"] = _describe(claim, counterexample)
     if claim.condition is not None:
-        if not any(claim.holds_at(claim.point(e)) for e in claim.examples):
-            return level | {"status": "fail", "detail": "the condition holds at none of the claim's examples"}
+        if not any(solutions(claim.symbolic(claim.condition, case)) for case in claim.cases()):
+            return level | {"status": "fail", "detail": "the condition holds nowhere"}
         if not agrees:
             return level | {
                 "status": "fail",
