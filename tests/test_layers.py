@@ -95,7 +95,7 @@ def private_uses(path, own):
     foreign = set()
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.level == 0:
-            head = node.module.split(".")
+            head = (node.module or "").split(".")
             if head[0] in PACKAGES and head[0] != own:
                 foreign |= {alias.asname or alias.name for alias in node.names}
                 yield from (n for n in (*head, *(a.name for a in node.names)) if private(n))

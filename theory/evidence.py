@@ -139,7 +139,7 @@ class Ledger:
                     claim_id, r["source"], r["root"], r["quick"], r["levels"], r["mutants"], r["seconds"]
                 )
             for record in ledger.records.values():  # one that cannot be read out is damaged
-                record.verdict(), record.contradictions(), record.to_json()
+                _ = record.verdict(), record.contradictions(), record.to_json()
         except json.JSONDecodeError as error:
             where = f"line {error.lineno} column {error.colno}"
             raise LedgerError(
