@@ -19,7 +19,7 @@ test: $(VENV)/.installed  ## run the tests
 	$(BIN)/python -m pytest -n auto --benchmark-disable
 
 bench: $(VENV)/.installed  ## measure the kernels against their bare cost and against NumPy
-	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-group-by=group -o python_files='bench_*.py' -p no:xdist
+	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-group-by=group -o python_files='bench_*.py' -p no:xdist -s
 
 figures: $(VENV)/.installed  ## draw every theory figure into build/figures
 	$(BIN)/borrow figures
