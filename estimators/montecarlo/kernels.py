@@ -176,27 +176,33 @@ def regression_kernel(gen, reps, design, centre, prior_sd, noise_sd, gain, offse
     n, d = design.shape
     normals = np.empty((d + n, LANES))
     theta = np.empty((d, LANES))
-    y = np.empty(LANES)
     statistics = np.empty((1 + d, LANES))
     shift = np.zeros(1 + d)
     sums = np.zeros((1 + d, LANES))
     cross = np.zeros((1 + d, 1 + d, LANES))
+    # gain @ y is linear in theta and in the noise; what multiplies each is the same in every replicate.
+    on_theta = np.zeros((d, d))
+    on_noise = np.empty((d, n))
+    for k in range(d):
+        for i in range(n):
+            on_noise[k, i] = gain[k, i] * noise_sd[i]
+            for j in range(d):
+                on_theta[k, j] += gain[k, i] * design[i, j]
 
     for start in range(0, reps, LANES):
         _draw(gen, normals)
         for k in range(d):
             for lane in range(LANES):
                 theta[k, lane] = centre[k] + prior_sd[k] * normals[k, lane]
-                statistics[1 + k, lane] = offset[k] - theta[k, lane]
-        for i in range(n):
+        for k in range(d):
             for lane in range(LANES):
-                y[lane] = noise_sd[i] * normals[d + i, lane]
-            for k in range(d):
+                statistics[1 + k, lane] = offset[k] - theta[k, lane]
+            for j in range(d):
                 for lane in range(LANES):
-                    y[lane] += design[i, k] * theta[k, lane]
-            for k in range(d):
+                    statistics[1 + k, lane] += on_theta[k, j] * theta[j, lane]
+            for i in range(n):
                 for lane in range(LANES):
-                    statistics[1 + k, lane] += gain[k, i] * y[lane]
+                    statistics[1 + k, lane] += on_noise[k, i] * normals[d + i, lane]
         statistics[0, :] = 0.0
         for k in range(1, 1 + d):
             for lane in range(LANES):
@@ -235,6 +241,8 @@ def james_stein_kernel(gen, reps, m, mu, theta_sd, noise_sd, shrink):
     normals = np.empty((2 * m, LANES))
     grand = np.empty(LANES)
     spread = np.empty(LANES)
+    both = np.empty(LANES)
+    square = np.empty(LANES)
     statistics = np.empty((3, LANES))
     shift = np.zeros(3)
     sums = np.zeros((3, LANES))
@@ -251,24 +259,23 @@ def james_stein_kernel(gen, reps, m, mu, theta_sd, noise_sd, shrink):
         for lane in range(LANES):
             grand[lane] /= m
         spread[:] = 0.0
+        both[:] = 0.0
+        square[:] = 0.0
         for i in range(m):
             for lane in range(LANES):
-                normals[i, lane] -= grand[lane]
-                spread[lane] += normals[i, lane] ** 2
-        for lane in range(LANES):
-            spread[lane] = (m - 3) * noise_sd**2 / spread[lane]  # 1 - f of the classical rule
-        statistics[:, :] = 0.0
-        for i in range(m):
-            for lane in range(LANES):
-                # estimate - theta_i, written with the error to avoid cancelling theta_i
+                deviation = normals[i, lane] - grand[lane]
                 error = normals[m + i, lane]
-                deviation = normals[i, lane]
-                statistics[0, lane] += (error - spread[lane] * deviation) ** 2
-                statistics[1, lane] += (error - (1.0 - shrink) * deviation) ** 2
-                statistics[2, lane] += (error - min(spread[lane], 1.0) * deviation) ** 2
-        for k in range(3):
-            for lane in range(LANES):
-                statistics[k, lane] /= m
+                spread[lane] += deviation * deviation
+                both[lane] += error * deviation
+                square[lane] += error * error
+        for lane in range(LANES):
+            # estimate - theta_i = error - (1 - f) deviation, so three sums give every rule's squared error
+            pull = (m - 3) * noise_sd**2 / spread[lane]  # 1 - f of the classical rule
+            statistics[0, lane] = (square[lane] - pull * (2.0 * both[lane] - pull * spread[lane])) / m
+            pull = min(pull, 1.0)
+            statistics[2, lane] = (square[lane] - pull * (2.0 * both[lane] - pull * spread[lane])) / m
+            pull = 1.0 - shrink
+            statistics[1, lane] = (square[lane] - pull * (2.0 * both[lane] - pull * spread[lane])) / m
         if start == 0:
             shift[:] = statistics[:, 0]
         _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
