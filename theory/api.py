@@ -146,9 +146,9 @@ def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Iter
     except BaseException:
         for process in list(getattr(pool, "_processes", {}).values()):
             process.terminate()
-        raise
-    finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 @lru_cache(maxsize=256)
