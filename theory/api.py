@@ -21,7 +21,6 @@ from typing import Any
 import sympy as sp
 
 from theory import domain
-from theory.algebra import entries
 from theory.claim import Claim
 from theory.domain import DomainError
 from theory.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
@@ -275,7 +274,6 @@ __all__ = [
     "DEFAULT_ROOT",
     "DomainError",
     "Report",
-    "entries",
     "evaluate",
     "number",
     "quick_record",

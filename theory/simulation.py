@@ -126,11 +126,14 @@ def optimal_blend(
     shared = vector(aggregates, a0=1.0) if shared is None else np.asarray(shared, float)
     target = vector(aggregates, p=1.0) if target is None else np.asarray(target, float)
     local = vector(aggregates, p=1.0, e=1.0)
-    return _stationary(fed, client, weights, local, shared, target, lam)
+    return stationary_between(fed, client, weights, local, shared, target, lam)
 
 
-def _stationary(fed: Federation, client: int, weights: Any, local: Any, shared: Any, target: Any, lam: float) -> Simulation:
-    error, step = local - target, shared - local
+def stationary_between(
+    fed: Federation, client: int, weights: Any, local: Any, shared: Any, target: Any, lam: float
+) -> Simulation:
+    """As `optimal_blend` for any local form."""
+    error, step = np.subtract(local, target), np.subtract(shared, local)
     u = 1.0 if np.isinf(lam) else lam / (1.0 + lam)
     size = _second_moment(fed, client, np.atleast_2d(weights), step)
     check = Check("mean derivative of the risk at the optimum", np.array([1.0, u]), 0.0, size * u * max(1 - u, 1e-3))
@@ -143,13 +146,6 @@ def _stationary(fed: Federation, client: int, weights: Any, local: Any, shared: 
         return [(estimate / (1 - estimate), se / (1 - estimate) ** 2)]
 
     return Simulation(_experiment(fed, client, weights, [(error, step), (step, step)]), (check,), read)
-
-
-def stationary_between(
-    fed: Federation, client: int, weights: Any, local: Any, shared: Any, target: Any, lam: float
-) -> Simulation:
-    """As `optimal_blend` for any local form."""
-    return _stationary(fed, client, weights, np.asarray(local, float), np.asarray(shared, float), target, lam)
 
 
 def _second_moment(fed: Federation, client: int, weights: np.ndarray, form: np.ndarray) -> float:
