@@ -36,6 +36,8 @@ PAPERS = {
     "feo2": "Aldaghri, Mahdavifar, Beirami. FeO2: Federated Learning with Opt-Out Differential Privacy, NFFL workshop 2021",
     "mrmtl": "Liu, Hu, Wu, Smith. On Privacy and Personalization in Cross-Silo Federated Learning, NeurIPS 2022, "
     "arXiv 2206.07902",
+    "robusthdp": "Noise-Aware Algorithm for Heterogeneous Differentially Private Federated Learning (Robust-HDP), "
+    "submission text without its appendix",
     "generative": "Ozkara, Girgis, Data, Diggavi. A Generative Framework for Personalized Learning and Estimation: "
     "Theory, Algorithms, and Privacy",
 }
@@ -77,6 +79,14 @@ class Claim:
         explains a misprint.
     shifts
         For sign certificates: function from the symbols to substitutions by non-negative new symbols.
+    objective, decision
+        For optima: `objective(x, **variables)` is the model's risk as a function of the decision x (a tuple where
+        the claimed optimum is one), which the right formula minimises over all x >= 0 ("nonnegative") or over all
+        real x ("real"). `theory.prove` states and proves exactly that.
+    approach
+        For limits: `approach(t, **variables)` is the quantity whose limit for t to infinity is claimed.
+    ours
+        The formula is this toolkit's own (a correction, a working replacement), not printed in the paper.
     """
 
     id: str
@@ -102,6 +112,10 @@ class Claim:
     corrected_text: str = ""
     slip: str = ""
     shifts: Callable[..., Mapping[Any, Any]] | None = None
+    objective: Callable[..., Any] | None = None
+    decision: str = "nonnegative"
+    approach: Callable[..., Any] | None = None
+    ours: bool = False
     entries: tuple[str, ...] = ()
     unit: str = ""
     uses: tuple[str, ...] = ()
@@ -124,6 +138,8 @@ class Claim:
             problems.append("give simulate, or the reason why not in not_simulated")
         if self.computed is None and not self.not_computed:
             problems.append("give computed, or the reason why not in not_computed")
+        if self.decision not in ("nonnegative", "real"):
+            problems.append(f"decision {self.decision!r} is not one of nonnegative, real")
         if self.condition is not None and not self.condition_text:
             problems.append("a condition needs its text")
         if problems:

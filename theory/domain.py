@@ -28,7 +28,8 @@ class Variable:
     `kind` is one of "real", "nonnegative", "positive", "size" (an integer >= `low`), "fraction"
     (strictly between 0 and 1 unless `closed`), "choice" (one of `choices`). `lengths` lists the lengths
     at which a list-valued variable is verified; None means a scalar. A variable with a `default` may be
-    left out of a point.
+    left out of a point. `within` bounds a number from both sides (ends included), where a claim is only made, or
+    can only be decided, on a bounded range.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Variable:
     lengths: tuple[int, ...] | None = None
     default: Any = None
     extreme: bool = True
+    within: tuple[Any, Any] | None = None
 
     def symbol(self, suffix: str = "") -> sp.Symbol:
         """The SymPy symbol of this variable (of one entry, with a suffix, when it is a list)."""
@@ -87,12 +89,16 @@ class Variable:
             if not inside:
                 ends = "between 0 and 1" if self.closed else "strictly between 0 and 1"
                 raise DomainError(f"{name}: must lie {ends} ({self.meaning}), got {value}")
+        if self.within is not None and not exact(self.within[0]) <= number <= exact(self.within[1]):
+            raise DomainError(f"{name}: must lie in [{self.within[0]}, {self.within[1]}] ({self.meaning}), got {value}")
         return number
 
     def sample(self, rng: np.random.Generator) -> Any:
         """A small exact value, for oracles whose cost grows with the sizes."""
         if self.kind == "choice":
             return self.choices[int(rng.integers(len(self.choices)))]
+        if self.within is not None:
+            return self._sample_within(rng)
         if self.kind == "size":
             return sp.Integer(self.low + int(rng.integers(0, 4)))
         if self.kind == "fraction":
@@ -106,9 +112,23 @@ class Variable:
             return sp.Integer(0)
         return value
 
+    def _sample_within(self, rng: np.random.Generator) -> Any:
+        """A value between the bounds, ends included; evenly by logarithm where they are positive and far apart."""
+        assert self.within is not None
+        low, high = exact(self.within[0]), exact(self.within[1])
+        if self.kind == "size":
+            return low + int(rng.integers(0, int(high - low) + 1))
+        if rng.random() < 0.1:
+            return low if rng.random() < 0.5 else high
+        if low > 0 and high > 20 * low:
+            value = exact(f"{float(low) * (float(high) / float(low)) ** rng.random():.3g}")
+        else:
+            value = low + (high - low) * sp.Rational(int(rng.integers(1, 64)), 64)
+        return min(max(value, low), high)
+
     def sample_extreme(self, rng: np.random.Generator) -> Any:
         """A value from the far ends of the domain, for closed forms whose cost does not depend on it."""
-        if self.kind == "choice" or not self.extreme:
+        if self.kind == "choice" or not self.extreme or self.within is not None:
             return self.sample(rng)
         if self.kind == "size":
             return sp.Integer(self.low) + sp.Integer(int(10 ** rng.uniform(0, 7)) - 1)
@@ -316,6 +336,17 @@ def symbols_of(variables: Sequence[Variable], case: Case) -> Point:
         else:
             arguments[v.name] = v.symbol()
     return arguments
+
+
+def box(variables: Sequence[Variable], case: Case) -> dict[Any, tuple[Any, Any]]:
+    """The ends between which each symbol of a case ranges, for those bounded from both sides."""
+    found: dict[Any, tuple[Any, Any]] = {}
+    symbols = symbols_of(variables, case)
+    for v in variables:
+        if v.within is not None and v.kind != "choice":
+            ends = exact(v.within[0]), exact(v.within[1])
+            found |= dict.fromkeys(symbols[v.name] if v.lengths is not None else [symbols[v.name]], ends)
+    return found
 
 
 def substitution(variables: Sequence[Variable], case: Case, point: Mapping[str, Any]) -> dict[Any, Any]:

@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 import sympy as sp
 
-from theory import domain
+from theory import domain, intervals
 from theory.algebra import TimeLimit, entries, entrywise, is_zero, nonnegative
 from theory.claim import Claim, evaluate_exactly, tidy
 from theory.domain import Case, Point, as_float, as_text
@@ -88,9 +88,9 @@ def _derived(claim: Claim) -> dict[str, Any]:
         return level | _check_corrected(claim)
     counterexample = find_counterexample(claim) if claim.condition is not None or claim.corrected else None
     refuted = counterexample is not None and claim.condition is None
-    agrees, equality = (False, False) if refuted else _agreement(claim)
+    agrees, how = (False, set()) if refuted else _agreement(claim)
     if agrees and claim.condition is None:
-        level |= {"judgement": "agrees", "detail": _agreement_text(claim, equality)}
+        level |= {"judgement": "agrees", "detail": _agreement_text(claim, how)}
         return level
     counterexample = counterexample or find_counterexample(claim)
     if counterexample is None:
@@ -106,7 +106,7 @@ def _derived(claim: Claim) -> dict[str, Any]:
                 "detail": f"the printed formula fails even when {claim.condition_text}",
             }
         level["judgement"] = "agrees under the condition"
-        level["detail"] = f"{_agreement_text(claim, equality)} when {claim.condition_text}"
+        level["detail"] = f"{_agreement_text(claim, how)} when {claim.condition_text}"
         return level
     level |= {"judgement": "differs", "detail": "printed minus derived is not zero"}
     if claim.corrected is None:
@@ -129,25 +129,27 @@ def _check_corrected(claim: Claim) -> dict[str, Any]:
     return {}
 
 
-def _agreement(claim: Claim) -> tuple[bool, bool]:
-    """Whether the printed relation holds wherever the condition does, and whether with equality."""
+def _agreement(claim: Claim) -> tuple[bool, set[str]]:
+    """Whether the printed relation holds wherever the condition does, and what shows it."""
     assert claim.printed is not None
-    agrees = equality = True
+    agrees, how = True, set()
     for case in claim.cases():
         printed, derived = claim.symbolic(claim.printed, case), claim.derived(case)
         # With a condition, what holds outside it does not matter here: the counterexample shows what does not.
         condition = True if claim.condition is None else claim.symbolic(claim.condition, case)
         for rules in solutions(condition):
-            held, equal = _relation_holds(claim, case, printed, derived, rules)
+            held, ways = _relation_holds(claim, case, printed, derived, rules)
             agrees &= held
-            equality &= equal
-    return agrees, equality
+            how |= ways
+    return agrees, how
 
 
-def _agreement_text(claim: Claim, equality: bool) -> str:
+def _agreement_text(claim: Claim, how: set[str]) -> str:
     if claim.relation == "=":
         return "printed minus derived is zero"
-    return "the bound is an equality" if equality else "sign certificate for the bound"
+    if "intervals" in how:
+        return "the bound is certified in ball arithmetic on the whole domain"
+    return "sign certificate for the bound" if "signs" in how else "the bound is an equality"
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -155,25 +157,28 @@ def _same(a: Any, b: Any) -> bool:
     return a == b or (a - b != sp.nan and is_zero(a - b))
 
 
-def _relation_holds(claim: Claim, case: Case, printed: Any, derived: Any, rules: Mapping[Any, Any]) -> tuple[bool, bool]:
-    """Whether the claimed relation holds for all symbols (after substituting `rules`), and with equality."""
-    holds, equal = True, True
+def _relation_holds(claim: Claim, case: Case, printed: Any, derived: Any, rules: Mapping[Any, Any]) -> tuple[bool, set[str]]:
+    """Whether the claimed relation holds for all symbols (after substituting `rules`), and what shows it."""
+    how: set[str] = set()
     for p, d in zip(entries(printed), entries(derived), strict=True):
         if p is None:
             continue
         p, d = (sp.sympify(x).subs(rules) for x in (p, d))
-        same = _same(p, d)
-        equal &= same
-        if same:
+        if _same(p, d):
             continue
         if claim.relation == "=":
-            return False, False
+            return False, set()
         gap = d - p if claim.relation == ">=" else p - d
         shifts = {}
         if claim.shifts is not None:
             shifts = claim.symbolic(claim.shifts, case)
-        holds &= nonnegative(gap, shifts) is True
-    return holds, equal
+        if gap.is_rational_function() and nonnegative(gap, shifts) is True:
+            how.add("signs")
+        elif intervals.nonnegative(gap, domain.box(claim.variables, case)) is True:
+            how.add("intervals")
+        else:
+            return False, set()
+    return True, how
 
 
 def solutions(condition: Any) -> list[dict[Any, Any]]:

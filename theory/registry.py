@@ -10,7 +10,7 @@ import importlib
 
 from theory.claim import PAPERS, Claim
 
-PAPER_MODULES = ("fedhdp", "feo2", "mrmtl", "generative")
+PAPER_MODULES = ("fedhdp", "feo2", "mrmtl", "robusthdp", "generative")
 _claims: dict[str, Claim] = {}
 _loaded = False
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from estimators.montecarlo import Check, ClientsExperiment, Moments
+from estimators.montecarlo import Check, ClientsExperiment, Moments, SampledExperiment
 
 # Coordinates of a product's factors: parameter noise p_j, estimate noise e_j, message noise l_j of the
 # distinguished client, then the aggregates.
@@ -157,3 +157,20 @@ def _second_moment(fed: Federation, client: int, weights: np.ndarray, form: np.n
         coefficients[client] += own
         total += float(np.sum(coefficients**2 * variance))
     return total
+
+
+def sample_means(
+    draw: Callable[[np.random.Generator, int], np.ndarray], expected: Any, scales: Any = None,
+    labels: Sequence[str] = (), draws: int = 1,
+) -> Simulation:  # fmt: skip
+    """Means of statistics that a vectorised function draws, `draw(gen, reps) -> (reps, M)`, against their claimed values.
+
+    Errors are relative to `scales` (default: the claimed values, so give a scale where one is zero).
+    """
+    values = np.atleast_1d(np.asarray(expected, float))
+    sizes = np.abs(values) if scales is None else np.broadcast_to(np.asarray(scales, float), values.shape)
+    rows = np.eye(len(values))
+    names = list(labels) or ["mean"] * len(values)
+    checks = tuple(Check(n, r, float(v), float(s)) for n, r, v, s in zip(names, rows, values, sizes, strict=True))
+    experiment = SampledExperiment(draw, len(values), draws)
+    return Simulation(experiment, checks, lambda mo: [mo.linear(r) for r in rows])

@@ -13,7 +13,7 @@ of completion and any split of the chunks among workers.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from operator import index
@@ -316,6 +316,54 @@ class JamesSteinExperiment:
         from .reference import james_stein_reference
 
         return Moments(reps, *james_stein_reference(gen, reps, *self._arguments()))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledExperiment:
+    """Statistics of any model, drawn by a vectorised NumPy function.
+
+    For models without a compiled kernel: coins, quantisers, mechanisms, algorithms.
+
+    Parameters
+    ----------
+    draw : callable (numpy.random.Generator, int) -> array, shape (replicates, M)
+        One row of statistics per replicate. It must use no other source of randomness.
+    n_statistics : int, >= 1
+    draws_per_replicate : int, >= 1
+        Random numbers drawn for one replicate, as a measure of cost.
+    batch : int, >= 1
+        Replicates drawn in one call, which bounds memory. A part of the experiment: it changes the bits.
+
+    Examples
+    --------
+    >>> coin = SampledExperiment(lambda gen, reps: gen.binomial(10, 0.3, (reps, 1)) / 10, 1)
+    >>> estimate, standard_error = run(coin, 100_000, "doctest").linear([1])
+    >>> abs(estimate - 0.3) < 5 * standard_error < 0.01
+    True
+    """
+
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    n_statistics: int
+    draws_per_replicate: int = 1
+    batch: int = 4096
+
+    def __post_init__(self):
+        for name in ("n_statistics", "draws_per_replicate", "batch"):
+            if _integer(name, getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+
+    def kernel_call(self, gen, reps):
+        """Moments of `reps` replicates."""
+        sizes = [self.batch] * (reps // self.batch) + [reps % self.batch] * (reps % self.batch > 0)
+        return combine(Moments.of(self._sample(gen, size)) for size in sizes)
+
+    reference_call = kernel_call
+
+    def _sample(self, gen, size):
+        sample = np.asarray(self.draw(gen, size), float)
+        if sample.shape != (size, self.n_statistics):
+            raise ValueError(f"draw must return an array of shape {(size, self.n_statistics)}, got {sample.shape}")
+        return sample
 
 
 def n_chunks(reps: int) -> int:
