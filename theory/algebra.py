@@ -46,9 +46,20 @@ def time_limit(seconds: float) -> Iterator[None]:
 FACTORABLE = 120, 7  # operations and letters; factoring larger rational functions can take minutes
 
 
+_as_derived = False
+
+
+def leave_unsimplified() -> None:
+    """From now on `simplest` returns what it gets, in this process: for stating theorems in the model's own terms."""
+    global _as_derived
+    _as_derived = True
+
+
 def simplest(expression: Any) -> Any:
     """A rational function as one cancelled, factored fraction; a large one is left as it is."""
     expression = sp.sympify(expression)
+    if _as_derived:
+        return expression
     if expression.count_ops() > FACTORABLE[0] or len(expression.free_symbols) > FACTORABLE[1]:
         return expression
     return sp.factor(sp.cancel(sp.together(expression)))

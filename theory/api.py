@@ -123,8 +123,9 @@ def _judge_one(claim_id: str, root: int, quick: bool) -> Record:
     return judge(find(claim_id), root, quick)
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the parent process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Iterable[Record]:
@@ -137,7 +138,7 @@ def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Iter
             yield _judge_one(claim_id, root, quick)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=ignore_interrupts)
     try:
         futures = [pool.submit(_judge_one, claim_id, root, quick) for claim_id in ids]
         for future in as_completed(futures):

@@ -12,6 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from theory.algebra import entries
 from theory.claim import PAPERS, Claim
 from theory.domain import DomainError, case_of
 from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
+from theory.prove import ProofError
 from theory.registry import UnknownClaim, claims, find
 
 
@@ -39,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (UnknownClaim, DomainError, LedgerError, ValueError, OSError) as error:
+    except (UnknownClaim, DomainError, LedgerError, ProofError, ValueError, OSError) as error:
         print(f"borrow: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -63,6 +65,15 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--mc-seed", default=None, help="root of the random streams: an integer, or 'any' for a new one")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=_verify)
+
+    p = commands.add_parser("prove", help="check the Coq proofs of claims, or generate them anew")
+    p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
+    p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
+    p.add_argument("--write", action="store_true", help="generate the proof files anew from the claims")
+    p.add_argument("--fresh", action="store_true", help="run coqc also on files that it has accepted before")
+    p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
+    p.add_argument("--json", action="store_true", help="print JSON")
+    p.set_defaults(run=_prove)
 
     p = commands.add_parser("claims", help="list the claims")
     p.add_argument("--paper", choices=sorted(PAPERS))
@@ -167,6 +178,35 @@ def _verify_table(records: Sequence[Record]) -> None:
         killed, lived = r.mutants.get("killed"), r.mutants.get("survived")
         mutants = "" if killed is None else f"{killed}/{killed + lived + r.mutants['equivalent']}"
         print(f"{r.claim:{width}}  {r.verdict():11} {shown} {z:>7}  {sees:>6}  {mutants:>9}")
+
+
+# --- prove -----------------------------------------------------------------------------------------------------------
+
+
+def _prove(a: argparse.Namespace) -> int:
+    from theory import prove
+
+    chosen = api.select(a.ids, a.paper)
+    bar = tqdm(total=len(chosen), unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
+
+    def progress(outcome: prove.Outcome) -> None:
+        bar.set_postfix_str(outcome.claim)
+        bar.update()
+
+    with bar:
+        make = prove.write if a.write else partial(prove.check, fresh=a.fresh)
+        outcomes = make(chosen, jobs=a.jobs, progress=progress)
+    ok = all(o.ok for o in outcomes)
+    proved = [o for o in outcomes if o.state == "proved"]
+    if a.json:
+        print(json.dumps({"ok": ok, "claims": {o.claim: vars(o) for o in outcomes}}, indent=1))
+        return 0 if ok else 1
+    for o in outcomes:
+        if o.state != "proved":
+            print(f"{o.state.upper():9} {o.claim}: {o.detail}")
+    print(f"{len(proved)} of {len(outcomes)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
+          "nothing assumed beyond Coq's real numbers")  # fmt: skip
+    return 0 if ok else 1
 
 
 # --- claims and show -------------------------------------------------------------------------------------------------

@@ -31,11 +31,44 @@ class Derivation:
 
     steps: list[Step] = field(default_factory=list)
     result: Any = None
+    lemmas: list[str] = field(default_factory=list)
 
     def say(self, text: str, formula: Any = None) -> Any:
         """Add a step; returns the formula, so that a derivation reads as code and as prose."""
         self.steps.append(Step(text, formula))
         return formula
+
+    def lemma(self, claim_id: str, text: str = "", **values: Any) -> Any:
+        """Add a step that takes another claim's derived result, at these values of its variables; returns the result.
+
+        This is how claims come to depend on each other: the dependency is recorded here, where the result is used.
+        A claim in several cases is taken in the case that `values` (and defaults of its choices) name.
+        """
+        from theory.domain import Case, symbols_of
+        from theory.registry import find
+
+        claim = find(claim_id)
+        known = {v.name: values.get(v.name, v.default) for v in claim.variables}
+        missing = [k for k, v in known.items() if v is None]
+        if missing:
+            raise ValueError(f"lemma {claim_id}: give {', '.join(missing)}")
+        choices = {v.name: known[v.name] for v in claim.variables if v.kind == "choice"}
+        lists = [known[v.name] for v in claim.variables if v.lengths is not None]
+        case = Case(choices, len(lists[0]) if lists else None)
+        rules: dict[Any, Any] = {}
+        for name, symbol in symbols_of(claim.variables, case).items():
+            if isinstance(symbol, list):
+                rules.update(zip(symbol, known[name], strict=True))
+            elif name not in choices:
+                rules[symbol] = sp.sympify(known[name])
+        derived = claim.derived(case)
+        if isinstance(derived, tuple):
+            result: Any = tuple(sp.sympify(e).subs(rules, simultaneous=True) for e in derived)
+        else:
+            result = sp.sympify(derived).subs(rules, simultaneous=True)
+        if claim_id not in self.lemmas:
+            self.lemmas.append(claim_id)
+        return self.say(f"By {claim_id}" + (f", {text}" if text else ""), result)
 
     def conclude(self, text: str, result: Any) -> Derivation:
         """Add the last step and fix the result."""
