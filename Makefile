@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: verify test bench figures lint clean
+.PHONY: verify prove ledger test bench figures lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -14,6 +14,15 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 verify: $(VENV)/.installed  ## verify every claim at every level; the ledger is build/ledger.json
 	$(BIN)/borrow verify
+
+prove: $(VENV)/.installed  ## check the Coq proofs of the claims (installs Debian's coq where it may)
+	@command -v coqc >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends coq >/dev/null; } || \
+	  echo "coqc is missing and cannot be installed from here: apt-get install coq (8.16)" >&2
+	$(BIN)/borrow prove
+
+ledger: verify  ## write theory/LEDGER.md, the page of all verdicts
+	$(BIN)/borrow ledger
 
 test: $(VENV)/.installed  ## run the tests
 	$(BIN)/python -m pytest -n auto --benchmark-disable

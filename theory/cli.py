@@ -24,7 +24,7 @@ from theory import api
 from theory.algebra import entries
 from theory.claim import PAPERS, Claim
 from theory.domain import DomainError, case_of
-from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
+from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, write_atomically
 from theory.prove import ProofError
 from theory.registry import UnknownClaim, claims, find
 
@@ -74,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=_prove)
+
+    p = commands.add_parser("ledger", help="write theory/LEDGER.md, the page of all verdicts, from the evidence")
+    p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER, help="evidence file (default: %(default)s)")
+    p.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    p.set_defaults(run=_ledger)
 
     p = commands.add_parser("claims", help="list the claims")
     p.add_argument("--paper", choices=sorted(PAPERS))
@@ -207,6 +212,28 @@ def _prove(a: argparse.Namespace) -> int:
     print(f"{len(proved)} of {len(outcomes)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
     return 0 if ok else 1
+
+
+# --- ledger ----------------------------------------------------------------------------------------------------------
+
+
+def _ledger(a: argparse.Namespace) -> int:
+    from theory import page
+
+    store = Ledger.load(a.ledger)
+    missing = [c.id for c in claims() if store.fresh(c, api.DEFAULT_ROOT, False) is None]
+    if missing:
+        raise LedgerError(
+            f"{a.ledger}: no up-to-date evidence on {len(missing)} claims ({missing[0]}, ...); run `borrow verify` first"
+        )
+    text = page.render(claims(), store.records)
+    if a.check:
+        same = page.PAGE.exists() and page.PAGE.read_text(encoding="utf-8") == text
+        print(f"{page.PAGE.name} is up to date" if same else f"{page.PAGE.name} is out of date; run `borrow ledger`")
+        return 0 if same else 1
+    write_atomically(page.PAGE, text)
+    print(f"wrote {page.PAGE}")
+    return 0
 
 
 # --- claims and show -------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def _term(e: Any, level: int) -> str:
         return name_of(e)
     if isinstance(e, sp.Add):
         parts = sorted(e.args, key=lambda a: a.could_extract_minus_sign())  # stable: positive terms first
-        text = _term(parts[0], 1)
+        text = _term(parts[0], 0 if parts[0].could_extract_minus_sign() and not isinstance(parts[0], sp.Add) else 1)
         for part in parts[1:]:
             minus = part.could_extract_minus_sign() and not isinstance(part, sp.Add)
             text += f" - {_term(-part, 2 if isinstance(-part, sp.Add) else 1)}" if minus else f" + {_term(part, 1)}"
@@ -85,7 +85,7 @@ def _term(e: Any, level: int) -> str:
                 (f"({text})" if len(above) > 1 else text) + " / " + (f"({bottom})" if len(below) > 1 else _term(below[0], 3))
             )
         if number < 0:
-            return f"(- ({text}))" if level > 0 else f"- ({text})"
+            return f"(- {text})" if level > 0 else f"- {text}"
         return f"({text})" if level > 2 or (below and level > 1) else text
     if isinstance(e, sp.Pow) and e.exp.is_Integer:
         if e.exp < 0:
@@ -132,8 +132,10 @@ class Theorem:
         if self.negated:
             body = f"~ ({body})"
         script = "\n".join(f"  {line}" for line in self.script)
+        named = [str(v) for v in self.variables if f"L_{v}" in dict(self.hypotheses)]
+        says = self.says + (f" Here {', '.join(named)} name inner denominators." if named else "")
         return (
-            f"(* {_comment(self.says)} *)\nTheorem {self.name} :\n  {body}.\n"
+            f"(* {_comment(says)} *)\nTheorem {self.name} :\n  {body}.\n"
             f"Proof.\n{script}\nQed.\nPrint Assumptions {self.name}.\n"
         )
 

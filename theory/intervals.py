@@ -130,12 +130,22 @@ def nonnegative(expression: Any, box: Box, pieces: int = PIECES) -> bool | None:
             middle = enclose(expression, centre)
             if middle < 0:
                 return False
-            # The mean value theorem: much narrower than the expression itself on a small piece.
-            if slopes is not None and middle + sum(
-                enclose(slope, balls) * (balls[s] - centre[s]) for s, slope in zip(symbols, slopes, strict=True)
-            ) >= 0:  # fmt: skip
-                continue
+            if slopes is not None:
+                rates = [enclose(slope, balls) for slope in slopes]
+                # The mean value theorem: much narrower than the expression itself on a small piece.
+                if middle + sum(r * (balls[s] - centre[s]) for s, r in zip(symbols, rates, strict=True)) >= 0:
+                    continue
+                # Where it only rises or falls along a letter, its least value is at that end.
+                ends = tuple(
+                    (a, a) if r >= 0 else (b, b) if r <= 0 else (a, b) for r, (a, b) in zip(rates, piece, strict=True)
+                )
+                if ends != piece:
+                    stack.append(ends)
+                    continue
             if all(a == b for a, b in piece):
+                exact = expression.subs({s: a for s, (a, _) in zip(symbols, piece, strict=True)})
+                if exact.is_Rational and exact >= 0:
+                    continue
                 return None
             stack += _cut(piece)
         return True
