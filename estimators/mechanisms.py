@@ -351,8 +351,9 @@ def exponential_zcdp(*, eps):
 
 
 def amplified_budget(*, eps, delta, sampling_rate):
-    """Budget (log(1 + q (exp(eps) - 1)), q delta) of a mechanism run on a random share q of the records; exact in the worst case.
+    """Budget (log(1 + q (exp(eps) - 1)), q delta) of a mechanism run on a random share q of the records.
 
+    Exact for the worst mechanism of that eps and delta, an upper bound for others.
     For Poisson sampling if (eps, delta) holds under add-remove, for batches of fixed size q n without replacement if it
     holds under replace; the adjacency stays.  Not for Poisson sampling under replace.  The sample must stay secret.
     Claim: mrmtl:appA:amplification (Balle, Barthe and Gaboardi 2018).
