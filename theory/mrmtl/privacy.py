@@ -219,7 +219,8 @@ class SmallestSigma(sp.Function):
 
 
 @contextmanager
-def _bits(count: int) -> Iterator[None]:
+def bits(count: int) -> Iterator[None]:
+    """Precision of ball arithmetic within the block, in bits."""
     before, ctx.prec = ctx.prec, count
     try:
         yield
@@ -227,7 +228,8 @@ def _bits(count: int) -> Iterator[None]:
         ctx.prec = before
 
 
-def _decimal(value: arb) -> str:
+def decimal(value: arb) -> str:
+    """Return the middle of a ball with more digits than claims are compared at."""
     return value.mid().str(70, radius=False)
 
 
@@ -239,7 +241,7 @@ def _smallest_sigma(eps: Any, delta: Any) -> str:
     """
     if delta >= 1:
         return "0"
-    with _bits(400):
+    with bits(400):
         eps, delta = number(eps), number(delta)
         half, root = arb(1) / 2, arb(2).sqrt()
         # delta(mu) <= P(X > t) <= exp(-t^2/2) with t = eps/mu - mu/2
@@ -254,7 +256,7 @@ def _smallest_sigma(eps: Any, delta: Any) -> str:
             step = ((delta / curve).log() * curve / (mu * density)).mid()
             mu = (mu * (step if step < 1 else arb(1)).exp()).mid()
             if abs(step) < arb("1e-75"):
-                return _decimal(1 / mu)
+                return decimal(1 / mu)
     raise ArithmeticError(f"no convergence at eps = {eps}, delta = {delta}")
 
 
@@ -287,7 +289,7 @@ def _sigma_by_quadrature(eps: Any, delta: Any) -> str:
     def excess(log_sigma: arb) -> arb:
         return (hockey_stick(number(eps), (-log_sigma).exp()) - number(delta)).mid()
 
-    with _bits(80):
+    with bits(80):
         low, high = arb(-1), arb(1)
         while excess(low) < 0:
             low -= 2
@@ -296,13 +298,13 @@ def _sigma_by_quadrature(eps: Any, delta: Any) -> str:
         for _ in range(24):
             middle = ((low + high) / 2).mid()
             low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    with _bits(300):
+    with bits(300):
         x0, x1 = low, high
         f0, f1 = excess(x0), excess(x1)
         for _ in range(4):
             x0, x1, f0 = x1, (x1 - f1 * (x1 - x0) / (f1 - f0)).mid(), f1
             f1 = excess(x1)
-        return _decimal(x1.exp())
+        return decimal(x1.exp())
 
 
 def _sigma_oracle(eps: Any, delta: Any, c: Any, adjacency: str) -> Any:
@@ -315,8 +317,8 @@ register(
         id="mrmtl:sigma-dp",
         title="Noise of the private mean",
         place="Section 6, Setup",
-        statement="Gaussian noise of this deviation on the sum of a silo's clipped records gives (eps, delta) sample-level DP. "
-        "Judged: the smallest deviation that does is no more, under Definition 2.1 (one record replaced) and, for "
+        statement="Gaussian noise of this deviation on the sum of a silo's clipped records gives (eps, delta) sample-level "
+        "DP. Judged: the smallest deviation that does is no more, under Definition 2.1 (one record replaced) and, for "
         "comparison, with one record added or removed.",
         latex=r"\sigma_{\mathrm{DP}}=c\sqrt{2\ln(1.25/\delta)}/\varepsilon",
         kind="upper bound",
