@@ -63,6 +63,9 @@ def is_zero(expression: Any) -> bool:
     expression = sp.sympify(expression)
     if not expression.free_symbols:
         return sp.simplify(expression) == 0
+    # Expanding and simplifying what is not zero can take minutes, and one point shows that it is not.
+    if not expression.is_rational_function() and _nonzero_at_a_point(expression):
+        return False
     # Innermost sums (such as a message's variance) as letters of their own keep polynomials small. Zero in those
     # letters is zero; only otherwise the sums have to be expanded.
     sums = {a: sp.Dummy(f"s{i}") for i, a in enumerate(sorted(_innermost_sums(expression), key=str))}
@@ -86,8 +89,7 @@ def _numerator_vanishes(expression: sp.Expr) -> bool:
         symbols = sorted(numerator.free_symbols, key=str)
         return sp.Poly(numerator, *symbols).is_zero if symbols else numerator == 0
     except sp.PolynomialError:
-        # Simplifying what is not zero can take minutes, and one point shows that it is not.
-        return not _nonzero_at_a_point(numerator) and sp.simplify(numerator) == 0
+        return sp.simplify(numerator) == 0
 
 
 def _nonzero_at_a_point(expression: sp.Expr) -> bool:

@@ -54,7 +54,8 @@ def _exact_derive(eps: Any, sensitivity: Any, sigma: Any) -> Derivation:
 
 
 @cache
-def _quadrature(eps: Any, step: Any) -> sp.Float:
+def quadrature(eps: Any, step: Any) -> sp.Float:
+    """Return the delta of the curve as an integral of the hockey stick."""
     with bits(320):
         return sp.Float(decimal(hockey_stick(number(eps), number(step))), 60)
 
@@ -86,7 +87,7 @@ register(
         examples=({"eps": "1/2", "sensitivity": 1, "sigma": 1}, {"eps": 1, "sensitivity": 2, "sigma": "3/4"}),
         printed=lambda eps, sensitivity, sigma: curve(eps, sensitivity / sigma),
         derive=_exact_derive,
-        oracle=lambda eps, sensitivity, sigma: _quadrature(eps, sensitivity / sigma),
+        oracle=lambda eps, sensitivity, sigma: quadrature(eps, sensitivity / sigma),
         computed=lambda eps, sensitivity, sigma: privacy.gaussian_delta(eps=eps, sensitivity=sensitivity, sigma=sigma),
         simulate=_exact_simulate,
         ours=True,
