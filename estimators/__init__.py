@@ -17,6 +17,7 @@ MODULES = (
     "datasets",
     "gaussian",
     "mean_regularized",
+    "mechanisms",
     "montecarlo",
     "personalization",
     "privacy",

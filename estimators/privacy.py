@@ -1,9 +1,11 @@
-"""Differential privacy of Gaussian noise: Renyi accounting of subsampled rounds, exact curve of one release.
+"""Differential privacy accounting: Renyi and zero-concentrated divergences, exact curve of Gaussian noise.
 
-Adjacency is add-or-remove one client (or record) throughout; `sensitivity` is the largest change of the
-released sum in Euclidean norm under that adjacency.  Arguments are keyword-only, because sigma and eps are
-easily swapped.  Each docstring says whether its number is exact or an upper bound; none is ever negative.
-What the noise costs in accuracy is in ``aggregation``, ``personalization`` and ``mean_regularized``.
+`sensitivity` is the largest change of the released quantity in Euclidean norm between neighbours; the adjacency
+is whatever that sensitivity was computed for (``mechanisms`` gives it for clipped sums and accuracies), except for
+subsampled rounds, which are add-or-remove with Poisson sampling.  Arguments are keyword-only, because sigma and
+eps are easily swapped.  Each docstring says whether its number is exact or an upper bound; no eps is negative.
+Choosing noise and releasing something is in ``mechanisms``; what the noise costs in accuracy is in
+``aggregation``, ``personalization`` and ``mean_regularized``.
 """
 
 import numpy as np
@@ -14,9 +16,14 @@ from estimators.validation import choice, count, finite, nonnegative, number, po
 __all__ = [
     "DEFAULT_ORDERS",
     "compose",
+    "epsilon_at_order",
     "epsilon_from_rdp",
+    "epsilon_from_zcdp",
     "gaussian_delta",
+    "gaussian_zcdp",
+    "rdp_from_zcdp",
     "rdp_sampled_gaussian",
+    "renyi_divergence",
     "sampled_gaussian_epsilon",
     "server_noise_variance",
 ]
@@ -172,10 +179,170 @@ def sampled_gaussian_epsilon(
     return epsilon_from_rdp(orders, compose(rdp, rounds), delta=delta, conversion=conversion)
 
 
+def epsilon_at_order(*, order, rdp, delta):
+    """Eps at `delta` that a Renyi divergence at one order gives; an upper bound, below 0 where that order gives less.
+
+    rdp + log(1 - 1/order) + log(1/(order delta)) / (order - 1) (Canonne, Kamath and Steinke 2020, proposition 12).
+    A negative value is a true statement too (the hockey-stick divergence at a ratio below one); ``epsilon_from_rdp``
+    takes the best order and stops at 0.  Holds for every adjacency: that of `rdp`.  Claim: mrmtl:eq13.
+
+    Parameters
+    ----------
+    order : number > 1, or array; rdp : number >= 0, or array, in nats; delta : number in (0, 1].
+
+    >>> round(float(epsilon_at_order(order=8, rdp=0.4, delta=1e-5)), 6)
+    1.614109
+    """
+    order = finite("order", order)
+    if (order <= 1).any():
+        raise ValueError(f"order must be > 1, got {order.min()}")
+    delta = positive("delta", probability("delta", delta))
+    return (nonnegative("rdp", rdp) + np.log1p(-1 / order) - np.log(order * delta) / (order - 1))[()]
+
+
+def renyi_divergence(p, q, *, order):
+    """Renyi divergence of order > 1 between two finite distributions; exact, in nats.  Claim: mrmtl:eq12.
+
+    Parameters
+    ----------
+    p, q : arrays of one shape (outcomes,), probabilities that add to one.
+    order : number >= 1; at 1 the Kullback-Leibler divergence; inf is the largest log ratio.
+
+    >>> round(float(renyi_divergence([0.75, 0.25], [0.5, 0.5], order=2)), 6)
+    0.223144
+    """
+    p, q = probability("p", p), probability("q", q)
+    if p.shape != q.shape or p.ndim != 1 or p.size == 0:
+        raise ValueError(f"p and q must be 1-d of one length >= 1, got {p.shape} and {q.shape}")
+    for name, law in (("p", p), ("q", q)):
+        if abs(law.sum() - 1) > 1e-9:
+            raise ValueError(f"{name} must add to 1, got {law.sum()}")
+    order = float(number("order", order))
+    if order < 1:
+        raise ValueError(f"order must be >= 1, got {order}")
+    seen = p > 0
+    if (q[seen] == 0).any():
+        return np.inf
+    p, q = p[seen], q[seen]
+    loss = np.log(p) - np.log(q)
+    near = np.abs(p - q) < q / 2
+    loss[near] = np.log1p((p[near] - q[near]) / q[near])
+    if order == 1:
+        return max(0.0, float(np.sum(p * loss)))
+    if np.isinf(order):
+        return max(0.0, float(loss.max()))
+    scaled = (order - 1) * loss
+    if scaled.max() > 1:
+        top = scaled.max()
+        moment = top + np.log(np.sum(p * np.exp(scaled - top)))
+    else:  # near one the moment keeps its digits as what it exceeds one by
+        moment = np.log1p(np.sum(p * np.expm1(scaled)))
+    return max(0.0, float(moment / (order - 1)))
+
+
+def gaussian_zcdp(*, sensitivity, sigma):
+    """Rate rho of zero-concentrated privacy of Gaussian noise, sensitivity^2 / (2 sigma^2); exact.
+
+    The Renyi divergence at every order is order times rho, in any dimension, for Euclidean sensitivity.
+    Claim: mrmtl:appA:zcdp.
+
+    Parameters
+    ----------
+    sensitivity, sigma : numbers >= 0, in the units of the release; sigma is the deviation per coordinate.
+
+    >>> float(gaussian_zcdp(sensitivity=2.0, sigma=4.0))
+    0.125
+    """
+    with quiet():
+        return (quotient(nonnegative("sensitivity", sensitivity), nonnegative("sigma", sigma)) ** 2 / 2)[()]
+
+
+def rdp_from_zcdp(rho, order):
+    """Renyi divergence that rho-zCDP allows at each order: order times rho; an upper bound.
+
+    Claim: mrmtl:appA:zcdp.
+
+    >>> float(rdp_from_zcdp(0.125, 4))
+    0.5
+    """
+    order = finite("order", order)
+    if (order <= 1).any():
+        raise ValueError(f"order must be > 1, got {order.min()}")
+    return times(nonnegative("rho", rho, infinite=True), order)
+
+
+def epsilon_from_zcdp(*, rho, delta):
+    """Smallest eps that rho-zCDP gives at `delta` through the best real order; an upper bound.
+
+    The slope of ``epsilon_at_order`` in the order a is rho + log(a delta)/(a - 1)^2: it changes sign once, from below.
+
+    Parameters
+    ----------
+    rho : number >= 0 or inf; delta : number in [0, 1].
+
+    >>> round(epsilon_from_zcdp(rho=0.5, delta=1e-5), 6)
+    4.728387
+    """
+    from scipy.optimize import brentq
+
+    rho, delta = float(nonnegative("rho", rho, infinite=True)), float(probability("delta", delta))
+    if rho == 0 or delta * delta >= -np.expm1(-rho):  # the order tends to 1: total variation by Bretagnolle-Huber
+        return 0.0
+    if delta == 0 or np.isinf(rho):
+        return np.inf
+
+    def slope(log_excess):
+        excess = np.exp(log_excess)
+        return np.log(rho) + 2 * log_excess - np.log(np.maximum(-np.log(delta) - np.log1p(excess), 1e-300))
+
+    high = min(np.log(-np.log(delta) / rho) / 2, np.log1p(-delta) - np.log(delta))  # rho (a-1)^2 <= log(1/delta)
+    low = high - 1.0
+    while slope(low) > 0:
+        low -= 1.0
+    order = 1 + np.exp(high if slope(high) <= 0 else brentq(slope, low, high))
+    return max(0.0, float(epsilon_at_order(order=order, rdp=rho * order, delta=delta)))
+
+
+NODES = 24  # of Gauss-Legendre on an interval of length <= 1, where the integrand below is entire
+
+
+def mills(x):
+    """Return the Mills ratio of the normal tail, P(X > x) over the density at x."""
+    from scipy.special import erfcx
+
+    return np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2))
+
+
+def mills_drop(t, step):
+    """Return mills(t) - mills(t + step) without losing digits to a small step (0 < step <= 1, t >= -1/2)."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    x = np.expand_dims(t, -1) + np.expand_dims(step, -1) * (nodes + 1) / 2
+    return step * np.sum(weights / 2 * (1 - x * mills(x)), axis=-1)
+
+
+def gaussian_curve(eps, step):
+    """Return (delta, 1 - delta) of Gaussian noise at finite eps >= 0 and 0 < step = sensitivity / sigma < inf.
+
+    With t = eps/step - step/2 and b = t + step, exp(eps) is the ratio of the normal densities at t and b, so that
+    delta = P(X > t) - exp(eps) P(X > b) = density(t) (mills(t) - mills(b)).
+    """
+    from scipy.special import ndtr
+
+    t, b = eps / step - step / 2, eps / step + step / 2
+    with quiet():
+        density = np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)
+        short = density * mills_drop(np.maximum(t, -0.5), np.minimum(step, 1.0))
+        tail = density * (mills(np.maximum(t, 0.0)) - mills(b))
+        bulk = ndtr(-t) - density * mills(b)
+    delta = np.where(step <= 1, short, np.where(t >= 0, tail, bulk))
+    return delta, ndtr(t) + density * mills(b)
+
+
 def gaussian_delta(*, eps, sensitivity, sigma):
     """Smallest delta at which Gaussian noise is (eps, delta)-private; exact (Balle and Wang 2018).
 
-    Phi(a) - exp(eps) Phi(b) with a, b = +- sensitivity / (2 sigma) - eps sigma / sensitivity.
+    Phi(a) - exp(eps) Phi(b) with a, b = +- sensitivity / (2 sigma) - eps sigma / sensitivity.  In any dimension: only
+    the Euclidean distance between the two released values matters.  Claim: mrmtl:sigma-dp:exact.
 
     Parameters
     ----------
@@ -184,17 +351,11 @@ def gaussian_delta(*, eps, sensitivity, sigma):
     >>> round(float(gaussian_delta(eps=1.0, sensitivity=1.0, sigma=3.730632)), 9)
     1e-05
     """
-    from scipy.special import erf, erfcx, log_ndtr
-
     eps = nonnegative("eps", eps, infinite=True)
     step = quotient(nonnegative("sensitivity", sensitivity), nonnegative("sigma", sigma))
+    eps, step = np.broadcast_arrays(eps, step)
+    usual = np.isfinite(eps) & np.isfinite(step) & (step > 0)
     with quiet():
-        upper, lower = step / 2 - eps / step, -step / 2 - eps / step
-        # exp(eps) is the ratio of the normal densities, so in the tail only Mills ratios are subtracted.
-        mills = erfcx(-upper / np.sqrt(2)) - erfcx(-lower / np.sqrt(2))
-        tail = np.exp(-(upper**2) / 2) * mills / 2
-        bulk = np.exp(log_ndtr(upper)) - np.exp(eps + log_ndtr(lower))
-        delta = np.where(upper < 0, tail, bulk)
-    delta = np.where(eps == 0, erf(step / np.sqrt(8)), delta)
-    delta = np.where(np.isinf(step), 1.0, delta)
-    return np.where((step == 0) | np.isinf(eps), 0.0, np.clip(delta, 0.0, 1.0))[()]
+        delta, _ = gaussian_curve(np.where(usual, eps, 1.0), np.where(usual, step, 1.0))
+    delta = np.where(usual, np.clip(delta, 0.0, 1.0), 1.0)
+    return np.where((step == 0) | np.isinf(eps), 0.0, delta)[()]

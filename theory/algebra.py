@@ -74,6 +74,9 @@ def is_zero(expression: Any) -> bool:
     expression = sp.sympify(expression)
     if not expression.free_symbols:
         return sp.simplify(expression) == 0
+    # Expanding and simplifying what is not zero can take minutes, and one point shows that it is not.
+    if not expression.is_rational_function() and _nonzero_at_a_point(expression):
+        return False
     # Innermost sums (such as a message's variance) as letters of their own keep polynomials small. Zero in those
     # letters is zero; only otherwise the sums have to be expanded.
     sums = {a: sp.Dummy(f"s{i}") for i, a in enumerate(sorted(_innermost_sums(expression), key=str))}
@@ -98,6 +101,14 @@ def _numerator_vanishes(expression: sp.Expr) -> bool:
         return sp.Poly(numerator, *symbols).is_zero if symbols else numerator == 0
     except sp.PolynomialError:
         return sp.simplify(numerator) == 0
+
+
+def _nonzero_at_a_point(expression: sp.Expr) -> bool:
+    """Whether the expression is clearly not zero at one rational point (False decides nothing)."""
+    point = {s: 1 + sp.Rational(1, k + 2) if s.is_integer is None else k + 2
+             for k, s in enumerate(sorted(expression.free_symbols, key=str))}  # fmt: skip
+    value = sp.N(expression.xreplace(point), 30)
+    return bool(value.is_Float and abs(value) > sp.Float("1e-15"))
 
 
 def nonnegative(expression: Any, shifts: Mapping[sp.Symbol, Any] | None = None) -> bool | None:
