@@ -2,3 +2,5 @@
 
 Belongs here: what that paper prints and how it is judged, one module per subject. Does not belong here: engines.
 """
+
+import theory.robusthdp.variance  # noqa: F401
