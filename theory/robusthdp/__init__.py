@@ -3,4 +3,6 @@
 Belongs here: what that paper prints and how it is judged, one module per subject. Does not belong here: engines.
 """
 
-import theory.robusthdp.variance  # noqa: F401
+from theory.robusthdp import variance, weights  # isort: skip (the paper's order)
+
+__all__ = ["variance", "weights"]
