@@ -246,7 +246,10 @@ def violates(claim: Claim, printed: Any, truth: Any) -> bool:
     for p, t in zip(entries(printed), entries(truth), strict=True):
         if p is None or not differs(p, t):
             continue
-        if claim.relation == "=" or (t < p if claim.relation == ">=" else t > p):
+        if claim.relation == "=":
+            return True
+        p, t = (x if x.is_Rational or x.is_infinite else sp.N(x, DIGITS) for x in map(sp.sympify, (p, t)))
+        if t < p if claim.relation == ">=" else t > p:
             return True
     return False
 
