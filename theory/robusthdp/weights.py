@@ -270,7 +270,8 @@ register(
         statement="Weights in any proportions, scaled to add to one, exceed the least variance by sum_i sigma_i^2 (w_i - "
         "w_i*)^2 = "
         "(least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.",
-        latex=r"\sum_iw_i^2\sigma_i^2-\frac1{\sum_i1/\sigma_i^2}=\frac{1}{\sum_i1/\sigma_i^2}\sum_{i<j}\frac{(w_i\sigma_i^2-w_j"
+        latex=r"\sum_iw_i^2\sigma_i^2-\frac1{\sum_i1/\sigma_i^2}=\frac{1}{\sum_i1/\sigma_i^2}\sum_{i<j}\frac{(w_i"
+        r"\sigma_i^2-w_j"
         r"\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
         kind="identity",
         variables=(RAW, SIGMA2S),
@@ -364,7 +365,8 @@ register(
         statement="Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / "
         "(s_i s_j) "
         "over (sum eps)^2, s_i = sigma_i^2.",
-        latex=r"\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{1}{(\sum_k\epsilon_k)^2}\sum_{i<j}\frac{(\epsilon_i"
+        latex=r"\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{1}{(\sum_k\epsilon_k)^2}\sum_{i<j}\frac{("
+        r"\epsilon_i"
         r"\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
         kind="identity",
         variables=(SIGMA2S, EPS),
@@ -404,7 +406,8 @@ register(
         place="Section 3.2 with Theorem 1's noise scale (no formula in the paper)",
         statement="Where sigma_i^2 is proportional to 1/eps_i^2, the best weights are proportional to eps_i^2, and weights "
         "proportional to eps_i lose the squared coefficient of variation of eps.",
-        latex=r"\sigma_i^2\propto\epsilon_i^{-2}:\quad\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{\frac1l\sum_i("
+        latex=r"\sigma_i^2\propto\epsilon_i^{-2}:\quad\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{\frac1l"
+        r"\sum_i("
         r"\epsilon_i-\bar\epsilon)^2}{\bar\epsilon^2}",
         kind="identity",
         variables=(EPS,),
