@@ -34,7 +34,7 @@ def gaussian_curve(eps: Any, distance: Any) -> Any:
 
 def as_number(ball: arb) -> sp.Float:
     """The middle of a ball, to 45 digits at least; raises ValueError if the ball is too wide for them."""
-    if ball.rad() > arb(10) ** -45 * abs(ball):
+    if not ball.rad() <= arb(10) ** -45 * abs(ball):
         raise ValueError(f"{ball} is not known to 45 digits")
     return sp.Float(ball.str(55, radius=False), 50)
 
@@ -44,10 +44,10 @@ def hockey_stick(eps: Any, mean: Any, variance: Any) -> sp.Float:
     before, ctx.dps = ctx.dps, DIGITS
     try:
         e, m, v = (x if isinstance(x, arb) else intervals.number(x) for x in (eps, mean, variance))
-        start = e * v / m + m / 2  # where p = e^eps q
-        width = v.sqrt()
-        first = start.max(m)
-        top = (first - m) ** 2 / (2 * v)  # taken out, so that tiny values keep their digits
+        start = (e * v / m + m / 2).mid()  # where p = e^eps q; the integrand vanishes there, so the last digit is free
+        width = v.sqrt().mid()
+        first = start.max(m).mid()
+        top = ((first - m) * (first - m) / (2 * v)).mid()  # taken out, so that tiny values keep their digits
 
         def excess(x: acb, _: Any) -> acb:
             return (top - (x - m) ** 2 / (2 * v)).exp() - (top + e - x * x / (2 * v)).exp()
