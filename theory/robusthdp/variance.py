@@ -589,6 +589,6 @@ register(
         "Theorem 1 "
         "(z^2 proportional to q) the power is 2; in general it is 3 minus twice the power with which z grows, and at "
         "least 2 "
-        "(robusthdp:small-q-noisier:order2). For a b that does not divide N, ceil(N/b) blurs the power.",
+        "(robusthdp:z-sublinear:order2). For a b that does not divide N, ceil(N/b) blurs the power.",
     )
 )
