@@ -15,6 +15,7 @@ MODULES = (
     "aggregation",
     "client_table",
     "datasets",
+    "dpsgd",
     "gaussian",
     "mean_regularized",
     "mechanisms",

@@ -8,6 +8,8 @@ that add to one.  What a client does with theta is in ``personalization``.
 In every function here `sizes` and `gamma2s` are lists with one entry per level (to have one level pass one
 entry); entries may be arrays, which broadcast against `alpha2` and `tau2`.  Results per level have the
 level on axis 0.  All results are exact.  An infinite gamma2 is allowed: such a message gets no weight.
+
+Without levels (Robust-HDP): `variances` holds one entry per client along `axis` and is all that matters of them.
 """
 
 from typing import NamedTuple
@@ -15,18 +17,23 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.limits import pooled_variance, quotient, relative_precisions, share, times
-from estimators.validation import by_level, count, nonnegative
+from estimators.validation import by_level, count, finite, nonnegative, positive
 
 __all__ = [
+    "aggregate_variance",
+    "eps_weights",
+    "excess_variance",
     "gap_dp_fedavg",
     "gap_dp_to_uniform",
     "gap_to_uniform",
+    "least_variance",
     "level_ratios",
     "level_weights",
     "message_variances",
     "optimal_ratio",
     "precision_weights",
     "read_levels",
+    "relative_excess",
     "server_mse",
 ]
 
@@ -173,6 +180,101 @@ def precision_weights(variances, axis=-1):
         raise ValueError("variances must hold at least one variance along axis; give an array of one per client")
     relative = relative_precisions(variances, axis)
     return relative / relative.sum(axis=axis, keepdims=True)
+
+
+def eps_weights(eps, axis=-1):
+    """Weights proportional to the clients' privacy parameters, eps_i / sum_j eps_j (WeiAvg and PFA).
+
+    Not the best ones, not even where clients differ in eps alone; `relative_excess` says what they lose.
+    Claim: robusthdp:eq8:eps-weights.
+
+    Parameters
+    ----------
+    eps : array of numbers > 0, one per client along `axis`.
+
+    >>> eps_weights([1.0, 3.0]).tolist()
+    [0.25, 0.75]
+    """
+    eps = positive("eps", eps)
+    if eps.ndim == 0 or eps.shape[axis] == 0:
+        raise ValueError("eps must hold at least one number along axis; give an array of one per client")
+    eps = eps / eps.max(axis=axis, keepdims=True)
+    return eps / eps.sum(axis=axis, keepdims=True)
+
+
+def read_weighted(weights, variances, axis):
+    """Check weights against positive variances; return both with clients last and the weights summing to one."""
+    weights, variances = np.broadcast_arrays(finite("weights", weights), positive("variances", variances))
+    if variances.ndim == 0 or variances.shape[axis] == 0:
+        raise ValueError("weights and variances must hold one entry per client along axis; they are empty or single numbers")
+    weights, variances = np.moveaxis(weights, axis, -1), np.moveaxis(variances, axis, -1)
+    total = weights.sum(axis=-1, keepdims=True)
+    if (total == 0).any():
+        raise ValueError("weights add to zero; give weights with a sum that can be scaled to one")
+    return weights / total, variances
+
+
+def aggregate_variance(weights, variances, axis=-1):
+    """Variance of the weighted average of independent updates, sum_i w_i^2 sigma_i^2; exact.
+
+    Claims: robusthdp:eq8:minvar, robusthdp:eq8:eps-weights.
+
+    Parameters
+    ----------
+    weights : array of real numbers whose sum is not 0, one per client along `axis`; scaled to add to one.
+    variances : array of numbers > 0, broadcast against `weights`; in squared units of an update.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is empty, not finite or not positive.
+
+    >>> round(float(aggregate_variance([1, 1], [1.0, 4.0])), 12)
+    1.25
+    """
+    weights, variances = read_weighted(weights, variances, axis)
+    return np.sum(weights**2 * variances, axis=-1)[()]
+
+
+def least_variance(variances, axis=-1):
+    """Least variance of a weighted average of independent updates, 1 / sum_i (1 / sigma_i^2); exact.
+
+    Reached by `precision_weights` and by no other weights.  Claim: robusthdp:eq8:minvar.
+
+    >>> round(float(least_variance([1.0, 4.0])), 12)
+    0.8
+    """
+    variances = positive("variances", variances)
+    if variances.ndim == 0 or variances.shape[axis] == 0:
+        raise ValueError("variances must hold at least one variance along axis; give an array of one per client")
+    return pooled_variance(1.0, np.moveaxis(variances, axis, 0))[()]
+
+
+def relative_excess(weights, variances, axis=-1):
+    """What weights lose against the best ones, relative to the least variance; exact, 0 for the best ones.
+
+    sum over pairs i < j of (w_i s_i - w_j s_j)^2 / (s_i s_j), with s_i the variances and weights scaled to add to
+    one.  Claims: robusthdp:eq8:loss, robusthdp:eq8:eps-loss.  Parameters as in `aggregate_variance`.
+
+    >>> round(float(relative_excess([1, 1], [1.0, 4.0])), 12)
+    0.5625
+    """
+    weights, variances = read_weighted(weights, variances, axis)
+    loads, roots = weights * variances, np.sqrt(variances)
+    first, second = np.triu_indices(variances.shape[-1], 1)
+    pairs = (loads[..., first] - loads[..., second]) / (roots[..., first] * roots[..., second])
+    return np.sum(pairs**2, axis=-1)[()]
+
+
+def excess_variance(weights, variances, axis=-1):
+    """Variance of a weighted average beyond the least one, sum_i s_i (w_i - w_i*)^2; exact, without cancellation.
+
+    Claim: robusthdp:eq8:loss.  Parameters as in `aggregate_variance`.
+
+    >>> round(float(excess_variance([1, 1], [1.0, 4.0])), 12)
+    0.45
+    """
+    return relative_excess(weights, variances, axis) * least_variance(np.broadcast_arrays(variances, weights)[0], axis)
 
 
 def opt_out(N_np, N_p, alpha2, tau2, gamma2):

@@ -249,7 +249,7 @@ def violates(claim: Claim, printed: Any, truth: Any) -> bool:
         if claim.relation == "=":
             return True
         # SymPy compares expressions by expanding them, which takes long; these two are known to differ in 35 digits.
-        p, t = (x if x.is_Rational or x is sp.oo else sp.N(x, DIGITS) for x in (sp.sympify(p), sp.sympify(t)))
+        p, t = (x if x.is_Rational or x.is_infinite else sp.N(x, DIGITS) for x in (sp.sympify(p), sp.sympify(t)))
         if t < p if claim.relation == ">=" else t > p:
             return True
     return False
