@@ -6,6 +6,7 @@ Belongs here: claims with known alpha, beta. Does not belong here: estimating th
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def _posterior_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
 
 def _posterior_oracle(alpha: Any, beta: Any, n: Any) -> tuple[Any, Any]:
     means = [posterior_moment(alpha, beta, n, z, 1) for z in range(int(n) + 1)]
-    steps = {b - a for a, b in zip(means, means[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(means)}
     if len(steps) != 1:
         raise ValueError("the posterior mean is not affine in the count")
     return rational(steps.pop() * int(n)), rational(means[0])
@@ -88,7 +89,8 @@ register(
         place="Section 2.2, known alpha, beta; Section 5.2.1",
         statement="With z ones in n samples the posterior is Beta(z+alpha, n-z+beta) and its mean, which minimises the "
         "Bayesian risk, is a z/n + (1-a) alpha/(alpha+beta) with a = n/(alpha+beta+n).",
-        latex=r"\widehat{p}_{i}=a\overline{X}_{i}+(1-a)\frac{\alpha}{\alpha+\beta},\qquad a=\nicefrac{{n}}{{\alpha+\beta+n}}",
+        latex=r"\widehat{p}_{i}=a\overline{X}_{i}+(1-a)\frac{\alpha}{\alpha+\beta},\qquad "
+        r"a=\nicefrac{{n}}{{\alpha+\beta+n}}",
         kind="optimum",
         variables=KNOWN,
         examples=EXAMPLES,
