@@ -511,8 +511,9 @@ register(
         id="generative:bern:variance-event",
         title="The proof's event on the variance estimate, with many clients",
         place="Section 5.2.2, proof of Theorem 3",
-        statement="With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with c^2 = 3 log(4 m^2 n)/(m-1). "
-        "As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of the distance for m to infinity.",
+        statement="With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with "
+        "c^2 = 3 log(4 m^2 n)/(m-1). As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of "
+        "the distance.",
         latex=r"|\sigma^2-\hat{\sigma}_i^2|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}",
         kind="limit",
         variables=LARGE,
