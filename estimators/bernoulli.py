@@ -366,16 +366,24 @@ def moments_from_reports(means, pairs):
     return Moments(float(mu), float(pairs.mean() - (mu**2 - means.var(ddof=1) / len(means))))
 
 
-def private_variance(mu, second_moment, m1, m2, *, eps):
+def private_variance(alpha, beta, m1, m2, *, eps):
     """Variance of the private estimate of the prior's variance; exact.  Claim: generative:thm4:protocol:variance.
 
-    Model: m1 + m2 clients with independent p, E[p] = mu, E[p^2] = second_moment, any prior, any n_i (>= 2 in the second
-    group); m1 report their mean, m2 their pairs, as in `private_reports`.
+    Model: Beta(alpha, beta) prior; m1 clients report their share of ones, m2 their pairs, as in `private_reports`, with any
+    numbers of samples (>= 2 in the second group). eps-LDP, replacement of all data of a client.
 
-    >>> round(float(private_variance(0.5, 1 / 3, 100, 100, eps=1.0)), 6)
+    Parameters
+    ----------
+    alpha, beta : numbers > 0; m1 : whole number >= 2; m2 : whole number >= 1; eps : number > 0.
+
+    >>> round(float(private_variance(1, 1, 100, 100, eps=1.0)), 6)
     0.023413
     """
-    mu, second = probability("mu", mu), probability("second_moment", second_moment)
+    alpha, beta = _prior(alpha, beta)
     m1, m2 = count("m1", m1, 2), count("m2", m2)
-    one, two = report_variance(mu, eps=eps), report_variance(second, eps=eps)
+    s, noise = alpha + beta, report_variance(0.0, eps=eps)
+    mu = alpha / s
+    # E[p^2] (1 - E[p^2]) with the complement in closed form, as it may be tiny.
+    two = noise + mu * ((alpha + 1) / (s + 1)) * (beta / s) * ((alpha + s + 1) / (s + 1))
+    one = noise + mu * (beta / s)
     return two / m2 + 4 * mu**2 * one / m1 + 2 * one**2 / (m1 * (m1 - 1))
