@@ -188,8 +188,10 @@ def _variance_derive(alpha: Any, beta: Any, E0: Any, m1: Any, m2: Any) -> Deriva
     mu, second = prior_moment(alpha, beta, 1), prior_moment(alpha, beta, 2)
     d.say("A two-point report's law depends on its mean only, so its variance over data and randomiser is that of a report "
           "of the mean.")  # fmt: skip
-    v1 = d.say("First kind:", simplest(_report_variance(mu, E0)))
-    v2 = d.say("Second kind:", simplest(_report_variance(second, E0)))
+    x = sp.Symbol("x")
+    law = d.say("A report of x has variance", sp.expand(simplest(_report_variance(x, E0))))
+    v1, v2 = (law.subs(x, at) for at in (mu, second))
+    d.say("at the means of both kinds, call them v1, v2:", (mu, second))
     d.say("With r_i = mu + u_i the mean product of two first reports is mu^2 + 2 mu mean(u) + mean of u_i u_j over pairs; "
           "the last two are uncorrelated, with variances 4 mu^2 v1/m1 and 2 v1^2/(m1 (m1-1)).")  # fmt: skip
     total = v2 / m2 + 4 * mu**2 * v1 / m1 + 2 * v1**2 / (m1 * (m1 - 1))
