@@ -11,6 +11,7 @@ Does not belong here: engines.
 from theory.generative import (
     bernoulli,
     bernoulli_bound,
+    bernoulli_experiments,
     bernoulli_moments,
     bernoulli_private,
     bernoulli_protocol,
@@ -23,6 +24,7 @@ from theory.generative import (
 __all__ = [
     "bernoulli",
     "bernoulli_bound",
+    "bernoulli_experiments",
     "bernoulli_moments",
     "bernoulli_private",
     "bernoulli_protocol",
