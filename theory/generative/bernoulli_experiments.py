@@ -361,7 +361,7 @@ register(
         uses=("generative:bern:moments:limit-weight",),
         remark="Against vote shares the gain is 10.8 % (single elections 8.2 to 13.6 %, standard deviation 2.0): the quoted "
         "number is reproduced, with the weight (6) and its -1 (with the weight of (48) it would be 31 %). Against 0/1 "
-        "outcomes it is 1.0 % (from -4.1 to 4.0 %). The paper has 3112 counties; 3110 of them are known here and give 10.5 %.",
+        "outcomes it is 1.0 % (from -4.1 to 4.0 %). The paper has 3112 counties; 3110 of them are here and give 10.5 %.",
     )
 )
 
