@@ -204,7 +204,8 @@ def moments(x, n, *, method="unbiased"):
 
     "unbiased" averages x (x-1)/(n (n-1)), the share of pairs of a client's samples that are both ones, whose mean is
     E[p^2], over the clients with n >= 2, and subtracts the mean product of two different clients' shares of ones, whose
-    mean is E[p]^2: exactly unbiased for every m >= 2 (so it can be negative).  Claim: generative:bern:moments:unbiased.
+    mean is E[p]^2: exactly unbiased for every m >= 2 (so it can be negative), if n_i says nothing about p_i.
+    Claim: generative:bern:moments:unbiased.
     "naive" is the sample variance of x/n, as in Section 2.2 of the generative paper; it includes the sampling noise.
 
     Parameters
@@ -261,10 +262,13 @@ def shrinkage_weight(mu, sigma2, n):
     return np.where(spread == 0, 0.0, weight)[()]
 
 
-def estimate_rates(x, n, *, method="unbiased"):
+def estimate_rates(x, n, *, method="unbiased", prior=None):
     """Estimate every client's probability: own share of ones shrunk to the common mean, prior learnt from the clients.
 
-    Parameters as in `moments`.
+    Parameters
+    ----------
+    x, n, method : as in `moments`.
+    prior : Moments learnt elsewhere, such as from private reports (`moments_from_reports`); its mean is kept in [0, 1].
 
     Returns
     -------
@@ -272,11 +276,14 @@ def estimate_rates(x, n, *, method="unbiased"):
 
     >>> estimate_rates([0, 1, 2], 2).round(12).tolist()
     [0.1, 0.5, 0.9]
+    >>> estimate_rates([0, 1, 2], 2, prior=Moments(0.5, 1 / 12)).tolist()
+    [0.25, 0.5, 0.75]
     """
-    found = moments(x, n, method=method)
+    mu, sigma2 = moments(x, n, method=method) if prior is None else prior
+    mu = float(np.clip(finite("prior", mu), 0.0, 1.0))
     x, n = _counts(x, n)
-    weight = shrinkage_weight(found.mu, found.sigma2, n)
-    return weight * (x / n) + (1 - weight) * found.mu
+    weight = shrinkage_weight(mu, sigma2, n)
+    return weight * (x / n) + (1 - weight) * mu
 
 
 # --- private reports ---------------------------------------------------------------------------------------------------

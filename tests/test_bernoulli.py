@@ -76,6 +76,18 @@ def test_estimated_rates_approach_the_posterior_means():
     assert best <= unbiased < 1.01 * best < 1.2 * best < naive
 
 
+def test_private_moments_serve_the_clients_who_keep_their_data():
+    rng = np.random.default_rng(4)
+    n = np.full(30_000, 3)
+    p = rng.beta(4, 4, len(n))
+    x = rng.binomial(n, p)
+    prior = bernoulli.moments_from_reports(*bernoulli.private_reports(x, n, eps=2.0, rng=rng))
+    risk = np.mean((bernoulli.estimate_rates(x, n, prior=prior) - p) ** 2)
+    assert bernoulli.mse(4, 4, 3) * 0.97 < risk < bernoulli.mse(4, 4, 3) * 1.1
+    # What the printed private estimates lead to, for comparison: a weight above n/(n+1).
+    assert risk < 0.5 * bernoulli.mse(4, 4, 3, weight=3 / 4)
+
+
 def test_weights_at_the_ends():
     assert bernoulli.shrinkage_weight(0.5, -0.1, 4) == 0
     assert bernoulli.shrinkage_weight(0.5, 0.0, 4) == 0
