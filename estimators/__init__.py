@@ -13,6 +13,7 @@ from importlib import import_module
 
 MODULES = (
     "aggregation",
+    "bernoulli",
     "client_table",
     "datasets",
     "dpsgd",

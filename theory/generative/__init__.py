@@ -8,6 +8,30 @@ Belongs here: what that paper prints and how it is judged, one module per subjec
 Does not belong here: engines.
 """
 
-from theory.generative import bounds, gaussian, messages, regression
+from theory.generative import (
+    bernoulli,
+    bernoulli_bound,
+    bernoulli_experiments,
+    bernoulli_gain,
+    bernoulli_moments,
+    bernoulli_private,
+    bernoulli_protocol,
+    bounds,
+    gaussian,
+    messages,
+    regression,
+)
 
-__all__ = ["bounds", "gaussian", "messages", "regression"]
+__all__ = [
+    "bernoulli",
+    "bernoulli_bound",
+    "bernoulli_experiments",
+    "bernoulli_gain",
+    "bernoulli_moments",
+    "bernoulli_private",
+    "bernoulli_protocol",
+    "bounds",
+    "gaussian",
+    "messages",
+    "regression",
+]
