@@ -12,6 +12,7 @@ are paid for only by those who need them.
 from importlib import import_module
 
 MODULES = (
+    "adaped",
     "aggregation",
     "client_table",
     "datasets",
@@ -21,6 +22,7 @@ MODULES = (
     "personalization",
     "privacy",
     "regression",
+    "tuning",
 )
 NAMES = {
     "ClientTable": "client_table",
