@@ -240,8 +240,7 @@ register(
 # --- Lemma 3 ---------------------------------------------------------------------------------------------------------
 
 E1 = Variable("E1", "positive", "e^eps - 1 of the first mechanism, a randomised response", extreme=False)
-MOMENT = Variable("moment", "positive", "exp((order-1) D) of the second mechanism after the answer 0, less 1", "
-                  "extreme=False)
+MOMENT = Variable("moment", "positive", "exp((order-1) D) of the second mechanism after the answer 0, less 1", extreme=False)
 MORE = Variable("more", "nonnegative", "what it is larger by after the answer 1", extreme=False)
 
 
@@ -256,8 +255,7 @@ def _lemma3_derive(E1: Any, moment: Any, more: Any, order: int) -> Derivation:
     first = _response(E1)
     second = (1 + moment, 1 + moment + more)
     d.say("The joint density of both answers factorises into the first law and the second's, given the first answer.")
-    d.say("First factor p^order q^(1-order) for the answers 0 and 1:", tuple(p**order * q ** (1 - order) for p, q in "
-          "first))
+    d.say("First factor p^order q^(1-order) for the answers 0 and 1:", tuple(p**order * q ** (1 - order) for p, q in first))
     d.say("Given the answer, the second mechanism contributes exp((order-1) D):", second)
     total = sum(p**order * q ** (1 - order) * s for (p, q), s in zip(first, second, strict=True))
     return d.conclude("exp((order-1) D) of both answers together:", sp.factor(total))
@@ -286,8 +284,7 @@ register(
         r"\text{-RDP}",
         kind="upper bound",
         variables=(E1, MOMENT, MORE, WHOLE),
-        examples=({"E1": 1, "moment": "1/2", "more": "1/2", "order": 2}, {"E1": 1, "moment": "1/2", "more": 0, "
-                   ""order": 3}),
+        examples=({"E1": 1, "moment": "1/2", "more": "1/2", "order": 2}, {"E1": 1, "moment": "1/2", "more": 0, "order": 3}),
         printed=lambda E1, moment, more, order: (
             sum(p**order * q ** (1 - order) for p, q in _response(E1)) * (1 + moment + more)
         ),
@@ -309,8 +306,7 @@ register(
 
 def _sensitivity_derive(tau: Any, K: Any, C1: Any, adjacency: str) -> Derivation:
     d = Derivation()
-    d.say("In units of the learning rate, client i sends mu minus the sum of its tau clipped gradients, each of norm "
-          "<= C1.")
+    d.say("In units of the learning rate, client i sends mu minus the sum of its tau clipped gradients, each of norm <= C1.")
     step = d.say("Between neighbours one clipped gradient changes by at most", SHIFT[adjacency] * C1)
     d.say("reached by gradients in one fixed direction on D, and "
           + ("against it on D'." if adjacency == "replace" else "zero on D'."))  # fmt: skip
