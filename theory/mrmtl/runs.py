@@ -25,9 +25,9 @@ ETA = Variable("eta", "real", "shape of the truncated negative binomial, > -1", 
 NONZERO = Variable("eta", "positive", "shape of the truncated negative binomial, here > 0", within=("1/20", 10))
 GAMMA = Variable("gamma", "fraction", "success probability of the truncated negative binomial")
 H = Variable("h", "size", "number of runs", extreme=False)
-RUNS = Variable("h", "choice", "number of runs", choices=tuple(map(sp.Integer, (1, 2, 3, 5, 10))))
-ORDER = Variable("order", "positive", "Renyi order", within=("5/4", 10))
-EPS = Variable("eps", "positive", "pure budget of one run", within=("1/10", 3))
+RUNS = Variable("h", "choice", "number of runs", choices=(1, 2, 3, 5))
+ORDER = Variable("order", "choice", "Renyi order", choices=(2, 3, 4))
+BUDGET = Variable("E1", "positive", "e^eps - 1, eps the pure budget of one run", extreme=False)
 
 
 def mpf(value: Any) -> Any:
@@ -44,39 +44,35 @@ def exact_digits(value: Any) -> Any:
 # --- Proposition F.1 -------------------------------------------------------------------------------------------------
 
 
-def _fixed_derive(h: Any, order: Any, eps: Any) -> Derivation:
+def _fixed_derive(h: int, order: int, E1: Any) -> Derivation:
     d = Derivation()
-    d.say("Let M answer bad or good by randomised response: bad has probability 1/(1+e^-eps) on D, e^-eps/(1+e^-eps) on D'.")
-    d.say("A publishes bad only if all h runs are bad, so log P(bad) on D and on D' is")
-    z = sp.log(1 + sp.exp(-eps))
-    bad, bad_too = d.say("", (-h * z, -h * (eps + z)))
-    d.say("Their difference is the pure cost:", h * eps)
-    d.say("Of the Renyi sum P(bad)^order P'(bad)^(1-order) + P(good)^order P'(good)^(1-order), the first term has the "
-          "logarithm", sp.expand(order * bad + (1 - order) * bad_too))  # fmt: skip
-    log_rest = order * sp.log(1 - sp.exp(bad)) + (1 - order) * sp.log(1 - sp.exp(bad_too))
-    ratio = d.say("The second relative to the first:", sp.exp(log_rest - order * bad - (1 - order) * bad_too))
-    divergence = h * eps - h * z / (order - 1) + sp.log(1 + ratio) / (order - 1)
-    return d.conclude("Pure cost, and Renyi divergence:", (h * eps, divergence))
+    e = 1 + E1
+    d.say("Let M answer bad or good by randomised response: bad has probability e^eps/(1+e^eps) on D, 1/(1+e^eps) on D'.")
+    bad, bad_too = d.say(
+        "The best of h runs is bad only if all are; on D and on D':", ((e / (1 + e)) ** h, (1 / (1 + e)) ** h)
+    )
+    d.say("Good changes by less than bad, so that e^x needs x at least, for pure privacy, log of", sp.factor(bad / bad_too))
+    terms = [p**order * q ** (1 - order) for p, q in ((bad, bad_too), (1 - bad, 1 - bad_too))]
+    d.say("The Renyi sum has two terms, of which the first gives (49):", tuple(terms))
+    return d.conclude("e^(pure cost), and exp((order-1) D):", (sp.factor(bad / bad_too), sum(terms)))
 
 
-def _fixed_oracle(h: Any, order: Any, eps: Any) -> tuple[Any, Any]:
+def _fixed_oracle(h: int, order: int, E1: Any) -> tuple[Any, Any]:
     """Count the good runs (binomial) on both data sets; the best run is bad where there is none."""
-    with mpmath.workdps(DIGITS + 30):
-        n, a, e = int(h), mpf(order), mpmath.exp(mpf(eps))
-        laws = []
-        for good in (1 / (1 + e), e / (1 + e)):
-            law = [mpmath.binomial(n, k) * good**k * (1 - good) ** (n - k) for k in range(n + 1)]
-            laws.append((law[0], mpmath.fsum(law[1:])))
-        pure = max(mpmath.log(p / q) for x, y in (laws, laws[::-1]) for p, q in zip(x, y, strict=True))
-        renyi = mpmath.log(sum(p**a * q ** (1 - a) for p, q in zip(*laws, strict=True))) / (a - 1)
-        return exact_digits(pure), exact_digits(renyi)
+    e, laws = 1 + E1, []
+    for good in (1 / (1 + e), e / (1 + e)):
+        law = [sp.binomial(h, k) * good**k * (1 - good) ** (h - k) for k in range(h + 1)]
+        laws.append((law[0], sum(law[1:])))
+    pure = max(p / q for x, y in (laws, laws[::-1]) for p, q in zip(x, y, strict=True))
+    return pure, sum(p * (p / q) ** (order - 1) for p, q in zip(*laws, strict=True))
 
 
-def _fixed_computed(h: int, order: float, eps: float) -> tuple[float, float]:
-    bad = 1 / (1 + np.exp(-eps))
+def _fixed_computed(h: int, order: int, E1: float) -> tuple[float, float]:
+    good = 1 / (2 + E1)
     runs = tuning.FixedRuns(h)
-    here, there = runs.best_of([bad, 1 - bad]), runs.best_of([1 - bad, bad])
-    return float(np.log(here[0] / there[0])), tuning.renyi_divergence(here, there, order=order)
+    here, there = runs.best_of([1 - good, good]), runs.best_of([good, 1 - good])
+    moment = float(np.exp((order - 1) * tuning.renyi_divergence(here, there, order=order)))
+    return float(here[0] / there[0]), moment
 
 
 register(
@@ -84,25 +80,23 @@ register(
         id="mrmtl:propF.1",
         title="Cost of a fixed number of tuning runs",
         place="Appendix F.1, Proposition F.1, (49)",
-        statement="For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, "
-        "0)-DP for "
-        "any x < h eps, and has at least the Renyi divergence (49). Judged on randomised response: its exact pure cost and "
-        "exact divergence.",
+        statement="For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, 0)-DP for "
+        "any x < h eps, and has at least the Renyi divergence (49). Judged on randomised response, as e^(pure cost) and "
+        "exp((order-1) D).",
         latex=r"\hat{\varepsilon}(\alpha)=h\varepsilon-\frac{h\log(1+\exp(-\varepsilon))}{\alpha-1}",
         kind="lower bound",
-        variables=(RUNS, ORDER, EPS),
-        examples=({"h": 3, "order": 4, "eps": 1}, {"h": 10, "order": 2, "eps": "1/2"}),
-        printed=lambda h, order, eps: (h * eps, h * eps - h * sp.log(1 + sp.exp(-eps)) / (order - 1)),
+        variables=(RUNS, ORDER, BUDGET),
+        examples=({"h": 3, "order": 4, "E1": 1}, {"h": 5, "order": 2, "E1": "1/2"}),
+        printed=lambda h, order, E1: ((1 + E1) ** h, (1 + E1) ** (h * (order - 1)) / (1 + 1 / (1 + E1)) ** h),
         relation=">=",
         derive=_fixed_derive,
         oracle=_fixed_oracle,
         computed=_fixed_computed,
         not_simulated="a divergence",
-        entries=("pure cost", "Renyi divergence"),
-        unit="nats",
-        remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two "
-        "terms; it "
-        "says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the order grows. "
+        entries=("e^(pure cost)", "exp((order-1) D)"),
+        unit="dimensionless",
+        remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two positive "
+        "terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the order grows. "
         "Publishing only the best run then costs as much as publishing all h.",
     )
 )
