@@ -80,7 +80,8 @@ register(
         id="mrmtl:propF.1",
         title="Cost of a fixed number of tuning runs",
         place="Appendix F.1, Proposition F.1, (49)",
-        statement="For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, 0)-DP for "
+        statement="For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, "
+        "0)-DP for "
         "any x < h eps, and has at least the Renyi divergence (49). Judged on randomised response, as e^(pure cost) and "
         "exp((order-1) D).",
         latex=r"\hat{\varepsilon}(\alpha)=h\varepsilon-\frac{h\log(1+\exp(-\varepsilon))}{\alpha-1}",
@@ -95,8 +96,10 @@ register(
         not_simulated="a divergence",
         entries=("e^(pure cost)", "exp((order-1) D)"),
         unit="dimensionless",
-        remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two positive "
-        "terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the order grows. "
+        remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two "
+        "positive "
+        "terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the "
+        "order grows. "
         "Publishing only the best run then costs as much as publishing all h.",
     )
 )

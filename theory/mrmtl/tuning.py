@@ -13,11 +13,11 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from estimators import tuning
+from estimators import mean_regularized, tuning
 from theory.claim import Claim
 from theory.derivation import Derivation
 from theory.domain import Variable
-from theory.mrmtl.runs import ETA, GAMMA, exact_digits, mean_printed, mpf
+from theory.mrmtl.runs import ETA, GAMMA, exact_digits, gamma_of_mean, mean_printed, mpf
 from theory.registry import register
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
@@ -381,3 +381,193 @@ register(
         "every run, so that all runs are one algorithm M, as Theorem F.2 says; the text around it does not.",
     )
 )  # fmt: skip
+
+
+# --- the Poisson sibling ---------------------------------------------------------------------------------------------
+
+MEAN = Variable("mean", "positive", "mean of the Poisson number of runs, >= 1", within=(1, 100))
+DELTA = Variable("delta", "nonnegative", "delta of one run at eps = log(order/(order-1))", within=(0, 1))
+
+
+def _poisson_derive(mean: Any, order: Any, eps: Any, delta: Any) -> Derivation:
+    d = Derivation()
+    p, more = sp.symbols("p more", nonnegative=True)
+    d.say("As for Theorem F.2, the factor is f'(q)^order f'(q')^(1-order), here with f'(x) = mean e^(mean (x-1)).")
+    d.say("With p = 1-q and p' = 1-q' the probabilities of a better answer, its logarithm is log(mean) + mean times",
+          -order * p + (order - 1) * (p + more))  # fmt: skip
+    d.say("(p' = p + more). One run is (log(order/(order-1)), delta)-private, so p' <= order/(order-1) p + delta:")
+    worst = d.say("so that this is at most", sp.expand(-order * p + (order - 1) * (order / (order - 1) * p + delta)))
+    worst = sp.simplify(worst)
+    d.say("that is,", worst)
+    d.say("No run at all has the same probability e^-mean on both data sets and adds as much to the sum; for mean >= 1 the "
+          "bound leaves room for it (Papernot and Steinke 2022, Theorem 6), below 1 it does not.")  # fmt: skip
+    return d.conclude("Over (order - 1), with the divergence of one run:",
+                      eps + mean * sp.cancel(worst / (order - 1)) + sp.log(mean) / (order - 1))  # fmt: skip
+
+
+def _poisson_oracle(mean: Any, order: Any, eps: Any, delta: Any) -> Any:
+    """Largest factor over a grid of events, from the series of f' (the Poisson probabilities themselves)."""
+    with mpmath.workdps(110):
+        m, a, r = mpf(mean), mpf(order), mpf(eps)
+
+        def log_slope(x: Any) -> Any:
+            weight, total, h = mpmath.exp(-m), mpmath.mpf(0), 0
+            while h < m or weight > mpmath.mpf(10) ** -105:
+                weight *= m / (h + 1)
+                total += (h + 1) * weight * x**h
+                h += 1
+            return mpmath.log(total)
+
+        shares = (mpmath.mpf(0), (1 - mpf(delta)) * (a - 1) / a / 2)
+        factors = [a * log_slope(1 - p) + (1 - a) * log_slope(1 - (a / (a - 1) * p + mpf(delta))) for p in shares]
+        return exact_digits(r + max(factors) / (a - 1))
+
+
+register(
+    Claim(
+        id="mrmtl:thmF.2:poisson",
+        title="Renyi cost of a Poisson number of tuning runs",
+        place="Appendix F.1, text before Theorem F.2 (Poisson); Figure 7",
+        statement="The best of a Poisson number of runs with mean >= 1 has at most this Renyi divergence; delta is "
+        "that of one "
+        "run at eps = log(order/(order-1)). The paper uses it without printing it (Papernot and Steinke 2022, Theorem 6).",
+        latex=r"\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad \hat{"
+        r"\varepsilon}=\log\Big("
+        r"1+\frac{1}{\alpha-1}\Big)",
+        kind="upper bound",
+        variables=(MEAN, ORDER, EPS, DELTA),
+        examples=(
+            {"mean": 10, "order": 8, "eps": "1/2", "delta": "1/1000"},
+            {"mean": 10, "order": 2, "eps": "1/10", "delta": 0},
+        ),
+        printed=lambda mean, order, eps, delta: eps + mean * delta + sp.log(mean) / (order - 1),
+        relation="<=",
+        derive=_poisson_derive,
+        oracle=_poisson_oracle,
+        computed=lambda mean, order, eps, delta: float(tuning.PoissonRuns(mean).rdp([order], [eps], [delta])[0]),
+        not_simulated="a divergence",
+        ours=True,
+        unit="nats",
+        assumptions=_F2_ASSUMPTIONS,
+        uses=("mrmtl:thmF.2",),
+        remark="Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is "
+        "the limit of "
+        "the TNB law for eta to infinity in shape only: (50) itself grows without limit there.",
+    )
+)
+
+# --- Figure 7: does tuning pay? ---------------------------------------------------------------------------------------
+
+# Ten silos of 20 records, variance 1, records clipped to a range of 1: local variance 1/20 plus the noise's.
+SILOS, RECORDS, TARGET, FAILURE, MEAN_RUNS = 10, 20, 1, sp.Rational(1, 10**7), 10
+SETTINGS = {"near-equal silos": "1/100", "balanced": "2/15", "different silos": "1"}
+SETTING = Variable("setting", "choice", "how much the silos differ: tau2 = 1/100, 2/15, 1", choices=tuple(SETTINGS))
+PAIR = Variable("eta", "choice", "shape of the TNB law, with E[h] = 10", choices=tuple(map(sp.Rational, ("-1/2", "0", "1"))))
+
+
+def _verdicts(setting: str, best_tuned: Any, best: Any, fed: Any, local: Any) -> tuple[Any, Any]:
+    end = fed if fed < local else local
+    if setting == "balanced":
+        return end - best_tuned, 3 * (end - best) / 4 - (end - best_tuned)
+    return best_tuned - end, end - best
+
+
+def _cost_derive(setting: str, eta: Any) -> Derivation:
+    d = Derivation()
+    tau2, base, log_delta = sp.Rational(SETTINGS[setting]), sp.Rational(1, RECORDS), sp.log(1 / FAILURE)
+    d.say("The noise on a sum has Renyi divergences order * rho, rho = 1/(2 sigma2_dp); eps = min over orders of "
+          "order rho + log(1/delta)/(order-1) = rho + 2 sqrt(rho log(1/delta)). At the target sqrt(rho) is")  # fmt: skip
+    root = d.say("the positive root", sp.sqrt(log_delta + TARGET) - sp.sqrt(log_delta))
+    gamma = d.say("gamma for E[h] = 10:", gamma_of_mean(eta, sp.Integer(MEAN_RUNS)))
+    d.say("(50) turns this into rho + 2 sqrt(rho log(10/delta)) + (1+eta)(2 sqrt(rho log(1/gamma)) - rho), so that")
+    linear = sp.sqrt(sp.log(MEAN_RUNS / FAILURE)) + (1 + eta) * sp.sqrt(sp.log(1 / gamma))
+    tuned_root = d.say("sqrt(rho) falls to", TARGET / (linear + sp.sqrt(linear**2 - eta * TARGET)))
+    noise = 1 / (2 * root**2) / RECORDS**2
+    v, v_tuned = base + noise, base + noise * (root / tuned_root) ** 2
+
+    def best(x: Any) -> Any:
+        return x / SILOS + (1 - ONE / SILOS) * x * tau2 / (x + tau2)
+
+    fed, local = (1 - ONE / SILOS) * tau2 + v / SILOS, v
+    values = [sp.N(x, 70) for x in (best(v_tuned), best(v), fed, local)]
+    d.say("Errors: best lam with the noise for tuning; best lam for free; FedAvg; local training:", tuple(values))
+    return d.conclude("The statement's two differences:", _verdicts(setting, *values))
+
+
+def _cost_oracle(setting: str, eta: Any) -> tuple[Any, Any]:
+    """Minimise eps over the orders and the error over lam numerically; find both noise levels by root finding."""
+    with mpmath.workdps(60):
+        tau2, log_delta = mpf(SETTINGS[setting]), mpmath.log(10**7)
+        e, m = mpf(eta), mpmath.mpf(MEAN_RUNS)
+        x = mpmath.findroot(
+            lambda x: mpmath.expm1(x) / (-mpmath.expm1(-e * x) / e if e else x) - m, (1, m / (1 + e)), solver="anderson"
+        )
+
+        def smallest(function: Any, start: Any) -> Any:
+            return function(mpmath.findroot(lambda a: mpmath.diff(function, a), start))
+
+        def spent(rho: Any, tuned: bool) -> Any:
+            extra = mpmath.log(m) if tuned else 0
+            first = smallest(lambda a: a * rho + (extra + log_delta) / (a - 1), 1 + mpmath.sqrt(log_delta / rho))
+            if not tuned:
+                return first
+            return first + (1 + e) * smallest(lambda a: (1 - 1 / a) * a * rho + x / a, mpmath.sqrt(x / rho) * 1.01)
+
+        rho, rho_tuned = (
+            mpmath.findroot(lambda r, t=t: spent(r, t) - TARGET, g) for t, g in ((False, 0.015), (True, 0.006))
+        )
+        v, v_tuned = (mpmath.mpf(1) / RECORDS + 1 / (2 * r) / RECORDS**2 for r in (rho, rho_tuned))
+
+        def error(lam: Any, x: Any) -> Any:
+            return (1 - mpmath.mpf(1) / SILOS) * (x + lam**2 * tau2) / (lam + 1) ** 2 + x / SILOS
+
+        values = [smallest(lambda lam, x=x: error(lam, x), x / tau2 * 1.05) for x in (v_tuned, v)]
+        values += [(1 - mpmath.mpf(1) / SILOS) * tau2 + v / SILOS, v]
+        return tuple(sp.Float(mpmath.nstr(mpmath.re(y), 45), 45) for y in _verdicts(setting, *values))
+
+
+def _cost_computed(setting: str, eta: Any) -> tuple[float, float]:
+    tau2, log_delta = float(sp.Rational(SETTINGS[setting])), -np.log(float(FAILURE))
+    noise = 1 / (2 * (np.sqrt(log_delta + TARGET) - np.sqrt(log_delta)) ** 2) / RECORDS**2
+    law = tuning.TruncatedNegativeBinomial.with_mean(eta=float(eta), mean=MEAN_RUNS)
+    factor = tuning.noise_inflation(law, eps=TARGET, delta=float(FAILURE))
+    v, v_tuned = 1 / RECORDS + noise, 1 / RECORDS + noise * factor
+
+    def error(lam: float, x: float) -> float:
+        return float(mean_regularized.mse(lam, sigma2_loc=x, tau2=tau2, K=SILOS))
+
+    return _verdicts(setting, error(v_tuned / tau2, v_tuned), error(v / tau2, v), error(np.inf, v), error(0.0, v))
+
+
+register(
+    Claim(
+        id="mrmtl:fig7:cost",
+        title="Tuning lam can cost more than personalisation gains",
+        place="Section 7; Appendix F.2, last paragraph; Figure 7",
+        statement="There are settings in which the error of the best lam, with the noise that tuning it under the same "
+        "(eps, delta) takes, exceeds that of FedAvg (near-equal silos) or of local training (different silos), neither of "
+        "which is tuned; in others the gain shrinks to less than 3/4 (balanced). Judged: K = 10, n = 20, sigma2 = 1, "
+        "eps = 1, "
+        "delta = 1e-7, E[h] = 10.",
+        latex=r"\text{the best }\lambda^{*}"
+        r"\text{ one could find would already give an error that is larger than simply running "
+        r"FedAvg and local training without any tuning}",
+        kind="order",
+        variables=(SETTING, PAIR),
+        examples=({"setting": "near-equal silos", "eta": 0}, {"setting": "balanced", "eta": 1}),
+        printed=lambda: (ZERO, ZERO),
+        relation=">=",
+        derive=_cost_derive,
+        oracle=_cost_oracle,
+        computed=_cost_computed,
+        not_simulated="signs of known functions; the errors are simulated in mrmtl:lem6.7",
+        entries=("loss against the better end (balanced: gain)", "free gain (balanced: 3/4 of it, less the gain)"),
+        unit="squared error",
+        uses=("mrmtl:thmF.2", "mrmtl:fig7"),
+        remark="Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) "
+        "is an upper "
+        "bound: the true cost may be less. The paper's own settings are in the figure only.",
+    )
+)
+
+__all__ = ["MeanRuns"]
