@@ -12,6 +12,7 @@ are paid for only by those who need them.
 from importlib import import_module
 
 MODULES = (
+    "adaped",
     "aggregation",
     "bernoulli",
     "client_table",
@@ -24,6 +25,7 @@ MODULES = (
     "personalization",
     "privacy",
     "regression",
+    "tuning",
 )
 NAMES = {
     "ClientTable": "client_table",

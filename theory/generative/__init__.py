@@ -8,18 +8,19 @@ Belongs here: what that paper prints and how it is judged, one module per subjec
 Does not belong here: engines.
 """
 
-from theory.generative import (
+from theory.generative import (  # isort: skip (the paper's order)
+    gaussian,
+    bounds,
+    messages,
     bernoulli,
-    bernoulli_bound,
-    bernoulli_experiments,
-    bernoulli_gain,
     bernoulli_moments,
+    bernoulli_bound,
     bernoulli_private,
     bernoulli_protocol,
-    bounds,
-    gaussian,
-    messages,
+    bernoulli_gain,
     regression,
+    privacy,
+    bernoulli_experiments,
 )
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "bounds",
     "gaussian",
     "messages",
+    "privacy",
     "regression",
 ]
