@@ -20,6 +20,7 @@ MODULES = (
     "montecarlo",
     "personalization",
     "privacy",
+    "quantization",
     "regression",
 )
 NAMES = {
