@@ -17,6 +17,7 @@ MODULES = (
     "datasets",
     "gaussian",
     "mean_regularized",
+    "mixture",
     "montecarlo",
     "personalization",
     "privacy",

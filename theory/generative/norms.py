@@ -16,7 +16,7 @@ from estimators import quantization
 from theory.claim import Claim
 from theory.derivation import Derivation
 from theory.domain import Variable
-from theory.generative.model import M2, SIGMA2_X, ZERO, N
+from theory.generative.model import M2, ZERO, N
 from theory.generative.quantiser import DIGITS, exported, number
 from theory.registry import register
 
