@@ -180,9 +180,12 @@ def grid_risk(p, mus):
     """Return the risk for values (k, 1 or 2) and unit noise, by the trapezoidal rule."""
     width = np.sqrt(((mus[:, None] - mus) ** 2).sum(axis=2).max())
     step = min(0.4, 0.27 / width)  # no zero of the density has an imaginary part below pi/(2 width)
-    sides = [np.arange(low - 9, high + 9 + step, step) for low, high in zip(mus.min(axis=0), mus.max(axis=0), strict=True)]
-    if np.prod([side.size for side in sides]) > GRID_LIMIT:
+    lengths = np.ptp(mus, axis=0) + 18
+    if np.prod(lengths / step) > GRID_LIMIT:
         raise ValueError("mus are too far apart for their variance; the grid of the quadrature would be too large")
+    sides = [
+        low - 9 + step * np.arange(int(length / step) + 2) for low, length in zip(mus.min(axis=0), lengths, strict=True)
+    ]
     total = 0.0
     for first in sides[0]:
         rest = [np.full(1, first)] if len(sides) == 1 else [np.full(sides[1].size, first), sides[1]]
@@ -363,18 +366,20 @@ def widest(mus):
 
 def lloyd(models, k, generator, starts=5, longest=300):
     """Return shares and centres of k clusters by Lloyd's algorithm, the best of several starts."""
-    best = np.inf
-    for _ in range(starts):
-        mus = seeds(models, k, generator)
-        for _ in range(longest):
-            squares = ((models[:, None, :] - mus) ** 2).sum(axis=2)
-            nearest = squares.argmin(axis=1)
-            moved = np.array([models[nearest == j].mean(axis=0) if (nearest == j).any() else mus[j] for j in range(k)])
-            if (moved == mus).all():
-                break
-            mus = moved
-        cost = squares.min(axis=1).sum()
-        if cost < best:
-            best, found = cost, (np.bincount(nearest, minlength=k), mus)
-    counts, mus = found
+    runs = [lloyd_run(models, seeds(models, k, generator), longest) for _ in range(starts)]
+    _, counts, mus = min(runs, key=lambda run: run[0])
     return np.maximum(counts, 1e-300) / len(models), mus
+
+
+def lloyd_run(models, mus, longest):
+    """Return cost, sizes and centres of the clusters that Lloyd's algorithm reaches from the centres `mus`."""
+    k = len(mus)
+    for _ in range(longest):
+        nearest = ((models[:, None, :] - mus) ** 2).sum(axis=2).argmin(axis=1)
+        moved = np.array([models[nearest == j].mean(axis=0) if (nearest == j).any() else mus[j] for j in range(k)])
+        settled = (moved == mus).all()
+        mus = moved
+        if settled:
+            break
+    squares = ((models[:, None, :] - mus) ** 2).sum(axis=2)
+    return squares.min(axis=1).sum(), np.bincount(squares.argmin(axis=1), minlength=k), mus

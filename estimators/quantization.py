@@ -39,7 +39,8 @@ def _grid(x, half_range, bits):
 def quantise(x, half_range, bits, generator):
     """Random rounding of x to one of 2^bits levels in [-half_range, half_range] whose mean is x.
 
-    Values outside the range are first projected onto it, which is where a bias comes from.  Claim: generative:thm2:quantiser.
+    Values outside the range are first projected onto it, which is where a bias comes from.
+    Claim: generative:thm2:quantiser.
 
     Parameters
     ----------

@@ -72,9 +72,11 @@ register(
         id="generative:exp:fig4",
         title="With little privacy the private estimate recovers the regular one",
         place="Section 4, DP Personalized Estimation, Figure 4",
-        statement="When eps0 is high the private personalised estimator recovers the regular personalised estimator. Judged: the "
+        statement="When eps0 is high the private personalised estimator recovers the regular personalised estimator. "
+        "Judged: the "
         "limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.",
-        latex=r"\text{when privacy is low (}\epsilon_0\text{ is high) the private personalized estimator recovers the regular "
+        latex=r"\text{when privacy is low (}\epsilon_0\text{ is high) the private personalized estimator recovers the "
+        r"regular "
         r"personalized estimator}",
         kind="limit",
         variables=(M2, N, SIGMA2_THETA, SIGMA2_X, NOISE2),
@@ -112,7 +114,8 @@ register(
         id="generative:exp:fig4:gain",
         title="Gain of the personalised over the local estimate in Figure 4",
         place="Section 4, DP Personalized Estimation, Figure 4",
-        statement="In Figure 4's setting the regular personalised estimate lies below the local one. The paper quotes no number.",
+        statement="In Figure 4's setting the regular personalised estimate lies below the local one. The paper quotes "
+        "no number.",
         latex=r"m=10000,\ n=15,\ \sigma_\theta=0.1,\ \sigma_x=0.5",
         kind="number",
         variables=(FIXED,),
@@ -176,7 +179,8 @@ register(
         place="Section 4, DP Personalized Estimation, Figure 4",
         statement="The text calls the private estimate slightly worse at high privacy. Judged: in the range eps0 <= 1 of "
         "Theorem 2 with delta <= 1/100 its error is at least 1.2 times that of the regular estimate, whatever r >= 0.",
-        latex=r"\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts to become "
+        latex=r"\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts "
+        r"to become "
         r"slightly worse}",
         kind="lower bound",
         variables=(EPS0, SMALL_DELTA),
@@ -190,7 +194,8 @@ register(
         ours=True,
         unit="multiple of the regular estimate's error",
         uses=("generative:thm2:mse",),
-        remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of the local "
+        remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of "
+        "the local "
         "estimate, 2.67. The text gives neither r nor delta nor the range of eps0.",
     )
 )
@@ -253,7 +258,8 @@ PRIOR2, ERROR2, CENTRE2 = sp.Rational(1, 100), sp.Rational(1, 20), sp.Rational(1
 
 def _say_regression(d: Derivation, dimension: int, prior2: Any, name: str) -> Any:
     """Least possible error of a regression with n < d rows and a N(., prior2 I) prior, averaged over the design."""
-    d.say(f"Given the design the Bayes error under {name} is prior2 (d - n + sum_i 1/(1 + prior2 lam_i/sigma2_x)), lam_i the n "
+    d.say(f"Given the design the Bayes error under {name} is prior2 (d - n + sum_i 1/(1 + prior2 lam_i/sigma2_x)), "
+          f"lam_i the n "
           "squared singular values of X.")  # fmt: skip
     d.say("This is convex in the lam_i, whose mean is d times the variance of a design entry, so by Jensen's inequality the "
           "average error is at least that of equal lam_i.")  # fmt: skip
@@ -263,7 +269,6 @@ def _say_regression(d: Derivation, dimension: int, prior2: Any, name: str) -> An
 
 def _linreg_derive(d: int) -> Derivation:
     proof = Derivation()
-    d = sp.Integer(d)
     least = _say_regression(proof, d, PRIOR2, "the true prior")
     fed = proof.say("The global model is at best mu itself, with the error d sigma2_theta =", d * PRIOR2)
     return proof.conclude("So the gain over the global model is at most", 1 - least / fed)
@@ -284,7 +289,8 @@ register(
         id="generative:exp:linreg",
         title="Quoted gain of personalised regression over FedAvg",
         place="Section 4, Linear regression; Section 4.1",
-        statement="With m = 10000, n = 10, sigma_theta^2 = 0.01, sigma_x^2 = 0.05 and design entries of variance 0.05 the mean "
+        statement="With m = 10000, n = 10, sigma_theta^2 = 0.01, sigma_x^2 = 0.05 and design entries of variance 0.05 "
+        "the mean "
         "squared error falls by 14.8 +- 1.2 % (d = 50) and 12.3 +- 2.0 % (d = 100) against FedAvg. Judged: the largest gain "
         "possible is at least that.",
         latex=r"d=50:\ 14.8\pm1.2\%,\qquad d=100:\ 12.3\pm2.0\%",
@@ -302,7 +308,8 @@ register(
         counterexample={"d": 50},
         unit="share of FedAvg's error",
         uses=("generative:thm6",),
-        remark="Error of the coefficients, which Section 3.1 estimates, against a global model that knows mu. With mn = 100000 "
+        remark="Error of the coefficients, which Section 3.1 estimates, against a global model that knows mu. With mn "
+        "= 100000 "
         "rows FedAvg's own error in mu adds at most 0.2 %. The error of predictions on new rows falls by less (2.1 % and "
         "2.4 %). Even four times the quoted spread does not reach the bound for d = 50. What is compared is not said in the "
         "text, nor are the initial values that would decide the other statements about the alternating algorithm (1 % and "
@@ -313,21 +320,25 @@ register(
 
 def _order_derive(d: int) -> Derivation:
     proof = Derivation()
-    d = sp.Integer(d)
-    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients are then "
+    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients "
+              "are then "
               "N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
     least = _say_regression(proof, d, PRIOR2 + CENTRE2, "that prior")
     return proof.conclude("FedAvg's error d sigma2_theta over that of any local estimate is at most", d * PRIOR2 / least)
 
 
-_LOCAL, _FED = {50: sp.Rational(80, 1000), 100: sp.Rational(92, 1000)}, {50: sp.Rational(148, 1000), 100: sp.Rational(123, 1000)}
+_LOCAL, _FED = (
+    {50: sp.Rational(80, 1000), 100: sp.Rational(92, 1000)},
+    {50: sp.Rational(148, 1000), 100: sp.Rational(123, 1000)},
+)
 
 register(
     Claim(
         id="generative:exp:linreg:order",
         title="Quoted order of local regression and FedAvg",
         place="Section 4, Linear regression; Section 4.1",
-        statement="Gains of 8.0 % over local regression and 14.8 % over FedAvg (d = 50; 9.2 % and 12.3 % for d = 100) mean that "
+        statement="Gains of 8.0 % over local regression and 14.8 % over FedAvg (d = 50; 9.2 % and 12.3 % for d = 100) "
+        "mean that "
         "FedAvg has 1.08 (1.04) times the error of local regression. Judged: the largest ratio possible is at least that.",
         latex=r"8.0\pm0.8\%,\ 14.8\pm1.2\%\ (d=50);\quad 9.2\pm1.1\%,\ 12.3\pm2.0\%\ (d=100)",
         kind="number",
@@ -344,7 +355,8 @@ register(
         counterexample={"d": 50},
         unit="ratio of mean squared errors",
         uses=("generative:thm6",),
-        remark="With n = 10 rows for d coefficients a client sees nothing of d - n directions; least squares of least norm has "
+        remark="With n = 10 rows for d coefficients a client sees nothing of d - n directions; least squares of least "
+        "norm has "
         "twice FedAvg's error. In the error of the coefficients the gain over any local estimate is at least 44 % and not "
         "8 %, and in that of predictions about 23 % and 32 %.",
     )

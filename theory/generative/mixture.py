@@ -45,7 +45,9 @@ WIDTH = Variable(
 
 def _thm5_printed(p: Any, mus: Any, xbar: Any, squares: Any, n: Any, sigma2_x: Any) -> Any:
     # sum_j (X_j - mu)^2 = squares + n (xbar - mu)^2
-    weights = [a * sp.exp(-squares / (2 * sigma2_x) - n * (xbar - b) ** 2 / (2 * sigma2_x)) for a, b in zip(p, mus, strict=True)]
+    weights = [
+        a * sp.exp(-squares / (2 * sigma2_x) - n * (xbar - b) ** 2 / (2 * sigma2_x)) for a, b in zip(p, mus, strict=True)
+    ]
     return sum(w * b for w, b in zip(weights, mus, strict=True)) / sum(weights)
 
 
@@ -120,7 +122,8 @@ register(
         unit="units of the samples",
         remark="Right for the discrete prior of the model. (9) writes a_l for what is alpha_l, and alpha for the prior "
         "p; for a mixture of N(mu_l, sigma_theta^2), which the theorem names, the optimal estimate also moves towards xbar. "
-        "Judged in one coordinate; in d coordinates squares and (xbar - mu)^2 are squared norms. The weights depend on the data "
+        "Judged in one coordinate; in d coordinates squares and (xbar - mu)^2 are squared norms. The weights depend on "
+        "the data "
         "through xbar only.",
     )
 )
@@ -179,9 +182,12 @@ def _mse_derive(p: Any, mus: Any, sigma2_x: Any, n: Any) -> Derivation:
     d.say("Given the sample mean the error of the posterior mean is the posterior variance, the squared distance times the "
           "product of the two posterior probabilities.")  # fmt: skip
     d.say("Averaged over the sample mean's density f = p f_1 + q f_2 that is the integral of p q f_1 f_2/f.")
-    d.say("With the sample mean measured from the midpoint in standard deviations, z, the product f_1 f_2 is exp(-z^2 - w/4) "
-          "and f is exp(-z^2/2 - w/8) (p exp(-sqrt(w) z/2) + q exp(sqrt(w) z/2)), each over its power of sqrt(2 pi).")  # fmt: skip
-    d.say("So the error is the squared distance times sqrt(pq)/2 exp(-w/8) E[sech((sqrt(w) z - log(p/q))/2)] over a standard "
+    d.say("With the sample mean measured from the midpoint in standard deviations, z, the product f_1 f_2 is exp(-z^2 "
+          "- w/4) "
+          "and f is exp(-z^2/2 - w/8) (p exp(-sqrt(w) z/2) + q exp(sqrt(w) z/2)), each over its power of "
+          "sqrt(2 pi).")  # fmt: skip
+    d.say("So the error is the squared distance times sqrt(pq)/2 exp(-w/8) E[sech((sqrt(w) z - log(p/q))/2)] over a "
+          "standard "
           "normal z, written TwoValueRisk(p, w).")  # fmt: skip
     return d.conclude("Mean squared error:", squared * TwoValueRisk(prior, w))
 
@@ -226,7 +232,8 @@ register(
         id="generative:thm5:mse",
         title="Exact error of the posterior mean for two values",
         place="Section 2.3.1, text after Theorem 5",
-        statement="The error is a function of the prior's probabilities and vectors and of the variance of a sample. The paper "
+        statement="The error is a function of the prior's probabilities and vectors and of the variance of a sample. "
+        "The paper "
         "gives no formula.",
         latex=r"\text{MSE}=\mathbb{E}_{\{\bm{\theta}_i,X_i\}}\|\bm{\theta}_i-\hat{\bm{\theta}}_i\|^2",
         kind="identity",
@@ -241,7 +248,8 @@ register(
         simulate=_mse_simulate,
         unit="variance",
         uses=("generative:thm5",),
-        remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It depends on n "
+        remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It "
+        "depends on n "
         "too, through sigma2_x/n. In d dimensions put the Euclidean distance of the two vectors for |mu_1 - mu_2|. For far "
         "values it falls like exp(-w/8): the local estimate's error sigma2_x/n does not.",
     )
@@ -302,7 +310,8 @@ register(
         id="generative:alg1",
         title="Estimating the prior by clustering",
         place="Section 2.3.2, Algorithm 1, lines 1 and 11",
-        statement="Clustering the clients' models estimates the priors: the cluster centres are the candidates. Judged for two "
+        statement="Clustering the clients' models estimates the priors: the cluster centres are the candidates. Judged "
+        "for two "
         "equally likely values mu and -mu and arbitrarily many clients, where the upper centre should be mu.",
         latex=r"\mathbb{P}^{(t)},\bm{\mu}_1^{(t)},\ldots,\bm{\mu}_k^{(t)}\leftarrow\mathsf{Cluster}(\bm{\theta}_1^{(t)},"
         r"\ldots,\bm{\theta}_m^{(t)},k)",
@@ -319,8 +328,10 @@ register(
         counterexample={"mu": 1, "sigma2_x": 1, "n": 1},
         unit="units of the samples",
         remark="However many clients there are, the first centres are too far out (1.167 for mu = sigma2_x/n = 1), for each "
-        "cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together without end "
-        "(generative:alg1:collapse). As printed the first round also uses P^(1) and mu^(1) before any are computed. EM keeps "
+        "cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together "
+        "without end "
+        "(generative:alg1:collapse). As printed the first round also uses P^(1) and mu^(1) before any are computed. EM "
+        "keeps "
         "the truth as its fixed point (generative:alg1:em).",
     )
 )
@@ -332,7 +343,9 @@ RATIO = {
     "lengths": (1, 2, 3),
     "within": ("1/20", 20),
 }
-UPPER = Variable("above", "positive", "likelihood of the lower over the upper centre, per client now in the upper cluster", **RATIO)
+UPPER = Variable(
+    "above", "positive", "likelihood of the lower over the upper centre, per client now in the upper cluster", **RATIO
+)
 LOWER = Variable("below", "positive", "the same ratio, per client now in the lower cluster", **RATIO)
 
 
@@ -376,7 +389,8 @@ register(
         id="generative:alg1:collapse",
         title="Algorithm 1 draws its centres together",
         place="Section 2.3.2, Algorithm 1, lines 6 and 11",
-        statement="For k = 2, any data and any clustering into non-empty clusters, each round moves both centres strictly into "
+        statement="For k = 2, any data and any clustering into non-empty clusters, each round moves both centres "
+        "strictly into "
         "the interval between the previous ones. Judged: both distances are at most the old gap.",
         latex=r"\bm{\theta}_i^t\leftarrow\sum_{l=1}^{k}\alpha_l^{(i)}\bm{\mu}_l^{(t)},\qquad\mathsf{Cluster}"
         r"(\bm{\theta}_1^{(t)},\ldots,\bm{\theta}_m^{(t)},k)",
@@ -395,7 +409,8 @@ register(
         unit="units of the samples",
         uses=("generative:thm5",),
         remark="The gap falls in every round, and no positive gap is a fixed point: the most extreme model is a continuous "
-        "function of the centres and shares (at least 1/m each) that stays strictly inside. So on every data set the centres and "
+        "function of the centres and shares (at least 1/m each) that stays strictly inside. So on every data set the "
+        "centres and "
         "with them all personalised models tend to one common point as T grows. The same argument holds for any k and d, "
         "direction by direction.",
     )

@@ -121,7 +121,8 @@ register(
         id="generative:thm2:quantiser",
         title="The stochastic k-bit quantiser",
         place="Section 5.1.2, proof of Theorem 2 part 1, (37)-(39)",
-        statement="On [-a, a] the quantiser's output has mean x and its squared error is at most a^2/(2^k - 1)^2 on average. "
+        statement="On [-a, a] the quantiser's output has mean x and its squared error is at most a^2/(2^k - 1)^2 on "
+        "average. "
         "Judged: the bias (printed as 0) and the variance.",
         latex=r"\mathbb{E}[q_k(x)]=x,\qquad\sigma_{q_k}^2=\mathbb{E}[(q_k(x)-x)^2]\leq\frac{a^2}{(2^k-1)^2}",
         kind="upper bound",
@@ -195,7 +196,8 @@ register(
         id="generative:thm2:tail",
         title="The Gaussian tail bounds behind the range",
         place="Section 5.1.2, proof of Theorem 2 part 1",
-        statement="A sample mean is farther than c1 from its parameter, and a parameter farther than c2 from the centre, with "
+        statement="A sample mean is farther than c1 from its parameter, and a parameter farther than c2 from the "
+        "centre, with "
         "probability at most these exponentials.",
         latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{\sigma_x^2}\right),\quad "
         r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{\sigma_\theta^2}\right)",
@@ -204,7 +206,8 @@ register(
         corrected_text="erfc(sqrt(n c1^2/(2 sigma2_x))) <= exp(-n c1^2/(2 sigma2_x)); likewise for c2",
         counterexample={"n": 1, "sigma2_x": 1, "sigma2_theta": 1, "c1": 2, "c2": 2},
         remark="The exponent lacks its factor 1/2: a Gaussian tail falls like exp(-c^2/(2 variance)). At two standard "
-        "deviations the probability is 0.0455 and the printed bound 0.0183; it fails for all c beyond 1.27 standard deviations. "
+        "deviations the probability is 0.0455 and the printed bound 0.0183; it fails for all c beyond 1.27 standard "
+        "deviations. "
         "The bound with the factor is generative:thm2:tail:bound.",
         kind="probability",
         variables=TAILS,
@@ -224,7 +227,8 @@ Z = Variable("z", "positive", "distance from the mean in standard deviations", w
 def _bound_derive(z: Any) -> Derivation:
     d = Derivation()
     x = sp.Symbol("x", positive=True)
-    d.say("A standard normal exceeds x in absolute value with probability erfc(x/sqrt(2)). At 0 this equals exp(-x^2/2), and "
+    d.say("A standard normal exceeds x in absolute value with probability erfc(x/sqrt(2)). At 0 this equals "
+          "exp(-x^2/2), and "
           "the ratio falls from there: the tail beyond x is the mean of exp(-x u - u^2/2) over u > 0 times a multiple of "
           "exp(-x^2/2).", sp.erfc(x / sp.sqrt(2)))  # fmt: skip
     return d.conclude("Probability of being more than z standard deviations away:", sp.erfc(z / sp.sqrt(2)))
@@ -250,7 +254,8 @@ register(
         id="generative:thm2:tail:bound",
         title="Gaussian tail bounds with the right exponent",
         place="Section 5.1.2, proof of Theorem 2 part 1 (corrected)",
-        statement="A Gaussian variable is farther than c from its mean with probability at most exp(-c^2/(2 variance)). Judged "
+        statement="A Gaussian variable is farther than c from its mean with probability at most exp(-c^2/(2 "
+        "variance)). Judged "
         "in standard deviations, c = z sd: z = c1 sqrt(n)/sigma_x for a sample mean, c2/sigma_theta for a parameter.",
         latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{2\sigma_x^2}\right),\quad "
         r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{2\sigma_\theta^2}\right)",
@@ -294,7 +299,9 @@ def _event_formula(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, r: Any) -> 
 
 
 def _say_means(d: Derivation, variance: Any) -> None:
-    d.say("Averaged over parameters and samples the m sample means are independent normals around mu with variance", variance)
+    d.say(
+        "Averaged over parameters and samples the m sample means are independent normals around mu with variance", variance
+    )
     d.say("The probability that all of them lie in [-b, b] is smallest at the ends mu = +-r of the centre's range.")
 
 
@@ -365,9 +372,12 @@ register(
         counterexample={"m": 10, "n": 10, "sigma2_theta": 0, "sigma2_x": 1, "r": 10},
         unit="probability",
         uses=("generative:thm2:tail",),
-        remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a sample mean "
-        "beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and sqrt(2). Only for "
-        "sigma_theta = s is rho = sqrt(2), and then the claim is true for all m and n. For any other pair it fails once mn is "
+        remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a "
+        "sample mean "
+        "beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and sqrt(2). "
+        "Only for "
+        "sigma_theta = s is rho = sqrt(2), and then the claim is true for all m and n. For any other pair it fails "
+        "once mn is "
         "large: the failure probability falls like m^(1 - rho^2) n^(-rho^2/2), slower than 1/(mn). "
         "generative:thm2:event:range gives a b that works.",
     )
@@ -388,7 +398,8 @@ def _range_derive(m: Any, n: Any) -> Derivation:
     outside = upper_tail(margin) + upper_tail(margin + 2 * r)
     d.say("With mu at the end r of the centre's range (in units of sd) a mean is outside with probability", outside)
     d.say("which falls as r grows, so r = 0 is the least favourable bound.")
-    d.say("Each tail beyond x is at most exp(-x^2/2)/2, so one mean is outside with probability at most 1/(m^2 n), and any of "
+    d.say("Each tail beyond x is at most exp(-x^2/2)/2, so one mean is outside with probability at most 1/(m^2 n), and "
+          "any of "
           "the m with probability at most 1/(mn).")  # fmt: skip
     return d.conclude("Expected number of means outside, which bounds the probability that any is:", m * outside.subs(r, 0))
 
@@ -435,7 +446,8 @@ register(
         ours=True,
         unit="expected number of means outside",
         uses=("generative:thm2:tail:bound",),
-        remark="At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most sqrt(2) "
+        remark="At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most "
+        "sqrt(2) "
         "times as far. Certified for m and n up to 1000.",
     )
 )
@@ -495,8 +507,10 @@ register(
         id="generative:thm2:ldp",
         title="Gaussian noise on a bounded message is local DP",
         place="Theorem 2, item 2; Section 5.1.2, proof of part 2, (41)-(43)",
-        statement="For eps0 in (0, 1) Gaussian noise of variance 8 a^2 log(2/delta)/eps0^2 on a message in [-a, a] is (eps0, "
-        "delta)-LDP. Judged: the delta that the mechanism needs at eps0 is at most delta. The theorem is stated for messages "
+        statement="For eps0 in (0, 1) Gaussian noise of variance 8 a^2 log(2/delta)/eps0^2 on a message in [-a, a] is "
+        "(eps0, "
+        "delta)-LDP. Judged: the delta that the mechanism needs at eps0 is at most delta. The theorem is stated for "
+        "messages "
         "in d coordinates.",
         latex=r"\sigma_{\epsilon_0}^2=\frac{8a^2\log(2/\delta)}{\epsilon_0^2}",
         kind="probability",
@@ -547,7 +561,8 @@ register(
         id="generative:thm2:ldp:box",
         title="Gaussian noise that is local DP in any dimension",
         place="Theorem 2, item 2 (corrected for d > 1)",
-        statement="For eps0 in (0, 1] noise of variance 8 d a^2 log(2/delta)/eps0^2 per coordinate on a message in [-a, a]^d is "
+        statement="For eps0 in (0, 1] noise of variance 8 d a^2 log(2/delta)/eps0^2 per coordinate on a message in "
+        "[-a, a]^d is "
         "(eps0, delta)-LDP.",
         latex=r"\sigma_{\epsilon_0}^2=\frac{8da^2\log(2/\delta)}{\epsilon_0^2}",
         kind="probability",
@@ -563,7 +578,8 @@ register(
         unit="delta",
         assumptions=("adjacency: any two inputs of the client (local DP, replacement)",),
         uses=("generative:thm2:ldp",),
-        remark="A message projected onto the Euclidean ball of radius a instead has sensitivity 2a and keeps the printed noise.",
+        remark="A message projected onto the Euclidean ball of radius a instead has sensitivity 2a and keeps the "
+        "printed noise.",
     )
 )
 
