@@ -21,9 +21,11 @@ MODULES = (
     "gaussian",
     "mean_regularized",
     "mechanisms",
+    "mixture",
     "montecarlo",
     "personalization",
     "privacy",
+    "quantization",
     "regression",
     "tuning",
 )

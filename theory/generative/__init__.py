@@ -12,15 +12,19 @@ from theory.generative import (  # isort: skip (the paper's order)
     gaussian,
     bounds,
     messages,
+    quantiser,
     bernoulli,
     bernoulli_moments,
     bernoulli_bound,
     bernoulli_private,
     bernoulli_protocol,
     bernoulli_gain,
+    mixture,
     regression,
     privacy,
     bernoulli_experiments,
+    experiments,
+    norms,
 )
 
 __all__ = [
@@ -32,8 +36,12 @@ __all__ = [
     "bernoulli_private",
     "bernoulli_protocol",
     "bounds",
+    "experiments",
     "gaussian",
     "messages",
+    "mixture",
+    "norms",
     "privacy",
+    "quantiser",
     "regression",
 ]
