@@ -19,6 +19,7 @@ MODULES = (
     "mean_regularized",
     "montecarlo",
     "personalization",
+    "priors",
     "privacy",
     "regression",
 )
