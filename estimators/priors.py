@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators import regression
-from estimators.validation import count, finite, positive
+from estimators.validation import count, finite, nonnegative, positive
 
 __all__ = [
     "PopulationFit",
+    "best_variance",
     "em_step",
     "fit_population",
     "gaussian_loss",
@@ -200,6 +201,24 @@ def logistic_loss(X, Y, theta):
     signed = (2 * Y - 1) * (X @ theta)
     # sigma(z) - y is minus the label's sign times the probability of the other label.
     return np.sum(np.logaddexp(0.0, -signed)), -X.T @ ((2 * Y - 1) * np.exp(-np.logaddexp(0.0, signed)))
+
+
+def best_variance(thetas, mu, b=0.0):
+    """Prior variance of a coordinate that fits given parameters best, (2b + sum |theta_i - mu|^2)/(m d); exact.
+
+    With b = 0 the fit of parameters and variance together collapses (generative:eq19); a penalty b/sigma2_theta on the
+    objective prevents it.  Claims: generative:eq19:variance, generative:eq19:penalised.
+
+    Parameters
+    ----------
+    thetas : array (m, d); mu : number or array (d,); b : strength >= 0 of the penalty, units of theta squared.
+
+    >>> float(best_variance([[1.0], [3.0]], 2.0, b=1.0))
+    2.0
+    """
+    thetas = read_parameters(thetas)
+    b = nonnegative("b", b)
+    return (2 * b + np.sum((thetas - read_centre(mu, thetas.shape[1])) ** 2)) / thetas.size
 
 
 def read_clients(Xs, Ys):
