@@ -15,6 +15,7 @@ MODULES = (
     "aggregation",
     "client_table",
     "datasets",
+    "distillation",
     "gaussian",
     "mean_regularized",
     "montecarlo",
