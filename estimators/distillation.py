@@ -77,5 +77,7 @@ def variance_penalty(psi, p_mu, p_x=None):
     value = -log_normalizer(1 / (2 * psi), p_mu, p_x)
     p_mu, p_x = read_inputs(p_mu, p_x)
     w = p_x / (2 * psi)
-    mean_divergence = digamma(2 + w) - p_mu * digamma(1 + w * p_mu) - (1 - p_mu) * digamma(1 + w * (1 - p_mu)) - entropy(p_mu)
+    mean_divergence = (
+        digamma(2 + w) - p_mu * digamma(1 + w * p_mu) - (1 - p_mu) * digamma(1 + w * (1 - p_mu)) - entropy(p_mu)
+    )
     return value, np.sum(p_x * mean_divergence) / (2 * psi**2)

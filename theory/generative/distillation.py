@@ -57,12 +57,14 @@ def _density_derive(psi: Any, p_mu: Any) -> Derivation:
     powers = [sp.expand(-psi * divergence).coeff(sp.log(z)) for z in (q, 1 - q)]
     d.say("So exp(-psi KL) is exp(psi H) times these powers of q and 1 - q:", tuple(map(sp.factor, powers)))
     integral = d.say("Euler's integral gives for the powers", sp.beta(1 + psi * p_mu, 1 + psi * (1 - p_mu)))
-    return d.conclude("and the mass is exp(psi H) times it; one over the mass:", sp.exp(-psi * entropy(p_mu)) / integral)
+    return d.conclude(
+        "and the mass is exp(psi H) times it; log c is minus its logarithm:", -psi * entropy(p_mu) - sp.log(integral)
+    )
 
 
 def _density_oracle(psi: Any, p_mu: Any) -> Any:
     with mp.workdps(WORKING):
-        return precise(1 / _mass(psi, p_mu))
+        return precise(-mp.log(_mass(psi, p_mu)))
 
 
 def _density_simulate(expected: float, psi: float, p_mu: float) -> simulation.Simulation:
@@ -72,7 +74,7 @@ def _density_simulate(expected: float, psi: float, p_mu: float) -> simulation.Si
         return np.exp(-psi * divergence)[:, None]
 
     # uniform q: the mean of exp(-psi KL) is the mass, 1/c
-    return simulation.sample_means(draw, [1 / expected], labels=("mass",))
+    return simulation.sample_means(draw, [np.exp(-expected)], labels=("mass",))
 
 
 register(
@@ -81,22 +83,22 @@ register(
         title="Normaliser of the distillation density",
         place="Section 6.2.1, (65) and the text after it",
         statement="The density c(psi) exp(-psi KL(p_mu || p_theta)) of a client's label probabilities is normalised by this c(psi). "
-        "Judged for one input.",
+        "Judged for one input, as log c.",
         latex=r"c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+"
         r"\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}",
         kind="identity",
         variables=(PSI, P_MU),
         examples=({"psi": 2, "p_mu": "1/2"},),
-        printed=lambda psi, p_mu: sp.exp(-psi * entropy(p_mu)) / sp.beta(1 + p_mu / psi, 1 + (1 - p_mu) / psi),
+        printed=lambda psi, p_mu: -psi * entropy(p_mu) - sp.log(sp.beta(1 + p_mu / psi, 1 + (1 - p_mu) / psi)),
         derive=_density_derive,
         oracle=_density_oracle,
-        corrected=lambda psi, p_mu: sp.exp(-psi * entropy(p_mu)) / sp.beta(1 + p_mu * psi, 1 + (1 - p_mu) * psi),
+        corrected=lambda psi, p_mu: -psi * entropy(p_mu) - sp.log(sp.beta(1 + p_mu * psi, 1 + (1 - p_mu) * psi)),
         corrected_text="B(1 + psi p(x) p_mu(x), 1 + psi p(x) (1 - p_mu(x)))",
         slip="psi p(x) stands in the exponent as a factor and is printed as a divisor",
         counterexample={"psi": 2, "p_mu": "1/2"},
-        computed=lambda psi, p_mu: np.exp(distillation.log_normalizer(psi, p_mu)),
+        computed=lambda psi, p_mu: distillation.log_normalizer(psi, p_mu),
         simulate=_density_simulate,
-        unit="dimensionless",
+        unit="nats",
         remark="Equal only where psi p(x) = 1. So each q(x) is Beta(1 + psi p(x) p_mu, 1 + psi p(x)(1 - p_mu)), with its mode at "
         "p_mu. The psi of (65) is an inverse variance; that of (23) is a variance: psi_(65) = 1/(2 psi_(23)).",
     )
@@ -226,7 +228,9 @@ register(
     )
 )
 
-P_MUS = Variable("p_mus", "fraction", "the global model's probability of label 1 for each input", lengths=(1, 2, 3), extreme=False)
+P_MUS = Variable(
+    "p_mus", "fraction", "the global model's probability of label 1 for each input", lengths=(1, 2, 3), extreme=False
+)
 
 
 def _count_derive(p_mus: list[Any]) -> Derivation:
@@ -338,7 +342,9 @@ K_FIT = Variable("K", "positive", "exp(2 f_i(theta_i)) at any parameter", extrem
 
 def _eq23_derive(floor: Any, K: Any) -> Derivation:
     d, psi = Derivation(), sp.Symbol("psi", positive=True)
-    value = d.say("Let the global model equal the client's, mu = theta_i. Then f^KD = 0 and exp(2 objective) is", 2 * psi * K)
+    value = d.say(
+        "Let the global model equal the client's, mu = theta_i. Then f^KD = 0 and exp(2 objective) is", 2 * psi * K
+    )
     small = d.say("Take", floor / (2 * (1 + floor) * (1 + K)))
     return d.conclude("There exp(2 objective) is less than the floor, whatever the floor:", value.subs(psi, small))
 
@@ -383,7 +389,10 @@ B0 = Variable("b", "nonnegative", "strength of the penalty b/psi (0: none)", ext
 def _psi_derive(kd: list[Any], b: Any) -> Derivation:
     d, psi = Derivation(), sp.Symbol("psi", positive=True)
     objective = len(kd) * sp.log(2 * psi) / 2 + sum(kd) / (2 * psi) + b / psi
-    slope = d.say("Slope in psi of (23), summed over clients, with b/psi, times 2 psi^2:", sp.expand(2 * psi**2 * sp.diff(objective, psi)))
+    slope = d.say(
+        "Slope in psi of (23), summed over clients, with b/psi, times 2 psi^2:",
+        sp.expand(2 * psi**2 * sp.diff(objective, psi)),
+    )
     return d.conclude("It grows in psi and vanishes only at", sp.solve(slope, psi)[0])
 
 
