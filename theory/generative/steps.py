@@ -240,33 +240,48 @@ def _positive_oracle(d: Any, sigma2_theta: Any, Q: Any, share: Any, excess: Any,
     return rational(new)
 
 
-register(
-    Claim(
-        id="generative:alg2:positive",
-        title="Algorithms 2 and 3: the variance stays positive",
-        place="Section 3.1.2, Algorithm 2, line 9 (line 8 likewise); Algorithm 3, line 8",
-        statement="The box applies the step for any learning rate eta, so the new variance must be one: not negative.",
-        latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|"
-        r"\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0",
-        kind="lower bound",
-        variables=(DIM, V, SQUARE, SHARE, EXCESS, SMALL),
-        examples=({"d": 1, "sigma2_theta": 1, "Q": 1, "share": "1/2", "excess": 1, "small_rate": 1},),
-        printed=lambda: sp.Integer(0),
-        relation=">=",
-        derive=_positive_derive,
-        oracle=_positive_oracle,
-        shifts=lambda share, **_: {share: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
-        condition=lambda small_rate: sp.true if small_rate else sp.false,
-        condition_text="small_rate == 1 (eta <= 2 sigma2_theta^2/d at every step)",
-        counterexample={"d": 1, "sigma2_theta": 1, "Q": 0, "share": 0, "excess": 1, "small_rate": 0},
-        not_computed=LINE,
-        not_simulated=DETERMINISTIC,
-        unit="variance",
-        uses=("generative:alg2",),
-        remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, and "
-        "after a step to a negative value line 6 is repelled from mu. Expectation-maximisation (generative:eq19:em) chooses "
-        "the rate 2 sigma2_theta^2/d per client itself.",
+def register_variance_step(
+    claim_id: str, title: str, place: str, statement: str, latex: str, uses: tuple[str, ...], remark: str
+) -> None:
+    """Register that a gradient step on (d/2) log v + Q/(2v) leaves the variance v non-negative."""
+    register(
+        Claim(
+            id=claim_id,
+            title=title,
+            place=place,
+            statement=statement,
+            latex=latex,
+            kind="lower bound",
+            variables=(DIM, V, SQUARE, SHARE, EXCESS, SMALL),
+            examples=({"d": 1, "sigma2_theta": 1, "Q": 1, "share": "1/2", "excess": 1, "small_rate": 1},),
+            printed=lambda: sp.Integer(0),
+            relation=">=",
+            derive=_positive_derive,
+            oracle=_positive_oracle,
+            shifts=lambda share, **_: {share: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
+            condition=lambda small_rate: sp.true if small_rate else sp.false,
+            condition_text="small_rate == 1 (eta <= 2 sigma2_theta^2/d at every step)",
+            counterexample={"d": 1, "sigma2_theta": 1, "Q": 0, "share": 0, "excess": 1, "small_rate": 0},
+            not_computed=LINE,
+            not_simulated=DETERMINISTIC,
+            unit="variance",
+            uses=uses,
+            remark=remark,
+        )
     )
+
+
+register_variance_step(
+    claim_id="generative:alg2:positive",
+    title="Algorithms 2 and 3: the variance stays positive",
+    place="Section 3.1.2, Algorithm 2, line 9 (line 8 likewise); Algorithm 3, line 8",
+    statement="The box applies the step for any learning rate eta, so the new value must be a variance: not negative.",
+    latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|"
+    r"\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0",
+    uses=("generative:alg2",),
+    remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, and after a "
+    "step to a negative value line 6 is repelled from mu. Expectation-maximisation (generative:eq19:em) takes exactly the "
+    "rate 2 sigma2_theta^2/d per client.",
 )
 
 ALPHA2 = letter("alpha2", "variance of a client's local estimate, sigma2_x/n", "positive")
@@ -619,4 +634,4 @@ register(
     )
 )
 
-__all__ = ["letter"]
+__all__ = ["letter", "register_variance_step"]
