@@ -364,7 +364,7 @@ def fit_population(Xs, Ys, max_iter=10_000, tol=1e-10):
     >>> fit.converged, fit.mu.round(1).tolist(), round(fit.sigma2_theta, 1), round(fit.sigma2_x, 1)
     (True, [2.9], 3.8, 1.0)
     """
-    designs, responses, d = read_clients(Xs, Ys)
+    designs, responses, _ = read_clients(Xs, Ys)
     max_iter, tol = int(count("max_iter", max_iter)), read_one("tol", tol)
     if len(designs) < 2:
         raise ValueError("Xs must hold at least two clients; one client says nothing about how clients vary")
@@ -379,13 +379,11 @@ def fit_population(Xs, Ys, max_iter=10_000, tol=1e-10):
     mu = local.mean(axis=0)
     s = rest / sum(Y.size for Y in responses)
     v = max(float(np.mean((local - mu) ** 2)), s)
-    before = -marginal_objective(designs, responses, mu, v, s)[0]
-    for step in range(1, max_iter + 1):
+    trace = [-marginal_objective(designs, responses, mu, v, s)[0]]
+    converged = False
+    while not converged and len(trace) <= max_iter:
         mu, v, s = em_step(designs, responses, mu, v, s)
-        after = -marginal_objective(designs, responses, mu, v, s)[0]
-        if after - before <= tol * (1 + abs(after)):
-            break
-        before = after
-    converged = after - before <= tol * (1 + abs(after))
+        trace.append(-marginal_objective(designs, responses, mu, v, s)[0])
+        converged = trace[-1] - trace[-2] <= tol * (1 + abs(trace[-1]))
     thetas, _ = regression.posterior_all(designs, responses, mu, v, s)
-    return PopulationFit(mu, float(v), float(s), thetas, float(after), step, bool(converged))
+    return PopulationFit(mu, float(v), float(s), thetas, float(trace[-1]), len(trace) - 1, bool(converged))

@@ -63,12 +63,16 @@ register(
         id="generative:eq19",
         title="The joint objective has a minimiser",
         place="Section 3.1.2, (19)",
-        statement="(19) asks for the minimiser over parameters, mu, sigma_theta and sigma_x, so the objective must be bounded "
+        statement="(19) asks for the minimiser over parameters, mu, sigma_theta and sigma_x, so the objective must be "
+        "bounded "
         "below. Judged: whatever the floor, exp(2 objective) is at least the floor at the point theta_i = mu, "
         "sigma2_theta = floor/(2 pi (1 + floor)(1 + K)).",
-        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta},\sigma_{x}}\frac{nm}{2}\log(2\pi\sigma_{x}"
-        r"^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2\sigma_{x}^{2}}+\frac{md}"
-        r"{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\bm{\theta}}"
+        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta},\sigma_{x}}\frac{nm}{2}\log(2\pi"
+        r"\sigma_{x}"
+        r"^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2\sigma_{x}^{2}}+"
+        r"\frac{md}"
+        r"{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\bm{"
+        r"\theta}}"
         r"^{2}}",
         kind="lower bound",
         variables=(MD, FLOOR, K_REST),
@@ -85,7 +89,8 @@ register(
         not_simulated="a divergence",
         unit="dimensionless",
         uses=("generative:eq14",),
-        remark="Equal parameters with a vanishing prior variance: (md/2) log sigma2_theta falls without bound while every other "
+        remark="Equal parameters with a vanishing prior variance: (md/2) log sigma2_theta falls without bound while every "
+        "other "
         "term stays. It happens for every data set; where clients have no more samples than coefficients, sigma_x vanishes "
         "too. Algorithms 2 and 3 therefore have at best a local minimum to converge to (generative:eq19:local). (20), and "
         "(21) with the right sign, share the defect.",
@@ -149,7 +154,8 @@ register(
         not_simulated="an identity for all data",
         unit="variance",
         uses=("generative:eq19",),
-        remark="S is about sigma2_theta + alpha2, so unless the true sigma2_theta is above 3 alpha2 gradient descent on (19) "
+        remark="S is about sigma2_theta + alpha2, so unless the true sigma2_theta is above 3 alpha2 gradient descent on "
+        "(19) "
         "has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the marginal "
         "likelihood's estimate S - alpha2 exceeds it by alpha2 + alpha2^2/sigma2_theta.",
     )
@@ -265,10 +271,12 @@ register(
         id="generative:eq19:fisher",
         title="Gradient of the marginal likelihood",
         place="Section 3.1.2; replaces (19) and lines 7-9 of Algorithm 2; not in the paper",
-        statement="With parameters integrated out, minus the log-likelihood of one client's responses has these slopes in mu_1, "
+        statement="With parameters integrated out, minus the log-likelihood of one client's responses has these slopes in "
+        "mu_1, "
         "sigma2_theta and sigma2_x: Algorithm 2's, with the posterior mean for theta_i and the posterior covariance C added "
         "to both squares.",
-        latex=r"\frac{\mu-\hat\theta_i}{\sigma_\theta^2},\quad\frac{d}{2\sigma_\theta^2}-\frac{\|\mu-\hat\theta_i\|^2+\mathrm{Tr}"
+        latex=r"\frac{\mu-\hat\theta_i}{\sigma_\theta^2},\quad\frac{d}{2\sigma_\theta^2}-\frac{\|\mu-\hat\theta_i\|^2+"
+        r"\mathrm{Tr}"
         r"\,C_i}{2\sigma_\theta^4},\quad\frac{n}{2\sigma_x^2}-\frac{\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T}{2"
         r"\sigma_x^4}",
         kind="identity",
@@ -278,13 +286,15 @@ register(
         derive=_fisher_derive,
         oracle=_fisher_oracle,
         ours=True,
-        not_computed="slopes may vanish, so relative digits mean nothing; compared with computed values in tests/test_priors.py",
+        not_computed="slopes may vanish, so relative digits mean nothing; compared with computed values in "
+        "tests/test_priors.py",
         simulate=_score_simulate,
         entries=("slope in mu_1", "slope in sigma2_theta", "slope in sigma2_x"),
         unit="mixed",
         uses=("generative:thm6", "generative:eq14"),
         remark="The correction is one number per client and square, Tr C, which every client can compute from its own data. "
-        "Judged for two samples of one feature and one sample of two features; simulated: at the true values the slopes have "
+        "Judged for two samples of one feature and one sample of two features; simulated: at the true values the slopes "
+        "have "
         "mean zero (Algorithm 2's have not: generative:alg2:drift).",
     )
 )
@@ -339,10 +349,12 @@ register(
         id="generative:eq19:em",
         title="Expectation-maximisation is a gradient step that stays in the domain",
         place="Section 3.1.2; replaces Algorithm 2; not in the paper",
-        statement="Averages over clients of the posterior mean, of |theta_hat - mu|^2 + Tr C and of |Y - X theta_hat|^2 + Tr X C X' "
+        statement="Averages over clients of the posterior mean, of |theta_hat - mu|^2 + Tr C and of |Y - X theta_hat|^2 + "
+        "Tr X C X' "
         "(over d and n) are gradient steps on the marginal likelihood with rates sigma2_theta/m, 2 sigma2_theta^2/(md) and "
         "2 sigma2_x^2/(nm). Judged for d = n = 1.",
-        latex=r"\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i\|^2+\mathrm"
+        latex=r"\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i"
+        r"\|^2+\mathrm"
         r"{Tr}\,C_i,\quad\sigma_x^2\leftarrow\frac1{nm}\sum_i\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T",
         kind="algorithm line",
         variables=SCALAR,
@@ -358,7 +370,8 @@ register(
         entries=("mu", "sigma2_theta", "sigma2_x"),
         unit="units of theta; variances",
         uses=("generative:eq19:fisher",),
-        remark="Both variances are averages of squares, so no rate has to be chosen and no step leaves the domain (Algorithm 2's "
+        remark="Both variances are averages of squares, so no rate has to be chosen and no step leaves the domain "
+        "(Algorithm 2's "
         "can: generative:alg2:positive).",
     )
 )
@@ -408,9 +421,11 @@ register(
         title="A penalty that gives the joint objective a minimiser",
         place="Section 3.1.2; repairs (19); not in the paper",
         statement="With b/sigma2_theta added to (19), the terms in sigma2_theta are bounded below whatever the parameters: "
-        "exp(2 terms)/(2 pi)^(md) is at least (2b)^(md)/(md)!, for every b > 0. Judged with exp(u) written as the terms of its "
+        "exp(2 terms)/(2 pi)^(md) is at least (2b)^(md)/(md)!, for every b > 0. Judged with exp(u) written as the terms of "
+        "its "
         "series up to order md and a positive rest, `tail`.",
-        latex=r"\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log\frac{(4\pi b)"
+        latex=r"\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log"
+        r"\frac{(4\pi b)"
         r"^{md}}{(md)!}",
         kind="lower bound",
         variables=(MD123, V_THETA, Q_SUM, B_HYPER, TAIL),
@@ -424,7 +439,8 @@ register(
         not_simulated="a bound for all values",
         unit="dimensionless",
         uses=("generative:eq19",),
-        remark="The term of order md alone gives the bound. The penalty is an inverse-gamma prior on sigma2_theta; sigma2_x needs "
+        remark="The term of order md alone gives the bound. The penalty is an inverse-gamma prior on sigma2_theta; "
+        "sigma2_x needs "
         "the same where clients interpolate their responses. Given the rest, the minimiser is generative:eq19:variance.",
     )
 )
@@ -505,7 +521,8 @@ register(
         id="generative:eq19:marginal-floor",
         title="The marginal likelihood is bounded",
         place="Section 3.1.2; replaces (19); not in the paper",
-        statement="With the parameters integrated out, exp(2 loss)/(2 pi)^n of a client is at least rss^n/n! for all mu, sigma2_theta "
+        statement="With the parameters integrated out, exp(2 loss)/(2 pi)^n of a client is at least rss^n/n! for all mu, "
+        "sigma2_theta "
         "and sigma2_x, with rss the squared length of its responses' part outside its column space. Judged for one feature, "
         "with exp written as the terms of its series up to order n and a positive rest, `tail`.",
         latex=r"\det(\sigma_\theta^2XX^T+\sigma_x^2I)\,e^{(Y-X\mu)^T(\sigma_\theta^2XX^T+\sigma_x^2I)^{-1}(Y-X\mu)}\ge"
@@ -580,9 +597,12 @@ register(
         title="Objective of personalised logistic regression",
         place="Section 3.2, (20)",
         statement="The objective (12) for logistic responses and a Gaussian population. Judged for one client with d = 1.",
-        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log"
-        r"\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}"
-        r"_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_"
+        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}"
+        r"\left[Y_{ij}\log"
+        r"\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{"
+        r"\theta}"
+        r"_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
+        r"\theta}_"
         r"{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
         kind="identity",
         variables=(E1, LABELS, Q_BOX, V_SMALL),
@@ -608,10 +628,10 @@ register(
 Z1, Z2 = bounded("z1", "<theta_1, X_1> of the first client's sample"), bounded("z2", "of the second client's (d = 1)")
 
 
-def _labels_fit(z1: Any, z2: Any, d: int, sign: int) -> Any:
-    """Log-likelihood of a label 1 with log-odds z1 and, for a second client, of a label 0 with log-odds z2."""
-    fit = sign * sp.log(1 / (1 + sp.exp(-z1)))
-    return fit + sign * sp.log(1 / (1 + sp.exp(z2))) if d == 1 else fit
+def _likelihood(z1: Any, z2: Any, d: int) -> Any:
+    """Likelihood of a label 1 with log-odds z1 and, for a second client, of a label 0 with log-odds z2."""
+    first = 1 / (1 + sp.exp(-z1))
+    return first / (1 + sp.exp(z2)) if d == 1 else first
 
 
 def _eq21_oracle(
@@ -620,25 +640,37 @@ def _eq21_oracle(
     with mp.workdps(DIGITS + 10):
         odds1, odds2 = mp.exp(number(z1)), mp.exp(number(z2))
         likelihood = odds1 / (1 + odds1) * (1 / (1 + odds2) if d == 1 else 1)
-        prior = mp.mpf(str(mixture_oracle(thetas, d, p, mu11, mu12, mu21, mu22, s1, s2)))
-        return precise(prior - mp.log(likelihood))
+        return precise(likelihood * mp.mpf(str(mixture_oracle(thetas, d, p, mu11, mu12, mu21, mu22, s1, s2))))
 
 
 def _eq21_derive(z1: Any, z2: Any, d: int, **prior: Any) -> Derivation:
     proof = Derivation()
-    fit = proof.say("Minus the log-likelihood of the labels (generative:eq12:logistic):", _labels_fit(z1, z2, d, -1))
+    fit = proof.say("Likelihood of the labels (generative:eq12:logistic):", _likelihood(z1, z2, d))
     return proof.conclude(
-        "plus the corrected regulariser of generative:eq12:mixture:", fit + mixture_corrected(d=d, **prior)
+        "(12) is minus the logarithm of its product with the clients' prior density (generative:eq12:mixture), so "
+        "exp(-objective) is",
+        fit * mixture_corrected(d=d, **prior),
     )
 
 
-def _eq21_computed(thetas: Any, d: int, p: float, mu11: Any, mu12: Any, mu21: Any, mu22: Any, s1: float, s2: float, z1: float,
-                   z2: float) -> float:  # fmt: skip
+def _eq21_computed(
+    thetas: Any,
+    d: int,
+    p: float,
+    mu11: Any,
+    mu12: Any,
+    mu21: Any,
+    mu22: Any,
+    s1: float,
+    s2: float,
+    z1: float,
+    z2: float,
+) -> float:
     prior = computed.mixture_penalty(
         np.reshape(thetas, (-1, d)), [p, 1 - p], [[mu11, mu12][:d], [mu21, mu22][:d]], [s1**2, s2**2]
     )
     count = 2 if d == 1 else 1
-    return prior[0] + computed.logistic_loss(np.reshape([z1, z2][:count], (-1, 1)), [1, 0][:count], [1.0])[0]
+    return np.exp(-prior[0] - computed.logistic_loss(np.reshape([z1, z2][:count], (-1, 1)), [1, 0][:count], [1.0])[0])
 
 
 register(
@@ -646,27 +678,32 @@ register(
         id="generative:eq21",
         title="Objective of logistic regression with a mixture prior",
         place="Section 3.3, (21); the regulariser also in (22)",
-        statement="The objective (12) for logistic responses and a Gaussian-mixture population. Judged for one label per client: a 1 "
-        "for the first, a 0 for the second.",
-        latex=r"\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-"
-        r"Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log(\sum_{l=1}^{k}"
+        statement="The objective (12) for logistic responses and a Gaussian-mixture population. Judged for one label per "
+        "client: a 1 "
+        "for the first, a 0 for the second; as exp(-objective).",
+        latex=r"\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}"
+        r"\right)+(1-"
+        r"Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log("
+        r"\sum_{l=1}^{k}"
         r"\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
         kind="identity",
         variables=(*MIXTURE, Z1, Z2),
         examples=tuple({**e, "z1": 1, "z2": -1} for e in MIXTURE_EXAMPLES),
-        printed=lambda z1, z2, d, **prior: _labels_fit(z1, z2, d, 1) + mixture_printed(d=d, **prior),
+        printed=lambda z1, z2, d, **prior: mixture_printed(d=d, **prior) / _likelihood(z1, z2, d),
         derive=_eq21_derive,
         oracle=_eq21_oracle,
-        corrected=lambda z1, z2, d, **prior: _labels_fit(z1, z2, d, -1) + mixture_corrected(d=d, **prior),
-        corrected_text="minus the sum over samples, minus sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 sigma_theta,l^2))/(2 pi "
+        corrected=lambda z1, z2, d, **prior: _likelihood(z1, z2, d) * mixture_corrected(d=d, **prior),
+        corrected_text="minus the sum over samples, minus sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 "
+        "sigma_theta,l^2))/(2 pi "
         "sigma_theta,l^2)^(d/2))",
         counterexample={"thetas": [0, 0], "d": 1, "p": "1/2", "mu11": 0, "mu12": 0, "mu21": 0, "mu22": 0, "s1": 1, "s2": 1,
                         "z1": 0, "z2": 0},
         computed=_eq21_computed,
         not_simulated="an identity of functions of the parameters; nothing is random",
-        unit="nats",
+        unit="density",
         uses=("generative:eq12:mixture", "generative:eq12:logistic"),
-        remark="The slips of (20) and of case 3 together; (22) has those of case 3. The corrected objective is unbounded below "
+        remark="The slips of (20) and of case 3 together; (22) has those of case 3. The corrected objective is unbounded "
+        "below "
         "too: a component centred on one client's parameters may shrink (as in generative:eq19).",
     )
 )  # fmt: skip

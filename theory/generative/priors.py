@@ -58,13 +58,16 @@ def precise(value: Any) -> sp.Float:
 
 
 @cache
-def _mass(shape: str, scale: Any) -> mp.mpf:
-    """The integral of an unnormalised density over the line, by quadrature."""
-    s = number(scale)
+def _unit_mass(shape: str) -> mp.mpf:
+    """The integral of an unnormalised density of scale one over the line, by quadrature."""
     if shape == "gauss":
-        reach = 18 * mp.sqrt(s)
-        return mp.quad(lambda t: mp.exp(-t * t / (2 * s)), [-reach, 0, reach])
-    return mp.quad(lambda t: mp.exp(-abs(t) / s), [-130 * s, 0, 130 * s])
+        return mp.quad(lambda t: mp.exp(-t * t / 2), [-18, 0, 18])
+    return mp.quad(lambda t: mp.exp(-abs(t)), [-140, 0, 140])
+
+
+def _mass(shape: str, scale: Any) -> mp.mpf:
+    """The same for a scale: a variance, or the scale of a Laplace density."""
+    return _unit_mass(shape) * (mp.sqrt(number(scale)) if shape == "gauss" else number(scale))
 
 
 def _density_oracle(shape: str, exponent: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -113,7 +116,8 @@ register(
         title="Regulariser of a Gaussian population",
         place="Section 3, case 1 of (12)",
         statement="For a N(mu, sigma2_theta I_d) population, minus the logarithm of the clients' prior density is this.",
-        latex=r"R(\{\bm{\theta}_{i}\})=\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}"
+        latex=r"R(\{\bm{\theta}_{i}\})=\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
+        r"\theta}_{i}"
         r"\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
         kind="identity",
         variables=(THETAS, D12, MU1, MU2, V_THETA),
@@ -177,7 +181,8 @@ register(
         computed=lambda thetas, d, mu1, mu2, b: priors.laplace_penalty(np.reshape(thetas, (-1, d)), [mu1, mu2][:d], b)[0],
         not_simulated=DETERMINISTIC,
         unit="nats",
-        remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b is at "
+        remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b "
+        "is at "
         "sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
     )
 )
@@ -206,7 +211,8 @@ register(
         id="generative:eq12:laplace:scale",
         title="Most likely scale of a Laplace population",
         place="Section 3, case 2 of (12); not in the paper",
-        statement="Given the clients' parameters and the centre, the regulariser of case 2 with all m d normalisers is least at "
+        statement="Given the clients' parameters and the centre, the regulariser of case 2 with all m d normalisers is "
+        "least at "
         "the mean absolute deviation of a coordinate.",
         latex=r"\widehat b=\frac{1}{md}\sum_{i=1}^{m}\|\bm{\theta}_{i}-\bm{\mu}\|_{1}",
         kind="identity",
@@ -244,27 +250,27 @@ def _square(theta: list[Any], mu: tuple[Any, Any]) -> Any:
 
 
 def mixture_printed(thetas: list[Any], d: int, p: Any, mu11: Any, mu12: Any, mu21: Any, mu22: Any, s1: Any, s2: Any) -> Any:
-    """The regulariser of case 3 as printed (the same in (21) and (22))."""
-    m, total = len(thetas) // d, sp.Integer(0)
+    """exp(-R) with the regulariser of case 3 as printed (the same in (21) and (22))."""
+    m, total = len(thetas) // d, sp.Integer(1)
     for theta in clients(thetas, d):
         inner = sum(
             sp.exp(_square(theta, mu) / (2 * s**2)) / (2 * sp.pi * s) ** sp.Rational(m * d, 2)
             for mu, s in (((mu11, mu12), s1), ((mu21, mu22), s2))
         )
-        total += sp.log(inner)
+        total /= inner
     return total
 
 
 def mixture_corrected(
     thetas: list[Any], d: int, p: Any, mu11: Any, mu12: Any, mu21: Any, mu22: Any, s1: Any, s2: Any
 ) -> Any:
-    """Minus the logarithm of the mixture's density, summed over clients."""
+    """The mixture's density of all clients."""
     parts = ((p, (mu11, mu12), s1), (1 - p, (mu21, mu22), s2))
-    return -sum(
-        sp.log(
+    return sp.prod(
+        [
             sum(w * sp.exp(-_square(theta, mu) / (2 * s**2)) / (2 * sp.pi * s**2) ** sp.Rational(d, 2) for w, mu, s in parts)
-        )
-        for theta in clients(thetas, d)
+            for theta in clients(thetas, d)
+        ]
     )
 
 
@@ -274,7 +280,7 @@ def _mixture_derive(
     proof, t, s = Derivation(), sp.Symbol("t", real=True), sp.Symbol("s", positive=True)
     mass = proof.say("The mass of exp(-t^2/(2 s^2)):", sp.integrate(sp.exp(-(t**2) / (2 * s**2)), (t, -sp.oo, sp.oo)))
     density = sp.exp(-(t**2) / (2 * s**2)) / mass
-    total = sp.Integer(0)
+    total = sp.Integer(1)
     for i, theta in enumerate(clients(thetas, d), 1):
         likelihoods = []
         for mu, scale in (((mu11, mu12), s1), ((mu21, mu22), s2)):
@@ -282,16 +288,15 @@ def _mixture_derive(
             for centre, x in zip(mu, theta, strict=False):
                 product *= density.subs(s, scale).subs(t, centre - x)
             likelihoods.append(product)
-        total -= sp.log(
-            proof.say(f"Density of client {i} by total probability:", p * likelihoods[0] + (1 - p) * likelihoods[1])
-        )
-    return proof.conclude("Minus the sum of their logarithms:", total)
+        mixed = p * likelihoods[0] + (1 - p) * likelihoods[1]
+        total *= proof.say(f"Density of client {i} by total probability:", mixed)
+    return proof.conclude("R is minus the logarithm of their product, so exp(-R) is", total)
 
 
 def mixture_oracle(thetas: list[Any], d: int, p: Any, mu11: Any, mu12: Any, mu21: Any, mu22: Any, s1: Any, s2: Any) -> Any:
-    """The same with densities normalised by quadrature, at 50 digits."""
+    """The density of all clients, with components normalised by quadrature, at 50 digits."""
     with mp.workdps(DIGITS + 10):
-        total, w = mp.mpf(0), number(p)
+        total, w = mp.mpf(1), number(p)
         for i in range(0, len(thetas), d):
             value = mp.mpf(0)
             for weight, mu, s in ((w, (mu11, mu12), s1), (1 - w, (mu21, mu22), s2)):
@@ -300,7 +305,7 @@ def mixture_oracle(thetas: list[Any], d: int, p: Any, mu11: Any, mu12: Any, mu21
                     r = number(thetas[i + c]) - number(mu[c])
                     part *= mp.exp(-((r / number(s)) ** 2) / 2) / _mass("gauss", s * s)
                 value += part
-            total -= mp.log(value)
+            total *= value
         return precise(total)
 
 
@@ -309,9 +314,11 @@ register(
         id="generative:eq12:mixture",
         title="Regulariser of a mixture of Gaussians",
         place="Section 3, case 3 of (12)",
-        statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged for two "
-        "components.",
-        latex=r"R(\{\bm{\theta}_{i}\})=\sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2"
+        statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged "
+        "for two "
+        "components, as exp(-R).",
+        latex=r"R(\{\bm{\theta}_{i}\})=\sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}"
+        r"\|_{2}^{2}}{2"
         r"\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
         kind="identity",
         variables=MIXTURE,
@@ -322,12 +329,15 @@ register(
         corrected=mixture_corrected,
         corrected_text="-sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 sigma_theta,l^2))/(2 pi sigma_theta,l^2)^(d/2))",
         counterexample={"thetas": [0, 0], "d": 1, "p": "1/2", "mu11": 0, "mu12": 0, "mu21": 0, "mu22": 0, "s1": 1, "s2": 1},
-        computed=lambda thetas, d, p, mu11, mu12, mu21, mu22, s1, s2: priors.mixture_penalty(
-            np.reshape(thetas, (-1, d)), [p, 1 - p], [[mu11, mu12][:d], [mu21, mu22][:d]], [s1**2, s2**2]
-        )[0],
+        computed=lambda thetas, d, p, mu11, mu12, mu21, mu22, s1, s2: np.exp(
+            -priors.mixture_penalty(
+                np.reshape(thetas, (-1, d)), [p, 1 - p], [[mu11, mu12][:d], [mu21, mu22][:d]], [s1**2, s2**2]
+            )[0]
+        ),
         not_simulated=DETERMINISTIC,
-        unit="nats",
-        remark="Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square of "
+        unit="density",
+        remark="Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square "
+        "of "
         "sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "
         "normaliser, which then falls as sigma grows; with several, the farthest component gets the largest weight.",
     )
@@ -362,9 +372,11 @@ register(
         id="generative:eq12:linear",
         title="Quadratic loss from Gaussian responses",
         place="Section 3, case 4 of (12); also Section 3.1.2",
-        statement="With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear regression, "
+        statement="With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear "
+        "regression, "
         "Judged for d = 1 against the regression model (13).",
-        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})\text{, then }"
+        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})"
+        r"\text{, then }"
         r"f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
         kind="identity",
         variables=(XS, YS, THETA, V_X),
@@ -406,8 +418,10 @@ register(
         place="Section 3, case 5 of (12)",
         statement="With P(Y = 1) = sigma(<theta_i, X_ij>), minus the log-likelihood of a label is the logistic loss "
         "log(1 + exp(-(2Y - 1) <theta_i, X_ij>)). Judged as exp(loss), with E = exp(<theta_i, X_ij>).",
-        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})=\sigma(\langle\bm{\theta}_{i},X_{ij}\rangle)^{Y_{ij}}(1-\sigma(\langle\bm{\theta}"
-        r"_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the cross-entropy loss (or the logistic"
+        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})=\sigma(\langle\bm{\theta}_{i},X_{ij}\rangle)^{Y_{ij}}(1-\sigma(\langle"
+        r"\bm{\theta}"
+        r"_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})"
+        r"\text{ is the cross-entropy loss (or the logistic"
         r" loss)}",
         kind="identity",
         variables=(ODDS, Y01),
