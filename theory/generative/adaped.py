@@ -246,7 +246,8 @@ def _server_oracle(mu_t: list[Any], mu_t1: list[Any], psi_t: list[Any], psi_t1: 
 
 
 for _id, _title, _place, _uses in (
-    ("generative:alg5:server", "AdaPeD: what the server averages", "Section 3.4, Algorithm 5, lines 16-19", "generative:alg5"),
+    ("generative:alg5:server", "AdaPeD: what the server averages", "Section 3.4, Algorithm 5, lines 16-19",
+     "generative:alg5"),
     ("generative:alg6:server", "AdaPeD with fine-tuning: what the server averages", "Section 6.2.2, Algorithm 6, lines "
     "19-22",
      "generative:alg6"),

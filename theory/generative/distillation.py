@@ -33,12 +33,12 @@ def entropy(p: Any) -> Any:
     return -p * sp.log(p) - (1 - p) * sp.log(1 - p)
 
 
-def _mass(psi: Any, p: Any, power: int = 0) -> mp.mpf:
+def _mass(psi: Any, p: Any, power: int = 0) -> Any:
     """Integral over q of KL^power exp(-psi KL(p || q)), by quadrature."""
     p, psi = number(p), number(psi)
     rest = p * mp.log(p) + (1 - p) * mp.log(1 - p)
 
-    def integrand(q: mp.mpf) -> mp.mpf:
+    def integrand(q: Any) -> Any:
         if q <= 0 or q >= 1:
             return mp.mpf(0)
         divergence = rest - p * mp.log(q) - (1 - p) * mp.log(1 - q)
@@ -262,7 +262,7 @@ def _count_oracle(p_mus: list[Any]) -> Any:
         for p in map(number, p_mus):
             share = mp.mpf(1) / len(p_mus)
 
-            def log_mass(w: mp.mpf, p: mp.mpf = p) -> mp.mpf:
+            def log_mass(w: Any, p: Any = p) -> Any:
                 rest = p * mp.log(p) + (1 - p) * mp.log(1 - p)
                 return mp.log(mp.beta(1 + w * p, 1 + w * (1 - p))) - w * rest
 

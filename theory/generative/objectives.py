@@ -401,7 +401,7 @@ def _horner(u: Fraction, order: int, tail: Any) -> Fraction:
 
 def _penalised_derive(md: int, sigma2_theta: Any, Q: Any, b: Any, tail: Any) -> Derivation:
     d = Derivation()
-    u = d.say("Terms of (19) that depend on sigma2_theta, with the penalty, doubled, are md log(2 pi sigma2_theta) + u with u =",
+    u = d.say("Terms of (19) in sigma2_theta, with the penalty, doubled, are md log(2 pi sigma2_theta) + u with u =",
               (Q + 2 * b) / sigma2_theta)  # fmt: skip
     d.say("u is positive, so exp(u) is its series up to order md and something positive (tail).")
     return d.conclude("Their exponential over (2 pi)^(md):", sigma2_theta**md * _series(u, md, tail))
@@ -499,7 +499,7 @@ def _floor_derive(n: int, rss: Any, fit: Any, gram: Any, sigma2_theta: Any, sigm
     across = d.say(
         "Responses of one client with one feature: along the feature they have the variance", sigma2_x + sigma2_theta * gram
     )
-    u = d.say("and sigma2_x in each of the n - 1 directions across it, where rss lies; so their squared standardised length is",
+    u = d.say("and sigma2_x in each of the n - 1 directions across it, where rss lies; their standardised square is",
               rss / sigma2_x + fit / across)  # fmt: skip
     d.say("exp(2 loss)/(2 pi)^n is the determinant times exp of it, a series of positive terms.")
     return d.conclude("With the terms up to order n written out:", sigma2_x ** (n - 1) * across * _series(u, n, tail))

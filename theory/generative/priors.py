@@ -46,7 +46,7 @@ def clients(thetas: list[Any], d: int) -> list[list[Any]]:
     return [list(thetas[i : i + d]) for i in range(0, len(thetas), d)]
 
 
-def number(value: Any) -> mp.mpf:
+def number(value: Any) -> Any:
     """An exact number at the working precision."""
     value = sp.Rational(value)
     return mp.mpf(int(value.p)) / int(value.q)
@@ -58,14 +58,14 @@ def precise(value: Any) -> sp.Float:
 
 
 @cache
-def _unit_mass(shape: str) -> mp.mpf:
+def _unit_mass(shape: str) -> Any:
     """The integral of an unnormalised density of scale one over the line, by quadrature."""
     if shape == "gauss":
         return mp.quad(lambda t: mp.exp(-t * t / 2), [-18, 0, 18])
     return mp.quad(lambda t: mp.exp(-abs(t)), [-140, 0, 140])
 
 
-def _mass(shape: str, scale: Any) -> mp.mpf:
+def _mass(shape: str, scale: Any) -> Any:
     """The same for a scale: a variance, or the scale of a Laplace density."""
     return _unit_mass(shape) * (mp.sqrt(number(scale)) if shape == "gauss" else number(scale))
 

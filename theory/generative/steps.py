@@ -113,12 +113,18 @@ register(
         title="Algorithm 2: the clients' steps",
         place="Section 3.1.2, Algorithm 2, lines 6-9",
         statement="Lines 6-9 are gradient steps on the client's terms of (19). Judged for two samples and two coefficients.",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}+\eta\left(\sum_{j=1}^{n}\frac{X_{ij}(Y_{ij}-X_{ij}\bm{\theta}_{i}"
-        r"^{t-1})}{\sigma_{x,i}^{2,t-1}}+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \bm{"
-        r"\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t"
-        r"-1}}\right);\ \sigma^{2,t}_{x,i}\leftarrow\sigma^{2,t-1}_{x,i}-\eta\left(\frac{n}{2\sigma_{x,i}^{2,t-1}}-\sum_{j=1}^{n}"
-        r"\frac{(Y_{ij}-X_{ij}\bm{\theta}_{i}^{t-1})^{2}}{2(\sigma_{x,i}^{2,t-1})^{2}}\right);\ \sigma^{2,t}_{\theta,i}\leftarrow"
-        r"\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_"
+        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}+\eta\left(\sum_{j=1}^{n}\frac{X_{ij}(Y_{ij}-X_{ij}\bm{"
+        r"\theta}_{i}"
+        r"^{t-1})}{\sigma_{x,i}^{2,t-1}}+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}"
+        r"\right);\ \bm{"
+        r"\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{"
+        r"\theta,i}^{2,t"
+        r"-1}}\right);\ \sigma^{2,t}_{x,i}\leftarrow\sigma^{2,t-1}_{x,i}-\eta\left(\frac{n}{2\sigma_{x,i}^{2,t-1}}-"
+        r"\sum_{j=1}^{n}"
+        r"\frac{(Y_{ij}-X_{ij}\bm{\theta}_{i}^{t-1})^{2}}{2(\sigma_{x,i}^{2,t-1})^{2}}\right);\ \sigma^{2,t}_{\theta,i}"
+        r"\leftarrow"
+        r"\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{"
+        r"\theta}^{t-1}_"
         r"{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)",
         kind="algorithm line",
         variables=ALG2,
@@ -131,7 +137,8 @@ register(
         entries=("theta_1", "theta_2", "mu_1", "mu_2", "sigma2_x", "sigma2_theta"),
         unit="units of theta; variances",
         uses=("generative:eq14",),
-        remark="The gradients are right (X_ij theta stands for <X_ij, theta>; the step is in the variance, not in sigma). What is "
+        remark="The gradients are right (X_ij theta stands for <X_ij, theta>; the step is in the variance, not in sigma). "
+        "What is "
         "wrong is the objective: it has no minimiser (generative:eq19), a step can make a variance negative "
         "(generative:alg2:positive), and at the true parameters the variance drifts down (generative:alg2:drift).",
     )
@@ -190,9 +197,11 @@ register(
         id="generative:alg2:server",
         title="Algorithm 2: the server's averages",
         place="Section 3.1.2, Algorithm 2, lines 12-14",
-        statement="Averaging the clients' versions of mu, sigma2_theta and sigma2_x is a gradient step on (19) itself, with rate "
+        statement="Averaging the clients' versions of mu, sigma2_theta and sigma2_x is a gradient step on (19) itself, "
+        "with rate "
         "eta/m. Judged for d = n = 1.",
-        latex=r"\bm{\mu}^{t}=\frac{1}{m}\sum_{i=1}^{m}\bm{\mu}_{i}^{t};\ \sigma^{2,t}_{\theta}=\frac{1}{m}\sum_{i=1}^{m}\sigma^{2,t}"
+        latex=r"\bm{\mu}^{t}=\frac{1}{m}\sum_{i=1}^{m}\bm{\mu}_{i}^{t};\ \sigma^{2,t}_{\theta}=\frac{1}{m}\sum_{i=1}^{m}"
+        r"\sigma^{2,t}"
         r"_{\theta,i};\ \sigma^{2,t}_{x}=\frac{1}{m}\sum_{i=1}^{m}\sigma^{2,t}_{x,i}",
         kind="algorithm line",
         variables=(XS, YS, TS, MU, V, S, ETA),
@@ -276,10 +285,12 @@ register_variance_step(
     title="Algorithms 2 and 3: the variance stays positive",
     place="Section 3.1.2, Algorithm 2, line 9 (line 8 likewise); Algorithm 3, line 8",
     statement="The box applies the step for any learning rate eta, so the new value must be a variance: not negative.",
-    latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|"
+    latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-"
+    r"\frac{\|"
     r"\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0",
     uses=("generative:alg2",),
-    remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, and after a "
+    remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, and "
+    "after a "
     "step to a negative value line 6 is repelled from mu. Expectation-maximisation (generative:eq19:em) takes exactly the "
     "rate 2 sigma2_theta^2/d per client.",
 )
@@ -320,7 +331,8 @@ register(
         id="generative:alg2:drift",
         title="Algorithm 2 moves away from the true variance",
         place="Section 3.1.2, Algorithm 2, lines 6 and 9; not in the paper",
-        statement="At the true mu, sigma2_theta and sigma2_x, with parameters that minimise (19) for them, the mean slope in "
+        statement="At the true mu, sigma2_theta and sigma2_x, with parameters that minimise (19) for them, the mean slope "
+        "in "
         "sigma2_theta per coordinate is alpha2/(2 sigma2_theta (sigma2_theta + alpha2)) > 0: descent shrinks the variance.",
         latex=r"\mathbb E\Big[\frac1{2\sigma_\theta^2}-\frac{(\mu-\hat\theta_i)^2}{2\sigma_\theta^4}\Big]=\frac{\alpha^2}{2"
         r"\sigma_\theta^2(\sigma_\theta^2+\alpha^2)},\qquad\alpha^2=\sigma_x^2/n",
@@ -398,13 +410,19 @@ register(
         id="generative:alg3",
         title="Algorithm 3: the clients' steps",
         place="Section 3.2, Algorithm 3, lines 6-8",
-        statement="Lines 6-8 are gradient steps on the client's terms of the objective (cross-entropy plus regulariser). Judged for "
+        statement="Lines 6-8 are gradient steps on the client's terms of the objective (cross-entropy plus regulariser). "
+        "Judged for "
         "d = 1 and two samples, with E_j = exp(x_j theta).",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\left(\sum_{j=1}^{n}\nabla_{\theta_{i}^{t-1}}l_{CE}^{(p)}(\bm"
-        r"{\theta}_{i}^{t-1},(X_{i}^{j},Y_{i}^{j}))+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}"
-        r"\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_"
-        r"{\theta,_{i}}^{2,t-1}}\right);\ \sigma^{2,t}_{\theta,_{i}}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2"
-        r"\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}"
+        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\left(\sum_{j=1}^{n}\nabla_{"
+        r"\theta_{i}^{t-1}}l_{CE}^{(p)}(\bm"
+        r"{\theta}_{i}^{t-1},(X_{i}^{j},Y_{i}^{j}))+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{"
+        r"\theta,i}^{2,t-1}}"
+        r"\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{"
+        r"\theta}_{i}^{t-1}}{\sigma_"
+        r"{\theta,_{i}}^{2,t-1}}\right);\ \sigma^{2,t}_{\theta,_{i}}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left("
+        r"\frac{d}{2"
+        r"\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{"
+        r"\theta,i}^{2,t-1})^{2}}"
         r"\right)",
         kind="algorithm line",
         variables=ALG3,
@@ -416,7 +434,8 @@ register(
         oracle=_alg3_oracle,
         corrected=_alg3_lines(-1),
         corrected_text="line 6 with (theta_i - mu_i)/sigma2_theta,i",
-        slip="mu and theta exchanged in line 6 (in Algorithm 2 the same bracket is added, here it is subtracted): as printed the "
+        slip="mu and theta exchanged in line 6 (in Algorithm 2 the same bracket is added, here it is subtracted): as "
+        "printed the "
         "step pushes the personal model away from mu",
         counterexample={
             "x1": 0,
@@ -434,7 +453,8 @@ register(
         entries=("theta_i", "mu_i", "sigma2_theta,i"),
         unit="units of theta; variance",
         uses=("generative:eq20",),
-        remark="Line 5 receives (mu^t, sigma^t), which line 13 only forms afterwards; lines 6-8 use the values of t - 1. The averages "
+        remark="Line 5 receives (mu^t, sigma^t), which line 13 only forms afterwards; lines 6-8 use the values of t - 1. "
+        "The averages "
         "of lines 13-14 are as in Algorithm 2 (generative:alg2:server), and so are the ways to fail: generative:eq19, "
         "generative:alg2:positive.",
     )
@@ -496,30 +516,37 @@ register(
         id="generative:alg4",
         title="Algorithm 4: the client's step",
         place="Section 3.3, Algorithm 4, line 6",
-        statement="Line 6 is a gradient step on the client's loss plus minus the log-density of the Gaussian-mixture prior. Judged for "
+        statement="Line 6 is a gradient step on the client's loss plus minus the log-density of the Gaussian-mixture "
+        "prior. Judged for "
         "two components and d = 1, with A_l = exp(-(mu_l - theta)^2/(2 sigma_theta,l^2)).",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\nabla_{\bm{\theta}_{i}^{t-1}}\Big{[}f_{i}(\bm{\theta}_{i}^{t"
-        r"-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}{2(\sigma_{\theta,l}^{(t)})^{2}"
+        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\nabla_{\bm{\theta}_{i}^{t-1}}\Big{[}f_{i}(\bm{"
+        r"\theta}_{i}^{t"
+        r"-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}{2(\sigma_{"
+        r"\theta,l}^{(t)})^{2}"
         r"})/((2\pi\sigma_{\theta,l}^{(t)})^{md/2}))\Big{]}",
         kind="algorithm line",
         variables=(M24, G, P1, A1, A2, THETA, C1, C2, S1, S2, ETA),
         examples=(
-            {"m": 2, "g": 0, "p": "1/2", "A1": "1/2", "A2": "1/4", "theta": 0, "mu1": 1, "mu2": -2, "s1": 1, "s2": 1, "eta": 1},
+            {"m": 2, "g": 0, "p": "1/2", "A1": "1/2", "A2": "1/4", "theta": 0, "mu1": 1, "mu2": -2, "s1": 1, "s2": 1,
+             "eta": 1},
         ),
         printed=_alg4_printed,
         derive=_alg4_derive,
         oracle=_alg4_oracle,
         corrected=_alg4_corrected,
-        corrected_text="theta - eta (grad f + sum_l w_l (theta - mu_l)/sigma_theta,l^2/sum_l w_l), w_l = p_l exp(-||mu_l - theta||^2/(2 "
+        corrected_text="theta - eta (grad f + sum_l w_l (theta - mu_l)/sigma_theta,l^2/sum_l w_l), w_l = p_l exp(-||mu_l - "
+        "theta||^2/(2 "
         "sigma_theta,l^2))/sigma_theta,l^d",
-        counterexample={"m": 2, "g": 0, "p": "1/2", "A1": "1/2", "A2": "1/4", "theta": 0, "mu1": 1, "mu2": -2, "s1": 1, "s2": 1,
-                        "eta": 1},
+        counterexample={"m": 2, "g": 0, "p": "1/2", "A1": "1/2", "A2": "1/4", "theta": 0, "mu1": 1, "mu2": -2, "s1": 1,
+                        "s2": 1, "eta": 1},
         not_computed="the slope of the prior is estimators.priors.mixture_penalty; compared in tests/test_priors.py",
         not_simulated=DETERMINISTIC,
         unit="units of theta",
         uses=("generative:eq12:mixture", "generative:eq21"),
-        remark="As printed the weights grow with the distance, so the client is drawn to the component that fits it least, and the "
-        "weights p_l are lost. Two slips of index besides: line 6 uses sigma_theta,l of iteration t, line 5 receives that of "
+        remark="As printed the weights grow with the distance, so the client is drawn to the component that fits it least, "
+        "and the "
+        "weights p_l are lost. Two slips of index besides: line 6 uses sigma_theta,l of iteration t, line 5 receives that "
+        "of "
         "t - 1, and line 12 does not send any.",
     )
 )  # fmt: skip
@@ -563,10 +590,13 @@ register(
         id="generative:alg7",
         title="Algorithm 7: the client's update",
         place="Appendix B, Algorithm 7, line 6",
-        statement="For given p_l and mu_l the update is the posterior mean, the estimate of least mean squared error. Judged for k = 2, "
+        statement="For given p_l and mu_l the update is the posterior mean, the estimate of least mean squared error. "
+        "Judged for k = 2, "
         "two samples and d = 1: the exponent's part in log L, and the estimate given L.",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\sum_{l=1}^{k}\alpha_{l}^{(i)}\bm{\mu}_{l}^{(t-1)}\qquad\text{ and }\qquad\alpha_{l}^{(i)"
-        r"}=\frac{p_{l}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{l}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}\right)}{\sum_{s=1}^{k}"
+        latex=r"\bm{\theta}_{i}^{t}\leftarrow\sum_{l=1}^{k}\alpha_{l}^{(i)}\bm{\mu}_{l}^{(t-1)}\qquad\text{ and }\qquad"
+        r"\alpha_{l}^{(i)"
+        r"}=\frac{p_{l}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{l}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}\right)}{"
+        r"\sum_{s=1}^{k}"
         r"p_{s}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{s}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}\right)}",
         kind="algorithm line",
         variables=ALG7,
@@ -575,11 +605,14 @@ register(
         derive=_alg7_derive,
         oracle=_alg7_oracle,
         not_computed=LINE,
-        not_simulated="given the responses nothing is random; the risk of such posterior means is simulated in generative:thm5:mse",
+        not_simulated="given the responses nothing is random; the risk of such posterior means is simulated in "
+        "generative:thm5:mse",
         entries=("log of the likelihood ratio", "estimate"),
         unit="nats; units of theta",
-        remark="The text says that it solves (12); it does not, the posterior's largest weight does (generative:alg7:map). Line 5 "
-        "receives mu_k of iteration t where t - 1 is meant. What clustering of the shrunken theta_i does to the prior is the "
+        remark="The text says that it solves (12); it does not, the posterior's largest weight does (generative:alg7:map). "
+        "Line 5 "
+        "receives mu_k of iteration t where t - 1 is meant. What clustering of the shrunken theta_i does to the prior is "
+        "the "
         "question of generative:alg1.",
     )
 )
@@ -612,9 +645,11 @@ register(
         id="generative:alg7:map",
         title="Algorithm 7 solves (12)",
         place="Appendix B, text before Algorithm 7",
-        statement="The goal stated is to solve (12) with the discrete prior; the update returns a weighted mean of the centres. Judged "
+        statement="The goal stated is to solve (12) with the discrete prior; the update returns a weighted mean of the "
+        "centres. Judged "
         "for k = 2.",
-        latex=r"\text{Our goal is to solve the optimization problem stated in (12) (for the linear regression with the above discrete "
+        latex=r"\text{Our goal is to solve the optimization problem stated in (12) (for the linear "
+        r"regression with the above discrete "
         r"prior) and learn the optimal personalized parameters }\{\widehat{\bm{\theta}}_{i}\}",
         kind="algorithm line",
         variables=(C1, C2, WL, WIN),
@@ -629,7 +664,8 @@ register(
         not_simulated=DETERMINISTIC,
         unit="units of theta",
         uses=("generative:alg7",),
-        remark="The weighted mean has prior density zero, so (12) is infinite there. It is the better estimate in squared error "
+        remark="The weighted mean has prior density zero, so (12) is infinite there. It is the better estimate in squared "
+        "error "
         "(generative:alg7); the two goals differ, which for a Gaussian prior they do not (generative:thm6).",
     )
 )
