@@ -541,7 +541,8 @@ register(
         uses=("generative:eq19:fisher",),
         remark="Clients are independent, so the losses and their bounds add up. As the loss also grows without bound as "
         "sigma2_theta, sigma2_x or mu (where some X'X > 0) do, or as sigma2_x vanishes, a minimiser exists; it may have "
-        "sigma2_theta = 0. Clients that interpolate their responses (n <= d) have rss = 0 and need a known sigma2_x.",
+        "sigma2_theta = 0. Where all clients interpolate their responses (n <= d), rss = 0 "
+        "and sigma2_x must be known.",
     )
 )
 
