@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 
 from estimators import distillation
+from estimators.montecarlo import Moments
 from theory import simulation
 from theory.bruteforce import fraction, rational
 from theory.claim import Claim
@@ -74,7 +75,13 @@ def _density_simulate(expected: float, psi: float, p_mu: float) -> simulation.Si
         return np.exp(-psi * divergence)[:, None]
 
     # uniform q: the mean of exp(-psi KL) is the mass, 1/c
-    return simulation.sample_means(draw, [np.exp(-expected)], labels=("mass",))
+    by_mass = simulation.sample_means(draw, [np.exp(-expected)], labels=("mass",))
+
+    def read(moments: Moments) -> list[tuple[float, float]]:
+        ((mass, se),) = by_mass.read(moments)
+        return [(-float(np.log(mass)), se / mass)]
+
+    return simulation.Simulation(by_mass.experiment, by_mass.checks, read)
 
 
 register(
