@@ -8,6 +8,30 @@ Belongs here: what that paper prints and how it is judged, one module per subjec
 Does not belong here: engines.
 """
 
-from theory.generative import adaped, bounds, distillation, gaussian, messages, objectives, priors, regression, steps
+from theory.generative import (
+    adaped,
+    bounds,
+    distillation,
+    gaussian,
+    marginal,
+    messages,
+    mixture_steps,
+    objectives,
+    priors,
+    regression,
+    steps,
+)
 
-__all__ = ["adaped", "bounds", "distillation", "gaussian", "messages", "objectives", "priors", "regression", "steps"]
+__all__ = [
+    "adaped",
+    "bounds",
+    "distillation",
+    "gaussian",
+    "marginal",
+    "messages",
+    "mixture_steps",
+    "objectives",
+    "priors",
+    "regression",
+    "steps",
+]
