@@ -21,6 +21,7 @@ MODULES = (
     "personalization",
     "privacy",
     "regression",
+    "robust_pca",
 )
 NAMES = {
     "ClientTable": "client_table",
