@@ -12,9 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.aggregation import precision_weights
-from estimators.validation import choice, finite, index, positive
+from estimators.limits import relative_precisions
+from estimators.validation import choice, count, finite, index, nonnegative, positive
 
-__all__ = ["Decomposition", "NoiseEstimate", "aggregation_weights", "noise_variances", "robust_pca"]
+__all__ = [
+    "Decomposition",
+    "NoiseEstimate",
+    "aggregation_weights",
+    "estimate_tail",
+    "excess_noise",
+    "noise_variances",
+    "robust_pca",
+]
 
 GRAM_DIGITS = 1e-6  # singular values below this part of the largest one are lost in a Gram matrix of doubles
 
@@ -225,3 +234,43 @@ def aggregation_weights(updates, **options):
     (1.0, 3)
     """
     return precision_weights(noise_variances(updates, **options).variances)
+
+
+def excess_noise(sigma2s, alpha2, r=1.0):
+    """Noise of the aggregate above the least possible, as a fraction of it, with a common error in the variances; exact.
+
+    Weights proportional to 1 / (r^2 sigma2_j + alpha2) in place of 1 / sigma2_j: the squared coefficient of variation,
+    under the optimal weights, of sigma2_j / (r^2 sigma2_j + alpha2).  Claim: robusthdp:small-alpha:excess.
+
+    Parameters
+    ----------
+    sigma2s : array of variances > 0, one per client (per element of the update).
+    alpha2 : variance >= 0 that is added to every estimate; r : factor > 0 common to the estimated noise.
+
+    >>> round(float(excess_noise([1.0, 3.0], alpha2=1.0)), 12)
+    0.037037037037
+    """
+    variances = positive("sigma2s", sigma2s)
+    if variances.ndim != 1 or len(variances) == 0:
+        raise ValueError("sigma2s must be a list with one variance per client")
+    added = float(nonnegative("alpha2", alpha2)) / single("r", r) ** 2
+    best = relative_precisions(variances)
+    best = best / best.sum()
+    kept = 1 / (1 + added / variances)
+    # Differences of the shares kept, from differences of the variances, keep the digits of a small excess.
+    apart = (variances[:, None] - variances) * np.outer(kept, kept) * (added / variances[:, None] / variances)
+    return float(np.sum(np.outer(best, best) * apart**2) / 2 / np.sum(best * kept) ** 2)
+
+
+def estimate_tail(p, x):
+    """Probability that a Gaussian noise variance, estimated from p elements, is off by more than the fraction x; exact.
+
+    sigma_hat^2 / E sigma_hat^2 is chi-square with p degrees of freedom over p.  Claim: robusthdp:lem1:tail:chi2.
+
+    >>> round(float(estimate_tail(1000, 0.1)), 4)
+    0.0253
+    """
+    from scipy.stats import chi2
+
+    p, x = count("p", p), nonnegative("x", x)
+    return (chi2.sf(p * (1 + x), p) + chi2.cdf(p * (1 - x), p))[()]
