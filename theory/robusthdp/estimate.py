@@ -163,7 +163,8 @@ register(
         id="robusthdp:lem1:tail",
         title="Concentration of the noise estimate",
         place="Section 3.4, Lemma 1, (9)",
-        statement="With elements bounded by U, sigma_hat_j^2 is further than eps from its mean with at most this probability.",
+        statement="With elements bounded by U, sigma_hat_j^2 is further than eps from its mean with at most this "
+        "probability.",
         latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq 2e^{-\frac{2p\epsilon^2}{U^2}}",
         kind="upper bound",
         variables=(P, EPS, U),
@@ -182,7 +183,7 @@ register(
         unit="probability",
         assumptions=("|s'| <= U, not only s' <= U", "the elements of S' are independent"),
         uses=("robusthdp:lem1:mean",),
-        remark="At p = 1, U = 10, eps = 49 and s' = 0 or 10 with equal odds the probability is 1 and the printed bound 3e-21. "
+        remark="At p = 1, U = 10, eps = 49 and s' = 0 or 10 with equal odds the probability is 1, the printed bound 3e-21. "
         "The printed bound is true, and weaker than the right one, only for U <= 1. The lemma's one-sided s' <= U bounds "
         "nothing, since s'^2 is what is averaged; and elements that come out of one decomposition are not independent.",
     )
@@ -219,8 +220,8 @@ register(
         id="robusthdp:lem1:tail:two-point",
         title="The corrected tail bound against exact probabilities of its extreme case",
         place="Section 3.4, Lemma 1, corrected; not in the paper",
-        statement="Elements that are 0 or U with equal odds: the probability of a deviation of at least k U^2/(2p) is at most "
-        "2 exp(-2 p eps^2/U^4) = 2 exp(-k^2/(2p)), whatever U. The printed 2 exp(-k^2 U^2/(2p)) goes to 0 as U grows.",
+        statement="Elements that are 0 or U with equal odds: the probability of a deviation of at least k U^2/(2p) is at "
+        "most 2 exp(-2 p eps^2/U^4) = 2 exp(-k^2/(2p)), whatever U. The printed 2 exp(-k^2 U^2/(2p)) goes to 0 as U grows.",
         latex=r"\Pr\left(|\hat\sigma^2-U^2/2|\geq\frac{kU^2}{2p}\right)\leq 2e^{-k^2/(2p)}",
         kind="upper bound",
         variables=(ELEMENTS, EXCESS),
@@ -237,8 +238,8 @@ register(
     )
 )
 
-X = Variable("x", "positive", "relative deviation of the noise estimate", within=("1/50", "49/50"))
-EVEN = Variable("p", "choice", "elements of the update (even, so that the law is a finite sum)", choices=(2, 6, 20))
+X = Variable("x", "positive", "relative deviation of the noise estimate", within=("1/10", "9/10"))
+EVEN = Variable("p", "choice", "elements of the update (even, so that the law is a finite sum)", choices=(2, 4, 8))
 
 
 def _chi2_derive(p: int, x: Any) -> Derivation:
@@ -274,13 +275,13 @@ register(
         id="robusthdp:lem1:tail:chi2",
         title="A tail bound that Gaussian noise does satisfy",
         place="Section 3.4, Lemma 1, replaced; not in the paper",
-        statement="With Gaussian noise and estimation error, sigma_hat_j^2 is off r^2 sigma_j^2 + alpha_j^2 by more than the "
-        "fraction x of it with at most this probability, for any 0 < x < 1; judged against the exact chi-square law.",
+        statement="With Gaussian noise and estimation error, sigma_hat_j^2 is off r^2 sigma_j^2 + alpha_j^2 by more than "
+        "the fraction x of it with at most this probability, for 1/10 <= x <= 9/10; judged against the exact law.",
         latex=r"\Pr\left(\Big|\frac{\hat\sigma_j^2}{r^2\sigma_j^2+\alpha_j^2}-1\Big|>x\right)\leq"
         r"2e^{-\frac p2(x-\ln(1+x))}",
         kind="upper bound",
         variables=(EVEN, X),
-        examples=({"p": 20, "x": "1/2"}, {"p": 6, "x": "1/4"}),
+        examples=({"p": 8, "x": "1/4"}, {"p": 4, "x": "1/8"}),
         printed=lambda p, x: 2 * sp.exp(-sp.Rational(p, 2) * (x - sp.log(1 + x))),
         relation="<=",
         derive=_chi2_derive,
@@ -330,10 +331,10 @@ register(
         id="robusthdp:small-alpha",
         title="A small estimation error leaves the weights near optimal",
         place="Section 3.4, text after Lemma 1",
-        statement="As the errors alpha_j^2 go to 0, the weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, go to the optimal "
-        "ones, whatever the common factor r.",
-        latex=r"\text{a small deviation }\alpha_j^2\text{ from }r^2\sigma_j^2\text{ still results in the Robust-HDP returning "
-        r"aggregation weights close to the optimum weights }\{w_i^*\}",
+        statement="As the errors alpha_j^2 go to 0, the weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, go to the "
+        "optimal ones, whatever the common factor r.",
+        latex=r"\text{a small deviation }\alpha_j^2\text{ from }r^2\sigma_j^2\text{ still results in the Robust-HDP "
+        r"returning aggregation weights close to the optimum weights }\{w_i^*\}",
         kind="limit",
         variables=(SIGMA2S, R),
         examples=({"sigma2s": [1, 4], "r": "1/2"}, {"sigma2s": [1, 2, 5], "r": 2}),
@@ -491,8 +492,8 @@ register(
         id="robusthdp:small-alpha:bound",
         title="How small the error must be",
         place="Section 3.4, made quantitative; not in the paper",
-        statement="The excess is at most rho^2/(4 (1 + rho)), where rho = alpha^2 / (r^2 min_j sigma_j^2): with rho <= 0.2 the "
-        "aggregate's noise is within 1 % of the least possible.",
+        statement="The excess is at most rho^2/(4 (1 + rho)), where rho = alpha^2 / (r^2 min_j sigma_j^2): with rho <= 0.2 "
+        "the aggregate's noise is within 1 % of the least possible.",
         latex=r"\frac{\sum_jw_j^2\sigma_j^2}{\min}-1\leq\frac{\rho^2}{4(1+\rho)},\quad\rho=\frac{\alpha^2}{r^2\min_j\sigma_j^2}",
         kind="upper bound",
         variables=(RHO, STEPS),
@@ -506,8 +507,8 @@ register(
         ours=True,
         unit="dimensionless",
         uses=("robusthdp:small-alpha:excess",),
-        remark="Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho) and "
-        "1 (times 1/r^2); approached by one client at the smallest variance and others with much more noise.",
+        remark="Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho) "
+        "and 1 (times 1/r^2); approached by one client at the smallest variance and others with much more noise.",
     )
 )
 
