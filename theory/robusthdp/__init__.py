@@ -3,6 +3,6 @@
 Belongs here: what that paper prints and how it is judged, one module per subject. Does not belong here: engines.
 """
 
-from theory.robusthdp import estimate, convergence  # isort: skip (the paper's order)
+from theory.robusthdp import estimate, algorithm, convergence, table  # isort: skip (the paper's order)
 
-__all__ = ["convergence", "estimate"]
+__all__ = ["algorithm", "convergence", "estimate", "table"]

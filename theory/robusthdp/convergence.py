@@ -297,8 +297,8 @@ register(
         not_simulated="deterministic",
         ours=True,
         unit="dimensionless",
-        remark="Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75 steps "
-        "each (2400 records in batches of 32) eta must be below 9e-8/beta; Figure 1 has eta_l = 0.01.",
+        remark="Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75 "
+        "steps each (2400 records in batches of 32) eta must be below 9e-8/beta; Figure 1 has eta_l = 0.01.",
     )
 )
 

@@ -318,7 +318,7 @@ def _small_derive(sigma2s: Sequence[Any], r: Any) -> Derivation:
     return d.conclude("For t to infinity they tend to:", tuple(limit(x, t, sp.oo) for x in at))
 
 
-def _small_oracle(sigma2s: Sequence[Any], r: Any) -> tuple[Any, ...]:
+def least_noise_weights(sigma2s: Sequence[Any]) -> tuple[Any, ...]:
     """The weights that add to one with the least noise, from the normal equations with a multiplier."""
     n = len(sigma2s)
     rows = [[fraction(2 * x) if i == j else fraction(0) for j in range(n)] + [fraction(1)] for i, x in enumerate(sigma2s)]
@@ -340,7 +340,7 @@ register(
         examples=({"sigma2s": [1, 4], "r": "1/2"}, {"sigma2s": [1, 2, 5], "r": 2}),
         printed=lambda sigma2s: tuple(_weights(sigma2s)),
         derive=_small_derive,
-        oracle=_small_oracle,
+        oracle=least_noise_weights,
         approach=_small_approach,
         computed=lambda sigma2s: tuple(robust_pca.precision_weights(sigma2s)),
         not_simulated="a limit; the loss at a given error is simulated in robusthdp:small-alpha:excess",
@@ -420,7 +420,7 @@ def _excess_derive(sigma2s: Sequence[Any], alpha2: Any, r: Any) -> Derivation:
 
 def _excess_oracle(sigma2s: Sequence[Any], alpha2: Any, r: Any) -> Any:
     """The squared coefficient of variation of sigma_j^2/(r^2 sigma_j^2 + alpha2) under the optimal weights."""
-    optimal = _small_oracle(sigma2s, r)
+    optimal = least_noise_weights(sigma2s)
     kept = [x / (r * r * x + alpha2) for x in sigma2s]
     mean = sum(w * y for w, y in zip(optimal, kept, strict=True))
     return sum(w * (y - mean) ** 2 for w, y in zip(optimal, kept, strict=True)) / mean**2
@@ -512,4 +512,4 @@ register(
     )
 )
 
-__all__ = ["excess", "hoeffding"]
+__all__ = ["excess", "hoeffding", "least_noise_weights"]
