@@ -29,6 +29,7 @@ MODULES = (
     "privacy",
     "quantization",
     "regression",
+    "robust_pca",
     "tuning",
 )
 NAMES = {

@@ -3,6 +3,26 @@
 Belongs here: what that paper prints and how it is judged, one module per subject. Does not belong here: engines.
 """
 
-from theory.robusthdp import mechanism, variance, noise_scale, weights, guarantee  # isort: skip (the paper's order)
+from theory.robusthdp import (  # isort: skip (the paper's order)
+    algorithm,
+    convergence,
+    estimate,
+    guarantee,
+    mechanism,
+    noise_scale,
+    table,
+    variance,
+    weights,
+)
 
-__all__ = ["guarantee", "mechanism", "noise_scale", "variance", "weights"]
+__all__ = [
+    "algorithm",
+    "convergence",
+    "estimate",
+    "guarantee",
+    "mechanism",
+    "noise_scale",
+    "table",
+    "variance",
+    "weights",
+]

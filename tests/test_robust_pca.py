@@ -1,0 +1,195 @@
+"""Robust PCA: exact recovery, the Gram form against the direct one, certified optimality, weights, bad input."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from estimators import robust_pca
+from estimators.aggregation import precision_weights
+
+
+def low_rank_and_sparse(p, n, rank, spikes, seed):
+    gen = np.random.default_rng(seed)
+    low = gen.normal(size=(p, rank)) @ gen.normal(size=(rank, n))
+    sparse = np.zeros((p, n))
+    where = gen.choice(p * n, spikes, replace=False)
+    sparse.flat[where] = gen.choice([-5.0, 5.0], spikes)
+    return low, sparse
+
+
+def noisy_updates(p, n, strength, seed, rank=1):
+    """Shared updates of per-element variance `strength` plus noise whose variance varies as with batch sizes 16..128."""
+    gen = np.random.default_rng(seed)
+    variances = gen.choice([1.0, 8.0, 64.0, 512.0], n) * gen.uniform(1, 4, n)
+    variances[0] = 1.0
+    loads = np.vstack([np.ones(n), gen.normal(size=(rank - 1, n))])
+    shared = np.sqrt(strength) * gen.normal(size=(p, rank)) @ loads
+    return shared + np.sqrt(variances) * gen.normal(size=(p, n)), variances
+
+
+def loss(weights, variances):
+    """Noise of the aggregate over the least possible."""
+    return float(np.sum(weights**2 * variances) * np.sum(1 / variances))
+
+
+@pytest.mark.parametrize("variant", ["published", "reference", "dense"])
+def test_low_rank_plus_sparse_is_recovered(variant):
+    low, sparse = low_rank_and_sparse(200, 40, 2, 160, seed=3)
+    split = robust_pca.robust_pca(low + sparse, variant=variant)
+    assert split.converged
+    assert split.rank == 2
+    np.testing.assert_allclose(split.low_rank, low, atol=1e-4)
+    np.testing.assert_allclose(split.sparse, sparse, atol=1e-4)
+
+
+@given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_the_gram_form_is_the_direct_form(p, n, seed):
+    matrix = np.random.default_rng(seed).normal(size=(p, n))
+    gram, direct = (robust_pca.robust_pca(matrix, method=m, tol=1e-6, max_iter=50) for m in ("gram", "svd"))
+    np.testing.assert_allclose(gram.sparse, direct.sparse, atol=1e-10 * np.abs(matrix).max())
+    assert gram.iterations == direct.iterations
+
+
+def test_the_gram_form_on_many_parameters():
+    updates, _ = noisy_updates(5_000, 20, 0.1, seed=1)
+    gram, direct = (robust_pca.robust_pca(updates, method=m, max_iter=40) for m in ("gram", "svd"))
+    assert np.abs(gram.sparse - direct.sparse).max() <= 1e-10 * np.abs(updates).max()
+
+
+def test_tiny_thresholds_do_not_lose_digits_in_the_gram_matrix():
+    low, sparse = low_rank_and_sparse(60, 6, 1, 3, seed=5)
+    gram, direct = (robust_pca.robust_pca(low + sparse, mu=1e9, method=m, max_iter=3) for m in ("gram", "svd"))
+    np.testing.assert_allclose(gram.low_rank, direct.low_rank, atol=1e-9)
+
+
+@settings(max_examples=20)
+@given(st.floats(-9, 9).map(lambda x: 10.0**x), st.permutations(range(5)))
+def test_scale_and_order_of_clients(scale, order):
+    updates, _ = noisy_updates(60, 5, 1.0, seed=2)
+    base = robust_pca.noise_variances(updates)
+    np.testing.assert_allclose(robust_pca.noise_variances(scale * updates).variances, scale**2 * base.variances, rtol=1e-3)
+    np.testing.assert_allclose(robust_pca.noise_variances(updates[:, order]).variances, base.variances[order], rtol=1e-3)
+
+
+def test_the_gap_bounds_the_distance_from_the_optimum():
+    updates, _ = noisy_updates(400, 8, 1.0, seed=4)
+    lam = 1 / np.sqrt(400)
+
+    def objective(split):
+        return np.linalg.svd(split.low_rank, compute_uv=False).sum() + lam * np.abs(updates - split.low_rank).sum()
+
+    best = robust_pca.robust_pca(updates, tol=1e-9, variant="dense", max_iter=20_000)
+    assert best.gap < 1e-6
+    rough = robust_pca.robust_pca(updates, tol=1e-3, variant="reference")
+    assert objective(rough) * (1 - rough.gap) <= objective(best) * (1 + 1e-3)
+
+
+def test_the_residual_alone_stops_too_early_with_dense_noise():
+    """The reference code's penalty meets its stopping rule far from the optimum; the gap shows it."""
+    updates, variances = noisy_updates(5_000, 20, 0.1, seed=6)
+    early = robust_pca.robust_pca(updates, variant="reference", tol=1e-5)
+    assert early.residual <= 1e-5
+    assert early.gap > 0.01
+    assert not early.converged
+    fine = robust_pca.noise_variances(updates)
+    assert fine.converged
+    assert loss(precision_weights(fine.variances), variances) < 1.01
+    assert loss(precision_weights(np.mean(early.sparse**2, axis=0)), variances) > 1.01
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.1, 0.5])
+def test_weights_are_within_one_percent_of_the_oracle_for_many_clients_and_parameters(strength):
+    updates, variances = noisy_updates(5_000, 20, strength, seed=7)
+    assert 1 <= loss(robust_pca.aggregation_weights(updates), variances) < 1.01
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "strength", "rank"), [(50, 20, 1.0, 1), (2000, 3, 10.0, 1), (2000, 20, 10.0, 3), (2000, 20, 100.0, 1)]
+)
+def test_weights_are_not_within_one_percent_everywhere(p, n, strength, rank):
+    updates, variances = noisy_updates(p, n, strength, seed=8, rank=rank)
+    assert loss(robust_pca.aggregation_weights(updates), variances) > 1.01
+
+
+def test_blocks_of_rows():
+    updates, variances = noisy_updates(10_500, 10, 0.1, seed=9)
+    whole = robust_pca.noise_variances(updates)
+    split = robust_pca.noise_variances(updates, block_rows=3000)
+    assert (whole.blocks, split.blocks) == (1, 4)
+    by_hand = [robust_pca.noise_variances(updates[i : i + 3000]).variances * len(updates[i : i + 3000])
+               for i in range(0, 10_500, 3000)]  # fmt: skip
+    np.testing.assert_allclose(split.variances, np.sum(by_hand, axis=0) / 10_500)
+    assert loss(precision_weights(split.variances), variances) < 1.01
+
+
+def test_one_client_keeps_its_whole_update_in_the_noise():
+    """lam ||m||_1 <= ||m||_2 for lam = 1/sqrt(p); only a multiple t sign(m), t <= min |m|, costs the same in L."""
+    column = np.random.default_rng(0).normal(size=(50, 1))
+    moved = np.sign(column) * robust_pca.robust_pca(column, variant="dense").low_rank
+    np.testing.assert_allclose(moved, moved[0, 0], atol=1e-4)
+    assert 0 <= moved[0, 0] <= np.abs(column).min() + 1e-4
+    assert robust_pca.aggregation_weights(column).tolist() == [1.0]
+
+
+def test_zero_updates_and_limits():
+    split = robust_pca.robust_pca(np.zeros((4, 3)))
+    assert split.converged
+    assert not split.sparse.any()
+    assert robust_pca.aggregation_weights(np.zeros((4, 3))).tolist() == [1 / 3] * 3
+    stopped = robust_pca.robust_pca(np.random.default_rng(1).normal(size=(30, 4)), max_iter=2)
+    assert (stopped.converged, stopped.iterations) == (False, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"updates": [[1.0, np.nan]]}, "updates"),
+        ({"updates": [[1.0, np.inf]]}, "updates"),
+        ({"updates": [1.0, 2.0]}, "one row per parameter"),
+        ({"updates": np.empty((0, 3))}, "one row per parameter"),
+        ({"updates": np.eye(2), "lam": 0.0}, "lam must be > 0"),
+        ({"updates": np.eye(2), "lam": [1.0, 2.0]}, "lam must be a single number"),
+        ({"updates": np.eye(2), "mu": -1.0}, "mu must be > 0"),
+        ({"updates": np.eye(2), "tol": 0.0}, "tol must be > 0"),
+        ({"updates": np.eye(2), "max_iter": 0}, "max_iter must be in"),
+        ({"updates": np.eye(2), "max_iter": 1.5}, "max_iter must be an integer"),
+        ({"updates": np.eye(2), "variant": "fast"}, "variant must be one of"),
+        ({"updates": np.eye(2), "method": "fast"}, "method must be one of"),
+    ],
+)
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        robust_pca.robust_pca(**arguments)
+
+
+def test_bad_blocks_are_named():
+    with pytest.raises(ValueError, match="block_rows must be in"):
+        robust_pca.noise_variances(np.eye(3), block_rows=0)
+
+
+@given(st.lists(st.floats(0.01, 100.0), min_size=1, max_size=6), st.floats(0.0, 1e6), st.floats(0.1, 10.0))
+def test_excess_noise_is_the_loss_of_the_weights(variances, alpha2, r):
+    variances = np.array(variances)
+    direct = loss(precision_weights(r**2 * variances + alpha2), variances) - 1
+    value = robust_pca.excess_noise(variances, alpha2, r)
+    np.testing.assert_allclose(value, direct, rtol=1e-9, atol=1e-12)
+    rho = alpha2 / (r**2 * variances.min())
+    assert 0 <= value <= rho**2 / (4 * (1 + rho)) * (1 + 1e-9) + 1e-15
+
+
+def test_the_tail_of_the_estimate_is_that_of_normal_squares():
+    squares = np.random.default_rng(3).normal(size=(20_000, 50)) ** 2
+    share = np.mean(np.abs(squares.mean(axis=1) - 1) > 0.3)
+    assert abs(share - robust_pca.estimate_tail(50, 0.3)) < 6 * np.sqrt(0.25 / 20_000)
+    assert robust_pca.estimate_tail(10, 0.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("sigma2s", "alpha2", "r", "message"),
+    [([], 1.0, 1.0, "sigma2s"), ([1.0, 0.0], 1.0, 1.0, "sigma2s must be > 0"), ([1.0], -1.0, 1.0, "alpha2 must be >= 0"),
+     ([1.0], 1.0, 0.0, "r must be > 0")],
+)  # fmt: skip
+def test_bad_variances_are_named(sigma2s, alpha2, r, message):
+    with pytest.raises(ValueError, match=message):
+        robust_pca.excess_noise(sigma2s, alpha2, r)
