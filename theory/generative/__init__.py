@@ -21,17 +21,17 @@ from theory.generative import (  # isort: skip (the paper's order)
     bernoulli_gain,
     mixture,
     priors,
+    norms,
     regression,
     objectives,
+    steps,
+    mixture_steps,
     marginal,
     distillation,
     adaped,
     privacy,
     bernoulli_experiments,
     experiments,
-    mixture_steps,
-    norms,
-    steps,
 )
 
 __all__ = [

@@ -10,9 +10,9 @@ from theory.mrmtl import (  # isort: skip (the paper's order)
     spectrum,
     silos,
     privacy,
-    tuning,
-    accounting,
     gaussian_noise,
+    accounting,
+    tuning,
     runs,
 )
 

@@ -4,15 +4,15 @@ Belongs here: what that paper prints and how it is judged, one module per subjec
 """
 
 from theory.robusthdp import (  # isort: skip (the paper's order)
-    algorithm,
-    convergence,
-    estimate,
-    guarantee,
     mechanism,
-    noise_scale,
-    table,
     variance,
+    noise_scale,
     weights,
+    estimate,
+    algorithm,
+    table,
+    guarantee,
+    convergence,
 )
 
 __all__ = [
