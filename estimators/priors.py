@@ -315,19 +315,58 @@ def em_step(Xs, Ys, mu, sigma2_theta, sigma2_x):
     """
     designs, responses, d = read_clients(Xs, Ys)
     v, s, mu = read_one("sigma2_theta", sigma2_theta), read_one("sigma2_x", sigma2_x), read_centre(mu, d)
-    means, covariances = regression.posterior_all(designs, responses, mu, v, s)
-    return _maximise(designs, responses, means, covariances, mu)
+    return Reduced.of(designs, responses).step(mu, v, s)[:3]
 
 
-def _maximise(designs, responses, means, covariances, mu):
-    """The averages of the M-step. Deviations are taken from the old mu, as in Algorithm 2."""
-    new_mu = means.mean(axis=0)
-    spread = np.sum((means - mu) ** 2) + np.trace(covariances, axis1=1, axis2=2).sum()
-    noise = sum(
-        np.sum((Y - X @ t) ** 2) + np.sum((X @ C) * X)
-        for X, Y, t, C in zip(designs, responses, means, covariances, strict=True)
-    )
-    return new_mu, spread / means.size, noise / sum(Y.size for Y in responses)
+@dataclass(frozen=True)
+class Reduced:
+    """What the likelihood needs of the clients' data, in the coordinates of each design's singular vectors.
+
+    Attributes: Vt (m, d, d) right singular vectors, power (m, d) squared singular values, local (m, d) least-squares
+    estimates in those coordinates (0 where the data say nothing), rss (number) squared residuals, n_all responses.
+    """
+
+    Vt: np.ndarray
+    power: np.ndarray
+    local: np.ndarray
+    rss: float
+    n_all: int
+
+    @classmethod
+    def of(cls, designs, responses):
+        """Decompose every client's design once."""
+        Vts, powers, locals_, rss = [], [], [], 0.0
+        for X, Y in zip(designs, responses, strict=True):
+            U, singular, Vt = regression.read_design(X)
+            used = np.flatnonzero(singular)
+            estimate = np.zeros(X.shape[1])
+            estimate[used] = U[:, used].T @ Y / singular[used]
+            rss += np.sum((Y - X @ (Vt.T @ estimate)) ** 2)
+            Vts.append(Vt)
+            powers.append(singular**2)
+            locals_.append(estimate)
+        return cls(np.stack(Vts), np.stack(powers), np.stack(locals_), float(rss), sum(Y.size for Y in responses))
+
+    def step(self, mu, v, s):
+        """New mu, sigma2_theta, sigma2_x of an EM step, and the posterior means (m, d) that it averaged.
+
+        Deviations are taken from the old mu, as in Algorithm 2.
+        """
+        centre = self.Vt @ mu
+        total = s + v * self.power
+        pull = v * self.power / total * (self.local - centre)
+        C = v * s / total
+        rest = s / total * (self.local - centre)
+        noise = self.rss + np.sum(self.power * (rest**2 + C))
+        means = np.einsum("mji,mj->mi", self.Vt, centre + pull)
+        return means.mean(axis=0), (np.sum(pull**2) + np.sum(C)) / C.size, noise / self.n_all, means
+
+    def loss(self, mu, v, s):
+        """Minus the log-likelihood of all responses."""
+        total = s + v * self.power
+        fit = np.sum(self.power * (self.local - self.Vt @ mu) ** 2 / total) + self.rss / s
+        logs = np.sum(np.log(total)) + (self.n_all - total.size) * np.log(s)
+        return (self.n_all * LOG_2PI + logs + fit) / 2
 
 
 @dataclass(frozen=True)
@@ -368,22 +407,20 @@ def fit_population(Xs, Ys, max_iter=10_000, tol=1e-10):
     max_iter, tol = int(count("max_iter", max_iter)), read_one("tol", tol)
     if len(designs) < 2:
         raise ValueError("Xs must hold at least two clients; one client says nothing about how clients vary")
-    local = np.stack([np.linalg.lstsq(X, Y, rcond=None)[0] for X, Y in zip(designs, responses, strict=True)])
-    rest = sum(np.sum((Y - X @ t) ** 2) for X, Y, t in zip(designs, responses, local, strict=True))
-    scale = sum(np.sum(Y**2) for Y in responses)
-    if rest <= 1e-24 * scale:
+    data = Reduced.of(designs, responses)
+    if data.rss <= 1e-24 * sum(np.sum(Y**2) for Y in responses):
         raise ValueError(
             "Xs interpolates every response, so sigma2_x cannot be told from sigma2_theta; give clients more samples "
             "than coefficients"
         )
-    mu = local.mean(axis=0)
-    s = rest / sum(Y.size for Y in responses)
+    local = np.einsum("mji,mj->mi", data.Vt, data.local)
+    mu, s = local.mean(axis=0), data.rss / data.n_all
     v = max(float(np.mean((local - mu) ** 2)), s)
-    trace = [-marginal_objective(designs, responses, mu, v, s)[0]]
+    trace = [-data.loss(mu, v, s)]
     converged = False
     while not converged and len(trace) <= max_iter:
-        mu, v, s = em_step(designs, responses, mu, v, s)
-        trace.append(-marginal_objective(designs, responses, mu, v, s)[0])
+        mu, v, s, _ = data.step(mu, v, s)
+        trace.append(-data.loss(mu, v, s))
         converged = trace[-1] - trace[-2] <= tol * (1 + abs(trace[-1]))
-    thetas, _ = regression.posterior_all(designs, responses, mu, v, s)
+    thetas = data.step(mu, v, s)[3]
     return PopulationFit(mu, float(v), float(s), thetas, float(trace[-1]), len(trace) - 1, bool(converged))

@@ -172,3 +172,15 @@ def test_best_variance_is_the_minimum_of_the_penalised_joint_objective():
 def test_bad_input_is_named(call, name):
     with pytest.raises(ValueError, match=name):
         call()
+
+
+def test_fit_takes_clients_with_fewer_samples_than_coefficients():
+    gen = np.random.default_rng(9)
+    Xs = [gen.normal(size=(n, 3)) for n in (1, 2, 3, 8, 9, 10, 12, 7)]
+    Xs[4][:, 2] = 0.0  # rank-deficient
+    Ys = [X @ gen.normal(1.0, 1.0, size=3) + 0.5 * gen.normal(size=len(X)) for X in Xs]
+    fit = priors.fit_population(Xs, Ys)
+    value = priors.marginal_objective(Xs, Ys, fit.mu, fit.sigma2_theta, fit.sigma2_x)[0]
+    assert fit.log_likelihood == pytest.approx(-value, rel=1e-12)
+    means, _ = regression.posterior_all(Xs, Ys, fit.mu, fit.sigma2_theta, fit.sigma2_x)
+    assert fit.thetas == pytest.approx(means)
