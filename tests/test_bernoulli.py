@@ -134,14 +134,15 @@ def test_two_reports_compose_exactly_as_dp_accounting_says():
 def test_private_protocol_learns_the_variance():
     rng = np.random.default_rng(2)
     alpha, beta, clients, eps = 1.0, 2.0, 4000, 2.0
-    found = []
+    found, sizes = [], (0, 0)
     for _ in range(60):
         n = rng.integers(1, 6, clients)
         x = rng.binomial(n, rng.beta(alpha, beta, clients))
         reports = bernoulli.private_reports(x, n, eps=eps, rng=rng)
-        assert len(reports.means) + len(reports.pairs) == clients
+        sizes = len(reports.means), len(reports.pairs)
+        assert sum(sizes) == clients
         found.append(bernoulli.moments_from_reports(*reports).sigma2)
-    deviation = np.sqrt(bernoulli.private_variance(alpha, beta, len(reports.means), len(reports.pairs), eps=eps))
+    deviation = np.sqrt(bernoulli.private_variance(alpha, beta, *sizes, eps=eps))
     assert abs(np.mean(found) - bernoulli.prior_variance(alpha, beta)) < 5 * deviation / np.sqrt(len(found))
     assert 0.6 < np.std(found) / deviation < 1.6
 

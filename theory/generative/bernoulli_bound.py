@@ -269,7 +269,8 @@ register(
         assumptions=("where (6) reads 0/0, because all shares of ones are 0 or all are 1, the weight is 0",),
         remark="(6) is undefined with positive probability: 0/0 when nobody, or everybody, answered yes only; and with "
         "n = 1 it is 1/0 when all others agree and the client does not. The step 'mean given the others' data' of the proof "
-        "does not apply with the client's own data in a_hat_i, but the generous last term covers the difference here.",
+        "does not apply with the client's own data in a_hat_i, but the generous last term (6.4 here) "
+        "covers the difference; larger federations are not judged.",
     )
 )
 
