@@ -78,8 +78,8 @@ register(
         id="mrmtl:mmse:strength",
         title="Strength towards a precision-weighted centre",
         statement="If the server averages the estimates with weights proportional to 1/(tau2 + sigma2_loc_j) in place of "
-        "1/K, the best strength for silo k is sigma2_loc_k[k]/tau2, as for equal silos: never negative, and it needs nothing of "
-        "the other silos.",
+        "1/K, the best strength for silo k is sigma2_loc_k[k]/tau2, as for equal silos: never negative, and it needs "
+        "nothing of the other silos.",
         latex=r"\lambda_k^*=\tilde\sigma_k^2/\tau^2\quad\text{towards}\quad c=\frac{\sum_j\hat w_j/(\tau^2+"
         r"\tilde\sigma_j^2)}{\sum_j1/(\tau^2+\tilde\sigma_j^2)}",
         kind="optimum",
@@ -195,8 +195,8 @@ register(
     Claim(
         id="mrmtl:mmse:loss",
         title="What uniform averaging loses among unequal silos",
-        statement="The error of MR-MTL at its best strength towards the plain average exceeds the Bayes error by this, where "
-        "A and H are the variances around theta of the others' plain and precision-weighted averages.",
+        statement="The error of MR-MTL at its best strength towards the plain average exceeds the Bayes error by this, "
+        "where A and H are the variances around theta of the others' plain and precision-weighted averages.",
         latex=r"\frac{\tilde\sigma_k^4(A-H)}{(\tilde\sigma_k^2+\tau^2+A)(\tilde\sigma_k^2+\tau^2+H)},\quad A=\frac{\sum_{"
         r"j\neq k}(\tau^2+\tilde\sigma_j^2)}{(K-1)^2},\quad H=\Big(\sum_{j\neq k}\frac1{\tau^2+\tilde\sigma_j^2}\Big)^{-1}",
         kind="identity",
