@@ -556,8 +556,8 @@ register(
         title="The bound needs weights that do not follow the noise",
         place="Section 3.7, Theorem 2, with weights w_i^e computed from the noisy updates (Algorithm 1)",
         statement="Theorem 2 for weights that vary from round to round. Judged: two identical clients, one local step, "
-        "started in the stationary law; the squared mean gradient, which no round's mean squared gradient is below, is at most "
-        "what (10) tends to for E to infinity.",
+        "started in the stationary law; the squared mean gradient, which no round's mean squared gradient is below, is at "
+        "most what (10) tends to for E to infinity.",
         latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
         r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)",
         kind="upper bound",
