@@ -9,6 +9,7 @@ from theory.mrmtl import (  # isort: skip (the paper's order)
     optimum,
     spectrum,
     silos,
+    mmse,
     privacy,
     gaussian_noise,
     accounting,
@@ -19,6 +20,7 @@ from theory.mrmtl import (  # isort: skip (the paper's order)
 __all__ = [
     "accounting",
     "gaussian_noise",
+    "mmse",
     "optimum",
     "privacy",
     "runs",

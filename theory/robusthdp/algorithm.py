@@ -94,7 +94,7 @@ register(
         oracle=_lines_oracle,
         computed=_lines_computed,
         simulate=_lines_simulate,
-        entries=("values: w_1, ..., w_n, their sum, noise variance of the aggregate per element",),
+        entries=("w_1, ..., w_n, their sum, noise variance of the aggregate per element",),
         unit="dimensionless; variance",
         remark="As printed the lines fail where a column of S is zero (then that client should get all the weight: "
         "estimators.robust_pca.aggregation_weights). Of the input, theta^0 is overwritten by line 1, and the step size "

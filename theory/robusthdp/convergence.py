@@ -489,6 +489,102 @@ register(
     )
 )
 
+# --- weights that depend on the noise they weigh ------------------------------------------------------------------------
+
+FOLLOW = Variable(
+    "follow",
+    "choice",
+    "0: the weights 1/2 + delta and 1/2 - delta go to the two clients by a fair coin; 1: if the clients' noise differs in "
+    "sign, the larger weight goes to the client whose noise points uphill",
+    choices=(0, 1),
+    default=0,
+)
+DELTA = Variable("delta", "fraction", "twice delta is the difference of the weights", within=("1/1000", "49/100"))
+STEP = Variable("x", "positive", "beta eta_l, at most 1/(12 sqrt(6))", within=("1/100000", "1/30"))
+SIZE = Variable("s", "positive", "the noise of a client's batch gradient is s or -s with equal odds", extreme=False)
+
+
+def _floor(delta: Any, x: Any, s: Any) -> Any:
+    """(10) for E to infinity: n = 2, one local step, lambda_i = 1/2, L_0 = 2 delta s, sigma = 0."""
+    weights = [(HALF, [HALF + delta, HALF - delta]), (HALF, [HALF - delta, HALF + delta])]
+    return factor(ONE) * (
+        psi_sigma(ONE, x, [1, 1], ZERO, [s**2, s**2]) + psi_p(2 * delta * s, [1, 1], [HALF, HALF], weights)
+    )
+
+
+def _dependent_derive(delta: Any, s: Any, follow: int) -> Derivation:
+    d = Derivation()
+    d.say(
+        "Both clients have f(theta) = theta^2/2 up to |theta| = L_0, L_0 |theta| - L_0^2/2 beyond: smooth with beta = 1, "
+        "Lipschitz with L_0 = 2 delta s. One local step: theta' = theta - eta (grad f(theta) + w_1 z_1 + w_2 z_2)."
+    )
+    both = d.say("The weights add to one. With probability 1/2 the noise has one sign, and the aggregate's is s or -s, 0 "
+                 "on average. Else it is (w_1 - w_2) z_1, on average", -2 * delta * s if follow else ZERO)  # fmt: skip
+    push = d.say("So the aggregate's noise is on average", both / 2)
+    d.say("Its size is below L_0, so the walk has a stationary law; start from it. Then E[theta] stays, so in every "
+          "round E[grad f(theta)] is", -push)  # fmt: skip
+    return d.conclude("and E[grad f(theta)^2] is in every round at least the square of that:", push**2)
+
+
+def _dependent_oracle(delta: Any, s: Any, follow: int) -> Any:
+    """All signs and coins."""
+    total = ZERO
+    for first, second, coin in itertools.product((1, -1), (1, -1), (1, -1)):
+        side = (1 if first < second else -1) if follow and first != second else coin
+        w = HALF + side * delta
+        total += (w * first + (1 - w) * second) * s / 8
+    return total * total
+
+
+def _dependent_simulate(expected: float, delta: float, s: float, follow: int) -> simulation.Simulation | None:
+    if not follow:
+        return None
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        # the square of a mean, from two independent copies
+        z = np.where(gen.random((reps, 2, 2)) < 0.5, -s, s)
+        side = np.sign(z[:, :, 1] - z[:, :, 0])
+        noise = z.mean(axis=2) + side * delta * (z[:, :, 0] - z[:, :, 1])
+        return (noise[:, 0] * noise[:, 1])[:, None]
+
+    return simulation.sample_means(draw, [expected])
+
+
+register(
+    Claim(
+        id="robusthdp:thm2:dependent-weights",
+        title="The bound needs weights that do not follow the noise",
+        place="Section 3.7, Theorem 2, with weights w_i^e computed from the noisy updates (Algorithm 1)",
+        statement="Theorem 2 for weights that vary from round to round. Judged: two identical clients, one local step, "
+        "started in the stationary law; the squared mean gradient, which no round's mean squared gradient is below, is at "
+        "most what (10) tends to for E to infinity.",
+        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
+        r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)",
+        kind="upper bound",
+        variables=(DELTA, STEP, SIZE, FOLLOW),
+        examples=(
+            {"delta": "2/5", "x": "1/100", "s": 1, "follow": 1},
+            {"delta": "1/20", "x": "1/10000", "s": 1, "follow": 0},
+        ),
+        printed=_floor,
+        relation="<=",
+        derive=_dependent_derive,
+        oracle=_dependent_oracle,
+        simulate=_dependent_simulate,
+        condition=lambda follow: sp.false if follow else sp.true,
+        condition_text="follow == 0 (the weights are independent of the signs of the round's gradient noise)",
+        counterexample={"delta": "1/20", "x": "1/10000", "s": 1, "follow": 1},
+        not_computed="a floor of a bound",
+        unit="squared gradient norm",
+        assumptions=("Assumption 1 stands in the missing appendix; the theorem's text puts no condition on the weights",),
+        uses=("robusthdp:thm2",),
+        remark="(10) holds E[(w_i - lambda_i)^2] times L_0^2, but the product of a weight and the noise that it follows is "
+        "of the size of the noise, which privacy makes far larger than L_0: at delta = 1/20, beta eta = 1e-4 the floor is "
+        "0.0014 s^2 and the truth at least 0.0025 s^2. Weights from ||S_i||^2 do not follow signs as long as "
+        "S is the noise itself and symmetric; what robust PCA moves into L is not covered.",
+    )
+)
+
 # --- (12) ---------------------------------------------------------------------------------------------------------------
 
 MORE = Variable("more", "choice", "local steps of client 2 beyond those of client 1", choices=(0, 2))

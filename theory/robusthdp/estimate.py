@@ -114,7 +114,7 @@ register(
         condition_text="total == 0 (sigma_j^2 is the noise power per element, not that of the whole update in (7)) and "
         "attained == 1 (the mean squared error of every element equals alpha_j^2)",
         counterexample={"sigma2s": [1, 1], "r": 1, "alpha2": 0, "p": 2, "total": 1},
-        entries=("E[sigma_hat_1^2]", "E[sigma_hat_2^2]", "E[sigma_hat_3^2]"),
+        entries=("E[sigma_hat_j^2], client by client",),
         unit="variance",
         assumptions=("E[s'] = r s holds for the noise as it was drawn, element by element",),
         remark="(7) defines sigma_j^2 as the variance of the whole update, and the text after the lemma repeats it, while "
@@ -344,7 +344,7 @@ register(
         approach=_small_approach,
         computed=lambda sigma2s: tuple(robust_pca.precision_weights(sigma2s)),
         not_simulated="a limit; the loss at a given error is simulated in robusthdp:small-alpha:excess",
-        entries=("w_1", "w_2", "w_3"),
+        entries=("w_1, ..., w_n",),
         unit="dimensionless",
         uses=("robusthdp:lem1:mean",),
         remark="How near: robusthdp:small-alpha:excess and :bound. What must be small is alpha_j^2 over r^2 sigma_j^2, and "
