@@ -1,7 +1,7 @@
 """Robust-HDP, Sections 3.1-3.2: which noise scale z a privacy budget asks for, and what that means for b and N.
 
-Belongs here: z as a function of the batch size at a fixed budget, by accounting. Does not belong here: variances at a given z
-(variance.py), the theorem on z (guarantee.py).
+Belongs here: z as a function of the batch size at a fixed budget, by accounting. Does not belong here: variances at a
+given z (variance.py), the theorem on z (guarantee.py).
 """
 
 from __future__ import annotations
@@ -222,29 +222,25 @@ register(
 
 # --- for all b: Renyi accounting at order 2 ------------------------------------------------------------------------------
 
-STEP_BUDGET = Variable("x", "positive", "divergence of order 2 that one step may spend", within=("1/100", "3/2"))
-RATE = Variable("q", "fraction", "batch size ratio b/N", within=("1/1000", "999/1000"))
+STEP_BUDGET = Variable("x", "positive", "divergence of order 2 that one step may spend", within=("1/20", "3/2"))
+RATE = Variable("q", "fraction", "batch size ratio b/N", within=("1/100", "99/100"))
 LARGE = Variable("large", "choice", "1: one step may spend x + 8/5 instead of x", choices=(0, 1), default=0)
-
-
-def _power(x: Any, q: Any, large: int) -> Any:
-    """Power with which z grows with q: the logarithmic derivative."""
-    x = x + sp.Rational(8, 5) * large
-    more = sp.exp(x) - 1
-    return (2 * more - x * (more + 1)) / (2 * sp.log(1 + more / q**2) * (q**2 + more))
 
 
 def _order2_derive(x: Any, q: Any, large: int) -> Derivation:
     d = Derivation()
-    rate, r = sp.Symbol("rate", positive=True), sp.Symbol("r", positive=True)
+    r, more = sp.symbols("r A", positive=True)
     d.say("At order 2 a step's divergence is log(1 + q^2 (e^(1/z^2) - 1)). With r the budget of an epoch over the number "
           "of epochs, "
-          "1/q steps per epoch may spend r q each. Solved for z:")  # fmt: skip
-    z = d.say("", 1 / sp.sqrt(sp.log(1 + (sp.exp(r * rate) - 1) / rate**2)))
-    slope = d.say("Power with which it grows, d log z / d log q:", rate * sp.diff(z, rate) / z)
+          "1/q steps per epoch may spend r q each. Solved for 1/z^2, with A = e^(r q) - 1:",
+          log_term := sp.log(1 + more / q**2))  # fmt: skip
+    slope = sp.diff(log_term, q) + sp.diff(log_term, more) * r * (1 + more)
+    d.say("As dA/dq = r (1 + A), q times its derivative is", relative := sp.factor(q * slope))
     spent = x + sp.Rational(8, 5) * large
-    power = sp.simplify(slope).subs(r, spent / rate).subs(rate, q)
-    return d.conclude("With x = r q, that power and its negative:", (power, -power))
+    power = (-relative / 2).subs(r, spent / q) / log_term
+    power = d.say("z is its power -1/2, so with x = r q it grows with the power", sp.factor(power))
+    power = power.subs(more, sp.exp(spent) - 1)
+    return d.conclude("That power and its negative:", (power, -power))
 
 
 @cache
