@@ -151,6 +151,7 @@ def noise_multiplier(*, eps, delta, sampling_rate, steps, orders=privacy.DEFAULT
         float(number("delta", delta)),
         float(probability("sampling_rate", sampling_rate)),
     )
+    steps = int(count("steps", steps))
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
     if rate == 0:
