@@ -144,6 +144,84 @@ register(
 )
 
 
+# --- projection --------------------------------------------------------------------------------------------------------
+
+WIDE = Variable("a", "positive", HALF_RANGE.meaning, within=("1/2", 3))
+CENTRED = Variable("mu", "real", "centre of the clients' parameters", within=(-2, 2))
+MEAN_VARIANCE = Variable(
+    "variance", "positive", "variance of a sample mean around mu, sigma2_theta + sigma2_x/n", within=("1/4", 4)
+)
+
+
+def _excess(z: Any) -> Any:
+    """Mean amount by which a standard normal exceeds z."""
+    return sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi) - z * upper_tail(z)
+
+
+def _projection_derive(a: Any, mu: Any, variance: Any) -> Derivation:
+    d = Derivation()
+    scale = sp.sqrt(variance)
+    d.say("The quantiser adds nothing on average to what it is given, the sample mean projected onto [-a, a].")
+    high = d.say("Projection takes away what is above a, on average", scale * _excess((a - mu) / scale))
+    low = d.say("and adds what is missing below -a,", scale * _excess((a + mu) / scale))
+    return d.conclude("Mean of the message minus mu:", low - high)
+
+
+def _projection_oracle(a: Any, mu: Any, variance: Any) -> Any:
+    with mpmath.workdps(DIGITS + 5):
+        half, centre, scale = number(a), number(mu), mpmath.sqrt(number(variance))
+
+        def beyond(z: Any) -> Any:
+            return mass_beyond(z) if z >= 0 else 1 - mass_beyond(-z)
+
+        inside = mpmath.quad(
+            lambda x: x * mpmath.exp(-(((x - centre) / scale) ** 2) / 2),
+            sorted({-half, half, min(max(centre, -half), half)}),
+        )
+        inside /= scale * mpmath.sqrt(2 * mpmath.pi)
+        return exported(inside + half * (beyond((half - centre) / scale) - beyond((half + centre) / scale)) - centre)
+
+
+def _projection_simulate(expected: float, a: float, mu: float, variance: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        means = gen.normal(mu, np.sqrt(variance), reps)
+        return (quantization.quantise(means, a, 4, gen) - mu)[:, None]
+
+    return simulation.sample_means(draw, expected, labels=["message minus mu"], draws=2)
+
+
+register(
+    Claim(
+        id="generative:thm2:quantiser:projection",
+        title="Is the message unbiased after projection?",
+        place="Theorem 2, E[q(x)] = x for all x; Section 5.1.2, projection onto [-a, a] before q_k and q_p",
+        statement="Each client applies q to its projected sample mean, and (36), which needs E[q(x)] = x for every x, "
+        "is used. "
+        "Judged: the mean of the message minus mu.",
+        latex=r"\mathbb{E}[q(\bm{x})]=\bm{x}\ \text{for all}\ \bm{x}\in\mathbb{R}^d;\quad"
+        r"\tilde{X}_i=\mathsf{Proj}_{[-a,a]}[\overline{X}_i]",
+        kind="identity",
+        variables=(WIDE, CENTRED, MEAN_VARIANCE),
+        examples=({"a": 1, "mu": 1, "variance": 1}, {"a": 2, "mu": -2, "variance": 3}),
+        printed=lambda: ZERO,
+        derive=_projection_derive,
+        oracle=_projection_oracle,
+        computed=lambda a, mu, variance: quantization.projection_bias(a, mu, variance),
+        simulate=_projection_simulate,
+        condition=lambda mu: sp.Eq(mu, 0),
+        condition_text="mu == 0 (the centre is the middle of the range)",
+        counterexample={"a": 1, "mu": 1, "variance": 1},
+        unit="units of the samples",
+        uses=("generative:thm2:quantiser",),
+        remark="No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p "
+        "meets the "
+        "theorem's own hypothesis. The proof conditions on the event that nothing is projected; given that event the sample "
+        "means are truncated normals whose mean is not mu either. The bias is that of two tails: small for the range of "
+        "generative:thm2:event:range, and never zero unless mu is.",
+    )
+)
+
+
 # --- tails -------------------------------------------------------------------------------------------------------------
 
 C1 = Variable("c1", "positive", "distance of a sample mean from its parameter", within=("1/10", 3))
