@@ -8,6 +8,6 @@ Belongs here: what that paper prints and how it is judged, one module per subjec
 Does not belong here: engines.
 """
 
-from theory.generative import bounds, experiments, gaussian, messages, mixture, norms, quantiser, regression
+from theory.generative import bounds, experiments, gaussian, local_privacy, messages, mixture, norms, quantiser, regression
 
-__all__ = ["bounds", "experiments", "gaussian", "messages", "mixture", "norms", "quantiser", "regression"]
+__all__ = ["bounds", "experiments", "gaussian", "local_privacy", "messages", "mixture", "norms", "quantiser", "regression"]
