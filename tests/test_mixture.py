@@ -157,7 +157,8 @@ def test_not_converged_is_said():
 def test_the_alternation_draws_its_centres_together(seed, k):
     means = np.random.default_rng(seed).normal(0, 1.5, 12)
     found = mixture.alternate_clusters(means, 1.0, k=k, rounds=6, seed=seed)
-    assert (np.diff(found.spreads) < 0).all()
+    collapsed = found.spreads[:-1] < 1e-13  # nothing but rounding is left to fall
+    assert ((np.diff(found.spreads) < 0) | collapsed).all()
     assert np.ptp(found.models) < np.ptp(means)
 
 

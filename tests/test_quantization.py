@@ -94,6 +94,14 @@ def test_noise_for_one_coordinate_fails_for_four():
     assert privacy.gaussian_delta(eps=1.0, sensitivity=quantization.box_sensitivity(1.0, 4), sigma=sigma) > 1e-5
 
 
+@given(half=st.floats(0.5, 3), mu=st.floats(-3, 3))
+def test_projection_bias_against_scipy(half, mu):
+    law = stats.norm(mu, 1.3)
+    value = law.expect(lambda x: np.clip(x, -half, half), lb=-half, ub=half) + half * (law.sf(half) - law.cdf(-half)) - mu
+    assert quantization.projection_bias(half, mu, 1.69) == pytest.approx(value, abs=1e-7)
+    assert quantization.projection_bias(half, -mu, 1.69) == pytest.approx(-value, abs=1e-7)
+
+
 def test_box_sensitivity_is_the_distance_of_opposite_corners():
     assert quantization.box_sensitivity(0.5, 9) == pytest.approx(np.linalg.norm(np.full(9, 1.0)))
 
@@ -114,6 +122,8 @@ GENERATOR = np.random.default_rng(0)
         (lambda: quantization.message_range(2, 1, -1.0, 1.0, 1.0), "sigma2_theta"),
         (lambda: quantization.norm_radius(2, 1, 0, 1.0, 1.0), "d"),
         (lambda: quantization.probability_all_inside(-1.0, 0.0, 1.0, 2), "margin"),
+        (lambda: quantization.projection_bias(0.0, 0.0, 1.0), "half_range"),
+        (lambda: quantization.projection_bias(1.0, 0.0, 0.0), "variance"),
         (lambda: quantization.box_sensitivity(1.0, 0), "d"),
         (lambda: quantization.gaussian_noise_variance(eps=0.0, delta=1e-5, sensitivity=1.0), "eps"),
         (lambda: quantization.gaussian_noise_variance(eps=2.0, delta=1e-5, sensitivity=1.0), "eps"),

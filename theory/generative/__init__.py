@@ -32,6 +32,7 @@ from theory.generative import (  # isort: skip (the paper's order)
     privacy,
     bernoulli_experiments,
     experiments,
+    local_privacy,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "distillation",
     "experiments",
     "gaussian",
+    "local_privacy",
     "marginal",
     "messages",
     "mixture",

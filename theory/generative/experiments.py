@@ -17,6 +17,7 @@ from theory.algebra import limit, simplest
 from theory.claim import Claim
 from theory.derivation import Derivation
 from theory.domain import Variable
+from theory.generative.local_privacy import needed_delta
 from theory.generative.messages import noisy_weight
 from theory.generative.model import (
     M2,
@@ -34,7 +35,7 @@ from theory.generative.model import (
     printed_risk,
     simulate_personal,
 )
-from theory.generative.quantiser import DIGITS, exported, mass_beyond, needed_delta, number
+from theory.generative.quantiser import DIGITS, exported, mass_beyond, number
 from theory.hierarchy import mse
 from theory.registry import register
 

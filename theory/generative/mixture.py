@@ -23,16 +23,16 @@ from theory.generative.model import SIGMA2_X, ZERO
 from theory.generative.quantiser import DIGITS, exported, number
 from theory.registry import register
 
-P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), within=("1/50", 1))
-MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), within=(-3, 3))
-NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 4))
-SAMPLES = Variable("n", "size", "samples per client", within=(1, 8))
-SAMPLES2 = Variable("n", "size", "samples per client", low=2, within=(2, 8))
+P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), within=("1/100", 1))
+MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), within=(-5, 5))
+NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 100))
+SAMPLES = Variable("n", "size", "samples per client", within=(1, 10))
+SAMPLES2 = Variable("n", "size", "samples per client", low=2, within=(2, 10))
 
 
 # --- Theorem 5 ---------------------------------------------------------------------------------------------------------
 
-MEAN = Variable("xbar", "real", "mean of the client's samples", within=(-3, 3))
+MEAN = Variable("xbar", "real", "mean of the client's samples", within=(-5, 5))
 SQUARES = Variable("squares", "nonnegative", "sum of the squared deviations of the samples from their mean", within=(0, 4))
 WIDTH = Variable(
     "sigma2_theta",
@@ -144,6 +144,8 @@ def _two_value_risk(prior: Any, w: Any, digits: int) -> Any:
         decades = (digits + 5) * mpmath.log(10)
         step = min(mpmath.pi * mpmath.sqrt(2 / decades), 2 * mpmath.pi**2 / (decades * root))
         reach = mpmath.sqrt(2 * decades)
+        if abs(shift) <= w / 4:  # the sech falls off exponentially on both sides of its centre
+            reach = min(reach, 4 * decades / root)
         centre = mpmath.sign(shift) * min(abs(shift) / root, root / 2)
         total = mpmath.mpf(0)
         for k in range(-int(reach / step) - 1, int(reach / step) + 2):
@@ -224,8 +226,8 @@ def _mse_simulate(expected: float, p: list[float], mus: list[float], sigma2_x: f
     return simulation.sample_means(draw, expected, labels=["mean squared error"], draws=n + 1)
 
 
-PAIR_P = Variable("p", "positive", P.meaning, lengths=(2,), within=("1/50", 1))
-PAIR = Variable("mus", "real", MUS.meaning, lengths=(2,), within=(-3, 3))
+PAIR_P = Variable("p", "positive", P.meaning, lengths=(2,), within=("1/100", 1))
+PAIR = Variable("mus", "real", MUS.meaning, lengths=(2,), within=(-5, 5))
 
 register(
     Claim(
