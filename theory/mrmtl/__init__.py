@@ -4,6 +4,6 @@ Belongs here: what Section 6 and Appendix E of that paper print and how it is ju
 in the paper's order; the model is in model.py. Does not belong here: engines.
 """
 
-from theory.mrmtl import setup, optimum, spectrum, silos, runs, tuning  # isort: skip (the paper's order)
+from theory.mrmtl import setup, optimum, spectrum, silos, procedures, runs, tuning  # isort: skip (the paper's order)
 
-__all__ = ["optimum", "runs", "setup", "silos", "spectrum", "tuning"]
+__all__ = ["optimum", "procedures", "runs", "setup", "silos", "spectrum", "tuning"]
