@@ -133,8 +133,8 @@ register(
         place="Appendix D.1, 'Weighted vs Unweighted Model Updates'; Algorithm A1, line 9",
         statement="Under add-remove adjacency weights by example counts leak (the weight changes, without noise); under "
         "replacement they do not. Judged: the change of the weight under add-remove, which is positive.",
-        latex=r"\text{under silo-specific sample-level privacy with addition/removal notions of DP, the example counts on each "
-        r"silo may itself leak sensitive information}",
+        latex=r"\text{under silo-specific sample-level privacy with addition/removal notions of DP, the example counts on "
+        r"each silo may itself leak sensitive information}",
         kind="order",
         variables=(
             Variable("n_own", "size", "examples of silo k before one is added", extreme=False),
@@ -150,11 +150,9 @@ register(
         not_computed="a sign",
         not_simulated="deterministic",
         unit="weight",
-        remark="Any change without noise is a delta of 1, also 'constant factors apart' does not cover it: with "
-        "weights, no eps "
-        "holds under add-remove. With unweighted updates a guarantee for add-remove at (eps, delta) is one for "
-        "replacement at "
-        "(2 eps, (1 + e^eps) delta).",
+        remark="A change without noise is a delta of 1: with weights by counts no eps holds under add-remove, and "
+        "'constant factors apart' does not apply. Without such weights a guarantee for add-remove at (eps, delta) is one "
+        "for replacement at (2 eps, (1 + e^eps) delta).",
     )
 )  # fmt: skip
 
@@ -187,14 +185,14 @@ def _cluster_oracle(lam: Any, K_g: Any) -> tuple[Any, Any, Any]:
     def limit(estimates: list[Fraction], centroid: Fraction) -> Fraction:
         updates = [Fraction(j + 1, 3) * (e - centroid) + Fraction(j, 7) for j, e in enumerate(estimates)]
         models = [centroid + u for u in updates]
-        centroid += sum(updates) / len(updates)
+        centroid += sum(updates, Fraction(0)) / len(updates)
         seen = []
         for _ in range(3):
             updates = [
                 -((w - e) + strength * (w - centroid)) / (1 + strength) for w, e in zip(models, estimates, strict=True)
             ]
             models = [w + u for w, u in zip(models, updates, strict=True)]
-            centroid += sum(updates) / len(updates)
+            centroid += sum(updates, Fraction(0)) / len(updates)
             seen.append(models[0])
         first, second = seen[1] - seen[0], seen[2] - seen[1]
         return seen[2] if second == 0 else seen[2] - second**2 / (second - first)
