@@ -121,13 +121,11 @@ def test_smaller_eta_is_cheaper():
 
 @pytest.mark.parametrize("eta", [0.0, 0.5, 1.0, 4.0, np.inf])
 def test_against_dp_accounting(eta):
-    pytest.importorskip("dp_accounting")
-    from dp_accounting import dp_event
-    from dp_accounting.rdp import RdpAccountant
-
+    dp_event = pytest.importorskip("dp_accounting.dp_event")
+    rdp_accounting = pytest.importorskip("dp_accounting.rdp")
     orders = [1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0]
     event = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(4.0), mean=10.0, shape=eta)
-    accountant = RdpAccountant(orders)
+    accountant = rdp_accounting.RdpAccountant(orders)
     accountant.compose(event)
     runs = PoissonRuns(10.0) if np.isinf(eta) else TruncatedNegativeBinomial.with_mean(eta=eta, mean=10.0)
     rdp = np.array(orders) / 32

@@ -190,7 +190,7 @@ def _exact_derive(eta: int, gamma: Any, E1: Any, first: str) -> Derivation:
     f, g = (((1 - (1 - gamma) * x) ** (-eta) - 1) / (gamma ** (-eta) - 1) for x in (p, q))
     d.say("The best of h runs is bad if all are: with probability E[x^h] = ((1-(1-gamma) x)^-eta - 1)/(gamma^-eta - 1):",
           (sp.factor(f), sp.factor(g)))  # fmt: skip
-    return d.conclude("exp(D) at order 2 is", sp.factor(_moment(f, g, 2)))
+    return d.conclude("exp(D) at order 2 is", _moment(sp.factor(f), sp.factor(g), 2))
 
 
 def _exact_printed(eta: int, gamma: Any, E1: Any, first: str) -> Any:
