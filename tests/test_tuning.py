@@ -174,6 +174,15 @@ def test_adaped_bound_covers_the_averaged_federation(tau, K, idle, C1, order, ad
     np.testing.assert_allclose(everyone, adaped.SHIFTS[adjacency] ** 2 * order * T * C1**2 / 2, rtol=1e-12)
 
 
+@given(st.integers(1, 8), st.integers(1, 9), st.integers(2, 32))
+def test_adaped_average_covers_erased_noise(tau, K, order):
+    known = {"order": order, "tau": tau, "T": tau, "K": K, "m": K, "C1": 1.0, "sigma2_q1": 1.0}
+    seen, averaged = adaped.adaped_rdp(**known), adaped.adaped_rdp(average=True, **known)
+    assert 2 * order * tau**2 / (K - 1 + tau) <= averaged * (1 + 1e-12)
+    assert averaged <= seen
+    assert adaped.adaped_rdp(average=True, C2=1.0, **known) == adaped.adaped_rdp(C2=1.0, **known)
+
+
 def test_adaped_limits():
     base = {"order": 4, "tau": 2, "T": 10, "K": 1, "m": 10, "sigma2_q1": 1.0}
     assert adaped.adaped_rdp(C1=0.0, **base) == 0

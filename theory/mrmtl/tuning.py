@@ -168,7 +168,7 @@ for _id, _extra, _points, _text in (
 
 # --- exact divergences of explicit algorithms -------------------------------------------------------------------------
 
-SHAPE = Variable("eta", "choice", "shape of the truncated negative binomial", choices=(1, 2))
+SHAPE = Variable("eta", "choice", "shape of the truncated negative binomial: 1, the geometric law", choices=(1,))
 FREE_GAMMA = Variable("gamma", "fraction", "success probability of the truncated negative binomial", extreme=False)
 E1 = Variable("E1", "positive", "e^eps - 1 of one run", extreme=False)
 FIRST = Variable("first", "choice", "the data set whose answers are more often good", choices=("D", "D'"))
@@ -234,12 +234,13 @@ register(
         id="mrmtl:thmF.2:exact",
         title="(50) against the exact divergence of tuned randomised response",
         place=_F2_PLACE,
-        statement="For randomised response tuned with a TNB number of runs the exact Renyi divergence at order 2 is at most "
+        statement="For randomised response tuned with a geometric number of runs the exact Renyi divergence at order "
+        "2 is at most "
         "(50) with alpha_1 = 2, alpha_2 = 1 + eta and the exact divergences of one run. Judged: exp of both.",
         latex=_F2_LATEX,
         kind="upper bound",
         variables=(SHAPE, FREE_GAMMA, E1, FIRST),
-        examples=({"eta": 1, "gamma": "1/10", "E1": 1, "first": "D"}, {"eta": 2, "gamma": "1/6", "E1": 2, "first": "D'"}),
+        examples=({"eta": 1, "gamma": "1/10", "E1": 1, "first": "D"}, {"eta": 1, "gamma": "1/6", "E1": 2, "first": "D'"}),
         printed=_exact_printed,
         relation="<=",
         derive=_exact_derive,
@@ -249,7 +250,8 @@ register(
         not_simulated="a divergence",
         unit="e^nats",
         uses=("mrmtl:thmF.2",),
-        remark="The bound holds with slack; as a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).",
+        remark="The bound holds with slack (tests/test_tuning.py: so it does for random algorithms and five eta); as "
+        "a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).",
     )
 )
 
