@@ -63,7 +63,7 @@ def _tnb_derive(eta: Any, gamma: Any, order: Any, eps: Any, order2: Any = None, 
           "of f' over q between Q(< y) and Q(<= y), and the Renyi sum of A is at most that of Q times the largest "
           "f'(q)^order f'(q')^(1-order), q and q' being what one event has on D and on D'.")  # fmt: skip
     d.say("For the TNB law f'(x) = E[h] (gamma/u)^(1+eta), where u = 1 - (1-gamma) x is itself the probability of an event "
-          "(a worse answer, or else a coin of probability gamma) and at least gamma.")  # fmt: skip
+          "(a better answer, or else a coin of probability gamma) and at least gamma.")  # fmt: skip
     log_u2 = d.say("Renyi divergence at the second order gives u'^order2 u^(1-order2) <= exp((order2-1) eps2), so log "
                    "u' is at most",
                    (1 - 1 / second) * (at_second + log_u))  # fmt: skip
