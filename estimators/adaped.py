@@ -16,14 +16,14 @@ __all__ = ["SHIFTS", "adaped_epsilon", "adaped_rdp"]
 SHIFTS = {"zero-out": 1.0, "replace": 2.0}  # largest change of a clipped gradient, in clipping norms
 
 
-def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adjacency="replace"):
+def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adjacency="replace", average=False):
     """Renyi divergence of all messages of DP-AdaPeD; upper bound, exact for a server that sees every message.
 
     (T/tau) log(1 + (K/m) (exp((order-1) x) - 1)) / (order-1) with x = order tau s^2 (C1^2/sigma2_q1 + C2^2/sigma2_q2) / 2,
     s = 1 where one client's gradients are set to zero ("zero-out"), s = 2 where its data are replaced ("replace").  Any
     way of drawing clients will do that includes each with probability at most K/m, afresh in every round.  Where tau
     does not divide T the unfinished round is charged in part, though nothing of it is sent.
-    Claim: generative:thm7:valid.
+    Claims: generative:thm7:valid, generative:thm7:averaged.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adj
     tau, T, K, m : whole numbers >= 1, local steps per round, steps in all, clients per round, clients (K <= m).
     C1, C2 : clipping norms >= 0; sigma2_q1, sigma2_q2 : noise variances > 0 per step, in squared units of C1, C2.
     adjacency : "replace" or "zero-out".
+    average : whether only averages of the K clients are seen (trusted server); then, while C2 is 0, tau in x may be
+        replaced by tau^2/K where that is less, and the number is no longer exact.
 
     Returns
     -------
@@ -48,7 +50,8 @@ def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adj
     shift = SHIFTS[choice("adjacency", adjacency, tuple(SHIFTS))]
     signal = nonnegative("C1", C1) ** 2 / positive("sigma2_q1", sigma2_q1)
     signal = signal + nonnegative("C2", C2) ** 2 / positive("sigma2_q2", sigma2_q2)
-    round_ = order * tau * shift**2 * signal / 2
+    hidden = np.where(average & (np.asarray(C2) == 0), np.minimum(tau, tau**2 / K), tau)
+    round_ = order * hidden * shift**2 * signal / 2
     grown, share = (order - 1) * round_, K / m
     with quiet():
         small = np.log1p(share * np.expm1(np.minimum(grown, 1.0)))

@@ -61,7 +61,7 @@ class TruncatedNegativeBinomial:
     def with_mean(cls, *, eta, mean):
         """Return the law with this eta and this mean > 1; there is exactly one.  Claim: mrmtl:fig7.
 
-        >>> TruncatedNegativeBinomial.with_mean(eta=0.5, mean=10).gamma
+        >>> round(TruncatedNegativeBinomial.with_mean(eta=0.5, mean=10).gamma, 12)
         0.0625
         """
         from scipy.optimize import brentq
@@ -73,7 +73,7 @@ class TruncatedNegativeBinomial:
             raise ValueError(f"mean must be > 1 (the number of runs is at least 1), got {mean}")
 
         def excess(log_inverse):
-            return np.log(np.expm1(log_inverse) / _grown(-shape, log_inverse)) - np.log(target)
+            return _log_grown(1.0, log_inverse) - _log_grown(-shape, log_inverse) - np.log(target)
 
         # (1 + eta) log(1/gamma) rises with eta, from log(mean) at -1 to less than the mean at infinity.
         low, high = np.log(target) / (1 + shape), target / (1 + shape)
@@ -96,12 +96,13 @@ class TruncatedNegativeBinomial:
 
         h = count("h", h)
         rising = gammaln(h + self.eta) - gammaln(1 + self.eta) - gammaln(h + 1)
-        return np.exp(h * np.log1p(-self.gamma) + rising - np.log(_grown(self.eta, self.log_inverse_gamma)))[()]
+        return np.exp(h * np.log1p(-self.gamma) + rising - _log_grown(self.eta, self.log_inverse_gamma))[()]
 
     def generating(self, x):
         """E[x^h] for 0 <= x <= 1; exact."""
         x = probability("x", x)
-        return _grown(self.eta, -np.log1p(-(1 - self.gamma) * x)) / _grown(self.eta, self.log_inverse_gamma)
+        reached = _log_grown(self.eta, -np.log1p(-(1 - self.gamma) * x))
+        return np.exp(reached - _log_grown(self.eta, self.log_inverse_gamma))
 
     def sample(self, generator, size=None):
         """Draw numbers of runs from a NumPy Generator; exact up to rounding."""
@@ -135,8 +136,8 @@ class TruncatedNegativeBinomial:
         masses = _law(masses)
         below = self.gamma + (1 - self.gamma) * _above(masses)  # 1 - (1-gamma) x at an outcome's upper end
         step = np.log1p((1 - self.gamma) * masses / below)
-        start = np.exp(-self.eta * (np.log(below) + step))
-        return start * _grown(self.eta, step) / _grown(self.eta, self.log_inverse_gamma)
+        start = -self.eta * (np.log(below) + step)
+        return np.exp(start + _log_grown(self.eta, step) - _log_grown(self.eta, self.log_inverse_gamma))
 
     def rdp(self, orders, rdp):
         """Renyi divergences of publishing the best run; an upper bound (Papernot and Steinke 2022, Theorem 2).
@@ -385,12 +386,15 @@ def _root_rho(square, linear, eps):
 
 def _grown(eta, x):
     """Return (exp(eta x) - 1) / eta, which is x at eta = 0."""
-    return np.asarray(x, float) * _relative_growth(eta * np.asarray(x, float))
-
-
-def _relative_growth(y):
+    y = eta * np.asarray(x, float)
     with quiet():
-        return np.where(y == 0, 1.0, np.expm1(y) / np.where(y == 0, 1.0, y))[()]
+        return x * np.where(y == 0, 1.0, np.expm1(y) / np.where(y == 0, 1.0, y))[()]
+
+
+def _log_grown(eta, x):
+    """Return the logarithm of `_grown` for x >= 0, without overflow."""
+    with quiet():
+        return np.maximum(eta, 0) * x + np.log(_grown(-abs(eta), x))
 
 
 def _law(masses, name="masses"):

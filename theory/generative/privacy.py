@@ -662,4 +662,74 @@ register(
     )
 )  # fmt: skip
 
+
+# --- a trusted server ------------------------------------------------------------------------------------------------
+
+
+def _erased_derive(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjacency: str) -> Derivation:
+    d = Derivation()
+    d.say("Everyone takes part and only the average is seen. Client i's clipped gradients are constant; the others' "
+          "models are "
+          "pulled back by each step to where the round started, which erases all noise but the last step's.")  # fmt: skip
+    variance = d.say("Noise of the sum of K messages:", tau * sigma2_q1 + (K - 1) * sigma2_q1)
+    shift = d.say("Shift between neighbours:", SHIFT[adjacency] * tau * C1)
+    return d.conclude("Renyi divergence of the round, against both bounds:", (order * shift**2 / (2 * variance),) * 2)
+
+
+def _erased_oracle(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjacency: str) -> tuple[Any, Any]:
+    """Run the steps on coefficients of every noise draw; squared length of the sum's coefficients."""
+    total = {}
+    for client in range(int(K)):
+        model: dict[int, Any] = {}
+        for t in range(int(tau)):
+            gradient = {} if client == 0 else dict(model)  # the others pull back all they are off by
+            model = {s: c - gradient.get(s, 0) for s, c in model.items()}
+            model[t] = model.get(t, 0) - 1
+        total |= {(client, t): c for t, c in model.items()}
+    spread = sum(c**2 for c in total.values()) * sigma2_q1
+    value = order * (SHIFT[adjacency] * tau * C1) ** 2 / (2 * spread)
+    return value, value
+
+
+register(
+    Claim(
+        id="generative:thm7:averaged",
+        title="A bound for one round of DP-AdaPeD seen through its average",
+        place="Section 6.3, in place of (68) with every client taking part",
+        statement="If only the average is seen and psi is kept fixed, a round's Renyi divergence is at most both of "
+        "these: the "
+        "last steps' noise of all K clients hides a shift of tau clipped gradients, and the client's own noise hides "
+        "each of "
+        "them. Judged on the federation that comes closest: the others' steps erase their own earlier noise.",
+        latex=r"\epsilon_t(\alpha)\leq\frac{s^2\alpha C_1^2}{2\sigma_{q_1}^2}\min\Big(\frac{\tau^2}{K},\tau\Big)",
+        kind="upper bound",
+        variables=(TAU, K, C1, SIGMA2_Q1, ANY_ORDER, ADJACENCY),
+        examples=(
+            {"tau": 3, "K": 4, "C1": 1, "sigma2_q1": 5, "order": 2},
+            {"tau": 1, "K": 10, "C1": 1, "sigma2_q1": 1, "order": 4, "adjacency": "zero-out"},
+        ),
+        printed=lambda tau, K, C1, sigma2_q1, order, adjacency: tuple(
+            SHIFT[adjacency] ** 2 * order * C1**2 / (2 * sigma2_q1) * x for x in (tau**2 / K, tau)
+        ),
+        relation="<=",
+        derive=_erased_derive,
+        oracle=_erased_oracle,
+        shifts=lambda tau, K: {
+            tau: 1 + sp.Symbol("more_steps", nonnegative=True),
+            K: 1 + sp.Symbol("others", nonnegative=True),
+        },
+        not_computed="a bound; estimators.adaped.adaped_rdp(average=True) uses it",
+        not_simulated="a divergence",
+        entries=("by the last steps' noise", "by the client's own noise"),
+        unit="nats",
+        ours=True,
+        uses=("generative:lemma3", "generative:thm7:sensitivity"),
+        assumptions=("C2 = 0: psi is not updated from data", "noise small against C1, so that pulling back is not clipped"),
+        remark="Equal to both at tau = 1 and K = 1. First bound: given all earlier noise, the sum is Gaussian with variance "
+        "K sigma2_q1 and moves by at most s tau C1. With constant gradients of all clients the divergence is s^2 alpha tau "
+        "C1^2/(2 K sigma2_q1), what (68) has in mind but for its factors. psi breaks the first argument, as the others' psi "
+        "depends on the noise in their models.",
+    )
+)  # fmt: skip
+
 __all__ = ["SampledGaussian", "Share", "mpf"]

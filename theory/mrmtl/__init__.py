@@ -15,6 +15,7 @@ from theory.mrmtl import (  # isort: skip (the paper's order)
     accounting,
     tuning,
     runs,
+    procedures,
 )
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "mmse",
     "optimum",
     "privacy",
+    "procedures",
     "runs",
     "setup",
     "silos",

@@ -111,7 +111,7 @@ register(
 def _weights(d: Derivation, eta: Any, gamma: Any, h: Any) -> tuple[Any, Any]:
     """Probability and mean for eta other than 0, from the generating function."""
     d.say("A negative binomial count has probabilities proportional to w_h = (1-gamma)^h eta (eta+1)...(eta+h-1)/h!:")
-    w = d.say("", (1 - gamma) ** h * sp.rf(eta, h) / sp.factorial(h))
+    w = d.say("that is,", (1 - gamma) ** h * sp.rf(eta, h) / sp.factorial(h))
     d.say("By the binomial series sum_h w_h x^h = (1 - (1-gamma) x)^(-eta), h from 0; leaving out h = 0 takes off 1.")
     total = d.say("All probabilities, h from 1, at x = 1:", gamma ** (-eta) - 1)
     d.say("For -1 < eta < 0 all w_h, h >= 1, and the total are negative, so their ratios are positive all the same.")
@@ -345,8 +345,8 @@ def _pairs_derive(eta: Any, mean: Any) -> Derivation:
         d.say(
             "With v = 1/gamma: v - 1 = mean log v, so -(v/mean) e^(-v/mean) = -e^(-1/mean)/mean; v > mean: the lower branch."
         )
-    elif abs(eta) < 1:
-        d.say("With s = sqrt(gamma) it is (1+s)/(2 s^(1 + 2 eta... )): linear or quadratic in s.")
+    elif eta != 1:
+        d.say("In gamma (eta = 2), or in its square root (eta = 1/2, -1/2), that is a linear or a quadratic equation.")
     gamma = d.say("gamma =", gamma_of_mean(eta, mean))
     return d.conclude("gamma, and the chance of a single run, mean gamma^(1+eta):", (gamma, mean * gamma ** (1 + eta)))
 
