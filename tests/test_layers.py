@@ -35,12 +35,23 @@ REQUIRED = {
     """,
     "feo2": "theta-np theta-p lemma1:rstar lemma1:var lemma2 gamma-prop alg1",
     "mrmtl": """
-        lem6.1 eq5 eq39 lem6.2:var lem6.2:mu thm6.3 cor6.4 prop6.5 prop6.6 lem6.7 thm6.8
-        best-advantage train-lambda lemE.3 lemE.4:var lemE.4:mu thmE.5 negative
+        eq2 lem6.1 eq5 eq39 lem6.2:var lem6.2:mu thm6.3 cor6.4 prop6.5 prop6.6 lem6.7 thm6.8
+        best-advantage train-lambda sigma-dp no-clip lemE.3 lemE.4:var lemE.4:mu thmE.5 negative
+        eq12 eq13 appA:composition appA:zcdp eq14 appA:em-zcdp appA:gumbel eq15 appA:batch appA:amplification
+        propF.1 tnb:pmf tnb:mean thmF.2 fig7 algA1 algA2
+    """,
+    "robusthdp": """
+        gauss eq3 eq5 eq7 batch-power3 z-sublinear small-q-noisier eq8:weights eq8:minvar eq8:eps-weights
+        lem1:mean lem1:tail small-alpha thm1 thm2 eq12 tab2 alg1
     """,
     "generative": """
         thm1:estimator thm1:mse thm1:unbiased thm1:james-stein claim1 remark1 eq45 eq46 eq47
-        remark2 fact1 thm2:mse thm2:a thm6 eq18 limit
+        remark2 fact1 thm2:mse thm2:a thm2:quantiser thm2:tail thm2:event thm2:ldp
+        bern:posterior bern:known-mse bern:moments bern:variance-estimate bern:variance-event thm3 remark3
+        qpriv thm4:variance-estimate thm4:hoeffding thm4:bound thm5 thm5:mse alg1 lemma1 clip-radius
+        eq12:gauss eq12:laplace eq12:mixture eq12:linear eq12:logistic thm6 eq18 limit eq19
+        alg2 alg3 alg4 eq20 eq21 kd:density kd:regulariser alg5 alg6 thm7:sensitivity thm7:rdp thm7:conditions
+        lemma2:eps lemma2:delta lemma3 def3 alg7 exp:bernoulli exp:linreg exp:fig4 exp:elections
     """,
 }
 REGISTERED = {c.id: c for c in claims()}

@@ -395,13 +395,38 @@ def nonnegative_form(gap: Any) -> Any:
             continue
         one = _coefficient_sign(sp.expand(base))
         if one is None and power % 2:
-            raise Unprovable(f"the sign of {base} is not plain")
+            squares = _completed(sp.expand(base)) or _completed(sp.expand(-base))
+            if squares is None or power != 1:
+                raise Unprovable(f"the sign of {base} is not plain")
+            sign *= 1 if _completed(sp.expand(base)) is not None else -1
+            found *= squares
+            continue
         if one == -1 and power % 2:
             sign = -sign
         found *= (base if one != -1 else sp.expand(-base)) ** power
     if sign < 0:
         raise Unprovable("the relation fails everywhere: the gap is negative")
     return found
+
+
+def _completed(polynomial: Any, depth: int = 4) -> Any:
+    """A polynomial as squares plus terms with non-negative coefficients, by completing squares; None where that fails."""
+    if polynomial == 0 or _coefficient_sign(polynomial) == 1:
+        return polynomial
+    if depth == 0:
+        return None
+    for x in sorted(polynomial.free_symbols, key=str):
+        p = sp.Poly(polynomial, x)
+        if p.degree() != 2 or _coefficient_sign(sp.expand(p.LC())) != 1:
+            continue
+        a, b, c = p.all_coeffs()
+        rest = sp.cancel(sp.together(c - b**2 / (4 * a)))
+        top, bottom = sp.fraction(rest)
+        sign = _coefficient_sign(sp.expand(bottom))
+        inner = None if sign is None else _completed(sp.expand(sign * top), depth - 1)
+        if inner is not None:
+            return a * sp.factor(x + b / (2 * a)) ** 2 + inner / (sign * bottom)
+    return None
 
 
 def _inequality(
@@ -458,35 +483,58 @@ def _optimum(name: str, claim: Claim, case: Case, right: Sequence[Any], conditio
 
 
 def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: Any, conditions: Sequence[Any]) -> Theorem:
-    """|f(t) - limit| <= C/t for t >= 1, where C is the numerator's coefficients over the denominator's leading one."""
+    """|f(t) - limit| <= C/t for t >= T.
+
+    With f - limit = P/Q: C is the sum of |coefficients| of P over the leading one of Q; where Q has negative
+    coefficients, twice that, from the T on at which its leading term outweighs them twice.
+    """
     setting = _setting(claim, case, (approach.subs(t, 1), approach.subs(t, 2), value), conditions)
     here, there = setting.rewritten(approach), setting.rewritten(value)
     top, bottom = (sp.Poly(part, t) for part in sp.fraction(sp.cancel(sp.together(here - there))))
     if top.degree() >= bottom.degree() and not top.is_zero:
         raise Unprovable("the quantity does not tend to the claimed limit")
-    bound = sp.factor(sum((_absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / _absolute(bottom.LC()))
+    lead = _absolute(bottom.LC())
+    size = sum((_absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
+    against = sum((_absolute(c, negative_only=True) for c in (bottom * _some_sign(bottom.LC())).all_coeffs()),
+                  sp.Integer(0)) / lead  # fmt: skip
     n = sp.Symbol("n_t", nonnegative=True)
-    script = [
-        *setting.opening, *setting.shift, f"exists ({term(bound)}). intros t H_t.",
-        f"destruct (above 1 t H_t) as [{n} [P_{n} E_{n}]]; subst t. split.",
-    ]  # fmt: skip
-    for sign in (1, -1):
-        form = nonnegative_form((bound / t - sign * (here - there)).subs(t, 1 + n))
-        script.append(f"apply (at_most _ _ ({term(form)})); [identity | nonneg]." if form != 0 else "right. identity.")
-    f, limit_value = term(approach), term(value)
-    conclusion = f"exists C, forall t, 1 <= t ->\n    {f} - ({limit_value}) <= C / t /\\\n    {limit_value} - ({f}) <= C / t"
-    says = "The quantity is within C/t of the claimed limit, for some C and every t >= 1."
-    return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
+    why = Unprovable("no bound")
+    for factor, start in ((1, sp.Integer(1)), (2, 1 + 2 * against), (2, 2 + 4 * against)):
+        bound, start = sp.factor(factor * size), sp.factor(start)
+        gaps = [(bound / t - sign * (here - there)).subs(t, start + n) for sign in (1, -1)]
+        try:
+            forms = [nonnegative_form(gap) for gap in gaps]
+        except Unprovable as error:
+            why = error
+            continue
+        script = [
+            *setting.opening, *setting.shift, f"exists ({term(bound)}), ({term(start)}). intros t H_t.",
+            f"destruct (above _ t H_t) as [{n} [P_{n} E_{n}]]; subst t. split.",
+        ]  # fmt: skip
+        script += [f"apply (at_most _ _ ({term(f)})); [identity | nonneg]." if f != 0 else "right. identity." for f in forms]
+        f, limit_value = term(approach), term(value)
+        conclusion = (
+            f"exists C T, forall t, T <= t ->\n    {f} - ({limit_value}) <= C / t /\\\n    {limit_value} - ({f}) <= C / t"
+        )
+        says = "The quantity is within C/t of the claimed limit from some T on."
+        return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
+    raise why
 
 
-def _absolute(p: Any) -> Any:
-    """A polynomial of non-negative letters with its coefficients' absolute values."""
+def _some_sign(coefficient: Any) -> int:
+    """Sign of a polynomial's first coefficient."""
+    symbols = sorted(coefficient.free_symbols, key=str)
+    return 1 if (sp.Poly(coefficient, *symbols).coeffs()[0] if symbols else coefficient) > 0 else -1
+
+
+def _absolute(p: Any, negative_only: bool = False) -> Any:
+    """A polynomial of non-negative letters with its coefficients' absolute values (of the negative ones only)."""
     symbols = sorted(p.free_symbols, key=str)
     if not symbols:
-        return abs(p)
+        return abs(p) if p < 0 or not negative_only else sp.Integer(0)
     top, bottom = sp.fraction(sp.together(p))
     return sp.Add(*(abs(c) * sp.Mul(*(s**k for s, k in zip(symbols, powers, strict=True)))
-                    for powers, c in sp.Poly(top, *symbols).terms())) / bottom  # fmt: skip
+                    for powers, c in sp.Poly(top, *symbols).terms() if c < 0 or not negative_only)) / bottom  # fmt: skip
 
 
 def _refutation(claim: Claim, derived: Any) -> Theorem:

@@ -433,7 +433,7 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
                 continue
             for mutant in mutants(entry):
                 truths = ((rules, entries(truth)[i]) for rules, truth in samples)
-                fate = classify(mutant, entry, truths, lambda f, r: tidy(evaluate_exactly(f, r)))
+                fate = classify(mutant, entry, truths, lambda f, r: tidy(evaluate_exactly(f, r)), differs)
                 tally[fate] += 1
                 if fate == "survived":
                     survivors.append(f"{mutant.change} ({case.label() or 'one case'})")

@@ -87,10 +87,13 @@ def mutants(formula: Any) -> list[Mutant]:
     return list(found.values())[:MAX_PER_FORMULA]
 
 
-def classify(mutant: Mutant, formula: Any, samples: Iterable[tuple[dict[Any, Any], Any]], value: Callable[..., Any]) -> str:
+def classify(
+    mutant: Mutant, formula: Any, samples: Iterable[tuple[dict[Any, Any], Any]], value: Callable[..., Any],
+    differs: Callable[[Any, Any], bool],
+) -> str:  # fmt: skip
     """killed: differs from the oracle's value at some sample; equivalent: proved equal; else survived."""
     for rules, truth in samples:
-        if value(mutant.formula, rules) != truth:
+        if differs(value(mutant.formula, rules), truth):
             return "killed"
     try:
         return "equivalent" if is_zero(mutant.formula - formula) else "survived"

@@ -253,6 +253,9 @@ register(
 # --- linear regression -------------------------------------------------------------------------------------------------
 
 DIMENSION = Variable("d", "choice", "coefficients", choices=(50, 100))
+EXCESS = Variable(
+    "excess", "nonnegative", "error of FedAvg's model in mu, over sigma_theta^2 per coefficient; 0 when it has converged"
+)
 ROWS, DESIGN2 = sp.Integer(10), sp.Rational(1, 20)
 PRIOR2, ERROR2, CENTRE2 = sp.Rational(1, 100), sp.Rational(1, 20), sp.Rational(1, 100)
 
@@ -268,10 +271,11 @@ def _say_regression(d: Derivation, dimension: int, prior2: Any, name: str) -> An
     return d.say("Lower bound on the error:", prior2 * (dimension - ROWS + informed))
 
 
-def _linreg_derive(d: int) -> Derivation:
+def _linreg_derive(d: int, excess: Any) -> Derivation:
     proof = Derivation()
     least = _say_regression(proof, d, PRIOR2, "the true prior")
-    fed = proof.say("The global model is at best mu itself, with the error d sigma2_theta =", d * PRIOR2)
+    fed = proof.say("A global model that is off mu by excess sigma2_theta per coefficient has the error d sigma2_theta "
+                    "(1 + excess) =", d * PRIOR2 * (1 + excess))  # fmt: skip
     return proof.conclude("So the gain over the global model is at most", 1 - least / fed)
 
 
@@ -279,6 +283,24 @@ def _equal_rows(dimension: Any, prior2: Any) -> Any:
     """Bayes error of d orthogonal coefficients of which ROWS are observed, one by one."""
     noise = ERROR2 / (DESIGN2 * dimension)
     return sum(posterior_variance(prior2, [noise] if i < ROWS else []) for i in range(int(dimension)))
+
+
+# Quoted gains over local regression and over FedAvg.
+_LOCAL, _FED = (
+    {50: sp.Rational(80, 1000), 100: sp.Rational(92, 1000)},
+    {50: sp.Rational(148, 1000), 100: sp.Rational(123, 1000)},
+)
+
+
+def _least_excess(d: int) -> Any:
+    """Error of FedAvg's model in mu from which on the quoted gain over it is possible."""
+    return _equal_rows(sp.Integer(d), PRIOR2) / (d * PRIOR2 * (1 - _FED[int(d)])) - 1
+
+
+def _excess_for_order(d: int) -> Any:
+    """Error of FedAvg's model in mu from which on the quoted order of local regression and FedAvg is possible."""
+    ratio = (1 - _LOCAL[int(d)]) / (1 - _FED[int(d)])
+    return ratio * _equal_rows(sp.Integer(d), PRIOR2 + CENTRE2) / (d * PRIOR2) - 1
 
 
 def _design(d: int) -> np.ndarray:
@@ -291,47 +313,45 @@ register(
         title="Quoted gain of personalised regression over FedAvg",
         place="Section 4, Linear regression; Section 4.1",
         statement="With m = 10000, n = 10, sigma_theta^2 = 0.01, sigma_x^2 = 0.05 and design entries of variance 0.05 "
-        "the mean "
-        "squared error falls by 14.8 +- 1.2 % (d = 50) and 12.3 +- 2.0 % (d = 100) against FedAvg. Judged: the largest gain "
-        "possible is at least that.",
+        "the mean squared error falls by 14.8 +- 1.2 % (d = 50) and 12.3 +- 2.0 % (d = 100) against FedAvg. Judged, for "
+        "the error of the coefficients (Theorem 6): the largest gain possible is at least that.",
         latex=r"d=50:\ 14.8\pm1.2\%,\qquad d=100:\ 12.3\pm2.0\%",
         kind="number",
-        variables=(DIMENSION,),
-        examples=({"d": 50},),
-        printed=lambda d: sp.Rational(148, 1000) if int(d) == 50 else sp.Rational(123, 1000),
+        variables=(DIMENSION, EXCESS),
+        examples=({"d": 50, "excess": 0}, {"d": 50, "excess": "1/10"}, {"d": 100, "excess": "1/12"}),
+        printed=lambda d: _FED[int(d)],
         relation=">=",
         derive=_linreg_derive,
-        oracle=lambda d: 1 - _equal_rows(sp.Integer(d), PRIOR2) / (d * PRIOR2),
-        computed=lambda d: float(1 - regression.posterior_mse(_design(int(d)), 0.01, 0.05) / (int(d) * 0.01)),
-        not_simulated="a bound; drawing designs gives gains of 6.4 % and 4.9 %, below it",
-        corrected=lambda d: sp.Rational(1, 15) if int(d) == 50 else sp.Rational(1, 20),
-        corrected_text="at most 6.67 % for d = 50 and 5 % for d = 100",
-        counterexample={"d": 50},
+        oracle=lambda d, excess: 1 - _equal_rows(sp.Integer(d), PRIOR2) / (d * PRIOR2 * (1 + excess)),
+        computed=lambda d, excess: float(
+            1 - regression.posterior_mse(_design(int(d)), 0.01, 0.05) / (int(d) * 0.01 * (1 + excess))
+        ),
+        not_simulated="a bound; drawing designs gives gains of 6.4 % and 4.9 % for excess = 0, below it",
+        condition=lambda d, excess: excess >= _least_excess(d),
+        condition_text="excess >= 61/639 for d = 50 and >= 73/877 for d = 100 (FedAvg's own model is off mu by that share "
+        "of sigma_theta^2 per coefficient: it has not converged)",
+        shifts=lambda d, excess: {excess: _least_excess(d) + sp.Symbol("more", nonnegative=True)},
+        counterexample={"d": 50, "excess": 0},
         unit="share of FedAvg's error",
         uses=("generative:thm6",),
-        remark="Error of the coefficients, which Section 3.1 estimates, against a global model that knows mu. With mn "
-        "= 100000 "
-        "rows FedAvg's own error in mu adds at most 0.2 %. The error of predictions on new rows falls by less (2.1 % and "
-        "2.4 %). Even four times the quoted spread does not reach the bound for d = 50. What is compared is not said in the "
-        "text, nor are the initial values that would decide the other statements about the alternating algorithm (1 % and "
+        remark="At most 6.67 % (d = 50) and 5 % (d = 100) against a global model that knows mu. With mn = 100000 rows a "
+        "FedAvg that has converged is off by at most 0.2 %, so the quoted gains need one that has not, or another error: "
+        "that of predictions on new rows falls by less still (2.1 % and 2.4 %). The text does not say which error is "
+        "measured, nor the initial values that would decide the other statements about the alternating algorithm (1 % and "
         "4.7 % more error).",
     )
 )
 
 
-def _order_derive(d: int) -> Derivation:
+def _order_derive(d: int, excess: Any) -> Derivation:
     proof = Derivation()
     proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients "
               "are then "
               "N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
     least = _say_regression(proof, d, PRIOR2 + CENTRE2, "that prior")
-    return proof.conclude("FedAvg's error d sigma2_theta over that of any local estimate is at most", d * PRIOR2 / least)
+    return proof.conclude("FedAvg's error d sigma2_theta (1 + excess) over that of any local estimate is at most",
+                          d * PRIOR2 * (1 + excess) / least)  # fmt: skip
 
-
-_LOCAL, _FED = (
-    {50: sp.Rational(80, 1000), 100: sp.Rational(92, 1000)},
-    {50: sp.Rational(148, 1000), 100: sp.Rational(123, 1000)},
-)
 
 register(
     Claim(
@@ -343,20 +363,24 @@ register(
         "FedAvg has 1.08 (1.04) times the error of local regression. Judged: the largest ratio possible is at least that.",
         latex=r"8.0\pm0.8\%,\ 14.8\pm1.2\%\ (d=50);\quad 9.2\pm1.1\%,\ 12.3\pm2.0\%\ (d=100)",
         kind="number",
-        variables=(DIMENSION,),
-        examples=({"d": 50},),
+        variables=(DIMENSION, EXCESS),
+        examples=({"d": 50, "excess": 0}, {"d": 50, "excess": 1}, {"d": 100, "excess": 1}),
         printed=lambda d: (1 - _LOCAL[int(d)]) / (1 - _FED[int(d)]),
         relation=">=",
         derive=_order_derive,
-        oracle=lambda d: d * PRIOR2 / _equal_rows(sp.Integer(d), PRIOR2 + CENTRE2),
-        computed=lambda d: float(int(d) * 0.01 / regression.posterior_mse(_design(int(d)), 0.02, 0.05)),
+        oracle=lambda d, excess: d * PRIOR2 * (1 + excess) / _equal_rows(sp.Integer(d), PRIOR2 + CENTRE2),
+        computed=lambda d, excess: float(
+            int(d) * 0.01 * (1 + excess) / regression.posterior_mse(_design(int(d)), 0.02, 0.05)
+        ),
         not_simulated="a bound on a ratio of averages over designs",
-        corrected=lambda d: sp.Rational(5, 9) if int(d) == 50 else sp.Rational(15, 28),
-        corrected_text="at most 5/9 for d = 50 and 15/28 for d = 100: FedAvg is far ahead of any local estimate",
-        counterexample={"d": 50},
+        condition=lambda d, excess: excess >= _excess_for_order(d),
+        condition_text="excess >= 67/71 for d = 50 and >= 12269/13155 for d = 100 (FedAvg's own model is off mu by nearly "
+        "sigma_theta^2 per coefficient)",
+        shifts=lambda d, excess: {excess: _excess_for_order(d) + sp.Symbol("more", nonnegative=True)},
+        counterexample={"d": 50, "excess": 0},
         unit="ratio of mean squared errors",
         uses=("generative:thm6",),
-        remark="With n = 10 rows for d coefficients a client sees nothing of d - n directions; least squares of least "
+        remark="At most 5/9 (d = 50) and 15/28 (d = 100) for a FedAvg that has converged. With n = 10 rows for d coefficients a client sees nothing of d - n directions; least squares of least "
         "norm has "
         "twice FedAvg's error. In the error of the coefficients the gain over any local estimate is at least 44 % and not "
         "8 %, and in that of predictions about 23 % and 32 %.",
