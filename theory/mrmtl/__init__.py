@@ -4,6 +4,6 @@ Belongs here: what Section 6 and Appendix E of that paper print and how it is ju
 in the paper's order; the model is in model.py. Does not belong here: engines.
 """
 
-from theory.mrmtl import privacy, gaussian_noise, setup, optimum, spectrum, silos, accounting  # isort: skip (the paper's order)
+from theory.mrmtl import privacy, gaussian_noise, setup, optimum, spectrum, silos, accounting, selection  # isort: skip (the paper's order)
 
-__all__ = ["accounting", "gaussian_noise", "optimum", "privacy", "setup", "silos", "spectrum"]
+__all__ = ["accounting", "gaussian_noise", "optimum", "privacy", "selection", "setup", "silos", "spectrum"]
