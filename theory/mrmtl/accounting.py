@@ -327,10 +327,10 @@ register(
         kind="upper bound",
         variables=(
             Variable("order", "choice", "Renyi order alpha", choices=(sp.Integer(2), sp.Integer(8))),
-            Variable("step", "positive", "sensitivity over sigma", within=(sp.Rational(1, 4), 3)),
+            Variable("step", "choice", "sensitivity over sigma", choices=(sp.Rational(1, 2), sp.Integer(2))),
             Variable("delta", "fraction", "target delta", within=(sp.Rational(1, 10**6), sp.Rational(1, 2))),
         ),
-        examples=({"order": 2, "step": 1, "delta": "1/1000"}, {"order": 8, "step": "1/2", "delta": "1/100000"}),
+        examples=({"order": 2, "step": 2, "delta": "1/1000"}, {"order": 8, "step": "1/2", "delta": "1/100000"}),
         printed=lambda delta: delta,
         relation="<=",
         derive=_against_derive,

@@ -12,6 +12,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import sympy as sp
+from flint import acb
 
 from estimators import mechanisms, privacy
 from theory import simulation
@@ -19,7 +20,9 @@ from theory.algebra import simplest
 from theory.claim import Claim
 from theory.derivation import Derivation
 from theory.domain import Variable
+from theory.intervals import number
 from theory.mrmtl.accounting import mp, to_float
+from theory.mrmtl.privacy import bits, decimal
 from theory.registry import register
 
 ONE = sp.Integer(1)
@@ -143,9 +146,9 @@ register(
 
 # --- eps^2/8-zCDP -------------------------------------------------------------------------------------------------
 
-ORDER = Variable("order", "choice", "Renyi order alpha", choices=(sp.Rational(3, 2), sp.Integer(2), sp.Integer(6)))
-ZCDP_EPS = Variable("eps", "positive", "parameter eps of the mechanism", within=(sp.Rational(1, 2), 6))
-ZCDP_ODDS = Variable("w", "positive", "odds of a candidate on x'", within=(sp.Rational(1, 50), 50))
+ORDER = Variable("order", "choice", "Renyi order alpha", choices=(sp.Integer(2), sp.Integer(6)))
+ZCDP_EPS = Variable("eps", "positive", "parameter eps of the mechanism", within=(1, 6))
+ZCDP_ODDS = Variable("w", "positive", "odds of a candidate on x'", within=(sp.Rational(1, 20), 20))
 
 
 def _bernoulli_divergence(eps: Any, w: Any, order: Any) -> Any:
@@ -208,7 +211,7 @@ register(
         r"\varepsilon^{2})\text{-RDP for all }\alpha",
         kind="upper bound",
         variables=(ZCDP_EPS, ZCDP_ODDS, ORDER),
-        examples=({"eps": 1, "w": 1, "order": 2}, {"eps": "1/2", "w": 2, "order": 6}),
+        examples=({"eps": 1, "w": 1, "order": 2}, {"eps": 1, "w": "1/2", "order": 6}),
         printed=lambda eps, order: order * eps**2 / 8,
         relation="<=",
         derive=_zcdp_derive,
@@ -219,7 +222,7 @@ register(
         uses=("mrmtl:appA:em-zcdp:curvature", "mrmtl:eq12"),
         assumptions=("the adjacency is the one that the sensitivity of the score belongs to",),
         remark="Tight as eps tends to 0 (at w = e^(-eps/2) about). For large orders pure privacy, D <= eps, is the better "
-        "bound: from alpha = 8/eps on. Certified in ball arithmetic for 1/2 <= eps <= 6, 1/50 <= w <= 50 at three orders; "
+        "bound: from alpha = 8/eps on. Certified in ball arithmetic for 1 <= eps <= 6, 1/20 <= w <= 20 at orders 2 and 6; "
         "the curvature lemma proves it for all.",
     )
 )
@@ -227,15 +230,15 @@ register(
 register(
     Claim(
         id="mrmtl:appA:em-zcdp:curvature",
-        title="Variance of a coin",
+        title="Variance of a coin, 1/4 less a square",
         place="Appendix A, after (14): the step on which eps^2/8 rests",
-        statement="The second derivative of the cumulant function of a coin of odds x, its variance x/(1+x)^2, is at most 1/4.",
-        latex=r"\frac{x}{(1+x)^2}\leq\frac{1}{4}",
-        kind="upper bound",
+        statement="The second derivative of the cumulant function of a coin of odds x, its variance x/(1+x)^2, is 1/4 less a "
+        "square, hence at most 1/4.",
+        latex=r"\frac{x}{(1+x)^2}=\frac{1}{4}-\left(\frac{1-x}{2(1+x)}\right)^2",
+        kind="identity",
         variables=(Variable("x", "positive", "odds of the coin"),),
         examples=({"x": 1}, {"x": 3}),
-        printed=lambda: sp.Rational(1, 4),
-        relation="<=",
+        printed=lambda x: sp.Rational(1, 4) - ((1 - x) / (2 * (1 + x))) ** 2,
         derive=lambda x: _curvature(x),
         oracle=lambda x: sum((k - x / (1 + x)) ** 2 * law for k, law in ((1, x / (1 + x)), (0, 1 / (1 + x)))),
         not_computed="a lemma",
@@ -250,7 +253,7 @@ def _curvature(x: Any) -> Derivation:
     d = Derivation()
     u = sp.Symbol("u", real=True)
     d.say("K(u) = log(1 + x e^u) up to a constant; its second derivative at u = 0:")
-    return d.conclude("which is 1/4 - (1-x)^2/(4 (1+x)^2):", simplest(sp.diff(sp.log(1 + x * sp.exp(u)), u, 2).subs(u, 0)))
+    return d.conclude("which is", simplest(sp.diff(sp.log(1 + x * sp.exp(u)), u, 2).subs(u, 0)))
 
 
 # --- Gumbel noise --------------------------------------------------------------------------------------------------
@@ -287,15 +290,18 @@ def _gumbel_derive(scores: list[Any], eps: Any, sensitivity: Any, report: str) -
 
 @cache
 def _gumbel_quadrature(gaps: tuple[Any, ...]) -> sp.Float:
-    """Density of the first candidate's Gumbel noise times the distribution functions of the others'."""
-    with mpmath.workdps(55):
-        offsets = [mp(g) for g in gaps]
+    """Density of the first candidate's Gumbel noise times the distribution functions of the others', integrated."""
+    with bits(260):
+        offsets = [number(g) for g in gaps]
 
-        def integrand(v: Any) -> Any:  # v = e^-G of the first candidate, the density of G in it
-            return mpmath.exp(-v) * mpmath.exp(-v * mpmath.fsum(mpmath.exp(g) for g in offsets))
+        def integrand(x: acb, _: bool) -> acb:
+            exponent = -x - (-x).exp()
+            for g in offsets:
+                exponent -= (g - x).exp()
+            return exponent.exp()
 
-        ends = [0, *(mpmath.mpf(2) ** k for k in range(-8, 8)), mpmath.inf]
-        return to_float(mpmath.quad(integrand, ends))
+        parts = [acb.integral(integrand, acb(a), acb(b)).real for a, b in ((-6, 4), (4, 30), (30, 160))]
+        return sp.Float(decimal(parts[0] + parts[1] + parts[2]), 60)
 
 
 def _gumbel_oracle(scores: list[Any], eps: Any, sensitivity: Any, report: str) -> Any:
