@@ -294,9 +294,9 @@ register(
         id="mrmtl:no-clip",
         title="A clipping bound without clipping error",
         place="Section 6, Setup; Appendix E.3, Assumption E.2",
-        statement="As the records are Gaussian, one can choose c such that with high probability no record is clipped. Judged "
-        "with c = bound + sigma sqrt(2 ln(n/beta)), for centres |w_k| up to a bound known in advance: the probability that "
-        "one of the silo's n records is clipped is at most beta.",
+        statement="As the records are Gaussian, one can choose c such that with high probability no record is clipped. "
+        "Judged with c = bound + sigma sqrt(2 ln(n/beta)), for centres |w_k| up to a bound known in advance: the "
+        "probability that one of the silo's n records is clipped is at most beta.",
         latex=r"\text{A sufficiently large clipping }c\text{ can be selected such that }\|x_{k,i}\|_{2}\leq c\text{ with "
         r"high probability.}",
         kind="upper bound",
@@ -319,6 +319,7 @@ register(
         unit="probability",
         remark="theta is unknown in the paper's model and w_k spreads around it, so no c is large enough for all of them, "
         "and reading c off the data would cost privacy. For K silos put n K for n. The noise grows with c: no clipping is "
-        "bought with a sigma_DP proportional to bound + sigma sqrt(2 ln(n/beta)). The bound is generous by a factor of 2 about.",
+        "bought with a sigma_DP proportional to bound + sigma sqrt(2 ln(n/beta)). The bound is generous by a factor of 2 "
+        "about.",
     )
 )

@@ -73,8 +73,8 @@ register(
         id="mrmtl:eq14",
         title="The exponential mechanism is purely private",
         place="Appendix A, (14)",
-        statement="The exponential mechanism satisfies (eps, 0)-DP. Judged: the largest ratio of an output's probabilities on "
-        "two neighbours is at most e^eps.",
+        statement="The exponential mechanism satisfies (eps, 0)-DP. Judged: the largest ratio of an output's "
+        "probabilities on two neighbours is at most e^eps.",
         kind="upper bound",
         variables=(GROWTH, ODDS),
         examples=({"h": "1/2", "w": 3}, {"h": 1, "w": 10}),
@@ -159,11 +159,11 @@ def _bernoulli_divergence(eps: Any, w: Any, order: Any) -> Any:
 
 def _zcdp_derive(eps: Any, w: Any, order: Any) -> Derivation:
     d = Derivation()
-    d.say("Log weights change by at most eps/2 each, so log ratios of probabilities lie in an interval of length eps. With two "
-          "candidates, one up and one down, the odds w of the first become e^eps w: the extreme pair.")  # fmt: skip
+    d.say("Log weights change by at most eps/2 each, so log ratios of probabilities lie in an interval of length eps. "
+          "With two candidates, one up and one down, the odds w of the first become e^eps w: the extreme pair.")  # fmt: skip
     d.say("With K(u) = log((1 + w e^u)/(1 + w)), the cumulant function of a coin of odds w, the Renyi divergence is "
-          "(K(a eps) - a K(eps))/(a - 1), an integral of K'' against a weight of total a eps^2/2; and K'', the variance of a "
-          "coin, is at most 1/4 (mrmtl:appA:em-zcdp:curvature). Hence a eps^2/8.")  # fmt: skip
+          "(K(a eps) - a K(eps))/(a - 1), an integral of K'' against a weight of total a eps^2/2; and K'', the variance "
+          "of a coin, is at most 1/4 (mrmtl:appA:em-zcdp:curvature). Hence a eps^2/8.")  # fmt: skip
     return d.conclude("The divergence itself:", _bernoulli_divergence(eps, w, order))
 
 
@@ -205,8 +205,8 @@ register(
         id="mrmtl:appA:em-zcdp",
         title="The exponential mechanism is eps^2/8-zCDP",
         place="Appendix A, after (14)",
-        statement="The exponential mechanism satisfies eps^2/8-zCDP, hence (alpha, alpha eps^2/8)-RDP for all alpha. Judged on "
-        "its extreme pair, two candidates whose odds change by e^eps.",
+        statement="The exponential mechanism satisfies eps^2/8-zCDP, hence (alpha, alpha eps^2/8)-RDP for all alpha. "
+        "Judged on its extreme pair, two candidates whose odds change by e^eps.",
         latex=r"\text{EM also satisfies }\frac{1}{8}\varepsilon^{2}\text{-zCDP and thus }(\alpha,\frac{\alpha}{8}"
         r"\varepsilon^{2})\text{-RDP for all }\alpha",
         kind="upper bound",
@@ -232,8 +232,8 @@ register(
         id="mrmtl:appA:em-zcdp:curvature",
         title="Variance of a coin, 1/4 less a square",
         place="Appendix A, after (14): the step on which eps^2/8 rests",
-        statement="The second derivative of the cumulant function of a coin of odds x, its variance x/(1+x)^2, is 1/4 less a "
-        "square, hence at most 1/4.",
+        statement="The second derivative of the cumulant function of a coin of odds x, its variance x/(1+x)^2, is 1/4 "
+        "less a square, hence at most 1/4.",
         latex=r"\frac{x}{(1+x)^2}=\frac{1}{4}-\left(\frac{1-x}{2(1+x)}\right)^2",
         kind="identity",
         variables=(Variable("x", "positive", "odds of the coin"),),
@@ -279,8 +279,8 @@ def _gumbel_derive(scores: list[Any], eps: Any, sensitivity: Any, report: str) -
         d.say("The smallest loss minus noise is the largest of minus the loss plus noise.")
     scale = d.say("The noise has the scale", 2 * sensitivity / eps)
     logits = [sign * s / scale for s in scores]
-    d.say("If G is standard Gumbel, e^-G is standard exponential. So candidate g wins if T_g = e^(-G_g)/W_g is the smallest, "
-          "with W_g the exponential of its score over the scale; T_g is exponential of rate W_g:")  # fmt: skip
+    d.say("If G is standard Gumbel, e^-G is standard exponential. So candidate g wins if T_g = e^(-G_g)/W_g is the "
+          "smallest, with W_g the exponential of its score over the scale; T_g is exponential of rate W_g:")  # fmt: skip
     t = sp.Symbol("t", positive=True)
     rates = sp.symbols(f"W_1:{len(scores) + 1}", positive=True)
     survival = d.say("The first rings at t while the others have not: density", rates[0] * sp.exp(-sum(rates) * t))
@@ -332,8 +332,8 @@ register(
         id="mrmtl:appA:gumbel",
         title="Report noisy max with Gumbel noise",
         place="Appendix A, after (14); used in Appendix C.3",
-        statement="Adding independent Gumbel noise of scale 2 sensitivity/eps to the scores and reporting the largest is the "
-        "exponential mechanism (14); so is, for losses, subtracting the noise and reporting the smallest.",
+        statement="Adding independent Gumbel noise of scale 2 sensitivity/eps to the scores and reporting the largest is "
+        "the exponential mechanism (14); so is, for losses, subtracting the noise and reporting the smallest.",
         latex=r"\text{noises drawn from the Gumbel distribution with scale }\frac{2\Delta}{\varepsilon}",
         kind="probability",
         variables=(SCORES, PARAMETER, SENSITIVITY, REPORT),
@@ -400,8 +400,8 @@ register(
         id="mrmtl:eq15",
         title="Sensitivity of the accuracy",
         place="Appendix C.3, (15)",
-        statement="A dataset's accuracy on a fixed classifier moves by at most 1/(n - 1) when one record is added, removed or "
-        "replaced.",
+        statement="A dataset's accuracy on a fixed classifier moves by at most 1/(n - 1) when one record is added, "
+        "removed or replaced.",
         latex=r"\Delta_{\mathrm{acc}}=\max_{g}\max_{x,x^{\prime}}\left|s(x,g)-s(x,g^{\prime})\right|\leq\frac{1}{n-1}",
         kind="upper bound",
         variables=(N, CHANGE),
@@ -414,8 +414,8 @@ register(
         shifts=lambda n, **_: {n: 2 + sp.Symbol("more", nonnegative=True)},
         not_simulated="enumerated exactly",
         unit="accuracy",
-        remark="Never attained: exactly 1/n for a replaced or removed record, 1/(n + 1) for an added one, n counted before the "
-        "change. So 1/n is enough under every adjacency, and 1/(n - 1) spends a little more privacy than needed.",
+        remark="Never attained: exactly 1/n for a replaced or removed record, 1/(n + 1) for an added one, n counted "
+        "before the change. So 1/n is enough under every adjacency, and 1/(n - 1) spends a little more privacy than needed.",
     )
 )
 
@@ -430,8 +430,8 @@ register(
         id="mrmtl:eq15:middle",
         title="The expression in the middle of (15)",
         place="Appendix C.3, (15)",
-        statement="The sensitivity is max_g max_{x,x'} |s(x,g) - s(x,g')|. Judged as printed, one dataset and two candidates: "
-        "its value, with one record replaced.",
+        statement="The sensitivity is max_g max_{x,x'} |s(x,g) - s(x,g')|. Judged as printed, one dataset and two "
+        "candidates: its value, with one record replaced.",
         latex=r"\max_{g}\max_{x,x^{\prime}}\left|s(x,g)-s(x,g^{\prime})\right|",
         kind="identity",
         variables=(N,),
