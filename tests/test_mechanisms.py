@@ -112,12 +112,12 @@ def test_a_private_mean_has_the_noise_of_its_adjacency():
     values = rng.standard_normal((50, 3)) * 5
     setting = {"c": 1.5, "eps": 2.0, "delta": 1e-4}
     for adjacency, factor in (("replace", 2.0), ("add-remove", 1.0)):
-        draws = [mechanisms.private_mean(values, adjacency=adjacency, rng=rng, **setting) for _ in range(1500)]
+        draws = [mechanisms.private_mean(values, adjacency=adjacency, rng=rng, **setting) for _ in range(250)]
         sigma = mechanisms.gaussian_sigma(eps=2.0, delta=1e-4, sensitivity=factor * 1.5) / 50
-        assert np.std(draws, axis=0) == pytest.approx(np.full(3, sigma), rel=0.12)
+        assert np.std(draws, axis=0) == pytest.approx(np.full(3, sigma), rel=0.25)
         norms = np.linalg.norm(values, axis=1)
         clipped = values * np.minimum(1, 1.5 / norms)[:, None]
-        np.testing.assert_allclose(np.mean(draws, axis=0), clipped.mean(axis=0), atol=6 * sigma / np.sqrt(1500))
+        np.testing.assert_allclose(np.mean(draws, axis=0), clipped.mean(axis=0), atol=6 * sigma / np.sqrt(250))
 
 
 # --- clipping ----------------------------------------------------------------------------------------------------------
