@@ -126,10 +126,10 @@ def gaussian_sigma(*, eps, delta, sensitivity):
     def one(e, d, s):
         if s == 0 or d == 1 or np.isinf(e):
             return 0.0
-        with quiet():
-            return np.inf if d == 0 else s / smallest_ratio(e, d)
+        return np.inf if d == 0 else s / smallest_ratio(e, d)
 
-    return np.vectorize(one, otypes=[float])(eps, delta, sensitivity)[()]
+    with quiet():
+        return np.vectorize(one, otypes=[float])(eps, delta, sensitivity)[()]
 
 
 def gaussian_epsilon(*, delta, sensitivity, sigma):

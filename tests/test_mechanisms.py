@@ -1,0 +1,242 @@
+"""Mechanisms: laws, round trips, outside oracles (mpmath, SciPy, dp-accounting if installed), bad input."""
+
+import importlib
+import warnings
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from estimators import mechanisms, privacy
+
+budgets = st.floats(-6, 4).map(lambda x: 10.0**x)
+deltas = st.floats(-12, -0.05).map(lambda x: 10.0**x)
+FEW = settings(max_examples=max(1, settings().max_examples // 3))
+
+
+def exact_delta(eps, step):
+    """Return the curve of Gaussian noise with enough digits."""
+    with mpmath.workdps(120):
+        eps, step = mpmath.mpf(eps), mpmath.mpf(step)
+        return mpmath.ncdf(step / 2 - eps / step) - mpmath.exp(eps) * mpmath.ncdf(-step / 2 - eps / step)
+
+
+# --- Gaussian noise ----------------------------------------------------------------------------------------------------
+
+
+@FEW
+@given(budgets, deltas)
+def test_the_smallest_noise_gives_exactly_delta(eps, delta):
+    sigma = mechanisms.gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0)
+    # a last digit of sigma moves delta by a factor that grows with the distance into the tail
+    allowed = 1e-13 * (10 + eps * sigma**2 + 1 / sigma**2 + (eps * sigma) ** 2)
+    assert abs(float(exact_delta(eps, 1 / sigma) / delta) - 1) < max(allowed, 1e-11)
+
+
+@FEW
+@given(budgets, deltas, st.floats(0.1, 10))
+def test_smallest_noise_is_monotone_and_scales_with_the_sensitivity(eps, delta, sensitivity):
+    def sigma(eps=eps, delta=delta, sensitivity=sensitivity):
+        return mechanisms.gaussian_sigma(eps=eps, delta=delta, sensitivity=sensitivity)
+
+    assert sigma(eps=1.5 * eps) < sigma()
+    assert sigma(delta=delta / 2) > sigma()
+    assert sigma(sensitivity=4 * sensitivity) == pytest.approx(4 * sigma(), rel=1e-13)
+
+
+@FEW
+@given(budgets, deltas)
+def test_noise_and_eps_are_inverse(eps, delta):
+    sigma = mechanisms.gaussian_sigma(eps=eps, delta=delta, sensitivity=2.0)
+    back = mechanisms.gaussian_epsilon(delta=delta, sensitivity=2.0, sigma=sigma)
+    # at eps far below delta the curve is flat in eps and digits of sigma do not determine it
+    assert back == pytest.approx(eps, rel=1e-9, abs=1e-12 * (1 + 1 / sigma))
+
+
+def test_calibration_at_the_ends():
+    def sigma(eps, delta):
+        return float(mechanisms.gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0))
+
+    assert sigma(1.0, 0.0) == np.inf
+    assert sigma(1.0, 1.0) == sigma(np.inf, 0.5) == 0
+    assert mechanisms.gaussian_sigma(eps=1.0, delta=0.0, sensitivity=0.0) == 0
+    assert sigma(0.0, 1e-5) == pytest.approx(1 / (1e-5 * np.sqrt(2 * np.pi)), rel=1e-9)
+    assert sigma(1e12, 1e-5) == pytest.approx(1 / np.sqrt(2e12), rel=1e-4)
+    assert sigma(1.0, 1e-300) == pytest.approx(36.8654978941111, rel=1e-12)
+    for eps, delta in ((5e-324, 5e-324), (1e300, 0.5), (1e-12, 1 - 1e-16), (1e12, 1 - 1e-16)):
+        assert sigma(eps, delta) > 0
+    assert mechanisms.gaussian_epsilon(delta=0.0, sensitivity=1.0, sigma=1.0) == np.inf
+    assert mechanisms.gaussian_epsilon(delta=0.5, sensitivity=1.0, sigma=1.0) == 0
+    assert mechanisms.gaussian_epsilon(delta=0.5, sensitivity=1.0, sigma=0.0) == np.inf
+    shaped = mechanisms.gaussian_sigma(eps=[[1.0], [2.0]], delta=[1e-5, 1e-6], sensitivity=1.0)
+    assert shaped.shape == (2, 2)
+
+
+def test_golden_noise():
+    """dp-accounting 0.6.0: get_sigma_gaussian(1, 1e-5) = 3.730632; Balle and Wang's figure gives the same."""
+    assert mechanisms.gaussian_sigma(eps=1.0, delta=1e-5, sensitivity=1.0) == pytest.approx(3.730632, abs=1e-6)
+
+
+@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-3), (1.0, 1e-5), (8.0, 1e-6), (50.0, 1e-9)])
+def test_agrees_with_dp_accounting(eps, delta):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its dependencies, at import
+        try:
+            pld = importlib.import_module("dp_accounting.pld")
+        except ImportError:
+            pytest.skip("dp-accounting is not installed (extra: dp)")
+    sigma = mechanisms.gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0)
+    loss = pld.privacy_loss_distribution.from_gaussian_mechanism(float(sigma), value_discretization_interval=1e-4)
+    assert loss.get_delta_for_epsilon(eps) == pytest.approx(delta, rel=2e-2)
+
+
+@FEW
+@given(st.floats(1e-3, mechanisms.CLASSICAL_EPS), deltas)
+def test_classical_noise_is_enough_and_more_than_the_smallest(eps, delta):
+    classical = mechanisms.classical_gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0)
+    assert classical >= mechanisms.gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0)
+
+
+def test_classical_noise_is_refused_where_it_can_fail():
+    with pytest.raises(ValueError, match="use gaussian_sigma"):
+        mechanisms.classical_gaussian_sigma(eps=4.0, delta=1e-5, sensitivity=1.0)
+    assert np.sqrt(2 * np.log(1.25e5)) / 10 < mechanisms.gaussian_sigma(eps=10.0, delta=1e-5, sensitivity=1.0)
+
+
+def test_a_private_mean_has_the_noise_of_its_adjacency():
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal((50, 3)) * 5
+    setting = {"c": 1.5, "eps": 2.0, "delta": 1e-4}
+    for adjacency, factor in (("replace", 2.0), ("add-remove", 1.0)):
+        draws = [mechanisms.private_mean(values, adjacency=adjacency, rng=rng, **setting) for _ in range(250)]
+        sigma = mechanisms.gaussian_sigma(eps=2.0, delta=1e-4, sensitivity=factor * 1.5) / 50
+        assert np.std(draws, axis=0) == pytest.approx(np.full(3, sigma), rel=0.25)
+        norms = np.linalg.norm(values, axis=1)
+        clipped = values * np.minimum(1, 1.5 / norms)[:, None]
+        np.testing.assert_allclose(np.mean(draws, axis=0), clipped.mean(axis=0), atol=6 * sigma / np.sqrt(250))
+
+
+# --- clipping ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(0, 10), st.floats(0.01, 100), st.integers(1, 10**6), deltas, st.floats(-1, 1))
+def test_the_clipping_bound_rarely_clips(bound, sigma2, n, beta, where):
+    c = mechanisms.clipping_bound(bound=bound, sigma2=sigma2, n=n, beta=beta)
+    chance = mechanisms.clipping_probability(c=c, centre=where * bound, sigma2=sigma2, n=n)
+    assert 0 <= chance <= beta
+    assert mechanisms.clipping_probability(c=c, centre=bound + 40 * np.sqrt(sigma2), sigma2=sigma2, n=n) > 0.99
+
+
+# --- exponential mechanism ---------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=6), st.floats(0, 20), st.floats(0.1, 10))
+def test_probabilities_are_a_softmax(scores, eps, sensitivity):
+    found = mechanisms.exponential_probabilities(scores, eps=eps, sensitivity=sensitivity)
+    np.testing.assert_allclose(found, softmax(np.array(scores) * eps / (2 * sensitivity)), rtol=1e-9, atol=1e-300)
+
+
+def test_gumbel_choices_follow_the_probabilities():
+    rng = np.random.default_rng(7)
+    scores, setting = [0.0, 1.0, 0.3], {"eps": 1.5, "sensitivity": 0.5}
+    chosen = mechanisms.exponential_choice(scores, rng=rng, size=100_000, **setting)
+    share = np.bincount(chosen, minlength=3) / 100_000
+    np.testing.assert_allclose(share, mechanisms.exponential_probabilities(scores, **setting), atol=0.01)
+
+
+@FEW
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=4), st.floats(0.01, 8), st.randoms(use_true_random=False))
+def test_no_neighbour_exceeds_the_exact_eps(scores, eps, random):
+    """Scores in [0, 1] of sensitivity 1/4: range over sensitivity is 4."""
+    moved = [min(1.0, max(0.0, s + random.choice((-0.25, 0.25)))) for s in scores]
+    p, q = (mechanisms.exponential_probabilities(s, eps=eps, sensitivity=0.25) for s in (scores, moved))
+    exact = mechanisms.exponential_epsilon(eps=eps, n_candidates=len(scores), score_range=1.0, sensitivity=0.25)
+    assert np.abs(np.log(p / q)).max() <= exact + 1e-9
+    assert exact <= eps
+    for order in (1.5, 2.0, 10.0):
+        rho = mechanisms.exponential_zcdp(eps=eps)
+        assert privacy.renyi_divergence(p, q, order=order) <= privacy.rdp_from_zcdp(rho, order) + 1e-12
+
+
+def test_exact_eps_has_its_limits():
+    assert mechanisms.exponential_epsilon(eps=3.0) == 3.0
+    assert mechanisms.exponential_epsilon(eps=3.0, n_candidates=5) == pytest.approx(3.0)
+    assert mechanisms.exponential_epsilon(eps=0.0, n_candidates=5) == 0
+    assert mechanisms.exponential_epsilon(eps=900.0, n_candidates=2, score_range=2.0) == pytest.approx(900 - np.log(2))
+    assert mechanisms.exponential_epsilon(eps=1e-9, n_candidates=2, score_range=1.0) == pytest.approx(5e-10)
+
+
+# --- subsampling and accounting ------------------------------------------------------------------------------------------
+
+
+@given(st.floats(0, 60), deltas, st.floats(0, 1))
+def test_amplification_never_hurts_and_has_its_limits(eps, delta, q):
+    small, lost = mechanisms.amplified_budget(eps=eps, delta=delta, sampling_rate=q)
+    assert 0 <= small <= eps * (1 + 1e-12) + 1e-15
+    assert lost == q * delta
+    assert mechanisms.amplified_budget(eps=eps, delta=delta, sampling_rate=1.0)[0] == pytest.approx(eps)
+    if eps <= 1:
+        assert small <= 2 * q * eps
+    # sampling twice is sampling once at the product of the rates
+    twice = mechanisms.amplified_budget(eps=small, delta=lost, sampling_rate=0.5)
+    once = mechanisms.amplified_budget(eps=eps, delta=delta, sampling_rate=q / 2)
+    np.testing.assert_allclose(twice, once, rtol=1e-9, atol=1e-300)
+
+
+@given(st.floats(-6, 3).map(lambda x: 10.0**x), deltas)
+def test_zcdp_conversion_is_the_best_of_all_orders(rho, delta):
+    eps = privacy.epsilon_from_zcdp(rho=rho, delta=delta)
+    orders = 1 + np.geomspace(1e-6, 1e8, 3000)
+    assert eps <= privacy.epsilon_from_rdp(orders, rho * orders, delta=delta) * (1 + 1e-9) + 1e-15
+    assert eps <= rho + 2 * np.sqrt(-rho * np.log(delta))  # Bun and Steinke 2016
+    # the exact curve of the Gaussian mechanism of that rate lies below
+    assert privacy.gaussian_delta(eps=eps, sensitivity=np.sqrt(2 * rho), sigma=1.0) <= delta * (1 + 1e-9)
+
+
+def test_zcdp_conversion_at_the_ends():
+    assert privacy.epsilon_from_zcdp(rho=0.0, delta=0.0) == 0
+    assert privacy.epsilon_from_zcdp(rho=1.0, delta=0.0) == privacy.epsilon_from_zcdp(rho=np.inf, delta=0.1) == np.inf
+    assert privacy.epsilon_from_zcdp(rho=1.0, delta=1.0) == 0
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+def test_renyi_divergence_rises_with_the_order(p, q):
+    laws = [p, 1 - p], [q, 1 - q]
+    values = [privacy.renyi_divergence(*laws, order=a) for a in (1, 1.5, 2, 7, 200, np.inf)]
+    assert all(a <= b + 1e-12 for a, b in pairwise(values))
+    assert privacy.renyi_divergence(laws[0], laws[0], order=3) == 0
+
+
+def test_renyi_divergence_of_what_cannot_happen():
+    assert privacy.renyi_divergence([1.0, 0.0], [0.5, 0.5], order=2) == pytest.approx(np.log(2))
+    assert privacy.renyi_divergence([0.5, 0.5], [1.0, 0.0], order=2) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mechanisms.gaussian_sigma(eps=-1, delta=0.1, sensitivity=1), "eps"),
+        (lambda: mechanisms.gaussian_sigma(eps=np.nan, delta=0.1, sensitivity=1), "eps holds NaN"),
+        (lambda: mechanisms.gaussian_sigma(eps=1, delta=2, sensitivity=1), "delta"),
+        (lambda: mechanisms.gaussian_epsilon(delta=0.1, sensitivity=1, sigma=-1), "sigma"),
+        (lambda: mechanisms.classical_gaussian_sigma(eps=0, delta=0.1, sensitivity=1), "eps must be > 0"),
+        (lambda: mechanisms.clipped_sum_sensitivity(c=1, adjacency="swap"), "adjacency must be one of"),
+        (lambda: mechanisms.accuracy_sensitivity(n=1, adjacency="remove"), "n must be a whole number >= 2"),
+        (lambda: mechanisms.private_mean([], c=1, eps=1, delta=0.1, adjacency="replace", rng=None), "values"),
+        (lambda: mechanisms.clipping_bound(bound=1, sigma2=-1, n=1, beta=0.1), "sigma2"),
+        (lambda: mechanisms.exponential_probabilities([], eps=1, sensitivity=1), "scores"),
+        (lambda: mechanisms.exponential_probabilities([1.0], eps=1, sensitivity=0), "sensitivity"),
+        (lambda: mechanisms.exponential_epsilon(eps=1, n_candidates=2, score_range=0.5), "score_range"),
+        (lambda: mechanisms.amplified_budget(eps=1, delta=0.1, sampling_rate=1.5), "sampling_rate"),
+        (lambda: privacy.epsilon_at_order(order=1, rdp=1, delta=0.1), "order"),
+        (lambda: privacy.renyi_divergence([0.5, 0.6], [0.5, 0.5], order=2), "p must add to 1"),
+        (lambda: privacy.rdp_from_zcdp(1, 1), "order"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
