@@ -10,12 +10,14 @@ Belongs here: enclosing SymPy expressions, branch and bound. Does not belong her
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import sympy as sp
 from flint import arb, ctx, fmpq, fmpz
+from sympy.printing.lambdarepr import LambdaPrinter
 
 PIECES = 60_000
 BITS = 128
@@ -27,25 +29,83 @@ class NotEnclosed(ValueError):
 
 
 _FUNCTIONS = {
-    sp.exp: lambda x: x.exp(),
-    sp.log: lambda x: x.log(),
-    sp.erf: lambda x: x.erf(),
-    sp.erfc: lambda x: x.erfc(),
-    sp.sinh: lambda x: x.sinh(),
-    sp.cosh: lambda x: x.cosh(),
-    sp.tanh: lambda x: x.tanh(),
-    sp.gamma: lambda x: x.gamma(),
-    sp.loggamma: lambda x: x.lgamma(),
-    sp.Abs: abs,
+    "exp": lambda x: arb(x).exp(),
+    "log": lambda x: arb(x).log(),
+    "sqrt": lambda x: arb(x).sqrt(),
+    "rsqrt": lambda x: arb(x).rsqrt(),
+    "erf": lambda x: arb(x).erf(),
+    "erfc": lambda x: arb(x).erfc(),
+    "sinh": lambda x: arb(x).sinh(),
+    "cosh": lambda x: arb(x).cosh(),
+    "tanh": lambda x: arb(x).tanh(),
+    "gamma": lambda x: arb(x).gamma(),
+    "loggamma": lambda x: arb(x).lgamma(),
+    "Abs": lambda x: abs(arb(x)),
+    "Max": lambda *x: reduce(arb.max, map(arb, x)),
+    "Min": lambda *x: reduce(arb.min, map(arb, x)),
 }
 
 
+_ENCLOSED = (sp.Tuple, sp.Symbol, sp.Rational, sp.Add, sp.Mul, sp.Pow)
+
+
+class _Printer(LambdaPrinter):
+    """Python code in which every number is a ball and every power has an enclosure."""
+
+    def __init__(self) -> None:
+        super().__init__({"fully_qualified_modules": False})
+        self.constants: dict[str, arb] = {}
+
+    def _constant(self, value: arb) -> str:
+        name = f"constant_{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def _print_Rational(self, e: Any) -> str:
+        return self._constant(number(e))
+
+    _print_Half = _print_Integer = _print_Rational
+
+    def _print_Pi(self, e: Any) -> str:
+        return self._constant(arb.pi())
+
+    def _print_Exp1(self, e: Any) -> str:
+        return self._constant(arb(1).exp())
+
+    def _print_Pow(self, e: Any, **_: Any) -> str:
+        base, exponent = e.args
+        inner = self._print(base)
+        if exponent.is_Integer:
+            return f"(({inner})**({int(exponent)}))"
+        if abs(exponent) == sp.Rational(1, 2):
+            return f"{'sqrt' if exponent > 0 else 'rsqrt'}({inner})"
+        return f"exp(({self._print(exponent)})*log({inner}))"
+
+    def _print_Function(self, e: Any) -> str:
+        return f"{e.func.__name__}({', '.join(map(self._print, e.args))})"
+
+    _print_Max = _print_Min = _print_Abs = _print_erf = _print_erfc = _print_gamma = _print_loggamma = _print_Function
+    _print_exp = _print_log = _print_sinh = _print_cosh = _print_tanh = _print_Function
+
+
 def number(value: Any) -> arb:
-    """An exact rational, or another SymPy number, as a ball."""
-    value = sp.sympify(value)
-    if value.is_Rational:
-        return arb(fmpq(fmpz(int(value.p)), fmpz(int(value.q))))
-    return enclose(value, {})
+    """An exact rational as a ball (as narrow as the working precision allows)."""
+    value = sp.Rational(value)
+    return arb(fmpq(fmpz(int(value.p)), fmpz(int(value.q))))
+
+
+def compiled(expressions: Sequence[Any], symbols: Sequence[sp.Symbol]) -> Callable[..., list[arb]]:
+    """A function from balls for the symbols to balls that hold the values of the expressions.
+
+    Constants are as narrow as the precision at the time of this call. Raises NotEnclosed.
+    """
+    for node in sp.preorder_traversal(sp.Tuple(*expressions)):
+        if not isinstance(node, _ENCLOSED) and node not in (sp.pi, sp.E) and node.func.__name__ not in _FUNCTIONS:
+            raise NotEnclosed(f"no enclosure for {node.func.__name__}")
+    printer = _Printer()
+    function = sp.lambdify(symbols, list(expressions), modules=[_FUNCTIONS], printer=printer, cse=True)
+    function.__globals__.update(printer.constants)  # known only after printing
+    return function
 
 
 def enclose(expression: Any, at: Mapping[sp.Symbol, arb]) -> arb:
@@ -55,45 +115,7 @@ def enclose(expression: Any, at: Mapping[sp.Symbol, arb]) -> arb:
     >>> enclose(sp.exp(x), {x: arb(0)}).overlaps(arb(1))
     True
     """
-    expression = sp.sympify(expression)
-    if expression.is_Rational:
-        return number(expression)
-    if expression.is_Symbol:
-        return at[expression]
-    if expression is sp.pi:
-        return arb.pi()
-    if expression is sp.E:
-        return arb(1).exp()
-    if isinstance(expression, sp.Add):
-        total = arb(0)
-        for term in expression.args:
-            total += enclose(term, at)
-        return total
-    if isinstance(expression, sp.Mul):
-        product = arb(1)
-        for factor in expression.args:
-            product *= enclose(factor, at)
-        return product
-    if isinstance(expression, sp.Pow):
-        base, exponent = expression.args
-        if base is sp.E:
-            return enclose(exponent, at).exp()
-        if exponent.is_Integer:
-            return enclose(base, at) ** int(exponent)
-        if exponent == sp.Rational(1, 2):
-            return enclose(base, at).sqrt()
-        if exponent == -sp.Rational(1, 2):
-            return enclose(base, at).rsqrt()
-        return (enclose(exponent, at) * enclose(base, at).log()).exp()
-    if isinstance(expression, sp.Max | sp.Min):
-        first, *others = (enclose(a, at) for a in expression.args)
-        for other in others:
-            first = first.max(other) if isinstance(expression, sp.Max) else first.min(other)
-        return first
-    function = _FUNCTIONS.get(expression.func)
-    if function is None:
-        raise NotEnclosed(f"no enclosure for {expression.func}")
-    return function(enclose(expression.args[0], at))
+    return arb(compiled([sp.sympify(expression)], list(at))(*at.values())[0])
 
 
 def nonnegative(expression: Any, box: Box, pieces: int = PIECES) -> bool | None:
@@ -114,45 +136,46 @@ def nonnegative(expression: Any, box: Box, pieces: int = PIECES) -> bool | None:
         return None
     before, ctx.prec = ctx.prec, BITS
     try:
-        stack = [tuple((sp.Rational(box[s][0]), sp.Rational(box[s][1])) for s in symbols)]
+        value = compiled([expression], symbols)
         smooth = not expression.has(sp.Max, sp.Min, sp.Abs)
-        slopes = [sp.diff(expression, s) for s in symbols] if smooth else None
-        done = 0
-        while stack:
-            piece = stack.pop()
-            done += 1
-            if done > pieces:
-                return None
-            balls = {s: number(a).union(number(b)) for s, (a, b) in zip(symbols, piece, strict=True)}
-            if enclose(expression, balls) >= 0:
-                continue
-            centre = {s: number((a + b) / 2) for s, (a, b) in zip(symbols, piece, strict=True)}
-            middle = enclose(expression, centre)
-            if middle < 0:
-                return False
-            if slopes is not None:
-                rates = [enclose(slope, balls) for slope in slopes]
-                # The mean value theorem: much narrower than the expression itself on a small piece.
-                if middle + sum(r * (balls[s] - centre[s]) for s, r in zip(symbols, rates, strict=True)) >= 0:
-                    continue
-                # Where it only rises or falls along a letter, its least value is at that end.
-                ends = tuple(
-                    (a, a) if r >= 0 else (b, b) if r <= 0 else (a, b) for r, (a, b) in zip(rates, piece, strict=True)
-                )
-                if ends != piece:
-                    stack.append(ends)
-                    continue
-            if all(a == b for a, b in piece):
-                exact = expression.subs({s: a for s, (a, _) in zip(symbols, piece, strict=True)})
-                if exact.is_Rational and exact >= 0:
-                    continue
-                return None
-            stack += _cut(piece)
-        return True
+        slopes = compiled([sp.diff(expression, s) for s in symbols], symbols) if smooth else None
+        return _search(expression, symbols, value, slopes, box, pieces)
     except NotEnclosed:
         return None
     finally:
         ctx.prec = before
+
+
+def _search(expression: Any, symbols: Sequence[Any], value: Any, slopes: Any, box: Box, pieces: int) -> bool | None:
+    stack = [tuple((sp.Rational(box[s][0]), sp.Rational(box[s][1])) for s in symbols)]
+    for _ in range(pieces):
+        if not stack:
+            return True
+        piece = stack.pop()
+        balls = [number(a).union(number(b)) for a, b in piece]
+        if arb(value(*balls)[0]) >= 0:
+            continue
+        centre = [number((a + b) / 2) for a, b in piece]
+        middle = arb(value(*centre)[0])
+        if middle < 0:
+            return False
+        if slopes is not None:
+            rates = [arb(r) for r in slopes(*balls)]
+            # The mean value theorem: much narrower than the expression itself on a small piece.
+            if middle + sum(r * (x - c) for r, x, c in zip(rates, balls, centre, strict=True)) >= 0:
+                continue
+            # Where it only rises or falls along a letter, its least value is at that end.
+            ends = tuple((a, a) if r >= 0 else (b, b) if r <= 0 else (a, b) for r, (a, b) in zip(rates, piece, strict=True))
+            if ends != piece:
+                stack.append(ends)
+                continue
+        if all(a == b for a, b in piece):
+            exact = expression.subs({s: a for s, (a, _) in zip(symbols, piece, strict=True)})
+            if exact.is_Rational and exact >= 0:
+                continue
+            return None
+        stack += _cut(piece)
+    return None
 
 
 def _cut(piece: tuple[tuple[Any, Any], ...]) -> list[tuple[tuple[Any, Any], ...]]:
@@ -165,4 +188,4 @@ def _cut(piece: tuple[tuple[Any, Any], ...]) -> list[tuple[tuple[Any, Any], ...]
     return [(*piece[:i], (a, where), *piece[i + 1 :]), (*piece[:i], (where, b), *piece[i + 1 :])]
 
 
-__all__ = ["Box", "NotEnclosed", "enclose", "nonnegative", "number"]
+__all__ = ["Box", "NotEnclosed", "compiled", "enclose", "nonnegative", "number"]

@@ -232,13 +232,16 @@ def _points(claim: Claim, purpose: str, count: int, extreme: bool = False) -> It
 
 
 def differs(a: Any, b: Any) -> bool:
-    """Whether two exact values differ (numbers that are not rational: at 50 digits)."""
+    """Whether two exact values differ (numbers that are not rational: in 35 of 50 digits)."""
     if a == b:
         return False
     if all(isinstance(x, sp.Rational) or x is sp.oo for x in (a, b)):
         return True
     a, b = sp.N(a, DIGITS), sp.N(b, DIGITS)
-    return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * max(1, abs(a), abs(b)))
+    if not (a.is_Number and b.is_Number and a.is_finite and b.is_finite):
+        return True
+    # Zero to all digits has no relative error, hence the floor.
+    return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * max(sp.Float("1e-10"), abs(a), abs(b)))
 
 
 def violates(claim: Claim, printed: Any, truth: Any) -> bool:

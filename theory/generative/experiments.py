@@ -380,9 +380,9 @@ register(
         counterexample={"d": 50, "excess": 0},
         unit="ratio of mean squared errors",
         uses=("generative:thm6",),
-        remark="At most 5/9 (d = 50) and 15/28 (d = 100) for a FedAvg that has converged. With n = 10 rows for d coefficients a client sees nothing of d - n directions; least squares of least "
-        "norm has "
-        "twice FedAvg's error. In the error of the coefficients the gain over any local estimate is at least 44 % and not "
-        "8 %, and in that of predictions about 23 % and 32 %.",
+        remark="At most 5/9 (d = 50) and 15/28 (d = 100) for a FedAvg that has converged. With n = 10 rows for d "
+        "coefficients a client sees nothing of d - n directions; least squares of least norm has twice FedAvg's error. In "
+        "the error of the coefficients the gain over any local estimate is at least 44 % and not 8 %, and in that of "
+        "predictions about 23 % and 32 %.",
     )
 )

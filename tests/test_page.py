@@ -1,0 +1,70 @@
+"""The page of verdicts follows the evidence: what it says, and that it says nothing that differs between machines."""
+
+from functools import cache
+
+import pytest
+
+from theory import api, cli, find, page
+from theory.evidence import Ledger
+from theory.judging import judge
+
+IDS = ("fedhdp:table4:c", "fedhdp:thm8:p", "mrmtl:eq5", "mrmtl:thm6.8:factor", "feo2:gamma-prop")
+
+
+@cache
+def records():
+    return {i: judge(find(i), api.DEFAULT_ROOT, True) for i in IDS}
+
+
+@pytest.fixture(scope="module")
+def text():
+    return page.render([find(i) for i in IDS], records())
+
+
+def section(text, title):
+    return text.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def test_every_claim_has_a_row_with_its_verdict(text):
+    for i in IDS:
+        row = next(line for line in text.splitlines() if line.startswith("| <a id=") and f"`{i}`" in line)
+        assert f"**{records()[i].verdict()}**" in row
+
+
+def test_an_erratum_says_where_what_and_what_instead(text):
+    errata = section(text, "Errata")
+    assert "fedhdp:table4:c" in errata
+    for part in ("printed: `1/gamma2`", "correct: `alpha2/gamma2`", "printed 1, right 2", "derivation in"):
+        assert part in errata
+    assert "mrmtl:eq5" not in errata
+
+
+def test_a_hidden_assumption_is_listed_with_a_point_outside_it(text):
+    assumptions = section(text, "Hidden assumptions")
+    assert "own_noise == 0" in assumptions
+    assert "printed" in assumptions
+
+
+def test_tables_keep_their_columns(text):
+    for line in text.splitlines():
+        if line.startswith("| <a id="):
+            assert line.replace("\\|", "").count("|") == 7, line
+
+
+def test_nothing_on_the_page_depends_on_the_machine(text):
+    assert not [line for line in text.splitlines() if "z|" in line or " seconds" in line or "e-1" in line]
+
+
+def test_a_page_needs_all_the_evidence(tmp_path, capsys):
+    store = Ledger(tmp_path / "ledger.json")
+    store.put(records()[IDS[0]])
+    assert cli.main(["ledger", "--ledger", str(store.path)]) == 2
+    assert "run `borrow verify` first" in capsys.readouterr().err
+
+
+def test_the_committed_page_knows_every_claim():
+    from theory import claims
+
+    committed = page.PAGE.read_text(encoding="utf-8")
+    missing = [c.id for c in claims() if f'<a id="{c.id.replace(":", "-").lower()}"></a>`{c.id}`' not in committed]
+    assert not missing, "run `make ledger`"
