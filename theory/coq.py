@@ -378,10 +378,20 @@ def _identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: 
     return Theorem(name, says, setting.symbols, setting.hypotheses, f"{term(left)}\n    = {term(right)}", script)
 
 
+def factored(expression: Any) -> Any:
+    """A rational function as one cancelled fraction of factored polynomials, by arithmetic in the field of fractions."""
+    expression = sp.sympify(expression)
+    symbols = sorted(expression.free_symbols, key=str)
+    if not symbols:
+        return sp.cancel(expression)
+    fraction = sp.QQ.frac_field(*symbols).from_sympy(expression)
+    return sp.factor(fraction.numer.as_expr()) / sp.factor(fraction.denom.as_expr())
+
+
 def nonnegative_form(gap: Any) -> Any:
     """An equal fraction whose sign is plain: factors with non-negative coefficients, or to even powers."""
     with time_limit(CERTIFICATE_SECONDS):
-        gap = sp.factor(sp.cancel(sp.together(gap)))
+        gap = factored(gap)
     if gap == 0:
         return gap
     sign, found = 1, sp.Integer(1)
@@ -421,7 +431,7 @@ def _squares(gap: Any, decision: Sequence[Any]) -> Any:
     total = sp.Integer(0)
     for x in decision:
         polynomial = sp.Poly(rest, x)
-        if polynomial.degree() == 0:
+        if polynomial.degree() <= 0:
             continue
         if polynomial.degree() != 2 or below.has(x):
             raise Unprovable(f"the objective is not quadratic in {x}")

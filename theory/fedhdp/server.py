@@ -36,7 +36,9 @@ from theory.shared import (
     concrete_server,
     message_variances,
     precision_weights,
+    ratio_objective,
     server_mse,
+    weights_objective,
 )
 
 RHO_NP = Variable("rho_np", "fraction", "share of clients without privacy")
@@ -134,6 +136,11 @@ register(
 # --- Lemma 2 -------------------------------------------------------------------------------------------------------
 
 
+def _two_levels(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[list[Any], list[Any]]:
+    """Sizes and message variances of both levels."""
+    return [N1, N2], message_variances([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
+
+
 def _two_level_derivation(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[Derivation, Any]:
     d = Derivation()
     s1, s2 = message_variances([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
@@ -224,6 +231,8 @@ register(
         oracle=lambda **v: _two_level_oracle(**v)[:2],
         computed=_level_weights,
         simulate=_weights_simulate,
+        objective=lambda x, **v: weights_objective(x, *_two_levels(**v)),
+        decision="real",
         entries=("weight in level 1", "weight in level 2"),
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (27)"},
     )
@@ -244,6 +253,7 @@ register(
         simulate=lambda expected, N1, N2, sigma2_c, gamma2_1, gamma2_2: _weights_simulate(
             (1 / (N1 + N2 * expected), expected / (N1 + N2 * expected)), N1, N2, sigma2_c, gamma2_1, gamma2_2
         ),
+        objective=lambda x, **v: ratio_objective(x, *_two_levels(**v)),
         unit="dimensionless",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (28)"},
     )
@@ -356,6 +366,7 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
                 0.0,
                 gamma2,
             ),
+            objective=lambda x, **v: ratio_objective(x, *_two_levels(**_opt_out(**v))),
             unit="dimensionless",
             **{**common, "variables": (replace(N_NP, default=ONE), *OPT_OUT[1:])},
         )
