@@ -388,10 +388,24 @@ def factored(expression: Any) -> Any:
     return sp.factor(fraction.numer.as_expr()) / sp.factor(fraction.denom.as_expr())
 
 
-def nonnegative_form(gap: Any) -> Any:
-    """An equal fraction whose sign is plain: factors with non-negative coefficients, or to even powers."""
+def nonnegative_form(gap: Any, rules: Mapping[Any, Any] | None = None) -> Any:
+    """An equal fraction whose sign is plain: factors with non-negative coefficients, or to even powers.
+
+    `rules` replace bounded letters by non-negative ones. Where the factors' signs are plain without them, each factor
+    gets its new letters by itself, which saves expanding (1 + n)^k.
+    """
     with time_limit(CERTIFICATE_SECONDS):
-        gap = factored(gap)
+        gap = sp.sympify(gap)
+        if rules:
+            try:
+                return _plain(factored(gap)).subs(rules, simultaneous=True)
+            except Unprovable:
+                gap = gap.subs(rules, simultaneous=True)
+        return _plain(factored(gap))
+
+
+def _plain(gap: Any) -> Any:
+    """A product with every factor's minus sign taken out. Raises Unprovable where a sign is not plain, or is negative."""
     if gap == 0:
         return gap
     sign, found = 1, sp.Integer(1)
@@ -419,7 +433,7 @@ def _inequality(
     setting = _setting(claim, case, (small, large), conditions, extra)
     (small, large), lines = _named(setting, (small, large))
     if form is None:
-        form = nonnegative_form(setting.rewritten(large) - setting.rewritten(small))
+        form = nonnegative_form((large - small).subs(setting.named), setting.rules)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity | nonneg]."] if form != 0 else ["right. identity."]
     script = [*setting.opening, *lines, *setting.shift, *proof]
     return Theorem(name, says, setting.symbols, setting.hypotheses, f"{term(small)}\n    <= {term(large)}", script)
@@ -466,13 +480,13 @@ def _optimum(name: str, claim: Claim, case: Case, right: Sequence[Any], conditio
 
 
 def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: Any, conditions: Sequence[Any]) -> Theorem:
-    """|f(t) - limit| <= C/t for t >= 1, where C is the numerator's coefficients over the denominator's leading one."""
+    """|f(t) - limit| <= C/t for t >= 1, where C is the numerator's coefficients over some of the denominator's."""
     setting = _setting(claim, case, (approach.subs(t, 1), approach.subs(t, 2), value), conditions)
     here, there = setting.rewritten(approach), setting.rewritten(value)
     top, bottom = (sp.Poly(part, t) for part in sp.fraction(sp.cancel(sp.together(here - there))))
     if top.degree() >= bottom.degree() and not top.is_zero:
         raise Unprovable("the quantity does not tend to the claimed limit")
-    bound = sp.factor(sum((_absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / _absolute(bottom.LC()))
+    bound = sp.factor(sum((_share(c, i, bottom) for (i,), c in top.terms()), sp.Integer(0)))
     n = sp.Symbol("n_t", nonnegative=True)
     script = [
         *setting.opening, *setting.shift, f"exists ({term(bound)}). intros t H_t.",
@@ -485,6 +499,15 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
     conclusion = f"exists C, forall t, 1 <= t ->\n    {f} - ({limit_value}) <= C / t /\\\n    {limit_value} - ({f}) <= C / t"
     says = "The quantity is within C/t of the claimed limit, for some C and every t >= 1."
     return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
+
+
+def _share(c: Any, i: int, bottom: Any) -> Any:
+    """A bound of c t^(i+1) over the denominator for t >= 1: through the first coefficient of a later power that leaves a
+    divisor without zeros, for the leading one may vanish.
+    """  # fmt: skip
+    later = [b for (k,), b in reversed(bottom.terms()) if k > i]
+    shares = [sp.factor(_absolute(c) / _absolute(b)) for b in later]
+    return next((s for s in shares if structural(sp.expand(sp.fraction(s)[1]))), shares[-1] if shares else sp.Integer(0))
 
 
 def _absolute(p: Any) -> Any:

@@ -174,10 +174,18 @@ def blend_risk(
 def blend_objective(
     x: Any, level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any, own_noise: int
 ) -> Any:
-    """Risk of a client at strength x with the server's precision-weighted estimate, from all noise terms."""
-    own, others = groups(level, sizes, gamma2s, alpha2, tau2)
-    weights = precision_weights(sizes, message_variances(sizes, gamma2s, alpha2 + tau2))
-    theta = server_form(own, others, level, weights, own_noise)
+    """Risk of a client at strength x with the server's precision-weighted estimate.
+
+    Besides its own share w_j psi_j the client sees (1 - w_j) phi and the others' noise, sum of w_i^2 s_i.
+    """
+    variances = message_variances(sizes, gamma2s, alpha2 + tau2)
+    weights = precision_weights(sizes, variances)
+    others = [n - (1 if i == level else 0) for i, n in enumerate(sizes, 1)]
+    noise = sum(n * w**2 * s for n, w, s in zip(others, weights, variances, strict=True))
+    own = Group("own", ONE, tau2, alpha2, sizes[level - 1] * gamma2s[level - 1])
+    rest = Group("rest", ONE, sp.Integer(0), noise, sp.Integer(0))
+    w = weights[level - 1]
+    theta = w * (own.messages() if own_noise else own.estimates()) + (1 - w) * Form(ONE) + rest.noise("e")
     error = (1 / (1 + x)) * own.estimates() + (x / (1 + x)) * theta - own.parameters()
     return covariance(error, error)
 

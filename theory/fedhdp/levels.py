@@ -31,7 +31,6 @@ from theory.shared import (
     SIGMA2_C,
     SIZES,
     TAU2,
-    blend_objective,
     concrete,
     concrete_bayes,
     concrete_blend,
@@ -465,7 +464,6 @@ register(
         oracle=lambda **v: concrete_strength(*_arguments(v), v["own_noise"]),
         computed=lambda **v: personalization.personalization_strength(*_arguments(v), own_noise=bool(v["own_noise"])),
         simulate=_lambda_simulate,
-        objective=lambda x, **v: blend_objective(x, *_arguments(v), v["own_noise"]),
         corrected=closed_form,
         corrected_text="alpha2/(tau2 + w_j g_j); with own noise alpha2/(tau2 + g_j w_j/(1 - w_j)). They differ by the "
         "factor 1/(1 - w_j) on the own noise, of order 1/N.",

@@ -620,6 +620,13 @@ def _limits_derive(rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> Deri
     return d.conclude("Gap (79), gap (80), optimal error as N grows; gap (79) at rho 0 and 1:", (*big, *ends))
 
 
+def _limits_approach(t: Any, rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> tuple[Any, ...]:
+    """Gaps and optimal error with t clients. The two limits in rho_np are for any fixed number of clients."""
+    g = gamma2 if growth == "fixed" else gamma2 / ((1 - rho_np) * t) ** 2
+    errors = _server_errors(rho_np * t, (1 - rho_np) * t, sigma2_c, g, "client")
+    return errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"], errors["opt"], None, None
+
+
 def _limits_oracle(rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> tuple[Any, ...]:
     """Richardson extrapolation is exact here: each quantity is rational in N, so fit it through exact values.
 
@@ -687,6 +694,7 @@ register(
         ),
         not_computed="limits of functions computed in fedhdp:lemma7:eq79 and eq80",
         not_simulated="limits; the finite-N gaps are simulated in fedhdp:lemma7:eq79 and eq80",
+        approach=_limits_approach,
         unit="variance",
         uses=("fedhdp:lemma7:eq79", "fedhdp:lemma7:eq80", "feo2:gamma-prop"),
         remark="FeO2 states that gamma2 is proportional to 1/N_p^2. Then gamma2 vanishes as N grows with the mix fixed, "

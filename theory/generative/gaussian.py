@@ -74,6 +74,22 @@ def _estimator_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Deriv
     )
 
 
+def _estimator_objective(x: tuple[Any, Any, Any], m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
+    """(27) for impulses, as its minimiser is linear in the data: xbar_i = 1 and mu = 0; xbar_i = 0 and mu = 1; and with
+
+    every theta_k at its best, as a function of mu, one sample mean 1 and the others 0.
+    """
+
+    def part(theta: Any, own: Any, mu: Any) -> Any:
+        return n * (own - theta) ** 2 / sigma2_x + (theta - mu) ** 2 / sigma2_theta
+
+    def profile(own: Any, mu: Any) -> Any:
+        theta = sp.Dummy("theta", real=True)
+        return part(stationary_point(part(theta, own, mu), theta), own, mu)
+
+    return part(x[0], 1, 0) + part(x[1], 0, 1) + profile(1, x[2]) + (m - 1) * profile(0, x[2])
+
+
 def _estimator_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[Any, ...]:
     """A Gaussian density has its mode at its mean: condition on all sample means, with mu flat."""
     clients = concrete(m, sigma2_theta, sigma2_x / n)
@@ -120,6 +136,8 @@ register(
             1 / m,
         ),
         simulate=_estimator_simulate,
+        objective=_estimator_objective,
+        decision="real",
         entries=("weight a of the own mean", "weight of mu_hat", "weight of each sample mean in mu_hat"),
         unit="dimensionless",
         assumptions=("sigma2_theta and sigma2_x known", "all clients have n samples"),
@@ -461,6 +479,14 @@ def _limits_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> 
     return proof.conclude("The three limits:", (low, high, many))
 
 
+def _limits_approach(t: Any, m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[Any, ...]:
+    def risk(v: Any, samples: Any) -> Any:
+        error = personal_error(*groups(m, v, sigma2_x / samples), m, printed_weight(v, sigma2_x, samples))
+        return covariance(error, error)
+
+    return d * risk(1 / t, n), d * risk(t, n), risk(sigma2_theta, t) * t / sigma2_x
+
+
 def _least_risk(m: Any, sigma2_theta: Any, s: Any) -> Any:
     clients = concrete(m, sigma2_theta, s)
     return rational(clients.posterior(clients.parameter[0], clients.estimate)[1])
@@ -496,6 +522,7 @@ register(
         simulate=lambda expected, m, n, d, sigma2_x: simulate_personal(
             m, 0.0, 0.0, sigma2_x / n, expected[0] / d, label="error of the global mean without heterogeneity"
         ),
+        approach=_limits_approach,
         entries=(
             "MSE, sigma2_theta to 0",
             "MSE, sigma2_theta to infinity",

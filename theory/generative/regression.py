@@ -114,6 +114,15 @@ def _thm6_derive(
     return d.conclude("Mean squared error and estimate:", (spread, *mean))
 
 
+def _thm6_objective(
+    x: tuple[Any, ...], x11: Any, x12: Any, x22: Any, y1: Any, y2: Any, mu1: Any, mu2: Any, sigma2_theta: Any, sigma2_x: Any
+) -> Any:
+    """(14), twice the negative logarithm of the posterior density, at the coefficients x[1], x[2]; x[0] does not enter."""
+    theta = sp.Matrix(x[1:])
+    lost, moved = sp.Matrix([y1, y2]) - design(x11, x12, x22) * theta, theta - sp.Matrix([mu1, mu2])
+    return lost.dot(lost) / sigma2_x + moved.dot(moved) / sigma2_theta
+
+
 def sequential(
     X: Sequence[Sequence[Any]], Y: Sequence[Any], mu: Sequence[Any], sigma2_theta: Any, sigma2_x: Any
 ) -> tuple[list[Fraction], list[list[Fraction]]]:
@@ -204,6 +213,8 @@ register(
         oracle=_thm6_oracle,
         computed=_thm6_computed,
         simulate=_thm6_simulate,
+        objective=_thm6_objective,
+        decision="real",
         entries=("mean squared error", "estimate, first coefficient", "estimate, second coefficient"),
         unit="squared units of theta, then units of theta",
         remark=DESIGN_TEXT + " It holds for designs of any rank.",

@@ -232,6 +232,9 @@ register(
             mean_regularized.local_variance(sigma2, n, sigma2_dp), tau2
         ),
         simulate=lambda expected, **v: model.stationary(_raw(**v), expected),
+        objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
+            equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
+        ),
         unit="dimensionless",
         assumptions=(
             *ASSUMPTIONS,
@@ -264,6 +267,15 @@ def _conditional_derive(d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, give
     return proof.conclude("Putting s and v back in:", model.in_records(lam, **records))
 
 
+def _conditional_objective(x: Any, d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, given_data: int, **records: Any):
+    """Conditional error at strength x, counted from w_hat_rest, so that the estimate is a d."""
+    best = model.say_posterior(Derivation(), K, tau2, given_data)
+    seen = (d, ZERO, d - xi_k, -xi_rest)[: len(best.weights)]
+    mean = sum((w * y for w, y in zip(best.weights, seen, strict=True)), ZERO)
+    a = (K + x) / ((1 + x) * K)
+    return model.in_records(best.variance + (mean - a * d) ** 2, **records)
+
+
 def _conditional_oracle(d: Any, xi_k: Any, xi_rest: Any, given_data: int, **v: Any) -> Any:
     on_own, on_rest, variance = _posterior_oracle(given_data=given_data, **v)
     mean = on_own * (d - xi_k) - on_rest * xi_rest if given_data else on_own * d
@@ -288,6 +300,8 @@ register(
         printed=_thm63_printed,
         derive=_conditional_derive,
         oracle=_conditional_oracle,
+        objective=_conditional_objective,
+        decision="real",
         counterexample=_DATA_COUNTEREXAMPLE,
         not_computed="given the datasets it depends on data that only the silos hold; lambda* is computed in mrmtl:thm6.3",
         not_simulated="conditional on realised values; the average over them is simulated in mrmtl:thm6.3",

@@ -294,6 +294,16 @@ def _factor_derive(lam: Any, K: Any) -> Derivation:
     return d.conclude("The ratio at lam, and its limit:", (ratio.subs(x, lam), end))
 
 
+def _cost_ratio(lam: Any, K: Any) -> Any:
+    """Variance of the privacy noise in the estimate at lam = 0 over that at lam."""
+
+    def cost(strength: Any) -> Any:
+        noise = blend(equal_silos(K, ZERO, ZERO, ONE), strength)
+        return covariance(noise, noise)
+
+    return cost(ZERO) / cost(lam)
+
+
 def _factor_oracle(lam: Any, K: Any) -> tuple[Any, Any]:
     def cost(strength: Any) -> Any:
         return _cost_oracle(strength, K, ONE, 2 * ONE, ONE)
@@ -317,6 +327,7 @@ register(
         relation="<=",
         derive=_factor_derive,
         oracle=_factor_oracle,
+        approach=lambda t, K: (None, _cost_ratio(t, K)),
         computed=lambda lam, K: tuple(
             mean_regularized.privacy_gap(0.0, K, 1, 1.0) / mean_regularized.privacy_gap(x, K, 1, 1.0) for x in (lam, np.inf)
         ),
