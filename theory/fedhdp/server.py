@@ -289,8 +289,9 @@ register(
 
 
 def _range_derive(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> Derivation:
-    d, best = _two_level_derivation(N1, N2, sigma2_c, gamma2_1, gamma2_2)
-    r = d.say("The optimal ratio is", simplest(best.weights[1] / best.weights[0]))
+    d = Derivation()
+    r = d.lemma("fedhdp:lemma2:rstar", "the optimal ratio is", N1=N1, N2=N2, sigma2_c=sigma2_c, gamma2_1=gamma2_1,
+                gamma2_2=gamma2_2)  # fmt: skip
     return d.conclude("It stays below one by", simplest(1 - r))
 
 
@@ -318,7 +319,6 @@ register(
         not_computed="1 - r* loses digits by design; r* itself is computed in fedhdp:lemma2:rstar",
         not_simulated="a sign; r* is simulated in fedhdp:lemma2:rstar",
         unit="dimensionless",
-        uses=("fedhdp:lemma2:rstar",),
         remark="A per-client noise variance is N_i gamma2_i = z_i^2 S^2 / N_i. A small level 1 with a mild budget can "
         "be noisier per client than a large level 2 with a strict one: one client with z = 1 against five with z = 2 "
         "gives r* = 2/1.8 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.",
@@ -343,9 +343,13 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
     common: dict[str, Any] = {
         "variables": OPT_OUT,
         "examples": OPT_OUT_EXAMPLES,
-        "uses": ("fedhdp:lemma1",),
         "assumptions": ("flat prior on phi",),
     }
+
+    def derive(what: str, **v: Any) -> Derivation:
+        d = Derivation()
+        return d.conclude("That is, without noise in level 1:", d.lemma(f"fedhdp:lemma2:{what}", **_opt_out(**v)))
+
     register(
         Claim(
             id=f"{paper}:{lemma}:rstar",
@@ -355,7 +359,7 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             latex=r"r^*=\frac{\sigma_c^2}{\sigma_c^2+N_{\mathrm p}\gamma^2}",
             kind="optimum",
             printed=lambda N_p, sigma2_c, gamma2: sigma2_c / (sigma2_c + N_p * gamma2),
-            derive=lambda **v: _rstar_derive(**_opt_out(**v)),
+            derive=lambda **v: derive("rstar", **v),
             oracle=lambda **v: (lambda w: w[1] / w[0])(_two_level_oracle(**_opt_out(**v))),
             computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.optimal_ratio(N_np, N_p, sigma2_c, 0.0, 0.0, gamma2),
             simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: _weights_simulate(
@@ -380,7 +384,7 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             latex=latex_variance,
             kind="identity",
             printed=_opt_out_var_printed,
-            derive=lambda **v: _cov_derive(**_opt_out(**v)),
+            derive=lambda **v: derive("cov", **v),
             oracle=lambda **v: _two_level_oracle(**_opt_out(**v))[2],
             computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.server_mse([N_np, N_p], [0.0, gamma2], sigma2_c, 0.0),
             simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: simulate_server(
@@ -446,11 +450,14 @@ def _gap_derive(which: str):
         d = Derivation()
         errors = _server_errors(N_np, N_p, alpha2 + tau2, gamma2, dp_noise)
         names = {
-            "opt": "FedHDP at r*",
             "hdp": "HDP-FedAvg, uniform weights",
             "dp": f"DP-FedAvg, noise per {dp_noise}",
         }
-        for key in (worse, better):
+        if better == "opt":
+            sizes = {"N_np": N_np, "N_p": N_p}
+            errors["opt"] = d.lemma("fedhdp:lemma6:var", "the server error of FedHDP at r* is", **sizes,
+                                    sigma2_c=alpha2 + tau2, gamma2=gamma2)  # fmt: skip
+        for key in (k for k in (worse, better) if k != "opt"):
             d.say(f"Server error of {names[key]}: sum of squared weights times message variances,", errors[key])
         return d.conclude("The gap is", simplest(errors[worse] - errors[better]))
 
@@ -548,7 +555,6 @@ register(
         computed=_gap_computed("79"),
         simulate=_gap_simulate("79"),
         unit="variance",
-        uses=("fedhdp:lemma6:var",),
     )
 )
 for _key, _printed, _latex, _name in (
@@ -603,19 +609,21 @@ def _limits_derive(rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> Deri
     d = Derivation()
     n = sp.Symbol("N", positive=True)
     g = gamma2 if growth == "fixed" else gamma2 / ((1 - rho_np) * n) ** 2
-    errors = _server_errors(rho_np * n, (1 - rho_np) * n, sigma2_c, g, "client")
-    gap79, gap80 = simplest(errors["hdp"] - errors["opt"]), simplest(errors["dp"] - errors["opt"])
-    d.say("The gaps (79) and (80) as functions of N:", (gap79, gap80))
-    big = [limit(e, n, sp.oo) for e in (gap79, gap80, errors["opt"])]
+    sizes = {"N_np": rho_np * n, "N_p": (1 - rho_np) * n}
+    clients = {**sizes, "alpha2": sigma2_c, "tau2": sp.Integer(0)}  # only their sum sigma2_c matters
+    gap79 = d.lemma("fedhdp:lemma7:eq79", "as a function of N", **clients, gamma2=g)
+    gap80 = d.lemma("fedhdp:lemma7:eq80", "as a function of N", **clients, gamma2=g)
+    opt = d.lemma("fedhdp:lemma6:var", "as a function of N", **sizes, sigma2_c=sigma2_c, gamma2=g)
+    big = [limit(e, n, sp.oo) for e in (gap79, gap80, opt)]
     d.say("N to infinity: the two gaps and the optimal error tend to", tuple(big))
     ends = []
-    fixed = _server_errors(rho_np * n, (1 - rho_np) * n, sigma2_c, gamma2, "client")
+    fixed = d.lemma("fedhdp:lemma7:eq79", "with gamma2 fixed", **clients, gamma2=gamma2)
     x = sp.Symbol("x", positive=True)
     for rho in (x, 1 - x):
-        ends.append(limit(simplest((fixed["hdp"] - fixed["opt"]).subs(rho_np, rho)), x, 0))
+        ends.append(limit(fixed.subs(rho_np, rho), x, 0))
     d.say("rho_np to 0 and to 1: gap (79) tends to", tuple(ends))
     G = sp.Symbol("G", positive=True)
-    opt_big = limit(sp.cancel(sp.together(errors["opt"].subs(gamma2, G))), G, sp.oo)
+    opt_big = limit(sp.cancel(sp.together(opt.subs(gamma2, G))), G, sp.oo)
     d.say("gamma2 to infinity: the optimal error tends to (the gaps grow without bound)", opt_big)
     return d.conclude("Gap (79), gap (80), optimal error as N grows; gap (79) at rho 0 and 1:", (*big, *ends))
 
@@ -696,7 +704,7 @@ register(
         not_simulated="limits; the finite-N gaps are simulated in fedhdp:lemma7:eq79 and eq80",
         approach=_limits_approach,
         unit="variance",
-        uses=("fedhdp:lemma7:eq79", "fedhdp:lemma7:eq80", "feo2:gamma-prop"),
+        uses=("feo2:gamma-prop",),
         remark="FeO2 states that gamma2 is proportional to 1/N_p^2. Then gamma2 vanishes as N grows with the mix fixed, "
         "and so do both gaps: the constant gap belongs to a noise that is made stronger as more clients join.",
     )

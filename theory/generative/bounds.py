@@ -174,11 +174,8 @@ def _eq47_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> De
     best = posterior(own.parameters(), [own.estimates(), others.estimates()], v0=v0)
     proof.say("Weights of the own mean and of each other mean:", best.weights)
     value = proof.say("As v0 grows the posterior variance rises to", limit(best.variance, v0, sp.oo))
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
-    proof.say(
-        "It is attained for every mu: the risk of Theorem 1's estimator does not depend on mu and is",
-        mse(personal_error(own, others, m, a)),
-    )
+    proof.lemma("generative:thm1:mse", "it is attained for every mu: the estimator's risk does not depend on mu and is",
+                m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, d=ONE)  # fmt: skip
     return proof.conclude("So the least worst-case risk over mu is, over d coordinates,", d * value)
 
 
@@ -210,7 +207,6 @@ register(
             m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected / d
         ),
         unit="variance, summed over coordinates",
-        uses=("generative:thm1:mse",),
     )
 )
 

@@ -458,12 +458,8 @@ register(
 
 
 def _ratio(d: Derivation, m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
-    own, others = groups(m, sigma2_theta, sigma2_x / n)
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
-    one = d.say(
-        "The personalised estimate has, per coordinate, the mean squared error",
-        mse(personal_error(own, others, m, a)),
-    )
+    own, _ = groups(m, sigma2_theta, sigma2_x / n)
+    one = d.lemma("generative:thm1:mse", "per coordinate", m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, d=ONE)
     local = d.say("and the client's own mean", mse(own.estimates() - own.parameters()))
     return d.say("Their ratio is", simplest(one / local)), local
 
@@ -492,7 +488,7 @@ def _least_risk(m: Any, sigma2_theta: Any, s: Any) -> Any:
     return rational(clients.posterior(clients.parameter[0], clients.estimate)[1])
 
 
-_REMARK1 = {"place": "Section 2.1, Remark 1", "uses": ("generative:thm1:mse",)}
+_REMARK1 = {"place": "Section 2.1, Remark 1"}
 
 register(
     Claim(

@@ -353,8 +353,8 @@ def _limit_derive(
 ) -> Derivation:
     d = Derivation()
     v = sp.Symbol("sigma2_theta", positive=True)
-    X, Y, mu = design(x11, x12, x22, rank), sp.Matrix([y1, y2]), sp.Matrix([mu1, mu2])
-    mean, _ = _condition_on(d, X, Y, mu, v, sigma2_x)
+    entries = {"x11": x11, "x12": x12, "x22": x22 if rank == 2 else ZERO, "y1": y1, "y2": y2, "mu1": mu1, "mu2": mu2}
+    _, *mean = d.lemma("generative:thm6", "error and estimate are", **entries, sigma2_theta=v, sigma2_x=sigma2_x)
     return d.conclude(
         "The personalised estimate (15) as sigma2_theta grows, coefficient by coefficient:",
         tuple(limit(t, v, sp.oo) for t in mean),
@@ -396,7 +396,7 @@ register(
         counterexample={"x11": 1, "x12": 0, "y1": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "rank": 1},
         entries=("first coefficient", "second coefficient"),
         unit="units of theta",
-        uses=("generative:thm6", "generative:eq18"),
+        uses=("generative:eq18",),
         remark=DESIGN_TEXT + " Where the data say nothing the personalised estimate stays at mu for every sigma2_theta, "
         "while the pseudo-inverse gives 0.",
     )

@@ -199,7 +199,8 @@ def _thm63_derive(K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> Der
     d.say("The error is averaged over everything. Write sigma2_loc for the variance of w_hat_k - w_k.")
     u, _ = _say_optimum(d, equal_silos(K, tau2, s))
     lam = d.say("With lam = u/(1-u):", strength(u))
-    return d.conclude("Putting sigma2_loc back in:", lam.subs(s, sigma2 / n + sigma2_dp / n**2))
+    local = d.lemma("mrmtl:eq5", "sigma2_loc is", n=n, sigma2=sigma2, sigma2_dp=sigma2_dp)
+    return d.conclude("With it:", lam.subs(s, local))
 
 
 def _thm63_printed(n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> Any:
@@ -240,7 +241,7 @@ register(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        uses=("mrmtl:eq5", "mrmtl:lem6.1"),
+        uses=("mrmtl:lem6.1",),
         remark="Judged for the error averaged over everything. The conditional expectation as it is printed, "
         "given the datasets too, has another minimiser: mrmtl:thm6.3:conditional. Identical silos (tau2 = 0) "
         "give lam = inf.",
@@ -325,10 +326,11 @@ register(
 
 def _optimal_derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     d = Derivation()
-    _, risk = _say_optimum(d, equal_silos(K, tau2, sigma2_loc))
+    lam = d.lemma("mrmtl:thm6.3", "in terms of the local variance", n=ONE, sigma2=sigma2_loc, sigma2_dp=ZERO, tau2=tau2)
+    risk = d.lemma("mrmtl:lem6.7", "at this lam", lam=lam, K=K, sigma2_loc=sigma2_loc, tau2=tau2)
     d.say("There w_hat_k(lam*) is the posterior mean mu_k given the estimates, so that the error given the "
           "estimates has the same value for all of them.")  # fmt: skip
-    return d.conclude("The error at the vertex is", risk)
+    return d.conclude("So the error at lambda* is", simplest(risk))
 
 
 def _cor64_printed(K: Any, sigma2_loc: Any, tau2: Any) -> Any:
@@ -369,7 +371,7 @@ register(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        uses=("mrmtl:thm6.3", "mrmtl:lem6.2:var"),
+        uses=("mrmtl:lem6.2:var",),
         remark="Given the datasets too, the error is the posterior variance given the data plus the squared "
         "distance of w_hat_k(lam*) to the data's posterior mean, a random number whose average is this one.",
     )
@@ -409,8 +411,7 @@ def _say_gap(d: Derivation, name: str, silos: Silos, best: Any) -> Any:
 def _gap_claim(key: str, name: str, place: str, latex: str, printed: Any, computed: Any, lam: Any) -> None:
     def derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
         d, silos = Derivation(), equal_silos(K, tau2, sigma2_loc)
-        _, best = _say_optimum(d, silos)
-        d.say("The error there is", best)
+        best = d.lemma("mrmtl:cor6.4", "the least error is", K=K, sigma2_loc=sigma2_loc, tau2=tau2)
         d.result = _say_gap(d, name, silos, best)
         return d
 
@@ -442,7 +443,6 @@ def _gap_claim(key: str, name: str, place: str, latex: str, printed: Any, comput
             simulate=simulate,
             unit="variance",
             assumptions=ASSUMPTIONS,
-            uses=("mrmtl:cor6.4",),
             remark="Judged for errors averaged over everything. Given X_k, as printed, both errors are "
             "random numbers; the identity holds for their averages.",
         )
@@ -479,10 +479,9 @@ SPREAD = Variable("tau2", "positive", TAU2.meaning)
 def _advantage_derive(K: Any, tau2: Any) -> Derivation:
     d = Derivation()
     s = sp.Symbol("sigma2_loc", positive=True)
-    silos = equal_silos(K, tau2, s)
-    _, best = _say_optimum(d, silos)
-    d.say("The error there is", best)
-    local, fed = (_say_gap(d, name, silos, best) for name in ("local training", "FedAvg"))
+    at = {"K": K, "sigma2_loc": s, "tau2": tau2}
+    local = d.lemma("mrmtl:prop6.5", "local training loses", **at)
+    fed = d.lemma("mrmtl:prop6.6", "FedAvg loses", **at)
     d.say("As functions of sigma2_loc the first gap rises from 0 without bound, the second falls to 0; "
           "derivatives:",
           (simplest(sp.diff(local, s)), simplest(sp.diff(fed, s))))  # fmt: skip
@@ -539,7 +538,6 @@ register(
         entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
         unit="variance",
         assumptions=ASSUMPTIONS,
-        uses=("mrmtl:prop6.5", "mrmtl:prop6.6"),
         remark="The printed approximate equality is exact in this model.",
     )
 )  # fmt: skip

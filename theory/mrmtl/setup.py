@@ -166,8 +166,7 @@ register(
 
 def _range_derive(lam: Any, K: Any) -> Derivation:
     d = Derivation()
-    alpha, _ = _say_minimiser(d, lam, K)
-    d.say("The coefficient on w_hat_k is alpha =", alpha)
+    alpha, _ = d.lemma("mrmtl:lem6.1", "alpha and 1 - alpha are", lam=lam, K=K)
     return d.conclude("alpha - 1/K and 1 - alpha:", (simplest(alpha - 1 / K), simplest(1 - alpha)))
 
 
@@ -195,7 +194,6 @@ register(
         not_simulated="signs of known functions; nothing in them is random",
         entries=("alpha - 1/K", "1 - alpha"),
         unit="dimensionless",
-        uses=("mrmtl:lem6.1",),
         remark="alpha - 1/K = (1 - 1/K)/(1 + lam) is positive for every finite lam; 1/K, the weight of "
         "FedAvg, is reached only in the limit.",
     )
