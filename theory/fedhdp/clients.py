@@ -778,7 +778,6 @@ register(
         oracle=lambda **v: tuple(concrete_strength(*setting(_same_noise(**v), i), v["own_noise"]) for i in (1, 2)),
         computed=lambda **v: _two_strengths(_same_noise(**v)),
         not_simulated="a limit; simulated for unequal noise in fedhdp:lemma3:lambda",
-        approach=_approach(lambda t, **v: {**v, "gamma2_1": (1 + 1 / t) * v["N2"] * v["gamma2_2"] / v["N1"]}),
         condition=lambda own_noise, gamma2_2: Or(Eq(own_noise, 0), Eq(gamma2_2, 0)),
         condition_text=OWN_NOISE_TEXT,
         entries=("level 1", "level 2"),
@@ -847,7 +846,8 @@ def _alpha0_derive(**v: Any) -> Derivation:
     at = {**v, "alpha2": a, "tau2": v["tau2"] * v["spread"], "gamma2_1": v["gamma2_1"] * v["noise1"]}
     limits = []
     for level in (1, 2):
-        lam = d.say(f"Strength in level {level}:", derive_strength(*setting(at, level), 0).result)
+        federation = {k: at[k] for k in ("N1", "N2", "alpha2", "tau2", "gamma2_1", "gamma2_2")}
+        lam = d.lemma("fedhdp:lemma3:lambda", f"in level {level}", **federation, level=level, own_noise=0)
         limits.append(sp.oo if sp.sympify(lam).is_infinite else limit(lam, a, 0))
     return d.conclude("alpha2 to 0:", tuple(limits))
 
@@ -893,7 +893,6 @@ register(
         approach=_approach(
             lambda t, **v: {**v, "alpha2": 1 / t, "tau2": v["tau2"] * v["spread"], "gamma2_1": v["gamma2_1"] * v["noise1"]}
         ),
-        uses=("fedhdp:lemma3:lambda",),
         unit="dimensionless",
         remark="With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* "
         "tends to N_1: the noise-free clients then know the centre as well as the client knows itself.",
@@ -1051,15 +1050,13 @@ register(
 def _table1_derive(N1: Any, N2: Any, alpha2: Any, gamma2_2: Any) -> Derivation:
     d = Derivation()
     zero = sp.Integer(0)
-    shared = N2 * gamma2_2
-    none = message_variances([N1, N2], [zero, zero], alpha2)
-    same = message_variances([N1, N2], [shared / N1, gamma2_2], alpha2)
-    ratios = tuple(simplest(s[0] / s[1]) for s in (none, same))
-    d.say("Ratio r* without privacy noise and with equal noise per client:", ratios)
-    lam = d.say(
-        "Strength with homogeneous data and no noise:",
-        derive_strength(1, [N1, N2], [zero, zero], alpha2, zero, 0).result,
-    )
+    both = {"N1": N1, "N2": N2, "sigma2_c": alpha2}
+    none = d.lemma("fedhdp:lemma2:rstar", "without privacy noise", **both, gamma2_1=zero, gamma2_2=zero)
+    same = d.lemma("fedhdp:lemma2:rstar", "with equal noise per client", **both, gamma2_1=N2 * gamma2_2 / N1,
+                   gamma2_2=gamma2_2)  # fmt: skip
+    ratios = simplest(none), simplest(same)
+    lam = d.lemma("fedhdp:lemma3:lambda", "with homogeneous data and no noise", N1=N1, N2=N2, alpha2=alpha2, tau2=zero,
+                  gamma2_1=zero, gamma2_2=zero, level=1, own_noise=0)  # fmt: skip
     u = 1 if sp.sympify(lam).is_infinite else simplest(lam / (1 + lam))
     return d.conclude("Weight of the server's estimate then, after the two ratios:", (*ratios, sp.Integer(u)))
 
@@ -1096,7 +1093,6 @@ register(
             "r*, equal privacy",
             "weight of the server's estimate, IID and no privacy",
         ),
-        uses=("fedhdp:lemma2:rstar", "fedhdp:lemma3:lambda"),
         unit="dimensionless",
     )
 )

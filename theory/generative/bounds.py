@@ -307,8 +307,9 @@ def _remark2_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, su
     proof.say("Coefficient of mu in the estimate's error:", simplest(error.centre))
     risk = mse(error)
     if sup_over == "mu":
-        proof.say("So the risk averaged over theta is the same for every mu, and its largest value over mu is", risk)
-        return proof.conclude("Over d coordinates:", d * risk)
+        largest = proof.lemma("generative:thm1:mse", "so the risk averaged over theta is the same for every mu, also the "
+                              "largest:", m=m, n=n, d=d, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)  # fmt: skip
+        return proof.conclude("The worst risk over mu, over d coordinates:", largest)
     proof.say("Given theta the sampling errors alone contribute the variance", risk)
     square = proof.say(
         "and (1-a)(mean of theta - theta_i) is the bias. Its square grows without bound with the distance "
@@ -388,7 +389,7 @@ register(
             "deviation": 2,
         },
         unit="variance, summed over coordinates",
-        uses=("generative:thm1:mse", "generative:eq47", "generative:thm1:unbiased"),
+        uses=("generative:eq47", "generative:thm1:unbiased"),
         remark="Theorem 1 averages over the prior, Remark 2 takes the worst theta. For the worst theta the "
         "estimator's risk is unbounded (its bias grows with the distance of theta_i from the "
         "others), and the minimax estimate is the own mean, with risk d sigma2_x/n.",

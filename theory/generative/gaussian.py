@@ -150,16 +150,10 @@ register(
 def derive_risk(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, d: Any = ONE) -> Derivation:
     """Mean squared error of the estimator of Theorem 1 from its noise terms."""
     proof = Derivation()
-    own, others = groups(m, sigma2_theta, sigma2_x / n)
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
-    error = personal_error(own, others, m, a)
-    proof.say(
-        "theta_i = mu + p_i with Var p = sigma2_theta, xbar_i = theta_i + e_i with Var e = sigma2_x/n. In "
-        "the error of the estimate mu cancels; the coefficients of the client's own p and e are",
-        tuple(simplest(error.noise[own, kind]) for kind in "pe"),
-    )
-    proof.say("and those of each of the m - 1 others", tuple(simplest(error.noise[others, kind]) for kind in "pe"))
-    one = proof.say("Squares times variances, summed:", mse(error))
+    a = proof.say("The weight a of (3) is", simplest(printed_weight(sigma2_theta, sigma2_x, n)))
+    parts = proof.lemma("generative:claim1", "mean variance given theta and mean squared bias are", m=m, n=n,
+                        sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, a=a)  # fmt: skip
+    one = proof.say("They add up to the mean squared error:", simplest(sum(parts)))
     return proof.conclude("The d coordinates are independent copies:", d * one)
 
 
@@ -186,7 +180,7 @@ register(
             m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected / d
         ),
         unit="variance, summed over coordinates",
-        uses=("generative:thm1:estimator", "generative:claim1"),
+        uses=("generative:thm1:estimator",),
         remark="An average over the prior of theta. For given parameters see generative:remark2.",
     )
 )
