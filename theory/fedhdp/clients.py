@@ -740,17 +740,6 @@ def _limit_derive(text: str, change: Any) -> Any:
     return derive
 
 
-def _approach(change: Any) -> Any:
-    """Both levels' optimal strengths in a federation that changes with t."""
-
-    def approach(t: Any, **v: Any) -> tuple[Any, Any]:
-        at = change(t, **v)
-        first, second = (derive_strength(*setting(at, i), at.get("own_noise", 0)).result for i in (1, 2))
-        return first, second
-
-    return approach
-
-
 def _r1_printed(**v: Any) -> tuple[Any, Any]:
     N, Y, _, G = _units({**v, "gamma2_1": sp.Integer(0)})
     value = (N * (1 + Y) + N * G) / (N * Y * (1 + Y) + (N + 1) * Y * G + (1 + G) * G)
@@ -890,9 +879,6 @@ register(
         entries=("level 1", "level 2"),
         not_computed="a limit of fedhdp:lemma3:lambda",
         not_simulated="a limit of fedhdp:lemma3:lambda",
-        approach=_approach(
-            lambda t, **v: {**v, "alpha2": 1 / t, "tau2": v["tau2"] * v["spread"], "gamma2_1": v["gamma2_1"] * v["noise1"]}
-        ),
         unit="dimensionless",
         remark="With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* "
         "tends to N_1: the noise-free clients then know the centre as well as the client knows itself.",
@@ -926,7 +912,6 @@ register(
         oracle=lambda **v: tuple(concrete_strength(*setting(_homogeneous(**v), i), v["own_noise"]) for i in (1, 2)),
         computed=lambda **v: _two_strengths({**v, "tau2": 0.0}),
         not_simulated="a limit; simulated in fedhdp:lemma3:lambda",
-        approach=_approach(lambda t, **v: {**v, "tau2": 1 / t}),
         condition=lambda own_noise: Eq(own_noise, 0),
         condition_text="own_noise == 0 (the client's own message noise is taken out of the model it gets back)",
         entries=("level 1", "level 2"),
