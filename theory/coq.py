@@ -29,6 +29,7 @@ from theory.claim import Claim
 from theory.domain import Case, Variable
 from theory.judging import find_counterexample
 
+ONE = sp.Integer(1)
 LARGEST = 900  # operations of an unsimplified formula; beyond, the simplified one is stated
 CERTIFICATE_SECONDS = 30.0
 RESERVED = {"as", "at", "cofix", "else", "end", "exists", "fix", "for", "forall", "fun", "if", "in", "let", "match", "mod",
@@ -380,10 +381,34 @@ def _identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: 
     return Theorem(name, says, setting.symbols, setting.hypotheses, f"{term(left)}\n    = {term(right)}", script)
 
 
-def nonnegative_form(gap: Any) -> Any:
-    """An equal fraction whose sign is plain: factors with non-negative coefficients, or to even powers."""
+def factored(expression: Any) -> Any:
+    """A rational function as one cancelled fraction of factored polynomials, by arithmetic in the field of fractions."""
+    expression = sp.sympify(expression)
+    symbols = sorted(expression.free_symbols, key=str)
+    if not symbols:
+        return sp.cancel(expression)
+    fraction = sp.QQ.frac_field(*symbols).from_sympy(expression)
+    return sp.factor(fraction.numer.as_expr()) / sp.factor(fraction.denom.as_expr())
+
+
+def nonnegative_form(gap: Any, rules: Mapping[Any, Any] | None = None) -> Any:
+    """An equal fraction whose sign is plain: factors with non-negative coefficients, or to even powers.
+
+    `rules` replace bounded letters by non-negative ones. Where the factors' signs are plain without them, each factor
+    gets its new letters by itself, which saves expanding (1 + n)^k.
+    """
     with time_limit(CERTIFICATE_SECONDS):
-        gap = sp.factor(sp.cancel(sp.together(gap)))
+        gap = sp.sympify(gap)
+        if rules:
+            try:
+                return _plain(factored(gap)).subs(rules, simultaneous=True)
+            except Unprovable:
+                gap = gap.subs(rules, simultaneous=True)
+        return _plain(factored(gap))
+
+
+def _plain(gap: Any) -> Any:
+    """A product with every factor's minus sign taken out. Raises Unprovable where a sign is not plain, or is negative."""
     if gap == 0:
         return gap
     sign, found = 1, sp.Integer(1)
@@ -436,7 +461,7 @@ def _inequality(
     setting = _setting(claim, case, (small, large), conditions, extra)
     (small, large), lines = _named(setting, (small, large))
     if form is None:
-        form = nonnegative_form(setting.rewritten(large) - setting.rewritten(small))
+        form = nonnegative_form((large - small).subs(setting.named), setting.rules)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity | nonneg]."] if form != 0 else ["right. identity."]
     script = [*setting.opening, *lines, *setting.shift, *proof]
     return Theorem(name, says, setting.symbols, setting.hypotheses, f"{term(small)}\n    <= {term(large)}", script)
@@ -448,7 +473,7 @@ def _squares(gap: Any, decision: Sequence[Any]) -> Any:
     total = sp.Integer(0)
     for x in decision:
         polynomial = sp.Poly(rest, x)
-        if polynomial.degree() == 0:
+        if polynomial.degree() <= 0:
             continue
         if polynomial.degree() != 2 or below.has(x):
             raise Unprovable(f"the objective is not quadratic in {x}")
@@ -497,10 +522,11 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
     size = sum((_absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
     against = sum((_absolute(c, negative_only=True) for c in (bottom * _some_sign(bottom.LC())).all_coeffs()),
                   sp.Integer(0)) / lead  # fmt: skip
+    shared = sp.factor(sum((_share(c, i, bottom) for (i,), c in top.terms()), sp.Integer(0)))
     n = sp.Symbol("n_t", nonnegative=True)
     why = Unprovable("no bound")
-    for factor, start in ((1, sp.Integer(1)), (2, 1 + 2 * against), (2, 2 + 4 * against)):
-        bound, start = sp.factor(factor * size), sp.factor(start)
+    for bound, start in ((shared, ONE), (size, ONE), (2 * size, 1 + 2 * against), (2 * size, 2 + 4 * against)):
+        bound, start = sp.factor(bound), sp.factor(start)
         gaps = [(bound / t - sign * (here - there)).subs(t, start + n) for sign in (1, -1)]
         try:
             forms = [nonnegative_form(gap) for gap in gaps]
@@ -525,6 +551,15 @@ def _some_sign(coefficient: Any) -> int:
     """Sign of a polynomial's first coefficient."""
     symbols = sorted(coefficient.free_symbols, key=str)
     return 1 if (sp.Poly(coefficient, *symbols).coeffs()[0] if symbols else coefficient) > 0 else -1
+
+
+def _share(c: Any, i: int, bottom: Any) -> Any:
+    """A bound of c t^(i+1) over the denominator for t >= 1: through the first coefficient of a later power that leaves a
+    divisor without zeros, for the leading one may vanish.
+    """  # fmt: skip
+    later = [b for (k,), b in reversed(bottom.terms()) if k > i]
+    shares = [sp.factor(_absolute(c) / _absolute(b)) for b in later]
+    return next((s for s in shares if structural(sp.expand(sp.fraction(s)[1]))), shares[-1] if shares else sp.Integer(0))
 
 
 def _absolute(p: Any, negative_only: bool = False) -> Any:

@@ -171,6 +171,25 @@ def blend_risk(
     return best_blend(own.parameters(), own.estimates(), theta)[1]
 
 
+def blend_objective(
+    x: Any, level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any, own_noise: int
+) -> Any:
+    """Risk of a client at strength x with the server's precision-weighted estimate.
+
+    Besides its own share w_j psi_j the client sees (1 - w_j) phi and the others' noise, sum of w_i^2 s_i.
+    """
+    variances = message_variances(sizes, gamma2s, alpha2 + tau2)
+    weights = precision_weights(sizes, variances)
+    others = [n - (1 if i == level else 0) for i, n in enumerate(sizes, 1)]
+    noise = sum(n * w**2 * s for n, w, s in zip(others, weights, variances, strict=True))
+    own = Group("own", ONE, tau2, alpha2, sizes[level - 1] * gamma2s[level - 1])
+    rest = Group("rest", ONE, sp.Integer(0), noise, sp.Integer(0))
+    w = weights[level - 1]
+    theta = w * (own.messages() if own_noise else own.estimates()) + (1 - w) * Form(ONE) + rest.noise("e")
+    error = (1 / (1 + x)) * own.estimates() + (x / (1 + x)) * theta - own.parameters()
+    return covariance(error, error)
+
+
 def others_variance(level: int, sizes: Sequence[Any], variances: Sequence[Any]) -> Any:
     """Variance of the centre given all messages but one of `level`: precisions add up."""
     precision = sum((n - (1 if i == level else 0)) / s for i, (n, s) in enumerate(zip(sizes, variances, strict=True), 1))
@@ -183,6 +202,18 @@ def server_mse(sizes: Sequence[Any], variances: Sequence[Any], weights: Sequence
     for i, (n, s, w) in enumerate(zip(sizes, variances, weights, strict=True)):
         total = total + w * Group(f"level {i + 1}", n, s, sp.Integer(0), sp.Integer(0)).messages()
     return mse(total - Form(ONE))
+
+
+def ratio_objective(x: Any, sizes: Sequence[Any], variances: Sequence[Any]) -> Any:
+    """Risk of the server when a message of the second level weighs x times one of the first."""
+    total = sizes[0] + sizes[1] * x
+    return server_mse(sizes, variances, (1 / total, x / total))
+
+
+def weights_objective(x: Sequence[Any], sizes: Sequence[Any], variances: Sequence[Any]) -> Any:
+    """Risk of the server with weights x per level; what all weights lack to one is spread evenly over the messages."""
+    missing = (1 - sum(n * w for n, w in zip(sizes, x, strict=True))) / sum(sizes)
+    return server_mse(sizes, variances, [w + missing for w in x])
 
 
 # --- the oracle's side: concrete clients ---------------------------------------------------------------------------

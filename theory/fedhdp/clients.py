@@ -35,6 +35,7 @@ from theory.shared import (
     OWN_NOISE,
     TAU2,
     at_others,
+    blend_objective,
     blend_risk,
     concrete,
     concrete_bayes,
@@ -260,7 +261,12 @@ def _eq41_printed(**v: Any) -> Any:
 
 def _eq41_derive(**v: Any) -> Derivation:
     d = Derivation()
-    return d.conclude("Posterior variance of phi_j:", _bayes(v, d).variance)
+    centre = d.lemma("fedhdp:eq37", "the others' messages tell phi with the variance", **v)
+    d.say("phi_j adds tau2 to it, and the own estimate is a second, independent observation of phi_j. Variances:",
+          (v["alpha2"], v["tau2"] + centre))  # fmt: skip
+    variance, *_ = d.lemma("fedhdp:lemma1", "variance and weights given both are",
+                           sigma2s=[v["alpha2"], v["tau2"] + centre])  # fmt: skip
+    return d.conclude("Posterior variance of phi_j:", variance)
 
 
 def bayes_simulation(expected: float, **v: Any) -> simulation.Simulation:
@@ -291,7 +297,6 @@ register(
         computed=lambda **v: personalization.bayes_mse(*setting(v)),
         simulate=bayes_simulation,
         unit="variance",
-        uses=("fedhdp:eq37", "fedhdp:lemma1"),
     )
 )
 
@@ -690,8 +695,8 @@ for _id, _which, _text in (("eq50", "first", "level-1 messages"), ("eq51", "seco
 
 
 def _eq52_derive(**v: Any) -> Derivation:
-    d = derive_strength(*setting(v), 0)
-    return d.conclude("The optimum of the risk (own noise taken out):", d.result)
+    d = Derivation()
+    return d.conclude("The optimum of the risk (own noise taken out):", d.lemma("fedhdp:lemma3:lambda", **v, own_noise=0))
 
 
 register(
@@ -728,9 +733,8 @@ def _limit_derive(text: str, change: Any) -> Any:
         d = Derivation()
         found = []
         for level in (1, 2):
-            part = derive_strength(*setting(change(**v), level), v["own_noise"])
-            found.append(part.result)
-            d.say(f"Optimal strength in level {level}, {text}:", part.result)
+            at = change(**v)
+            found.append(d.lemma("fedhdp:lemma3:lambda", f"in level {level}, {text}", **at, level=level))
         return d.conclude("So", tuple(found))
 
     return derive
@@ -766,7 +770,6 @@ register(
         condition=lambda own_noise, gamma2_2: Or(Eq(own_noise, 0), Eq(gamma2_2, 0)),
         condition_text=OWN_NOISE_TEXT,
         entries=("level 1", "level 2"),
-        uses=("fedhdp:lemma3:lambda",),
         unit="dimensionless",
         remark="It simplifies to N/(N Upsilon^2 + Gamma_2^2); with own noise N is replaced by N - 1.",
     )
@@ -832,7 +835,8 @@ def _alpha0_derive(**v: Any) -> Derivation:
     at = {**v, "alpha2": a, "tau2": v["tau2"] * v["spread"], "gamma2_1": v["gamma2_1"] * v["noise1"]}
     limits = []
     for level in (1, 2):
-        lam = d.say(f"Strength in level {level}:", derive_strength(*setting(at, level), 0).result)
+        federation = {k: at[k] for k in ("N1", "N2", "alpha2", "tau2", "gamma2_1", "gamma2_2")}
+        lam = d.lemma("fedhdp:lemma3:lambda", f"in level {level}", **federation, level=level, own_noise=0)
         limits.append(sp.oo if sp.sympify(lam).is_infinite else limit(lam, a, 0))
     return d.conclude("alpha2 to 0:", tuple(limits))
 
@@ -875,7 +879,6 @@ register(
         entries=("level 1", "level 2"),
         not_computed="a limit of fedhdp:lemma3:lambda",
         not_simulated="a limit of fedhdp:lemma3:lambda",
-        uses=("fedhdp:lemma3:lambda",),
         unit="dimensionless",
         remark="With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* "
         "tends to N_1: the noise-free clients then know the centre as well as the client knows itself.",
@@ -912,7 +915,6 @@ register(
         condition=lambda own_noise: Eq(own_noise, 0),
         condition_text="own_noise == 0 (the client's own message noise is taken out of the model it gets back)",
         entries=("level 1", "level 2"),
-        uses=("fedhdp:lemma3:lambda",),
         unit="dimensionless",
     )
 )
@@ -922,10 +924,10 @@ register(
 
 
 def _thm5_derive(**v: Any) -> Derivation:
-    d = strength_derive(**v)
-    s1, s2 = message_variances(*lists(v), v["alpha2"] + v["tau2"])
-    d.say("The server's best ratio is that of the precisions:", s1 / s2)
-    return d.conclude("Ratio and strength:", (s1 / s2, d.result))
+    d = Derivation()
+    levels = {k: v[k] for k in ("N1", "N2", "gamma2_1", "gamma2_2")}
+    ratio = d.lemma("fedhdp:lemma2:rstar", "the server's best ratio is", **levels, sigma2_c=v["alpha2"] + v["tau2"])
+    return d.conclude("Ratio and strength:", (ratio, d.lemma("fedhdp:lemma3:lambda", "the best strength is", **v)))
 
 
 register(
@@ -948,7 +950,7 @@ register(
         unit="dimensionless",
         remark="The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as "
         "printed only for clients without noise. " + BOTH_FORMS,
-        **{**LEMMA3, "uses": ("fedhdp:lemma2:rstar", "fedhdp:lemma3:lambda", "fedhdp:lemma4")},
+        **{**LEMMA3, "uses": ("fedhdp:lemma4",)},
     )
 )
 
@@ -957,6 +959,14 @@ def _ratio_oracle(**v: Any) -> Any:
     clients, levels = concrete(*lists(v), v["alpha2"], v["tau2"])
     w = clients.posterior(clients.centre, clients.message)[0]
     return rational(w[levels.index(2)] / w[levels.index(1)])
+
+
+def _opt_out_strength(level: int, **v: Any) -> Derivation:
+    d = Derivation()
+    (N1, N2), (none, gamma2) = lists(v)
+    lam = d.lemma("fedhdp:lemma3:lambda", "with level 1 non-private and level 2 private", N1=N1, N2=N2, gamma2_1=none,
+                  gamma2_2=gamma2, alpha2=v["alpha2"], tau2=v["tau2"], level=level, own_noise=v["own_noise"])  # fmt: skip
+    return d.conclude("That is", lam)
 
 
 register(
@@ -978,12 +988,12 @@ register(
         ),
         examples=OPT_OUT_EXAMPLES,
         printed=lambda alpha2, tau2: 1 / (tau2 / alpha2),
-        derive=lambda **v: derive_strength(*setting(v, 1), v["own_noise"]),
+        derive=lambda **v: _opt_out_strength(1, **v),
         oracle=lambda **v: concrete_strength(*setting(v, 1), v["own_noise"]),
         computed=lambda **v: strength_computed(**v, level=1),
         simulate=lambda expected, **v: simulate_strength(expected, **v, level=1),
+        objective=lambda x, **v: blend_objective(x, *setting(v, 1), v["own_noise"]),
         unit="dimensionless",
-        uses=("fedhdp:lemma3:lambda",),
     )
 )
 
@@ -1005,15 +1015,15 @@ register(
         variables=(*OPT_OUT, OWN_NOISE),
         examples=OPT_OUT_EXAMPLES,
         printed=_eq83,
-        derive=lambda **v: derive_strength(*setting(v, 2), v["own_noise"]),
+        derive=lambda **v: _opt_out_strength(2, **v),
         oracle=lambda **v: concrete_strength(*setting(v, 2), v["own_noise"]),
         computed=lambda **v: strength_computed(**v, level=2),
         simulate=lambda expected, **v: simulate_strength(expected, **v, level=2),
+        objective=lambda x, **v: blend_objective(x, *setting(v, 2), v["own_noise"]),
         condition=lambda **v: own_noise_condition(**v, level=2),
         condition_text=OWN_NOISE_TEXT,
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "own_noise": 1},
         unit="dimensionless",
-        uses=("fedhdp:lemma3:lambda",),
         remark=BOTH_FORMS,
     )
 )
@@ -1025,15 +1035,13 @@ register(
 def _table1_derive(N1: Any, N2: Any, alpha2: Any, gamma2_2: Any) -> Derivation:
     d = Derivation()
     zero = sp.Integer(0)
-    shared = N2 * gamma2_2
-    none = message_variances([N1, N2], [zero, zero], alpha2)
-    same = message_variances([N1, N2], [shared / N1, gamma2_2], alpha2)
-    ratios = tuple(simplest(s[0] / s[1]) for s in (none, same))
-    d.say("Ratio r* without privacy noise and with equal noise per client:", ratios)
-    lam = d.say(
-        "Strength with homogeneous data and no noise:",
-        derive_strength(1, [N1, N2], [zero, zero], alpha2, zero, 0).result,
-    )
+    both = {"N1": N1, "N2": N2, "sigma2_c": alpha2}
+    none = d.lemma("fedhdp:lemma2:rstar", "without privacy noise", **both, gamma2_1=zero, gamma2_2=zero)
+    same = d.lemma("fedhdp:lemma2:rstar", "with equal noise per client", **both, gamma2_1=N2 * gamma2_2 / N1,
+                   gamma2_2=gamma2_2)  # fmt: skip
+    ratios = simplest(none), simplest(same)
+    lam = d.lemma("fedhdp:lemma3:lambda", "with homogeneous data and no noise", N1=N1, N2=N2, alpha2=alpha2, tau2=zero,
+                  gamma2_1=zero, gamma2_2=zero, level=1, own_noise=0)  # fmt: skip
     u = 1 if sp.sympify(lam).is_infinite else simplest(lam / (1 + lam))
     return d.conclude("Weight of the server's estimate then, after the two ratios:", (*ratios, sp.Integer(u)))
 
@@ -1070,7 +1078,6 @@ register(
             "r*, equal privacy",
             "weight of the server's estimate, IID and no privacy",
         ),
-        uses=("fedhdp:lemma2:rstar", "fedhdp:lemma3:lambda"),
         unit="dimensionless",
     )
 )
@@ -1179,8 +1186,8 @@ def _positive_sizes(**v: Any) -> dict[Any, Any]:
 
 def _order_derive(**v: Any) -> Derivation:
     d = Derivation()
-    p = d.say("Strength of a private client:", derive_strength(*setting(v, 2), v["own_noise"]).result)
-    n = d.say("Strength of a non-private client:", derive_strength(*setting(v, 1), v["own_noise"]).result)
+    p = d.lemma("fedhdp:thm8:p", "the strength of a private client is", **v)
+    n = d.lemma("fedhdp:thm8:np", "that of a non-private client is", **v)
     return d.conclude("The private one as a share of the other:", simplest(p / n))
 
 
@@ -1204,7 +1211,6 @@ register(
         not_simulated="an order of two strengths that are simulated in fedhdp:thm8",
         shifts=_positive_sizes,
         unit="dimensionless",
-        uses=("fedhdp:thm8:np", "fedhdp:thm8:p"),
         remark="At r = r* only. With uniform weights (HDP-FedAvg, r = 1) and own noise in the model the two strengths are "
         "equal.",
     )

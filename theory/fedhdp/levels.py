@@ -247,9 +247,10 @@ def _two_sources(d: Derivation, v: dict[str, Any]) -> Any:
 
 def _eq74_derive(**v: Any) -> Derivation:
     d = Derivation()
-    best, V, centre = _two_sources(d, v)
-    d.say("Posterior variance in terms of V:", best.variance)
-    return d.conclude("With V put in:", best.variance.subs(V, centre))
+    V = sp.Symbol("V", positive=True)
+    d.say("phi given the others has a variance V; phi_j adds tau2. The own estimate is a second observation of phi_j.")
+    variance, *_ = d.lemma("fedhdp:lemma1", "variance and weights given both are", sigma2s=[v["alpha2"], v["tau2"] + V])
+    return d.conclude("With V put in:", variance.subs(V, d.lemma("fedhdp:eq68", "V is", **v)))
 
 
 def _eq74_printed(sizes: list[Any], gamma2s: list[Any], alpha2: Any, tau2: Any, level: int) -> Any:
@@ -284,7 +285,6 @@ register(
         computed=lambda sizes, gamma2s, alpha2, tau2, level: personalization.bayes_mse(level, sizes, gamma2s, alpha2, tau2),
         simulate=_eq74_simulate,
         unit="variance",
-        uses=("fedhdp:eq68",),
     )
 )
 

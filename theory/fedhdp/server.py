@@ -36,7 +36,9 @@ from theory.shared import (
     concrete_server,
     message_variances,
     precision_weights,
+    ratio_objective,
     server_mse,
+    weights_objective,
 )
 
 RHO_NP = Variable("rho_np", "fraction", "share of clients without privacy")
@@ -134,6 +136,11 @@ register(
 # --- Lemma 2 -------------------------------------------------------------------------------------------------------
 
 
+def _two_levels(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[list[Any], list[Any]]:
+    """Sizes and message variances of both levels."""
+    return [N1, N2], message_variances([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
+
+
 def _two_level_derivation(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[Derivation, Any]:
     d = Derivation()
     s1, s2 = message_variances([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
@@ -224,6 +231,8 @@ register(
         oracle=lambda **v: _two_level_oracle(**v)[:2],
         computed=_level_weights,
         simulate=_weights_simulate,
+        objective=lambda x, **v: weights_objective(x, *_two_levels(**v)),
+        decision="real",
         entries=("weight in level 1", "weight in level 2"),
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (27)"},
     )
@@ -244,6 +253,7 @@ register(
         simulate=lambda expected, N1, N2, sigma2_c, gamma2_1, gamma2_2: _weights_simulate(
             (1 / (N1 + N2 * expected), expected / (N1 + N2 * expected)), N1, N2, sigma2_c, gamma2_1, gamma2_2
         ),
+        objective=lambda x, **v: ratio_objective(x, *_two_levels(**v)),
         unit="dimensionless",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (28)"},
     )
@@ -279,8 +289,9 @@ register(
 
 
 def _range_derive(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> Derivation:
-    d, best = _two_level_derivation(N1, N2, sigma2_c, gamma2_1, gamma2_2)
-    r = d.say("The optimal ratio is", simplest(best.weights[1] / best.weights[0]))
+    d = Derivation()
+    r = d.lemma("fedhdp:lemma2:rstar", "the optimal ratio is", N1=N1, N2=N2, sigma2_c=sigma2_c, gamma2_1=gamma2_1,
+                gamma2_2=gamma2_2)  # fmt: skip
     return d.conclude("It stays below one by", simplest(1 - r))
 
 
@@ -308,7 +319,6 @@ register(
         not_computed="1 - r* loses digits by design; r* itself is computed in fedhdp:lemma2:rstar",
         not_simulated="a sign; r* is simulated in fedhdp:lemma2:rstar",
         unit="dimensionless",
-        uses=("fedhdp:lemma2:rstar",),
         remark="A per-client noise variance is N_i gamma2_i = z_i^2 S^2 / N_i. A small level 1 with a mild budget can "
         "be noisier per client than a large level 2 with a strict one: one client with z = 1 against five with z = 2 "
         "gives r* = 2/1.8 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.",
@@ -333,9 +343,13 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
     common: dict[str, Any] = {
         "variables": OPT_OUT,
         "examples": OPT_OUT_EXAMPLES,
-        "uses": ("fedhdp:lemma1",),
         "assumptions": ("flat prior on phi",),
     }
+
+    def derive(what: str, **v: Any) -> Derivation:
+        d = Derivation()
+        return d.conclude("That is, without noise in level 1:", d.lemma(f"fedhdp:lemma2:{what}", **_opt_out(**v)))
+
     register(
         Claim(
             id=f"{paper}:{lemma}:rstar",
@@ -345,7 +359,7 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             latex=r"r^*=\frac{\sigma_c^2}{\sigma_c^2+N_{\mathrm p}\gamma^2}",
             kind="optimum",
             printed=lambda N_p, sigma2_c, gamma2: sigma2_c / (sigma2_c + N_p * gamma2),
-            derive=lambda **v: _rstar_derive(**_opt_out(**v)),
+            derive=lambda **v: derive("rstar", **v),
             oracle=lambda **v: (lambda w: w[1] / w[0])(_two_level_oracle(**_opt_out(**v))),
             computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.optimal_ratio(N_np, N_p, sigma2_c, 0.0, 0.0, gamma2),
             simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: _weights_simulate(
@@ -356,6 +370,7 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
                 0.0,
                 gamma2,
             ),
+            objective=lambda x, **v: ratio_objective(x, *_two_levels(**_opt_out(**v))),
             unit="dimensionless",
             **{**common, "variables": (replace(N_NP, default=ONE), *OPT_OUT[1:])},
         )
@@ -369,7 +384,7 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             latex=latex_variance,
             kind="identity",
             printed=_opt_out_var_printed,
-            derive=lambda **v: _cov_derive(**_opt_out(**v)),
+            derive=lambda **v: derive("cov", **v),
             oracle=lambda **v: _two_level_oracle(**_opt_out(**v))[2],
             computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.server_mse([N_np, N_p], [0.0, gamma2], sigma2_c, 0.0),
             simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: simulate_server(
@@ -435,11 +450,14 @@ def _gap_derive(which: str):
         d = Derivation()
         errors = _server_errors(N_np, N_p, alpha2 + tau2, gamma2, dp_noise)
         names = {
-            "opt": "FedHDP at r*",
             "hdp": "HDP-FedAvg, uniform weights",
             "dp": f"DP-FedAvg, noise per {dp_noise}",
         }
-        for key in (worse, better):
+        if better == "opt":
+            sizes = {"N_np": N_np, "N_p": N_p}
+            errors["opt"] = d.lemma("fedhdp:lemma6:var", "the server error of FedHDP at r* is", **sizes,
+                                    sigma2_c=alpha2 + tau2, gamma2=gamma2)  # fmt: skip
+        for key in (k for k in (worse, better) if k != "opt"):
             d.say(f"Server error of {names[key]}: sum of squared weights times message variances,", errors[key])
         return d.conclude("The gap is", simplest(errors[worse] - errors[better]))
 
@@ -537,7 +555,6 @@ register(
         computed=_gap_computed("79"),
         simulate=_gap_simulate("79"),
         unit="variance",
-        uses=("fedhdp:lemma6:var",),
     )
 )
 for _key, _printed, _latex, _name in (
@@ -592,21 +609,30 @@ def _limits_derive(rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> Deri
     d = Derivation()
     n = sp.Symbol("N", positive=True)
     g = gamma2 if growth == "fixed" else gamma2 / ((1 - rho_np) * n) ** 2
-    errors = _server_errors(rho_np * n, (1 - rho_np) * n, sigma2_c, g, "client")
-    gap79, gap80 = simplest(errors["hdp"] - errors["opt"]), simplest(errors["dp"] - errors["opt"])
-    d.say("The gaps (79) and (80) as functions of N:", (gap79, gap80))
-    big = [limit(e, n, sp.oo) for e in (gap79, gap80, errors["opt"])]
+    sizes = {"N_np": rho_np * n, "N_p": (1 - rho_np) * n}
+    clients = {**sizes, "alpha2": sigma2_c, "tau2": sp.Integer(0)}  # only their sum sigma2_c matters
+    gap79 = d.lemma("fedhdp:lemma7:eq79", "as a function of N", **clients, gamma2=g)
+    gap80 = d.lemma("fedhdp:lemma7:eq80", "as a function of N", **clients, gamma2=g)
+    opt = d.lemma("fedhdp:lemma6:var", "as a function of N", **sizes, sigma2_c=sigma2_c, gamma2=g)
+    big = [limit(e, n, sp.oo) for e in (gap79, gap80, opt)]
     d.say("N to infinity: the two gaps and the optimal error tend to", tuple(big))
     ends = []
-    fixed = _server_errors(rho_np * n, (1 - rho_np) * n, sigma2_c, gamma2, "client")
+    fixed = d.lemma("fedhdp:lemma7:eq79", "with gamma2 fixed", **clients, gamma2=gamma2)
     x = sp.Symbol("x", positive=True)
     for rho in (x, 1 - x):
-        ends.append(limit(simplest((fixed["hdp"] - fixed["opt"]).subs(rho_np, rho)), x, 0))
+        ends.append(limit(fixed.subs(rho_np, rho), x, 0))
     d.say("rho_np to 0 and to 1: gap (79) tends to", tuple(ends))
     G = sp.Symbol("G", positive=True)
-    opt_big = limit(sp.cancel(sp.together(errors["opt"].subs(gamma2, G))), G, sp.oo)
+    opt_big = limit(sp.cancel(sp.together(opt.subs(gamma2, G))), G, sp.oo)
     d.say("gamma2 to infinity: the optimal error tends to (the gaps grow without bound)", opt_big)
     return d.conclude("Gap (79), gap (80), optimal error as N grows; gap (79) at rho 0 and 1:", (*big, *ends))
+
+
+def _limits_approach(t: Any, rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> tuple[Any, ...]:
+    """Gaps and optimal error with t clients. The two limits in rho_np are for any fixed number of clients."""
+    g = gamma2 if growth == "fixed" else gamma2 / ((1 - rho_np) * t) ** 2
+    errors = _server_errors(rho_np * t, (1 - rho_np) * t, sigma2_c, g, "client")
+    return errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"], errors["opt"], None, None
 
 
 def _limits_oracle(rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> tuple[Any, ...]:
@@ -676,8 +702,9 @@ register(
         ),
         not_computed="limits of functions computed in fedhdp:lemma7:eq79 and eq80",
         not_simulated="limits; the finite-N gaps are simulated in fedhdp:lemma7:eq79 and eq80",
+        approach=_limits_approach,
         unit="variance",
-        uses=("fedhdp:lemma7:eq79", "fedhdp:lemma7:eq80", "feo2:gamma-prop"),
+        uses=("feo2:gamma-prop",),
         remark="FeO2 states that gamma2 is proportional to 1/N_p^2. Then gamma2 vanishes as N grows with the mix fixed, "
         "and so do both gaps: the constant gap belongs to a noise that is made stronger as more clients join.",
     )

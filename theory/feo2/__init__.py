@@ -23,7 +23,6 @@ from theory.fedhdp.clients import (
     OPT_OUT,
     OPT_OUT_EXAMPLES,
     OWN_NOISE_TEXT,
-    excess_derive,
     excess_oracle,
     excess_simulation,
     own_noise_condition,
@@ -116,6 +115,13 @@ opt_out_claims(
     remark="The text conversion shows rho_m; the paper's symbol is rho_np (FedHDP prints the same formula as (78)).",
 )
 
+
+def _lemma2_derive(N_np: Any, N_p: Any, gamma2: Any, **v: Any) -> Derivation:
+    d = Derivation()
+    levels = {"N1": N_np, "N2": N_p, "gamma2_1": ZERO, "gamma2_2": gamma2}
+    return d.conclude("So the excess is", d.lemma("fedhdp:lemma3:bayes", "with level 1 non-private", **levels, **v))
+
+
 register(
     Claim(
         id="feo2:lemma2",
@@ -128,7 +134,7 @@ register(
         variables=(*OPT_OUT, LEVEL, OWN_NOISE),
         examples=({**OPT_OUT_EXAMPLES[0], "level": 2}, {**OPT_OUT_EXAMPLES[1], "level": 2}),
         printed=lambda: ZERO,
-        derive=excess_derive,
+        derive=_lemma2_derive,
         oracle=excess_oracle,
         not_computed="a difference that is zero or small; both risks are computed in fedhdp:eq41",
         simulate=excess_simulation,
@@ -136,7 +142,7 @@ register(
         condition_text=OWN_NOISE_TEXT,
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "level": 2, "own_noise": 1},
         unit="variance",
-        uses=("fedhdp:lemma3:bayes", "fedhdp:thm8:p"),
+        uses=("fedhdp:thm8:p",),
         remark="In Algorithm 1 the model that a private client receives holds its own noise; then no strength is Bayes "
         "optimal for it.",
     )

@@ -174,11 +174,8 @@ def _eq47_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> De
     best = posterior(own.parameters(), [own.estimates(), others.estimates()], v0=v0)
     proof.say("Weights of the own mean and of each other mean:", best.weights)
     value = proof.say("As v0 grows the posterior variance rises to", limit(best.variance, v0, sp.oo))
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
-    proof.say(
-        "It is attained for every mu: the risk of Theorem 1's estimator does not depend on mu and is",
-        mse(personal_error(own, others, m, a)),
-    )
+    proof.lemma("generative:thm1:mse", "it is attained for every mu: the estimator's risk does not depend on mu and is",
+                m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, d=ONE)  # fmt: skip
     return proof.conclude("So the least worst-case risk over mu is, over d coordinates,", d * value)
 
 
@@ -210,7 +207,6 @@ register(
             m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected / d
         ),
         unit="variance, summed over coordinates",
-        uses=("generative:thm1:mse",),
     )
 )
 
@@ -311,8 +307,9 @@ def _remark2_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, su
     proof.say("Coefficient of mu in the estimate's error:", simplest(error.centre))
     risk = mse(error)
     if sup_over == "mu":
-        proof.say("So the risk averaged over theta is the same for every mu, and its largest value over mu is", risk)
-        return proof.conclude("Over d coordinates:", d * risk)
+        largest = proof.lemma("generative:thm1:mse", "so the risk averaged over theta is the same for every mu, also the "
+                              "largest:", m=m, n=n, d=d, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)  # fmt: skip
+        return proof.conclude("The worst risk over mu, over d coordinates:", largest)
     proof.say("Given theta the sampling errors alone contribute the variance", risk)
     square = proof.say(
         "and (1-a)(mean of theta - theta_i) is the bias. Its square grows without bound with the distance "
@@ -392,7 +389,7 @@ register(
             "deviation": 2,
         },
         unit="variance, summed over coordinates",
-        uses=("generative:thm1:mse", "generative:eq47", "generative:thm1:unbiased"),
+        uses=("generative:eq47", "generative:thm1:unbiased"),
         remark="Theorem 1 averages over the prior, Remark 2 takes the worst theta. For the worst theta the "
         "estimator's risk is unbounded (its bias grows with the distance of theta_i from the "
         "others), and the minimax estimate is the own mean, with risk d sigma2_x/n.",

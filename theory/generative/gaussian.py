@@ -74,6 +74,22 @@ def _estimator_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Deriv
     )
 
 
+def _estimator_objective(x: tuple[Any, Any, Any], m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
+    """(27) for impulses, as its minimiser is linear in the data: xbar_i = 1 and mu = 0; xbar_i = 0 and mu = 1; and with
+
+    every theta_k at its best, as a function of mu, one sample mean 1 and the others 0.
+    """
+
+    def part(theta: Any, own: Any, mu: Any) -> Any:
+        return n * (own - theta) ** 2 / sigma2_x + (theta - mu) ** 2 / sigma2_theta
+
+    def profile(own: Any, mu: Any) -> Any:
+        theta = sp.Dummy("theta", real=True)
+        return part(stationary_point(part(theta, own, mu), theta), own, mu)
+
+    return part(x[0], 1, 0) + part(x[1], 0, 1) + profile(1, x[2]) + (m - 1) * profile(0, x[2])
+
+
 def _estimator_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[Any, ...]:
     """A Gaussian density has its mode at its mean: condition on all sample means, with mu flat."""
     clients = concrete(m, sigma2_theta, sigma2_x / n)
@@ -120,6 +136,8 @@ register(
             1 / m,
         ),
         simulate=_estimator_simulate,
+        objective=_estimator_objective,
+        decision="real",
         entries=("weight a of the own mean", "weight of mu_hat", "weight of each sample mean in mu_hat"),
         unit="dimensionless",
         assumptions=("sigma2_theta and sigma2_x known", "all clients have n samples"),
@@ -132,16 +150,10 @@ register(
 def derive_risk(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, d: Any = ONE) -> Derivation:
     """Mean squared error of the estimator of Theorem 1 from its noise terms."""
     proof = Derivation()
-    own, others = groups(m, sigma2_theta, sigma2_x / n)
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
-    error = personal_error(own, others, m, a)
-    proof.say(
-        "theta_i = mu + p_i with Var p = sigma2_theta, xbar_i = theta_i + e_i with Var e = sigma2_x/n. In "
-        "the error of the estimate mu cancels; the coefficients of the client's own p and e are",
-        tuple(simplest(error.noise[own, kind]) for kind in "pe"),
-    )
-    proof.say("and those of each of the m - 1 others", tuple(simplest(error.noise[others, kind]) for kind in "pe"))
-    one = proof.say("Squares times variances, summed:", mse(error))
+    a = proof.say("The weight a of (3) is", simplest(printed_weight(sigma2_theta, sigma2_x, n)))
+    parts = proof.lemma("generative:claim1", "mean variance given theta and mean squared bias are", m=m, n=n,
+                        sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, a=a)  # fmt: skip
+    one = proof.say("They add up to the mean squared error:", simplest(sum(parts)))
     return proof.conclude("The d coordinates are independent copies:", d * one)
 
 
@@ -168,7 +180,7 @@ register(
             m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected / d
         ),
         unit="variance, summed over coordinates",
-        uses=("generative:thm1:estimator", "generative:claim1"),
+        uses=("generative:thm1:estimator",),
         remark="An average over the prior of theta. For given parameters see generative:remark2.",
     )
 )
@@ -440,12 +452,8 @@ register(
 
 
 def _ratio(d: Derivation, m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
-    own, others = groups(m, sigma2_theta, sigma2_x / n)
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
-    one = d.say(
-        "The personalised estimate has, per coordinate, the mean squared error",
-        mse(personal_error(own, others, m, a)),
-    )
+    own, _ = groups(m, sigma2_theta, sigma2_x / n)
+    one = d.lemma("generative:thm1:mse", "per coordinate", m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, d=ONE)
     local = d.say("and the client's own mean", mse(own.estimates() - own.parameters()))
     return d.say("Their ratio is", simplest(one / local)), local
 
@@ -461,12 +469,20 @@ def _limits_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> 
     return proof.conclude("The three limits:", (low, high, many))
 
 
+def _limits_approach(t: Any, m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[Any, ...]:
+    def risk(v: Any, samples: Any) -> Any:
+        error = personal_error(*groups(m, v, sigma2_x / samples), m, printed_weight(v, sigma2_x, samples))
+        return covariance(error, error)
+
+    return d * risk(1 / t, n), d * risk(t, n), risk(sigma2_theta, t) * t / sigma2_x
+
+
 def _least_risk(m: Any, sigma2_theta: Any, s: Any) -> Any:
     clients = concrete(m, sigma2_theta, s)
     return rational(clients.posterior(clients.parameter[0], clients.estimate)[1])
 
 
-_REMARK1 = {"place": "Section 2.1, Remark 1", "uses": ("generative:thm1:mse",)}
+_REMARK1 = {"place": "Section 2.1, Remark 1"}
 
 register(
     Claim(
@@ -496,6 +512,7 @@ register(
         simulate=lambda expected, m, n, d, sigma2_x: simulate_personal(
             m, 0.0, 0.0, sigma2_x / n, expected[0] / d, label="error of the global mean without heterogeneity"
         ),
+        approach=_limits_approach,
         entries=(
             "MSE, sigma2_theta to 0",
             "MSE, sigma2_theta to infinity",

@@ -162,6 +162,11 @@ def _a_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any) -
     return d.conclude("So the best weight on the own mean is", simplest(1 - u))
 
 
+def _a_objective(x: Any, m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any) -> Any:
+    error = personal_error(*groups(m, sigma2_theta, sigma2_x / n, sigma2_q), m, x)
+    return covariance(error, error)
+
+
 def _a_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any) -> Any:
     clients = concrete(m, sigma2_theta, sigma2_x / n, sigma2_q)
     mean = clients.weighted([fraction(1 / m)] * len(clients), clients.message)
@@ -197,6 +202,8 @@ register(
             sigma2_theta, sigma2_x, n, sigma2_q, m
         ),
         simulate=_a_simulate,
+        objective=_a_objective,
+        decision="real",
         assumptions=("the mechanisms' noise is independent across clients",),
         remark="(4) uses the client's own message with its noise, although the client could replace it by "
         "its own mean; the best weight among (4) is what is claimed.",

@@ -114,6 +114,15 @@ def _thm6_derive(
     return d.conclude("Mean squared error and estimate:", (spread, *mean))
 
 
+def _thm6_objective(
+    x: tuple[Any, ...], x11: Any, x12: Any, x22: Any, y1: Any, y2: Any, mu1: Any, mu2: Any, sigma2_theta: Any, sigma2_x: Any
+) -> Any:
+    """(14), twice the negative logarithm of the posterior density, at the coefficients x[1], x[2]; x[0] does not enter."""
+    theta = sp.Matrix(x[1:])
+    lost, moved = sp.Matrix([y1, y2]) - design(x11, x12, x22) * theta, theta - sp.Matrix([mu1, mu2])
+    return lost.dot(lost) / sigma2_x + moved.dot(moved) / sigma2_theta
+
+
 def sequential(
     X: Sequence[Sequence[Any]], Y: Sequence[Any], mu: Sequence[Any], sigma2_theta: Any, sigma2_x: Any
 ) -> tuple[list[Fraction], list[list[Fraction]]]:
@@ -204,6 +213,8 @@ register(
         oracle=_thm6_oracle,
         computed=_thm6_computed,
         simulate=_thm6_simulate,
+        objective=_thm6_objective,
+        decision="real",
         entries=("mean squared error", "estimate, first coefficient", "estimate, second coefficient"),
         unit="squared units of theta, then units of theta",
         remark=DESIGN_TEXT + " It holds for designs of any rank.",
@@ -342,8 +353,8 @@ def _limit_derive(
 ) -> Derivation:
     d = Derivation()
     v = sp.Symbol("sigma2_theta", positive=True)
-    X, Y, mu = design(x11, x12, x22, rank), sp.Matrix([y1, y2]), sp.Matrix([mu1, mu2])
-    mean, _ = _condition_on(d, X, Y, mu, v, sigma2_x)
+    entries = {"x11": x11, "x12": x12, "x22": x22 if rank == 2 else ZERO, "y1": y1, "y2": y2, "mu1": mu1, "mu2": mu2}
+    _, *mean = d.lemma("generative:thm6", "error and estimate are", **entries, sigma2_theta=v, sigma2_x=sigma2_x)
     return d.conclude(
         "The personalised estimate (15) as sigma2_theta grows, coefficient by coefficient:",
         tuple(limit(t, v, sp.oo) for t in mean),
@@ -385,7 +396,7 @@ register(
         counterexample={"x11": 1, "x12": 0, "y1": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "rank": 1},
         entries=("first coefficient", "second coefficient"),
         unit="units of theta",
-        uses=("generative:thm6", "generative:eq18"),
+        uses=("generative:eq18",),
         remark=DESIGN_TEXT + " Where the data say nothing the personalised estimate stays at mu for every sigma2_theta, "
         "while the pseudo-inverse gives 0.",
     )

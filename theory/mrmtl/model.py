@@ -112,6 +112,12 @@ def blend(silos: Silos, lam: Any) -> Form:
     return (1 / (1 + lam)) * silos.local + (lam / (1 + lam)) * silos.mean
 
 
+def blend_objective(silos: Silos, lam: Any, target: Form | None = None) -> Any:
+    """Mean squared error of the mean-regularised estimate around the silo's centre (or another target)."""
+    error = blend(silos, lam) - (target or silos.target)
+    return covariance(error, error)
+
+
 SAMPLING, PRIVACY = sp.symbols("s v", positive=True)
 
 

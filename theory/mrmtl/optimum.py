@@ -199,7 +199,8 @@ def _thm63_derive(K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> Der
     d.say("The error is averaged over everything. Write sigma2_loc for the variance of w_hat_k - w_k.")
     u, _ = _say_optimum(d, equal_silos(K, tau2, s))
     lam = d.say("With lam = u/(1-u):", strength(u))
-    return d.conclude("Putting sigma2_loc back in:", lam.subs(s, sigma2 / n + sigma2_dp / n**2))
+    local = d.lemma("mrmtl:eq5", "sigma2_loc is", n=n, sigma2=sigma2, sigma2_dp=sigma2_dp)
+    return d.conclude("With it:", lam.subs(s, local))
 
 
 def _thm63_printed(n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> Any:
@@ -232,12 +233,15 @@ register(
             mean_regularized.local_variance(sigma2, n, sigma2_dp), tau2
         ),
         simulate=lambda expected, **v: model.stationary(_raw(**v), expected),
+        objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
+            equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
+        ),
         unit="dimensionless",
         assumptions=(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        uses=("mrmtl:eq5", "mrmtl:lem6.1"),
+        uses=("mrmtl:lem6.1",),
         remark="Judged for the error averaged over everything. The conditional expectation as it is printed, "
         "given the datasets too, has another minimiser: mrmtl:thm6.3:conditional. Identical silos (tau2 = 0) "
         "give lam = inf.",
@@ -264,6 +268,15 @@ def _conditional_derive(d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, give
     return proof.conclude("Putting s and v back in:", model.in_records(lam, **records))
 
 
+def _conditional_objective(x: Any, d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, given_data: int, **records: Any):
+    """Conditional error at strength x, counted from w_hat_rest, so that the estimate is a d."""
+    best = model.say_posterior(Derivation(), K, tau2, given_data)
+    seen = (d, ZERO, d - xi_k, -xi_rest)[: len(best.weights)]
+    mean = sum((w * y for w, y in zip(best.weights, seen, strict=True)), ZERO)
+    a = (K + x) / ((1 + x) * K)
+    return model.in_records(best.variance + (mean - a * d) ** 2, **records)
+
+
 def _conditional_oracle(d: Any, xi_k: Any, xi_rest: Any, given_data: int, **v: Any) -> Any:
     on_own, on_rest, variance = _posterior_oracle(given_data=given_data, **v)
     mean = on_own * (d - xi_k) - on_rest * xi_rest if given_data else on_own * d
@@ -288,6 +301,8 @@ register(
         printed=_thm63_printed,
         derive=_conditional_derive,
         oracle=_conditional_oracle,
+        objective=_conditional_objective,
+        decision="real",
         counterexample=_DATA_COUNTEREXAMPLE,
         not_computed="given the datasets it depends on data that only the silos hold; lambda* is computed in mrmtl:thm6.3",
         not_simulated="conditional on realised values; the average over them is simulated in mrmtl:thm6.3",
@@ -311,10 +326,11 @@ register(
 
 def _optimal_derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     d = Derivation()
-    _, risk = _say_optimum(d, equal_silos(K, tau2, sigma2_loc))
+    lam = d.lemma("mrmtl:thm6.3", "in terms of the local variance", n=ONE, sigma2=sigma2_loc, sigma2_dp=ZERO, tau2=tau2)
+    risk = d.lemma("mrmtl:lem6.7", "at this lam", lam=lam, K=K, sigma2_loc=sigma2_loc, tau2=tau2)
     d.say("There w_hat_k(lam*) is the posterior mean mu_k given the estimates, so that the error given the "
           "estimates has the same value for all of them.")  # fmt: skip
-    return d.conclude("The error at the vertex is", risk)
+    return d.conclude("So the error at lambda* is", simplest(risk))
 
 
 def _cor64_printed(K: Any, sigma2_loc: Any, tau2: Any) -> Any:
@@ -355,7 +371,7 @@ register(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        uses=("mrmtl:thm6.3", "mrmtl:lem6.2:var"),
+        uses=("mrmtl:lem6.2:var",),
         remark="Given the datasets too, the error is the posterior variance given the data plus the squared "
         "distance of w_hat_k(lam*) to the data's posterior mean, a random number whose average is this one.",
     )
@@ -395,8 +411,7 @@ def _say_gap(d: Derivation, name: str, silos: Silos, best: Any) -> Any:
 def _gap_claim(key: str, name: str, place: str, latex: str, printed: Any, computed: Any, lam: Any) -> None:
     def derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
         d, silos = Derivation(), equal_silos(K, tau2, sigma2_loc)
-        _, best = _say_optimum(d, silos)
-        d.say("The error there is", best)
+        best = d.lemma("mrmtl:cor6.4", "the least error is", K=K, sigma2_loc=sigma2_loc, tau2=tau2)
         d.result = _say_gap(d, name, silos, best)
         return d
 
@@ -428,7 +443,6 @@ def _gap_claim(key: str, name: str, place: str, latex: str, printed: Any, comput
             simulate=simulate,
             unit="variance",
             assumptions=ASSUMPTIONS,
-            uses=("mrmtl:cor6.4",),
             remark="Judged for errors averaged over everything. Given X_k, as printed, both errors are "
             "random numbers; the identity holds for their averages.",
         )
@@ -465,10 +479,9 @@ SPREAD = Variable("tau2", "positive", TAU2.meaning)
 def _advantage_derive(K: Any, tau2: Any) -> Derivation:
     d = Derivation()
     s = sp.Symbol("sigma2_loc", positive=True)
-    silos = equal_silos(K, tau2, s)
-    _, best = _say_optimum(d, silos)
-    d.say("The error there is", best)
-    local, fed = (_say_gap(d, name, silos, best) for name in ("local training", "FedAvg"))
+    at = {"K": K, "sigma2_loc": s, "tau2": tau2}
+    local = d.lemma("mrmtl:prop6.5", "local training loses", **at)
+    fed = d.lemma("mrmtl:prop6.6", "FedAvg loses", **at)
     d.say("As functions of sigma2_loc the first gap rises from 0 without bound, the second falls to 0; "
           "derivatives:",
           (simplest(sp.diff(local, s)), simplest(sp.diff(fed, s))))  # fmt: skip
@@ -525,7 +538,6 @@ register(
         entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
         unit="variance",
         assumptions=ASSUMPTIONS,
-        uses=("mrmtl:prop6.5", "mrmtl:prop6.6"),
         remark="The printed approximate equality is exact in this model.",
     )
 )  # fmt: skip

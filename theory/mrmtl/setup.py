@@ -120,6 +120,15 @@ def _lemma61_derive(lam: Any, K: Any) -> Derivation:
     return d.conclude("Its coefficients on w_hat_k and w_hat_rest:", _say_minimiser(d, lam, K))
 
 
+def _lemma61_objective(x: tuple[Any, Any], lam: Any, K: Any) -> Any:
+    """h_k for the estimates (1, 0) plus h_k for (0, 1); the minimiser is linear in them, so these are its weights."""
+
+    def h(w: Any, own: Any, rest: Any) -> Any:
+        return (w - own) ** 2 / 2 + lam / 2 * (w - (own + (K - 1) * rest) / K) ** 2
+
+    return h(x[0], 1, 0) + h(x[1], 0, 1)
+
+
 def _lemma61_oracle(lam: Any, K: Any) -> tuple[Any, ...]:
     strength_ = model.as_fraction(lam)
 
@@ -143,6 +152,8 @@ register(
         examples=_STRENGTHS,
         printed=_alpha_printed,
         derive=_lemma61_derive,
+        objective=_lemma61_objective,
+        decision="real",
         oracle=_lemma61_oracle,
         computed=_weights_computed,
         not_simulated="the minimiser of a known function; nothing in it is random",
@@ -155,8 +166,7 @@ register(
 
 def _range_derive(lam: Any, K: Any) -> Derivation:
     d = Derivation()
-    alpha, _ = _say_minimiser(d, lam, K)
-    d.say("The coefficient on w_hat_k is alpha =", alpha)
+    alpha, _ = d.lemma("mrmtl:lem6.1", "alpha and 1 - alpha are", lam=lam, K=K)
     return d.conclude("alpha - 1/K and 1 - alpha:", (simplest(alpha - 1 / K), simplest(1 - alpha)))
 
 
@@ -184,7 +194,6 @@ register(
         not_simulated="signs of known functions; nothing in them is random",
         entries=("alpha - 1/K", "1 - alpha"),
         unit="dimensionless",
-        uses=("mrmtl:lem6.1",),
         remark="alpha - 1/K = (1 - 1/K)/(1 + lam) is positive for every finite lam; 1/K, the weight of "
         "FedAvg, is reached only in the limit.",
     )
@@ -209,6 +218,21 @@ def _joint_derive(lam: Any, K: Any) -> Derivation:
     d.say("The deviations from w_bar add to zero, so that moving w_bar with the models changes nothing to "
           "first order; that is why the answer is that of a fixed w_bar.")  # fmt: skip
     return d.conclude("Its coefficients on w_hat_k and w_hat_rest:", _coefficients(estimate))
+
+
+def _joint_objective(x: tuple[Any, Any], lam: Any, K: Any) -> Any:
+    """Least sum of all h_j over the other silos' common model, for the estimates (1, 0) plus that for (0, 1)."""
+
+    def least(w: Any, own: Any, rest: Any) -> Any:
+        def total(v: Any) -> Any:
+            mean = (w + (K - 1) * v) / K
+            terms = ((1, w, own), (K - 1, v, rest))
+            return sum(m * ((y - e) ** 2 / 2 + lam / 2 * (y - mean) ** 2) for m, y, e in terms)
+
+        v = sp.Dummy("v", real=True)
+        return total(stationary_point(total(v), v))
+
+    return least(x[0], 1, 0) + least(x[1], 0, 1)
 
 
 def _joint_oracle(lam: Any, K: Any) -> tuple[Any, ...]:
@@ -242,6 +266,8 @@ register(
         examples=_STRENGTHS,
         printed=_alpha_printed,
         derive=_joint_derive,
+        objective=_joint_objective,
+        decision="real",
         oracle=_joint_oracle,
         computed=_weights_computed,
         not_simulated="the minimiser of a known function; nothing in it is random",
@@ -345,6 +371,11 @@ def _train_derive(K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> Der
     return d.conclude("With lam = u/(1-u), which is >= 0:", strength(u))
 
 
+def _train_objective(x: Any, K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> Any:
+    silos = equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2)
+    return model.blend_objective(silos, x, silos.data)
+
+
 register(
     Claim(
         id="mrmtl:train-lambda",
@@ -366,6 +397,7 @@ register(
             lambda c: model.concrete_optimum(c, target=c.estimate[0])[0]
         )(model.concrete_equal(K, tau2, sigma2 / n, sigma2_dp / n**2)),
         computed=mean_regularized.train_strength,
+        objective=_train_objective,
         simulate=lambda expected, K, n, sigma2, sigma2_dp, tau2: model.stationary(
             model.raw_silos(tau2, [sigma2 / n] * K, [sigma2_dp / n**2] * K), expected, data=True
         ),

@@ -125,9 +125,7 @@ def _eq39_derive(n_k: list[Any], sigma2_k: list[Any], sigma2_dp_k: list[Any]) ->
     d.say("Silo k averages its own n_k records: w_hat_k = (xi_k + sum_i x_ki)/n_k, i = 1..n_k.")
     values = []
     for i, (n, s, v) in enumerate(zip(n_k, sigma2_k, sigma2_dp_k, strict=True)):
-        records, noise = Group("records", n, ZERO, s, ZERO), Group("privacy noise", ONE, ZERO, ZERO, v)
-        values.append(mse((1 / n) * (records.estimates() + noise.noise("l")) - CENTRE))
-        d.say(f"In silo {i} the n_k + 1 independent error terms over n_k have the variance", values[-1])
+        values.append(d.lemma("mrmtl:eq5", f"in silo {i}", n=n, sigma2=s, sigma2_dp=v))
     return d.conclude("Local variance of every silo:", tuple(values))
 
 
@@ -177,7 +175,6 @@ register(
         slip="n is printed for n_k, twice; the sentence before introduces n_k",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS[:1],
-        uses=("mrmtl:eq5",),
     )
 )
 
@@ -580,10 +577,11 @@ register(
 def _excess_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     d = Derivation()
     d.say("At lambda_k* MR-MTL is the best combination of w_hat_k and w_hat_rest.")
-    pair = _say_pair(d, sigma2_loc_k, tau2, k)
-    everything = _say_all(d, sigma2_loc_k, tau2, k)
+    silos = {"sigma2_loc_k": sigma2_loc_k, "tau2": tau2, "k": k}
+    pair = d.lemma("mrmtl:lemE.4:var", "whose error is", **silos)
+    everything = d.lemma("mrmtl:thmE.5:bayes", "given all estimates one by one it is", **silos)
     d.say("w_hat_rest weighs the other silos equally, the Bayes estimate by their precision.")
-    return d.conclude("What equal weights lose:", sp.factor(sp.cancel(pair.variance - everything.variance)))
+    return d.conclude("What equal weights lose:", sp.factor(sp.cancel(pair - everything)))
 
 
 def _excess_simulate(expected: float, sigma2_loc_k: list[float], tau2: float, k: int):
@@ -626,7 +624,7 @@ register(
         "and mrmtl:thmE.5:bayes",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
-        uses=("mrmtl:thmE.5", "mrmtl:lemE.4:var", "mrmtl:thmE.5:bayes"),
+        uses=("mrmtl:thmE.5",),
         remark="Where lambda_k* is negative the formula still names the best combination of w_hat_k and "
         "w_hat_rest; with lam >= 0 the loss of mrmtl:negative:gap comes on top.",
     )

@@ -148,7 +148,8 @@ def _both_sides(step: Any, sigma2_loc: Any, tau2: Any) -> tuple[Any, Any]:
 def _quasiconvex_derive(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     d = Derivation()
     lam = sp.Symbol("lam", nonnegative=True)
-    slope = simplest(sp.diff(_say_error(d, equal_silos(K, tau2, sigma2_loc), lam), lam))
+    error = d.lemma("mrmtl:lem6.7", "the error is", lam=lam, K=K, sigma2_loc=sigma2_loc, tau2=tau2)
+    slope = simplest(sp.diff(error, lam))
     d.say("Its derivative by lam has the sign of lam tau2 - sigma2_loc, for it is", slope)
     d.say("so the error falls up to lambda* = sigma2_loc/tau2 and rises after it: it is quasi-convex.")
     above, below = _both_sides(step, sigma2_loc, tau2)
@@ -211,7 +212,7 @@ register(
         entries=("derivative at lambda* + step", "minus the derivative at lambda*/(1 + step)"),
         unit="variance",
         assumptions=ASSUMPTIONS,
-        uses=("mrmtl:lem6.7", "mrmtl:thm6.3"),
+        uses=("mrmtl:thm6.3",),
     )
 )
 
@@ -223,10 +224,8 @@ ANY_TAU2 = Variable("tau2", "nonnegative", "variance of the silos' centres; it c
 
 
 def _say_cost(d: Derivation, lam: Any, K: Any, sampling: Any, privacy: Any, tau2: Any) -> Any:
-    d.say("With privacy:")
-    private = _say_error(d, equal_silos(K, tau2, sampling, privacy), lam)
-    d.say("Without:")
-    public = _say_error(d, equal_silos(K, tau2, sampling), lam)
+    private = d.lemma("mrmtl:lem6.7", "with privacy", lam=lam, K=K, sigma2_loc=sampling + privacy, tau2=tau2)
+    public = d.lemma("mrmtl:lem6.7", "without", lam=lam, K=K, sigma2_loc=sampling, tau2=tau2)
     return d.say("Sampling noise and heterogeneity cancel in the difference,", simplest(private - public))
 
 
@@ -277,21 +276,29 @@ register(
         simulate=_thm68_simulate,
         unit="variance",
         assumptions=ASSUMPTIONS,
-        uses=("mrmtl:lem6.7",),
     )
 )
 
 
 def _factor_derive(lam: Any, K: Any) -> Derivation:
     d = Derivation()
-    sampling, privacy, tau2 = sp.symbols("s v tau2", positive=True)
     x = sp.Symbol("lam", nonnegative=True)
-    cost = _say_cost(d, x, K, sampling, privacy, tau2)
+    cost = d.lemma("mrmtl:thm6.8", "per unit of noise, the cost is", lam=x, K=K, n=ONE, sigma2_dp=ONE)
     ratio = simplest(cost.subs(x, 0) / cost)
     d.say("The cost at lam = 0 is this many times that at lam:", ratio)
     end = d.say("For lam to infinity the ratio tends to", limit(ratio, x, sp.oo))
     d.say("and before that it falls short of this by", simplest(end - ratio))
     return d.conclude("The ratio at lam, and its limit:", (ratio.subs(x, lam), end))
+
+
+def _cost_ratio(lam: Any, K: Any) -> Any:
+    """Variance of the privacy noise in the estimate at lam = 0 over that at lam."""
+
+    def cost(strength: Any) -> Any:
+        noise = blend(equal_silos(K, ZERO, ZERO, ONE), strength)
+        return covariance(noise, noise)
+
+    return cost(ZERO) / cost(lam)
 
 
 def _factor_oracle(lam: Any, K: Any) -> tuple[Any, Any]:
@@ -317,6 +324,7 @@ register(
         relation="<=",
         derive=_factor_derive,
         oracle=_factor_oracle,
+        approach=lambda t, K: (None, _cost_ratio(t, K)),
         computed=lambda lam, K: tuple(
             mean_regularized.privacy_gap(0.0, K, 1, 1.0) / mean_regularized.privacy_gap(x, K, 1, 1.0) for x in (lam, np.inf)
         ),
@@ -324,7 +332,6 @@ register(
         not_simulated="a ratio of two costs that are simulated in mrmtl:thm6.8",
         entries=("cost at 0 over cost at lam", "its limit for lam to infinity"),
         unit="dimensionless",
-        uses=("mrmtl:thm6.8",),
         remark="The factor K is approached and not attained at any finite lam; FedAvg (lam = inf) has it.",
     )
 )

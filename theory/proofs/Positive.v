@@ -15,6 +15,9 @@ Qed.
 Lemma even_power : forall x n, 0 <= x ^ (2 * n).
 Proof. intros x n. rewrite pow_mult. apply pow_le. apply pow2_ge_0. Qed.
 
+Lemma square_positive : forall a, a <> 0 -> 0 < a ^ 2.
+Proof. intros a H. assert (P := Rsqr_pos_lt a H). unfold Rsqr in P. lra. Qed.
+
 Lemma not_zero : forall a, 0 < a -> a <> 0.
 Proof. intros a H. lra. Qed.
 
@@ -34,6 +37,7 @@ Ltac positive :=
   | |- 0 < ?a * ?b => first [ solve [ apply Rmult_lt_0_compat; positive ] | lra ]
   | |- 0 < ?a / ?b => first [ solve [ apply Rdiv_lt_0_compat; positive ] | lra ]
   | |- 0 < / ?a => apply Rinv_0_lt_compat; positive
+  | |- 0 < ?a ^ 2 => first [ solve [ apply pow_lt; positive ] | solve [ apply square_positive; assumption ] ]
   | |- 0 < ?a ^ ?n => apply pow_lt; positive
   | |- _ => lra
   end
