@@ -13,8 +13,10 @@ import sympy as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from theory import find
 from theory.algebra import is_zero, limit, stationary_point
 from theory.bruteforce import Clients, Combination, fraction, rational, solve
+from theory.derivation import Derivation
 from theory.hierarchy import CENTRE, Form, Group, best_blend, covariance, mse, posterior, strength
 
 SOME = settings(max_examples=settings().max_examples // 5)
@@ -258,3 +260,26 @@ def test_one_observation_is_its_own_posterior():
     clients = Clients([1], [2], [3])
     assert clients.posterior(clients.centre, clients.message) == ([1], 6)
     assert (Combination({"p0": Fraction(2)}).times(sp.Rational(1, 3))).terms == {"p0": Fraction(2, 3)}
+
+
+# --- lemmas --------------------------------------------------------------------------------------------------------
+
+
+def test_a_lemma_is_another_claims_result_and_is_recorded():
+    d = Derivation()
+    a = sp.Symbol("a", positive=True)
+    value = d.lemma("mrmtl:thm6.3", sigma2=a, n=10, sigma2_dp=4, tau2=sp.Rational(1, 10), K=5)
+    assert sp.simplify(value - (a + sp.Rational(2, 5))) == 0
+    assert d.lemmas == ["mrmtl:thm6.3"]
+    assert "By mrmtl:thm6.3" in d.render()
+
+
+def test_a_lemma_needs_its_arguments():
+    with pytest.raises(ValueError, match=r"mrmtl:thm6\.3: give n"):
+        Derivation().lemma("mrmtl:thm6.3", K=5, sigma2=1, sigma2_dp=4, tau2=1)
+
+
+def test_lemmas_are_part_of_the_evidence():
+    from theory.judging import judge_exactly
+
+    assert judge_exactly(find("mrmtl:thm6.8"), 1).levels["derived"]["lemmas"] == ["mrmtl:lem6.7"]

@@ -85,6 +85,9 @@ class Claim:
         real x ("real"). `theory.prove` states and proves exactly that.
     approach
         For limits: `approach(t, **variables)` is the quantity whose limit for t to infinity is claimed.
+    related
+        Ids of claims worth reading with this one. What a derivation rests on is not typed: it is recorded where
+        `Derivation.lemma` takes another claim's result.
     ours
         The formula is this toolkit's own (a correction, a working replacement), not printed in the paper.
     """
@@ -118,7 +121,7 @@ class Claim:
     ours: bool = False
     entries: tuple[str, ...] = ()
     unit: str = ""
-    uses: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     remark: str = ""
 

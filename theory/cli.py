@@ -20,12 +20,11 @@ from typing import Any
 import sympy as sp
 from tqdm import tqdm
 
-from theory import api
+from theory import api, prove
 from theory.algebra import entries
 from theory.claim import PAPERS, Claim
 from theory.domain import DomainError, case_of
 from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, write_atomically
-from theory.prove import ProofError
 from theory.registry import UnknownClaim, claims, find
 
 
@@ -41,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (UnknownClaim, DomainError, LedgerError, ProofError, ValueError, OSError) as error:
+    except (UnknownClaim, DomainError, LedgerError, prove.ProofError, ValueError, OSError) as error:
         print(f"borrow: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -189,8 +188,6 @@ def _verify_table(records: Sequence[Record]) -> None:
 
 
 def _prove(a: argparse.Namespace) -> int:
-    from theory import prove
-
     chosen = api.select(a.ids, a.paper)
     bar = tqdm(total=len(chosen), unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
 
@@ -288,7 +285,7 @@ def _show(a: argparse.Namespace) -> int:
                            for s in derivation.steps],
             "derived": _formula(derivation.result), "corrected": corrected,
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
-            "uses": list(claim.uses), "verdict": state, "evidence": record.to_json(), "evidence_note": note,
+            "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id), "verdict": state, "evidence": record.to_json(), "evidence_note": note,
         }  # fmt: skip
         print(json.dumps(data, indent=1))
         return 0
@@ -327,8 +324,13 @@ def _show(a: argparse.Namespace) -> int:
         print(f"  mutants    {m['killed']} killed, {m['equivalent']} proved equivalent, {m['survived']} survived")
     if claim.remark:
         print(f"\nREMARK\n  {claim.remark}")
-    if claim.uses:
-        print("\nUSES  " + ", ".join(claim.uses))
+    proof = prove.summary(claim.id)
+    if proof:
+        print(f"\nPROOF\n  {proof}")
+    if derivation.lemmas:
+        print("\nTAKES THE RESULTS OF  " + ", ".join(derivation.lemmas))
+    if claim.related:
+        print("\nSEE ALSO  " + ", ".join(claim.related))
     return 0
 
 

@@ -240,8 +240,8 @@ def differs(a: Any, b: Any) -> bool:
     a, b = sp.N(a, DIGITS), sp.N(b, DIGITS)
     if not (a.is_Number and b.is_Number and a.is_finite and b.is_finite):
         return True
-    # Zero to all digits has no relative error, hence the floor.
-    return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * max(sp.Float("1e-10"), abs(a), abs(b)))
+    scale = max(abs(a), abs(b)) if a and b else 1  # against zero there is no relative error
+    return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * scale)
 
 
 def violates(claim: Claim, printed: Any, truth: Any) -> bool:

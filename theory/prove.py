@@ -86,6 +86,19 @@ def unproved() -> dict[str, str]:
     return json.loads(UNPROVED.read_text(encoding="utf-8")) if UNPROVED.exists() else {}
 
 
+def summary(claim_id: str) -> str:
+    """What is proved of a claim and in which file, or why there is no proof; empty where neither is known."""
+    path = path_of(claim_id)
+    if not path.exists():
+        reason = unproved().get(claim_id)
+        return f"none: {reason}" if reason else ""
+    mode, text, intact = read(path)
+    names = re.findall(r"^Theorem (\w+)", text, re.MULTILINE)
+    what = "the model's own expression" if mode == "model" else "the derivation's simplified result"
+    note = "" if intact else "; EDITED BY HAND"
+    return f"{path.relative_to(FOLDER.parent.parent)}: {', '.join(names)} (about {what}){note}; `borrow prove {claim_id}` checks it"
+
+
 # --- generating, in worker processes that leave formulas as they are derived ------------------------------------------
 
 
@@ -293,6 +306,7 @@ __all__ = [
     "path_of",
     "prepare",
     "read",
+    "summary",
     "unproved",
     "with_header",
     "write",

@@ -98,7 +98,7 @@ for _id, _title, _place in (
             not_computed="a line of an algorithm; the estimate is computed in fedhdp:eq44",
             not_simulated="deterministic",
             unit="as the estimate",
-            uses=("fedhdp:lemma4",),
+            related=("fedhdp:lemma4",),
             remark="The server's lines and the noise N(0, (1 - rho_np) N gamma2) of private clients are right (see "
             "fedhdp:lemma6:var). One round alone cannot personalise: the global model is formed after the clients' step, "
             "so the lines must be run again, or personalisation must follow the aggregation.",
@@ -194,7 +194,7 @@ def algorithm_lines(claim_id: str, title: str, place: str, latex: str, remark: s
             simulate=_alg2_simulate,
             entries=("weight, non-private", "weight, private", "noise variance", "norm after Clip", "step of log S"),
             unit="mixed",
-            uses=("fedhdp:dp-noise",),
+            related=("fedhdp:dp-noise",),
             remark=remark,
         )
     )  # fmt: skip

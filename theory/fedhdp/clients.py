@@ -240,7 +240,7 @@ register(
         computed=lambda **v: _others_computed(**v),
         simulate=_simulate_others,
         unit="variance",
-        uses=("fedhdp:lemma1",),
+        related=("fedhdp:lemma1",),
     )
 )
 
@@ -356,7 +356,7 @@ register(
         not_simulated="weights; the risk that they attain is simulated in fedhdp:eq41",
         entries=("own estimate", "message of level 1", "message of level 2"),
         unit="dimensionless",
-        uses=("fedhdp:eq41",),
+        related=("fedhdp:eq41",),
     )
 )
 
@@ -502,7 +502,7 @@ LEMMA3: dict[str, Any] = {
     "counterexample": {
         "N1": 1, "N2": 1, "alpha2": 1, "tau2": 1, "gamma2_1": 0, "gamma2_2": 1, "level": 2, "own_noise": 1,
     },
-    "uses": ("fedhdp:lemma2:weights", "fedhdp:eq44"),
+    "related": ("fedhdp:lemma2:weights", "fedhdp:eq44"),
 }  # fmt: skip
 EQ47_LATEX = (
     r"\lambda_j^*=\frac{N(1+\Upsilon^2)+N_1\Gamma_2^2+N_2\Gamma_1^2}{N\Upsilon^2(1+\Upsilon^2)+\Upsilon^2((N_2+1)"
@@ -653,7 +653,7 @@ THREE: dict[str, Any] = {
     "computed": lambda **v: personalization.personalization_strength(*setting(v), own_noise=False),
     "not_simulated": "a step of a proof; its result is simulated in fedhdp:lemma3:lambda",
     "unit": "dimensionless",
-    "uses": ("fedhdp:eq42", "fedhdp:eq44"),
+    "related": ("fedhdp:eq42", "fedhdp:eq44"),
 }
 register(
     Claim(
@@ -709,7 +709,7 @@ register(
         printed=lambda **v: (_eq49_printed(corrected=True)(**v) + 2 * _eq50_printed(**v)) / 3,
         derive=_eq52_derive,
         oracle=lambda **v: concrete_strength(*setting(v), 0),
-        **{**THREE, "uses": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
+        **{**THREE, "related": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
         remark="True because at r = r* the three are equal, so that any average would do; (49) enters as corrected. The "
         "equality of the three is what makes the estimate Bayes optimal.",
     )
@@ -817,7 +817,7 @@ register(
         simulate=simulate_one_level,
         condition=lambda own_noise, gamma2_2: Or(Eq(own_noise, 0), Eq(gamma2_2, 0)),
         condition_text=OWN_NOISE_TEXT,
-        uses=("fedhdp:lemma3:lambda",),
+        related=("fedhdp:lemma3:lambda",),
         unit="dimensionless",
     )
 )
@@ -950,7 +950,7 @@ register(
         unit="dimensionless",
         remark="The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as "
         "printed only for clients without noise. " + BOTH_FORMS,
-        **{**LEMMA3, "uses": ("fedhdp:lemma4",)},
+        **{**LEMMA3, "related": ("fedhdp:lemma4",)},
     )
 )
 
@@ -1113,7 +1113,7 @@ register(
         variables=(ALL, ALPHA2),
         examples=({"N": 4, "alpha2": 1},),
         printed=lambda: sp.oo,
-        uses=("fedhdp:thm8:np",),
+        related=("fedhdp:thm8:np",),
         **{**CELL, "simulate": None, "not_simulated": "an infinite strength; the finite ones are simulated"},
     )
 )
@@ -1127,7 +1127,7 @@ register(
         variables=(replace(ALL, default=sp.Integer(2)), ALPHA2, TAU2_POSITIVE),
         examples=({"N": 4, "alpha2": 1, "tau2": "1/2"},),
         printed=lambda alpha2, tau2: alpha2 / tau2,
-        uses=("fedhdp:thm8:np",),
+        related=("fedhdp:thm8:np",),
         **CELL,
     )
 )
@@ -1151,7 +1151,7 @@ register(
         slip="alpha^2 is missing in the numerator: (83) at tau2 = 0 and N_p = N is N/Gamma^2 = alpha^2/gamma^2; the "
         "printed value is not even dimensionless",
         counterexample={"N": 2, "alpha2": 2, "gamma2": 1},
-        uses=("fedhdp:thm8:p",),
+        related=("fedhdp:thm8:p",),
         **CELL,
     )
 )
@@ -1170,7 +1170,7 @@ register(
         printed=lambda N, alpha2, tau2, gamma2: N * alpha2 / (N * tau2 + N * gamma2),
         condition=lambda own_noise, gamma2: Or(Eq(own_noise, 0), Eq(gamma2, 0)),
         condition_text=OWN_NOISE_TEXT,
-        uses=("fedhdp:thm8:p",),
+        related=("fedhdp:thm8:p",),
         **CELL,
     )
 )
@@ -1295,7 +1295,7 @@ register(
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 10, "own_noise": 1},
         shifts=_positive_sizes,
         unit="variance",
-        uses=("fedhdp:thm8:np", "fedhdp:thm8:p"),
+        related=("fedhdp:thm8:np", "fedhdp:thm8:p"),
     )
 )
 
@@ -1363,7 +1363,7 @@ register(
         not_computed="a difference of two risks; each is computed in fedhdp:eq41 and the figures",
         not_simulated="both risks are simulated in fedhdp:lemma3:bayes",
         unit="variance",
-        uses=("fedhdp:lemma3:bayes", "feo2:gamma-prop"),
+        related=("fedhdp:lemma3:bayes", "feo2:gamma-prop"),
         remark="With own noise taken out, as Lemma 3 assumes, the gain is exactly 0: what a client knows of others does "
         "not depend on its own privacy. Lemma 3's optimality and the incentive to opt out exclude each other. If the "
         "noise on the private sum must stay the same, the others add more noise each and the client can lose.",
@@ -1406,7 +1406,7 @@ register(
         not_computed="a difference of two risks; each is computed in the figures",
         not_simulated="both risks are simulated point by point in the figures opt_out_regression and opt_out_point",
         unit="variance",
-        uses=("fedhdp:lemma3:bayes",),
+        related=("fedhdp:lemma3:bayes",),
         remark="Zero when there is no noise; how large the gain is depends on the point ('greatly' is not judged).",
     )
 )

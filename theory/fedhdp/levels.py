@@ -111,7 +111,7 @@ register(
         computed=lambda sizes, gamma2s, sigma2_c: aggregation.server_mse(sizes, gamma2s, sigma2_c, 0.0),
         simulate=_server_simulate,
         unit="variance",
-        uses=("fedhdp:lemma1",),
+        related=("fedhdp:lemma1",),
     )
 )
 
@@ -157,7 +157,7 @@ register(
         computed=lambda sizes, gamma2s, sigma2_c: aggregation.level_ratios(sizes, gamma2s, sigma2_c, 0.0),
         simulate=_ratios_simulate,
         unit="dimensionless, one per level",
-        uses=("fedhdp:eq61",),
+        related=("fedhdp:eq61",),
     )
 )  # fmt: skip
 
@@ -229,7 +229,7 @@ register(
         computed=_eq68_computed,
         simulate=_eq68_simulate,
         unit="variance",
-        uses=("fedhdp:lemma1",),
+        related=("fedhdp:lemma1",),
     )
 )
 
@@ -344,7 +344,7 @@ register(
         computed=_eq75_computed,
         not_simulated="weights; the risk that they attain is simulated in fedhdp:eq74",
         unit="dimensionless",
-        uses=("fedhdp:eq74",),
+        related=("fedhdp:eq74",),
         remark="The coefficients hold. The summation index slipped: psi_i under the sum over k_2 (also in (72)) must be "
         "psi_{k_2}; i counts levels there.",
     )
@@ -413,7 +413,7 @@ register(
         condition=lambda own_noise, gamma2s, level: Or(Eq(own_noise, 0), Eq(gamma2s[level - 1], 0)),
         condition_text=OWN_NOISE_TEXT,
         unit="dimensionless; variance",
-        uses=("fedhdp:eq44",),
+        related=("fedhdp:eq44",),
     )
 )
 
@@ -446,7 +446,7 @@ def closed_form(**v: Any) -> Any:
 LEVELS_LAMBDA: dict[str, Any] = {
     "variables": (*CLIENT, OWN_NOISE),
     "examples": (EXAMPLES[0], {**EXAMPLES[1], "own_noise": 1}),
-    "uses": ("fedhdp:eq75", "fedhdp:eq77"),
+    "related": ("fedhdp:eq75", "fedhdp:eq77"),
 }
 register(
     Claim(

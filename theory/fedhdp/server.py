@@ -215,7 +215,7 @@ _LEMMA2 = {
     "variables": TWO_LEVELS,
     "examples": TWO_LEVEL_EXAMPLES,
     "place": "Appendix A.2, Lemma 2",
-    "uses": ("fedhdp:lemma1",),
+    "related": ("fedhdp:lemma1",),
     "assumptions": ("flat prior on phi",),
 }
 
@@ -586,7 +586,7 @@ for _key, _printed, _latex, _name in (
             condition_text="dp_noise == client (every client of DP-FedAvg adds noise of variance N_p*gamma2)",
             counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "dp_noise": "sum"},
             unit="variance",
-            uses=("fedhdp:lemma7:eq79", "feo2:gamma-prop"),
+            related=("fedhdp:lemma7:eq79", "feo2:gamma-prop"),
             remark="The paper does not say how noisy DP-FedAvg is. Its own rule z^2 (S/qN)^2 puts the same noise on the "
             "sum whoever is private; then DP-FedAvg with all N clients private is exactly as noisy at the server as "
             "HDP-FedAvg: (81) becomes 0 and (80) becomes (79).",
@@ -704,7 +704,7 @@ register(
         not_simulated="limits; the finite-N gaps are simulated in fedhdp:lemma7:eq79 and eq80",
         approach=_limits_approach,
         unit="variance",
-        uses=("feo2:gamma-prop",),
+        related=("feo2:gamma-prop",),
         remark="FeO2 states that gamma2 is proportional to 1/N_p^2. Then gamma2 vanishes as N grows with the mix fixed, "
         "and so do both gaps: the constant gap belongs to a noise that is made stronger as more clients join.",
     )

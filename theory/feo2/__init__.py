@@ -142,7 +142,7 @@ register(
         condition_text=OWN_NOISE_TEXT,
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "level": 2, "own_noise": 1},
         unit="variance",
-        uses=("fedhdp:thm8:p",),
+        related=("fedhdp:thm8:p",),
         remark="In Algorithm 1 the model that a private client receives holds its own noise; then no strength is Bayes "
         "optimal for it.",
     )

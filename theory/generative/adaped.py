@@ -138,7 +138,7 @@ register(
         not_simulated=DETERMINISTIC,
         entries=("g", "h", "k"),
         unit="slopes of the objective",
-        uses=("generative:eq23",),
+        related=("generative:eq23",),
         remark="They descend the stand-in log(2 psi)/2, not the prior's normaliser (generative:kd:regulariser). Line 4 "
         "samples K^t from "
         "[n] where [m] is meant. psi can turn negative (generative:alg5:positive), and what the server averages is one "
@@ -202,7 +202,7 @@ register(
         not_simulated=DETERMINISTIC,
         entries=("g, not sampled", "g, sampled", "h", "k"),
         unit="slopes of the objective",
-        uses=("generative:alg5",),
+        related=("generative:alg5",),
         remark="A client that was never sampled has received nothing; its initial copies must serve. The server's lines "
         "20-22 are those "
         "of Algorithm 5 (generative:alg6:server).",
@@ -277,7 +277,7 @@ for _id, _title, _place, _uses in (
             not_simulated=DETERMINISTIC,
             entries=("mu", "psi"),
             unit="units of mu; variance",
-            uses=(_uses,),
+            related=(_uses,),
             remark="Taken literally the last update of every round is lost. With tau = 1 it is the only one, so the server "
             "gets back what "
             "it sent (line 7 sets mu_i^t = mu^t) and the global model never changes.",
@@ -294,7 +294,7 @@ register_variance_step(
     latex=r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2("
     r"\psi_{i}^{t})^{2}"
     r"};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
-    uses=("generative:alg5",),
+    related=("generative:alg5",),
     remark="While the models agree psi falls by eta_3/(2 psi) per step, faster and faster, and passes zero; then the "
     "distillation term "
     "changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised) or the closed form "

@@ -159,7 +159,7 @@ register(
         computed=lambda alpha, beta, n: float(bernoulli.mse(alpha, beta, n)),
         simulate=lambda expected, alpha, beta, n: _errors(expected, n / (alpha + beta + n), alpha, beta, n),
         unit="squared probability",
-        uses=("generative:bern:posterior",),
+        related=("generative:bern:posterior",),
         remark="The bound of Section 2.2 is an equality; it is the least error of any estimate from the client's own data.",
     )
 )
@@ -224,7 +224,7 @@ register(
         simulate=lambda expected, alpha, beta, n: _gain_simulate(expected, alpha, beta, n),
         entries=("risk over local risk", "relative gain, positive"),
         unit="dimensionless",
-        uses=("generative:bern:known-mse", "generative:bern:known-mse:local"),
+        related=("generative:bern:known-mse", "generative:bern:known-mse:local"),
         remark="The gain is strict for every n: (alpha+beta)/(n+alpha+beta) > 0.",
     )
 )
@@ -284,7 +284,7 @@ register(
         not_simulated="limits",
         entries=("many samples", "prior of small variance"),
         unit="dimensionless",
-        uses=("generative:bern:posterior",),
+        related=("generative:bern:posterior",),
     )
 )
 

@@ -124,7 +124,7 @@ register(
         ),
         simulate=_step_simulate,
         unit="squared probability",
-        uses=("generative:bern:known-mse:local", "generative:bern:variance-event:mean"),
+        related=("generative:bern:known-mse:local", "generative:bern:variance-event:mean"),
         assumptions=(
             "a_hat_i and mu_hat_i are functions of the other clients' data only",
             "MSE is conditional on the other clients' data, which is what 'with probability' refers to",
@@ -265,7 +265,7 @@ register(
         not_computed="all data of small federations, enumerated exactly",
         simulate=_enumerated_simulate,
         unit="squared probability",
-        uses=("generative:thm3",),
+        related=("generative:thm3",),
         assumptions=("where (6) reads 0/0, because all shares of ones are 0 or all are 1, the weight is 0",),
         remark="(6) is undefined with positive probability: 0/0 when nobody, or everybody, answered yes only; and with "
         "n = 1 it is 1/0 when all others agree and the client does not. The step 'mean given the others' data' of the proof "
@@ -336,7 +336,7 @@ register(
         simulate=_exact_simulate,
         ours=True,
         unit="squared probability",
-        uses=("generative:bern:known-mse:local",),
+        related=("generative:bern:known-mse:local",),
     )
 )
 
@@ -453,7 +453,7 @@ register(
         not_computed="enumerated exactly",
         not_simulated="enumerated exactly (the probability is 0 or nearly 1)",
         unit="probability",
-        uses=("generative:bern:variance-event",),
+        related=("generative:bern:variance-event",),
         remark="With 1000 clients the event fails with probability 1 to more than 20 digits, where 1e-6 is claimed.",
     )
 )
@@ -518,7 +518,7 @@ register(
         not_simulated="limits",
         entries=("many samples", "little heterogeneity"),
         unit="dimensionless",
-        uses=("generative:bern:moments:limit-weight",),
+        related=("generative:bern:moments:limit-weight",),
     )
 )
 

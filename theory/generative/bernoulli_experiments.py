@@ -137,7 +137,7 @@ register(
         not_computed="four numbers",
         simulate=_synthetic_simulate,
         unit="relative gain",
-        uses=("generative:bern:moments:limit-weight", "generative:bern:known-mse:gain"),
+        related=("generative:bern:moments:limit-weight", "generative:bern:known-mse:gain"),
         assumptions=("m = 10000 is the limit of many clients to four digits",),
         remark="Exact gains with the printed estimates: 12.15 % (uniform) and 24.62 % (3-spike); with a known prior, or "
         "unbiased estimates, 12.5 % and 26.3 %. The quoted 12.0 and 24.3 are nearer to the former, and the +- covers both. "
@@ -186,7 +186,7 @@ register(
         entries=("normal", "Beta"),
         ours=True,
         unit="alpha + beta",
-        uses=("generative:bern:known-mse:gain",),
+        related=("generative:bern:known-mse:gain",),
         remark="Any gain between 0 and 1 is reached by some prior, so without parameters these two numbers can be neither "
         "confirmed nor refuted. With the printed (biased) estimates 37.1 % belongs to mu = 1/2 and a standard deviation of "
         "0.151; a known normal prior of standard deviation 0.15 would give 42 %, outside the quoted range.",
@@ -238,7 +238,7 @@ register(
         computed=lambda s, more, n: (more / (s + n)) * (n / (s + more + n)),
         simulate=lambda expected, s, more, n: _spread_simulate(expected, s, more, n),
         unit="relative gain",
-        uses=("generative:bern:known-mse:gain",),
+        related=("generative:bern:known-mse:gain",),
         remark="As the quoted gains are ordered: uniform (variance 1/12) below 3-spike (1/24).",
     )
 )
@@ -358,7 +358,7 @@ register(
         not_computed="arithmetic on embedded counts; a test recomputes them with estimators.bernoulli where the data are",
         not_simulated="a data set",
         unit="relative gain",
-        uses=("generative:bern:moments:limit-weight",),
+        related=("generative:bern:moments:limit-weight",),
         remark="Against vote shares the gain is 10.8 % (single elections 8.2 to 13.6 %, standard deviation 2.0): the quoted "
         "number is reproduced, with the weight (6) and its -1 (with the weight of (48) it would be 31 %). Against 0/1 "
         "outcomes it is 1.0 % (from -4.1 to 4.0 %). The paper has 3112 counties; 3110 of them are here and give 10.5 %.",
@@ -408,7 +408,7 @@ register(
         not_simulated="a data set",
         ours=True,
         unit="relative gain",
-        uses=("generative:exp:elections",),
+        related=("generative:exp:elections",),
         remark="It is 3.2 %: whatever estimates of the prior are used, the quoted gain is not one against 0/1 outcomes.",
     )
 )

@@ -125,7 +125,7 @@ register(
         simulate=_gain_simulate,
         ours=True,
         unit="multiples of the least squared error",
-        uses=("generative:bern:moments:unbiased", "generative:bern:moments:cost"),
+        related=("generative:bern:moments:unbiased", "generative:bern:moments:cost"),
         remark="Risk over the least risk, Beta(10, 10), n = 2: 5.9 naive and 3.2 unbiased with 10 clients, 5.5 and 1.9 with "
         "25; Beta(1, 1): 2.1 and 3.0 with 4 clients, 1.41 and 1.25 with 25.",
     )

@@ -233,7 +233,7 @@ register(
             expected,
         ),
         unit="squared probability",
-        uses=("generative:bern:variance-estimate",),
+        related=("generative:bern:variance-estimate",),
     )
 )
 
@@ -300,7 +300,7 @@ register(
         computed=lambda alpha, beta, n: float(bernoulli.limit_weight(alpha, beta, n)),
         simulate=_weight_simulate,
         unit="dimensionless",
-        uses=("generative:bern:variance-estimate",),
+        related=("generative:bern:variance-estimate",),
         remark="It is 1 for n = 1 (no borrowing at all) and never below n/(2n-1) > 1/2, however alike the clients are.",
     )
 )
@@ -344,7 +344,7 @@ register(
         computed=lambda alpha, beta, n: float(bernoulli.posterior_weight(alpha, beta, n)),
         not_simulated="a formula at the true moments",
         unit="dimensionless",
-        uses=("generative:bern:moments",),
+        related=("generative:bern:moments",),
     )
 )
 
@@ -408,7 +408,7 @@ register(
         simulate=_cost_simulate,
         ours=True,
         unit="multiples of the least squared error",
-        uses=("generative:bern:moments:limit-weight", "generative:bern:known-mse"),
+        related=("generative:bern:moments:limit-weight", "generative:bern:known-mse"),
         remark="It grows without bound as the clients become alike (s to infinity), where collaboration should help most.",
     )
 )
@@ -530,7 +530,7 @@ register(
             lambda gen, reps: _gap_draw(gen, reps, alpha, beta, n), [expected]
         ),
         unit="squared probability",
-        uses=("generative:bern:variance-estimate",),
+        related=("generative:bern:variance-estimate",),
         remark="Theorem 3 does not need this event: its bound follows from the event on the mean alone.",
     )
 )

@@ -198,7 +198,7 @@ register(
         ),
         ours=True,
         unit="squared probability",
-        uses=("generative:qpriv",),
+        related=("generative:qpriv",),
     )
 )
 
@@ -245,7 +245,7 @@ register(
         ),
         ours=True,
         unit="probability",
-        uses=("generative:qpriv",),
+        related=("generative:qpriv",),
         remark="Identifiable: mu = E[p]. Not identifiable: sigma^2, alpha+beta, the best weight a. A private estimate of "
         "sigma^2 needs a report whose mean is not affine in p: generative:thm4:protocol.",
     )
@@ -328,7 +328,7 @@ register(
         computed=lambda alpha, beta, m, E0: _variance_computed(alpha, beta, E0) * m / (m - 2),
         simulate=_pvar_simulate,
         unit="squared probability",
-        uses=("generative:qpriv:variance", "generative:thm4:identifiable"),
+        related=("generative:qpriv:variance", "generative:thm4:identifiable"),
         remark="So the second line of (51), that it is close to sigma^2 with high probability, cannot hold: its mean is at "
         "least mu(1-mu), the largest variance that a prior of mean mu can have.",
     )
@@ -391,7 +391,7 @@ register(
         computed=lambda alpha, beta, n, E0: _pweight_computed(alpha, beta, n, E0),
         not_simulated="a limit; generative:thm4:variance-estimate is simulated",
         unit="dimensionless",
-        uses=("generative:thm4:variance-estimate",),
+        related=("generative:thm4:variance-estimate",),
         remark="More privacy noise makes the weight larger, towards 1: noise is mistaken for differences between clients.",
     )
 )
@@ -450,7 +450,7 @@ register(
         computed=lambda E0: 2 * (E0 / (2 + E0)) ** 2,
         not_simulated="a constant in an exponent; generative:thm4:hoeffding:tail gives an exact tail",
         unit="per squared probability",
-        uses=("generative:qpriv",),
+        related=("generative:qpriv",),
         remark="The 3 is carried into c_p and into the theorem's last term, where 2 belongs (generative:thm4:bound:radius). "
         "The second line of (51), on sigma_hat^2, is false for another reason: generative:thm4:variance-estimate.",
     )
@@ -498,7 +498,7 @@ register(
         computed=lambda m: 2.0 ** (2 - m),
         not_simulated="enumerated exactly",
         unit="probability",
-        uses=("generative:thm4:hoeffding",),
+        related=("generative:thm4:hoeffding",),
         remark="At m = 2 the probability is 1, and the printed bound 0.97.",
     )
 )
@@ -539,7 +539,7 @@ register(
         computed=lambda m, L, E0: ((2 + E0) / E0) ** 2 * L / (2 * (m - 1)),
         not_simulated="a radius",
         unit="squared probability",
-        uses=("generative:thm4:hoeffding",),
+        related=("generative:thm4:hoeffding",),
     )
 )
 
@@ -603,7 +603,7 @@ register(
         not_computed="a tail of exact binomial sums",
         not_simulated="probabilities of 1e-6 and less, enumerated exactly",
         unit="probability",
-        uses=("generative:thm4:bound:radius", "generative:qpriv"),
+        related=("generative:thm4:bound:radius", "generative:qpriv"),
         assumptions=("a_hat_i^priv and mu_hat_i^priv are functions of the other clients' reports only",),
         remark="Independent of eps0. With the 3 in c_p the proof's union bound gives 1 - 2 m (4 m^2 n)^(-2/3), less "
         "than the claimed 1 - 1/(mn); at m = 1000, n = 1e12 the bound fails 40 times as often as claimed. And where it is "

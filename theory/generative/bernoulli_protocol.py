@@ -118,7 +118,7 @@ register(
         entries=("mean of mu_hat", "mean of sigma_hat^2"),
         ours=True,
         unit="dimensionless",
-        uses=("generative:qpriv", "generative:bern:moments:unbiased", "generative:thm4:identifiable"),
+        related=("generative:qpriv", "generative:bern:moments:unbiased", "generative:thm4:identifiable"),
         remark="estimators.bernoulli.private_reports and moments_from_reports.",
     )
 )
@@ -168,7 +168,7 @@ register(
         entries=("report of the share of ones", "report of the share of pairs"),
         ours=True,
         unit="e^eps",
-        uses=("generative:qpriv",),
+        related=("generative:qpriv",),
         assumptions=(REPLACE,),
         remark="Nothing is composed, because no client sends two reports.",
     )
@@ -244,7 +244,7 @@ register(
         simulate=_variance_simulate,
         ours=True,
         unit="probability to the fourth power",
-        uses=("generative:thm4:protocol", "generative:qpriv:variance"),
+        related=("generative:thm4:protocol", "generative:qpriv:variance"),
         remark="Of order 1/(eps0^2 m) for small eps0 and m eps0^2 large; two reports per client of half the budget each "
         "need 1/(eps0^4 m) (generative:thm4:protocol:two-reports).",
     )
@@ -330,7 +330,7 @@ register(
         entries=("mean of the product", "variance of the product", "largest ratio of probabilities"),
         ours=True,
         unit="dimensionless",
-        uses=("generative:qpriv",),
+        related=("generative:qpriv",),
         assumptions=(REPLACE,),
         remark="Better than splitting the clients only for large budgets: c^2 grows like 16/eps0^4 for small eps0.",
     )
@@ -373,7 +373,7 @@ register(
         not_simulated="a ratio of two variances that generative:qpriv:variance simulates",
         ours=True,
         unit="dimensionless",
-        uses=("generative:thm4:protocol:variance", "generative:thm4:protocol:two-reports"),
+        related=("generative:thm4:protocol:variance", "generative:thm4:protocol:two-reports"),
         remark="Above 1, so the protocol with one report per client is better, as long as e^(eps0/2) < 3 + 2 sqrt(2), that "
         "is eps0 < 3.52; beyond that the privacy noise is small either way.",
     )

@@ -157,7 +157,7 @@ register(
         computed=lambda n, d, sigma2_theta, sigma2_x: d * regression.posterior_mse([[np.sqrt(n)]], sigma2_theta, sigma2_x),
         simulate=lambda expected, n, d, sigma2_theta, sigma2_x: _eq45_simulate(expected / d, [sigma2_theta], n, sigma2_x),
         unit="variance, summed over coordinates",
-        uses=("generative:eq45",),
+        related=("generative:eq45",),
         remark="As a statement on the largest risk over all theta_i it is far from tight: that is d sigma2_x/n.",
     )
 )
@@ -274,7 +274,7 @@ register(
         "another argument (generative:eq47)",
         not_computed="a step of a proof",
         unit="variance, summed over coordinates",
-        uses=("generative:fact1", "generative:eq45", "generative:eq47"),
+        related=("generative:fact1", "generative:eq45", "generative:eq47"),
         remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not "
         "N(mu_hat, sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply "
         "to it.",
@@ -389,7 +389,7 @@ register(
             "deviation": 2,
         },
         unit="variance, summed over coordinates",
-        uses=("generative:eq47", "generative:thm1:unbiased"),
+        related=("generative:eq47", "generative:thm1:unbiased"),
         remark="Theorem 1 averages over the prior, Remark 2 takes the worst theta. For the worst theta the "
         "estimator's risk is unbounded (its bias grows with the distance of theta_i from the "
         "others), and the minimax estimate is the own mean, with risk d sigma2_x/n.",

@@ -164,7 +164,7 @@ register(
         ),
         not_simulated="simulated in generative:kd:density",
         unit="dimensionless",
-        uses=("generative:kd:density",),
+        related=("generative:kd:density",),
     )
 )  # fmt: skip
 
@@ -236,7 +236,7 @@ register(
         computed=lambda psi, p_mu: distillation.variance_penalty(psi, p_mu)[1],
         simulate=_slope_simulate,
         unit="1/variance",
-        uses=("generative:kd:density",),
+        related=("generative:kd:density",),
         remark="The paper calls it a simplification. It is right to leading order as psi vanishes "
         "(generative:kd:regulariser); as psi "
         "grows the true term rises to 0 and its slope falls like 1/psi^2, so nothing but the data bounds psi, while "
@@ -301,7 +301,7 @@ register(
         not_computed="a limit; the slope is computed in generative:kd:regulariser:slope",
         not_simulated="a limit",
         unit="dimensionless",
-        uses=("generative:kd:regulariser:slope",),
+        related=("generative:kd:regulariser:slope",),
         remark="In general the limit is the number of free probabilities, here one per input: (|X|/2) log(2 psi), as case "
         "1 has d/2 for "
         "d coordinates. MNIST's many inputs make the stand-in far too weak. A global model that is certain changes the "
@@ -349,7 +349,7 @@ register(
         computed=lambda psi, inputs: 2 * psi * distillation.variance_penalty(psi, np.ones(int(inputs)))[1],
         not_simulated="simulated, for an uncertain model, in generative:kd:regulariser:slope",
         unit="dimensionless",
-        uses=("generative:kd:regulariser:slope",),
+        related=("generative:kd:regulariser:slope",),
         remark="It tends to 2|X| as psi vanishes, twice the value of an uncertain model, and to 0 as psi grows.",
     )
 )
@@ -397,7 +397,7 @@ register(
         not_computed="a divergence",
         not_simulated="a divergence",
         unit="dimensionless",
-        uses=("generative:eq19",),
+        related=("generative:eq19",),
         remark="The text argues that psi cannot be unbounded; but nothing keeps it from zero once the models agree. All "
         "clients' "
         "models equal, with any common mu, does it for the sum over clients too.",
@@ -450,7 +450,7 @@ register(
         not_computed="a mean",
         not_simulated="an identity for all models",
         unit="nats",
-        uses=("generative:eq23",),
+        related=("generative:eq23",),
     )
 )
 
@@ -490,7 +490,7 @@ register(
         not_computed="a bound on an objective; only its existence matters",
         not_simulated="a bound for all values",
         unit="dimensionless",
-        uses=("generative:eq23",),
+        related=("generative:eq23",),
         remark="In Algorithm 5 the penalty adds b/psi^2 with a minus sign to k_i (line 14), which keeps psi away from zero.",
     )
 )

@@ -93,7 +93,7 @@ register(
             _private_risk(m, n, sigma2_theta, sigma2_x, noise2 / t**2)
         ),
         unit="variance",
-        uses=("generative:thm2:mse",),
+        related=("generative:thm2:mse",),
         remark="The estimate does recover. But Theorem 2 promises privacy for eps0 in (0, 1) only, where the gap stays open "
         "(generative:exp:fig4:worse); with the printed noise it is lost at high eps0 (generative:exp:fig4:high-eps).",
     )
@@ -126,7 +126,7 @@ register(
         computed=lambda unit: 1 - gaussian.risk(0.01 * unit, 0.25 * unit, 15, 10_000) / (0.25 * unit / 15),
         not_simulated="a ratio of two errors that are simulated in generative:thm1:mse",
         unit="share of the local estimate's error",
-        uses=("generative:thm1:mse",),
+        related=("generative:thm1:mse",),
         remark="0.6249: the regular estimate has 37.5 % of the local one's error.",
     )
 )
@@ -194,7 +194,7 @@ register(
         not_simulated="a ratio of errors that are simulated in generative:thm2:mse",
         ours=True,
         unit="multiple of the regular estimate's error",
-        uses=("generative:thm2:mse",),
+        related=("generative:thm2:mse",),
         remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of "
         "the local "
         "estimate, 2.67. The text gives neither r nor delta nor the range of eps0.",
@@ -244,7 +244,7 @@ register(
         ours=True,
         unit="delta",
         assumptions=("adjacency: any two inputs of the client (local DP, replacement)",),
-        uses=("generative:thm2:ldp",),
+        related=("generative:thm2:ldp",),
         remark="The calibration is made for eps0 < 1; above, use the exact curve (privacy.gaussian_delta).",
     )
 )
@@ -333,7 +333,7 @@ register(
         shifts=lambda d, excess: {excess: _least_excess(d) + sp.Symbol("more", nonnegative=True)},
         counterexample={"d": 50, "excess": 0},
         unit="share of FedAvg's error",
-        uses=("generative:thm6",),
+        related=("generative:thm6",),
         remark="At most 6.67 % (d = 50) and 5 % (d = 100) against a global model that knows mu. With mn = 100000 rows a "
         "FedAvg that has converged is off by at most 0.2 %, so the quoted gains need one that has not, or another error: "
         "that of predictions on new rows falls by less still (2.1 % and 2.4 %). The text does not say which error is "
@@ -379,7 +379,7 @@ register(
         shifts=lambda d, excess: {excess: _excess_for_order(d) + sp.Symbol("more", nonnegative=True)},
         counterexample={"d": 50, "excess": 0},
         unit="ratio of mean squared errors",
-        uses=("generative:thm6",),
+        related=("generative:thm6",),
         remark="At most 5/9 (d = 50) and 15/28 (d = 100) for a FedAvg that has converged. With n = 10 rows for d "
         "coefficients a client sees nothing of d - n directions; least squares of least norm has twice FedAvg's error. In "
         "the error of the coefficients the gain over any local estimate is at least 44 % and not 8 %, and in that of "

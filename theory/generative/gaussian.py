@@ -180,7 +180,7 @@ register(
             m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected / d
         ),
         unit="variance, summed over coordinates",
-        uses=("generative:thm1:estimator",),
+        related=("generative:thm1:estimator",),
         remark="An average over the prior of theta. For given parameters see generative:remark2.",
     )
 )
@@ -346,7 +346,7 @@ register(
         corrected_text="E[theta_hat_i | theta] - theta_i = (1 - a)(mean of all theta - theta_i); zero on "
         "average over the prior",
         unit="as theta, per coordinate",
-        uses=("generative:thm1:estimator",),
+        related=("generative:thm1:estimator",),
         remark="The conditional expectation itself is printed correctly; it is not theta_i. The proof does "
         "not use the sentence: (31) keeps the squared bias, and Claim 1 evaluates it.",
     )
@@ -440,7 +440,7 @@ register(
         ),
         corrected_text="sigma2_x (a + 3(1-a)/m): estimating the factor costs 2 sigma2_x (1-a)/m per client",
         unit="variance per client and coordinate",
-        uses=("generative:thm1:estimator", "generative:thm1:mse"),
+        related=("generative:thm1:estimator", "generative:thm1:mse"),
         remark="Theorem 1 takes sigma2_theta as known, James and Stein estimate what it determines: (m-3) "
         "s/S is an unbiased estimate of 1 - a. The two agree as m grows. Simulated from m = 10, "
         "where squared errors have enough moments.",

@@ -142,7 +142,7 @@ register(
         ours=True,
         unit="delta",
         assumptions=("adjacency: any two inputs of the client (local DP, replacement)",),
-        uses=("generative:thm2:ldp",),
+        related=("generative:thm2:ldp",),
         remark="A message projected onto the Euclidean ball of radius a instead has sensitivity 2a and keeps the "
         "printed noise.",
     )

@@ -132,7 +132,7 @@ register(
         not_simulated="an identity for all data; its mean over data is simulated in generative:eq19:calibrated",
         entries=("slope in mu_1", "slope in sigma2_theta", "slope in sigma2_x"),
         unit="mixed",
-        uses=("generative:thm6", "generative:eq14"),
+        related=("generative:thm6", "generative:eq14"),
         remark="The correction is one number per client and square, Tr C, which every client can compute from its own data. "
         "Judged for two samples of one feature and one sample of two features. At the true values the slopes "
         "have mean zero (generative:eq19:calibrated); Algorithm 2's have not (generative:alg2:drift).",
@@ -221,7 +221,7 @@ register(
         simulate=_calibrated_simulate,
         entries=("spread", "noise"),
         unit="variance",
-        uses=("generative:eq19:fisher", "generative:thm6"),
+        related=("generative:eq19:fisher", "generative:thm6"),
     )
 )
 
@@ -295,7 +295,7 @@ register(
         not_simulated="an identity for all data",
         entries=("mu", "sigma2_theta", "sigma2_x"),
         unit="units of theta; variances",
-        uses=("generative:eq19:fisher",),
+        related=("generative:eq19:fisher",),
         remark="Both variances are averages of squares, so no rate has to be chosen and no step leaves the domain "
         "(Algorithm 2's "
         "can: generative:alg2:positive).",
@@ -355,7 +355,7 @@ register(
         not_computed="a bound on an objective; only its existence matters",
         not_simulated="a bound for all values",
         unit="response variance to the n-th power",
-        uses=("generative:eq19:fisher",),
+        related=("generative:eq19:fisher",),
         remark="Clients are independent, so the losses and their bounds add up. As the loss also grows without bound as "
         "sigma2_theta, sigma2_x or mu (where some X'X > 0) do, or as sigma2_x vanishes, a minimiser exists; it may have "
         "sigma2_theta = 0. Where all clients interpolate their responses (n <= d), rss = 0 "

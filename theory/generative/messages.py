@@ -93,7 +93,7 @@ def _mse_computed(m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, 
     return risk + d * pull**2 * sigma2_q * (m - 1) / m
 
 
-_MESSAGES = {"uses": ("generative:thm1:mse",), "unit": "variance, summed over coordinates"}
+_MESSAGES = {"related": ("generative:thm1:mse",), "unit": "variance, summed over coordinates"}
 
 register(
     Claim(

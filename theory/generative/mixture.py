@@ -249,7 +249,7 @@ register(
         computed=mixture.risk,
         simulate=_mse_simulate,
         unit="variance",
-        uses=("generative:thm5",),
+        related=("generative:thm5",),
         remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It "
         "depends on n "
         "too, through sigma2_x/n. In d dimensions put the Euclidean distance of the two vectors for |mu_1 - mu_2|. For far "
@@ -409,7 +409,7 @@ register(
         ours=True,
         entries=("new upper minus old lower centre", "old upper minus new lower centre"),
         unit="units of the samples",
-        uses=("generative:thm5",),
+        related=("generative:thm5",),
         remark="The gap falls in every round, and no positive gap is a fixed point: the most extreme model is a continuous "
         "function of the centres and shares (at least 1/m each) that stays strictly inside. So on every data set the "
         "centres and "
@@ -492,7 +492,7 @@ register(
         not_computed="the population's step is an integral; DiscretePrior takes the step on data",
         ours=True,
         unit="probabilities, then units of the samples",
-        uses=("generative:thm5",),
+        related=("generative:thm5",),
         remark="estimators.mixture.DiscretePrior: maximum likelihood by EM with restarts, whose log likelihood never falls "
         "(each step maximises a lower bound that touches it), also for clients with different variances.",
     )

@@ -102,7 +102,7 @@ register(
         not_computed="the slope of the prior is estimators.priors.mixture_penalty; compared in tests/test_priors.py",
         not_simulated=DETERMINISTIC,
         unit="units of theta",
-        uses=("generative:eq12:mixture", "generative:eq21"),
+        related=("generative:eq12:mixture", "generative:eq21"),
         remark="As printed the weights grow with the distance, so the client is drawn to the component that fits it least, "
         "and the "
         "weights p_l are lost. Two slips of index besides: line 6 uses sigma_theta,l of iteration t, line 5 receives that "
@@ -223,7 +223,7 @@ register(
         not_computed=LINE,
         not_simulated=DETERMINISTIC,
         unit="units of theta",
-        uses=("generative:alg7",),
+        related=("generative:alg7",),
         remark="The weighted mean has prior density zero, so (12) is infinite there. It is the better estimate in squared "
         "error "
         "(generative:alg7); the two goals differ, which for a Gaussian prior they do not (generative:thm6).",

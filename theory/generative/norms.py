@@ -120,7 +120,7 @@ register(
         not_simulated="the event is too rare to see 1 % of its probability",
         ours=True,
         unit="expected number of means outside",
-        uses=("generative:lemma1",),
+        related=("generative:lemma1",),
         remark="The norm is 1-Lipschitz with mean below sqrt(d), so Gaussian concentration gives exp(-t^2/2) for t "
         "beyond it.",
     )
@@ -186,7 +186,7 @@ register(
         shifts=_clip_shifts,
         not_simulated="true for every data set",
         unit="square of the units of the samples",
-        uses=("generative:lemma1",),
+        related=("generative:lemma1",),
         remark="True with slack: what is clipped is theta_i^(t), a mean of candidates, and not the sample mean that "
         "Lemma 1 is "
         "about. The radius r does the same (generative:clip-radius:r), and the sensitivity 2r that noise is scaled to "

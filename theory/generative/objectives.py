@@ -92,7 +92,7 @@ register(
         not_computed="a divergence; the objective itself is computed in generative:eq14",
         not_simulated="a divergence",
         unit="dimensionless",
-        uses=("generative:eq14",),
+        related=("generative:eq14",),
         remark="Equal parameters with a vanishing prior variance: (md/2) log sigma2_theta falls without bound while every "
         "other "
         "term stays. It happens for every data set; where clients have no more samples than coefficients, sigma_x vanishes "
@@ -157,7 +157,7 @@ register(
         not_computed="a statement on the printed objective, which estimators does not minimise",
         not_simulated="an identity for all data",
         unit="variance",
-        uses=("generative:eq19",),
+        related=("generative:eq19",),
         remark="S is about sigma2_theta + alpha2, so unless the true sigma2_theta is above 3 alpha2 gradient descent on "
         "(19) "
         "has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the marginal "
@@ -227,7 +227,7 @@ register(
         not_computed="a bound on an objective; only its existence matters",
         not_simulated="a bound for all values",
         unit="dimensionless",
-        uses=("generative:eq19",),
+        related=("generative:eq19",),
         remark="The term of order md alone gives the bound. The penalty is an inverse-gamma prior on sigma2_theta; "
         "sigma2_x needs "
         "the same where clients interpolate their responses. Given the rest, the minimiser is generative:eq19:variance.",
@@ -272,7 +272,7 @@ register(
         ),
         not_simulated="an identity for all parameters",
         unit="variance",
-        uses=("generative:eq19:penalised",),
+        related=("generative:eq19:penalised",),
     )
 )
 
@@ -348,7 +348,7 @@ register(
         computed=_eq20_computed,
         not_simulated="an identity of functions of the parameters; nothing is random",
         unit="nats",
-        uses=("generative:eq12:gauss", "generative:eq12:logistic"),
+        related=("generative:eq12:gauss", "generative:eq12:logistic"),
         remark="Line 6 of Algorithm 3 descends the cross-entropy, so it has the right sign here. Like (19), the corrected "
         "objective has no minimiser over sigma_theta (generative:eq19).",
     )
@@ -432,7 +432,7 @@ register(
         computed=_eq21_computed,
         not_simulated="an identity of functions of the parameters; nothing is random",
         unit="density",
-        uses=("generative:eq12:mixture", "generative:eq12:logistic"),
+        related=("generative:eq12:mixture", "generative:eq12:logistic"),
         remark="The slips of (20) and of case 3 together; (22) has those of case 3. The corrected objective is unbounded "
         "below "
         "too: a component centred on one client's parameters may shrink (as in generative:eq19).",

@@ -225,7 +225,7 @@ register(
         computed=lambda gaps: priors.laplace_scale(np.reshape(gaps, (-1, 1)), 0.0),
         not_simulated=DETERMINISTIC,
         unit="units of theta",
-        uses=("generative:eq12:laplace",),
+        related=("generative:eq12:laplace",),
     )
 )
 
@@ -522,7 +522,7 @@ register(
         ),
         not_simulated=DETERMINISTIC,
         unit="nats",
-        uses=("generative:eq12:gauss", "generative:eq12:linear"),
+        related=("generative:eq12:gauss", "generative:eq12:linear"),
     )
 )
 

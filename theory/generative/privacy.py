@@ -294,7 +294,7 @@ register(
         not_computed="a statement on laws; sums of divergences are computed in estimators.privacy.compose",
         not_simulated="a divergence",
         unit="dimensionless",
-        uses=("generative:def3",),
+        related=("generative:def3",),
         remark="An equality when the second divergence does not depend on the first answer. The bound needs the second "
         "mechanism to be private for every first answer, as (lambda, eps_2)-RDP on Y_1 x X says.",
     )
@@ -483,7 +483,7 @@ register(
         computed=_federation_computed,
         not_simulated="a divergence",
         unit="nats",
-        uses=("generative:thm7:sensitivity", "generative:lemma3"),
+        related=("generative:thm7:sensitivity", "generative:lemma3"),
         assumptions=("trusted server: only averages are seen", "m below K is read as full participation"),
         remark="The factor tau of the sensitivity is missing. With every client taking part the exact value is "
         "s^2 alpha T C1^2/(2 K sigma2_q1), so 6 (T/tau) alpha C1^2/(K sigma2_q1) bounds it up to tau = 3 (replace) or 12 "
@@ -651,7 +651,7 @@ register(
         not_simulated="a divergence",
         unit="nats",
         ours=True,
-        uses=("generative:lemma3", "generative:thm7:rdp"),
+        related=("generative:lemma3", "generative:thm7:rdp"),
         assumptions=("noise is drawn afresh in every step", "clients are drawn independently of the data, afresh each "
                      "round"),
         remark="With all clients in every round it is s^2 alpha T (C1^2/sigma2_q1 + C2^2/sigma2_q2)/2, whatever tau. "
@@ -723,7 +723,7 @@ register(
         entries=("by the last steps' noise", "by the client's own noise"),
         unit="nats",
         ours=True,
-        uses=("generative:lemma3", "generative:thm7:sensitivity"),
+        related=("generative:lemma3", "generative:thm7:sensitivity"),
         assumptions=("C2 = 0: psi is not updated from data", "noise small against C1, so that pulling back is not clipped"),
         remark="Equal to both at tau = 1 and K = 1. First bound: given all earlier noise, the sum is Gaussian with variance "
         "K sigma2_q1 and moves by at most s tau C1. With constant gradients of all clients the divergence is s^2 alpha tau "

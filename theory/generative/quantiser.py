@@ -212,7 +212,7 @@ register(
         condition_text="mu == 0 (the centre is the middle of the range)",
         counterexample={"a": 1, "mu": 1, "variance": 1},
         unit="units of the samples",
-        uses=("generative:thm2:quantiser",),
+        related=("generative:thm2:quantiser",),
         remark="No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p "
         "meets the "
         "theorem's own hypothesis. The proof conditions on the event that nothing is projected; given that event the sample "
@@ -449,7 +449,7 @@ register(
         corrected_text="the exact probability; b = r + sqrt(2 (sigma2_theta + sigma2_x/n) log(m^2 n)) gives 1 - 1/(mn)",
         counterexample={"m": 10, "n": 10, "sigma2_theta": 0, "sigma2_x": 1, "r": 10},
         unit="probability",
-        uses=("generative:thm2:tail",),
+        related=("generative:thm2:tail",),
         remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a "
         "sample mean "
         "beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and sqrt(2). "
@@ -523,7 +523,7 @@ register(
         simulate=_range_simulate,
         ours=True,
         unit="expected number of means outside",
-        uses=("generative:thm2:tail:bound",),
+        related=("generative:thm2:tail:bound",),
         remark="At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most "
         "sqrt(2) "
         "times as far. Certified for m and n up to 1000.",

@@ -338,7 +338,7 @@ register(
         condition_text="rank == 2 (X'X has full rank)",
         counterexample={"x11": 1, "x12": 0, "sigma2_theta": 1, "sigma2_x": 1, "rank": 1},
         unit="squared units of theta",
-        uses=("generative:thm6",),
+        related=("generative:thm6",),
         remark=DESIGN_TEXT + " In general: sigma2_x Tr((X'X)^+) + (d - rank) sigma2_theta + |(I - P) mu|^2, with P the "
         "projection on the row space of X: the pseudo-inverse says 0 where the data say nothing.",
     )
@@ -396,7 +396,7 @@ register(
         counterexample={"x11": 1, "x12": 0, "y1": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "rank": 1},
         entries=("first coefficient", "second coefficient"),
         unit="units of theta",
-        uses=("generative:eq18",),
+        related=("generative:eq18",),
         remark=DESIGN_TEXT + " Where the data say nothing the personalised estimate stays at mu for every sigma2_theta, "
         "while the pseudo-inverse gives 0.",
     )

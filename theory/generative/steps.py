@@ -136,7 +136,7 @@ register(
         not_simulated=DETERMINISTIC,
         entries=("theta_1", "theta_2", "mu_1", "mu_2", "sigma2_x", "sigma2_theta"),
         unit="units of theta; variances",
-        uses=("generative:eq14",),
+        related=("generative:eq14",),
         remark="The gradients are right (X_ij theta stands for <X_ij, theta>; the step is in the variance, not in sigma). "
         "What is "
         "wrong is the objective: it has no minimiser (generative:eq19), a step can make a variance negative "
@@ -213,7 +213,7 @@ register(
         not_simulated=DETERMINISTIC,
         entries=("mu", "sigma2_theta", "sigma2_x"),
         unit="units of theta; variances",
-        uses=("generative:alg2",),
+        related=("generative:alg2",),
         remark="So the shared quantities move m times slower than the parameters for one eta.",
     )
 )
@@ -250,7 +250,7 @@ def _positive_oracle(d: Any, sigma2_theta: Any, Q: Any, share: Any, excess: Any,
 
 
 def register_variance_step(
-    claim_id: str, title: str, place: str, statement: str, latex: str, uses: tuple[str, ...], remark: str
+    claim_id: str, title: str, place: str, statement: str, latex: str, related: tuple[str, ...], remark: str
 ) -> None:
     """Register that a gradient step on (d/2) log v + Q/(2v) leaves the variance v non-negative."""
     register(
@@ -274,7 +274,7 @@ def register_variance_step(
             not_computed=LINE,
             not_simulated=DETERMINISTIC,
             unit="variance",
-            uses=uses,
+            related=related,
             remark=remark,
         )
     )
@@ -288,7 +288,7 @@ register_variance_step(
     latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-"
     r"\frac{\|"
     r"\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0",
-    uses=("generative:alg2",),
+    related=("generative:alg2",),
     remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, and "
     "after a "
     "step to a negative value line 6 is repelled from mu. Expectation-maximisation (generative:eq19:em) takes exactly the "
@@ -346,7 +346,7 @@ register(
         not_computed=LINE,
         simulate=_drift_simulate,
         unit="1/variance",
-        uses=("generative:alg2", "generative:eq19:local"),
+        related=("generative:alg2", "generative:eq19:local"),
         remark="It is C/(2 sigma2_theta^2) with C the posterior variance: what generative:eq19:fisher adds back.",
     )
 )
@@ -452,7 +452,7 @@ register(
         not_simulated=DETERMINISTIC,
         entries=("theta_i", "mu_i", "sigma2_theta,i"),
         unit="units of theta; variance",
-        uses=("generative:eq20",),
+        related=("generative:eq20",),
         remark="Line 5 receives (mu^t, sigma^t), which line 13 only forms afterwards; lines 6-8 use the values of t - 1. "
         "The averages "
         "of lines 13-14 are as in Algorithm 2 (generative:alg2:server), and so are the ways to fail: generative:eq19, "

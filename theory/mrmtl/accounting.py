@@ -191,7 +191,7 @@ register(
         ),
         simulate=_steps_simulate,
         unit="moment, dimensionless",
-        uses=("mrmtl:eq12",),
+        related=("mrmtl:eq12",),
         remark="For independent steps the bound is an equality; steps that depend on earlier answers: "
         "mrmtl:appA:composition:adaptive. The adjacency must be the same in every step.",
     )
@@ -241,7 +241,7 @@ register(
         not_computed="two factors",
         not_simulated="enumerated exactly",
         unit="moment, dimensionless",
-        uses=("mrmtl:appA:composition",),
+        related=("mrmtl:appA:composition",),
     )
 )
 
@@ -339,7 +339,7 @@ register(
         not_computed="two functions of estimators in turn: privacy.epsilon_at_order, privacy.gaussian_delta",
         not_simulated="deltas too small to be seen",
         unit="probability",
-        uses=("mrmtl:eq13", "mrmtl:sigma-dp:exact", "mrmtl:appA:zcdp"),
+        related=("mrmtl:eq13", "mrmtl:sigma-dp:exact", "mrmtl:appA:zcdp"),
     )
 )
 
@@ -404,7 +404,7 @@ register(
         ),
         simulate=_zcdp_simulate,
         unit="nats",
-        uses=("mrmtl:eq12", "mrmtl:sigma-dp:vector"),
+        related=("mrmtl:eq12", "mrmtl:sigma-dp:vector"),
         assumptions=("the adjacency is the one that the sensitivity belongs to",),
         remark="The definition of 2016 has rho-zCDP at orders in (1, oo), so the equivalence is one of words.",
     )
@@ -584,7 +584,7 @@ register(
         examples=({"eps": 1, "delta": "1/5", "q": "1/2"},),
         printed=lambda eps, delta, q: (2 * q * eps, q * delta),
         ours=True,
-        uses=("mrmtl:appA:amplification",),
+        related=("mrmtl:appA:amplification",),
         **_SAMPLED,
     )
 )

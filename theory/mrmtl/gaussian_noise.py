@@ -92,7 +92,7 @@ register(
         simulate=_exact_simulate,
         ours=True,
         unit="probability",
-        uses=("mrmtl:sigma-dp:vector",),
+        related=("mrmtl:sigma-dp:vector",),
         assumptions=("the adjacency is the one that the sensitivity belongs to",),
     )
 )
@@ -206,7 +206,7 @@ _CLASSICAL = {
     "not_simulated": "deltas far too small to be seen; the curve is simulated in mrmtl:sigma-dp:exact",
     "unit": "probability",
     "ours": True,
-    "uses": ("mrmtl:sigma-dp:exact",),
+    "related": ("mrmtl:sigma-dp:exact",),
     "assumptions": ("the adjacency is the one that the sensitivity belongs to",),
 }
 

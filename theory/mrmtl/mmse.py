@@ -97,7 +97,7 @@ register(
             expected,
         ),
         unit="dimensionless",
-        uses=("mrmtl:thmE.5", "mrmtl:lemE.3"),
+        related=("mrmtl:thmE.5", "mrmtl:lemE.3"),
         remark="With the plain average the best strength depends on all silos and turns negative for a very noisy one "
         "(mrmtl:thmE.5, mrmtl:negative). Verified for 2 and 3 silos.",
         **_OURS,
@@ -147,7 +147,7 @@ register(
             ["error, against the Bayes error"],
         ),
         unit="variance",
-        uses=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes"),
+        related=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes"),
         remark="The server needs tau2 and every silo's local variance for its weights, each silo only its own variance and "
         "tau2. As one step, with weights on all estimates: mean_regularized.silo_mmse_weights. Verified for 2 and 3 silos.",
         **_OURS,
@@ -206,7 +206,7 @@ register(
         not_computed="a difference of mean_regularized.silo_posterior_variance and silo_mmse",
         simulate=_loss_simulate,
         unit="variance",
-        uses=("mrmtl:thmE.5:mmse", "mrmtl:mmse"),
+        related=("mrmtl:thmE.5:mmse", "mrmtl:mmse"),
         remark="Zero exactly where the other silos are equally noisy (arithmetic against harmonic mean), and without bound "
         "relative to the Bayes error when one silo is far noisier than the rest. Verified for 2 and 3 silos.",
         **{**_OURS, "examples": ({"sigma2_loc_k": [2, "1/4", 12], "tau2": "1/4", "k": 0},

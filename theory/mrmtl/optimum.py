@@ -151,7 +151,7 @@ register(
         computed=_optimal_computed,
         simulate=_posterior_simulate,
         unit="variance",
-        uses=("mrmtl:eq5", "mrmtl:lemE.3"),
+        related=("mrmtl:eq5", "mrmtl:lemE.3"),
         remark=_DATA_REMARK,
         **_LEMMA62,
     )
@@ -171,7 +171,7 @@ register(
         simulate=lambda expected, given_data, **v: None if given_data else model.uncorrelated(_raw(**v), expected[0]),
         entries=("weight in all on silo k", "weight in all on the others"),
         unit="dimensionless",
-        uses=("mrmtl:lem6.2:var", "mrmtl:lemE.3"),
+        related=("mrmtl:lem6.2:var", "mrmtl:lemE.3"),
         remark=_DATA_REMARK + " Given the data the weights belong to the data means, and none is left for w_hat_k and "
         "w_hat_rest.",
         **_LEMMA62,
@@ -241,7 +241,7 @@ register(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        uses=("mrmtl:lem6.1",),
+        related=("mrmtl:lem6.1",),
         remark="Judged for the error averaged over everything. The conditional expectation as it is printed, "
         "given the datasets too, has another minimiser: mrmtl:thm6.3:conditional. Identical silos (tau2 = 0) "
         "give lam = inf.",
@@ -312,7 +312,7 @@ register(
             sp.And(*(sp.Eq(x, 0) for x in (sigma2_dp, xi_k, xi_rest))) if given_data else sp.true
         ),
         condition_text="given_data == 0 (the private estimates alone) or no privacy noise (sigma2_dp, xi_k, xi_rest all 0)",
-        uses=("mrmtl:lem6.2:mu", "mrmtl:lem6.2:var", "mrmtl:thm6.3"),
+        related=("mrmtl:lem6.2:mu", "mrmtl:lem6.2:var", "mrmtl:thm6.3"),
         remark="Given the estimates alone the minimiser is lambda* whatever their values. Given the datasets "
         "too the error is least where w_hat_k(lam) meets the data's own posterior mean, at a lam that "
         "changes with the realised noise; when that noise happens to be 0 it is sigma2/(n tau2), the optimum "
@@ -371,7 +371,7 @@ register(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        uses=("mrmtl:lem6.2:var",),
+        related=("mrmtl:lem6.2:var",),
         remark="Given the datasets too, the error is the posterior variance given the data plus the squared "
         "distance of w_hat_k(lam*) to the data's posterior mean, a random number whose average is this one.",
     )
@@ -392,7 +392,7 @@ register(
         computed=_optimal_computed,
         simulate=_posterior_simulate,
         unit="variance",
-        uses=("mrmtl:cor6.4", "mrmtl:lem6.2:var"),
+        related=("mrmtl:cor6.4", "mrmtl:lem6.2:var"),
         remark="Given the datasets the data means without noise are better, which is why they must stay private.",
         **_LEMMA62,
     )

@@ -149,7 +149,7 @@ register(
         not_computed="a ratio of the letters; privacy.epsilon_from_zcdp converts more sharply",
         not_simulated="a divergence",
         unit="variance per coordinate",
-        uses=("mrmtl:appA:zcdp",),
+        related=("mrmtl:appA:zcdp",),
         assumptions=("full batches; neighbours differ in one replaced record (Definition 2.1)",),
         remark="eps = s^2 + 2 s l and ln(1/delta) = l^2, so that everything is rational. For eps far above ln(1/delta) no "
         "constant is enough: the noise must then exceed T (2c)^2/(2 eps) about, which falls like 1/eps only. Abadi et al. "
@@ -339,7 +339,12 @@ register(
         corrected_text="2 c SmallestSigma(eps, delta); for eps <= 7/2 twice the printed noise is enough",
         not_simulated="a divergence; the curve that it inverts is simulated in mrmtl:sigma-dp:exact",
         unit="units of the records",
-        uses=("mrmtl:sigma-dp:sensitivity", "mrmtl:sigma-dp:exact", "mrmtl:sigma-dp:classical", "mrmtl:sigma-dp:large-eps"),
+        related=(
+            "mrmtl:sigma-dp:sensitivity",
+            "mrmtl:sigma-dp:exact",
+            "mrmtl:sigma-dp:classical",
+            "mrmtl:sigma-dp:large-eps",
+        ),
         remark="Two reasons. Replacing a record moves the sum by 2c, not c, so the noise is too small by a factor of 2 (at "
         "eps = 1, delta = 1e-5 it gives delta = 0.0017). And the formula is not valid for every eps even with the right "
         "sensitivity: it is for all delta up to eps = 7/2 (mrmtl:sigma-dp:classical; the textbook asks eps < 1) and fails "

@@ -107,7 +107,7 @@ register(
         computed=_overhead_computed,
         not_simulated="a divergence",
         unit="nats",
-        uses=("mrmtl:lem6.1:algA1",),
+        related=("mrmtl:lem6.1:algA1",),
         assumptions=("the other silos' data are the same", "weights of line 9 do not depend on the silo's data"),
         remark="It holds however the regulariser's gradient enters, inside the clipping or outside: it is a function "
         "of what is "
@@ -225,7 +225,7 @@ register(
         not_simulated="the fixed point of a deterministic iteration",
         entries=_ENTRIES,
         unit="dimensionless",
-        uses=("mrmtl:lem6.1", "mrmtl:lem6.1:algA1"),
+        related=("mrmtl:lem6.1", "mrmtl:lem6.1:algA1"),
         remark="Unlike Algorithm A1 it needs no agreement of initial models. Two defects of the box: (16) divides by "
         "zero for a "
         "cluster that nobody selects (keep its centroid), and the heading 'frozen cluster centroids' contradicts "
@@ -297,7 +297,7 @@ register(
         not_computed="a product of moments; sums of divergences are computed in estimators.privacy.compose",
         not_simulated="a divergence",
         unit="dimensionless",
-        uses=("mrmtl:algA1",),
+        related=("mrmtl:algA1",),
         remark="So the divergences add up, and all T rounds must be paid for, clustering rounds twice (selection and "
         "steps).",
     )

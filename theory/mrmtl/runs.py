@@ -275,7 +275,7 @@ for _id, _eta, _points in (
             computed=lambda eta, gamma: _law(eta, gamma).mean,
             simulate=_mean_simulate,
             unit="runs",
-            uses=("mrmtl:tnb:pmf",),
+            related=("mrmtl:tnb:pmf",),
         )
     )
 
@@ -311,7 +311,7 @@ register(
         not_simulated="a ratio of two numbers that are simulated in mrmtl:tnb:pmf and mrmtl:tnb:mean",
         ours=True,
         unit="dimensionless",
-        uses=("mrmtl:tnb:pmf", "mrmtl:tnb:mean"),
+        related=("mrmtl:tnb:pmf", "mrmtl:tnb:mean"),
     )
 )  # fmt: skip
 
@@ -388,7 +388,7 @@ register(
         not_simulated="roots of a known function",
         entries=("gamma", "P(h = 1)"),
         unit="dimensionless",
-        uses=("mrmtl:tnb:mean", "mrmtl:tnb:one"),
+        related=("mrmtl:tnb:mean", "mrmtl:tnb:one"),
         remark="With E[h] = 10: (eta, gamma, P(h = 1)) = (-1/2, 1/361, 0.526), (0, 0.0269, 0.269), (1/2, 1/16, 0.156), "
         "(1, 1/10, 0.1), (2, 0.171, 0.0498). The paper's six pairs are in the figure only.",
     )
@@ -458,7 +458,7 @@ register(
         not_simulated="signs of known functions",
         entries=("-d log(1/gamma)/d eta", "d (1+eta) log(1/gamma)/d eta"),
         unit="nats",
-        uses=("mrmtl:tnb:one",),
+        related=("mrmtl:tnb:one",),
         remark="Certified for five eta and gamma from 0.0003 to 0.8; the derivation's last step covers every eta > -1. At "
         "E[h] = 10 the cost (1+eta) log(1/gamma) runs from log 10 = 2.30 (eta to -1, always one run) over 3.61 (eta = "
         "0) and "

@@ -139,7 +139,7 @@ register(
         ),
         not_simulated="a largest ratio of known probabilities",
         ours=True,
-        uses=("mrmtl:eq14",),
+        related=("mrmtl:eq14",),
         **{**_PURE, "unit": "nats", "latex": r"\varepsilon^{\prime}=\log\frac{E(1+w)}{E+w}"},
     )
 )
@@ -219,7 +219,7 @@ register(
         computed=_zcdp_computed,
         simulate=_zcdp_simulate,
         unit="nats",
-        uses=("mrmtl:appA:em-zcdp:curvature", "mrmtl:eq12"),
+        related=("mrmtl:appA:em-zcdp:curvature", "mrmtl:eq12"),
         assumptions=("the adjacency is the one that the sensitivity of the score belongs to",),
         remark="Tight as eps tends to 0 (at w = e^(-eps/2) about). For large orders pure privacy, D <= eps, is the better "
         "bound: from alpha = 8/eps on. Certified in ball arithmetic for 1 <= eps <= 6, 1/20 <= w <= 20 at orders 2 and 6; "
@@ -349,7 +349,7 @@ register(
         )[0],
         simulate=_gumbel_simulate,
         unit="probability",
-        uses=("mrmtl:eq14",),
+        related=("mrmtl:eq14",),
     )
 )
 
@@ -446,6 +446,6 @@ register(
         slip="the prime is on g instead of x: with g right on all records and g' on none, the printed difference is 1",
         not_simulated="enumerated exactly",
         unit="accuracy",
-        uses=("mrmtl:eq15",),
+        related=("mrmtl:eq15",),
     )
 )

@@ -273,7 +273,7 @@ register(
         not_simulated="the minimiser of a known function; nothing in it is random",
         entries=_WEIGHTS,
         unit="dimensionless",
-        uses=("mrmtl:lem6.1",),
+        related=("mrmtl:lem6.1",),
     )
 )
 
@@ -347,7 +347,7 @@ register(
         not_simulated="the fixed point of a deterministic iteration",
         entries=(*_WEIGHTS, "shift by the start"),
         unit="dimensionless; the shift in units of the estimate",
-        uses=("mrmtl:lem6.1:joint",),
+        related=("mrmtl:lem6.1:joint",),
         remark="The algorithm takes the initial client models and the initial mean model as separate inputs. "
         "It reaches its fixed point for step sizes below 2/(1 + lam); a single round from other starting "
         "points does not.",

@@ -267,7 +267,7 @@ register(
         computed=lambda sigma2_loc_k, tau2, k: mean_regularized.silo_posterior_variance(k, sigma2_loc_k, tau2),
         simulate=_lemmaE4_simulate,
         unit="variance",
-        uses=("mrmtl:lemE.3", "mrmtl:eq39"),
+        related=("mrmtl:lemE.3", "mrmtl:eq39"),
         remark="Verified for 2 and 3 silos. Judged given the estimates, as the lemma says; the text before "
         "it also takes over the conditioning on the datasets, on which see mrmtl:lem6.2:var.",
         **_UNEQUAL,
@@ -292,7 +292,7 @@ register(
         ),
         entries=("weight of w_hat_k", "weight of w_hat_rest"),
         unit="dimensionless",
-        uses=("mrmtl:lemE.4:var",),
+        related=("mrmtl:lemE.4:var",),
         remark="Verified for 2 and 3 silos.",
         **_UNEQUAL,
     )
@@ -372,7 +372,7 @@ register(
         counterexample={"sigma2_loc_k": [4, 1], "tau2": 1, "k": 0},
         corrected_text="inf where the denominator is not positive",
         unit="dimensionless",
-        uses=("mrmtl:lemE.4:mu", "mrmtl:eq39"),
+        related=("mrmtl:lemE.4:mu", "mrmtl:eq39"),
         remark="For all values it is the stationary point; where the denominator is negative it is a "
         "negative number, the strength of the best linear combination, which no lam >= 0 reaches. The paper "
         "says so after the theorem: mrmtl:negative. Verified for 2 and 3 silos.",
@@ -445,7 +445,7 @@ register(
         not_computed="the threshold of a sign; the strength itself is computed in mrmtl:thmE.5",
         simulate=_negative_simulate,
         unit="variance",
-        uses=("mrmtl:thmE.5",),
+        related=("mrmtl:thmE.5",),
         remark="The silo's own entry of sigma2_loc_k is not used. Verified for 2 and 3 silos.",
         **_UNEQUAL,
     )
@@ -522,7 +522,7 @@ register(
         not_computed="a difference of mean_regularized.silo_mse and silo_posterior_variance that loses digits by design",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
-        uses=("mrmtl:negative", "mrmtl:lemE.4:var"),
+        related=("mrmtl:negative", "mrmtl:lemE.4:var"),
         remark="Among lam >= 0, FedAvg is the best choice (mrmtl:negative). It gives a very noisy silo's own "
         "estimate the weight 1/K where the best combination gives it less; what that costs grows like "
         "excess/K^2 and vanishes only at the threshold.",
@@ -566,7 +566,7 @@ register(
             [simulation.vector(1, p=-1.0, a0=1.0)], [expected], ["MSE of the Bayes estimate"],
         ),
         unit="variance",
-        uses=("mrmtl:lemE.3",),
+        related=("mrmtl:lemE.3",),
         remark="In words: 1 over 1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)). Verified for 2 and 3 "
         "silos.",
         **_UNEQUAL,
@@ -624,7 +624,7 @@ register(
         "and mrmtl:thmE.5:bayes",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
-        uses=("mrmtl:thmE.5",),
+        related=("mrmtl:thmE.5",),
         remark="Where lambda_k* is negative the formula still names the best combination of w_hat_k and "
         "w_hat_rest; with lam >= 0 the loss of mrmtl:negative:gap comes on top.",
     )

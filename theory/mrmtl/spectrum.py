@@ -130,7 +130,7 @@ register(
         counterexample={"lam": 0, "K": 2, "sigma2_loc": 1, "tau2": 1, "conditional": 1, "d": 0},
         unit="variance",
         assumptions=ASSUMPTIONS,
-        uses=("mrmtl:lem6.1", "mrmtl:lem6.2:var"),
+        related=("mrmtl:lem6.1", "mrmtl:lem6.2:var"),
         remark="Given the estimates the error is sigma_w^2 + (mu_k - w_hat_k(lam))^2, a random number unless "
         "lam is lambda*; the printed value is its average. Given the datasets too it is again another random "
         "number with the same average.",
@@ -212,7 +212,7 @@ register(
         entries=("derivative at lambda* + step", "minus the derivative at lambda*/(1 + step)"),
         unit="variance",
         assumptions=ASSUMPTIONS,
-        uses=("mrmtl:thm6.3",),
+        related=("mrmtl:thm6.3",),
     )
 )
 

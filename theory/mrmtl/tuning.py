@@ -157,7 +157,7 @@ for _id, _extra, _points, _text in (
             not_simulated="a divergence",
             unit="nats",
             assumptions=_F2_ASSUMPTIONS,
-            uses=("mrmtl:tnb:mean",),
+            related=("mrmtl:tnb:mean",),
             remark="As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 "
             "> 1 and "
             "alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.tuning takes it from the orders given. Exact "
@@ -249,7 +249,7 @@ register(
         computed=_exact_computed,
         not_simulated="a divergence",
         unit="e^nats",
-        uses=("mrmtl:thmF.2",),
+        related=("mrmtl:thmF.2",),
         remark="The bound holds with slack (tests/test_tuning.py: so it does for random algorithms and five eta); as "
         "a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).",
     )
@@ -309,7 +309,7 @@ register(
         not_computed="the limit of a law; laws of the best run are computed in mrmtl:thmF.2:exact",
         not_simulated="a divergence",
         unit="e^eps",
-        uses=("mrmtl:thmF.2",),
+        related=("mrmtl:thmF.2",),
         remark="The factor 2 + eta cannot be lowered: as gamma tends to 0 the ratio tends to e^((2+eta) eps). For "
         "Gaussian noise, "
         "eps(alpha) = rho alpha, the best orders give rho + 2 sqrt(rho (log E[h] + log 1/delta)) + (1+eta)(2 sqrt(rho log "
@@ -375,7 +375,7 @@ register(
         not_computed="a statement on finite laws, enumerated",
         not_simulated="enumerated exactly",
         unit="e^eps",
-        uses=("mrmtl:thmF.2:pure", "mrmtl:propF.1"),
+        related=("mrmtl:thmF.2:pure", "mrmtl:propF.1"),
         remark="The published result shows which hyperparameters won, hence that all earlier ones did worse: e^(runs "
         "eps), as "
         "bad as publishing all runs, although h is random. Papernot and Steinke (2022) draw hyperparameters "
@@ -451,7 +451,7 @@ register(
         ours=True,
         unit="nats",
         assumptions=_F2_ASSUMPTIONS,
-        uses=("mrmtl:thmF.2",),
+        related=("mrmtl:thmF.2",),
         remark="Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is "
         "the limit of "
         "the TNB law for eta to infinity in shape only: (50) itself grows without limit there.",
@@ -565,7 +565,7 @@ register(
         not_simulated="signs of known functions; the errors are simulated in mrmtl:lem6.7",
         entries=("loss against the better end (balanced: gain)", "free gain (balanced: 3/4 of it, less the gain)"),
         unit="squared error",
-        uses=("mrmtl:thmF.2", "mrmtl:fig7"),
+        related=("mrmtl:thmF.2", "mrmtl:fig7"),
         remark="Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) "
         "is an upper "
         "bound: the true cost may be less. The paper's own settings are in the figure only.",

@@ -369,7 +369,7 @@ register(
         not_computed="a term of a bound",
         entries=("Psi_p", "its fall from m to m + 1"),
         unit="squared gradient norm",
-        uses=("robusthdp:thm2",),
+        related=("robusthdp:thm2",),
         remark="The term does not fall with the step size: with partial participation the bound keeps a floor of this size "
         "times 12/(11 E_min - 7) however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.",
     )
@@ -427,7 +427,7 @@ register(
         not_simulated="deterministic",
         entries=("slope in E_1", "slope in sigma_1^2"),
         unit="mixed",
-        uses=("robusthdp:thm2",),
+        related=("robusthdp:thm2",),
     )
 )
 
@@ -482,7 +482,7 @@ register(
         not_computed="a difference of two bounds",
         not_simulated="a difference of two bounds",
         unit="squared gradient norm",
-        uses=("robusthdp:thm2",),
+        related=("robusthdp:thm2",),
         remark="Psi_sigma holds sum E_i^2 sigma_i^2 without weights, so that the bound cannot reward noise-aware weights, "
         "and Psi_p punishes any weights but lambda_i: of all aggregation rules FedAvg has the least bound. That Robust-HDP "
         "lowers the noise is (8); that it converges faster does not follow from Theorem 2.",
@@ -577,7 +577,7 @@ register(
         not_computed="a floor of a bound",
         unit="squared gradient norm",
         assumptions=("Assumption 1 stands in the missing appendix; the theorem's text puts no condition on the weights",),
-        uses=("robusthdp:thm2",),
+        related=("robusthdp:thm2",),
         remark="(10) holds E[(w_i - lambda_i)^2] times L_0^2, but the product of a weight and the noise that it follows is "
         "of the size of the noise, which privacy makes far larger than L_0: at delta = 1/20, beta eta = 1e-4 the floor is "
         "0.0014 s^2 and the truth at least 0.0025 s^2. Weights from ||S_i||^2 do not follow signs as long as "
@@ -641,7 +641,7 @@ register(
         not_computed="a limit of a bound",
         not_simulated="a limit of a bound",
         unit="squared gradient norm",
-        uses=("robusthdp:thm2",),
+        related=("robusthdp:thm2",),
         remark="sigma = 0 and no privacy remove neither part of Psi_p: FedAvg with unequal E_i = K_i ceil(N_i/b_i), or with "
         "sampled clients, keeps a floor that no step size removes. The same holds of 'we recover the results for the simple "
         "FedAvg algorithm', and Robust-HDP's weights 1/sigma_i^2 are not lambda_i.",
@@ -690,7 +690,7 @@ register(
         not_simulated="a limit of a bound",
         unit="squared gradient norm",
         assumptions=("every client makes the same number of steps and is weighed by lambda_i in every round",),
-        uses=("robusthdp:eq12",),
+        related=("robusthdp:eq12",),
         remark="A statement about the bound; with the floor Psi_p > 0 (unequal steps, sampling, noise-aware weights) the "
         "bound does not fall below 12 Psi_p/(11 E_min - 7).",
     )

@@ -182,7 +182,7 @@ register(
         not_simulated="a bound; exact probabilities are in robusthdp:lem1:tail:two-point and robusthdp:lem1:tail:chi2",
         unit="probability",
         assumptions=("|s'| <= U, not only s' <= U", "the elements of S' are independent"),
-        uses=("robusthdp:lem1:mean",),
+        related=("robusthdp:lem1:mean",),
         remark="At p = 1, U = 10, eps = 49 and s' = 0 or 10 with equal odds the probability is 1, the printed bound 3e-21. "
         "The printed bound is true, and weaker than the right one, only for U <= 1. The lemma's one-sided s' <= U bounds "
         "nothing, since s'^2 is what is averaged; and elements that come out of one decomposition are not independent.",
@@ -234,7 +234,7 @@ register(
         simulate=_two_point_simulate,
         ours=True,
         unit="probability",
-        uses=("robusthdp:lem1:tail",),
+        related=("robusthdp:lem1:tail",),
     )
 )
 
@@ -290,7 +290,7 @@ register(
         simulate=_chi2_simulate,
         ours=True,
         unit="probability",
-        uses=("robusthdp:lem1:mean",),
+        related=("robusthdp:lem1:mean",),
         remark="No bound U is needed and the scale drops out. To use (9) with Gaussian noise U must be about "
         "sqrt(2 ln(2p)) standard deviations, which makes the corrected exponent p x^2/(2 ln(2p)^2) where the truth has "
         "p x^2/4: at the paper's p = 28939 a factor of 60 is lost. Exactly, p = 28939 elements put the estimate within "
@@ -346,7 +346,7 @@ register(
         not_simulated="a limit; the loss at a given error is simulated in robusthdp:small-alpha:excess",
         entries=("w_1, ..., w_n",),
         unit="dimensionless",
-        uses=("robusthdp:lem1:mean",),
+        related=("robusthdp:lem1:mean",),
         remark="How near: robusthdp:small-alpha:excess and :bound. What must be small is alpha_j^2 over r^2 sigma_j^2, and "
         "only where it differs between clients: an error in proportion to the noise does no harm at all.",
     )
@@ -386,7 +386,7 @@ register(
         not_computed="a ratio of two arguments",
         simulate=lambda expected, sigma2, r, alpha2, p: _power_simulate(expected, sigma2, r, alpha2, p),
         unit="dimensionless",
-        uses=("robusthdp:lem1:mean",),
+        related=("robusthdp:lem1:mean",),
         remark="At sigma_j^2 = 100 and alpha_j^2 = 1 with p = 100 parameters half of the estimate is error. sigma_j^2 grows "
         "with p and alpha_j^2, an error per element, does not, so that sigma_j^2 >> 1 says nothing; nor does it "
         "survive a change of the model's unit.",
@@ -461,7 +461,7 @@ register(
         simulate=_excess_simulate,
         ours=True,
         unit="dimensionless",
-        uses=("robusthdp:small-alpha",),
+        related=("robusthdp:small-alpha",),
     )
 )
 
@@ -506,7 +506,7 @@ register(
         simulate=lambda expected, rho, steps: _excess_simulate(expected, [1.0, *(1.0 + np.cumsum(steps))], rho, 1.0),
         ours=True,
         unit="dimensionless",
-        uses=("robusthdp:small-alpha:excess",),
+        related=("robusthdp:small-alpha:excess",),
         remark="Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho) "
         "and 1 (times 1/r^2); approached by one client at the smallest variance and others with much more noise.",
     )

@@ -151,7 +151,7 @@ register(
         condition_text="beyond == 0 (eps is at most 3.5)",
         counterexample={"eps": 1, "delta": "3/5", "beyond": 1},
         ours=True,
-        uses=("robusthdp:gauss",),
+        related=("robusthdp:gauss",),
         remark="At eps = 4 it fails for delta = 0.85, at eps = 5 for delta = 0.6; for smaller delta it fails at larger eps.",
         **_GAUSS,
     )

@@ -211,7 +211,7 @@ register(
         oracle=_noisier_by(lambda b, eps, E: _scale(_quadrature, b, eps, E)),
         computed=_noisier_by(_computed_scale),
         entries=("fixed b, N and 2 N", "fixed N, b and 2 b", "eps 1/2 and 8"),
-        uses=("robusthdp:eq7", "robusthdp:z-sublinear"),
+        related=("robusthdp:eq7", "robusthdp:z-sublinear"),
         remark="Finite choices with b and 2 b dividing N. At fixed b the effect can be tiny (0.4 % per doubling of N at E = "
         "200, eps = 1/2): in the range of Theorem 1 z^2 falls as fast as the number of steps grows. At fixed N a doubled "
         "batch "
@@ -257,7 +257,7 @@ register(
         condition_text="eps <= c1 q^2 E E_i with c1 = 1 (as the theorem asks)",
         counterexample={"b": 600, "eps": "8", "E": 1},
         ours=True,
-        uses=("robusthdp:thm1",),
+        related=("robusthdp:thm1",),
         remark="Finite choices, all with eps below log(1/delta) = 9.2. Outside eps <= q^2 E E_i the accountant asks for "
         "c2 up to 3.7. "
         "The factor q, the gain from sampling, is real there; constants for all q, steps and delta are not derived here.",
@@ -344,7 +344,7 @@ register(
         not_simulated="a noise scale, solved for",
         ours=True,
         unit="dimensionless",
-        uses=("robusthdp:z-sublinear",),
+        related=("robusthdp:z-sublinear",),
         remark="The sign is that of 2 (e^x - 1) - x e^x. As the power is at most 1/2, the variance (7), proportional to "
         "z^2/b^3 at fixed "
         "N, falls with a power 3 - 2 (power) of at least 2 in b, and, proportional to z^2/q at fixed b, it does not fall "

@@ -70,7 +70,7 @@ register(
         not_simulated="printed numbers; see robusthdp:tab2:simulated",
         entries=("Robust-HDP over oracle", "oracle over the least of the four"),
         unit="dimensionless",
-        uses=("robusthdp:alg1",),
+        related=("robusthdp:alg1",),
         remark="At the printed digits the largest excess is 0.36 % (Dist8). Two decimals cannot show 1 % at values such as "
         "0.07, where only a ratio below 1.16 follows. That the oracle is the least is (8), not an observation. Whether the "
         "method does this elsewhere: robusthdp:tab2:simulated.",
@@ -180,7 +180,7 @@ register(
         not_computed="the solver is what is judged: estimators.robust_pca",
         not_simulated="the claim is itself a simulation of raw updates, with two solvers",
         unit="draws out of 2",
-        uses=("robusthdp:tab2", "robusthdp:lem1:mean"),
+        related=("robusthdp:tab2", "robusthdp:lem1:mean"),
         remark="Excess in a larger study (3 draws each, strength is the shared update's variance per element over the least "
         "noise variance): 20 clients, one direction, p = 10000: 0.01-0.04 % at strength 0.1, 0.4-0.7 % at 1, 1.0-2.4 % at "
         "10, 1.1-3.1 % at 100; p = 2000 with 3 directions: 3-14 % at strength 1, 17-43 % at 10; with 10 directions 120-230 "
@@ -244,7 +244,7 @@ register(
         simulate=_floor_simulate,
         ours=True,
         unit="dimensionless",
-        uses=("robusthdp:tab2",),
+        related=("robusthdp:tab2",),
         remark="In the measure of Table 2, sum w_i^2 sigma_i^2 at the weights used. For n clients of any noise it is about "
         "(2/p)(1 - sum w_i*^2).",
     )

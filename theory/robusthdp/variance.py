@@ -192,7 +192,7 @@ register(
         shifts=lambda alignment: {alignment: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
         ours=True,
         unit="dimensionless",
-        uses=("robusthdp:eq3",),
+        related=("robusthdp:eq3",),
         remark="The paper only writes an approximation. Exactly, the relative error is (1 - |G|^2/c^2) b/(p z^2): below "
         "0.5 % "
         "for its p = 28939 and b = 128 at z = 1. It matters for small models or little noise.",
@@ -282,7 +282,7 @@ register(
         ours=True,
         unit=UNIT,
         assumptions=("the gradients of one batch are independent given theta",),
-        uses=("robusthdp:eq3",),
+        related=("robusthdp:eq3",),
         remark="The paper treats only 'all clipped' and 'none clipped'. The slack is (1-clipped)(1-length^2) c^2/b, so the "
         "bound also covers case 2, without the constant of Assumption 1.",
     )
@@ -491,7 +491,7 @@ register(
         "path == shuffled with the sampling part dropped (alignment == 1)",
         counterexample={"K": 1, "N": 2, "b": 2, "eta": 1, "c": 1, "z": 1, "p": 1, "alignment": 0, "path": "shuffled"},
         unit="squared parameters, summed over coordinates",
-        uses=("robusthdp:eq3",),
+        related=("robusthdp:eq3",),
         remark="'Adds noise independently' is true of the noise, but a step's mean gradient depends on earlier noise "
         "unless the "
         "loss is flat on the way: with curvature h the noise shrinks by (1 - eta h)^2 per step (and grows where eta h < 0). "
@@ -584,7 +584,7 @@ register(
         "sampling part is dropped)",
         counterexample={"b": 1, "c": 1, "k": 2, "m": 1, "z": 1, "p": 1, "z_rule": "theorem 1"},
         unit="dimensionless",
-        uses=("robusthdp:eq7",),
+        related=("robusthdp:eq7",),
         remark="At a fixed privacy budget z is not fixed: the paper itself says that it grows with b. With the z of "
         "Theorem 1 "
         "(z^2 proportional to q) the power is 2; in general it is 3 minus twice the power with which z grows, and at "

@@ -188,7 +188,7 @@ register(
         computed=lambda sigma2s: aggregation.precision_weights(sigma2s)[:-1],
         objective=_unique_objective,
         decision="real",
-        uses=("robusthdp:eq8:weights",),
+        related=("robusthdp:eq8:weights",),
         **{**_WEIGHTS, "derive": _unique_derive, "simulate": _unique_simulate},
     )
 )
@@ -229,7 +229,7 @@ register(
         ),
         unit=UNIT,
         assumptions=ASSUMPTIONS,
-        uses=("robusthdp:eq8:weights",),
+        related=("robusthdp:eq8:weights",),
         remark="It is 1 / sum(1/sigma_i^2): an additional client always helps, however noisy.",
     )
 )  # fmt: skip
@@ -287,7 +287,7 @@ register(
         ours=True,
         unit=UNIT,
         assumptions=ASSUMPTIONS,
-        uses=("robusthdp:eq8:minvar",),
+        related=("robusthdp:eq8:minvar",),
         remark="Uniform weights lose the relative amount mean(sigma^2) mean(1/sigma^2) - 1; weights proportional to N_i "
         "or eps_i "
         "are other cases (robusthdp:eq8:eps-loss).",
@@ -343,7 +343,7 @@ register(
         shifts=_eps_shifts,
         unit=UNIT,
         assumptions=ASSUMPTIONS,
-        uses=("robusthdp:eq8:minvar",),
+        related=("robusthdp:eq8:minvar",),
         remark="Equal only where eps_i sigma_i^2 is the same for all clients. What they lose exactly: "
         "robusthdp:eq8:eps-loss.",
     )
@@ -383,7 +383,7 @@ register(
         ours=True,
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
-        uses=("robusthdp:eq8:loss",),
+        related=("robusthdp:eq8:loss",),
         remark="There is no upper limit: a client with a large eps and a small batch makes it as large as one likes.",
     )
 )
@@ -425,7 +425,7 @@ register(
         ours=True,
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
-        uses=("robusthdp:eq8:eps-loss",),
+        related=("robusthdp:eq8:eps-loss",),
         remark="So eps-weights are suboptimal even without any difference in batch or data size.",
     )
 )  # fmt: skip
@@ -481,7 +481,7 @@ register(
         ours=True,
         unit="dimensionless",
         assumptions=(*ASSUMPTIONS, "all clients' mean gradients are the same"),
-        uses=("robusthdp:eq8:loss",),
+        related=("robusthdp:eq8:loss",),
         remark="With (7), sigma_i^2 = E_i eta^2 v_i, these weights are proportional to 1/v_i, v_i the variance of one noisy "
         "gradient. (8) prefers clients with few steps because their updates are short, not only because they are quiet.",
     )
