@@ -273,3 +273,46 @@ def test_as_float_and_as_text():
     assert isinstance(as_float(sp.Integer(3)), int)
     assert as_text((sp.Rational(1, 3), sp.oo, "fixed", None)) == ["1/3", "oo", "fixed", None]
     assert Case({"level": 2}, 3).label() == "level=2, entries=3"
+
+
+# --- domains that cannot be sampled ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"kind": "positive", "within": (2, 1)}, "nothing can be sampled"),
+        ({"kind": "nonnegative", "within": (-1, 1)}, "nothing can be sampled"),
+        ({"kind": "size", "within": (1, "5/2")}, "nothing can be sampled"),
+        ({"kind": "real", "within": (0, "inf")}, "nothing can be sampled"),
+        ({"kind": "choice"}, "at least one"),
+        ({"kind": "real", "choices": (1, 2)}, "at least one"),
+        ({"kind": "wibble"}, "is not one of"),
+    ],
+)
+def test_a_domain_that_cannot_be_sampled_is_refused(arguments, problem):
+    with pytest.raises(DomainError, match=rf"x: .*{problem}"):
+        Variable("x", meaning="a number", **arguments)
+
+
+@given(st.integers(0, 2**32))
+def test_samples_within_bounds_stay_there(seed):
+    rng = np.random.default_rng(seed)
+    for v in (
+        Variable("a", "positive", "", within=("1e-6", "1/3")),
+        Variable("b", "real", "", within=(-2, 5)),
+        Variable("c", "size", "", within=(3, 9)),
+        Variable("d", "fraction", "", within=("1/10", "9/10")),
+    ):
+        for draw in (v.sample, v.sample_extreme):
+            assert v.check(draw(rng)) is not None
+
+
+def test_a_privacy_parameter_may_be_given_for_its_exponential():
+    from theory import evaluate
+
+    value = evaluate("generative:qpriv:variance", x="1/2", eps0=1)["derived"]
+    assert value == pytest.approx(math.e / (math.e - 1) ** 2 + 1 / 4, rel=1e-14)
+    assert evaluate("generative:qpriv:variance", x="1/2", E0="2")["derived"] == 1.0
+    with pytest.raises(DomainError, match="E0: 2 contradicts eps0=1"):
+        evaluate("generative:qpriv:variance", x="1/2", E0=2, eps0=1)

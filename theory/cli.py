@@ -285,7 +285,8 @@ def _show(a: argparse.Namespace) -> int:
                            for s in derivation.steps],
             "derived": _formula(derivation.result), "corrected": corrected,
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
-            "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id), "verdict": state, "evidence": record.to_json(), "evidence_note": note,
+            "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id),
+            "verdict": state, "evidence": record.to_json(), "evidence_note": note,
         }  # fmt: skip
         print(json.dumps(data, indent=1))
         return 0

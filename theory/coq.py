@@ -150,7 +150,9 @@ class _Setting:
     """Quantified letters of a theorem and what is known of them.
 
     `opening` introduces them; `shift` replaces bounded letters by non-negative ones in the goal (`rules` says by what);
-    `named` are letters that stand for the inner denominators of the statement, with their simplified values.
+    `named` are letters that stand for the inner denominators of the statement, with their simplified values. A letter
+    x between two ends is followed through its distances P and Q from them, x = (low Q + high P)/(P + Q); `ends` puts
+    x - low and high - x back in their places.
     """
 
     symbols: list[Any] = field(default_factory=list)
@@ -159,6 +161,7 @@ class _Setting:
     shift: list[str] = field(default_factory=list)
     rules: dict[Any, Any] = field(default_factory=dict)
     named: dict[Any, Any] = field(default_factory=dict)
+    ends: dict[Any, Any] = field(default_factory=dict)
 
     def require(self, text: str) -> None:
         """Add the hypothesis that a term is not zero."""
@@ -193,15 +196,20 @@ def _setting(
     found = _Setting()
     sizes: dict[Any, Any] = {}
     fractions: list[Any] = []
+    bounded: dict[Any, tuple[Any, Any]] = {}
     symbols = domain.symbols_of(claim.variables, case)
     for v in claim.variables:
         for s in [] if v.kind == "choice" else symbols[v.name] if v.lengths is not None else [symbols[v.name]]:
             if s in occurring:
                 found.symbols.append(s)
                 found.hypotheses += _hypotheses(v, name_of(s))
-                if v.kind == "size" and v.within is None:
+                if v.within is not None:
+                    bounded[s] = domain.exact(v.within[0]), domain.exact(v.within[1])
+                elif v.kind == "size":
                     sizes[s] = v.low
-                if v.kind == "fraction" and not v.closed and v.within is None:
+                elif v.kind == "fraction" and v.closed:
+                    bounded[s] = sp.Integer(0), sp.Integer(1)
+                elif v.kind == "fraction":
                     fractions.append(s)
     for s, bound in (extra or {}).items():
         found.symbols.append(s)
@@ -213,12 +221,17 @@ def _setting(
     found.opening = [f"intros {' '.join([*map(name_of, found.symbols), *(h for h, _ in found.hypotheses)])}."]
     letters = claim.symbolic(claim.shifts, case) if claim.shifts is not None else {}
     for s, e in letters.items():
-        if s in found.symbols and s not in sizes and s not in fractions:
+        if s in found.symbols and s not in {**sizes, **bounded} and s not in fractions:
             _new_letter(found, s, sp.sympify(e))
     for s in fractions:
         n = sp.Symbol(f"n_{name_of(s)}", positive=True)
         found.shift.append(f"destruct (between {name_of(s)}) as [{n} [P_{n} E_{n}]]; [lra | subst {name_of(s)}].")
         found.rules = {k: v.subs(s, n / (1 + n)) for k, v in found.rules.items()} | {s: n / (1 + n)}
+    for s, (low, high) in bounded.items():
+        p, q = (sp.Symbol(f"{side}_{name_of(s)}", nonnegative=True) for side in "PQ")
+        e = (low * q + high * p) / (p + q)
+        found.rules = {k: v.subs(s, e) for k, v in found.rules.items()} | {s: e}
+        found.ends |= {p: s - low, q: high - s}
     for s, low in sizes.items():
         n = sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
         found.shift.append(f"destruct (above {low} {name_of(s)}) as [{n} [P_{n} E_{n}]]; [lra | subst {name_of(s)}].")
@@ -312,8 +325,9 @@ class _Naming:
             sign *= one if power % 2 else 1
             positive *= part**power
         text = term(sp.expand(base if sign > 0 else -base))
+        shown = term(positive.subs(self.setting.ends, simultaneous=True))
         steps = "".join(s.rstrip(".").replace(". ", "; ") + "; " for s in self.setting.shift)
-        line = f"by (apply not_zero; {steps}apply (same_sign _ ({term(positive)})); [identity | positive])."
+        line = f"by (apply not_zero; {steps}apply (same_sign _ ({shown})); [identity | positive])."
         if not any(f" : {text} <> 0)" in known for known in self.lines):
             self.lines.append(f"assert (D{len(self.lines) + 1} : {text} <> 0) {line}")
         return sign
@@ -341,7 +355,9 @@ def _nonnegative_at_a_glance(e: Any) -> bool:
 def _coefficient_sign(polynomial: Any) -> int | None:
     """+1 or -1 where all coefficients have that sign and the letters are not negative; else None."""
     symbols = sorted(polynomial.free_symbols, key=str)
-    if not symbols or any(s.is_nonnegative is not True for s in symbols):
+    if not symbols:
+        return 1 if polynomial > 0 else -1 if polynomial < 0 else None
+    if any(s.is_nonnegative is not True for s in symbols):
         return None
     coefficients = sp.Poly(polynomial, *symbols).coeffs()
     return 1 if all(c > 0 for c in coefficients) else -1 if all(c < 0 for c in coefficients) else None
@@ -387,7 +403,10 @@ def factored(expression: Any) -> Any:
     symbols = sorted(expression.free_symbols, key=str)
     if not symbols:
         return sp.cancel(expression)
-    fraction = sp.QQ.frac_field(*symbols).from_sympy(expression)
+    try:
+        fraction = sp.QQ.frac_field(*symbols).from_sympy(expression)
+    except ValueError:  # powers of sums inside, which the field does not read
+        return sp.factor(sp.cancel(sp.together(expression)))
     return sp.factor(fraction.numer.as_expr()) / sp.factor(fraction.denom.as_expr())
 
 
@@ -462,6 +481,7 @@ def _inequality(
     (small, large), lines = _named(setting, (small, large))
     if form is None:
         form = nonnegative_form((large - small).subs(setting.named), setting.rules)
+    form = sp.sympify(form).subs(setting.ends, simultaneous=True)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity | nonneg]."] if form != 0 else ["right. identity."]
     script = [*setting.opening, *lines, *setting.shift, *proof]
     return Theorem(name, says, setting.symbols, setting.hypotheses, f"{term(small)}\n    <= {term(large)}", script)
@@ -529,7 +549,8 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
         bound, start = sp.factor(bound), sp.factor(start)
         gaps = [(bound / t - sign * (here - there)).subs(t, start + n) for sign in (1, -1)]
         try:
-            forms = [nonnegative_form(gap) for gap in gaps]
+            forms = [nonnegative_form(gap).subs(setting.ends, simultaneous=True) for gap in gaps]
+            bound, start = (e.subs(setting.ends, simultaneous=True) for e in (bound, start))
         except Unprovable as error:
             why = error
             continue
@@ -683,7 +704,7 @@ def theorems(claim: Claim, simplified: bool = False) -> list[Theorem]:
     for case in cases:
         label = re.sub(r"[^A-Za-z0-9]+", "_", case.label()).strip("_")
         try:
-            found += _of_case(claim, case, derived, label)
+            found += _of_case(claim, case, derived, label, simplified)
         except Unprovable as error:
             raise Unprovable(f"{error} ({case.label()})" if case.label() else str(error)) from None
         except sp.PolynomialError as error:
@@ -692,6 +713,10 @@ def theorems(claim: Claim, simplified: bool = False) -> list[Theorem]:
         found.append(_refutation(claim, derived))
     if not found:
         raise Unprovable("nothing but equal constants to prove")
+    seen: dict[str, int] = {}
+    for t in found:  # choices whose labels differ in signs only
+        seen[t.name] = seen.get(t.name, 0) + 1
+        t.name += f"_{seen[t.name]}" if seen[t.name] > 1 else ""
     return found
 
 
@@ -706,7 +731,7 @@ def _remember(function: Any) -> Any:
     return call
 
 
-def _of_case(claim: Claim, case: Case, derived: Any, label: str) -> list[Theorem]:
+def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: bool) -> list[Theorem]:
     found: list[Theorem] = []
     model = entries(derived(case))
     refuted = claim.corrected is not None and claim.printed is not None and claim.condition is None
@@ -744,7 +769,9 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str) -> list[Theorem
             for i, (v, f) in enumerate(zip(right, values, strict=True), 1):
                 if f is not None:
                     suffix = (f"_{i}" if len(right) > 1 else "") + end
-                    found.append(_limit("limit" + suffix, claim, case, v, sp.sympify(f).subs(where), t, conditions))
+                    f = sp.sympify(f).subs(where)
+                    f = factored(f) if simplified else f
+                    found.append(_limit("limit" + suffix, claim, case, v, f, t, conditions))
     return found
 
 

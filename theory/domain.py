@@ -43,6 +43,18 @@ class Variable:
     extreme: bool = True
     within: tuple[Any, Any] | None = None
 
+    def __post_init__(self) -> None:
+        kinds = ("real", "nonnegative", "positive", "size", "fraction", "choice")
+        if self.kind not in kinds:
+            raise DomainError(f"{self.name}: kind {self.kind!r} is not one of {', '.join(kinds)}")
+        if (self.kind == "choice") != bool(self.choices):
+            raise DomainError(f"{self.name}: choices belong to a choice, which needs at least one")
+        if self.within is not None:
+            low, high = (exact(x, self.name) for x in self.within)
+            least = {"positive": 0, "nonnegative": 0, "fraction": 0, "size": self.low}.get(self.kind, -sp.oo)
+            if not least <= low <= high < sp.oo or (self.kind == "size" and {low.q, high.q} != {1}):
+                raise DomainError(f"{self.name}: nothing can be sampled within [{low}, {high}] as {self.kind}")
+
     def symbol(self, suffix: str = "") -> sp.Symbol:
         """The SymPy symbol of this variable (of one entry, with a suffix, when it is a list)."""
         assumptions = {
@@ -147,7 +159,11 @@ def exact(value: Any, name: str = "value") -> Any:
     """
     if isinstance(value, bool):
         raise DomainError(f"{name}: expected a number, got {value!r}")
-    if isinstance(value, sp.Rational) or value is sp.oo:
+    if (
+        isinstance(value, sp.Rational)
+        or value is sp.oo
+        or (isinstance(value, sp.Expr) and value.is_number and value.is_real)
+    ):
         return value
     text = str(value).strip().lower()
     if text in ("inf", "+inf", "infinity", "oo"):
@@ -185,6 +201,11 @@ def _local_variances(sigma2_k: Any, n_k: Any, sigma2_dp_k: Any) -> list[Any]:
     return [s / n + d / n**2 for s, n, d in zip(*lists, strict=True)]
 
 
+def _excess(eps: Any, parts: int = 1) -> Any:
+    """e^(eps/parts) - 1; a list of budgets, or a named one, has no single one."""
+    return sp.exp(eps / parts) - 1 if isinstance(eps, sp.Expr) else sp.nan
+
+
 def _relations() -> tuple[Relation, ...]:
     def rel(target: str, sources: str, rule: Any) -> Relation:
         return Relation(target, tuple(sources.split()), rule)
@@ -210,6 +231,10 @@ def _relations() -> tuple[Relation, ...]:
         rel("Upsilon2", "tau2 alpha2", lambda t, a: t / a),
         rel("sigma2_loc", "sigma2 n sigma2_dp", lambda s, n, d: s / n + d / n**2),
         rel("sigma2_loc_k", "sigma2_k n_k sigma2_dp_k", _local_variances),
+        # Privacy claims are rational in these letters.
+        rel("E0", "eps0", _excess),
+        rel("E_half", "eps0", lambda e: _excess(e, 2)),
+        rel("E1", "eps", _excess),
         # lambda depends on ratios of variances only, so alpha2 = 1 is a choice of unit.
         Relation("alpha2", ("Upsilon2",), lambda u: sp.Integer(1), convention=True),
     )
@@ -240,6 +265,8 @@ LETTERS = {
             "sigma2_loc",
         ]
     },
+    **{n: Variable(n, "positive", "privacy parameter") for n in ("eps", "eps0")},
+    **{n: Variable(n, "positive", "e^eps - 1 of a privacy parameter") for n in ("E0", "E1", "E_half")},
     "n": Variable("n", "size", "records per silo"),
     "n_k": Variable("n_k", "size", "records of each silo", lengths=()),
     **{

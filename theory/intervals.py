@@ -61,19 +61,17 @@ class _Printer(LambdaPrinter):
         self.constants[name] = value
         return name
 
-    def _print_Rational(self, e: Any) -> str:
-        return self._constant(number(e))
+    def _print_Rational(self, expr: Any) -> str:
+        return self._constant(number(expr))
 
-    _print_Half = _print_Integer = _print_Rational
-
-    def _print_Pi(self, e: Any) -> str:
+    def _print_Pi(self, expr: Any) -> str:
         return self._constant(arb.pi())
 
-    def _print_Exp1(self, e: Any) -> str:
+    def _print_Exp1(self, expr: Any) -> str:
         return self._constant(arb(1).exp())
 
-    def _print_Pow(self, e: Any, **_: Any) -> str:
-        base, exponent = e.args
+    def _print_Pow(self, expr: Any, **_: Any) -> str:
+        base, exponent = expr.args
         inner = self._print(base)
         if exponent.is_Integer:
             return f"(({inner})**({int(exponent)}))"
@@ -81,11 +79,15 @@ class _Printer(LambdaPrinter):
             return f"{'sqrt' if exponent > 0 else 'rsqrt'}({inner})"
         return f"exp(({self._print(exponent)})*log({inner}))"
 
-    def _print_Function(self, e: Any) -> str:
-        return f"{e.func.__name__}({', '.join(map(self._print, e.args))})"
+    def _print_Function(self, expr: Any) -> str:
+        return f"{expr.func.__name__}({', '.join(map(self._print, expr.args))})"
 
-    _print_Max = _print_Min = _print_Abs = _print_erf = _print_erfc = _print_gamma = _print_loggamma = _print_Function
-    _print_exp = _print_log = _print_sinh = _print_cosh = _print_tanh = _print_Function
+
+# SymPy prints these by names of their own; here they all become calls.
+for _name in ("Half", "Integer"):
+    setattr(_Printer, f"_print_{_name}", _Printer._print_Rational)
+for _name in _FUNCTIONS:
+    setattr(_Printer, f"_print_{_name}", _Printer._print_Function)
 
 
 def number(value: Any) -> arb:

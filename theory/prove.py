@@ -33,6 +33,7 @@ STATUS = WORK / "status.json"
 MODES = {"model": 40.0, "simplified": 90.0}  # seconds to generate a file that is new; checking it gets more
 CHECK_SECONDS = 240.0
 COQC_SECONDS = 120.0
+NOT_ALGEBRAIC = "not algebra over the reals"
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"
 # What Coq's standard real numbers rest on (Reals, version 8.16).
 AXIOMS = {
@@ -96,7 +97,8 @@ def summary(claim_id: str) -> str:
     names = re.findall(r"^Theorem (\w+)", text, re.MULTILINE)
     what = "the model's own expression" if mode == "model" else "the derivation's simplified result"
     note = "" if intact else "; EDITED BY HAND"
-    return f"{path.relative_to(FOLDER.parent.parent)}: {', '.join(names)} (about {what}){note}; `borrow prove {claim_id}` checks it"
+    where = path.relative_to(FOLDER.parent.parent)
+    return f"{where}: {', '.join(names)} (about {what}){note}; `borrow prove {claim_id}` checks it"
 
 
 # --- generating, in worker processes that leave formulas as they are derived ------------------------------------------
@@ -119,9 +121,12 @@ def _generate(claim_id: str, mode: str, seconds: float) -> tuple[str, str, str]:
         with time_limit(seconds):
             return claim_id, coq.source(claim, coq.theorems(claim, mode == "simplified")), ""
     except (coq.Unprovable, TimeLimit) as error:
-        return claim_id, "", str(error)
+        reason = str(error)
     except Exception as error:  # a formula that one route cannot handle must not stop the others
-        return claim_id, "", f"{type(error).__name__}: {error}"[:300]
+        reason = f"{type(error).__name__}: {error}"[:300]
+    if mode == "simplified" and not coq.is_algebraic(claim):
+        reason = f"{NOT_ALGEBRAIC}: {reason}"
+    return claim_id, "", reason
 
 
 def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
