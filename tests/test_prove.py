@@ -36,7 +36,7 @@ def stated(claim):
 def accepted(claim, folder):
     path, _ = prove.coqc()
     prove.prepare(path)
-    return prove.compile_text(path, "Test", stated(claim))
+    return prove.compile_texts(path, {claim.id: stated(claim)})
 
 
 # --- terms -------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_a_claim_states_its_formula_its_domain_and_its_conditions():
     text = stated(find("fedhdp:lemma2:rstar"))
     assert "1 <= N1" in text
     assert "0 <= gamma2_1" in text
-    assert "Print Assumptions holds" in text
+    assert "Definition all_theorems := (holds" in text
     assert "printed_fails" in stated(find("mrmtl:eq39"))
 
 
@@ -114,17 +114,18 @@ def test_a_wrong_claim_is_rejected(factor, folder):
 @pytest.mark.parametrize(
     "text",
     [
-        "Axiom easy : 1 <= 0.\nTheorem t : 1 <= 0.\nProof. exact easy.\nQed.\nPrint Assumptions t.\n",
-        "Theorem t : 1 <= 0.\nProof. Admitted.\nPrint Assumptions t.\n",
         "Axiom easy : 1 <= 0.\nTheorem t : 1 <= 0.\nProof. exact easy.\nQed.\n",
+        "Theorem t : 1 <= 0.\nProof. Admitted.\n",
     ],
 )
 def test_what_is_assumed_is_not_proved(text, folder):
     path, _ = prove.coqc()
     prove.prepare(path)
-    accepted_, why = prove.compile_text(path, "Cheat", "Require Import Borrow.Positive.\nOpen Scope R_scope.\n" + text)
+    head, tail = "Require Import Borrow.Positive.\nOpen Scope R_scope.\n", f"Definition all_theorems := (t).\n{coq.SHOW}\n"
+    accepted_, why = prove.compile_texts(path, {"a:cheat": head + text + tail})
     assert not accepted_
     assert "rests on" in why
+    assert not prove.compile_texts(path, {"a:cheat": head + text})[0]  # nor what is not asked about
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

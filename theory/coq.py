@@ -32,6 +32,7 @@ from theory.judging import find_counterexample
 ONE = sp.Integer(1)
 LARGEST = 900  # operations of an unsimplified formula; beyond, the simplified one is stated
 CERTIFICATE_SECONDS = 30.0
+SHOW = "Print Assumptions all_theorems."
 RESERVED = {"as", "at", "cofix", "else", "end", "exists", "fix", "for", "forall", "fun", "if", "in", "let", "match", "mod",
             "return", "then", "using", "where", "with", "R", "IZR", "sqrt", "Type", "Set", "Prop"}  # fmt: skip
 
@@ -135,10 +136,7 @@ class Theorem:
         script = "\n".join(f"  {line}" for line in self.script)
         named = [str(v) for v in self.variables if f"L_{v}" in dict(self.hypotheses)]
         says = self.says + (f" Here {', '.join(named)} name inner denominators." if named else "")
-        return (
-            f"(* {_comment(says)} *)\nTheorem {self.name} :\n  {body}.\n"
-            f"Proof.\n{script}\nQed.\nPrint Assumptions {self.name}.\n"
-        )
+        return f"(* {_comment(says)} *)\nTheorem {self.name} :\n  {body}.\nProof.\n{script}\nQed.\n"
 
 
 def _comment(text: str) -> str:
@@ -782,7 +780,9 @@ def source(claim: Claim, proved: Sequence[Theorem]) -> str:
     about += ["", "Condition: " + claim.condition_text] if claim.condition is not None else []
     clean = "\n   ".join(map(_comment, about))
     head = f"(* {clean} *)\nRequire Import Borrow.Positive.\nOpen Scope R_scope.\n"
-    return "\n".join([head, *(t.render() for t in proved)])
+    names = ", ".join(t.name for t in proved)
+    tail = f"Definition all_theorems := ({names}).\n{SHOW}\n"
+    return "\n".join([head, *(t.render() for t in proved), tail])
 
 
 def _wrapped(text: str) -> list[str]:
@@ -791,4 +791,4 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 110)
 
 
-__all__ = ["Theorem", "Unprovable", "conjunctions", "is_algebraic", "source", "term", "theorems"]
+__all__ = ["SHOW", "Theorem", "Unprovable", "conjunctions", "is_algebraic", "source", "term", "theorems"]

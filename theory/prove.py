@@ -16,13 +16,15 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from theory.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.claim import Claim
+from theory.coq import SHOW
 from theory.evidence import write_atomically
 from theory.registry import find
 
@@ -32,7 +34,8 @@ WORK = Path("build") / "proofs"
 STATUS = WORK / "status.json"
 MODES = {"model": 40.0, "simplified": 90.0}  # seconds to generate a file that is new; checking it gets more
 CHECK_SECONDS = 240.0
-COQC_SECONDS = 120.0
+COQC_SECONDS = 60.0  # for one claim
+BATCH = 8  # claims per run of coqc
 NOT_ALGEBRAIC = "not algebra over the reals"
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"
 # What Coq's standard real numbers rest on (Reals, version 8.16).
@@ -134,6 +137,17 @@ def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterab
     if not ids:
         return
     context = multiprocessing.get_context("spawn")
+    before = os.environ.get("PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = "0"  # SymPy's order of terms, and so the text, depends on it
+    try:
+        yield from _generate_all(context, ids, mode, seconds, jobs)
+    finally:
+        os.environ.pop("PYTHONHASHSEED")
+        if before is not None:
+            os.environ["PYTHONHASHSEED"] = before
+
+
+def _generate_all(context: Any, ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=(mode,)) as pool:
         for future in as_completed([pool.submit(_generate, i, mode, seconds) for i in ids]):
             yield future.result()
@@ -151,23 +165,57 @@ def coqc() -> tuple[str, str]:
     return path, version[version.index("version") + 1]
 
 
-def compile_text(path: str, name: str, text: str) -> tuple[bool, str]:
-    """Run coqc on a text; returns whether it is proved without further axioms, or what is wrong."""
-    file = WORK / f"{name}.v"
-    file.write_text(text, encoding="utf-8")
-    command = [path, "-q", "-Q", str(WORK), "Borrow", str(file)]
+def compile_texts(path: str, texts: Mapping[str, str], seconds: float = COQC_SECONDS) -> tuple[bool, str]:
+    """Run coqc once on the texts of several claims; returns whether all are proved without further axioms, or why not.
+
+    Each text becomes a module. What the theorems rest on is asked once, for all of them, because Coq takes more than a
+    second to answer.
+    """
+    modules, ends = [], []
+    for claim_id, text in texts.items():
+        names = re.findall(r"^Theorem (\w+)", text, re.MULTILINE)
+        if not names or f"Definition all_theorems := ({', '.join(names)}).\n{SHOW}" not in text:
+            return False, "the text does not list its theorems"
+        modules.append(f"Module {_module(claim_id)}.\n{text.replace(SHOW, '')}\nEnd {_module(claim_id)}.\n")
+        ends.append(f"{_module(claim_id)}.all_theorems")
+    whole = "\n".join([*modules, f"Definition everything := ({', '.join(ends)}).", "Print Assumptions everything.\n"])
+    file = WORK / f"check_{hashlib.sha256(whole.encode()).hexdigest()[:12]}.v"
+    file.write_text(whole, encoding="utf-8")
+    command = [path, "-q", "-w", "-all", "-Q", str(WORK), "Borrow", str(file)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COQC_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        return False, f"coqc took more than {COQC_SECONDS:g} s"
+        return False, f"coqc took more than {seconds:g} s"
+    finally:
+        for leftover in WORK.glob(f"{file.stem}.*"):
+            leftover.unlink()
+        (WORK / f".{file.stem}.aux").unlink(missing_ok=True)
     if done.returncode:
         return False, " ".join(done.stderr.split())[-300:]
     lines = done.stdout.splitlines()
     answers = [x for x in lines if x in ("Axioms:", "Closed under the global context")]
     axioms = {x.split()[0] for x in lines if x and not x[0].isspace() and x not in answers}
-    if axioms - AXIOMS or len(answers) != text.count("\nQed."):
+    if axioms - AXIOMS or len(answers) != 1:
         return False, f"rests on {', '.join(sorted(axioms - AXIOMS)) or 'something that Print Assumptions does not show'}"
     return True, ""
+
+
+def _judge_texts(path: str, texts: Mapping[str, str], jobs: int) -> Iterable[tuple[str, bool, str]]:
+    """(id, accepted, why not) for every text: in batches, and one by one where a batch is not accepted."""
+    ids = list(texts)
+    batches = [{i: texts[i] for i in ids[k : k + BATCH]} for k in range(0, len(ids), BATCH)]
+    with ThreadPoolExecutor(jobs) as pool:
+        alone: dict[Any, str] = {}
+        running = {pool.submit(compile_texts, path, batch, BATCH * COQC_SECONDS): batch for batch in batches}
+        for future in as_completed(running):
+            batch = running[future]
+            accepted, why = future.result()
+            if accepted or len(batch) == 1:
+                yield from ((i, accepted, why) for i in batch)
+            else:
+                alone |= {pool.submit(compile_texts, path, {i: text}): i for i, text in batch.items()}
+        for future in as_completed(alone):
+            yield alone[future], *future.result()
 
 
 def prepare(path: str) -> None:
@@ -241,20 +289,14 @@ def check(
                 why = reason or "the claim has changed since its proof was generated"
                 settle(Outcome(claim_id, "stale", f"{why}; run `borrow prove --write {claim_id}`"))
                 del texts[claim_id]
-    with ThreadPoolExecutor(jobs) as pool:
-        todo = {}
-        for claim_id, (_, text) in texts.items():
-            count = text.count("Print Assumptions")
-            if known.has(claim_id, text) and not fresh:
-                settle(Outcome(claim_id, "proved", theorems=count))
-            else:
-                todo[pool.submit(compile_text, path, _module(claim_id), text)] = (claim_id, text, count)
-        for future in as_completed(todo):
-            claim_id, text, count = todo[future]
-            accepted, why = future.result()
-            if accepted:
-                known.add(claim_id, text)
-            settle(Outcome(claim_id, "proved" if accepted else "failed", why, count))
+    counts = {i: len(re.findall(r"^Theorem ", text, re.MULTILINE)) for i, (_, text) in texts.items()}
+    todo = {i: text for i, (_, text) in texts.items() if fresh or not known.has(i, text)}
+    for claim_id in texts.keys() - todo.keys():
+        settle(Outcome(claim_id, "proved", theorems=counts[claim_id]))
+    for claim_id, accepted, why in _judge_texts(path, todo, jobs):
+        if accepted:
+            known.add(claim_id, todo[claim_id])
+        settle(Outcome(claim_id, "proved" if accepted else "failed", why, counts[claim_id]))
     return [outcomes[c.id] for c in chosen]
 
 
@@ -270,25 +312,24 @@ def write(
     outcomes: dict[str, Outcome] = {}
     todo = [c.id for c in chosen]
     for mode, seconds in MODES.items():
-        with ThreadPoolExecutor(jobs) as pool:
-            running = {}
-            for claim_id, text, reason in generate(todo, mode, seconds, jobs):
-                if text:
-                    running[pool.submit(compile_text, path, _module(claim_id), text)] = (claim_id, text)
-                else:
-                    reasons[claim_id] = reason
-            for future in as_completed(running):
-                claim_id, text = running[future]
-                accepted, why = future.result()
-                if not accepted:
-                    reasons[claim_id] = f"coqc: {why}"
-                    continue
-                known.add(claim_id, text)
-                reasons.pop(claim_id, None)
-                write_atomically(path_of(claim_id), with_header(text, mode))
-                outcomes[claim_id] = Outcome(claim_id, "proved", mode, text.count("Print Assumptions"))
-                if progress:
-                    progress(outcomes[claim_id])
+        texts = {}
+        for claim_id, text, reason in generate(todo, mode, seconds, jobs):
+            if text:
+                texts[claim_id] = text
+            else:
+                reasons[claim_id] = reason
+        for claim_id, accepted, why in _judge_texts(path, texts, jobs):
+            if not accepted:
+                reasons[claim_id] = f"coqc: {why}"
+                continue
+            text = texts[claim_id]
+            known.add(claim_id, text)
+            reasons.pop(claim_id, None)
+            write_atomically(path_of(claim_id), with_header(text, mode))
+            count = len(re.findall(r"^Theorem ", text, re.MULTILINE))
+            outcomes[claim_id] = Outcome(claim_id, "proved", mode, count)
+            if progress:
+                progress(outcomes[claim_id])
         todo = [i for i in todo if i not in outcomes]
     for claim_id in todo:
         path_of(claim_id).unlink(missing_ok=True)
@@ -305,7 +346,7 @@ __all__ = [
     "Outcome",
     "ProofError",
     "check",
-    "compile_text",
+    "compile_texts",
     "coqc",
     "generate",
     "path_of",

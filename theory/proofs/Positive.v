@@ -39,7 +39,7 @@ Ltac positive :=
   | |- 0 < / ?a => apply Rinv_0_lt_compat; positive
   | |- 0 < ?a ^ 2 => first [ solve [ apply pow_lt; positive ] | solve [ apply square_positive; assumption ] ]
   | |- 0 < ?a ^ ?n => apply pow_lt; positive
-  | |- _ => lra
+  | |- _ => first [ assumption | lra ]
   end
 with nonneg :=
   lazymatch goal with
@@ -53,7 +53,7 @@ with nonneg :=
   | |- 0 <= ?a ^ 6 => apply (even_power a 3)
   | |- 0 <= ?a ^ 8 => apply (even_power a 4)
   | |- 0 <= ?a ^ ?n => apply pow_le; nonneg
-  | |- _ => lra
+  | |- _ => first [ assumption | left; assumption | lra ]
   end.
 
 (* A denominator is not zero: its sign, or a hypothesis about an equal polynomial. *)
@@ -69,4 +69,4 @@ Ltac nonzero :=
     | solve [ apply not_zero; nra ] ].
 
 (* An identity of rational functions. *)
-Ltac identity := first [ reflexivity | lra | ring | field; nonzero ].
+Ltac identity := first [ solve [ field; nonzero ] | ring | lra | reflexivity ].
