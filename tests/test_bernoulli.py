@@ -15,7 +15,8 @@ from estimators import bernoulli
 shapes = st.floats(-2, 2).map(lambda x: 10.0**x)
 sizes = st.integers(1, 40)
 budgets = st.floats(-2, 1.5).map(lambda x: 10.0**x)
-ELECTIONS = Path("/work/shared/data/us_county_elections/county_pres_2000_2024.csv")
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+ELECTIONS = SHARED / "us_county_elections" / "county_pres_2000_2024.csv"
 
 
 @given(shapes, shapes, sizes)

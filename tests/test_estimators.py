@@ -16,7 +16,7 @@ from estimators.datasets import efron_morris
 from estimators.gaussian import GaussianMeans, from_samples, james_stein
 from estimators.limits import harmonic, quotient, share, split, times
 
-SHARED = Path("/work/shared/data")
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 TIGHT = 1e-12
 
 magnitudes = st.floats(-12, 12).map(lambda exponent: 10.0**exponent)

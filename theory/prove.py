@@ -181,9 +181,9 @@ def compile_texts(path: str, texts: Mapping[str, str], seconds: float = COQC_SEC
     whole = "\n".join([*modules, f"Definition everything := ({', '.join(ends)}).", "Print Assumptions everything.\n"])
     file = WORK / f"check_{hashlib.sha256(whole.encode()).hexdigest()[:12]}.v"
     file.write_text(whole, encoding="utf-8")
-    command = [path, "-q", "-w", "-all", "-Q", str(WORK), "Borrow", str(file)]
+    command = [path, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        done = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return False, f"coqc took more than {seconds:g} s"
     finally:
@@ -191,7 +191,7 @@ def compile_texts(path: str, texts: Mapping[str, str], seconds: float = COQC_SEC
             leftover.unlink()
         (WORK / f".{file.stem}.aux").unlink(missing_ok=True)
     if done.returncode:
-        return False, " ".join(done.stderr.split())[-300:]
+        return False, re.sub(r'File "[^"]*", ', "", " ".join(done.stderr.split()))[-300:]
     lines = done.stdout.splitlines()
     answers = [x for x in lines if x in ("Axioms:", "Closed under the global context")]
     axioms = {x.split()[0] for x in lines if x and not x[0].isspace() and x not in answers}
@@ -222,7 +222,7 @@ def prepare(path: str) -> None:
     """Compile what all proofs share."""
     WORK.mkdir(parents=True, exist_ok=True)
     shutil.copy(FOLDER / "Positive.v", WORK / "Positive.v")
-    subprocess.run([path, "-q", "-Q", str(WORK), "Borrow", str(WORK / "Positive.v")], check=True)
+    subprocess.run([path, "-q", "-Q", ".", "Borrow", "Positive.v"], cwd=WORK, check=True)
 
 
 class _Known:
