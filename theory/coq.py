@@ -155,11 +155,15 @@ class _Setting:
 
     symbols: list[Any] = field(default_factory=list)
     hypotheses: list[tuple[str, str]] = field(default_factory=list)
-    opening: list[str] = field(default_factory=list)
     shift: list[str] = field(default_factory=list)
     rules: dict[Any, Any] = field(default_factory=dict)
     named: dict[Any, Any] = field(default_factory=dict)
     ends: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def opening(self) -> list[str]:
+        """The script's first line, which introduces all letters and hypotheses."""
+        return [f"intros {' '.join([*map(name_of, self.symbols), *(h for h, _ in self.hypotheses)])}."]
 
     def require(self, text: str) -> None:
         """Add the hypothesis that a term is not zero."""
@@ -216,7 +220,6 @@ def _setting(
     if unknown:
         raise Unprovable(f"letters without a domain: {', '.join(sorted(map(str, unknown)))}")
     found.hypotheses += [(f"C{i}", relation(c)) for i, c in enumerate(conditions, 1)]
-    found.opening = [f"intros {' '.join([*map(name_of, found.symbols), *(h for h, _ in found.hypotheses)])}."]
     letters = claim.symbolic(claim.shifts, case) if claim.shifts is not None else {}
     for s, e in letters.items():
         if s in found.symbols and s not in {**sizes, **bounded} and s not in fractions:
@@ -366,23 +369,16 @@ def _named(setting: _Setting, expressions: Sequence[Any]) -> tuple[list[Any], li
     naming = _Naming(setting)
     flat = [naming.flat(sp.sympify(e)) for e in expressions]
     lines = list(naming.lines)
-    names = []
     for v, value in naming.values.items():
         setting.symbols.append(v)
         setting.hypotheses.append((f"L_{v}", f"{v} = {term(value)}"))
-        names += [str(v), f"L_{v}"]
         before = [u for u in naming.values if u in sp.sympify(value).free_symbols]
         rewrite = "".join(f"rewrite V_{u}; " for u in before)
         lines.append(f"assert (V_{v} : {v} = {term(setting.named[v])}) by (rewrite L_{v}; {rewrite}identity).")
-    setting.opening = [_with_names(setting), *setting.opening[1:]]
-    if names:
+    if naming.values:
         lines.append(" ".join(f"clear L_{v}." for v in naming.values))
         lines.append(" ".join(f"subst {v}." for v in naming.values))
     return flat, lines
-
-
-def _with_names(setting: _Setting) -> str:
-    return f"intros {' '.join([*map(name_of, setting.symbols), *(h for h, _ in setting.hypotheses)])}."
 
 
 # --- the kinds of statement --------------------------------------------------------------------------------------------
