@@ -23,6 +23,7 @@ MODULES = (
     "mean_regularized",
     "mechanisms",
     "mixture",
+    "model",
     "montecarlo",
     "personalization",
     "priors",

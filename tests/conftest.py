@@ -4,6 +4,9 @@ Runs are derandomised, here and in CI, so that a failure is a change of the code
 random and ten times as far. A test that must be frugal takes a fraction of `settings().max_examples`, never a number.
 """
 
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Speed of the machine is not what a property test is about: no deadlines, and no complaint about slow examples.
@@ -21,3 +24,16 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # Before test modules are imported: they read the number of examples at import.
     settings.load_profile("deep" if config.getoption("--deep") else "fixed")
+
+
+@pytest.fixture
+def shared_data():
+    """A function from a path inside the project's real data sets to the file; the test skips where it is absent."""
+
+    def find(name):
+        path = Path(__file__).resolve().parents[2] / "shared" / "data" / name
+        if not path.is_file():
+            pytest.skip(f"needs ../shared/data/{name}, which is not part of the repository")
+        return path
+
+    return find

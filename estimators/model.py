@@ -1,0 +1,88 @@
+"""What every fitted model of many clients offers: its parameters, intervals, and local false sign rates.
+
+Belongs here: what follows for all models from a posterior's distribution function and quantiles.  The models themselves
+are in modules of their own (``gaussian_means`` and so on), and whether their intervals keep their promise is in
+``coverage``.
+"""
+
+import inspect
+
+import numpy as np
+
+from estimators.validation import finite, probability
+
+__all__ = ["ClientModel"]
+
+
+class ClientModel:
+    """Base of the models with one unknown number (or vector) per client and a prior learnt from all of them.
+
+    A subclass keeps the arguments of its constructor under their own names, untouched, and checks them in `fit`.
+    After `fit` it has
+
+    - ``posterior_mean_``, ``posterior_sd_`` : arrays, clients on axis 0;
+    - ``log_likelihood_`` : float, log density of the data at the fitted prior, constants included;
+    - ``converged_`` : bool; ``n_iter_`` : int;
+    - ``prior_summary()`` : dict of plain Python values that describe the fitted prior, for people and JSON;
+    - ``posterior_cdf(t, strict=False)`` : P(theta_i <= t), or < t if strict, given the data, one entry per client;
+    - ``posterior_quantile(q)`` : smallest t with P(theta_i <= t) >= q, one entry per client;
+    - ``draw(generator)`` : (truth, arguments), a new truth of every client from the fitted prior and new data of the
+      same design (same variances, trials, ...), such that ``fit(*arguments)`` is valid; ``coverage`` uses it.
+    """
+
+    def get_params(self, deep=True):
+        """Return the parameters of the constructor; `deep` is scikit-learn's and changes nothing here."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"}
+
+    def set_params(self, **params):
+        """Set parameters of the constructor and return self."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{name} is no parameter of {type(self).__name__}; it has {list(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        chosen = {
+            name: getattr(self, name)
+            for name, parameter in inspect.signature(type(self).__init__).parameters.items()
+            if name != "self" and getattr(self, name) is not parameter.default
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in chosen.items())})"
+
+    def posterior_cdf(self, t, strict=False):
+        """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
+        raise NotImplementedError
+
+    def posterior_quantile(self, q):
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
+        raise NotImplementedError
+
+    def require_fit(self):
+        """Raise ValueError unless `fit` has been called."""
+        if not hasattr(self, "posterior_mean_"):
+            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first")
+
+    def interval(self, level=0.95):
+        """Return the ends (low, high) of each client's equal-tailed posterior interval, two arrays.
+
+        Parameters
+        ----------
+        level : number in (0, 1), the posterior probability between the ends.  How often intervals hold the truth over
+            repetitions is measured by ``coverage``.
+        """
+        self.require_fit()
+        level = float(probability("level", level))
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+        return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
+
+    def local_false_sign_rate(self, at=0.0):
+        """Return min(P(theta_i <= at), P(theta_i >= at)) given the data: the risk in naming the side of `at`.
+
+        A posterior probability of theta_i = at counts on both sides (Stephens 2017, Biostatistics 18:275).
+        """
+        self.require_fit()
+        at = float(finite("at", at))
+        return np.minimum(self.posterior_cdf(at), 1 - self.posterior_cdf(at, strict=True))
