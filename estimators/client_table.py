@@ -1,4 +1,4 @@
-"""Reading a practitioner's CSV file of clients for empirical Bayes.  Fitting is in ``gaussian``."""
+"""Reading a practitioner's CSV file of clients for empirical Bayes.  Fitting is in ``gaussian_means``."""
 
 import csv
 import math

@@ -165,7 +165,7 @@ class Fit:
         """Fit the clients of `table`."""
         import numpy as np
 
-        from estimators.gaussian import GaussianMeans
+        from estimators.gaussian_means import GaussianMeans
 
         model = GaussianMeans(prior, mu=mu, tau2=tau2).fit(table.estimates, table.variances)
         half = 1.959963984540054 * model.posterior_sd_

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from estimators.client_table import read_client_table
-from estimators.gaussian import GaussianMeans
+from estimators.gaussian_means import GaussianMeans
 
 names = st.text("abc, \"'é\n", min_size=1, max_size=6).filter(lambda name: name == name.strip())
 numbers = st.floats(-1e9, 1e9)
@@ -67,7 +67,7 @@ def test_file_with_byte_order_mark_blank_lines_and_extra_columns(tmp_path):
         table = read_client_table(source)
         assert table.clients == ("Noé", "b, c")
         assert table.estimates.tolist() == [1.5, 2.5]
-        assert GaussianMeans().fit(table.estimates, table.variances).converged_
+        assert GaussianMeans("marginal-likelihood").fit(table.estimates, table.variances).converged_
 
 
 MISTAKES = {

@@ -9,7 +9,8 @@ import pytest
 
 from estimators.client_table import read_client_table
 from estimators.datasets import efron_morris
-from estimators.gaussian import GaussianMeans, from_samples
+from estimators.gaussian import from_samples
+from estimators.gaussian_means import GaussianMeans
 from figures import shrinkage, style
 from figures.commands import SHOWN, add_fit
 
