@@ -29,6 +29,7 @@ MODULES = (
     "montecarlo",
     "normal_mixture",
     "personalization",
+    "point_normal",
     "priors",
     "privacy",
     "quantization",
@@ -39,6 +40,7 @@ MODULES = (
 NAMES = {
     "ClientTable": "client_table",
     "GaussianMeans": "gaussian_means",
+    "PointNormalMeans": "point_normal",
     "efron_morris": "datasets",
     "from_samples": "gaussian",
     "james_stein": "gaussian",

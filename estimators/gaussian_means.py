@@ -19,7 +19,6 @@ PRIORS = ("bayes", "marginal-likelihood", "reml", "moments", "fixed")
 CHUNK = 4096  # clients whose mixtures are held in memory at once
 BLOCK = 16384  # numbers in a work array: as many values of tau2 at a time as this over the number of clients
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
-POWER = 0.5  # flat on tau: d tau is proportional to tau2**0.5 d log tau2
 DEPTH = 22.0  # what is exp(-DEPTH) times as likely as the mode is left out
 
 
@@ -49,22 +48,24 @@ class GaussianMeans(ClientModel):
     Parameters
     ----------
     prior : how tau2 is found.
-        "bayes" does not settle on one tau2 but averages over all, weighted by their restricted likelihood (a flat prior
-        on the standard deviation tau), so that posteriors count what few clients leave unknown about it.  Use it unless
-        you need one of the others; with many clients they agree.  Needs 3 clients (2 if mu is given);
+        "bayes" does not settle on one tau2 but averages over all, under a flat prior on tau2 (Morris 1983, JASA 78:47), so
+        that posteriors count what few clients leave unknown about it.  Use it unless you need one of the others; with
+        many clients they agree.  Needs 4 clients of finite variance (3 if mu is given);
         "marginal-likelihood" maximises the likelihood of the estimates (R ``ebnm``'s "normal" with mode estimated,
         metafor's "ML");
         "reml" the restricted likelihood, which accounts for mu being estimated;
         "moments" solves sum of (estimate - mu)^2 / (tau2 + variance) = degrees of freedom (Paule and Mandel 1982);
         "fixed" takes `tau2` as given.
-        All but "bayes" take the tau2 found for true, so with few clients their intervals are too short.
+        All but "bayes" take the tau2 found for true, so with few clients their intervals are too short: over 10 clients
+        of variances around 1 = tau2, 95 % intervals held the truth 82 (marginal-likelihood), 86 (reml) and 96 % (bayes)
+        of the time; over 100 clients 94, 94 and 95 % (see ``coverage``).
     mu : number, or None to estimate it (then posteriors count its uncertainty, under a flat prior).
     tau2 : number >= 0 for prior="fixed", else None.
 
     Attributes
     ----------
-    mu_, tau2_ : the prior's mean and variance; for "bayes" the posterior mean of mu and posterior median of tau2.
-    mu_sd_ : standard error of mu_ (0 if mu was given).
+    mu_, tau2_ : the prior's mean and variance; for "bayes" the posterior mean of mu and geometric mean of tau2.
+    mu_sd_ : standard error of mu_ (0 if mu was given; inf for "bayes" with fewer than 6 clients, who do not bound it).
     posterior_mean_, posterior_sd_ : of each theta_i.
     weights_ : weight of each client's own estimate in its posterior mean, tau2 / (tau2 + variance_i); for "bayes" its
         posterior mean.
@@ -77,7 +78,7 @@ class GaussianMeans(ClientModel):
     >>> model.posterior_mean_.round(3).tolist()
     [1.571, 2.286, 3.0, 5.143]
     >>> [ends.round(2).tolist() for ends in GaussianMeans().fit([1.0, 2.0, 3.0, 6.0], variances=1.0).interval()]
-    [[-0.64, 0.27, 1.16, 3.41], [3.24, 4.0, 4.84, 7.57]]
+    [[-0.81, 0.14, 1.09, 3.79], [3.08, 3.98, 4.91, 7.78]]
     """
 
     def __init__(self, prior="bayes", mu=None, tau2=None):
@@ -109,10 +110,10 @@ class GaussianMeans(ClientModel):
         origin = 0.0 if self.mu is None else float(finite("mu", self.mu))
         known = v if v[-1] < np.inf and v.max() < np.inf else v[np.isfinite(v)]
         lost = self.mu is None
-        needed = {"fixed": lost, "bayes": 2 + lost}.get(self.prior, 2)
+        needed = {"fixed": lost, "bayes": 3 + lost}.get(self.prior, 2)
         if known.size < needed:
             raise ValueError(
-                f"estimates must hold at least {('', 'one', 'two', 'three')[needed]} clients of finite variance for "
+                f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
                 f"prior={self.prior!r}, and variances leave {known.size}; give mu, or tau2 with prior='fixed', if known"
             )
         used = y if known is v else y[np.isfinite(v)]
@@ -129,7 +130,7 @@ class GaussianMeans(ClientModel):
             tau2s = np.array([tau2])
         if not self.converged_:
             warnings.warn("the search for tau2 did not converge; do not use the fit", RuntimeWarning, stacklevel=2)
-        self.estimates_, self.variances_ = y.copy(), v
+        self.estimates_, self.variances_ = y.copy(), v.copy()
         self.set_posterior(likelihood, origin, tau2s, shares)
         return self
 
@@ -141,8 +142,8 @@ class GaussianMeans(ClientModel):
         self.tau2_ = float(np.exp(dot(shares, np.log(tau2s))) if averaged else tau2s[0])
         mu = dot(shares, mus)
         self.mu_ = float(origin + mu)
-        # The tail of tau2 has a mean only with 5 clients or more.
-        bounded = not averaged or likelihood.mu_known or likelihood.size > 4
+        # The tail of tau2 has a mean only with 6 clients or more.
+        bounded = not averaged or likelihood.mu_known or likelihood.size > 5
         self.mu_sd_ = float(np.sqrt(dot(shares, mu_variances + (mus - mu) ** 2))) if bounded else np.inf
         v = self.variances_[:1] if likelihood.equal and self.variances_.max() < np.inf else self.variances_
         y = self.estimates_ - origin
@@ -340,8 +341,8 @@ class MarginalLikelihood:
         return np.array(found), converged
 
     def log_posterior(self, w):
-        """Return the log density of w = log tau2 given y, up to a constant, under a flat prior on tau."""
-        return self.objective(np.exp(w)) + POWER * w
+        """Return the log density of w = log tau2 given y, up to a constant, under a flat prior on tau2."""
+        return self.objective(np.exp(w)) + w
 
     def integrate(self):
         """Return values of tau2 and their posterior probabilities for averages over it, and whether they are enough.
@@ -351,8 +352,8 @@ class MarginalLikelihood:
         same up to 3e-5, all of them are exact to 1e-9; until then their number is doubled.
         """
         # At `low` twice the derivative in log tau2 is positive, whatever the residuals are.
-        low = min(1.0, POWER / (2 * self.size)) * self.v.min() / 4
-        modes, converged = self.roots(lambda tau2s: tau2s * self.score(tau2s) + 2 * POWER, low)
+        low = min(1.0, 1 / (2 * self.size)) * self.v.min() / 4
+        modes, converged = self.roots(lambda tau2s: tau2s * self.score(tau2s) + 2, low)
         modes = np.log(modes)
         heights = self.log_posterior(modes)
         top, mode = heights.max(), modes[np.argmax(heights)]
