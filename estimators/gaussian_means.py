@@ -16,14 +16,13 @@ from estimators.validation import choice, finite, nonnegative
 __all__ = ["GaussianMeans", "read_estimates"]
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments", "fixed")
-CHUNK = 4096  # clients whose mixtures are held in memory at once
-BLOCK = 16384  # numbers in a work array: as many values of tau2 at a time as this over the number of clients
+BLOCK = 16384  # numbers in a work array; small ones stay in the processor's cache and cost no fresh memory
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
-DEPTH = 22.0  # what is exp(-DEPTH) times as likely as the mode is left out
+DEPTH = 22.0  # values of tau2 less than exp(-DEPTH) times as likely as the likeliest are left out
 
 
 def read_estimates(estimates, variances):
-    """Return the estimates and their variances in (0, inf] as equally long arrays, checked."""
+    """Return the estimates and their variances in (0, inf], one for each or one for all, checked."""
     y = finite("estimates", estimates)
     if y.ndim != 1 or y.size == 0:
         raise ValueError(f"estimates must be 1-d with one entry per client, got shape {y.shape}")
@@ -35,7 +34,7 @@ def read_estimates(estimates, variances):
             "variances must be > 0, got 0.0; what is known exactly needs no estimate: leave such clients out, "
             "or pool the variance if it is 0 because few values happened to agree"
         )
-    return y, np.broadcast_to(v, y.shape)
+    return y, v
 
 
 class GaussianMeans(ClientModel):
@@ -107,19 +106,19 @@ class GaussianMeans(ClientModel):
         if (self.prior == "fixed") != (self.tau2 is not None):
             raise ValueError("tau2 must be given for prior='fixed' and left out otherwise, where it is estimated")
         y, v = read_estimates(estimates, variances)
-        origin = 0.0 if self.mu is None else float(finite("mu", self.mu))
-        known = v if v[-1] < np.inf and v.max() < np.inf else v[np.isfinite(v)]
-        lost = self.mu is None
-        needed = {"fixed": lost, "bayes": 3 + lost}.get(self.prior, 2)
-        if known.size < needed:
+        self.estimates_, self.variances_ = y.copy(), np.broadcast_to(v, y.shape) if v.ndim == 0 else v.copy()
+        largest = v.max()
+        if largest == np.inf:
+            used = np.isfinite(self.variances_)
+            y, v = y[used], self.variances_[used]
+        unknown = self.mu is None
+        needed = {"fixed": unknown, "bayes": 3 + unknown}.get(self.prior, 2)
+        if y.size < needed:
             raise ValueError(
                 f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
-                f"prior={self.prior!r}, and variances leave {known.size}; give mu, or tau2 with prior='fixed', if known"
+                f"prior={self.prior!r}, and variances leave {y.size}; give mu, or tau2 with prior='fixed', if known"
             )
-        used = y if known is v else y[np.isfinite(v)]
-        if lost:
-            origin = float(used.mean())
-        likelihood = MarginalLikelihood(used - origin, known, mu_known=not lost, prior=self.prior)
+        likelihood = MarginalLikelihood(y, v, None if unknown else float(finite("mu", self.mu)), self.prior)
         shares = np.ones(1)
         if self.prior == "fixed":
             tau2s, self.converged_ = nonnegative("tau2", self.tau2).reshape(1), True
@@ -130,44 +129,28 @@ class GaussianMeans(ClientModel):
             tau2s = np.array([tau2])
         if not self.converged_:
             warnings.warn("the search for tau2 did not converge; do not use the fit", RuntimeWarning, stacklevel=2)
-        self.estimates_, self.variances_ = y.copy(), v.copy()
-        self.set_posterior(likelihood, origin, tau2s, shares)
+        self.set_posterior(likelihood, tau2s, shares)
         return self
 
-    def set_posterior(self, likelihood, origin, tau2s, shares):
+    def set_posterior(self, likelihood, tau2s, shares):
         """Set the attributes that follow from prior variances `tau2s` of posterior probabilities `shares`."""
         mus, mu_variances = likelihood.centre(tau2s)
-        self.nodes_ = tau2s, origin + mus, mu_variances, shares
+        self.nodes_ = tau2s, likelihood.origin + mus, mu_variances, shares
         averaged = shares.size > 1
         self.tau2_ = float(np.exp(dot(shares, np.log(tau2s))) if averaged else tau2s[0])
         mu = dot(shares, mus)
-        self.mu_ = float(origin + mu)
+        self.mu_ = float(likelihood.origin + mu)
         # The tail of tau2 has a mean only with 6 clients or more.
-        bounded = not averaged or likelihood.mu_known or likelihood.size > 5
+        bounded = not averaged or self.mu is not None or likelihood.size > 5
         self.mu_sd_ = float(np.sqrt(dot(shares, mu_variances + (mus - mu) ** 2))) if bounded else np.inf
-        v = self.variances_[:1] if likelihood.equal and self.variances_.max() < np.inf else self.variances_
-        y = self.estimates_ - origin
-        # Given tau2 the posterior mean is w y + c.  Averages over tau2 are of differences to the likeliest one.
-        best = int(np.argmax(shares))
-        w0, c0, variance = given(tau2s[best], mus[best], mu_variances[best], v)
-        if averaged:
-            w1, c1, ww, wc, cc, variance = np.zeros((6, v.size))
-            for tau2, mu, mu_variance, share in zip(tau2s, mus, mu_variances, shares, strict=True):
-                w, c, within = given(tau2, mu, mu_variance, v)
-                w -= w0
-                c -= c0
-                variance += share * within
-                w1 += share * w
-                c1 += share * c
-                ww += share * w**2
-                wc += share * w * c
-                cc += share * c**2
-            w0, c0 = w0 + w1, c0 + c1
-            variance = variance + np.maximum(y**2 * (ww - w1**2) + 2 * y * (wc - w1 * c1) + (cc - c1**2), 0.0)
-        self.weights_ = np.broadcast_to(w0, y.shape)
-        self.posterior_mean_ = origin + (w0 * y + c0)
-        self.posterior_sd_ = np.broadcast_to(np.sqrt(variance), y.shape)
-        self.log_likelihood_ = float(likelihood.objective(np.array([self.tau2_]), self.mu_ - origin, restricted=False)[0])
+        self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, self.estimates_.size))
+        for rows, weights, means, variances in self.mixtures():
+            np.einsum("ik,k->i", weights, shares, out=self.weights_[rows])
+            np.einsum("ik,k->i", means, shares, out=self.posterior_mean_[rows])
+            if averaged:
+                variances += (means - self.posterior_mean_[rows, None]) ** 2
+            np.sqrt(np.einsum("ik,k->i", variances, shares), out=self.posterior_sd_[rows])
+        self.log_likelihood_ = float(likelihood.objective(np.array([self.tau2_]), mu, restricted=False)[0])
         self.n_iter_ = likelihood.passes
 
     def prior_summary(self):
@@ -183,22 +166,29 @@ class GaussianMeans(ClientModel):
         }
 
     def mixtures(self):
-        """Yield slices of clients with the weights, means and sds of their posteriors, mixtures of normals."""
+        """Yield slices of clients with own weights, means and variances of their posteriors at each of the `nodes_`."""
         self.require_fit()
         tau2s, mus, mu_variances, shares = self.nodes_
-        for start in range(0, self.estimates_.size, CHUNK):
-            rows = slice(start, start + CHUNK)
-            w, c, variance = given(tau2s, mus, mu_variances, self.variances_[rows, None])
-            yield rows, shares, w * self.estimates_[rows, None] + c, np.sqrt(variance)
+        for rows in parts(self.estimates_.size, max(1, BLOCK // shares.size)):
+            v = np.minimum(self.variances_[rows, None], HUGE)
+            precision = 1 / (v + tau2s)
+            own, rest = tau2s * precision, v * precision
+            mean = mus + own * (self.estimates_[rows, None] - mus)
+            yield rows, own, mean, tau2s * rest + mu_variances * rest**2
 
     def posterior_cdf(self, t, strict=False):
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
-        t = finite("t", t)
-        return np.concatenate([normal_mixture.cdf(t, *mixture, strict) for _, *mixture in self.mixtures()])
+        t, found = finite("t", t), []
+        for _, _, means, variances in self.mixtures():
+            found.append(normal_mixture.cdf(t, self.nodes_[-1], means, np.sqrt(variances), strict))
+        return np.concatenate(found)
 
     def posterior_quantile(self, q):
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
-        return np.concatenate([normal_mixture.quantile(q, *mixture) for _, *mixture in self.mixtures()])
+        found = []
+        for _, _, means, variances in self.mixtures():
+            found.append(normal_mixture.quantile(q, self.nodes_[-1], means, np.sqrt(variances)))
+        return np.concatenate(found)
 
     def draw(self, generator):
         """Return (truth, (estimates, variances)) from N(mu_, tau2_) with the design that was fitted.
@@ -211,12 +201,9 @@ class GaussianMeans(ClientModel):
         return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
 
 
-def given(tau2, mu, mu_variance, v):
-    """Return own weight w, common part c and variance of posteriors N(w y + c, .) given tau2, mu averaged out."""
-    v = np.minimum(v, HUGE)
-    precision = 1 / (v + tau2)
-    w, rest = tau2 * precision, v * precision
-    return w, rest * mu, tau2 * rest + mu_variance * rest**2
+def parts(size, length):
+    """Return slices of at most `length` that cover 0..size-1."""
+    return [slice(start, start + length) for start in range(0, size, length)]
 
 
 def dot(x, y):
@@ -225,90 +212,94 @@ def dot(x, y):
 
 
 class MarginalLikelihood:
-    """Likelihood of y_i ~ N(mu, tau2 + v_i) as a function of tau2, with mu known to be 0 or profiled out.
+    """Likelihood of y_i ~ N(mu, tau2 + v_i) as a function of tau2, with mu given or (None) profiled out.
 
-    Methods take an array of values tau2 and work on as many at a time as fit into `BLOCK` numbers.  Clients of equal
-    variance are one client, `copies` times, and their sum of squares `within`.
+    Methods take arrays of values tau2.  With w = 1 / (tau2 + v) all follows from sums over clients of w, w y, ..., of y
+    from an `origin`: mu, or its best value at tau2 = 0, from which sums of squares lose no more digits than the number
+    of clients has.  Clients of equal variance are one client, `copies` times, and their sum of squares `within`.
     """
 
-    def __init__(self, y, v, mu_known, prior):
-        self.size, self.mu_known, self.prior = y.size, mu_known, prior
-        self.restricted = prior in ("reml", "bayes") and not mu_known
-        self.spread = 0.0 if y.size == 0 else np.abs(y).max() if mu_known else np.ptp(y)
-        self.equal = y.size > 0 and v.min() == v.max()
-        self.copies, self.within = 1, 0.0
+    def __init__(self, y, v, mu, prior):
+        self.size, self.known, self.prior = y.size, mu is not None, prior
+        self.restricted = prior in ("reml", "bayes") and mu is None
+        self.copies, self.within, self.passes = 1, 0.0, 0
+        self.equal = y.size > 0 and (v.ndim == 0 or v.min() == v.max())
         if self.equal:
-            mean = y.mean()
-            self.copies, self.within = y.size, float(np.sum((y - mean) ** 2))
-            y, v = mean.reshape(1), v[:1]
-        self.y, self.v = y, v
-        self.passes = 0
-        self.work = np.empty((3, max(1, BLOCK // max(y.size, 1)), y.size))  # fresh arrays would double the time
+            self.origin = mean = float(y.mean())
+            self.spread = np.ptp(y) if mu is None else np.abs(y - mu).max()
+            self.copies, self.within = y.size, sum(float(np.sum((y[part] - mean) ** 2)) for part in parts(y.size, BLOCK))
+            y, v = np.array([mean]), v.reshape(-1)[:1]
+        elif mu is None:
+            sums = np.sum([(np.sum(1 / v[part]), dot(1 / v[part], y[part])) for part in parts(y.size, BLOCK)], axis=0)
+            self.origin = float(sums[1] / sums[0])
+        if mu is not None:
+            self.origin = mu
+        self.y, self.v = y - self.origin, v
+        if not self.equal and y.size:
+            self.spread = self.y.max() - self.y.min() if mu is None else max(self.y.max(), -self.y.min())
+        self.length = min(max(y.size, 1), BLOCK)
+        self.work = np.empty((2, max(1, BLOCK // self.length), self.length))
 
-    def each(self, function, tau2s):
-        """Return function(precisions, their sums, best mu, residuals, scratch) at each of `tau2s`, block by block."""
+    def sums(self, tau2s, density):
+        """Return sums of w, w y, and of w y^2, log w if `density` or else of w^2 y^2, w^2 y, w^2, one column per tau2."""
         self.passes += tau2s.size
-        found = []
-        for start in range(0, tau2s.size, self.work.shape[1]):
-            part = tau2s[start : start + self.work.shape[1], None]
-            precision, residual, scratch = self.work[:, : part.size]
-            np.reciprocal(np.add(self.v, part, out=precision), out=precision)
-            total = precision.sum(axis=1)
-            mu = np.zeros(part.size) if self.mu_known else np.einsum("ki,i->k", precision, self.y) / total
-            np.subtract(self.y, mu[:, None], out=residual)
-            found.append(function(precision, self.copies * total, mu, residual, scratch))
-        return np.concatenate(found, axis=-1)
+        found = np.zeros((5, tau2s.size))
+        for some in parts(tau2s.size, self.work.shape[1]):
+            t, out = tau2s[some, None], found[:, some]
+            for rows in parts(self.y.size, self.length):
+                y, v = self.y[rows], self.v[rows]
+                w, wy = self.work[:, : t.size, : y.size]
+                np.reciprocal(np.add(v, t, out=w), out=w)
+                np.multiply(w, y, out=wy)
+                out[0] += w.sum(axis=1)
+                out[1] += wy.sum(axis=1)
+                if density:
+                    out[2] += np.einsum("ki,i->k", wy, y) + self.within / self.copies * (w[:, 0] if self.equal else 0.0)
+                    out[3] += np.log(w, out=w).sum(axis=1)
+                else:
+                    first = w[:, 0] ** 2 if self.equal else 0.0
+                    out[2] += np.einsum("ki,ki->k", wy, wy) + self.within / self.copies * first
+                    out[3] += np.einsum("ki,ki->k", wy, w)
+                    out[4] += np.einsum("ki,ki->k", w, w)
+        return self.copies * found
+
+    def best_mu(self, sums):
+        """Return the best mu, from the origin."""
+        return np.zeros(sums.shape[1]) if self.known else sums[1] / sums[0]
 
     def centre(self, tau2s):
-        """Return the best mu at each of `tau2s` and its variance."""
-
-        def function(precision, total, mu, residual, scratch):
-            return np.array([mu, np.zeros(mu.size) if self.mu_known else 1 / total])
-
-        return self.each(function, tau2s)
+        """Return the best mu, from the origin, at each of `tau2s`, and its variance."""
+        sums = self.sums(tau2s, density=True)
+        return self.best_mu(sums), np.zeros(tau2s.size) if self.known else 1 / sums[0]
 
     def score(self, tau2s):
         """Return what falls through 0 at the estimate: twice a derivative, or the moment condition."""
-
-        def function(precision, total, mu, residual, scratch):
-            np.multiply(precision, residual, out=scratch)
-            first = precision[:, 0] if self.equal else 0.0
-            if self.prior == "moments":
-                squares = self.copies * np.einsum("ki,ki->k", scratch, residual) + self.within * first
-                return squares - (self.size - (not self.mu_known))
-            score = self.copies * np.einsum("ki,ki->k", scratch, scratch) + self.within * first**2 - total
-            if self.restricted:
-                score += self.copies * np.einsum("ki,ki->k", precision, precision) / total
-            return score
-
-        return self.each(function, tau2s)
+        sums = self.sums(tau2s, density=self.prior == "moments")
+        mu = self.best_mu(sums)
+        if self.prior == "moments":
+            return sums[2] - mu * sums[1] - (self.size - (not self.known))
+        score = sums[2] - 2 * mu * sums[3] + mu**2 * sums[4] - sums[0]
+        return score + sums[4] / sums[0] if self.restricted else score
 
     def objective(self, tau2s, mu=None, restricted=None):
         """Return the log density of y, at the best mu or the one given; for REML and averages the restricted one."""
-        restricted = self.restricted if restricted is None else restricted
-
-        def function(precision, total, best, residual, scratch):
-            if mu is not None:
-                np.subtract(self.y, mu, out=residual)
-            squares = np.einsum("ki,ki->k", np.multiply(precision, residual, out=scratch), residual)
-            squares = self.copies * squares + (self.within * precision[:, 0] if self.equal else 0.0)
-            logs = self.copies * np.log(precision, out=scratch).sum(axis=1)
-            density = -0.5 * (self.size * np.log(2 * np.pi) - logs + squares)
-            return density - 0.5 * np.log(total) if restricted else density
-
-        return self.each(function, tau2s)
+        sums = self.sums(tau2s, density=True)
+        mu = self.best_mu(sums) if mu is None else mu
+        squares = sums[2] - 2 * mu * sums[1] + mu**2 * sums[0]
+        density = -0.5 * (self.size * np.log(2 * np.pi) - sums[3] + squares)
+        return density - 0.5 * np.log(sums[0]) if (self.restricted if restricted is None else restricted) else density
 
     def maximise(self):
         """Return the maximiser tau2 >= 0 and whether the search converged; equal variances have a closed form."""
         if self.equal:
-            squares = self.within + (self.copies * float(self.y[0]) ** 2 if self.mu_known else 0.0)
-            freedom = self.size - (self.prior != "marginal-likelihood" and not self.mu_known)
+            squares = self.within + self.copies * float(self.y[0]) ** 2
+            freedom = self.size - (self.prior != "marginal-likelihood" and not self.known)
             return max(0.0, squares / freedom - float(self.v[0])), True
         candidates, converged = self.roots(self.score, 0.0)
         best = np.argmax(self.objective(candidates)) if candidates.size > 1 else 0
         return float(candidates[best]), converged
 
-    def roots(self, score, low):
+    def roots(self, score, low, rtol=1e-13):
         """Return where `score` falls through 0 (and `low` if it starts below), and whether they were all found.
 
         They are bracketed on a geometric grid from `low` to where the score is negative for good.  A term of the score
@@ -325,24 +316,12 @@ class MarginalLikelihood:
             grid = np.append(grid, 4 * grid[-1])
             scores = np.append(scores, score(grid[-1:]))
         found, converged = ([low] if scores[0] <= 0 else []), True
+        options = {"xtol": 1e-300, "rtol": rtol, "maxiter": 500, "full_output": True, "disp": False}
         for k in np.flatnonzero((scores[:-1] > 0) & (scores[1:] <= 0)):
-            root, details = brentq(
-                lambda tau2: score(np.array([tau2]))[0],
-                grid[k],
-                grid[k + 1],
-                xtol=1e-300,
-                rtol=1e-13,
-                maxiter=500,
-                full_output=True,
-                disp=False,
-            )
+            root, details = brentq(lambda tau2: score(np.array([tau2]))[0], grid[k], grid[k + 1], **options)
             found.append(root)
             converged = converged and details.converged
         return np.array(found), converged
-
-    def log_posterior(self, w):
-        """Return the log density of w = log tau2 given y, up to a constant, under a flat prior on tau2."""
-        return self.objective(np.exp(w)) + w
 
     def integrate(self):
         """Return values of tau2 and their posterior probabilities for averages over it, and whether they are enough.
@@ -351,39 +330,42 @@ class MarginalLikelihood:
         the tails.  Such sums converge exponentially fast for smooth integrands, so when every other point gives the
         same up to 3e-5, all of them are exact to 1e-9; until then their number is doubled.
         """
-        # At `low` twice the derivative in log tau2 is positive, whatever the residuals are.
+
+        def slope(tau2s):
+            return tau2s * self.score(tau2s) + 2  # twice the derivative of `height`
+
+        def height(w):
+            return self.objective(np.exp(w)) + w  # log density of w = log tau2 under a flat prior on tau2
+
+        # At `low` the slope is positive, whatever the estimates are.
         low = min(1.0, 1 / (2 * self.size)) * self.v.min() / 4
-        modes, converged = self.roots(lambda tau2s: tau2s * self.score(tau2s) + 2, low)
-        modes = np.log(modes)
-        heights = self.log_posterior(modes)
-        top, mode = heights.max(), modes[np.argmax(heights)]
-        ends = [4 * np.arcsinh((self.end(*way, top - DEPTH) - mode) / 4) for way in ((modes.min(), -1), (modes.max(), 1))]
+        modes, converged = self.roots(slope, low, rtol=1e-4)
+        bends = (slope(1.01 * modes) - slope(modes)) / (2 * np.log(1.01))
+        heights = height(np.log(modes))
+        top, mode = heights.max(), np.log(modes[np.argmax(heights)])
+        ends = []
+        for k, side in ((0, -1), (-1, 1)):
+            start, step = np.log(modes[k]), np.sqrt(-2 * DEPTH / min(bends[k], -0.01))
+            while height(np.array([start + side * step]))[0] > top - DEPTH:
+                step *= 1.2
+            ends.append(4 * np.arcsinh((start + side * step - mode) / 4))
         pieces = 24
-        grid = np.linspace(*ends, pieces + 1)
-        height = self.log_posterior(mode + 4 * np.sinh(grid / 4))
+        u = np.linspace(*ends, pieces + 1)
+        heights = height(mode + 4 * np.sinh(u / 4))
         while True:
-            w = mode + 4 * np.sinh(grid / 4)
-            mass = np.exp(height - top) * np.cosh(grid / 4)
+            w = mode + 4 * np.sinh(u / 4)
+            mass = np.exp(heights - top) * np.cosh(u / 4)
             total, mean, sd = summary(w, mass)
             half, mean_of_half, _ = summary(w[::2], mass[::2])
             enough = abs(2 * half / total - 1) < 3e-5 and abs(mean_of_half - mean) < 3e-5 * sd
             if enough or pieces > 5000:
                 break
             pieces *= 2
-            finer = np.linspace(*ends, pieces + 1)
-            between = self.log_posterior(mode + 4 * np.sinh(finer[1::2] / 4))
-            grid, height = finer, np.insert(between, np.arange(height.size), height)
+            u = np.linspace(*ends, pieces + 1)
+            heights = np.insert(height(mode + 4 * np.sinh(u[1::2] / 4)), np.arange(heights.size), heights)
         kept = mass > 1e-12 * total
-        return np.exp(w[kept]), mass[kept] / mass[kept].sum(), bool(converged and enough)
-
-    def end(self, start, direction, height):
-        """Return a place on the given side of `start` where the log posterior has fallen below `height`."""
-        steps = 2.0**-8 * 1.3 ** np.arange(4)
-        while True:
-            below = self.log_posterior(start + direction * steps) < height
-            if below.any():
-                return start + direction * steps[np.argmax(below)]
-            steps *= 1.3**4
+        w, mass = fewer(w[kept], mass[kept] / mass[kept].sum())
+        return np.exp(w), mass, bool(converged and enough)
 
 
 def summary(w, mass):
@@ -391,3 +373,27 @@ def summary(w, mass):
     total = mass.sum()
     mean = dot(mass, w) / total
     return total, mean, np.sqrt(dot(mass, (w - mean) ** 2) / total)
+
+
+def fewer(w, mass):
+    """Return places and probabilities that serve for those given: fewer, by Gauss' rule, if `w` is spread little.
+
+    The rule with n places keeps the first 2 n moments (Golub and Welsch 1969).  What is averaged are smooth functions of
+    w whose nearest singularities are pi away, so 8 + 16 sd places are plenty as long as the sd of w is below 1/2.
+    """
+    _, mean, sd = summary(w, mass)
+    places = int(np.ceil(8 + 16 * sd))
+    if sd > 0.5 or places >= w.size:
+        return w, mass
+    z = (w - mean) / sd
+    vectors, diagonal, beside = [np.sqrt(mass)], [], []
+    for _ in range(places):
+        image = z * vectors[-1]
+        diagonal.append(dot(image, vectors[-1]))
+        for _ in range(2):  # Gram-Schmidt twice is enough
+            for vector in vectors:
+                image = image - dot(image, vector) * vector
+        beside.append(np.sqrt(dot(image, image)))
+        vectors.append(image / beside[-1])
+    roots, axes = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
+    return mean + sd * roots, axes[0] ** 2

@@ -73,6 +73,7 @@ class PointNormalMeans(ClientModel):
             Naming the argument that is out of its domain.
         """
         y, v = read_estimates(estimates, variances)
+        v = np.broadcast_to(v, y.shape)
         mode = None if self.mode is None else float(finite("mode", self.mode))
         normal = GaussianMeans("marginal-likelihood", mu=mode).fit(y, v)
         used = np.isfinite(v)

@@ -93,7 +93,7 @@ def test_likelihood_priors_agree_with_direct_optimisation(seed):
 
 
 class Oracle:
-    """The average over tau, of density tau where tau2 is flat, by adaptive quadrature, with dense matrices for what is normal given tau."""
+    """The average over tau (density tau where tau2 is flat) by adaptive quadrature, the rest by dense matrices."""
 
     def __init__(self, y, v, mu=None):
         self.y, self.v, self.mu = y, v, mu
