@@ -17,6 +17,7 @@ __all__ = ["GaussianMeans", "read_estimates"]
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments", "fixed")
 BLOCK = 16384  # numbers in a work array; small ones stay in the processor's cache and cost no fresh memory
+MANY = 8192  # clients from whom on compiled kernels are worth the time to load them
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
 DEPTH = 22.0  # values of tau2 less than exp(-DEPTH) times as likely as the likeliest are left out
 
@@ -106,7 +107,7 @@ class GaussianMeans(ClientModel):
         if (self.prior == "fixed") != (self.tau2 is not None):
             raise ValueError("tau2 must be given for prior='fixed' and left out otherwise, where it is estimated")
         y, v = read_estimates(estimates, variances)
-        self.estimates_, self.variances_ = y.copy(), np.broadcast_to(v, y.shape) if v.ndim == 0 else v.copy()
+        self.estimates_, self.variances_ = y.copy(), np.full(y.shape, v) if v.ndim == 0 else v.copy()
         largest = v.max()
         if largest == np.inf:
             used = np.isfinite(self.variances_)
@@ -144,14 +145,23 @@ class GaussianMeans(ClientModel):
         bounded = not averaged or self.mu is not None or likelihood.size > 5
         self.mu_sd_ = float(np.sqrt(dot(shares, mu_variances + (mus - mu) ** 2))) if bounded else np.inf
         self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, self.estimates_.size))
+        if self.estimates_.size >= MANY:
+            from estimators.normal_kernels import averages
+
+            v = np.minimum(self.variances_, HUGE)
+            averages(self.estimates_, v, *self.nodes_, self.weights_, self.posterior_mean_, self.posterior_sd_)
+        else:
+            self.set_averages(shares)
+        self.log_likelihood_ = float(likelihood.objective(np.array([self.tau2_]), mu, restricted=False)[0])
+        self.n_iter_ = likelihood.passes
+
+    def set_averages(self, shares):
+        """Set what ``normal_kernels.averages`` does."""
         for rows, weights, means, variances in self.mixtures():
             np.einsum("ik,k->i", weights, shares, out=self.weights_[rows])
             np.einsum("ik,k->i", means, shares, out=self.posterior_mean_[rows])
-            if averaged:
-                variances += (means - self.posterior_mean_[rows, None]) ** 2
+            variances += (means - self.posterior_mean_[rows, None]) ** 2
             np.sqrt(np.einsum("ik,k->i", variances, shares), out=self.posterior_sd_[rows])
-        self.log_likelihood_ = float(likelihood.objective(np.array([self.tau2_]), mu, restricted=False)[0])
-        self.n_iter_ = likelihood.passes
 
     def prior_summary(self):
         """Return the fitted prior as plain Python values."""
@@ -223,7 +233,8 @@ class MarginalLikelihood:
         self.size, self.known, self.prior = y.size, mu is not None, prior
         self.restricted = prior in ("reml", "bayes") and mu is None
         self.copies, self.within, self.passes = 1, 0.0, 0
-        self.equal = y.size > 0 and (v.ndim == 0 or v.min() == v.max())
+        self.v_range = (v.min(), v.max()) if v.size else (1.0, 1.0)
+        self.equal = y.size > 0 and self.v_range[0] == self.v_range[1]
         if self.equal:
             self.origin = mean = float(y.mean())
             self.spread = np.ptp(y) if mu is None else np.abs(y - mu).max()
@@ -237,6 +248,9 @@ class MarginalLikelihood:
         self.y, self.v = y - self.origin, v
         if not self.equal and y.size:
             self.spread = self.y.max() - self.y.min() if mu is None else max(self.y.max(), -self.y.min())
+        # As many variances relative to the largest as have a product without underflow: one logarithm for all of them.
+        self.group = int(min(1024, 280 / max(np.log10(self.v_range[1] / self.v_range[0]), 1e-9)))
+        self.compiled = self.y.size >= MANY and self.group > 0
         self.length = min(max(y.size, 1), BLOCK)
         self.work = np.empty((2, max(1, BLOCK // self.length), self.length))
 
@@ -244,6 +258,14 @@ class MarginalLikelihood:
         """Return sums of w, w y, and of w y^2, log w if `density` or else of w^2 y^2, w^2 y, w^2, one column per tau2."""
         self.passes += tau2s.size
         found = np.zeros((5, tau2s.size))
+        if self.compiled:
+            from estimators.normal_kernels import density_sums, score_sums
+
+            if density:
+                density_sums(self.y, self.v, tau2s, self.v_range[1], self.group, found)
+            else:
+                score_sums(self.y, self.v, tau2s, found)
+            return found
         for some in parts(tau2s.size, self.work.shape[1]):
             t, out = tau2s[some, None], found[:, some]
             for rows in parts(self.y.size, self.length):
@@ -307,8 +329,8 @@ class MarginalLikelihood:
         """
         from scipy.optimize import brentq
 
-        highest = max(self.spread**2, self.v.max())
-        step = self.v.min() / 4
+        highest = max(self.spread**2, self.v_range[1])
+        step = self.v_range[0] / 4
         steps = int(np.ceil(np.log(highest / step) / np.log(4))) + 1
         grid = np.concatenate([[low], step * 4.0 ** np.arange(steps)])
         scores = score(grid)
@@ -338,7 +360,7 @@ class MarginalLikelihood:
             return self.objective(np.exp(w)) + w  # log density of w = log tau2 under a flat prior on tau2
 
         # At `low` the slope is positive, whatever the estimates are.
-        low = min(1.0, 1 / (2 * self.size)) * self.v.min() / 4
+        low = min(1.0, 1 / (2 * self.size)) * self.v_range[0] / 4
         modes, converged = self.roots(slope, low, rtol=1e-4)
         bends = (slope(1.01 * modes) - slope(modes)) / (2 * np.log(1.01))
         heights = height(np.log(modes))
@@ -379,10 +401,10 @@ def fewer(w, mass):
     """Return places and probabilities that serve for those given: fewer, by Gauss' rule, if `w` is spread little.
 
     The rule with n places keeps the first 2 n moments (Golub and Welsch 1969).  What is averaged are smooth functions of
-    w whose nearest singularities are pi away, so 8 + 16 sd places are plenty as long as the sd of w is below 1/2.
+    w whose nearest singularities are pi away, so 4 + 20 sd places are plenty as long as the sd of w is below 1/2.
     """
     _, mean, sd = summary(w, mass)
-    places = int(np.ceil(8 + 16 * sd))
+    places = int(np.ceil(4 + 20 * sd))
     if sd > 0.5 or places >= w.size:
         return w, mass
     z = (w - mean) / sd
