@@ -9,13 +9,13 @@ import warnings
 import numpy as np
 
 from estimators import normal_mixture
-from estimators.gaussian_means import HUGE, GaussianMeans, read_estimates
+from estimators.gaussian_means import HUGE, GaussianMeans, parts, read_estimates
 from estimators.model import ClientModel
 from estimators.validation import finite
 
 __all__ = ["PointNormalMeans"]
 
-SAMPLE = 4096  # clients on whom starts are tried out
+SAMPLE = 2048  # clients on whom starts are tried out
 CHUNK = 8192  # clients whose terms are held in memory at once
 
 
@@ -44,7 +44,7 @@ class PointNormalMeans(ClientModel):
     Notes
     -----
     Newton's method in (logit of the slab's weight, log tau2, mode) with exact derivatives, from several starts tried on
-    at most 4096 clients, then compared with the normal prior.  The likelihood can have several local maxima; the best one
+    at most 2048 clients, then compared with the normal prior.  The likelihood can have several local maxima; the best one
     found is kept.
 
     >>> model = PointNormalMeans(mode=0.0).fit([0.1, -0.2, 0.3, -0.1, 0.0, 6.0, -7.0, 0.2], variances=0.04)
@@ -94,21 +94,24 @@ class PointNormalMeans(ClientModel):
         if not self.converged_:
             warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=2)
         self.estimates_, self.variances_ = y.copy(), v.copy()
-        self.set_posterior(y - self.mode_, np.minimum(v, HUGE))
+        self.set_posterior()
         return self
 
-    def set_posterior(self, residual, v):
-        """Set what follows for each client from its distance to the mode and its variance."""
-        precision = 1 / (v + self.tau2_)
-        own, rest = self.tau2_ * precision, v * precision
-        with np.errstate(divide="ignore"):
-            odds = np.log1p(-self.spike_weight_) - np.log(self.spike_weight_)
-        self.slab_probability_ = logistic(odds + 0.5 * (np.log(rest) + own * residual**2 / v))[0]
-        self.slab_mean_, self.slab_sd_ = self.mode_ + own * residual, np.sqrt(self.tau2_ * rest)
-        self.weights_ = self.slab_probability_ * own
-        self.posterior_mean_ = self.mode_ + self.weights_ * residual
-        between = self.slab_probability_ * (1 - self.slab_probability_) * (own * residual) ** 2
-        self.posterior_sd_ = np.sqrt(self.slab_probability_ * self.slab_sd_**2 + between)
+    def set_posterior(self):
+        """Set what follows for each client from the prior."""
+        found = np.empty((6, self.estimates_.size))
+        (self.slab_probability_, self.slab_mean_, self.slab_sd_, self.weights_, self.posterior_mean_, self.posterior_sd_) = (
+            found
+        )
+        for rows in parts(self.estimates_.size, CHUNK):
+            v, residual = np.minimum(self.variances_[rows], HUGE), self.estimates_[rows] - self.mode_
+            precision = 1 / (v + self.tau2_)
+            own, rest = self.tau2_ * precision, v * precision
+            density = (1 - self.spike_weight_) * np.sqrt(rest)
+            slab = density / (density + self.spike_weight_ * np.exp(-0.5 * own * residual**2 / v))
+            shift, variance = own * residual, self.tau2_ * rest
+            mean, spread = slab * shift, np.sqrt(slab * variance + slab * (1 - slab) * shift**2)
+            found[:, rows] = slab, self.mode_ + shift, np.sqrt(variance), slab * own, self.mode_ + mean, spread
 
     def prior_summary(self):
         """Return the fitted prior as plain Python values."""
@@ -154,13 +157,6 @@ class PointNormalMeans(ClientModel):
         return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
 
 
-def logistic(z):
-    """Return 1 / (1 + exp(-z)) and log(1 + exp(z)), without overflow."""
-    small = np.exp(-np.abs(z))
-    whole = 1 + small
-    return np.where(z >= 0, 1.0, small) / whole, np.maximum(z, 0.0) + np.log1p(small)
-
-
 class Likelihood:
     """Log density of y under the spike and slab as a function of (logit of the slab's weight, log tau2, mode)."""
 
@@ -171,29 +167,30 @@ class Likelihood:
     def at(self, point):
         """Return the log density, its gradient and its Hessian in the first `size` letters of `point`."""
         self.passes += 1
-        parts = (slice(k, k + CHUNK) for k in range(0, self.y.size, CHUNK))
-        terms = np.sum([self.sums(self.y[part], self.v[part], *point) for part in parts], axis=0)
-        slab, log_spike = logistic(point[0])[0], -logistic(point[0])[1]
+        terms = np.sum([self.sums(self.y[rows], self.v[rows], *point) for rows in parts(self.y.size, CHUNK)], axis=0)
+        slab = 1 / (1 + np.exp(-point[0]))
         density, e, a, c, ee, ea, ec, aa, ac, cc = terms
         m = self.y.size
         gradient = np.array([e - m * slab, a, c])
         hessian = np.array([[ee - m * slab * (1 - slab), ea, ec], [ea, aa, ac], [ec, ac, cc]])
-        return density + m * log_spike, gradient[: self.size], hessian[: self.size, : self.size]
+        return density - 0.5 * m * np.log(2 * np.pi), gradient[: self.size], hessian[: self.size, : self.size]
 
     @staticmethod
     def sums(y, v, logit, log_tau2, mode):
-        """Return the log density without log(spike), and its derivatives, summed over the clients given."""
-        tau2 = np.exp(log_tau2)
-        r, u = y - mode, 1 / (v + tau2)
-        w, inverse = tau2 * u, 1 / v
-        scaled = r * r * u
+        """Return the log density without its constant, and its derivatives, summed over the clients given."""
+        tau2, slab, spike = np.exp(log_tau2), 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))
+        r, u, inverse = y - mode, 1 / (v + tau2), 1 / v
+        w = tau2 * u
         b = -r * w * inverse  # derivative of the log ratio of slab to spike in the mode; g and h: in log tau2
+        scaled = r * r * u
         g = 0.5 * w * (scaled - 1)
         h = (1 - w) * g - 0.5 * w * w * scaled
-        ratio = logit + 0.5 * (np.log(v * u) - r * b)
-        slab, soft = logistic(ratio)
+        # Both densities relative to the larger exponential, the slab's.
+        density = slab * np.sqrt(v * u)
+        whole = density + spike * np.exp(0.5 * r * b)
+        slab = density / whole
         both = slab * (1 - slab)
-        density = soft.sum() - 0.5 * (np.log(2 * np.pi * v).sum() + product(r * r, inverse))
+        density = np.log(whole * np.sqrt(inverse)).sum() - 0.5 * scaled.sum()
         bg, bb = both * g, both * b
         return np.array([
             density,
