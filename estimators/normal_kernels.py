@@ -1,13 +1,14 @@
-"""Sums and averages over many clients with a normal prior, compiled: one pass without temporary arrays.
+"""Sums and averages over many clients with a normal prior or slab, compiled: one pass without temporary arrays.
 
 Belongs here: kernels and nothing else.  Their NumPy twins, which serve few clients and as reference, are in
-``gaussian_means``.  Sums may be reordered for vector units, so bits depend on the processor, not on threads.
+``gaussian_means`` and ``point_normal``.  Sums may be reordered for vector units, so that bits depend on the processor
+but not on threads.
 """
 
 import numpy as np
 from numba import njit
 
-__all__ = ["averages", "density_sums", "score_sums"]
+__all__ = ["averages", "density_sums", "score_sums", "spike_slab_sums"]
 
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 WIDTH = 256  # clients at a time
@@ -77,3 +78,45 @@ def averages(y, v, tau2s, mus, mu_variances, shares, own, mean, sd):
                 sd[i] += p * (t * rest + mu_variance * rest * rest + away * away)
         for i in range(start, stop):
             sd[i] = np.sqrt(sd[i])
+
+
+@njit(**OPTIONS)
+def spike_slab_sums(y, v, tau2, slab, spike, mode, out):
+    """Write what ``point_normal.Likelihood.sums`` returns into `out`."""
+    total = np.zeros(10)
+    w, b, scaled, root, low = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH)
+    for start in range(0, y.size, WIDTH):
+        m = min(WIDTH, y.size - start)
+        for i in range(m):
+            r = y[start + i] - mode
+            u = 1 / (v[start + i] + tau2)
+            w[i] = tau2 * u
+            b[i] = -r * w[i] / v[start + i]
+            scaled[i] = r * r * u
+            root[i] = np.sqrt(v[start + i] * u)
+            low[i] = 0.5 * r * b[i]
+        for i in range(m):
+            low[i] = np.exp(low[i])
+        s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for i in range(m):
+            inverse = 1 / v[start + i]
+            whole = slab * root[i] + spike * low[i]
+            p = slab * root[i] / whole
+            low[i] = whole * np.sqrt(inverse)
+            g = 0.5 * w[i] * (scaled[i] - 1)
+            h = (1 - w[i]) * g - 0.5 * w[i] * w[i] * scaled[i]
+            both = p * (1 - p)
+            s0 -= 0.5 * scaled[i]
+            s1 += p
+            s2 += p * g
+            s3 += (y[start + i] - mode) * inverse + p * b[i]
+            s4 += both
+            s5 += both * g
+            s6 += both * b[i]
+            s7 += both * g * g + p * h
+            s8 += both * g * b[i] + p * b[i] * (1 - w[i])
+            s9 += both * b[i] * b[i] - inverse + p * w[i] * inverse
+        for i in range(m):
+            s0 += np.log(low[i])
+        total += np.array([s0, s1, s2, s3, s4, s5, s6, s7, s8, s9])
+    out[:] = total

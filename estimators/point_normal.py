@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 
 from estimators import normal_mixture
-from estimators.gaussian_means import HUGE, GaussianMeans, parts, read_estimates
+from estimators.gaussian_means import HUGE, MANY, GaussianMeans, parts, read_estimates
 from estimators.model import ClientModel
 from estimators.validation import finite
 
@@ -167,8 +167,14 @@ class Likelihood:
     def at(self, point):
         """Return the log density, its gradient and its Hessian in the first `size` letters of `point`."""
         self.passes += 1
-        terms = np.sum([self.sums(self.y[rows], self.v[rows], *point) for rows in parts(self.y.size, CHUNK)], axis=0)
-        slab = 1 / (1 + np.exp(-point[0]))
+        slab, spike, tau2 = 1 / (1 + np.exp(-point[0])), 1 / (1 + np.exp(point[0])), np.exp(point[1])
+        if self.y.size >= MANY:
+            from estimators.normal_kernels import spike_slab_sums
+
+            terms = np.empty(10)
+            spike_slab_sums(self.y, self.v, tau2, slab, spike, point[2], terms)
+        else:
+            terms = self.sums(self.y, self.v, tau2, slab, spike, point[2])
         density, e, a, c, ee, ea, ec, aa, ac, cc = terms
         m = self.y.size
         gradient = np.array([e - m * slab, a, c])
@@ -176,9 +182,8 @@ class Likelihood:
         return density - 0.5 * m * np.log(2 * np.pi), gradient[: self.size], hessian[: self.size, : self.size]
 
     @staticmethod
-    def sums(y, v, logit, log_tau2, mode):
+    def sums(y, v, tau2, slab, spike, mode):
         """Return the log density without its constant, and its derivatives, summed over the clients given."""
-        tau2, slab, spike = np.exp(log_tau2), 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))
         r, u, inverse = y - mode, 1 / (v + tau2), 1 / v
         w = tau2 * u
         b = -r * w * inverse  # derivative of the log ratio of slab to spike in the mode; g and h: in log tau2
@@ -219,9 +224,9 @@ class Likelihood:
         heights = [sample.at(start)[0] for start in starts]
         found = [sample.climb(starts[k]) for k in np.argsort(heights)[-3:]]
         if sample is not self:
-            candidates = [point for point, _, _ in found] + starts[:2]  # a slab too rare to be met in the sample
-            best = candidates[int(np.argmax([self.at(point)[0] for point in candidates]))]
-            found = [self.climb(best)]
+            # The last two have a slab too rare to be met in the sample.
+            candidates = [max(found, key=lambda one: one[1])[0], *starts[:2]]
+            found = [self.climb(max(candidates, key=lambda point: self.at(point)[0]))]
         point, _, converged = max(found, key=lambda one: one[1])
         return point, converged
 

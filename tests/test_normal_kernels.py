@@ -5,6 +5,8 @@ import pytest
 
 from estimators import gaussian_means
 from estimators.gaussian_means import GaussianMeans, MarginalLikelihood
+from estimators.normal_kernels import spike_slab_sums
+from estimators.point_normal import Likelihood
 
 
 def clients(m, decades, seed=0):
@@ -48,3 +50,14 @@ def test_same_bits_twice():
     one, two = GaussianMeans().fit(y, v), GaussianMeans().fit(y.copy(), v.copy())
     np.testing.assert_array_equal(one.posterior_mean_, two.posterior_mean_)
     assert one.log_likelihood_ == two.log_likelihood_
+
+
+@pytest.mark.parametrize("point", [(2.0, 0.3, 0.7, 0.1), (1e6, 1e-12, 1.0, 0.0), (1e-9, 0.999, 1e-3, -2.0)])
+@pytest.mark.parametrize("decades", [0, 1, 8])
+def test_spike_slab_sums(point, decades):
+    y, v = clients(1000, decades)
+    found = np.empty(10)
+    spike_slab_sums(y, v, *point, found)
+    expected = Likelihood.sums(y, v, *point)
+    sizes = np.maximum(np.abs(expected), 1e-6 * np.abs(expected).max())  # some sums cancel
+    np.testing.assert_allclose(found / sizes, expected / sizes, atol=1e-9)

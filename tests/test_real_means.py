@@ -63,12 +63,8 @@ BROWN = {
 @pytest.mark.parametrize("group", BROWN)
 def test_brown_half_seasons(shared_data, group):
     path = shared_data("baseball/bball_halfseasons_2002_2012.csv")
-    keep = {
-        "all": lambda pitcher: True,
-        "non-pitchers": lambda pitcher: pitcher == 0,
-        "pitchers": lambda pitcher: pitcher == 1,
-    }
-    first, second = (half_season(path, half, keep[group]) for half in (1, 2))
+    kinds = {"all": (0, 1), "non-pitchers": (0,), "pitchers": (1,)}[group]
+    first, second = (half_season(path, half, kinds) for half in (1, 2))
     x, v = np.array(list(first.values())).T
     both = [player in second for player in first]
     later, noise = np.array([second[player] for player in first if player in second]).T
