@@ -107,17 +107,15 @@ class GaussianMeans(ClientModel):
         if (self.prior == "fixed") != (self.tau2 is not None):
             raise ValueError("tau2 must be given for prior='fixed' and left out otherwise, where it is estimated")
         y, v = read_estimates(estimates, variances)
-        self.estimates_, self.variances_ = y.copy(), np.full(y.shape, v) if v.ndim == 0 else v.copy()
-        largest = v.max()
-        if largest == np.inf:
-            used = np.isfinite(self.variances_)
-            y, v = y[used], self.variances_[used]
+        y, v = self.estimates_, self.variances_ = y.copy(), np.full(y.shape, v) if v.ndim == 0 else v.copy()
+        if v.max() == np.inf:
+            y, v = y[np.isfinite(v)], v[np.isfinite(v)]
         unknown = self.mu is None
         needed = {"fixed": unknown, "bayes": 3 + unknown}.get(self.prior, 2)
         if y.size < needed:
             raise ValueError(
                 f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
-                f"prior={self.prior!r}, and variances leave {y.size}; give mu, or tau2 with prior='fixed', if known"
+                f"prior={self.prior!r}, and variances leave {y.size}; use another prior, or give mu or tau2 if known"
             )
         likelihood = MarginalLikelihood(y, v, None if unknown else float(finite("mu", self.mu)), self.prior)
         shares = np.ones(1)
@@ -234,12 +232,12 @@ class MarginalLikelihood:
         self.restricted = prior in ("reml", "bayes") and mu is None
         self.copies, self.within, self.passes = 1, 0.0, 0
         self.v_range = (v.min(), v.max()) if v.size else (1.0, 1.0)
-        self.equal = y.size > 0 and self.v_range[0] == self.v_range[1]
+        self.equal = self.v_range[0] == self.v_range[1] and y.size > 0
         if self.equal:
             self.origin = mean = float(y.mean())
             self.spread = np.ptp(y) if mu is None else np.abs(y - mu).max()
             self.copies, self.within = y.size, sum(float(np.sum((y[part] - mean) ** 2)) for part in parts(y.size, BLOCK))
-            y, v = np.array([mean]), v.reshape(-1)[:1]
+            y, v = np.array([mean]), v[:1]
         elif mu is None:
             sums = np.sum([(np.sum(1 / v[part]), dot(1 / v[part], y[part])) for part in parts(y.size, BLOCK)], axis=0)
             self.origin = float(sums[1] / sums[0])

@@ -342,7 +342,10 @@ def test_strength_falls_with_own_noise_and_with_heterogeneity(levels, alpha2, ta
         )
 
     assert strength(levels[1][0] * factor, tau2) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
-    assert strength(levels[1][0], tau2 * factor) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
+    # With its own noise in its message, little heterogeneity leaves the server's average mostly that message (when it is the
+    # quieter one), and strength rises at first: 0.1857 to 0.1890 for tau2 = 0.01 to 0.02 at alpha2 = 0.1, noises 0.1 and 1.
+    if not own_noise:
+        assert strength(levels[1][0], tau2 * factor) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
 
 
 @given(sizes, magnitudes, magnitudes, ratio_lists)

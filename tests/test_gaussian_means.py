@@ -254,6 +254,19 @@ def test_far_units_and_ratios():
         assert (model.posterior_sd_ <= np.sqrt(v) * (1 + 1e-9)).all()
 
 
+def test_views_and_scalars_are_the_same_as_arrays():
+    """Columns of a table, reversed views, whole numbers, one variance for all; few clients and many."""
+    for m in (6, 9000):
+        table = np.stack(some_clients(m, 8), axis=1)
+        one = GaussianMeans().fit(table[:, 0], table[:, 1])
+        two = GaussianMeans().fit(list(table[:, 0]), list(table[:, 1]))
+        back = GaussianMeans().fit(table[::-1, 0], table[::-1, 1])
+        np.testing.assert_array_equal(one.posterior_mean_, two.posterior_mean_)
+        np.testing.assert_allclose(back.posterior_mean_[::-1], one.posterior_mean_, rtol=1e-9)
+        equal = [GaussianMeans().fit(table[:, 0], v).posterior_sd_ for v in (2, np.full(m, 2.0))]
+        np.testing.assert_array_equal(*equal)
+
+
 @pytest.mark.parametrize(
     ("model", "data", "message"),
     [
