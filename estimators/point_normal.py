@@ -24,8 +24,11 @@ class PointNormalMeans(ClientModel):
 
     Model: theta_i = mode with probability spike_weight, else theta_i ~ N(mode, tau2); estimate_i ~ N(theta_i, variance_i)
     with known variances, which may differ.  A client of infinite variance gets the prior.  All of the prior is estimated
-    by maximum likelihood (R ``ebnm``'s "point_normal") and then taken for known: posteriors do not count the uncertainty
-    of the prior, which matters with few clients (see ``coverage``).  Exact given the prior.
+    by maximum likelihood (R ``ebnm``'s "point_normal") and then taken for known, and posteriors are exact given it.  Few
+    clients do not know it: with half of them in the spike, variances around 1 and tau2 = 1 or 10, 95 % intervals held the
+    truth 84 to 94 % of the time over 18 clients, 92 to 95 over 100 and 95 over 688 (measured by ``coverage``).  Give the
+    mode if you can: intervals that end at the spike miss it when the mode is a little off, and estimating it brought these
+    numbers down to 67 to 85, 89 to 91, and 93 to 94 %.
 
     Parameters
     ----------
@@ -220,12 +223,13 @@ class Likelihood:
         # A slab of weight p with the variance of a normal prior, tau2 / p, and one that reaches the farthest estimate.
         total = max(tau2, 0.1)
         far = max(float(np.max(self.y**2 - self.v)), 0.1)
-        starts = [np.array([np.log(p / (1 - p)), np.log(t), 0.0]) for p, t in starting_points(total, far)]
+        modes = (0.0,) if self.size == 2 else (0.0, weighted_median(self.y, 1 / self.v))
+        starts = [np.array([np.log(p / (1 - p)), np.log(t), c]) for p, t in starting_points(total, far) for c in modes]
         heights = [sample.at(start)[0] for start in starts]
         found = [sample.climb(starts[k]) for k in np.argsort(heights)[-3:]]
         if sample is not self:
-            # The last two have a slab too rare to be met in the sample.
-            candidates = [max(found, key=lambda one: one[1])[0], *starts[:2]]
+            # The first starts have a slab too rare to be met in the sample.
+            candidates = [max(found, key=lambda one: one[1])[0], *starts[: 2 * len(modes)]]
             found = [self.climb(max(candidates, key=lambda point: self.at(point)[0]))]
         point, _, converged = max(found, key=lambda one: one[1])
         return point, converged
@@ -244,7 +248,8 @@ class Likelihood:
             gain = float(gradient @ step)
             if gain < 1e-12 * max(1.0, abs(height)):
                 return point, height, True
-            step *= min(1.0, 3.0 / np.abs(step).max())
+            reach = np.array([3.0, 3.0, 3.0 * np.sqrt(1 + np.exp(point[1]))])[: self.size]
+            step *= min(1.0, 1 / np.max(np.abs(step) / reach))
             for _ in range(60):
                 new = point.copy()
                 new[: self.size] += step
@@ -262,6 +267,13 @@ class Likelihood:
 def starting_points(total, far):
     """Return pairs of a slab's weight and variance to start from."""
     return [(p, t) for p in (0.02, 0.2, 0.5, 0.9) for t in dict.fromkeys((total / p, far))]
+
+
+def weighted_median(y, weights):
+    """Return the value up to which lies half of the weight."""
+    order = np.argsort(y)
+    below = np.cumsum(weights[order])
+    return float(y[order[np.searchsorted(below, 0.5 * below[-1])]])
 
 
 def product(x, y):

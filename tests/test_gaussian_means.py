@@ -104,7 +104,7 @@ class Oracle:
         def integrand(tau):
             return f(tau) * tau * np.exp(log_density(tau**2, self.y, self.v, self.mu) - self.peak)
 
-        pieces = ((0, 0.1), (0.1, 1), (1, 3), (3, 10), (10, 100), (100, np.inf))
+        pieces = ((0, 1e-3), (1e-3, 0.01), (0.01, 0.1), (0.1, 1), (1, 3), (3, 10), (10, 100), (100, np.inf))
         return sum(integrate.quad(integrand, *ends, epsabs=1e-11, epsrel=1e-9, limit=200)[0] for ends in pieces)
 
     def given(self, tau, i):
@@ -137,6 +137,18 @@ def test_averages_over_the_spread_agree_with_quadrature(m, tau, mu):
     for end, share in ((low[i], 0.05), (high[i], 0.95)):
         cdf = oracle.average(lambda tau, end=end: stats.norm.cdf(end, *oracle.given(tau, i)))
         assert cdf == pytest.approx(share, abs=1e-7)
+
+
+def test_two_modes_are_both_counted():
+    """Four precise clients agree and two noisy ones do not: tau is either near 1e-3 or near 3."""
+    y, v = np.array([0.0, 1e-3, -1e-3, 2e-3, 3.0, -3.0]), np.array([1e-6, 1e-6, 1e-6, 1e-6, 1.0, 1.0])
+    model, oracle = GaussianMeans().fit(y, v), Oracle(y, v)
+    tau2s, *_, shares = model.nodes_
+    assert 0.05 < shares[tau2s < 0.05].sum() < 0.95
+    mean = oracle.average(lambda tau: oracle.given(tau, 4)[0])
+    square = oracle.average(lambda tau: (oracle.given(tau, 4)[0] - mean) ** 2 + oracle.given(tau, 4)[1] ** 2)
+    assert model.posterior_mean_[4] == pytest.approx(mean, abs=1e-8)
+    assert model.posterior_sd_[4] == pytest.approx(np.sqrt(square), abs=1e-8)
 
 
 def test_eight_schools():
@@ -251,7 +263,8 @@ def test_far_units_and_ratios():
         model = GaussianMeans(prior).fit(y, v)
         assert model.converged_
         assert np.isfinite([model.posterior_mean_, model.posterior_sd_]).all()
-        assert (model.posterior_sd_ <= np.sqrt(v) * (1 + 1e-9)).all()
+        if prior != "bayes":  # where tau2 is uncertain an outlier may be less certain than alone
+            assert (model.posterior_sd_ <= np.sqrt(v) * (1 + 1e-9)).all()
 
 
 def test_views_and_scalars_are_the_same_as_arrays():
