@@ -174,20 +174,10 @@ def render(pages, shown):
 
 def facts(page):
     """Return what `claims.json`, for other programs, holds of a claim."""
-    kept = [
-        "id",
-        "title",
-        "paper",
-        "place",
-        "kind",
-        "statement",
-        "latex",
-        "verdict",
-        "condition",
-        "corrected_text",
-        "lemmas",
+    kept = (
+        "id", "title", "paper", "place", "kind", "statement", "latex", "verdict", "condition", "corrected_text", "lemmas",
         "related",
-    ]
+    )  # fmt: skip
     return {k: page[k] for k in kept} | {
         "proved": bool(page["proof"]["text"]),
         "derived": [e["text"] for e in page["derived"]],

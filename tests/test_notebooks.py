@@ -1,0 +1,104 @@
+"""Notebooks run from clean, say what is committed, check the claims they show, and their hidden solutions run too."""
+
+import importlib.util
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="needs the extra 'notebooks': pip install -e '.[notebooks]'")
+pytest.importorskip("ipykernel", reason="needs the extra 'notebooks': pip install -e '.[notebooks]'")
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = importlib.util.spec_from_file_location("notebooks_run", ROOT / "notebooks" / "run.py")
+run = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(run)
+
+NOTEBOOKS = run.find([])
+DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+LARGEST = 700_000  # bytes
+
+
+def names(paths):
+    return [p.stem for p in paths]
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=names(NOTEBOOKS))
+def path(request):
+    return request.param
+
+
+def with_solutions(notebook):
+    """The notebook with the code of its hidden solutions as cells where they stand."""
+    cells, added = [], 0
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            for code in BLOCK.findall("\n".join(DETAILS.findall(cell.source))):
+                cells.append(nbformat.v4.new_code_cell(code))
+                added += 1
+    notebook.cells = cells
+    return notebook, added
+
+
+@pytest.mark.filterwarnings("ignore")  # of the kernel's libraries; a warning in a notebook shows in its outputs
+def test_it_says_what_is_committed_within_a_minute(path, tmp_path):
+    start = time.perf_counter()
+    made = run.execute(path)
+    took = time.perf_counter() - start
+    assert run.text_of(made) == run.text_of(nbformat.read(path, as_version=4))
+    assert took < 300, "a notebook is meant for 60 s on two free cores; these may be busy"
+    if "../shared" not in path.read_text(encoding="utf-8"):
+        assert "Error" not in "\n".join(run.text_of(made))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_its_solutions_run(path, tmp_path):
+    whole, added = with_solutions(nbformat.read(path, as_version=4))
+    assert added >= 3, "three exercises or more, each with a solution that runs"
+    copy = path.parent / f".{path.stem}.solutions.ipynb"  # beside the original, for relative paths
+    try:
+        nbformat.write(whole, copy)
+        run.execute(copy)
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def test_it_is_built_as_the_others(path):
+    notebook = nbformat.read(path, as_version=4)
+    text = "\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    code = "\n".join(c.source for c in notebook.cells if c.cell_type == "code")
+    assert notebook.cells[0].source.startswith("# ")
+    assert "## Exercises" in text
+    assert len(DETAILS.findall(text)) >= 3
+    assert re.search(r"\bbox\(", code), "a notebook shows the claims it teaches, judged on the spot"
+    assert [c.id for c in notebook.cells] == [f"cell-{i:02d}" for i in range(1, len(notebook.cells) + 1)]
+    assert path.stat().st_size < LARGEST
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(SystemExit):
+        run.main(["99"])
+
+
+def test_a_changed_output_is_seen(tmp_path, monkeypatch, capsys):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("print(6 * 7)")])
+    path = tmp_path / "01_test.ipynb"
+    nbformat.write(notebook, path)
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    assert run.main([]) == 0
+    assert run.main(["--check"]) == 0
+    path.write_text(path.read_text().replace("42", "43"))
+    assert run.main(["--check"]) == 1
+    assert "-43" in capsys.readouterr().out
+
+
+def test_a_failing_notebook_leaves_the_file_alone(tmp_path, monkeypatch):
+    path = tmp_path / "01_test.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")]), path)
+    before = path.read_bytes()
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    assert run.main([]) == 1
+    assert path.read_bytes() == before
