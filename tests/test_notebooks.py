@@ -44,14 +44,12 @@ def with_solutions(notebook):
 
 
 @pytest.mark.filterwarnings("ignore")  # of the kernel's libraries; a warning in a notebook shows in its outputs
-def test_it_says_what_is_committed_within_a_minute(path, tmp_path):
+def test_it_says_what_is_committed_within_a_minute(path):
     start = time.perf_counter()
     made = run.execute(path)
     took = time.perf_counter() - start
     assert run.text_of(made) == run.text_of(nbformat.read(path, as_version=4))
     assert took < 300, "a notebook is meant for 60 s on two free cores; these may be busy"
-    if "../shared" not in path.read_text(encoding="utf-8"):
-        assert "Error" not in "\n".join(run.text_of(made))
 
 
 @pytest.mark.filterwarnings("ignore")
