@@ -38,12 +38,10 @@ def find(names):
     return chosen
 
 
-def execute(path):
-    """Return the notebook at `path`, executed in a fresh kernel and in normal form."""
-    import nbformat
+def execute(notebook):
+    """Execute `notebook` in a fresh kernel, in place, and return it."""
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -51,8 +49,7 @@ def execute(path):
     os.environ.update(MPLBACKEND="module://matplotlib_inline.backend_inline", OPENBLAS_NUM_THREADS="1")
     client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(HERE)}})
     client.extra_arguments = ["--IPKernelApp.log_level=ERROR"]
-    client.execute()
-    return normal(notebook)
+    return client.execute()
 
 
 def normal(notebook):
@@ -133,7 +130,7 @@ def main(arguments=None):
     for path in paths:
         start = time.perf_counter()
         try:
-            made = execute(path)
+            made = normal(execute(nbformat.read(path, as_version=4)))
         except Exception as error:  # the message of nbclient names the cell; go on with the others
             print(f"{path.name}: {error}", file=sys.stderr)
             bad += 1

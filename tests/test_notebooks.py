@@ -31,37 +31,28 @@ def path(request):
 
 
 def with_solutions(notebook):
-    """The notebook with the code of its hidden solutions as cells where they stand."""
-    cells, added = [], 0
+    """The notebook with the code of its hidden solutions as tagged cells where they stand."""
+    cells = []
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
-            for code in BLOCK.findall("\n".join(DETAILS.findall(cell.source))):
-                cells.append(nbformat.v4.new_code_cell(code))
-                added += 1
+            code = BLOCK.findall("\n".join(DETAILS.findall(cell.source)))
+            cells += [nbformat.v4.new_code_cell(text, metadata={"tags": ["solution"]}) for text in code]
     notebook.cells = cells
-    return notebook, added
+    return notebook
 
 
 @pytest.mark.filterwarnings("ignore")  # of the kernel's libraries; a warning in a notebook shows in its outputs
-def test_it_says_what_is_committed_within_a_minute(path):
+def test_it_and_its_solutions_run_and_say_what_is_committed(path):
+    committed = nbformat.read(path, as_version=4)
     start = time.perf_counter()
-    made = run.execute(path)
+    made = run.execute(with_solutions(nbformat.read(path, as_version=4)))
     took = time.perf_counter() - start
-    assert run.text_of(made) == run.text_of(nbformat.read(path, as_version=4))
+    solutions = [c for c in made.cells if "solution" in c.metadata.get("tags", ())]
+    assert len(solutions) >= 3, "three exercises or more, each with a solution that runs"
+    made.cells = [c for c in made.cells if c not in solutions]
+    assert run.text_of(run.normal(made)) == run.text_of(committed)
     assert took < 300, "a notebook is meant for 60 s on two free cores; these may be busy"
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_its_solutions_run(path, tmp_path):
-    whole, added = with_solutions(nbformat.read(path, as_version=4))
-    assert added >= 3, "three exercises or more, each with a solution that runs"
-    copy = path.parent / f".{path.stem}.solutions.ipynb"  # beside the original, for relative paths
-    try:
-        nbformat.write(whole, copy)
-        run.execute(copy)
-    finally:
-        copy.unlink(missing_ok=True)
 
 
 def test_it_is_built_as_the_others(path):
