@@ -70,8 +70,8 @@ class BetaBinomialTally:
     @classmethod
     def of_integers(cls, x, n):
         """Tally checked integer arrays."""
-        top = int(x.max())
-        if top * top * x.size >= 2**63:
+        top = float(x.max())
+        if top * top * x.size >= 2.0**63:
             raise ValueError("x is too large for exact sums of squares; tally fewer clients at a time, or scale down")
         trials = Frequencies.of(n)
         if trials.values.size == 1:
@@ -181,7 +181,7 @@ class BetaBinomial(ConjugateModel):
     alpha, beta : numbers > 0 for prior="fixed", else None.
     uncertainty : "plug-in" treats the fitted prior as known; with few clients its intervals are too short.
         "bayes" averages posteriors over alpha and beta given all counts, with the hyperprior that is uniform in the mean
-        and in (alpha + beta)^(-1/2), density proportional to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data
+        and in (alpha + beta)^(-1/2) <= 100, density proportional to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data
         Analysis, 3rd ed. 2013, section 5.3); needs prior="marginal-likelihood".
 
     Attributes
@@ -196,9 +196,9 @@ class BetaBinomial(ConjugateModel):
 
     >>> model = BetaBinomial().fit([0, 2, 5, 9], 10)
     >>> round(model.alpha_, 4), round(model.beta_, 4), model.posterior_mean_.round(3).tolist()
-    (0.7752, 1.1602, [0.065, 0.232, 0.484, 0.819])
+    (0.5607, 0.8849, [0.049, 0.224, 0.486, 0.835])
     >>> [end.round(3).tolist() for end in model.interval(0.9)]
-    [[0.001, 0.072, 0.256, 0.618], [0.208, 0.439, 0.715, 0.96]]
+    [[0.0, 0.06, 0.254, 0.633], [0.176, 0.444, 0.721, 0.969]]
     """
 
     _support = (0.0, 1.0)

@@ -17,6 +17,7 @@ from estimators.validation import finite, probability
 
 __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
 
+WIDEST = 100.0  # the largest sqrt(rho) that the hyperprior allows
 CELLS = 1_000_000  # clients times priors at a time
 
 
@@ -112,7 +113,7 @@ def maximise(surface):
 def average(surface, best, across=11, along=24):
     """Return Priors that stand for the posterior law of the prior's parameters given all clients' counts.
 
-    Hyperprior: uniform in u = sqrt(rho), and in the location as ``surface.log_hyperprior`` has it.  Trapezoidal in the
+    Hyperprior: uniform in u = sqrt(rho) <= `WIDEST`, and in the location as ``surface.log_hyperprior`` has it.  Trapezoidal in the
     location, +-4.8 standard deviations about its best value for each rho, and in w with u = c sinh(w), which follows the
     long tails; both converge geometrically.  An even function of u needs no care at u = 0.
     """
@@ -129,7 +130,7 @@ def average(surface, best, across=11, along=24):
         logs = values + surface.log_hyperprior(locations) + np.log(deviation * np.cosh(w))[:, None]
         return locations, rhos, logs
 
-    low, high = 0.0, 40.0
+    low, high = 0.0, float(np.arcsinh(WIDEST / scale))
     for _ in range(60):
         step = (high - low) / along
         w = low + step * (np.arange(along) + 0.5)
