@@ -47,17 +47,18 @@ def climb(surface, rho):
     """
     low, high = surface.bracket(rho)
     t = np.clip(surface.guess, low, high)
-    for passes in range(1, 201):
+    passes = 0
+    while True:
+        passes += 1
         value, slope, curvature, by_rho = surface.at(t, rho)
         low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
         step = slope / curvature
         settled = (np.abs(step) <= 1e-13 * (1 + np.abs(t))) | (high - low <= 1e-15 * np.abs(t))
-        if settled.all():
-            return t, value, curvature, by_rho, passes, True
+        if settled.all() or passes == 200:
+            return t, value, curvature, by_rho, passes, bool(settled.all())
         following = t + step
         middle = (low + high) / 2
         t = np.where(settled, t, np.where((following > low) & (following < high), following, middle))
-    return t, value, curvature, by_rho, passes, False
 
 
 def maximise(surface):
@@ -113,16 +114,16 @@ def maximise(surface):
 def average(surface, best, across=11, along=24):
     """Return Priors that stand for the posterior law of the prior's parameters given all clients' counts.
 
-    Hyperprior: uniform in u = sqrt(rho) <= `WIDEST`, and in the location as ``surface.log_hyperprior`` has it.  Trapezoidal in the
-    location, +-4.8 standard deviations about its best value for each rho, and in w with u = c sinh(w), which follows the
-    long tails; both converge geometrically.  An even function of u needs no care at u = 0.
+    Hyperprior: uniform in u = sqrt(rho) <= `WIDEST`, and in the location as ``surface.log_hyperprior`` has it.
+    Trapezoidal in the location, +-4.8 standard deviations about its best value for each rho, and in w with u = c sinh(w),
+    which follows the long tails; both converge geometrically.  An even function of u needs no care at u = 0.
     """
     scale = np.sqrt(best.rho) if best.rho > 0 else np.sqrt(1e3 * surface.lowest)
     offsets = np.linspace(-4.8, 4.8, across)
 
     def weigh(w):
         rho = (scale * np.sinh(w)) ** 2
-        t, value, curvature, *_ = climb(surface, rho)
+        t, _, curvature, *_ = climb(surface, rho)
         deviation = 1 / np.sqrt(curvature)
         locations = t[:, None] + deviation[:, None] * offsets
         rhos = np.broadcast_to(rho[:, None], locations.shape)
@@ -131,15 +132,14 @@ def average(surface, best, across=11, along=24):
         return locations, rhos, logs
 
     low, high = 0.0, float(np.arcsinh(WIDEST / scale))
-    for _ in range(60):
+    while True:  # narrow the range until what counts fills most of it
         step = (high - low) / along
         w = low + step * (np.arange(along) + 0.5)
         locations, rhos, logs = weigh(w)
         rows = logs.max(axis=1)
         kept = np.flatnonzero(rows > rows.max() - 20)
         lower, upper = max(0.0, w[kept[0]] - 1.5 * step), min(high, w[kept[-1]] + 1.5 * step)
-        if lower < step:
-            lower = 0.0
+        lower = 0.0 if lower < step else lower
         if upper - lower > 0.75 * (high - low):
             break
         low, high = lower, upper

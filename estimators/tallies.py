@@ -10,6 +10,7 @@ here: any model (``beta_binomial``, ``gamma_poisson``) or how it is maximised (`
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -176,7 +177,7 @@ def spread_over_nodes(points, *columns):
     edges = np.concatenate(([0], np.flatnonzero(np.diff(octave)) + 1, [points.size]))
     unit, transform = chebyshev_nodes()
     kept, found = [], []
-    for i, j in zip(edges[:-1], edges[1:], strict=True):
+    for i, j in pairwise(edges):
         if j - i <= DEGREE + 1:
             kept.append(points[i:j])
             found.append(weights[:, i:j])

@@ -58,7 +58,9 @@ def test_the_fit_is_scipys_and_its_score_vanishes(alpha, beta, sizes, seed):
     _, x, n = sample(60, alpha, beta, sizes, seed)
     model = BetaBinomial().fit(x, n)
     shapes, value = scipy_fit(x, n, np.log([alpha, beta]))
-    np.testing.assert_allclose(model.log_likelihood_, stats.betabinom.logpmf(x, n, model.alpha_, model.beta_).sum(), rtol=1e-10)
+    np.testing.assert_allclose(
+        model.log_likelihood_, stats.betabinom.logpmf(x, n, model.alpha_, model.beta_).sum(), rtol=1e-10
+    )
     assert model.log_likelihood_ >= value - 1e-8
     np.testing.assert_allclose([model.alpha_, model.beta_], shapes, rtol=1e-4)
 
@@ -76,7 +78,9 @@ def test_posterior_is_bayes_rule_by_quadrature():
         variance = integrate.quad(lambda p, c=mean: (p - c) ** 2 * joint(p), 0, 1)[0] / total
         below = integrate.quad(joint, 0, 0.4)[0] / total
         np.testing.assert_allclose(
-            [model.posterior_mean_[i], model.posterior_sd_[i] ** 2, model.posterior_cdf(0.4)[i]], [mean, variance, below], rtol=1e-6
+            [model.posterior_mean_[i], model.posterior_sd_[i] ** 2, model.posterior_cdf(0.4)[i]],
+            [mean, variance, below],
+            rtol=1e-6,
         )
     np.testing.assert_allclose(model.posterior_mean_[:3], bernoulli.posterior_mean(x[:3], n[:3], 1.3, 0.8))
     q = model.posterior_quantile(0.3)
@@ -95,7 +99,15 @@ def test_moments_are_those_of_bernoulli_and_give_its_estimates():
 
 def same(left, right):
     ours = [left.ones.values, left.ones.counts, left.zeros.values, left.zeros.counts, left.trials, left.clients, left.sums]
-    theirs = [right.ones.values, right.ones.counts, right.zeros.values, right.zeros.counts, right.trials, right.clients, right.sums]
+    theirs = [
+        right.ones.values,
+        right.ones.counts,
+        right.zeros.values,
+        right.zeros.counts,
+        right.trials,
+        right.clients,
+        right.sums,
+    ]
     pairs = zip([*ours, left.squares], [*theirs, right.squares], strict=True)
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
 
@@ -127,7 +139,11 @@ def test_the_order_of_clients_and_the_names_of_the_outcomes_do_not_matter():
 @pytest.mark.parametrize("prior", ["marginal-likelihood", "moments"])
 def test_corners(prior):
     pooled = BetaBinomial(prior).fit([5, 5, 5], 10)
-    assert (pooled.concentration_, pooled.posterior_mean_.tolist(), pooled.posterior_sd_.tolist()) == (np.inf, [0.5] * 3, [0] * 3)
+    assert (pooled.concentration_, pooled.posterior_mean_.tolist(), pooled.posterior_sd_.tolist()) == (
+        np.inf,
+        [0.5] * 3,
+        [0] * 3,
+    )
     assert pooled.log_likelihood_ == pytest.approx(stats.binom.logpmf(5, 10, 0.5) * 3, rel=1e-12)
     assert [end.tolist() for end in pooled.interval()] == [[0.5] * 3] * 2
     none, every = BetaBinomial(prior).fit([0, 0], [3, 9]), BetaBinomial(prior).fit([3, 9], [3, 9])
@@ -173,7 +189,7 @@ def test_without_trials_a_client_gets_the_prior():
 
 
 def test_rat_tumours(shared_data):
-    """BDA3, section 5.3 (from memory): posterior means of alpha 2.4, beta 14.3; mode of (log(a/b), log(a+b)) (-1.75, 2.8)."""
+    """BDA3, section 5.3 (from memory): posterior means of alpha 2.4, beta 14.3, mode of (log a/b, log a+b) (-1.75, 2.8)."""
     x, n = load(shared_data("efron_eb/rat-tumors.csv"))
     model = BetaBinomial().fit(x, n)
     shapes, value = scipy_fit(x, n)

@@ -15,7 +15,12 @@ powers = st.floats(-9, 6).map(lambda x: 10.0**x)
 def test_nodes_give_the_plain_sums(values, a, r):
     nodes = below(Frequencies.of(values))
     j = np.concatenate([np.arange(v, dtype=float) for v in values])
-    for g in (lambda j: np.log1p(j * r / a), lambda j: 1 / (a + j * r), lambda j: j / (a + j * r), lambda j: 1 / (a + j * r) ** 2):
+    for g in (
+        lambda j: np.log1p(j * r / a),
+        lambda j: 1 / (a + j * r),
+        lambda j: j / (a + j * r),
+        lambda j: 1 / (a + j * r) ** 2,
+    ):
         plain = g(j).sum()
         assert nodes.weights @ g(nodes.positions) == pytest.approx(plain, rel=1e-12, abs=1e-300)
     assert nodes.weights.sum() == pytest.approx(j.size, rel=1e-13)
