@@ -347,8 +347,7 @@ def learn(data, few, k, starts, longest, tol, generator, previous):
         short.append(Prior(*prior, few.weigh(*prior)[0]))
     short.sort(key=lambda prior: -prior.value)
     del short[KEPT:]
-    grown = previous is not None and len(previous.p) == k - 1
-    if grown:
+    if previous is not None:
         splits = [split(few, previous, component) for component in range(k - 1)]
         short += [prior._replace(value=few.weigh(*prior[:3])[0]) for prior in splits]
     ahead = [few.climb(prior, longest if few is data else min(longest, 100), tol) for prior in short]
@@ -358,7 +357,7 @@ def learn(data, few, k, starts, longest, tol, generator, previous):
     else:
         priors = [run[0]._replace(value=data.weigh(*run[0][:3])[0]) for run in ahead[:3]]
         best = data.climb(max(priors, key=lambda prior: prior.value), longest, tol)
-    if grown and best[0].value < previous.value:
+    if previous is not None and best[0].value < previous.value:
         p, mus, tau2s = (np.concatenate((part, part[:1])) for part in previous[:3])
         p[[0, -1]] = p[0] / 2
         return Prior(p, mus, tau2s, previous.value), np.array([previous.value]), best[2]
