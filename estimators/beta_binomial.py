@@ -9,12 +9,13 @@ the search that this shares with ``gamma_poisson`` (``conjugate``).
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from estimators.bernoulli import Moments
 from estimators.conjugate import ConjugateModel, Maximum, Priors, average, maximise
-from estimators.tallies import LARGEST, Frequencies, below, grouped
+from estimators.tallies import LARGEST, Frequencies, grouped, log_rises_over_factorials
 from estimators.validation import choice, count, finite, positive
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
@@ -83,6 +84,11 @@ class BetaBinomialTally:
             by_n = grouped(n, np.ones_like(x), x, x * x)
         return cls(Frequencies.of(x), Frequencies.of(n - x), *by_n)
 
+    @cached_property
+    def totals(self):
+        """Frequencies of n."""
+        return Frequencies(self.trials, self.clients)
+
     def __add__(self, other):
         keys = np.concatenate((self.trials, other.trials))
         pairs = ((self.clients, other.clients), (self.sums, other.sums), (self.squares, other.squares))
@@ -124,8 +130,7 @@ class Surface:
         ones, zeros = tally.ones.sum, tally.zeros.sum
         self.guess = np.log(ones / zeros)
         self.lowest = 1e-3 * min(ones, zeros) / (ones + zeros) / max(1, int(tally.trials[-1]))
-        trials = Frequencies(tally.trials, tally.clients)
-        self.ones, self.zeros, self.trials = below(tally.ones), below(tally.zeros), below(trials)
+        self.ones, self.zeros, self.trials = tally.ones.nodes, tally.zeros.nodes, tally.totals.nodes
         some_one = tally.ones.counts[tally.ones.values > 0].sum()
         some_zero = tally.zeros.counts[tally.zeros.values > 0].sum()
         self.ends = np.log(some_one / zeros), np.log(ones / some_zero)
@@ -155,13 +160,6 @@ class Surface:
     def log_hyperprior(self, t):
         """Return the log density of t when the prior's mean is uniform."""
         return -np.logaddexp(0, t) - np.logaddexp(0, -t)
-
-
-def log_ways(tally):
-    """Return the sum of log binomial coefficients: log v! is the sum of log(1 + j) over j < v."""
-    tables = Frequencies(tally.trials, tally.clients), tally.ones, tally.zeros
-    total, ones, zeros = (float(np.einsum("q,q->", w, np.log1p(j))) for j, w in map(below, tables))
-    return total - ones - zeros
 
 
 class BetaBinomial(ConjugateModel):
@@ -253,7 +251,7 @@ class BetaBinomial(ConjugateModel):
             self.alpha_, self.beta_ = (
                 float(0.0 if share == 0 else share * self.concentration_) for share in (self.mean_, 1 - self.mean_)
             )
-        self.log_likelihood_ = log_ways(tally) + log_chance(tally, self.mean_, self._rho)
+        self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
         self.components_ = Priors(*np.array([[self.mean_], [self._rho], [1.0]]))
         if self.uncertainty == "bayes":
             self._average(tally)
@@ -395,19 +393,16 @@ def both_kinds(tally):
 
 
 def log_chance(tally, mean, rho):
-    """Return the log-likelihood without binomial coefficients, also at the ends of both parameters."""
+    """Return the log-likelihood, binomial coefficients included, also at the ends of both parameters."""
+    tables = tally.totals, tally.ones, tally.zeros
+    if 0 < rho < np.inf and 0 < mean < 1:
+        total, ones, zeros = map(log_rises_over_factorials, tables, np.array([1, mean, 1 - mean]) / rho)
+        return ones + zeros - total
     ones, zeros = tally.ones.sum, tally.zeros.sum
-    if mean in (0, 1) or (rho == 0):
-        impossible = (mean == 0 and ones) or (mean == 1 and zeros)
-        log_one, log_zero = np.log(mean) if mean else 0.0, np.log1p(-mean) if mean < 1 else 0.0
-        return -np.inf if impossible else float(ones * log_one + zeros * log_zero)
-    if np.isinf(rho):
-        some_one = tally.ones.counts[tally.ones.values > 0].sum()
-        some_zero = tally.zeros.counts[tally.zeros.values > 0].sum()
-        return -np.inf if both_kinds(tally) else float(some_one * np.log(mean) + some_zero * np.log1p(-mean))
-    if ones == 0 or zeros == 0:
-        (j, w), (k, v) = below(tally.zeros if ones == 0 else tally.ones), below(Frequencies(tally.trials, tally.clients))
-        share = 1 - mean if ones == 0 else mean
-        return float(np.einsum("q,q->", w, np.log(share + rho * j)) - np.einsum("q,q->", v, np.log1p(rho * k)))
-    surface = Surface(tally)
-    return float(surface.at(np.array([np.log(mean) - np.log1p(-mean)]), np.array([rho]))[0][0])
+    if np.isinf(rho) and both_kinds(tally) == 0:  # every client is one draw of 0 or 1
+        ones, zeros = (int(table.counts[table.values > 0].sum()) for table in (tally.ones, tally.zeros))
+    elif np.isinf(rho) or (mean == 0 and ones) or (mean == 1 and zeros):
+        return -np.inf
+    total, *own = (float(np.einsum("q,q->", w, np.log1p(j))) for j, w in (table.nodes for table in tables))  # of v!
+    ways = 0.0 if np.isinf(rho) else total - sum(own)
+    return float(ways + (ones * np.log(mean) if ones else 0.0) + (zeros * np.log1p(-mean) if zeros else 0.0))

@@ -13,7 +13,7 @@ import numpy as np
 
 from estimators.bernoulli import Moments
 from estimators.conjugate import ConjugateModel, Maximum, Priors, average, maximise
-from estimators.tallies import LARGEST, Frequencies, below, grouped, spread_over_nodes
+from estimators.tallies import LARGEST, Frequencies, grouped, log_rises_over_factorials, spread_over_nodes
 from estimators.validation import choice, count, finite, nonnegative, positive
 
 __all__ = ["GammaPoisson", "GammaPoissonTally"]
@@ -109,7 +109,7 @@ class Surface:
         self.guess = np.log(mean)
         self.lowest = 1e-3 / max(1.0, float(tally.counts.values[-1]), mean * e[-1])
         self.top, self.most = mean * e[-1], np.log((sums / e).max())
-        self.counts = below(tally.counts)
+        self.counts = tally.counts.nodes
         self.e, (self.clients, self.sums) = spread_over_nodes(e, clients, sums)
 
     def bracket(self, rho):
@@ -330,9 +330,11 @@ def log_chance(tally, mean, rho):
     e, clients, sums = tally.exposures[some], tally.clients[some], tally.sums[some]
     if mean == 0:
         return 0.0 if tally.counts.sum == 0 else -np.inf
-    positions, weights = below(tally.counts)
-    constants = (sums * np.log(e)).sum() - np.einsum("q,q->", weights, np.log1p(positions))
-    z = rho * mean * e
-    own = clients * (mean * e) if rho == 0 else clients * np.log1p(z) / rho
-    rises = tally.counts.sum * np.log(mean) + np.einsum("q,q->", weights, np.log1p(rho * positions))
-    return float(constants + rises - own.sum() - (sums * np.log1p(z)).sum())
+    expected = mean * e
+    if rho == 0:
+        positions, weights = tally.counts.nodes
+        return float((sums * np.log(expected) - clients * expected).sum() - np.einsum("q,q->", weights, np.log1p(positions)))
+    z = rho * expected
+    return float(
+        log_rises_over_factorials(tally.counts, 1 / rho) - (sums * np.log1p(1 / z) + clients * np.log1p(z) / rho).sum()
+    )

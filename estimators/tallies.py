@@ -9,14 +9,14 @@ here: any model (``beta_binomial``, ``gamma_poisson``) or how it is maximised (`
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
-__all__ = ["Frequencies", "Nodes", "below", "grouped", "spread_over_nodes"]
+__all__ = ["Frequencies", "Nodes", "below", "grouped", "log_rises_over_factorials", "spread_over_nodes"]
 
 DENSE = 128  # numbers below are nodes of their own
 DEGREE = 20  # on [a, 2a] a function with its singularity at 0 is a polynomial of this degree up to 5.8^-21 of its size
@@ -71,6 +71,11 @@ class Frequencies:
         keys = np.concatenate((self.values, other.values))
         return type(self)(*grouped(keys, np.concatenate((self.counts, other.counts))))
 
+    @cached_property
+    def nodes(self):
+        """Nodes for sums over j below each entry, as `below` finds them."""
+        return below(self)
+
     @property
     def total(self):
         """Number of entries."""
@@ -112,6 +117,17 @@ def below(table):
         weights.append(np.einsum("p,pq,qn->n", moments, sums, transform, optimize=False))
         start *= 2
     return Nodes(np.concatenate(positions), np.concatenate(weights))
+
+
+def log_rises_over_factorials(table, a):
+    """Return the sum over entries v of log(a (a + 1) ... (a + v - 1) / v!), without cancellation for large v.
+
+    >>> round(log_rises_over_factorials(Frequencies.of([2]), 3.0), 12) == round(float(np.log(3 * 4 / 2)), 12)
+    True
+    """
+    positions, weights = table.nodes
+    logs = np.log1p((a - 1) / (1 + positions[1:]))
+    return float(weights[:1].sum() * np.log(a) + np.einsum("q,q->", weights[1:], logs))
 
 
 @lru_cache

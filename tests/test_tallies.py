@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.tallies import Frequencies, below, spread_over_nodes
+from estimators.tallies import Frequencies, below, log_rises_over_factorials, spread_over_nodes
 
 powers = st.floats(-9, 6).map(lambda x: 10.0**x)
 
@@ -57,3 +57,12 @@ def test_frequencies_add_up():
     assert (table.total, table.sum) == (50, int(numbers.sum()))
     assert Frequencies.of([]).total == 0
     assert below(Frequencies.of([0, 0])).positions.size == 0
+
+
+def test_binomial_coefficients_of_huge_numbers_keep_their_digits():
+    table = Frequencies.of([10**9])
+    with mpmath.workdps(40):
+        exact = float(mpmath.loggamma(mpmath.mpf(10**9) + 3) - mpmath.loggamma(3) - mpmath.loggamma(mpmath.mpf(10**9) + 1))
+        tiny = float(mpmath.loggamma(10**9 + mpmath.mpf("1e-9")) - mpmath.loggamma("1e-9") - mpmath.loggamma(10**9 + 1))
+    assert log_rises_over_factorials(table, 3.0) == pytest.approx(exact, rel=1e-14)
+    assert log_rises_over_factorials(table, 1e-9) == pytest.approx(tiny, rel=1e-14)

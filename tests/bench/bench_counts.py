@@ -55,7 +55,7 @@ def test_beta_binomial(benchmark, m, largest):
         found = general(lambda a, b: stats.betabinom.logpmf(x, n, a, b).sum())
         numbers["scipy_ms"] = 1e3 * (perf_counter() - start)
         numbers["ratio"] = numbers["scipy_ms"] / numbers["fit_ms"]
-        assert model.log_likelihood_ >= -found.fun - 1e-6
+        assert model.log_likelihood_ >= -found.fun - 1e-9 * m * largest**0.5  # rounding of SciPy's sum
     report(benchmark, **numbers)
     benchmark.pedantic(lambda: BetaBinomial().fit(x, n), rounds=3)
 
