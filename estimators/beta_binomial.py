@@ -15,7 +15,7 @@ import numpy as np
 
 from estimators.bernoulli import Moments
 from estimators.conjugate import ConjugateModel, Maximum, Priors, average, maximise
-from estimators.tallies import LARGEST, Frequencies, grouped, log_rises_over_factorials
+from estimators.tallies import LARGEST, NARROW, Frequencies, exact_squares, grouped, log_rises_over_factorials, square_sums
 from estimators.validation import choice, count, finite, positive
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
@@ -49,11 +49,11 @@ class BetaBinomialTally:
     ----------
     ones, zeros : Frequencies of x and of n - x.
     trials : array of the distinct n, ascending; clients, sums, squares : arrays with the number of clients that have this
-        n, and the sums of their x and of their x^2.
+        n, and the sums of their x and of their x^2, the latter in two columns (`tallies.exact_squares`).
 
     >>> tally = BetaBinomialTally.of([1, 3], 4) + BetaBinomialTally.of([0], 2)
     >>> tally.trials.tolist(), tally.clients.tolist(), tally.sums.tolist(), tally.squares.tolist()
-    ([2, 4], [1, 2], [0, 4], [0, 10])
+    ([2, 4], [1, 2], [0, 4], [[0, 0], [0, 10]])
     """
 
     ones: Frequencies
@@ -71,17 +71,15 @@ class BetaBinomialTally:
     @classmethod
     def of_integers(cls, x, n):
         """Tally checked integer arrays."""
-        top = float(x.max())
-        if top * top * x.size >= 2.0**63:
-            raise ValueError("x is too large for exact sums of squares; tally fewer clients at a time, or scale down")
-        trials = Frequencies.of(n)
+        trials, squares = Frequencies.of(n), exact_squares(x)
         if trials.values.size == 1:
-            by_n = trials.values, trials.counts, x.sum(keepdims=True), (x * x).sum(keepdims=True)
-        elif top * top * x.size < 2**53 and n.max() <= 8 * n.size + 1000:  # float64 sums of integers are exact
-            sums = (np.bincount(n, weights=w)[trials.values].astype(np.int64) for w in (x, x * x))
-            by_n = trials.values, trials.counts, *sums
+            by_n = trials.values, trials.counts, x.sum(keepdims=True), squares.sum(axis=0, keepdims=True)
+        elif n.max() <= 8 * n.size + 1000 and float(x.max()) * n.size < 2**53 and n.size < 2**22:
+            sums = (np.bincount(n, weights=w)[trials.values].astype(np.int64) for w in (x, *squares.T))  # exact in float64
+            total, *pair = sums
+            by_n = trials.values, trials.counts, total, np.stack(pair, axis=1)
         else:
-            by_n = grouped(n, np.ones_like(x), x, x * x)
+            by_n = grouped(n, np.ones_like(x), x, squares)
         return cls(Frequencies.of(x), Frequencies.of(n - x), *by_n)
 
     @cached_property
@@ -92,8 +90,6 @@ class BetaBinomialTally:
     def __add__(self, other):
         keys = np.concatenate((self.trials, other.trials))
         pairs = ((self.clients, other.clients), (self.sums, other.sums), (self.squares, other.squares))
-        if float(self.squares.sum()) + float(other.squares.sum()) >= 2.0**63:
-            raise ValueError("the sums of squares of these counts exceed 64 bits; fit the tallies apart")
         by_n = grouped(keys, *(np.concatenate(pair) for pair in pairs))
         return type(self)(self.ones + other.ones, self.zeros + other.zeros, *by_n)
 
@@ -104,9 +100,8 @@ class BetaBinomialTally:
         """
         choice("method", method, ("unbiased", "naive"))
         some = self.trials > 0
-        n, clients, sums, squares = (
-            column[some].astype(float) for column in (self.trials, self.clients, self.sums, self.squares)
-        )
+        n, clients, sums = (column[some].astype(float) for column in (self.trials, self.clients, self.sums))
+        squares = square_sums(self.squares[some])
         m = clients.sum()
         if m < 2:
             raise ValueError("x must hold at least two clients with trials to learn a prior from")
@@ -274,11 +269,13 @@ class BetaBinomial(ConjugateModel):
 
     def _average(self, tally):
         """Set the components to priors that stand for the posterior law of alpha and beta."""
+        from scipy.special import expit
+
         if tally.ones.sum == 0 or tally.zeros.sum == 0 or both_kinds(tally) == 0:
             raise ValueError("uncertainty='bayes' needs a client with both ones and zeros; use 'plug-in' or fix the prior")
         best = Maximum(np.log(self.mean_ / (1 - self.mean_)), self._rho, 0.0, 0, True)
         priors = average(Surface(tally), best)
-        self.components_ = priors._replace(locations=1 / (1 + np.exp(-priors.locations)))
+        self.components_ = priors._replace(locations=expit(priors.locations))
 
     def _take(self, clients):
         self.clients_ = clients
@@ -366,7 +363,8 @@ class BetaBinomial(ConjugateModel):
         from scipy.special import betaln, xlog1py, xlogy
 
         a, b = self._shapes(mu, rho, rows)
-        return np.exp(xlogy(a - 1, t) + xlog1py(b - 1, -t) - betaln(a, b))
+        with np.errstate(over="ignore"):
+            return np.exp(xlogy(a - 1, t) + xlog1py(b - 1, -t) - betaln(a, b))
 
     def _quantile(self, mu, rho, rows, q):
         from scipy.special import betaincinv
@@ -380,8 +378,8 @@ class BetaBinomial(ConjugateModel):
 
 
 def is_point(mu, rho):
-    """Return whether one prior is a point, at its mean."""
-    return np.ndim(mu) == 0 and (rho == 0 or mu in (0, 1))
+    """Return whether one prior is a point, at its mean, or too narrow for the inverse of the incomplete Beta function."""
+    return np.ndim(mu) == 0 and (rho < NARROW or mu in (0, 1))
 
 
 def both_kinds(tally):

@@ -7,6 +7,7 @@ Belongs here: the search over (location, rho) and the quadrature.  Does not belo
 (``beta_binomial``, ``gamma_poisson``) and sums over clients (``tallies``).
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -108,6 +109,10 @@ def maximise(surface):
         found.append((float(last[1][0]), grid[-1], float(last[0][0])))
         converged = False
     top = max(found)
+    if not converged:
+        warnings.warn(
+            "the search for the prior did not settle; compare its log_likelihood_ with neighbours", RuntimeWarning, 2
+        )
     return Maximum(top[2], top[1], top[0], count[0], bool(converged))
 
 

@@ -13,7 +13,16 @@ import numpy as np
 
 from estimators.bernoulli import Moments
 from estimators.conjugate import ConjugateModel, Maximum, Priors, average, maximise
-from estimators.tallies import LARGEST, Frequencies, grouped, log_rises_over_factorials, spread_over_nodes
+from estimators.tallies import (
+    LARGEST,
+    NARROW,
+    Frequencies,
+    exact_squares,
+    grouped,
+    log_rises_over_factorials,
+    spread_over_nodes,
+    square_sums,
+)
 from estimators.validation import choice, count, finite, nonnegative, positive
 
 __all__ = ["GammaPoisson", "GammaPoissonTally"]
@@ -46,7 +55,7 @@ class GammaPoissonTally:
     ----------
     counts : Frequencies of x.
     exposures : array of the distinct e, ascending; clients, sums, squares : how many clients have it, and the sums of
-        their x and of their x^2.
+        their x and of their x^2, the latter in two columns (`tallies.exact_squares`).
 
     >>> tally = GammaPoissonTally.of([1, 0], [0.5, 2.0]) + GammaPoissonTally.of([3], 0.5)
     >>> tally.exposures.tolist(), tally.clients.tolist(), tally.sums.tolist()
@@ -67,17 +76,14 @@ class GammaPoissonTally:
     @classmethod
     def of_checked(cls, x, exposure):
         """Tally integer counts and float exposures that have been checked."""
-        table = Frequencies.of(x)
-        if float(table.values[-1]) ** 2 * x.size >= 2.0**63:
-            raise ValueError("x is too large for exact sums of squares; tally fewer clients at a time")
+        table, squares = Frequencies.of(x), exact_squares(x)
         if exposure.min() == exposure.max():
-            return cls(table, exposure[:1].copy(), np.array([x.size]), x.sum(keepdims=True), (x * x).sum(keepdims=True))
-        return cls(table, *grouped(exposure, np.ones_like(x), x, x * x))
+            sums = x.sum(keepdims=True), squares.sum(axis=0, keepdims=True)
+            return cls(table, exposure[:1].copy(), np.array([x.size]), *sums)
+        return cls(table, *grouped(exposure, np.ones_like(x), x, squares))
 
     def __add__(self, other):
         keys = np.concatenate((self.exposures, other.exposures))
-        if float(self.squares.sum()) + float(other.squares.sum()) >= 2.0**63:
-            raise ValueError("the sums of squares of these counts exceed 64 bits; fit the tallies apart")
         pairs = ((self.clients, other.clients), (self.sums, other.sums), (self.squares, other.squares))
         return type(self)(self.counts + other.counts, *grouped(keys, *(np.concatenate(pair) for pair in pairs)))
 
@@ -88,7 +94,8 @@ class GammaPoissonTally:
         E = sum(e) (Buehlmann and Straub 1970, Mitteilungen VSVM 70:111); the estimate can be negative.
         """
         some = self.exposures > 0
-        e, clients, sums, squares = (column[some] for column in (self.exposures, self.clients, self.sums, self.squares))
+        e, clients, sums = (column[some] for column in (self.exposures, self.clients, self.sums))
+        squares = square_sums(self.squares[some])
         if clients.sum() < 2:
             raise ValueError("x must hold at least two clients with exposure to learn a prior from")
         total, mean = float((clients * e).sum()), self.counts.sum / float((clients * e).sum())
@@ -308,7 +315,8 @@ class GammaPoisson(ConjugateModel):
 
         x, e = rows
         shape, rate = 1 / rho + x, 1 / (rho * mu) + e
-        return rate * np.exp(xlogy(shape - 1, rate * t) - rate * t - gammaln(shape))
+        with np.errstate(over="ignore"):
+            return rate * np.exp(xlogy(shape - 1, rate * t) - rate * t - gammaln(shape))
 
     def _quantile(self, mu, rho, rows, q):
         from scipy.special import gammaincinv
@@ -320,8 +328,8 @@ class GammaPoisson(ConjugateModel):
 
 
 def is_point(rho):
-    """Return whether one prior is a point, at its mean."""
-    return np.ndim(rho) == 0 and rho == 0
+    """Return whether one prior is a point, at its mean, or too narrow for the inverse of the incomplete Gamma function."""
+    return np.ndim(rho) == 0 and rho < NARROW
 
 
 def log_chance(tally, mean, rho):

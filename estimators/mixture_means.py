@@ -8,6 +8,7 @@ Belongs here: learning such a prior with restarts and a choice of k, and the pos
 number of components (the nonparametric ones).
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -144,9 +145,11 @@ class Data:
         gradient, hessian = self.derivatives(x, k)
         while len(trace) <= longest:
             free = ~(bounded & (x <= 0) & (gradient <= 0))
-            if np.abs(gradient[free]).max() <= tol:
+            scale = np.maximum(1.0, np.abs(np.diag(hessian)))
+            largest = np.max(np.abs(gradient[free]) / np.sqrt(scale[free]))
+            if largest <= tol:
                 return Prior(*self.unpack(x, k), value), np.array(trace), True
-            system = damping * np.eye(free.sum()) - hessian[np.ix_(free, free)]
+            system = np.diag(damping * scale[free]) - hessian[np.ix_(free, free)]
             step = np.zeros(x.size)
             try:
                 np.linalg.cholesky(system)
@@ -162,7 +165,7 @@ class Data:
                 gradient, hessian = self.derivatives(x, k)
             elif damping > 1e8 or m * abs(gradient @ step) <= 1e-14 * abs(value):
                 # What is left to gain is below rounding.
-                return Prior(*self.unpack(x, k), value), np.array(trace), bool(np.abs(gradient[free]).max() <= 1e3 * tol)
+                return Prior(*self.unpack(x, k), value), np.array(trace), bool(largest <= 1e3 * tol)
             else:
                 damping *= 8
         return Prior(*self.unpack(x, k), value), np.array(trace), False
@@ -182,7 +185,8 @@ class MixtureMeans(ClientModel):
     components : "gaussian", or "points" for tau2_l = 0.
     restarts : whole number >= 1 of starts for each k; they are compared on a sample if there are many clients.
     max_iter : whole number >= 1 of Newton steps.
-    tol : number > 0; settled when no derivative of the log-likelihood per client, in standardised parameters, exceeds it.
+    tol : number > 0; settled when no derivative of the log-likelihood per client, in standardised parameters, exceeds it
+        (times the root of the second derivative where that is above 1).
     seed : whole number, seed of the starts.
 
     Attributes
@@ -251,6 +255,8 @@ class MixtureMeans(ClientModel):
             previous = found[0]
         assert best is not None
         prior, self.log_likelihoods_, self.converged_ = best[1]
+        if not self.converged_:
+            warnings.warn("the fit did not settle; raise max_iter, or tol", RuntimeWarning, stacklevel=2)
         order = np.lexsort(prior.mus.T[::-1])
         self.p_, self._mus, self.tau2s_ = prior.p[order], prior.mus[order], prior.tau2s[order]
         self.mus_ = self._mus[:, 0] if self._flat else self._mus

@@ -16,12 +16,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-__all__ = ["Frequencies", "Nodes", "below", "grouped", "log_rises_over_factorials", "spread_over_nodes"]
+__all__ = [
+    "Frequencies",
+    "Nodes",
+    "below",
+    "exact_squares",
+    "grouped",
+    "log_rises_over_factorials",
+    "spread_over_nodes",
+    "square_sums",
+]
 
 DENSE = 128  # numbers below are nodes of their own
 DEGREE = 20  # on [a, 2a] a function with its singularity at 0 is a polynomial of this degree up to 5.8^-21 of its size
 CHUNK = 65_536
-LARGEST = 2**31 - 1  # squares of counts still fit
+LARGEST = 2**31 - 1  # squares still fit in 64 bits
+NARROW = 1e-14  # overdispersion that only rounding leaves
+HALF = 31  # bits in the lower of two columns of squares
 
 
 class Nodes(NamedTuple):
@@ -43,6 +54,21 @@ def grouped(keys, *columns):
     keys = keys[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     return (keys[starts], *(np.add.reduceat(column[order], starts) for column in columns))
+
+
+def exact_squares(x):
+    """Return squares of integers <= `LARGEST` as two columns that can be added up without overflow.
+
+    >>> square_sums(exact_squares(np.array([3, 2**20 + 1]))).tolist()
+    [9.0, 1099513724929.0]
+    """
+    squares = x * x
+    return np.stack((squares >> HALF, squares & (2**HALF - 1)), axis=1)
+
+
+def square_sums(columns):
+    """Return sums of `exact_squares` as floats."""
+    return columns[:, 0] * 2.0**HALF + columns[:, 1]
 
 
 @dataclass(frozen=True, eq=False)
