@@ -71,16 +71,15 @@ class BetaBinomialTally:
     @classmethod
     def of_integers(cls, x, n):
         """Tally checked integer arrays."""
-        trials, squares = Frequencies.of(n), exact_squares(x)
-        if trials.values.size == 1:
-            by_n = trials.values, trials.counts, x.sum(keepdims=True), squares.sum(axis=0, keepdims=True)
-        elif n.max() <= 8 * n.size + 1000 and float(x.max()) * n.size < 2**53 and n.size < 2**22:
-            sums = (np.bincount(n, weights=w)[trials.values].astype(np.int64) for w in (x, *squares.T))  # exact in float64
-            total, *pair = sums
-            by_n = trials.values, trials.counts, total, np.stack(pair, axis=1)
+        width = int(x.max()) + 1
+        if (int(n.max()) + 1) * width <= 8 * x.size:  # few pairs (x, n), each many times
+            counts = np.bincount(n * width + x)
+            pairs = np.flatnonzero(counts)
+            counts, (n, x) = counts[pairs], np.divmod(pairs, width)
+            ones, zeros = (Frequencies(*grouped(values, counts)) for values in (x, n - x))
         else:
-            by_n = grouped(n, np.ones_like(x), x, squares)
-        return cls(Frequencies.of(x), Frequencies.of(n - x), *by_n)
+            counts, ones, zeros = np.ones_like(x), Frequencies.of(x), Frequencies.of(n - x)
+        return cls(ones, zeros, *grouped(n, counts, counts * x, counts[:, None] * exact_squares(x)))
 
     @cached_property
     def totals(self):

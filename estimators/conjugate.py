@@ -14,6 +14,7 @@ import numpy as np
 
 from estimators.inversion import quantiles
 from estimators.model import ClientModel
+from estimators.tallies import distinct
 from estimators.validation import finite, probability
 
 __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
@@ -168,8 +169,8 @@ class ConjugateModel(ClientModel):
     def _distinct(self):
         """Return rows of distinct data and the position in them of every client's data, kept for the next call."""
         if getattr(self, "_grouped", None) is None:
-            _, first, inverse = np.unique(self._keys(), return_index=True, return_inverse=True)
-            self._grouped = tuple(column[first] for column in self.clients_), inverse
+            position, place = distinct(self._keys())
+            self._grouped = tuple(column[position] for column in self.clients_), place
         return self._grouped
 
     def _describe_clients(self):
@@ -212,6 +213,8 @@ class ConjugateModel(ClientModel):
 
         self.require_fit()
         q = float(probability("q", q))
+        if not 0 < q < 1:
+            raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
         rows, inverse = self._distinct()
         if self.components_.weights.size == 1:
             return self._mixed(self._quantile, rows, q)[inverse]

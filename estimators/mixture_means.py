@@ -292,6 +292,8 @@ class MixtureMeans(ClientModel):
 
         self.require_fit()
         q = float(probability("q", q))
+        if not 0 < q < 1:
+            raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
         k, m, d = self._centres.shape
         centres = self._centres.reshape(k, m * d)
         sds, weights = (np.repeat(a.reshape(k, m), d, axis=1) for a in (self._sds, self._weights))

@@ -20,6 +20,7 @@ __all__ = [
     "Frequencies",
     "Nodes",
     "below",
+    "distinct",
     "exact_squares",
     "grouped",
     "log_rises_over_factorials",
@@ -54,6 +55,23 @@ def grouped(keys, *columns):
     keys = keys[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     return (keys[starts], *(np.add.reduceat(column[order], starts) for column in columns))
+
+
+def distinct(keys):
+    """Return a position of each distinct key, in the keys' order, and for every key its place among the distinct ones.
+
+    >>> [part.tolist() for part in distinct(np.array([7, 3, 7]))]
+    [[1, 2], [1, 0, 1]]
+    """
+    if keys.max() > 8 * keys.size + 1000:
+        values, place = np.unique(keys, return_inverse=True)
+    else:
+        seen = np.zeros(keys.max() + 1, bool)
+        seen[keys] = True
+        values, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+    position = np.empty(values.size, np.intp)
+    position[place] = np.arange(keys.size)
+    return position, place
 
 
 def exact_squares(x):

@@ -288,6 +288,7 @@ def test_sign_rates_and_summary():
         (lambda: BetaBinomial(uncertainty="bayes").fit([0, 0], 2), "client with both ones and zeros"),
         (lambda: BetaBinomial().interval(), "has not been fitted"),
         (lambda: BetaBinomial().predict([1], 2), "has not been fitted"),
+        (lambda: BetaBinomial().fit([0, 2], 3).posterior_quantile(0), "q must lie strictly between"),
         (lambda: BetaBinomial().fit([0, 2], 3).interval(1.0), "level must lie strictly between"),
     ],
 )

@@ -235,6 +235,7 @@ def test_degenerate_input():
         (lambda: MixtureMeans().fit([1.0, 2.0], [1.0, 0.0]), "variances must be > 0"),
         (lambda: MixtureMeans().fit([1.0, 2.0], [1.0, np.inf]), "variances must be finite"),
         (lambda: MixtureMeans().fit([1.0, 2.0], [1.0, 1.0, 1.0]), "variances must be one number or one per client"),
+        (lambda: MixtureMeans(k=1).fit([1.0, 2.0], 1.0).posterior_quantile(1), "q must lie strictly between"),
         (lambda: MixtureMeans().interval(), "has not been fitted"),
     ],
 )
