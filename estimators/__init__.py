@@ -31,6 +31,7 @@ MODULES = (
     "quantization",
     "regression",
     "robust_pca",
+    "server_weights",
     "tuning",
 )
 NAMES = {
