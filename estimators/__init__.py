@@ -32,7 +32,9 @@ MODULES = (
     "regression",
     "robust_pca",
     "server_weights",
+    "strengths",
     "tuning",
+    "variance_components",
 )
 NAMES = {
     "ClientTable": "client_table",
