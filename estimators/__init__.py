@@ -19,6 +19,7 @@ MODULES = (
     "datasets",
     "distillation",
     "dpsgd",
+    "federated_means",
     "gaussian",
     "mean_regularized",
     "mechanisms",
@@ -38,6 +39,7 @@ MODULES = (
 )
 NAMES = {
     "ClientTable": "client_table",
+    "FederatedMeans": "federated_means",
     "GaussianMeans": "gaussian",
     "efron_morris": "datasets",
     "from_samples": "gaussian",

@@ -97,7 +97,7 @@ class Restricted:
         self.origin = matrix.mean(axis=0)
         self.matrix, self.design, self.known = matrix - self.origin, design, known
         self.coordinates = matrix.shape[1]
-        self.scale = np.einsum("ij,ij->", self.matrix, self.matrix) / (len(matrix) - 1) / self.coordinates + known.max()
+        self.scale = np.einsum("ij,ij->", self.matrix, self.matrix) / self.matrix.size + known.max()
         self.work = np.empty_like(self.matrix)
 
     def at(self, theta):
@@ -197,7 +197,7 @@ def variance_components(messages, *, known=0.0, n_samples=None, level=None):
         information for Gaussian data) says only how large it could well be.  covariance : of the estimates, in order.
         centre : array (coordinates,).  variances : fitted variance of every client's message around the centre.
         log_likelihood : log density of the messages at the estimates.  converged, n_iter : of the search.
-        Messages that are all identical give estimates of 0 and an infinite log likelihood.
+        Identical messages without any known noise give estimates of 0 and an infinite log likelihood.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def variance_components(messages, *, known=0.0, n_samples=None, level=None):
     matrix = read_messages(messages)
     names, design, known = read_design(len(matrix), known, n_samples, level)
     model = Restricted(matrix, design, known)
-    if not model.matrix.any():
+    if model.scale == 0:
         zeros = dict.fromkeys(names, 0.0)
         loose = np.zeros((len(names), len(names)))
         return Components(zeros, dict(zeros), loose, matrix[0].copy(), np.array(known), np.inf, True, 0)

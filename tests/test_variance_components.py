@@ -133,7 +133,9 @@ def test_a_component_at_zero():
 def test_identical_messages():
     found = variance_components(np.ones((5, 3)))
     assert (found.estimates, found.converged, found.log_likelihood) == ({"tau2": 0.0}, True, np.inf)
-    assert variance_components(np.ones((5, 3)), known=2.0).estimates == {"tau2": 0.0}
+    noisy = variance_components(np.ones((5, 3)), known=2.0)
+    assert noisy.estimates == {"tau2": 0.0}
+    assert noisy.log_likelihood == pytest.approx(-7.5 * np.log(4 * np.pi))
     np.testing.assert_array_equal(variance_components(np.full(4, 7.0), known=2.0).centre, [7.0])
 
 
