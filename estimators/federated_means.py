@@ -23,6 +23,7 @@ class FederatedMeans(ClientModel):
     Model, in each coordinate: truth_i ~ N(centre, tau2), own estimate_i ~ N(truth_i, variance_i), message_i ~
     N(own estimate_i, noise_i), with a flat prior on the centre.  tau2 is estimated from all coordinates together, the
     average is weighted, and every client's message is pulled towards it with the strength of least expected error.
+    Coordinates in which clients differ by very different amounts should be scaled alike or fitted one by one.
 
     With weights="precision" and strength="client" it is the posterior mean at the estimated tau2 (mrmtl:mmse,
     robusthdp:eq8:weights).  Other weights and strengths: mrmtl:thmE.5, mrmtl:thm6.3, fedhdp:levels:lambda, robusthdp:alg1.

@@ -152,6 +152,40 @@ def test_limits():
     assert zero.local_false_sign_rate().tolist() == [[0.5] * 2] * 4
 
 
+def test_school_means_with_unequal_privacy(shared_data):
+    """Private mean scores of half of each of 139 schools' pupils, judged by the other half; 40 splits and noises."""
+    from scipy.io import loadmat
+
+    scores = [y.ravel().astype(float) for y in loadmat(shared_data("school/school.mat"))["Y"][0]]
+    sizes = np.array([y.size for y in scores])
+    sigma2 = sum(np.sum((y - y.mean()) ** 2) for y in scores) / np.sum(sizes - 1)
+    errors, predicted = {}, []
+    for seed in range(40):
+        gen = np.random.default_rng(seed)
+        shuffled = [gen.permutation(y) for y in scores]
+        own = np.array([y[: y.size // 2].mean() for y in shuffled])
+        judge = np.array([y[y.size // 2 :].mean() for y in shuffled])
+        n = sizes // 2
+        noises = 2 * np.log(1.25e5) * (70 / (gen.choice([1.0, 3.0, 10.0], 139) * n)) ** 2
+        messages = own + np.sqrt(noises) * gen.normal(size=139)
+        found = {"raw": messages, "own": own}
+        for weights in ("uniform", "precision"):
+            for strength in ("common", "client", np.inf):
+                model = FederatedMeans(weights, strength).fit(messages, sigma2 / n, noises)
+                found[f"{weights}, {strength}"] = model.posterior_mean_
+        predicted.append((model := FederatedMeans().fit(messages, sigma2 / n, noises)).risk_.mean())
+        found["home"] = model.personalize(own)
+        for how, estimates in found.items():
+            # The judges' own sampling noise is taken off.
+            errors.setdefault(how, []).append(np.mean((estimates - judge) ** 2 - sigma2 / (sizes - n)))
+    means = {how: float(np.mean(values)) for how, values in errors.items()}
+    print({how: f"{mean:.2f} +- {np.std(errors[how]) / np.sqrt(40):.2f}" for how, mean in means.items()}, np.mean(predicted))
+    served = {how: mean for how, mean in means.items() if how not in ("own", "home")}
+    assert min(served, key=served.__getitem__) == "precision, client"
+    assert means["home"] < means["own"]
+    assert means["precision, client"] == pytest.approx(np.mean(predicted), rel=0.2)
+
+
 def test_parameters_are_kept_as_they_are():
     weights = [0.5, 0.5]
     model = FederatedMeans(weights, tau2=1.0)
