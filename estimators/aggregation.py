@@ -262,7 +262,9 @@ def relative_excess(weights, variances, axis=-1):
     """
     weights, variances = read_weighted(weights, variances, axis)
     loads = weights * variances
-    loads = loads - loads[..., :1]  # exactly 0 where all are equal, and the pairs see differences only
+    # Only differences count.  From the load of the most precise client, whose term then holds the square of the mean, no
+    # digits are lost.
+    loads = loads - np.take_along_axis(loads, np.argmin(variances, axis=-1, keepdims=True), axis=-1)
     precisions = 1 / variances
     total = precisions.sum(axis=-1, keepdims=True)
     loads = loads - np.sum(precisions * loads, axis=-1, keepdims=True) / total

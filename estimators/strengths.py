@@ -180,7 +180,7 @@ def personalization_strengths(own_variances, tau2, *, noises=0.0, weights="preci
         slack = rest * tau2 + times(share(noises, own + tau2), total)
     else:
         loads = weights * own
-        loads = loads - loads[0]
+        loads = loads - loads[np.argmax(weights)]
         noise = over_others(weights**2 * (noises + tau2)) + weights**2 * noises
         slack = rest * (rest * tau2 - loads) + noise + over_others(weights * loads)
     if common:

@@ -58,6 +58,19 @@ def test_a_small_loss_keeps_its_digits():
     assert small == pytest.approx(0.25e-18, rel=1e-6)
 
 
+def test_the_loss_keeps_its_digits_at_extreme_variances():
+    from fractions import Fraction
+
+    variances, weights = [1e12, 1.0, 2.0, 1e-12, 3e-12], [0.5, 0.25, 0.125, 0.0625, 0.0625]
+    s, w = [Fraction(x) for x in variances], [Fraction(x) for x in weights]
+    exact = sum((w[i] * s[i] - w[j] * s[j]) ** 2 / (s[i] * s[j]) for i in range(5) for j in range(i))
+    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3], [3, 4, 2, 1, 0]):
+        found = aggregation.relative_excess(np.take(weights, order), np.take(variances, order))
+        assert found == pytest.approx(float(exact), rel=1e-14)
+    small = aggregation.relative_excess([0.5, 0.25, 0.25], [1e12, 2e12 * (1 + 1e-6), 2e12])
+    assert small == pytest.approx(pairs([0.5, 0.25, 0.25], [1e12, 2e12 * (1 + 1e-6), 2e12]), rel=1e-9)
+
+
 def test_predicted_variances_are_those_of_simulated_aggregates():
     gen = np.random.default_rng(11)
     variances, eps, n_samples = np.array([1.0, 4.0, 9.0, 0.25]), [1.0, 1.0, 0.3, 5.0], [5, 50, 10, 10]
