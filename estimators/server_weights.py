@@ -18,6 +18,7 @@ Schemes and what they need:
 - "robust-hdp": inversely proportional to variances estimated by robust PCA (Malekmohammadi, Yu and Cao 2024).
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +117,15 @@ def server_weights(scheme, *, variances=None, n_samples=None, eps=None, updates=
         raise ValueError("variances, n_samples, eps or updates must be given to say how many clients there are")
     variances = given.get("variances")
     if scheme == "robust-hdp":
-        found = robust_pca.noise_variances(given["updates"], block_rows=BLOCK_ROWS).variances
+        estimate = robust_pca.noise_variances(given["updates"], block_rows=BLOCK_ROWS)
+        if not estimate.converged:
+            warnings.warn(
+                f"robust PCA has not converged (gap {estimate.gap:.1g}), so the weights may be far from the best; "
+                "see robust_pca.noise_variances, whose max_iter can be raised",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        found = estimate.variances
         weights = precision_weights(found)
         variances = found if variances is None and (found > 0).all() else variances
     elif scheme == "uniform":

@@ -116,6 +116,13 @@ def test_one_client_gets_all_the_weight():
     )
 
 
+def test_a_robust_pca_that_has_not_converged_warns(monkeypatch):
+    estimate = robust_pca.noise_variances
+    monkeypatch.setattr(robust_pca, "noise_variances", lambda *given, **options: estimate(*given, **options, max_iter=2))
+    with pytest.warns(RuntimeWarning, match="robust PCA has not converged"):
+        server_weights.server_weights("robust-hdp", updates=np.random.default_rng(13).normal(size=(50, 4)))
+
+
 # --- real data ------------------------------------------------------------------------------------------------------------
 
 
