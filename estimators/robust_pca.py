@@ -3,17 +3,20 @@
 The updates of n clients are the columns of a p x n matrix M with p >> n, thought of as L + S with L of low rank
 (what the clients have in common) and S the noise.  Principal component pursuit minimises ||L||_* + lam ||S||_1
 subject to L + S = M by the alternating direction method (Candes, Li, Ma and Wright 2011, algorithm 1).  Every
-singular value decomposition goes through the n x n Gram matrix, so a step costs O(p n^2) and a few passes over M.
-Weights from known variances are in ``aggregation``; privacy of the updates is in ``privacy``.
+singular value decomposition goes through the n x n Gram matrix, so a step costs O(p n^2); its one pass over the matrix is
+compiled in ``robust_pca_kernels``.  Weights from known variances are in ``aggregation``, all schemes side by side in
+``server_weights``; privacy of the updates is in ``privacy``.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from estimators.aggregation import precision_weights
 from estimators.limits import relative_precisions
-from estimators.validation import choice, count, finite, index, nonnegative, positive
+from estimators.validation import choice, count, index, nonnegative, positive
 
 __all__ = [
     "Decomposition",
@@ -52,11 +55,18 @@ class NoiseEstimate(NamedTuple):
 
 def read_updates(updates):
     """Check a matrix of updates, parameters in rows and clients in columns."""
-    matrix = finite("updates", updates)
+    try:
+        matrix = np.asarray(updates, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("updates must be a matrix of numbers, with as many parameters for every client") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
             f"updates must be a matrix with one row per parameter and one column per client, got shape {matrix.shape}"
         )
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=0))
+    if bad.size:
+        shown = ", ".join(map(str, bad[:10])) + (", ..." if bad.size > 10 else "")
+        raise ValueError(f"updates holds NaN or an infinity in column {shown} of {matrix.shape[1]}; leave these clients out")
     return matrix
 
 
@@ -68,21 +78,32 @@ def step_parameter(matrix, variant):
     return matrix.size / ((4 if variant == "published" else 20) * sums.sum())
 
 
+def shrinkage(gram, threshold):
+    """The n x n matrix that soft-thresholds the singular values of what has this Gram matrix, and these values.
+
+    None for the matrix if the threshold is lost in the rounding of the Gram matrix.
+    """
+    squares, right = np.linalg.eigh(gram)
+    singular = np.sqrt(np.maximum(squares, 0.0))
+    if threshold <= GRAM_DIGITS * singular[-1]:
+        return None, singular
+    kept = singular > threshold
+    right = right[:, kept]
+    return (right * (1 - threshold / singular[kept])) @ right.T, singular[kept] - threshold
+
+
 def shrink_singular_values(matrix, threshold, method):
     """Soft-threshold the singular values; returns the matrix and its singular values."""
-    if method == "gram":
-        squares, right = np.linalg.eigh(matrix.T @ matrix)
-        singular = np.sqrt(np.maximum(squares, 0.0))
-        if threshold > GRAM_DIGITS * singular[-1]:
-            kept = singular > threshold
-            right = right[:, kept]
-            return matrix @ ((right * (1 - threshold / singular[kept])) @ right.T), singular[kept] - threshold
+    if method != "svd":
+        factor, singular = shrinkage(matrix.T @ matrix, threshold)
+        if factor is not None:
+            return matrix @ factor, singular
     left, singular, right = np.linalg.svd(matrix, full_matrices=False)
     kept = singular > threshold
     return (left[:, kept] * (singular[kept] - threshold)) @ right[kept], singular[kept] - threshold
 
 
-def robust_pca(updates, *, lam=None, mu=None, variant="published", method="gram", tol=1e-7, max_iter=3000):
+def robust_pca(updates, *, lam=None, mu=None, variant="published", method="fused", tol=1e-7, max_iter=3000):
     """Split a matrix into a low-rank and a sparse part by principal component pursuit; an estimate, not exact.
 
     Minimises ||L||_* + lam ||S||_1 subject to L + S = M.  Claims: robusthdp:tab2, robusthdp:alg1.
@@ -95,7 +116,8 @@ def robust_pca(updates, *, lam=None, mu=None, variant="published", method="gram"
     variant : "published" takes mu = p n / (4 sum |M|) (Candes et al. 2011, section 5); "reference" what a widely copied
         Python code computes instead, with the largest column sum of |M| in place of the sum; "dense" a fifth of the
         published value, with which the split is far closer to optimal when it stops if the noise fills the matrix.
-    method : "gram" decomposes through the n x n Gram matrix; "svd" directly, slower and for checks.
+    method : "fused" decomposes through the n x n Gram matrix and does the rest in one compiled pass over the matrix;
+        "gram" is the same in plain NumPy; "svd" decomposes the p x n matrix itself.  The last two are slower and for checks.
     tol : number > 0; iteration stops when ||M - L - S|| <= tol ||M|| (Frobenius norms).
     max_iter : whole number >= 1.
 
@@ -123,16 +145,20 @@ def robust_pca(updates, *, lam=None, mu=None, variant="published", method="gram"
     """
     matrix = read_updates(updates)
     choice("variant", variant, ("published", "reference", "dense"))
-    choice("method", method, ("gram", "svd"))
+    choice("method", method, ("fused", "gram", "svd"))
     lam = 1 / np.sqrt(max(matrix.shape)) if lam is None else single("lam", lam)
     tol = single("tol", tol)
     max_iter = index("max_iter", max_iter, 1, np.iinfo(np.int64).max)
-    size = np.linalg.norm(matrix)
+    size = np.sqrt(np.einsum("ij,ij->", matrix, matrix))
     if mu is not None:
         mu = single("mu", mu)
     if size == 0:
         return Decomposition(np.zeros_like(matrix), np.zeros_like(matrix), 0, True, 0, 0.0, 0.0)
     mu = step_parameter(matrix, variant) if mu is None else mu
+    if method == "fused":
+        found = pursue_tiles(matrix, lam, mu, tol * size, max_iter, size)
+        if found is not None:
+            return found
     return pursue(matrix, lam, mu, method, tol * size, max_iter, size)
 
 
@@ -167,16 +193,48 @@ def pursue(matrix, lam, mu, method, target, max_iter, size):
         argument += low_rank
         argument += multiplier
     sparse = total - multiplier
+    products = multiplier.T @ multiplier, np.vdot(multiplier, matrix), np.abs(sparse).sum()
+    return assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, target, size)
+
+
+def assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, target, size):
+    """Return the decomposition with its gap, from Z'Z, <Z, M> and the sum of |S|."""
+    gram, product, absolute = products
     # mu Z is feasible for the dual problem once its largest singular value is at most one.
-    dual = mu * multiplier
-    bound = np.vdot(dual, matrix) / max(1.0, np.sqrt(np.linalg.eigvalsh(dual.T @ dual)[-1]))
-    objective = singular.sum() + lam * np.abs(sparse).sum()
+    bound = mu * product / max(1.0, mu * np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))
+    objective = singular.sum() + lam * absolute
     gap = max(0.0, float((objective - bound) / objective))
     converged = bool(residual <= target and gap <= np.sqrt(target / size))
     return Decomposition(low_rank, sparse, len(singular), converged, iterations, float(residual / size), gap)
 
 
-def noise_variances(updates, *, block_rows=None, lam=None, variant="dense", method="gram", tol=1e-5, max_iter=3000):
+def pursue_tiles(matrix, lam, mu, target, max_iter, size):
+    """Do what `pursue` does by the Gram matrix with compiled passes; None where that needs the direct decomposition."""
+    from estimators import robust_pca_kernels as kernels
+
+    rows = len(matrix)
+    tiles = kernels.pack(matrix)
+    argument, multiplier, spare = tiles.copy(), np.zeros_like(tiles), np.empty_like(tiles)
+    gram, singular = kernels.gram_matrix(argument), np.empty(0)
+    residual, iterations = np.inf, 0
+    while residual > target and iterations < max_iter:
+        iterations += 1
+        factor, singular = shrinkage(gram, 1 / mu)
+        if factor is None:
+            return None
+        gram, squares = kernels.step(tiles, factor, lam / mu, argument, multiplier, spare)
+        residual = np.sqrt(squares)
+        multiplier, spare = spare, multiplier
+    kernels.finish(tiles, lam / mu, argument, spare, multiplier)
+    absolute = np.abs(spare).sum()
+    products = kernels.gram_matrix(multiplier), np.einsum("ijk,ijk->", multiplier, tiles), absolute
+    low_rank, sparse = kernels.unpack(argument, rows), kernels.unpack(spare, rows)
+    return assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, target, size)
+
+
+def noise_variances(
+    updates, *, block_rows=None, lam=None, variant="dense", method="fused", tol=1e-5, max_iter=3000, workers=None
+):
     """Noise variance per element of each client's update, ||S_i||^2 / p with S from robust PCA; an estimate.
 
     It includes whatever of an update is not shared with others, so it is right up to a common factor where the shared
@@ -190,6 +248,8 @@ def noise_variances(updates, *, block_rows=None, lam=None, variant="dense", meth
         are averaged in proportion to their rows (Robust-HDP, section 3.5).  Memory and time per block stay bounded, and
         lam = 1 / sqrt(rows of the block).
     lam, variant, method, tol, max_iter : as in `robust_pca`.
+    workers : None for as many threads as there are processors, or a whole number >= 1.  Blocks run in parallel, and each
+        thread needs five times the memory of a block.  Results are the same bits for any number.
 
     Returns
     -------
@@ -207,14 +267,16 @@ def noise_variances(updates, *, block_rows=None, lam=None, variant="dense", meth
     """
     matrix = read_updates(updates)
     rows = len(matrix) if block_rows is None else index("block_rows", block_rows, 1, np.iinfo(np.int64).max)
-    sums = np.zeros(matrix.shape[1])
-    converged, iterations, gap, blocks = True, 0, 0.0, 0
-    for start in range(0, len(matrix), rows):
+    workers = os.cpu_count() or 1 if workers is None else index("workers", workers, 1, np.iinfo(np.int64).max)
+
+    def power(start):
         part = robust_pca(matrix[start : start + rows], lam=lam, variant=variant, method=method, tol=tol, max_iter=max_iter)
-        sums += np.einsum("ij,ij->j", part.sparse, part.sparse)
-        converged &= part.converged
-        iterations, gap, blocks = max(iterations, part.iterations), max(gap, part.gap), blocks + 1
-    return NoiseEstimate(sums / len(matrix), converged, iterations, gap, blocks)
+        return np.einsum("ij,ij->j", part.sparse, part.sparse), part.converged, part.iterations, part.gap
+
+    starts = range(0, len(matrix), rows)
+    with ThreadPoolExecutor(min(workers, len(starts))) as pool:
+        sums, converged, iterations, gaps = zip(*pool.map(power, starts), strict=True)
+    return NoiseEstimate(sum(sums) / len(matrix), all(converged), max(iterations), max(gaps), len(starts))
 
 
 def aggregation_weights(updates, **options):

@@ -53,8 +53,12 @@ def test_the_gram_form_is_the_direct_form(p, n, seed):
 
 def test_the_gram_form_on_many_parameters():
     updates, _ = noisy_updates(5_000, 20, 0.1, seed=1)
-    gram, direct = (robust_pca.robust_pca(updates, method=m, max_iter=40) for m in ("gram", "svd"))
+    gram, direct = (robust_pca.robust_pca(updates, method=m, max_iter=20) for m in ("gram", "svd"))
     assert np.abs(gram.sparse - direct.sparse).max() <= 1e-10 * np.abs(updates).max()
+    fused = robust_pca.robust_pca(updates, max_iter=20)
+    assert np.abs(fused.sparse - direct.sparse).max() <= 1e-10 * np.abs(updates).max()
+    assert ((fused.sparse == 0) == (direct.sparse == 0)).all()
+    assert 0 < np.mean(fused.sparse == 0) < 1
 
 
 def test_tiny_thresholds_do_not_lose_digits_in_the_gram_matrix():
@@ -193,3 +197,41 @@ def test_the_tail_of_the_estimate_is_that_of_normal_squares():
 def test_bad_variances_are_named(sigma2s, alpha2, r, message):
     with pytest.raises(ValueError, match=message):
         robust_pca.excess_noise(sigma2s, alpha2, r)
+
+
+@given(st.integers(1, 300), st.integers(1, 7), st.sampled_from(["published", "dense"]), st.integers(0, 2**32 - 1))
+def test_compiled_passes_are_their_numpy_twin(p, n, variant, seed):
+    """p goes over the tile of 128 rows and n over the blocks of two and four rows of the kernels."""
+    matrix = np.random.default_rng(seed).normal(size=(p, n))
+    fused, gram = (robust_pca.robust_pca(matrix, method=m, variant=variant, max_iter=40) for m in ("fused", "gram"))
+    for name in ("low_rank", "sparse"):
+        np.testing.assert_allclose(getattr(fused, name), getattr(gram, name), atol=1e-10 * np.abs(matrix).max())
+    assert (fused.rank, fused.iterations) == (gram.rank, gram.iterations)
+    np.testing.assert_allclose([fused.residual, fused.gap], [gram.residual, gram.gap], rtol=1e-6, atol=1e-9)
+
+
+def test_compiled_passes_step_aside_where_a_gram_matrix_loses_digits():
+    low, sparse = low_rank_and_sparse(60, 6, 1, 3, seed=5)
+    fused, direct = (robust_pca.robust_pca(low + sparse, mu=1e9, method=m, max_iter=3) for m in ("fused", "svd"))
+    np.testing.assert_allclose(fused.low_rank, direct.low_rank, atol=1e-9)
+
+
+def test_the_number_of_workers_changes_no_bit():
+    updates, _ = noisy_updates(4_000, 8, 0.1, seed=9)
+    found = [robust_pca.noise_variances(updates, block_rows=700, workers=w) for w in (1, 2, 5, None)]
+    assert all(f.variances.tolist() == found[0].variances.tolist() for f in found)
+    assert {f.blocks for f in found} == {6}
+    with pytest.raises(ValueError, match="workers must be in"):
+        robust_pca.noise_variances(updates, workers=0)
+
+
+def test_a_client_with_missing_values_is_named():
+    with pytest.raises(ValueError, match="column 1 of 3; leave"):
+        robust_pca.robust_pca([[1.0, np.nan, 0.0], [1.0, 2.0, 3.0]])
+    with pytest.raises(ValueError, match="as many parameters for every client"):
+        robust_pca.robust_pca([[1.0, 2.0], [1.0]])
+
+
+def test_identical_updates_share_the_weight():
+    updates = np.outer(np.random.default_rng(6).normal(size=300), np.ones(5))
+    assert np.ptp(robust_pca.aggregation_weights(updates)) < 1e-6
