@@ -12,6 +12,7 @@ are paid for only by those who need them.
 from importlib import import_module
 
 MODULES = (
+    "accounting",
     "adaped",
     "aggregation",
     "bernoulli",
@@ -28,6 +29,7 @@ MODULES = (
     "personalization",
     "priors",
     "privacy",
+    "private",
     "quantization",
     "regression",
     "robust_pca",
