@@ -5,7 +5,9 @@ any accountant.  The curves of single mechanisms are in ``privacy`` and ``mechan
 runs is in ``tuning``.
 """
 
+import warnings
 from dataclasses import dataclass
+from importlib import import_module
 
 import numpy as np
 
@@ -306,16 +308,13 @@ def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, del
     ImportError
         If ``dp-accounting`` is not installed.
     """
-    import warnings
-
     z = float(positive("noise_multiplier", noise_multiplier))
     q = float(probability("sampling_rate", sampling_rate))
     rounds, delta = int(count("rounds", rounds)), float(probability("delta", delta))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its dependencies, at import
-            import dp_accounting
-            from dp_accounting import pld
+            dp_accounting, pld = import_module("dp_accounting"), import_module("dp_accounting.pld")
     except ImportError:
         raise ImportError(
             "dp-accounting is needed for privacy loss distributions: pip install 'borrowed-strength[dp]'; "

@@ -9,13 +9,23 @@ Belongs here: the public names, imported on first use.  Does not belong here: co
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .central import CentralPrior, release_prior
+    from .client import AtHome, MeanClient, RateClient, a_priori_bounds
+    from .prior import Prior
+    from .rates import PrivateRates, noisy_rate_moments
+    from .regression import PrivateRegressionMeans, RegressionClient, RegressionPrior
+    from .reports import MeanReport, RateReport, RegressionReport, read_report, read_reports
+    from .server import PrivateGaussianMeans, guarantee_lines
 
 NAMES = {
     "AtHome": "client",
     "CentralPrior": "central",
     "MeanClient": "client",
     "MeanReport": "reports",
-    "Prior": "server",
+    "Prior": "prior",
     "PrivateGaussianMeans": "server",
     "PrivateRates": "rates",
     "RateClient": "client",
@@ -32,7 +42,27 @@ NAMES = {
     "release_prior": "central",
 }
 
-__all__ = list(NAMES)
+__all__ = [
+    "AtHome",
+    "CentralPrior",
+    "MeanClient",
+    "MeanReport",
+    "Prior",
+    "PrivateGaussianMeans",
+    "PrivateRates",
+    "PrivateRegressionMeans",
+    "RateClient",
+    "RateReport",
+    "RegressionClient",
+    "RegressionPrior",
+    "RegressionReport",
+    "a_priori_bounds",
+    "guarantee_lines",
+    "noisy_rate_moments",
+    "read_report",
+    "read_reports",
+    "release_prior",
+]
 
 
 def __getattr__(name):

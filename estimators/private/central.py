@@ -7,7 +7,6 @@ the release: joint differential privacy (Kearns et al. 2014).  A client's own es
 Belongs here: that release.  Clients who trust no server use ``client`` and ``server``.
 """
 
-import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from estimators.accounting import Budget, Guarantee
 from estimators.private.client import MeanClient, read_rows
-from estimators.private.server import Prior
+from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.validation import nonnegative, probability
 
 __all__ = ["CentralPrior", "release_prior"]
@@ -53,8 +52,9 @@ def release_prior(
 
     Means are clipped to `bounds`, rounded at random to 2^bits levels and summed as integers; noise is added to their sum
     (which moves by at most high - low if a client is replaced) and to the sum of squared differences of all pairs (by at
-    most (m - 1) (high - low)^2).  tau2 is the noisy variance among the means less the mean of `variances`, and 0 where that
-    is negative (with a warning).  The server's client "row" is a mean: see ``MeanClient``.
+    most (m - 1) (high - low)^2).  The noisy variance among the means estimates tau^2 plus the mean of `variances`; what it and
+    its known error leave open about tau goes into the prior's grid.  A "row" of the trusted server is a client's mean: see
+    ``MeanClient``.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def release_prior(
     >>> rng = np.random.default_rng(0)
     >>> means = rng.normal(3.0, 1.0, 2000) + rng.normal(0.0, 0.5, 2000)
     >>> found = release_prior(means, 0.25, bounds=(-2.0, 8.0), eps=1.0, delta=1e-6, generator=rng)
-    >>> round(found.prior.mu, 1), round(found.prior.tau2, 1), found.guarantee.adjacency
+    >>> round(found.prior.mean, 1), round(found.prior.variance, 1), found.guarantee.adjacency
     (3.0, 0.9, 'client')
     """
     means = read_rows(means)
@@ -92,14 +92,14 @@ def release_prior(
         if not isinstance(budget, Budget):
             raise ValueError(f"budget must be an accounting.Budget or None, got {type(budget).__name__}")
         budget.spend(guarantee)
-    tau2 = report.variance - float(np.mean(variances))
-    if tau2 < 0:
-        warnings.warn(
-            f"the noisy variance between clients comes out at {tau2:.3g} < 0, and 0 is used: the differences between "
-            "clients are below the noise",
-            stacklevel=2,
-        )
-    spread = max(report.variance, float(np.mean(variances)))
-    mu_sd = float(np.sqrt(spread / len(means) + report.noise_variance))
-    prior = Prior(report.estimate, mu_sd, max(tau2, 0.0), None if sigma2 is None else float(sigma2))
-    return CentralPrior(prior, guarantee, report.variance, report.noise_variance, report.variance_noise)
+    total, within, m = float(report.variance), float(np.mean(variances)), len(means)
+
+    def given_tau(tau):
+        spread = tau**2 + within
+        error = 2 * spread**2 / (m - 1) + report.variance_noise
+        mu_sd = np.sqrt(spread / m + report.noise_variance)
+        return log_normal(total - spread, max(error, np.finfo(float).tiny)), report.estimate, mu_sd
+
+    low, high = report.bounds
+    prior = grid_posterior(given_tau, (high - low) / 2, None if sigma2 is None else float(sigma2))
+    return CentralPrior(prior, guarantee, total, report.noise_variance, report.variance_noise)

@@ -8,12 +8,9 @@ Belongs here: clients with a mean or a rate.  Clients with a regression are in `
 reports in ``server``.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from estimators.accounting import Budget, Guarantee, budget_numbers
-from estimators.limits import share
 from estimators.private.exact_noise import randomised_response
 from estimators.private.noise import (
     MECHANISMS,
@@ -24,6 +21,7 @@ from estimators.private.noise import (
     quantised_integers,
 )
 from estimators.private.reports import MeanReport, RateReport, low_high
+from estimators.private.server import report_variance
 from estimators.validation import choice, count, finite, positive, probability
 
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds"]
@@ -53,11 +51,20 @@ def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
     return low_high("bounds", (middle - half, middle + half))
 
 
-class AtHome(NamedTuple):
-    """A client's own posterior mean and standard deviation.  They come from raw data and stay with the client."""
+class AtHome:
+    """A client's own posterior: mean, sd and intervals.  It comes from raw data and stays with the client."""
 
-    mean: float
-    sd: float
+    def __init__(self, law):
+        self.law = law
+        self.mean, self.sd = float(law.mean()[0]), float(law.sd()[0])
+
+    def __repr__(self):
+        return f"AtHome(mean={self.mean!r}, sd={self.sd!r})"
+
+    def interval(self, level=0.95):
+        """Return the ends (low, high) of the equal-tailed posterior interval."""
+        level = float(probability("level", level))
+        return float(self.law.quantile((1 - level) / 2)[0]), float(self.law.quantile((1 + level) / 2)[0])
 
 
 class MeanClient:
@@ -70,12 +77,13 @@ class MeanClient:
     eps : number > 0, or inf for a quantised report without noise; delta : number in [0, 1).
     adjacency : "row" protects one row of the client, whose own computer is trusted with all of them (n public);
         "client" protects all rows together: local differential privacy (n public).
-    mechanism : "discrete-gaussian" (default for delta > 0); "discrete-laplace" (default for delta = 0; for one number it
-        often needs less noise); "gaussian" (real-valued; exact accounting of several reports, but open to attacks on the
-        last bits of floats, Mironov 2012); "two-point" (adjacency="client", one bit on the wire; generative:qpriv).
+    mechanism : "discrete-laplace" (purely eps-private, whatever delta) or "discrete-gaussian" (delta > 0); by default the
+        one with the smaller noise variance, which for single numbers mostly is Laplace.  Or "gaussian" (real-valued; exact
+        accounting of several reports, but open to attacks on the last bits of floats, Mironov 2012), or "two-point"
+        (adjacency="client", one bit on the wire; generative:qpriv).
     bits : whole number in 1..20; rows or means are rounded at random to 2^bits levels, without bias.
     variance_share : number in [0, 1), the share of the budget for the variance among the client's rows (of eps for
-        "discrete-laplace", else of the squared ratio of sensitivity to noise); with 0 it is not reported.
+        Laplace noise, else of the squared ratio of sensitivity to noise); with 0 it is not reported.
     variance_bound : number > 0, only with adjacency="client" and variance_share > 0: the reported variance is clipped
         to [0, variance_bound].
     name : str, the client's public name.
@@ -91,7 +99,7 @@ class MeanClient:
     >>> client = MeanClient(bounds=(0.0, 10.0), eps=1.0, delta=1e-5, name="ward 7")
     >>> report = client.report(np.linspace(2.0, 4.0, 200), np.random.default_rng(1))
     >>> round(report.estimate, 2), round(report.noise_variance, 4), report.guarantee.adjacency
-    (3.17, 0.0348, 'row')
+    (2.98, 0.005, 'row')
     """
 
     def __init__(
@@ -207,29 +215,32 @@ class MeanClient:
         values = read_rows(rows) if self.adjacency == "row" else read_rows(rows).mean(keepdims=True)
         return float(np.mean((values < self.bounds[0]) | (values > self.bounds[1])))
 
-    def at_home(self, rows, prior):
-        """Posterior mean and sd of the client's own mean from its exact rows and the prior that the server broadcast.
+    def at_home(self, rows, prior, report=None):
+        """Posterior law of the client's own mean from its exact rows and the prior that the server broadcast.
 
-        Weight tau2 / (tau2 + sigma2 / n) on the own mean; the sd includes the uncertainty of mu.  No noise is added and
-        nothing is spent: the result must stay with the client.  Claim: generative:thm1:estimator.
+        Given tau and mu: weight tau^2 / (tau^2 + sigma2 / n) on the own mean (generative:thm1:estimator), averaged over what
+        the prior leaves open.  No noise is added and nothing is spent: the result must stay with the client.
 
         Parameters
         ----------
-        rows : array (n,); prior : Prior with mu, mu_sd, tau2, sigma2, such as ``PrivateGaussianMeans.prior_``.
+        rows : array (n,); prior : `Prior` with sigma2, such as ``PrivateGaussianMeans.prior_``.
+        report : the client's own report that went into the prior, whose noisy value the exact rows replace; None if it
+            sent none.
 
-        >>> import numpy as np
-        >>> from estimators.private.server import Prior
+        Returns
+        -------
+        AtHome, with mean, sd and interval(level).
+
+        >>> from estimators.private import Prior
         >>> client = MeanClient(bounds=(0.0, 10.0), eps=1.0)
-        >>> client.at_home([1.0, 3.0], Prior(mu=4.0, mu_sd=0.0, tau2=1.0, sigma2=2.0))
+        >>> client.at_home([1.0, 3.0], Prior.known(mu=4.0, tau2=1.0, sigma2=2.0))
         AtHome(mean=3.0, sd=0.7071067811865476)
         """
         rows = read_rows(rows)
         if prior.sigma2 is None:
             raise ValueError("prior must have sigma2, the variance of one row")
-        within = prior.sigma2 / len(rows)
-        own = float(share(prior.tau2, within))
-        mean = own * rows.mean() + (1 - own) * prior.mu
-        return AtHome(float(mean), float(np.sqrt(own * within + ((1 - own) * prior.mu_sd) ** 2)))
+        told = None if report is None else (report.estimate, report_variance(report, prior.sigma2))
+        return AtHome(prior.at_home(float(rows.mean()), prior.sigma2 / len(rows), told))
 
 
 class RateClient:
@@ -239,8 +250,8 @@ class RateClient:
     ----------
     eps : number > 0, or inf; delta : number in [0, 1).
     adjacency : "row" protects one answer, "client" all answers of the client together; n is public in both.
-    mechanism : "discrete-gaussian" (default for delta > 0), "discrete-laplace" (default for delta = 0) or "gaussian"
-        noise on the number of ones; "answers" randomises every answer on its own (adjacency="row"; those who answer need
+    mechanism : "discrete-laplace", "discrete-gaussian" (by default the one with the smaller variance) or "gaussian" noise
+        on the number of ones; "answers" randomises every answer on its own (adjacency="row"; those who answer need
         not even trust the client); "two-point" sends one random bit (adjacency="client").
     statistic : "ones"; or "pairs" with mechanism="two-point": the share of pairs of answers that are both ones, from
         which the server learns the prior's variance (generative:thm4:protocol).  Which clients report what must not

@@ -61,10 +61,11 @@ def check_generator(generator):
 
 
 def choose_mechanism(mechanism, eps, delta, options=MECHANISMS):
-    """Return the mechanism to use, checked against eps and delta; None chooses by delta."""
+    """Return the mechanism to use, checked against eps and delta; None is the one with the least noise on one number."""
     eps, delta = budget_numbers(eps, delta)
     if mechanism is None:
-        mechanism = "discrete-gaussian" if delta > 0 else "discrete-laplace"
+        pure = delta == 0 or np.isinf(eps) or 2 / eps**2 <= 1 / largest_ratio("gaussian", eps, delta) ** 2
+        mechanism = "discrete-laplace" if pure else "discrete-gaussian"
     choice("mechanism", mechanism, options)
     if mechanism.endswith("gaussian") and delta == 0 and np.isfinite(eps):
         raise ValueError(f"delta must be > 0 for mechanism={mechanism!r}, which is never purely private")

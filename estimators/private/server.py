@@ -8,61 +8,28 @@ Belongs here: Gaussian means and what all private models share.  Rates are in ``
 trusted server with raw means in ``central``.
 """
 
-import json
 import warnings
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
-from estimators.validation import choice, finite, nonnegative, probability
+from estimators.validation import choice, finite, nonnegative
 
-__all__ = ["Prior", "PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What the server broadcasts to clients: the prior's mean and its standard error, its variance, that of one row.
-
-    >>> Prior.from_json(Prior(mu=1.0, mu_sd=0.1, tau2=2.0, sigma2=None).to_json())
-    Prior(mu=1.0, mu_sd=0.1, tau2=2.0, sigma2=None)
-    """
-
-    mu: float
-    mu_sd: float
-    tau2: float
-    sigma2: float | None = None
-
-    def __post_init__(self):
-        finite("mu", self.mu)
-        nonnegative("mu_sd", self.mu_sd)
-        nonnegative("tau2", self.tau2)
-        if self.sigma2 is not None:
-            nonnegative("sigma2", self.sigma2)
-
-    def to_json(self):
-        """Return one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text):
-        """Return the prior that `to_json` wrote."""
-        try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"prior is not complete JSON: {error}") from None
+__all__ = ["PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
 
 
-def read(reports, kind):
+def read(reports, kind, fewest=2):
     """Return the reports as a list, checked to be of one kind and from different clients."""
     reports = list(reports)
     wrong = next((r for r in reports if not isinstance(r, kind)), None)
     if wrong is not None:
         raise ValueError(f"reports must be {kind.__name__}s (see read_reports), got {type(wrong).__name__}")
-    if len(reports) < 2:
-        raise ValueError(f"reports must come from at least two clients to learn from, got {len(reports)}")
+    if len(reports) < fewest:
+        raise ValueError(f"reports must come from at least {fewest} clients to learn from, got {len(reports)}")
     names = Counter(r.client for r in reports if r.client)
     twice = [name for name, times in names.items() if times > 1]
     if twice:
@@ -106,12 +73,14 @@ class PrivateGaussianMeans(PrivateModel):
 
     Parameters
     ----------
-    prior : "marginal-likelihood", "reml" or "moments", as in ``GaussianMeans``.
+    prior : "integrated" averages over what the reports leave open about tau (flat prior for tau from 0 to half the width of
+        the bounds), which keeps intervals honest where noise hides tau2; or "marginal-likelihood", "reml", "moments": one
+        value of tau2, as in ``GaussianMeans``.
     sigma2 : variance >= 0 of one row, the same for all clients, or None to take it from the clients' reported variances.
 
     Attributes
     ----------
-    mu_, mu_sd_, tau2_, sigma2_ : the fitted parameters; prior_ : the `Prior` to broadcast.
+    mu_, mu_sd_, tau2_, sigma2_ : the parameters (means over the grid for "integrated"); prior_ : the `Prior` to broadcast.
     variances_ : variance of each report about its client's mean; noise_variances_ : of it, the privacy noise.
     posterior_mean_, posterior_sd_, weights_, log_likelihood_, converged_, n_iter_ : as in ``GaussianMeans``.
     guarantees_, guarantee_, clients_ : see ``PrivateModel``.
@@ -119,14 +88,14 @@ class PrivateGaussianMeans(PrivateModel):
     >>> import numpy as np
     >>> from estimators.private import MeanClient
     >>> rng = np.random.default_rng(0)
-    >>> client = lambda: MeanClient(bounds=(-6.0, 6.0), eps=1.0, delta=1e-5)
-    >>> reports = [client().report(rng.normal(rng.normal(), 1.0, 50), rng) for _ in range(100)]
+    >>> client = lambda: MeanClient(bounds=(-6.0, 6.0), eps=1.0, delta=1e-5, mechanism="gaussian")
+    >>> reports = [client().report(rng.normal(rng.normal(), 1.0, 50), rng) for _ in range(400)]
     >>> model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
     >>> round(model.mu_, 1), round(model.tau2_, 1), round(float(model.noise_variances_[0]), 2)
-    (-0.0, 0.5, 0.8)
+    (0.0, 1.4, 0.8)
     """
 
-    def __init__(self, prior="marginal-likelihood", sigma2=None):
+    def __init__(self, prior="integrated", sigma2=None):
         self.prior = prior
         self.sigma2 = sigma2
 
@@ -135,7 +104,8 @@ class PrivateGaussianMeans(PrivateModel):
 
         Parameters
         ----------
-        reports : list of MeanReport, at least two; they may differ in n, noise, bounds and guarantee.
+        reports : list of MeanReport, at least two (three for prior="integrated"); they may differ in n, noise, bounds and
+            guarantee.
 
         Returns
         -------
@@ -148,53 +118,80 @@ class PrivateGaussianMeans(PrivateModel):
         """
         from estimators import GaussianMeans
 
-        choice("prior", self.prior, ("marginal-likelihood", "reml", "moments"))
-        reports = read(reports, MeanReport)
+        choice("prior", self.prior, ("integrated", "marginal-likelihood", "reml", "moments"))
+        reports = read(reports, MeanReport, 3 if self.prior == "integrated" else 2)
         self.sigma2_ = pooled_sigma2(reports) if self.sigma2 is None else float(nonnegative("sigma2", self.sigma2))
-        n = np.array([r.n for r in reports], float)
+        x = np.array([r.estimate for r in reports])
         self.noise_variances_ = np.array([r.noise_variance for r in reports])
-        self.variances_ = self.sigma2_ / n + self.noise_variances_ + np.array([r.rounding_variance for r in reports])
-        inner = GaussianMeans(prior=self.prior).fit([r.estimate for r in reports], self.variances_)
-        for name in ("posterior_mean_", "posterior_sd_", "weights_"):
-            setattr(self, name, getattr(inner, name))
-        self.mu_, self.mu_sd_, self.tau2_ = float(inner.mu_), float(inner.mu_sd_), float(inner.tau2_)
-        self.log_likelihood_, self.converged_, self.n_iter_ = inner.log_likelihood_, inner.converged_, inner.n_iter_
-        self.prior_ = Prior(self.mu_, self.mu_sd_, self.tau2_, self.sigma2_)
+        self.variances_ = np.array([report_variance(r, self.sigma2_) for r in reports])
+        if (self.variances_ <= 0).any():
+            raise ValueError("sigma2 must be > 0 for reports without noise")
+        if self.prior == "integrated":
+            self.prior_ = integrated(x, self.variances_, reports, self.sigma2_)
+            self.converged_, self.n_iter_ = True, len(self.prior_.tau)
+        else:
+            inner = GaussianMeans(prior=self.prior).fit(x, self.variances_)
+            self.prior_ = Prior.known(mu=inner.mu_, tau2=inner.tau2_, sigma2=self.sigma2_, mu_sd=inner.mu_sd_)
+            self.converged_, self.n_iter_ = inner.converged_, inner.n_iter_
+        self.mu_, self.mu_sd_, self.tau2_ = self.prior_.mean, self.prior_.mean_sd, self.prior_.variance
+        self.posteriors_ = self.prior_.posteriors(x, self.variances_)
+        self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
+        tau2, weight, *_ = self.prior_.columns()
+        self.weights_ = np.sum(weight * tau2 / (tau2 + self.variances_), axis=0)
+        density = log_normal(x - self.mu_, self.tau2_ + self.variances_) - np.log(2 * np.pi) / 2
+        self.log_likelihood_ = float(np.sum(density))
         self.keep(reports)
         return self
 
     def prior_summary(self):
         """Return the fitted prior as plain values."""
         self.require_fit()
-        return {"family": "normal", **asdict(self.prior_), "guarantees": guarantee_lines(self.guarantees_)}
+        names = ("mu", "mu_sd", "tau2", "sigma2")
+        return {
+            "family": "normal",
+            **{name: getattr(self, f"{name}_") for name in names},
+            "guarantees": guarantee_lines(self.guarantees_),
+        }
 
     def posterior_cdf(self, t, strict=False):
-        """Return P(theta_i <= t) given the reports, one entry per client; `strict` makes no difference to a normal law."""
-        from scipy.special import ndtr
-
+        """Return P(theta_i <= t), or < t if `strict`, given the reports, one entry per client."""
         self.require_fit()
-        away = finite("t", t) - self.posterior_mean_
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.where(self.posterior_sd_ > 0, away / self.posterior_sd_, np.where(away >= 0, np.inf, -np.inf))
-        return ndtr(z)
+        return self.posteriors_.cdf(float(finite("t", t)), strict)
 
     def posterior_quantile(self, q):
         """Return the q-quantile of each client's posterior."""
-        from scipy.special import ndtri
-
         self.require_fit()
-        return self.posterior_mean_ + self.posterior_sd_ * ndtri(probability("q", q))
+        return self.posteriors_.quantile(q)
 
     def draw(self, generator):
-        """Return new true means from the fitted prior and new reports of the same design, with normal noise."""
-        from dataclasses import replace
-
+        """Return new true means from the fitted prior (one tau of its grid) and new reports of the same design."""
         self.require_fit()
-        size = len(self.reports_)
-        truth = self.mu_ + np.sqrt(self.tau2_) * generator.standard_normal(size)
+        size, node = len(self.reports_), int(generator.choice(len(self.prior_.tau), p=self.prior_.weight))
+        truth = self.prior_.mu[node] + self.prior_.tau[node] * generator.standard_normal(size)
         estimates = truth + np.sqrt(self.variances_) * generator.standard_normal(size)
         drawn = [replace(r, estimate=float(e)) for r, e in zip(self.reports_, estimates, strict=True)]
         return truth, (drawn,)
+
+
+def report_variance(report, sigma2):
+    """Return the variance of a report about its client's mean."""
+    return sigma2 / report.n + report.noise_variance + report.rounding_variance
+
+
+def integrated(x, variances, reports, sigma2):
+    """Return the Prior on a grid of tau given reports x."""
+    origin = x.mean()
+    y = x - origin
+
+    def given_tau(tau):
+        precision = 1 / (tau**2 + variances)
+        total = precision.sum()
+        mu = np.einsum("i,i->", precision, y) / total
+        fit = np.einsum("i,i,i->", precision, y - mu, y - mu)
+        return (np.log(precision).sum() - np.log(total) - fit) / 2, origin + mu, 1 / np.sqrt(total)
+
+    low, high = min(r.bounds[0] for r in reports), max(r.bounds[1] for r in reports)
+    return grid_posterior(given_tau, (high - low) / 2, sigma2)
 
 
 def pooled_sigma2(reports):
