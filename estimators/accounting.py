@@ -7,6 +7,7 @@ runs is in ``tuning``.
 
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 
 import numpy as np
@@ -199,12 +200,19 @@ class Budget:
         return max(0.0, self.eps - self.spent()) if np.isfinite(self.eps) else np.inf
 
 
+@lru_cache(maxsize=1024)
+def divergences(guarantee):
+    """Return ``Guarantee.divergences``, computed once for equal releases."""
+    return guarantee.divergences()
+
+
 def total_epsilon(guarantees, delta):
     """Return the smallest eps at `delta` that the known bounds give for all releases together."""
     if not guarantees:
         return 0.0
-    plain = [g for g in guarantees if g.divergences() is None]
-    curves = [g.divergences() for g in guarantees if g.divergences() is not None]
+    found = [(g, divergences(g)) for g in guarantees]
+    plain = [g for g, curve in found if curve is None]
+    curves = [curve for _, curve in found if curve is not None]
     bounds = [np.inf]
     if sum(g.delta for g in guarantees) <= delta * (1 + ROUNDING):
         bounds.append(sum(g.eps for g in guarantees))

@@ -53,8 +53,8 @@ def release_prior(
     Means are clipped to `bounds`, rounded at random to 2^bits levels and summed as integers; noise is added to their sum
     (which moves by at most high - low if a client is replaced) and to the sum of squared differences of all pairs (by at
     most (m - 1) (high - low)^2).  The noisy variance among the means estimates tau^2 plus the mean of `variances`; what it
-    and its known error leave open about tau goes into the prior's grid.  A "row" of the trusted server is a client's mean: see
-    ``MeanClient``.
+    and its known error leave open about tau goes into the prior's grid.  A "row" of the trusted server is a client's mean
+    (see ``MeanClient``).
 
     Parameters
     ----------
