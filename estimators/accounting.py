@@ -179,7 +179,7 @@ class Budget:
                 f"guarantee is for the adjacency {guarantee.adjacency!r}, the budget for {self.adjacency!r}; "
                 "they do not add up"
             )
-        total = total_epsilon([*self.releases, guarantee], self.delta)
+        total = total_epsilon((*self.releases, guarantee), self.delta)
         if total > self.eps * (1 + ROUNDING):
             raise ValueError(
                 f"this release (eps={guarantee.eps:g}, delta={guarantee.delta:g}) would bring the total to "
@@ -193,24 +193,19 @@ class Budget:
 
     def spent(self):
         """Upper bound on eps at the budget's delta of all releases together; 0 before the first."""
-        return total_epsilon(self.releases, self.delta)
+        return total_epsilon(tuple(self.releases), self.delta)
 
     def left(self):
         """What is missing to the budget's eps, never below 0."""
         return max(0.0, self.eps - self.spent()) if np.isfinite(self.eps) else np.inf
 
 
-@lru_cache(maxsize=1024)
-def divergences(guarantee):
-    """Return ``Guarantee.divergences``, computed once for equal releases."""
-    return guarantee.divergences()
-
-
+@lru_cache(maxsize=4096)
 def total_epsilon(guarantees, delta):
-    """Return the smallest eps at `delta` that the known bounds give for all releases together."""
+    """Return the smallest eps at `delta` that the known bounds give for a tuple of releases together."""
     if not guarantees:
         return 0.0
-    found = [(g, divergences(g)) for g in guarantees]
+    found = [(g, g.divergences()) for g in guarantees]
     plain = [g for g, curve in found if curve is None]
     curves = [curve for _, curve in found if curve is not None]
     bounds = [np.inf]
