@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .central import CentralPrior, release_prior
     from .client import AtHome, MeanClient, RateClient, a_priori_bounds
-    from .prior import Prior
+    from .prior import BetaPrior, Prior
     from .rates import PrivateRates, noisy_rate_moments
     from .regression import PrivateRegressionMeans, RegressionClient, RegressionPrior
     from .reports import MeanReport, RateReport, RegressionReport, read_report, read_reports
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = {
     "AtHome": "client",
+    "BetaPrior": "prior",
     "CentralPrior": "central",
     "MeanClient": "client",
     "MeanReport": "reports",
@@ -44,6 +45,7 @@ NAMES = {
 
 __all__ = [
     "AtHome",
+    "BetaPrior",
     "CentralPrior",
     "MeanClient",
     "MeanReport",

@@ -282,9 +282,7 @@ class RateClient:
         ----------
         answers : array (n,) of 0 and 1 (or booleans), n >= 1; generator : see ``MeanClient.report``.
         """
-        answers = read_rows(answers)
-        if not np.isin(answers, (0.0, 1.0)).all():
-            raise ValueError("answers must be 0 or 1")
+        answers = read_answers(answers)
         check_generator(generator)
         n, ones = len(answers), int(answers.sum())
         if self.mechanism == "two-point":
@@ -316,6 +314,60 @@ class RateClient:
             (value,), (variance,), guarantee = noisy
             self.budget.spend(guarantee)
         return RateReport(self.name, n, guarantee, "ones", n, float(value), variance)
+
+    def at_home(self, answers, prior):
+        """Posterior of the client's own rate from its exact answers: Beta(alpha + ones, beta + n - ones).
+
+        Nothing is spent; the result must stay with the client.  Claim: generative:bern:posterior.
+
+        Parameters
+        ----------
+        answers : array (n,) of 0 and 1; prior : `BetaPrior` that the server broadcast, with 0 < mu < 1.
+
+        Returns
+        -------
+        AtHomeRate, with mean, sd and interval(level).
+
+        >>> from estimators.private import BetaPrior
+        >>> RateClient(eps=1.0).at_home([1, 1, 0, 0], BetaPrior(0.25, 0.0375))
+        AtHomeRate(mean=0.375, sd=0.16137430609197573)
+        """
+        answers = read_answers(answers)
+        if not 0 < prior.mu < 1 or prior.size == 0:
+            raise ValueError(f"prior must have 0 < mu < 1 and sigma2 < mu (1 - mu), got {prior}")
+        return AtHomeRate(int(answers.sum()), len(answers), prior)
+
+
+def read_answers(answers):
+    """Return one client's answers as an array of 0 and 1."""
+    answers = read_rows(answers)
+    if not np.isin(answers, (0.0, 1.0)).all():
+        raise ValueError("answers must be 0 or 1")
+    return answers
+
+
+class AtHomeRate:
+    """A client's own posterior of its rate: mean, sd and intervals.  It comes from raw data and stays with the client."""
+
+    def __init__(self, ones, n, prior):
+        size = prior.size
+        own = 0.0 if np.isinf(size) else n / (n + size)
+        self.mean = float(own * ones / n + (1 - own) * prior.mu)
+        self.size = n + size
+        self.sd = float(np.sqrt(self.mean * (1 - self.mean) / (self.size + 1)))
+
+    def __repr__(self):
+        return f"AtHomeRate(mean={self.mean!r}, sd={self.sd!r})"
+
+    def interval(self, level=0.95):
+        """Return the ends (low, high) of the equal-tailed posterior interval."""
+        from scipy.special import betaincinv
+
+        level = float(probability("level", level))
+        if np.isinf(self.size):
+            return self.mean, self.mean
+        a, b = self.mean * self.size, (1 - self.mean) * self.size
+        return float(betaincinv(a, b, (1 - level) / 2)), float(betaincinv(a, b, (1 + level) / 2))
 
 
 def two_point(bit, eps, budget, generator):

@@ -17,7 +17,7 @@ import numpy as np
 from estimators.limits import quiet
 from estimators.validation import finite, nonnegative, probability
 
-__all__ = ["NormalMixtures", "Prior", "grid_posterior"]
+__all__ = ["BetaPrior", "NormalMixtures", "Prior", "grid_posterior"]
 
 NODES = 33
 DROP = 12.0  # in log probability, where the grid ends
@@ -127,6 +127,45 @@ class Prior:
         return NormalMixtures(weight[:, None], (own * x + (1 - own) * mu)[:, None], (own * variance)[:, None])
 
 
+@dataclass(frozen=True)
+class BetaPrior:
+    """What the server broadcasts about rates: mean and variance of the clients' rates.
+
+    Parameters
+    ----------
+    mu : number in [0, 1]; sigma2 : number in [0, mu (1 - mu)].
+
+    >>> prior = BetaPrior(0.25, 0.0375)
+    >>> BetaPrior.from_json(prior.to_json()) == prior, prior.size
+    (True, 4.0)
+    """
+
+    mu: float
+    sigma2: float
+
+    def __post_init__(self):
+        probability("mu", self.mu)
+        if not 0 <= nonnegative("sigma2", self.sigma2) <= self.mu * (1 - self.mu):
+            raise ValueError(f"sigma2 must lie in [0, mu (1 - mu)], got {self.sigma2}")
+
+    @property
+    def size(self):
+        """alpha + beta of the Beta law, inf for equal rates."""
+        return np.inf if self.sigma2 == 0 else self.mu * (1 - self.mu) / self.sigma2 - 1
+
+    def to_json(self):
+        """Return one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text):
+        """Return the prior that `to_json` wrote."""
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"prior is not complete JSON: {error}") from None
+
+
 class NormalMixtures:
     """One mixture of normal laws per client: weights, means and variances of shape (nodes, clients)."""
 
@@ -161,6 +200,7 @@ class NormalMixtures:
         low, high = ends.min(axis=0), ends.max(axis=0)
         if not np.isfinite(low).all():
             return low
+        high = np.where(self.cdf(low) >= q, low, high)
         for _ in range(60):
             if not (high - low > 1e-13 * np.abs(high)).any():
                 break

@@ -11,6 +11,7 @@ import numpy as np
 
 from estimators.bernoulli import moments_from_reports
 from estimators.limits import quotient
+from estimators.private.prior import BetaPrior
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
 from estimators.validation import finite, nonnegative, probability
@@ -94,7 +95,7 @@ class PrivateRates(PrivateModel):
 
     Attributes
     ----------
-    mu_, sigma2_ : mean and variance of the prior as used; moments_ : as estimated, before the boundaries.
+    mu_, sigma2_ : mean and variance of the prior as used; prior_ : the `BetaPrior` to broadcast; moments_ : as estimated, before the boundaries.
     alpha_, beta_ : of the prior, inf or 0 at a boundary; boundary_ : str or None.
     weights_ : a_i; posterior_mean_, posterior_sd_ ; converged_ (True), n_iter_ (1), log_likelihood_ : log density of
         the reports at the fitted prior's mean and variance, in the normal approximation.
@@ -143,17 +144,14 @@ class PrivateRates(PrivateModel):
         self.weights_ = np.where(pairs, 0.0, quotient(np.full(len(y), sigma2), total))
         size = self.alpha_ + self.beta_
         self.posterior_mean_ = np.clip(mu + self.weights_ * (y - mu), 0.0, 1.0)
-        if np.isinf(size):
-            self.sizes_ = np.full(len(y), np.inf)
-        else:
-            with np.errstate(divide="ignore"):
-                self.sizes_ = np.where(self.weights_ == 1, np.inf, size / (1 - self.weights_))
+        self.sizes_ = np.full(len(y), size) if size in (0.0, np.inf) else quotient(size, 1 - self.weights_)
         self.posterior_sd_ = np.sqrt(self.posterior_mean_ * (1 - self.posterior_mean_) / (self.sizes_ + 1))
         ones = ~pairs & (total > 0)
         with np.errstate(divide="ignore"):
             density = np.log(2 * np.pi * total[ones]) + (y[ones] - mu) ** 2 / total[ones]
         self.log_likelihood_ = float(-0.5 * density.sum())
         self.converged_, self.n_iter_ = True, 1
+        self.prior_ = BetaPrior(mu, sigma2)
         self.keep(reports)
         return self
 
