@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from estimators import regression
 from estimators.accounting import Guarantee
@@ -43,6 +44,7 @@ def test_parameters_are_recovered_with_noise(n, eps, error):
     assert (np.abs(model.mu_ - mu) < 5 * errors).all()
     assert (errors < 0.1).all()
     assert abs(model.tau2_ - 0.25) < 5 * error
+    assert 0.3 * error < model.tau2_sd_ < 2 * error
     assert abs(model.sigma2_ - 0.2) < 5 * error
     assert model.converged_
 
@@ -73,8 +75,31 @@ def test_clients_gain_at_home():
         best.append(np.sum((regression.posterior(X, Y, mu, tau2, sigma2)[0] - theta) ** 2))
         own.append(np.sum((np.linalg.lstsq(X, Y, rcond=None)[0] - theta) ** 2))
     assert np.mean(best) <= np.mean(home) * 1.001
-    assert np.mean(home) < 1.1 * np.mean(best)
+    assert np.mean(home) < 1.15 * np.mean(best)
     assert np.mean(home) < 0.7 * np.mean(own)
+
+
+def test_at_home_averages_over_what_is_open():
+    """Against an outside integral over tau for one coefficient; and the posterior of one tau2 without error."""
+    X, Y = np.array([[1.0], [0.5], [-0.5]]), np.array([2.0, 0.3, -1.0])
+    client = RegressionClient(norm=3.0, eps=1.0, delta=1e-4)
+    mean, covariance = client.at_home(X, Y, RegressionPrior((0.5,), -0.1, 0.8, 0.3))
+
+    def at(tau):
+        noise = 0.8 * np.eye(3) + tau**2 * X @ X.T
+        r = Y - 0.5 * X[:, 0]
+        likelihood = np.exp(-r @ np.linalg.solve(noise, r) / 2) / np.sqrt(np.linalg.det(noise))
+        return likelihood * np.exp(-(((tau**2 + 0.1) / 0.3) ** 2) / 2), regression.posterior(X, Y, [0.5], tau**2, 0.8)
+
+    end = np.sqrt(5 * 0.3)
+    total, first, second = (
+        quad(lambda t, k=k: at(t)[0] * (1, at(t)[1][0][0], at(t)[1][1][0, 0] + at(t)[1][0][0] ** 2)[k], 0, end)[0]
+        for k in range(3)
+    )
+    assert mean[0] == pytest.approx(first / total, rel=1e-2)
+    assert covariance[0, 0] == pytest.approx(second / total - (first / total) ** 2, rel=2e-2)
+    plain = client.at_home(X, Y, RegressionPrior((0.5,), 0.2, 0.8))
+    np.testing.assert_allclose(plain[0], regression.posterior(X, Y, [0.5], 0.2, 0.8)[0])
 
 
 def test_hidden_parameters_are_told():

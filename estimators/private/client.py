@@ -330,7 +330,7 @@ class RateClient:
 
         >>> from estimators.private import BetaPrior
         >>> RateClient(eps=1.0).at_home([1, 1, 0, 0], BetaPrior(0.25, 0.0375))
-        AtHomeRate(mean=0.375, sd=0.16137430609197573)
+        AtHomeRate(mean=0.375, sd=0.1613743060919757)
         """
         answers = read_answers(answers)
         if not 0 < prior.mu < 1 or prior.size == 0:

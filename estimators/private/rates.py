@@ -95,7 +95,8 @@ class PrivateRates(PrivateModel):
 
     Attributes
     ----------
-    mu_, sigma2_ : mean and variance of the prior as used; prior_ : the `BetaPrior` to broadcast; moments_ : as estimated, before the boundaries.
+    mu_, sigma2_ : mean and variance of the prior as used; prior_ : the `BetaPrior` to broadcast.
+    moments_ : as estimated, before the boundaries.
     alpha_, beta_ : of the prior, inf or 0 at a boundary; boundary_ : str or None.
     weights_ : a_i; posterior_mean_, posterior_sd_ ; converged_ (True), n_iter_ (1), log_likelihood_ : log density of
         the reports at the fitted prior's mean and variance, in the normal approximation.

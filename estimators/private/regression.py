@@ -21,6 +21,7 @@ from estimators import regression
 from estimators.accounting import budget_numbers
 from estimators.private.client import own_budget
 from estimators.private.noise import add_noise, check_generator, choose_mechanism
+from estimators.private.prior import normalised
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read
 from estimators.validation import count, finite, nonnegative, positive
@@ -28,6 +29,7 @@ from estimators.validation import count, finite, nonnegative, positive
 __all__ = ["PrivateRegressionMeans", "RegressionClient", "RegressionPrior"]
 
 MAX_BITS = 20
+NODES, REACH = 33, 5.0  # of the grid of tau, and its end in standard errors
 HIDDEN = 3.0  # standard deviations of the noise that the pooled design must exceed in every direction
 
 
@@ -35,18 +37,32 @@ HIDDEN = 3.0  # standard deviations of the noise that the pooled design must exc
 class RegressionPrior:
     """What the server broadcasts: mean of the coefficients, variance of each, variance of a response.
 
+    Parameters
+    ----------
+    mu : tuple of numbers; sigma2 : number >= 0.
+    tau2, tau2_sd : estimate of the variance between clients, and its standard error >= 0; an estimate with an error may be
+        negative.
+
     >>> RegressionPrior.from_json(RegressionPrior((1.0, 2.0), 0.5, 1.0).to_json())
-    RegressionPrior(mu=(1.0, 2.0), tau2=0.5, sigma2=1.0)
+    RegressionPrior(mu=(1.0, 2.0), tau2=0.5, sigma2=1.0, tau2_sd=0.0)
     """
 
     mu: tuple[float, ...]
     tau2: float
     sigma2: float
+    tau2_sd: float = 0.0
 
     def __post_init__(self):
         object.__setattr__(self, "mu", tuple(map(float, np.atleast_1d(finite("mu", self.mu)))))
-        nonnegative("tau2", self.tau2)
         nonnegative("sigma2", self.sigma2)
+        (finite if nonnegative("tau2_sd", self.tau2_sd) > 0 else nonnegative)("tau2", self.tau2)
+
+    def grid(self):
+        """Return values of tau^2 and the log of what the estimate says for them, on an even grid of tau."""
+        if self.tau2_sd == 0:
+            return np.array([self.tau2]), np.zeros(1)
+        tau2 = np.linspace(0.0, np.sqrt(max(self.tau2, 0.0) + REACH * self.tau2_sd), NODES) ** 2
+        return tau2, -(((tau2 - self.tau2) / self.tau2_sd) ** 2) / 2
 
     def to_json(self):
         """Return one line of JSON."""
@@ -148,7 +164,9 @@ class RegressionClient:
     def at_home(self, X, Y, prior):
         """Posterior mean (d,) and covariance (d, d) of the client's own coefficients from its exact rows.
 
-        Nothing is spent; the result must stay with the client.  Claim: generative:thm6.
+        The posterior for one tau2 (generative:thm6), averaged over those that the server's estimate and the client's rows
+        leave open (flat prior on tau); mu and sigma2 are taken as known.  Nothing is spent; the result must stay with the
+        client.
 
         Parameters
         ----------
@@ -157,7 +175,20 @@ class RegressionClient:
         rows = read_design(X, Y)
         if rows.shape[1] - 1 != len(prior.mu):
             raise ValueError(f"X must have {len(prior.mu)} columns as the prior has, got {rows.shape[1] - 1}")
-        return regression.posterior(rows[:, :-1], rows[:, -1], prior.mu, prior.tau2, prior.sigma2)
+        X, Y = rows[:, :-1], rows[:, -1]
+        tau2s, log_weight = prior.grid()
+        fits = [regression.posterior(X, Y, prior.mu, tau2, prior.sigma2) for tau2 in tau2s]
+        if len(fits) == 1:
+            return fits[0]
+        if prior.sigma2 > 0:
+            U, singular, _ = np.linalg.svd(X, full_matrices=False)
+            spread = prior.sigma2 + np.outer(tau2s, singular**2)
+            log_weight = log_weight - np.sum(np.log(spread) + (U.T @ (Y - X @ prior.mu)) ** 2 / spread, axis=1) / 2
+        weight = normalised(log_weight)
+        means, covariances = (np.array(part) for part in zip(*fits, strict=True))
+        mean = np.einsum("k,kj->j", weight, means)
+        away = means - mean
+        return mean, np.einsum("k,kij->ij", weight, covariances) + np.einsum("k,ki,kj->ij", weight, away, away)
 
 
 def read_design(X, Y):
@@ -184,7 +215,7 @@ class PrivateRegressionMeans:
 
     Attributes
     ----------
-    mu_ : array (d,); tau2_, sigma2_ : floats; prior_ : RegressionPrior to broadcast.
+    mu_ : array (d,); tau2_, sigma2_ : floats >= 0; tau2_sd_ : standard error; prior_ : RegressionPrior to broadcast.
     mu_covariance_ : array (d, d), sandwich estimate of the covariance of mu_.
     converged_ : False if an estimated variance came out negative and was set to 0, with a warning.
     guarantees_ : tuple, one per client; guarantee_ : Counter of them; clients_ : tuple of names.
@@ -226,7 +257,7 @@ class PrivateRegressionMeans:
         n, noise = np.array([(r.n, r.noise_variance) for r in reports], float).T
         given = None if self.sigma2 is None else float(nonnegative("sigma2", self.sigma2))
         mu = pooled_coefficients(sums, noise, 1 / n)
-        tau2, sigma2 = variances(sums, noise, n, mu, 1 / n**2, given)
+        tau2, sigma2, _ = variances(sums, noise, n, mu, 1 / n**2, given)
         d = len(mu)
         gram = max(np.trace(sums[:, :d, :d], axis1=1, axis2=2).sum() / (d * n.sum()), 0.0) * n
         surprise = noise / 2 * (1 + mu @ mu)
@@ -234,7 +265,7 @@ class PrivateRegressionMeans:
             information = max(tau2, 0.0) * gram + max(sigma2, 0.0) + np.where(gram > 0, surprise / gram, 0.0)
         weights = information[information > 0].min() / information if (information > 0).all() else 1 / n
         self.mu_ = pooled_coefficients(sums, noise, weights)
-        tau2, sigma2 = variances(sums, noise, n, self.mu_, weights**2, given)
+        tau2, sigma2, self.tau2_sd_ = variances(sums, noise, n, self.mu_, weights**2, given)
         self.converged_ = tau2 >= 0 and sigma2 >= 0
         if not self.converged_:
             warnings.warn(
@@ -246,7 +277,7 @@ class PrivateRegressionMeans:
         scores = weights[:, None] * (sums[:, :d, d] - np.einsum("ijk,k->ij", sums[:, :d, :d], self.mu_))
         bread = np.linalg.inv(np.einsum("i,ijk->jk", weights, sums[:, :d, :d]))
         self.mu_covariance_ = bread @ np.einsum("ij,ik->jk", scores, scores) @ bread
-        self.prior_ = RegressionPrior(tuple(self.mu_), self.tau2_, self.sigma2_)
+        self.prior_ = RegressionPrior(tuple(self.mu_), tau2, self.sigma2_, self.tau2_sd_)
         self.clients_ = tuple(r.client for r in reports)
         self.guarantees_ = tuple(r.guarantee for r in reports)
         self.guarantee_ = Counter(self.guarantees_)
@@ -274,7 +305,7 @@ def pooled_coefficients(sums, noise, weights):
 
 
 def variances(sums, noise, n, mu, weights, sigma2):
-    """Return tau2 and sigma2 from two moments of the reports at mu, negative where noise makes them so."""
+    """Return tau2, sigma2 and the standard error of tau2 from two moments of the reports at mu; noise can make them < 0."""
     d = len(mu)
     v = np.append(-mu, 1.0)
     gram = sums[:, :d, :d]
@@ -284,12 +315,17 @@ def variances(sums, noise, n, mu, weights, sigma2):
     scores = np.einsum("ijk,k->ij", sums[:, :d], v)
     surprise = np.sum(scores**2, axis=1) - noise / 2 * (d * (v @ v) + mu @ mu)
     per_row = weights * n  # the first equation with weights like those of the second, for one row
-    first = np.array([np.sum(per_row * traces), np.sum(per_row * n)])
-    second = np.array([np.sum(weights * squares), np.sum(weights * traces)])
-    right = np.array([np.sum(per_row * residual), np.sum(weights * surprise)])
-    if sigma2 is not None:
-        return float((right[1] - sigma2 * second[1]) / second[0]), sigma2
-    tau2, found = np.linalg.solve(np.array([first, second]), right)
-    if tau2 < 0:
-        return float(tau2), float(right[0] / first[1])
-    return float(tau2), float(found)
+    left = np.array([[per_row * traces, per_row * n], [weights * squares, weights * traces]])
+    right = np.array([per_row * residual, weights * surprise])
+    if sigma2 is None:
+        slope = left.sum(axis=2)
+        found = np.linalg.solve(slope, right.sum(axis=1))
+        error = right - np.einsum("abi,b->ai", left, found)
+        influence = np.linalg.solve(slope, error)[0]
+        if found[0] < 0:
+            found[1] = right[0].sum() / slope[0, 1]
+    else:
+        tau2 = (right[1] - sigma2 * left[1, 1]).sum() / left[1, 0].sum()
+        found = np.array([tau2, sigma2])
+        influence = (right[1] - sigma2 * left[1, 1] - tau2 * left[1, 0]) / left[1, 0].sum()
+    return float(found[0]), float(found[1]), float(np.sqrt(np.sum(influence**2)))
