@@ -177,10 +177,17 @@ def test_the_variance_within_clients_is_learnt():
     assert model.prior_.sigma2 == model.sigma2_
 
 
+def test_an_uncertain_variance_is_moderated_at_home():
+    rows = np.array([1.0, 2.0, 6.0])
+    prior = replace(Prior.known(mu=0.0, tau2=1.0, sigma2=4.0), sigma2_sd=2.0)
+    assert prior.row_variance(rows) == pytest.approx((8 * 4 + 14) / (8 + 2))
+    assert prior.row_variance(rows[:1]) == Prior.known(mu=0.0, tau2=1.0, sigma2=4.0).row_variance(rows) == 4.0
+
+
 def test_noise_that_hides_the_variance_warns():
     reports = [replace(report(x, 5, 1.0), variance=-1.0, variance_noise=4.0) for x in (0.0, 1.0, 2.0)]
     with pytest.warns(UserWarning, match="sigma2"):
-        assert PrivateGaussianMeans().fit(reports).sigma2_ == 0.0
+        assert 0.0 < PrivateGaussianMeans().fit(reports).sigma2_ < 2.0
 
 
 def test_one_bit_says_nothing_about_differences():

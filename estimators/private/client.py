@@ -219,7 +219,8 @@ class MeanClient:
         """Posterior law of the client's own mean from its exact rows and the prior that the server broadcast.
 
         Given tau and mu: weight tau^2 / (tau^2 + sigma2 / n) on the own mean (generative:thm1:estimator), averaged over what
-        the prior leaves open.  No noise is added and nothing is spent: the result must stay with the client.
+        the prior leaves open; an uncertain sigma2 is moderated by the client's own rows.  No noise is added and nothing is
+        spent: the result must stay with the client.
 
         Parameters
         ----------
@@ -237,10 +238,9 @@ class MeanClient:
         AtHome(mean=3.0, sd=0.7071067811865476)
         """
         rows = read_rows(rows)
-        if prior.sigma2 is None:
-            raise ValueError("prior must have sigma2, the variance of one row")
+        within = prior.row_variance(rows)
         told = None if report is None else (report.estimate, report_variance(report, prior.sigma2))
-        return AtHome(prior.at_home(float(rows.mean()), prior.sigma2 / len(rows), told))
+        return AtHome(prior.at_home(float(rows.mean()), within / len(rows), told))
 
 
 class RateClient:

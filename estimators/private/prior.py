@@ -31,7 +31,7 @@ class Prior:
     ----------
     tau, weight, mu, mu_sd : tuples of one length: standard deviations >= 0 between clients, their probabilities, the mean
         of the clients and its standard error given tau.
-    sigma2 : number >= 0, variance of one row, or None.
+    sigma2, sigma2_sd : number >= 0, variance of one row, or None; and its standard error, 0 if it is known.
 
     >>> prior = Prior.known(mu=1.0, tau2=4.0, sigma2=2.0)
     >>> Prior.from_json(prior.to_json()) == prior, prior.mean, prior.variance
@@ -43,8 +43,10 @@ class Prior:
     mu: tuple[float, ...]
     mu_sd: tuple[float, ...]
     sigma2: float | None = None
+    sigma2_sd: float = 0.0
 
     def __post_init__(self):
+        nonnegative("sigma2_sd", self.sigma2_sd)
         for name, check in (("tau", nonnegative), ("weight", nonnegative), ("mu", finite), ("mu_sd", nonnegative)):
             array = np.atleast_1d(check(name, getattr(self, name)))
             if array.ndim != 1 or len(array) != np.size(self.tau):
@@ -87,6 +89,18 @@ class Prior:
             return cls(**json.loads(text))
         except (TypeError, ValueError) as error:
             raise ValueError(f"prior is not complete JSON: {error}") from None
+
+    def row_variance(self, rows):
+        """Variance of one row as a client sees it: the broadcast one, moderated by its own rows where that is uncertain.
+
+        The broadcast counts as 2 (sigma2 / sigma2_sd)^2 degrees of freedom, the client's rows as n - 1 (Smyth 2004).
+        """
+        if self.sigma2 is None:
+            raise ValueError("prior must have sigma2, the variance of one row")
+        if self.sigma2_sd == 0 or len(rows) < 2:
+            return self.sigma2
+        freedom = 2 * (self.sigma2 / self.sigma2_sd) ** 2
+        return float((freedom * self.sigma2 + np.sum((rows - rows.mean()) ** 2)) / (freedom + len(rows) - 1))
 
     def columns(self):
         """Return tau^2, weight, mu and mu_sd^2 as arrays (nodes, 1)."""

@@ -122,7 +122,8 @@ class PrivateGaussianMeans(PrivateModel):
 
         choice("prior", self.prior, ("integrated", "marginal-likelihood", "reml", "moments"))
         reports = read(reports, MeanReport, 3 if self.prior == "integrated" else 2)
-        self.sigma2_ = pooled_sigma2(reports) if self.sigma2 is None else float(nonnegative("sigma2", self.sigma2))
+        known = self.sigma2 is not None
+        self.sigma2_, error = (float(nonnegative("sigma2", self.sigma2)), 0.0) if known else pooled_sigma2(reports)
         x = np.array([r.estimate for r in reports])
         self.noise_variances_ = np.array([r.noise_variance for r in reports])
         self.variances_ = np.array([report_variance(r, self.sigma2_) for r in reports])
@@ -137,6 +138,7 @@ class PrivateGaussianMeans(PrivateModel):
             inner = GaussianMeans(prior=self.prior).fit(x, self.variances_)
             self.prior_ = Prior.known(mu=inner.mu_, tau2=inner.tau2_, sigma2=self.sigma2_, mu_sd=inner.mu_sd_)
             self.converged_, self.n_iter_ = inner.converged_, inner.n_iter_
+        self.prior_ = replace(self.prior_, sigma2_sd=error)
         self.mu_, self.mu_sd_, self.tau2_ = self.prior_.mean, self.prior_.mean_sd, self.prior_.variance
         self.posteriors_ = self.prior_.posteriors(x, self.variances_)
         self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
@@ -216,21 +218,30 @@ def tau_information(reports):
 
 
 def pooled_sigma2(reports):
-    """Return the variance of one row from the clients' noisy variances, weighted by what is known of their errors."""
+    """Return the variance of one row from the clients' noisy variances, and its standard error.
+
+    The mean of the normal law of the estimate and its error, cut off at 0: the estimate itself unless noise hides sigma2.
+    """
+    from scipy.special import log_ndtr
+
     told = [r for r in reports if r.variance is not None]
     if not told:
         raise ValueError("sigma2 must be given, or reported by clients with variance_share > 0")
     values = np.array([r.variance for r in told])
     noise = np.array([r.variance_noise for r in told])
     freedom = np.array([r.n - 1.0 for r in told])
-    pilot = np.median(values)
-    spread = noise + 2 * max(pilot, 0.0) ** 2 / freedom
-    weights = np.ones(len(told)) if (spread == 0).any() else spread.min() / spread
+    spread = noise + 2 * max(float(np.median(values)), 0.0) ** 2 / freedom
+    if (spread == 0).any():
+        return float(np.mean(values)), 0.0
+    weights = spread.min() / spread
     pooled = float(np.sum(weights * values) / np.sum(weights))
-    if pooled < 0:
+    error = float(np.sqrt(1 / np.sum(1 / spread)))
+    if pooled < error:
         warnings.warn(
-            "the reported variances average to less than 0, so their noise hides sigma2: 0 is used; give sigma2, or report "
-            "variances with a larger eps",
+            f"the reported variances average to {pooled:.3g} with standard error {error:.3g}: their noise hides sigma2; "
+            "give sigma2, or report variances with a larger eps",
             stacklevel=3,
         )
-    return max(pooled, 0.0)
+    z = pooled / error
+    lift = np.exp(-(z**2) / 2 - log_ndtr(z)) / np.sqrt(2 * np.pi)
+    return pooled + error * float(lift), error
