@@ -162,7 +162,7 @@ def test_reports_are_unbiased_with_their_noise(case):
     assert least * (1 - 5 * error) < values.var() < most * (1 + 5 * error)
     if reports[0].variance is not None:
         told = np.array([r.variance for r in reports])
-        noise = reports[0].variance_noise
+        noise = float(reports[0].variance_noise or 0.0)
         assert abs(told.mean() - rows.var(ddof=1)) < 5 * np.sqrt(noise / size) + 1e-3
         assert abs(told.var() / noise - 1) < 5 * error
 

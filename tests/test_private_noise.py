@@ -145,8 +145,8 @@ def test_calibrated_laplace_meets_its_budget(eps, change):
 def test_two_numbers_share_a_budget():
     g = release("discrete-gaussian", 1.0, 1e-6, [3, 40], [0.8, 0.2])
     rho = sum(s**2 / (2 * v) for s, v in zip([3, 40], g.variances, strict=True))
-    assert rho <= g.guarantee.rho * (1 + 1e-12)
-    assert rho == pytest.approx(g.guarantee.rho, rel=1e-2)
+    stated = float(g.guarantee.rho or 0.0)
+    assert stated * 0.99 < rho <= stated * (1 + 1e-12)
     laplace = release("discrete-laplace", 1.0, 0.0, [30, 40], [0.8, 0.2])
     scales = [1 / (2 * np.arcsinh(1 / np.sqrt(2 * v))) for v in laplace.variances]
     assert sum(s / b for s, b in zip([30, 40], scales, strict=True)) == pytest.approx(1.0, rel=1e-6)

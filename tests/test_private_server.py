@@ -172,7 +172,7 @@ def test_the_variance_within_clients_is_learnt():
     rows = rng.normal(rng.normal(0, 0.5, 500)[:, None], np.sqrt(2.0), (500, 20))
     reports = [MeanClient(bounds=(-8.0, 8.0), eps=2.0, variance_share=0.5).report(r, rng) for r in rows]
     model = PrivateGaussianMeans().fit(reports)
-    error = np.sqrt((reports[0].variance_noise + 2 * 4 / 19) / 500)
+    error = np.sqrt((float(reports[0].variance_noise or 0.0) + 2 * 4 / 19) / 500)
     assert abs(model.sigma2_ - 2.0) < 5 * error
     assert model.prior_.sigma2 == model.sigma2_
 
@@ -245,7 +245,9 @@ def test_mixtures_with_points():
     assert law.sd()[0] == 0.5
 
 
-def test_grids_find_narrow_peaks():
+def test_grids_find_narrow_peaks_and_keep_two():
+    two = grid_posterior(lambda t: (0.0 if t in (0.0, 2.0) else -1e3, 0.0, 0.1), 2.0)
+    assert two.variance == pytest.approx(2.0)
     prior = grid_posterior(lambda t: (-(((t - 1.234567) / 1e-6) ** 2) / 2, 0.0, 0.1), 1000.0)
     assert np.sqrt(prior.variance) == pytest.approx(1.234567, abs=1e-7)
     assert len([w for w in prior.weight if w > 1e-3]) > 8

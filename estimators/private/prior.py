@@ -245,13 +245,14 @@ def grid_posterior(given_tau, tau_max, sigma2=None):
     sigma2 : passed on.
     """
     low, high = 0.0, float(tau_max)
-    for _ in range(60):
+    while True:
         tau = np.linspace(low, high, NODES)
         found = np.array([given_tau(t) for t in tau])
         kept = np.flatnonzero(found[:, 0] >= found[:, 0].max() - DROP)
-        if len(kept) > NODES // 2 or high - low <= 1e-9 * high:
+        ends = tau[max(kept[0] - 1, 0)], tau[min(kept[-1] + 1, NODES - 1)]
+        if len(kept) > NODES // 2 or high - low <= 1e-9 * high or ends == (low, high):
             break
-        low, high = tau[max(kept[0] - 1, 0)], tau[min(kept[-1] + 1, NODES - 1)]
+        low, high = ends
     log_weight = found[:, 0].copy()
     log_weight[[0, -1]] -= np.log(2)  # trapezoids
     weight = normalised(log_weight)
