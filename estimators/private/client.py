@@ -8,6 +8,8 @@ Belongs here: clients with a mean or a rate.  Clients with a regression are in `
 reports in ``server``.
 """
 
+from fractions import Fraction
+
 import numpy as np
 
 from estimators.accounting import Budget, Guarantee, budget_numbers
@@ -192,7 +194,8 @@ class MeanClient:
         if self.mechanism == "two-point":
             value, variance, guarantee = two_point(totals[0], self.eps, self.budget, generator)
             return [value], [variance], guarantee
-        shares = [1 - self.variance_share, self.variance_share] if two else [1.0]
+        part = Fraction(self.variance_share)  # so that the shares add to one without rounding
+        shares = [1 - part, part] if two else [1]
         noisy = add_noise(
             totals,
             sensitivities=sensitivities,
@@ -309,7 +312,7 @@ class RateClient:
                 adjacency=self.adjacency,
                 trusted="client",
                 generator=generator,
-                shares=[1.0],
+                shares=[1],
             )
             (value,), (variance,), guarantee = noisy
             self.budget.spend(guarantee)
