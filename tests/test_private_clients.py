@@ -151,8 +151,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_reports_are_unbiased_with_their_noise(case):
-    """1,500 reports of the same rows: mean within 5 standard errors, variance as stated (rounding is an upper bound)."""
-    rng, size = RNG(11), 1500
+    """600 reports of the same rows: mean within 5 standard errors, variance as stated (rounding is an upper bound)."""
+    rng, size = RNG(11), 600
     rows = np.array([0.3, 1.7, 0.9, 1.1, 0.5, 1.2])
     reports = [MeanClient(bounds=(0.0, 2.0), **CASES[case]).report(rows, rng) for _ in range(size)]
     values = np.array([r.estimate for r in reports])
@@ -180,7 +180,7 @@ def test_reports_are_unbiased_with_their_noise(case):
     ids=lambda case: " ".join(map(str, case.values())),
 )
 def test_rate_reports_are_unbiased_with_their_noise(case):
-    rng, size, answers = RNG(12), 1500, [1, 1, 1, 0, 0, 0, 0, 0]
+    rng, size, answers = RNG(12), 600, [1, 1, 1, 0, 0, 0, 0, 0]
     reports = [RateClient(**case).report(answers, rng) for _ in range(size)]
     values, noise = np.array([r.value for r in reports]), reports[0].noise_variance
     truth = 3 / 8 * 2 / 7 if case.get("statistic") == "pairs" else 3 * reports[0].trials / 8
@@ -190,7 +190,7 @@ def test_rate_reports_are_unbiased_with_their_noise(case):
 
 
 def test_regression_reports_are_unbiased_with_their_noise():
-    rng, size = RNG(13), 400
+    rng, size = RNG(13), 200
     X, Y = rng.uniform(-0.5, 0.5, (5, 2)), rng.uniform(-0.5, 0.5, 5)
     rows = np.column_stack([X, Y])
     reports = [RegressionClient(norm=1.0, eps=2.0, delta=1e-4).report(X, Y, rng) for _ in range(size)]

@@ -37,8 +37,8 @@ def shifted(pmf, shift):
 
 @pytest.mark.parametrize("sigma2", [1, 7, 400])
 def test_discrete_gaussian_draws_follow_their_law(sigma2):
-    """10,000 draws; every frequency and the variance within 5 standard errors."""
-    rng, size = np.random.default_rng(sigma2), 10_000
+    """4,000 draws; every frequency and the variance within 5 standard errors."""
+    rng, size = np.random.default_rng(sigma2), 4_000
     draws = np.array([exact_noise.discrete_gaussian(sigma2, rng) for _ in range(size)])
     variance = exact_noise.discrete_gaussian_variance(sigma2)
     assert abs(draws.mean()) < 5 * np.sqrt(variance / size)
@@ -52,7 +52,7 @@ def test_discrete_gaussian_draws_follow_their_law(sigma2):
 
 @pytest.mark.parametrize("scale", [1, 5, (7, 3)])
 def test_discrete_laplace_draws_follow_their_law(scale):
-    rng, size = np.random.default_rng(3), 10_000
+    rng, size = np.random.default_rng(3), 4_000
     draws = np.array([exact_noise.discrete_laplace(scale, rng) for _ in range(size)])
     b = scale if isinstance(scale, int) else scale[0] / scale[1]
     pmf = laplace_pmf(b, 10)
@@ -63,7 +63,7 @@ def test_discrete_laplace_draws_follow_their_law(scale):
 
 
 def test_bernoulli_exponentials():
-    rng, size = np.random.default_rng(4), 10_000
+    rng, size = np.random.default_rng(4), 4_000
     for numerator, denominator in ((0, 1), (1, 3), (1, 1), (5, 2)):
         p = exp(-numerator / denominator)
         hits = np.mean([exact_noise.bernoulli_exp(numerator, denominator, rng) for _ in range(size)])
