@@ -25,10 +25,11 @@ def picture(outcome):
         shape = (len(outcome.clients), len(outcome.coefficients))
         values = (array.reshape(shape) for array in (outcome.own, outcome.mean, outcome.low, outcome.high))
         return draw_coefficients(outcome.clients, outcome.coefficients, *values, outcome.level)
+    own_name = "client's report" if outcome.privacy else "own estimate"
     if len(outcome.clients) > NAMED:
-        return draw_many(outcome.own, outcome.mean, outcome.centre)
+        return draw_many(outcome.own, outcome.mean, outcome.centre, own_name)
     values = outcome.own, outcome.mean, outcome.low, outcome.high
-    return draw(outcome.clients, *values, outcome.centre, outcome.level)
+    return draw(outcome.clients, *values, outcome.centre, outcome.level, own_name)
 
 
 def labels_of(clients):
@@ -81,7 +82,7 @@ def legend(figure, marks, labels, columns=2, scale=1.0):
 
 
 @style.styled
-def draw(clients, estimates, shrunken, low, high, centre, level=0.95):
+def draw(clients, estimates, shrunken, low, high, centre, level=0.95, own_name="own estimate"):
     """Return the figure of a few clients: a row each, sorted by estimate.
 
     Parameters
@@ -90,23 +91,24 @@ def draw(clients, estimates, shrunken, low, high, centre, level=0.95):
     estimates, shrunken : each client's own estimate (NaN if it has none), and that after borrowing.
     low, high : ends of the interval for the client's true value, which holds it with probability `level`.
     centre : what estimates are pulled to.
+    own_name : what the legend calls `estimates`.
     """
     figure, axes = style.new_figure(style.COLUMN, min(1.1 + 0.145 * len(clients), 9.8))
     order = np.argsort(np.where(np.isfinite(estimates), estimates, shrunken), kind="stable")
     marks = draw_rows(axes, *(values[order] for values in (estimates, shrunken, low, high)), centre)
     name_rows(axes, [clients[i] for i in order])
     axes.set_xlabel("estimate (units of the data)")
-    legend(figure, marks, ["own estimate", "after borrowing", f"{100 * level:g}% interval", f"centre {centre:.3g}"])
+    legend(figure, marks, [own_name, "after borrowing", f"{100 * level:g}% interval", f"centre {centre:.3g}"])
     return figure
 
 
 @style.styled
-def draw_many(estimates, shrunken, centre):
+def draw_many(estimates, shrunken, centre, own_name="own estimate"):
     """Return the figure of many clients: how estimates are distributed before and after, and which go where.
 
     Parameters
     ----------
-    estimates, shrunken, centre : as in `draw`.
+    estimates, shrunken, centre, own_name : as in `draw`.
     """
     figure, (left, right) = style.new_figure(style.PAGE, 3.0, 2)
     known = np.isfinite(estimates)
@@ -115,20 +117,21 @@ def draw_many(estimates, shrunken, centre):
     low, high = max(own.min(), ends[0]), min(own.max(), ends[1])
     if not high > low:
         low, high = low - 0.5, high + 0.5
-    # A bin narrower than the gaps between rounded estimates (k of n) would show combs.
-    bins = np.linspace(low, high, int(np.clip(own.size**0.5, 12, 60)) + 1)
-    width = bins[1] - bins[0]
     shown = []
     for values, colour in ((own, style.VERMILLION), (shrunken, style.BLUE)):
-        heights = np.histogram(values, bins)[0] / values.size / width
+        bins = np.linspace(*np.quantile(values, [0.001, 0.999]), int(np.clip(values.size**0.5, 12, 60)) + 1)
+        if bins[-1] <= bins[0]:  # all in one place
+            bins = bins[0] + (high - low) * np.array([-0.01, 0.01])
+        heights = np.histogram(values, bins)[0] / values.size / (bins[1] - bins[0])
         shown.append(left.stairs(heights, bins, color=colour, linewidth=1.2))
+    width = high - low
     left.axvline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
     left.set(xlabel="estimate (units of the data)", ylabel="density of clients", xlim=(low, high), ylim=(0, None))
     style.panel_caption(left, "a", f"{estimates.size:,} clients")
     inside = (own >= low) & (own <= high)
     if own.size > 5000:
         span = (low, high, min(after[inside].min(), centre), max(after[inside].max(), centre))
-        span = span if span[3] > span[2] else (low, high, centre - 0.5 * width, centre + 0.5 * width)
+        span = span if span[3] > span[2] else (low, high, centre - 0.01 * width, centre + 0.01 * width)
         right.hexbin(
             own[inside], after[inside], gridsize=70, bins="log", mincnt=1, extent=span, cmap=style.blues(), linewidths=0.1,
             rasterized=True,
@@ -139,12 +142,12 @@ def draw_many(estimates, shrunken, centre):
     right.axhline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
     reach = max(after[inside].max() - after[inside].min(), 0.2 * (high - low))
     middle = (after[inside].max() + after[inside].min()) / 2
-    right.set(xlabel="own estimate", ylabel="after borrowing", xlim=(low, high))
+    right.set(xlabel=own_name, ylabel="after borrowing", xlim=(low - 0.02 * width, high + 0.02 * width))
     right.set_ylim(middle - 0.6 * reach, middle + 0.6 * reach)
     beyond = own.size - int(inside.sum())
     style.panel_caption(right, "b", "who went where" + (f" ({beyond:,} beyond the axes)" if beyond else ""))
     (line,) = right.plot([], [], color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
-    legend(figure, [*shown, line], ["own estimates (a); unmoved (b)", "after borrowing", f"centre {centre:.3g}"], 3)
+    legend(figure, [*shown, line], [f"{own_name} (a); unmoved (b)", "after borrowing", f"centre {centre:.3g}"], 3)
     return figure
 
 

@@ -6,7 +6,7 @@ Belongs here: from raw rows to reports to a fitted server model.  Mechanisms, re
 
 import numpy as np
 
-from figures.fit.models import Model
+from figures.fit.models import Model, build
 from figures.fit.outcome import Outcome
 
 __all__ = ["private_outcome"]
@@ -32,15 +32,15 @@ def private_outcome(table, *, eps, delta, bounds, local, sigma2, level, options,
         if bounds is not None or sigma2 is not None:
             raise ValueError("--bounds and --sigma2 are for measurements; counts are 0 or 1 per trial")
         reports = rate_reports(table, eps, delta, adjacency, generator, progress)
-        kind, model = RATES, RATES.load()(**options)
+        kind, extra = RATES, {}
     elif table.data == "means" and table.rows is not None:
         if bounds is None:
             raise ValueError("--bounds LOW HIGH must be given with --eps: ends that a value may have, known without the data")
         reports = mean_reports(table, eps, delta, bounds, adjacency, sigma2, generator, progress)
-        kind, model = MEANS, MEANS.load()(sigma2=sigma2, **options)
+        kind, extra = MEANS, {"sigma2": sigma2}
     else:
         raise ValueError("--eps needs raw rows, client,value or client,outcome, or counts, client,successes,trials")
-    model.fit(reports)
+    model = build(kind, {**options, **extra}).fit(reports)
     if table.data == "binomial":
         own = np.array([report.value / report.trials for report in reports])
         noise = np.array([report.noise_variance / report.trials**2 for report in reports])
