@@ -246,7 +246,9 @@ def read_samples(read):
     squares = np.bincount(codes, (values - first[codes] - means[codes]) ** 2)
     pooled = squares.sum() / (counts - 1).sum()
     if not 0 < pooled < np.inf:
-        problem = "no client's values differ, so their variance would be 0" if pooled == 0 else "values are too large to square"
+        problem = (
+            "no client's values differ, so their variance would be 0" if pooled == 0 else "values are too large to square"
+        )
         raise ValueError(f"{name}, column {column!r}: {problem}; give client,mean,variance")
     return ClientTable(read.clients, first + means, pooled / counts, counts, (codes, values))
 
@@ -273,7 +275,9 @@ def read_binomial(read):
     successes, trials = read.whole("successes", 0, "successes"), read.whole("trials", 0, "trials")
     above = successes > trials
     if above.any():
-        read.check("successes", above, f"{{}} exceeds the trials, {trials[np.argmax(above)]}; swap the columns or mend the row")
+        read.check(
+            "successes", above, f"{{}} exceeds the trials, {trials[np.argmax(above)]}; swap the columns or mend the row"
+        )
     return BinomialTable(read.clients, successes, trials)
 
 
@@ -288,7 +292,9 @@ def read_outcomes(read):
 def read_poisson(read):
     """Return the table of rows client,count[,exposure]."""
     counts = read.whole("count", 0, "events")
-    exposures = read.positive("exposure", "an exposure must be positive; drop clients without") if "exposure" in read else None
+    exposures = (
+        read.positive("exposure", "an exposure must be positive; drop clients without") if "exposure" in read else None
+    )
     return PoissonTable(read.clients, counts, exposures)
 
 

@@ -11,6 +11,7 @@ import sys
 
 __all__ = ["add_figures", "add_fit"]
 
+
 def add_figures(commands):
     """Add the parser of `borrow figures` to the sub-parsers `commands`."""
     from figures import FIGURES

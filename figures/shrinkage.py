@@ -2,7 +2,7 @@
 
 Belongs here: drawing the fit of one table of clients.  Does not belong here: fitting, or text output.
 
-Up to `NAMED` clients get a row each; more become two densities and a map from own estimates to new ones; regressions
+Up to `NAMED` clients get a row each; more become two distributions and a map from own estimates to new ones; regressions
 get a panel per coefficient.
 """
 
@@ -119,17 +119,19 @@ def draw_many(estimates, shrunken, centre, own_name="own estimate"):
         low, high = low - 0.5, high + 0.5
     shown = []
     for values, colour in ((own, style.VERMILLION), (shrunken, style.BLUE)):
-        bins = np.linspace(*np.quantile(values, [0.001, 0.999]), int(np.clip(values.size**0.5, 12, 60)) + 1)
-        if bins[-1] <= bins[0]:  # all in one place
-            bins = bins[0] + (high - low) * np.array([-0.01, 0.01])
-        heights = np.histogram(values, bins)[0] / values.size / (bins[1] - bins[0])
-        shown.append(left.stairs(heights, bins, color=colour, linewidth=1.2))
+        # Shares rather than densities: estimates such as k of n take few values, which bins would turn into combs.
+        ranks = np.unique(np.linspace(0, values.size - 1, 2000).astype(int))
+        shown += left.step(np.sort(values)[ranks], (ranks + 1) / values.size, where="post", color=colour, linewidth=1.2)
     width = high - low
     left.axvline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
-    left.set(xlabel="estimate (units of the data)", ylabel="density of clients", xlim=(low, high), ylim=(0, None))
+    left.set(xlabel="estimate (units of the data)", ylabel="share of clients up to it")
+    left.set(xlim=(low - 0.02 * width, high + 0.02 * width), ylim=(-0.02, 1.02))
     style.panel_caption(left, "a", f"{estimates.size:,} clients")
     inside = (own >= low) & (own <= high)
-    if own.size > 5000:
+    places = np.column_stack([own[inside], after[inside]])
+    if own.size > 5000 and np.unique(own).size <= 5000:
+        places = np.unique(places, axis=0)
+    if len(places) > 5000:
         span = (low, high, min(after[inside].min(), centre), max(after[inside].max(), centre))
         span = span if span[3] > span[2] else (low, high, centre - 0.01 * width, centre + 0.01 * width)
         right.hexbin(
@@ -137,7 +139,7 @@ def draw_many(estimates, shrunken, centre, own_name="own estimate"):
             rasterized=True,
         )  # fmt: skip
     else:
-        right.plot(own[inside], after[inside], ".", color=style.BLUE, markersize=2.0, rasterized=True)
+        right.plot(*places.T, ".", color=style.BLUE, markersize=2.0, rasterized=True)
     right.plot([low, high], [low, high], color=style.VERMILLION, linewidth=0.9)
     right.axhline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
     reach = max(after[inside].max() - after[inside].min(), 0.2 * (high - low))
@@ -177,10 +179,9 @@ def draw_coefficients(clients, coefficients, estimates, shrunken, low, high, lev
         if inner[0] < inner[1]:
             gap = 0.5 * (inner[1] - inner[0])
             seen = estimates[:, k][np.isfinite(estimates[:, k])]
-            panel.set_xlim(
-                min(inner[0] - 0.05 * gap, max(seen.min(initial=inner[0]), inner[0] - gap)),
-                max(inner[1] + 0.05 * gap, min(seen.max(initial=inner[1]), inner[1] + gap)),
-            )
+            low_end = min(inner[0], max(seen.min(initial=inner[0]), inner[0] - gap))
+            high_end = max(inner[1], min(seen.max(initial=inner[1]), inner[1] + gap))
+            panel.set_xlim(low_end - 0.1 * gap, high_end + 0.1 * gap)
     if few:
         name_rows(axes[0, 0], [clients[i] for i in order])
     else:

@@ -250,7 +250,7 @@ def test_quotes_tabs_and_semicolons():
     for sign in ";\t":
         table = read_client_table([f"client{sign}value", f'"a, b"{sign}1', f'"a, b"{sign} 2', f"c{sign}3"])
         assert table.clients == ("a, b", "c")
-    table = read_client_table(['client,value', '"two', 'lines",1', '"two', 'lines",2'])
+    table = read_client_table(["client,value", '"two', 'lines",1', '"two', 'lines",2'])
     assert len(table.clients) == 1
 
 

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from estimators import GaussianMeans, tally_state
 from estimators import exact_kernels as kernels
-from estimators import tally_state
 from estimators.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums
-from estimators import GaussianMeans
 from estimators.gaussian import from_samples
 from estimators.streaming import GaussianTally, RowTally, SampleTally
 from estimators.streaming_passes import fit_passes

@@ -84,7 +84,7 @@ def run(args):
             lambda rows: step(f"reading, {rows} rows"),
         )
         step("fitting")
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught:  # said in the report, as notes
             warnings.simplefilter("always")
             outcome = fit(args, table)
         outcome.notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
@@ -127,14 +127,20 @@ def fit(args, table):
     options = {"prior": args.prior, "mu": args.mu, "tau2": args.tau2, **parse_options(args.options)}
     if args.eps is not None:
         return private_fit(args, table, options)
-    for flag, given in (("--delta", args.delta), ("--bounds", args.bounds), ("--local", args.local), ("--sigma2", args.sigma2)):
+    for flag, given in (
+        ("--delta", args.delta),
+        ("--bounds", args.bounds),
+        ("--local", args.local),
+        ("--sigma2", args.sigma2),
+    ):
         if given:
             raise ValueError(f"{flag} is for private fits; give --eps too")
     kind = choose(args.model, table)
     model = build(kind, options, args.seed).fit(*DATA[table.data](table))
     own, error, n = own_estimates(table, model)
     coefficients = table.features if table.data == "regression" else ()
-    return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients)
+    weight = kind.weight and kind.weight(model, table)
+    return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients, weight)
 
 
 def private_fit(args, table, options):

@@ -4,22 +4,30 @@ Belongs here: one line per model.  The models themselves are in ``estimators``, 
 """
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DATA", "MODELS", "Model", "build", "choose", "parse_options"]
+from estimators.limits import share
+
+__all__ = ["DATA", "MODELS", "Model", "build", "choose", "exposures", "parse_options"]
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model: its name for --model, the data it takes, its class in ``estimators``, what it assumes, options set."""
+    """A model: its name for --model, the data it takes, its class in ``estimators``, what it assumes, options set.
+
+    `weight`, for models without ``weights_``, gives the weight of a client's own estimate in its posterior mean from the
+    fitted model and the table.
+    """
 
     name: str
     data: str
     path: str
     assumes: str
     options: tuple = ()
+    weight: Callable | None = None
 
     def load(self):
         """Return the class."""
@@ -33,6 +41,12 @@ COUNTS = "each trial of a client succeeds with its own probability"
 EVENTS = "events of a client come at its own rate"
 REGRESSION = "each client has coefficients of its own, normal around common ones"
 
+
+def exposures(table):
+    """Return the exposures of a PoissonTable, 1 where none are given."""
+    return np.ones(len(table.clients)) if table.exposures is None else table.exposures
+
+
 # The first of each kind of data is the one that --model auto takes.
 MODELS = (
     Model("normal", "means", "GaussianMeans", f"{NORMAL}; true values are normal around a common centre"),
@@ -40,18 +54,24 @@ MODELS = (
     Model("npmle", "means", "NonparametricMeans", f"{NORMAL}; nothing is assumed about how true values differ"),
     Model("mixture", "means", "MixtureMeans", f"{NORMAL}; true values come from a few normal groups"),
     Model("points", "means", "MixtureMeans", f"{NORMAL}; true values come from a few groups of equals", (("components", "points"),)),
-    Model("beta-binomial", "binomial", "BetaBinomial", f"{COUNTS}; probabilities come from a Beta law"),
+    Model(
+        "beta-binomial", "binomial", "BetaBinomial", f"{COUNTS}; probabilities come from a Beta law",
+        weight=lambda model, table: share(table.trials, model.concentration_),
+    ),
     Model("npmle", "binomial", "NonparametricRates", f"{COUNTS}; nothing is assumed about how they differ"),
-    Model("gamma-poisson", "poisson", "GammaPoisson", f"{EVENTS}; rates come from a Gamma law"),
+    Model(
+        "gamma-poisson", "poisson", "GammaPoisson", f"{EVENTS}; rates come from a Gamma law",
+        weight=lambda model, table: share(exposures(table), model.rate_),
+    ),
     Model("npmle", "poisson", "NonparametricCounts", f"{EVENTS}; nothing is assumed about how they differ"),
     Model("linear", "regression", "LinearClients", f"linear regressions; {REGRESSION}"),
     Model("logistic", "regression", "LogisticClients", f"logistic regressions; {REGRESSION}"),
-)
+)  # fmt: skip
 
 DATA = {
     "means": lambda table: (table.estimates, table.variances),
     "binomial": lambda table: (table.successes, table.trials),
-    "poisson": lambda table: (table.counts, np.ones(len(table.clients)) if table.exposures is None else table.exposures),
+    "poisson": lambda table: (table.counts, exposures(table)),
     "regression": lambda table: (table.designs, table.targets),
 }
 """What `fit` of a model takes, for each kind of data."""

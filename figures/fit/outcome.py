@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from figures.fit.models import exposures
+
 __all__ = ["Outcome", "own_estimates", "to_csv"]
 
 
@@ -37,15 +39,15 @@ class Outcome:
     notes: list = field(default_factory=list)
 
     @classmethod
-    def of(cls, kind, model, clients, own, error, n, level, coefficients=(), **more):
-        """Read the posterior off the fitted `model`; `own`, `error` and its arrays have clients on axis 0."""
+    def of(cls, kind, model, clients, own, error, n, level, coefficients=(), weight=None, **more):
+        """Read the posterior off the fitted `model`; `own`, `error`, `weight` and its arrays have clients on axis 0."""
         low, high = model.interval(level)
         shape = np.shape(model.posterior_mean_)
 
         def flat(values):
             return np.broadcast_to(np.asarray(values, float), shape).reshape(-1)
 
-        weight = getattr(model, "weights_", None)
+        weight = getattr(model, "weights_", weight)
         if weight is None and hasattr(model, "borrowed_"):
             weight = 1 - np.asarray(model.borrowed_, float)
             weight = weight[:, None] if weight.ndim < len(shape) else weight
@@ -160,9 +162,8 @@ def own_estimates(table, model):
             error = np.sqrt(np.maximum(mean * (1 - mean) - sd**2, 0.0) / table.trials)
             return table.successes / table.trials, error, table.trials
         if table.data == "poisson":
-            exposures = np.ones(mean.size) if table.exposures is None else table.exposures
-            whole = table.exposures is not None and (exposures == np.floor(exposures)).all()
-            return table.counts / exposures, np.sqrt(mean / exposures), exposures.astype(int) if whole else table.exposures
+            exposure = exposures(table)
+            return table.counts / exposure, np.sqrt(mean / exposure), table.exposures
     n = np.array([len(y) for y in table.targets])
     pairs = [least_squares(*pair) for pair in zip(table.designs, table.targets, strict=True)]
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]), n

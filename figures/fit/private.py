@@ -35,7 +35,9 @@ def private_outcome(table, *, eps, delta, bounds, local, sigma2, level, options,
         kind, extra = RATES, {}
     elif table.data == "means" and table.rows is not None:
         if bounds is None:
-            raise ValueError("--bounds LOW HIGH must be given with --eps: ends that a value may have, known without the data")
+            raise ValueError(
+                "--bounds LOW HIGH must be given with --eps: ends that a value may have, known without the data"
+            )
         reports = mean_reports(table, eps, delta, bounds, adjacency, sigma2, generator, progress)
         kind, extra = MEANS, {"sigma2": sigma2}
     else:
@@ -66,7 +68,10 @@ class Private(Model):
 
 
 MEANS = Private(
-    "normal", "means", "PrivateGaussianMeans", "reports are normal around the true values; true values around a common centre"
+    "normal",
+    "means",
+    "PrivateGaussianMeans",
+    "reports are normal around the true values; true values around a common centre",
 )
 RATES = Private("beta-binomial", "binomial", "PrivateRates", "each trial succeeds with its client's own probability")
 

@@ -63,7 +63,9 @@ def explanation(outcome):
     lines += borrowed(outcome, facts)
     if facts.get("expected_squared_error_before") is not None:
         before, after = facts["expected_squared_error_before"], facts["expected_squared_error_after"]
-        lines.append(f"Expected squared error, all clients together: {before:.4g} before, {after:.4g} after, if the model is right.")
+        lines.append(
+            f"Expected squared error, all clients together: {before:.4g} before, {after:.4g} after, if the model is right."
+        )
     lines += [f"Privacy: {line}" for line in outcome.privacy]
     lines += [f"Note: {note}" for note in outcome.notes]
     if not facts["converged"]:
@@ -77,7 +79,8 @@ def centre(outcome, facts):
     error = prior.get("mean_standard_error", prior.get("mu_sd"))
     sure = f" (standard error {error:.2g})" if error is not None else ""
     spread = facts["spread"]
-    found = FOUND.get(prior.get("found_by", getattr(outcome.model, "prior", None)), "learnt from all clients")
+    how = prior.get("found_by", getattr(outcome.model, "prior", None))
+    found = FOUND.get(how if isinstance(how, str) else None, "learnt from all clients")
     lines = [f"True {what} lie around {facts['centre']:.4g}{sure}"]
     lines[0] += "." if spread is None else f" with a standard deviation of {spread:.4g} ({found})."
     if spread == 0:
@@ -110,7 +113,7 @@ def borrowed(outcome, facts):
                 "the noisier it is, the less."
             )
     elif outcome.weight is None:
-        lines.append("An estimate moves towards where many other clients lie; the noisier it is, the further.")
+        lines.append("An estimate moves towards where other clients lie; the noisier it is, the further.")
     most = facts["moved_most"]
     i = outcome.clients.index(most) * outcome.per_client
     if outcome.coefficients:
@@ -119,4 +122,3 @@ def borrowed(outcome, facts):
     if outcome.own[i] == outcome.own[i]:
         lines.append(f"{most} moved most, from {outcome.own[i]:.4g} to {outcome.mean[i]:.4g}.")
     return lines
-
