@@ -132,7 +132,8 @@ def read_client_table(source, columns=None, target=None, features=None, intercep
     >>> table = read_client_table(["client,mean,variance,n", "a,1.5,4.0,8", "b,2.5,4.0,2"])
     >>> table.clients, table.estimates.tolist(), table.variances.tolist()
     (('a', 'b'), [1.5, 2.5], [0.5, 2.0])
-    >>> table = read_client_table(["ward,deaths,ops", "a,1,50", "b,7,80"], {"client": "ward", "successes": "deaths", "trials": "ops"})
+    >>> columns = {"client": "ward", "successes": "deaths", "trials": "ops"}
+    >>> table = read_client_table(["ward,deaths,ops", "a,1,50", "b,7,80"], columns)
     >>> table.successes.tolist(), table.trials.tolist()
     ([1, 7], [50, 80])
     """
@@ -179,11 +180,11 @@ def choose(table, named):
     if len(fitting) > 1:
         two = " and of ".join(str(FORMS[name]) for name in list(fitting)[:2])
         raise ValueError(
-            f"{table.head}: the columns of {two} in {','.join(table.header)}; leave out one set, or name the columns to be used"
+            f"{table.head}: the columns of {two} in {','.join(table.header)}; leave out one set, or name those to be used"
         )
     if not fitting:
         raise ValueError(
-            f"{table.head}: missing columns in {','.join(table.header)}; give {expected()}, or say which columns play these roles"
+            f"{table.head}: missing columns in {','.join(table.header)}; give {expected()}, or say which play these roles"
         )
     return next(iter(fitting.items()))
 
@@ -199,6 +200,10 @@ class Reader:
 
     def __getitem__(self, role):
         return self.columns[self.found[role]]
+
+    def get(self, role):
+        """Return the column of a role that may be left out, or None."""
+        return self.columns.get(self.found.get(role))
 
     @property
     def clients(self):
@@ -264,7 +269,7 @@ def read_estimates(read):
     """Return the table of rows client,estimate,se[,n]."""
     variances = read.positive("se", "a standard error must be positive; pool it if it is 0 by chance") ** 2
     read.check("se", ~((variances > 0) & (variances < np.inf)), "{} cannot be squared; change the units")
-    counts = read["n"] if "n" in read else None
+    counts = read.get("n")
     if counts is not None and (counts == np.floor(counts)).all():
         counts = counts.astype(np.int64)
     return ClientTable(read.clients, read["estimate"], variances, counts)
@@ -292,10 +297,9 @@ def read_outcomes(read):
 def read_poisson(read):
     """Return the table of rows client,count[,exposure]."""
     counts = read.whole("count", 0, "events")
-    exposures = (
-        read.positive("exposure", "an exposure must be positive; drop clients without") if "exposure" in read else None
-    )
-    return PoissonTable(read.clients, counts, exposures)
+    if "exposure" in read:
+        read.positive("exposure", "an exposure must be positive; drop clients without")
+    return PoissonTable(read.clients, counts, read.get("exposure"))
 
 
 MAKERS = {

@@ -50,10 +50,13 @@ def exposures(table):
 # The first of each kind of data is the one that --model auto takes.
 MODELS = (
     Model("normal", "means", "GaussianMeans", f"{NORMAL}; true values are normal around a common centre"),
-    Model("point-normal", "means", "PointNormalMeans", f"{NORMAL}; some true values equal the centre, the others are normal"),
+    Model("point-normal", "means", "PointNormalMeans", f"{NORMAL}; some true values are the centre, the others normal"),
     Model("npmle", "means", "NonparametricMeans", f"{NORMAL}; nothing is assumed about how true values differ"),
     Model("mixture", "means", "MixtureMeans", f"{NORMAL}; true values come from a few normal groups"),
-    Model("points", "means", "MixtureMeans", f"{NORMAL}; true values come from a few groups of equals", (("components", "points"),)),
+    Model(
+        "points", "means", "MixtureMeans", f"{NORMAL}; true values come from a few groups of equals",
+        options=(("components", "points"),),
+    ),
     Model(
         "beta-binomial", "binomial", "BetaBinomial", f"{COUNTS}; probabilities come from a Beta law",
         weight=lambda model, table: share(table.trials, model.concentration_),

@@ -99,7 +99,7 @@ def coefficients(outcome):
 def borrowed(outcome, facts):
     """Return who borrowed most and least."""
     lines = []
-    if outcome.weight is not None and not (facts.get("spread") == 0):
+    if outcome.weight is not None and facts.get("spread") != 0:
         small, large = facts["smallest_weight_on_own"], facts["largest_weight_on_own"]
         least, highest = f"{small:.0%}", f"{large:.0%}"
         if outcome.coefficients:
