@@ -35,6 +35,7 @@ MODULES = (
     "streaming",
     "streaming_passes",
     "streaming_prior",
+    "table_file",
     "tally_state",
     "tuning",
 )

@@ -88,7 +88,7 @@ def fit_prior(source, prior="marginal-likelihood", mu=None, tau2=None):
     source : with attributes ``n`` (clients), ``smallest`` and ``largest`` (variance), ``low`` and ``high``
         (estimate), and methods ``centre(mu)``, which sets the origin (None: the mean) and returns it, and
         ``moments(tau2s)``, which returns `Moments` at each tau2, with mu the best one, or the origin if it was given.
-    prior, mu, tau2 : as in ``GaussianMeans``.
+    prior, mu, tau2 : as in ``GaussianMeans``, except for "bayes", which matters where clients are few.
     """
     choice("prior", prior, PRIORS)
     if (prior == "fixed") != (tau2 is not None):

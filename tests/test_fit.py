@@ -191,7 +191,11 @@ def test_every_model_runs_and_says_what_it_assumes(kind, tmp_path, capsys, regre
     assert "moved most" in said
     rows = written(tmp_path / "out")
     assert len(rows) == (25 * 3 if kind.data == "regression" else 5)
-    assert all(float(row["low"]) <= float(row["shrunken"]) <= float(row["high"]) for row in rows)
+    for row in rows:
+        low, shrunken, high = (float(row[name]) for name in ("low", "shrunken", "high"))
+        assert low <= high
+        # A posterior of a few points may hold 97.5 % in one of them; then that is the interval, and the mean beside it.
+        assert low - 1e-9 <= shrunken <= high + 1e-9 or kind.name in ("npmle", "points")
     assert main(path, *arguments, "--json", "--no-plot") == 0
     assert json.loads(capsys.readouterr().out)["model"] == kind.name
 

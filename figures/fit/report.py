@@ -66,11 +66,23 @@ def explanation(outcome):
         lines.append(
             f"Expected squared error, all clients together: {before:.4g} before, {after:.4g} after, if the model is right."
         )
+    lines.append(sureness(outcome))
     lines += [f"Privacy: {line}" for line in outcome.privacy]
     lines += [f"Note: {note}" for note in outcome.notes]
     if not facts["converged"]:
         lines.append("The search for the prior did NOT converge; do not use these numbers.")
     return lines
+
+
+def sureness(outcome):
+    """Return what intervals count and what they do not."""
+    options = outcome.model.get_params()
+    if "bayes" in (options.get("prior"), options.get("uncertainty")):
+        return "Intervals count what the clients leave unknown about the prior."
+    text = "Intervals take the prior found for true; with few clients they are too short"
+    if outcome.kind.name == "npmle":
+        return f"{text}, and their ends are among its {outcome.model.prior_summary()['atoms']} points."
+    return f"{text} (--with uncertainty=bayes mends that)." if "uncertainty" in options else f"{text}."
 
 
 def centre(outcome, facts):
