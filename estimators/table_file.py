@@ -1,6 +1,7 @@
 """Columns of a practitioner's CSV or Parquet file, fast, and the place of every mistake.
 
-Belongs here: files, cells, numbers, names.  What the columns mean is in ``client_table``.
+Belongs here: CSV files, cells, numbers, names.  Parquet, and fast CSV by pyarrow, are in ``table_arrow``; what the columns
+mean is in ``client_table``.
 
 Whole chunks of rows become columns at once.  Only when something is wrong is the file read again, row by row, to say
 where: correct files pay nothing for good messages.
@@ -17,9 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["CsvTable", "ParquetTable", "open_table"]
+__all__ = ["CsvTable", "Names", "Table", "open_table"]
 
 CHUNK = 1 << 16
+LARGE = 1 << 23  # bytes from which importing pyarrow pays
 DELIMITERS = ",;\t"
 
 
@@ -36,7 +38,15 @@ def open_table(source):
     if not isinstance(source, (str, Path)):
         return CsvTable(list(source), "table")
     path = Path(source)
-    return ParquetTable(path) if path.suffix.lower() in (".parquet", ".pq") else CsvTable(path, str(source))
+    if path.suffix.lower() in (".parquet", ".pq"):
+        try:
+            from estimators.table_arrow import ParquetTable
+        except ImportError:
+            raise ValueError(
+                f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
+            ) from None
+        return ParquetTable(path)
+    return CsvTable(path, str(source))
 
 
 class Names:
@@ -159,6 +169,10 @@ class CsvTable(Table):
         ValueError
             Naming file, line and column.
         """
+        if fast := self.read_fast(numbers, client):
+            if progress:
+                progress(next(iter(fast[1].values())).size)
+            return fast
         places = [self.header.index(column) for column in numbers]
         who = None if client is None else self.header.index(client)
         ids = defaultdict()
@@ -193,6 +207,16 @@ class CsvTable(Table):
             raise ValueError(f"{self.name} has column names but no clients; add a line per observation or client")
         columns = {column: np.concatenate(part) for column, part in zip(numbers, parts, strict=True)}
         return None if who is None else Names(ids, np.concatenate(codes)), columns
+
+    def read_fast(self, numbers, client):
+        """Return what `read` does by way of pyarrow, or None without it, for small files, and for any doubt."""
+        if isinstance(self.source, list) or self.source.stat().st_size < LARGE:
+            return None
+        try:
+            from estimators.table_arrow import read_csv
+        except ImportError:
+            return None
+        return read_csv(self.source, self.header, self.first, self.delimiter, numbers, client)
 
     def whole_rows(self, chunk):
         """Return the rows of `chunk` that are not empty; ValueError if one has too many or too few cells."""
@@ -254,67 +278,3 @@ def number_problem(text):
             return f"{text!r} is not a number; drop the row or fill in the missing value"
         return f"{text!r} is not a number; write it like 0.25"
     return None if math.isfinite(value) else f"{text!r} is not finite; drop rows with missing values"
-
-
-class ParquetTable(Table):
-    """A Parquet file, read by pyarrow, which is an optional dependency."""
-
-    def __init__(self, path):
-        try:
-            from pyarrow import parquet
-        except ImportError:
-            raise ValueError(
-                f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
-            ) from None
-        self.name, self.head = str(path), str(path)
-        with open(path, "rb"):  # the usual error if there is no such file
-            pass
-        try:
-            self.file = parquet.ParquetFile(path)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} is no valid Parquet file ({str(error).splitlines()[0]}); write it again") from None
-        self.columns = {name.strip().lower(): name for name in self.file.schema_arrow.names}
-        self.header = [name.strip().lower() for name in self.file.schema_arrow.names]
-        self.check_header(self.head)
-
-    def place(self, row):
-        """Return the row counted from 1."""
-        return f"row {row + 1}"
-
-    def read(self, numbers, client=None, progress=None):
-        """Return names and columns, as ``CsvTable.read`` does."""
-        import pyarrow
-        from pyarrow import compute
-
-        wanted = dict.fromkeys([*numbers, *([client] if client else [])])
-        table = self.file.read(columns=[self.columns[column] for column in wanted])
-        if table.num_rows == 0:
-            raise ValueError(f"{self.name} has column names but no clients; add a row per observation or client")
-        for column in wanted:
-            cells = table[self.columns[column]]
-            if cells.null_count:
-                row = int(np.flatnonzero(cells.is_null().to_numpy())[0])
-                raise self.error(column, row, "is missing; drop the row or fill it in")
-        found = {}
-        for column in numbers:
-            cells = table[self.columns[column]]
-            kind = cells.type
-            if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)):
-                raise ValueError(f"{self.name}, column {column!r}: holds {kind}, not numbers; convert it to numbers")
-            found[column] = compute.cast(cells, pyarrow.float64()).to_numpy().copy()
-            self.first_bad(
-                column,
-                ~np.isfinite(found[column]),
-                lambda row, column=column: f"'{found[column][row]}' is not finite; drop rows with missing values",
-            )
-        names = None
-        if client:
-            texts = compute.utf8_trim_whitespace(compute.cast(table[self.columns[client]], pyarrow.string()))
-            coded = texts.combine_chunks().dictionary_encode()
-            names = Names(coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64))
-            if "" in names.labels:
-                row = int(np.argmax(names.codes == names.labels.index("")))
-                raise self.error(client, row, "is blank; every row needs the name of its client")
-        if progress:
-            progress(table.num_rows)
-        return names, found

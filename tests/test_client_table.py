@@ -258,7 +258,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "estimators.table_arrow", raising=False)
     with pytest.raises(ValueError, match=re.escape("pip install 'borrowed-strength[parquet]'")):
         open_table(tmp_path / "clients.parquet")
 
@@ -294,3 +294,57 @@ def test_parquet_gives_the_table_of_the_same_csv(tmp_path):
         read_client_table(path)
     with pytest.raises(FileNotFoundError):
         read_client_table(tmp_path / "absent.parquet")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "client,value\nb,1.5\na,0.1\nb,1e-3\n",
+        '# note\n\nclient;team;value\r\nb;"x; y";1.5\r\n\r\n"a ""q""";z;0.1\r\nb;;2\r\n',
+        'client,value\n"two\nlines",1\n"two\nlines",2\n',
+        "client,value\n b , 1\nb, 2 \n",
+        'client,value\n "b",1\nb,2\n',
+        'client,value\n "b, c",1\n"b, c",2\n',
+        "client,value\nNA,1\nNA,2\nnull,3\n",
+        ",,value,client\n,,1,a\n,,2,a\n,,,\n",
+        "client,value\na,1_0\na,3\n",
+        "client,value\na,1\na,2",
+        "\ufeffclient,value\na,1\na,2",
+    ],
+)
+def test_pyarrow_reads_csv_as_the_plain_reader_does(text, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "clients.csv"
+    path.write_bytes(text.encode())
+    plain = read_client_table(path)
+    monkeypatch.setattr("estimators.table_file.LARGE", 0)
+    table = read_client_table(path)
+    assert table.clients == plain.clients
+    assert table.rows
+    assert plain.rows
+    for ours, theirs in zip(table.rows, plain.rows, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_pyarrow_is_used_for_large_files(tmp_path, monkeypatch):
+    arrow = pytest.importorskip("estimators.table_arrow")
+    seen = []
+    real = arrow.read_csv
+    monkeypatch.setattr(arrow, "read_csv", lambda *given: seen.append(real(*given)) or seen[-1])
+    monkeypatch.setattr("estimators.table_file.LARGE", 0)
+    path = tmp_path / "clients.csv"
+    path.write_text("client,value\na,1\na,2\n")
+    told = []
+    read_client_table(path, progress=told.append)
+    assert seen[0] is not None
+    assert told == [2]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES.items())
+def test_messages_are_the_same_with_pyarrow(text, message, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("estimators.table_file.LARGE", 0)
+    path = tmp_path / "table"
+    path.write_bytes(text.encode())
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_client_table(path)
