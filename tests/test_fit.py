@@ -200,6 +200,23 @@ def test_every_model_runs_and_says_what_it_assumes(kind, tmp_path, capsys, regre
     assert json.loads(capsys.readouterr().out)["model"] == kind.name
 
 
+@pytest.mark.parametrize("kind", [kind for kind in MODELS if kind.data != "regression"], ids=lambda k: f"{k.data}-{k.name}")
+def test_groups_centre_and_spread_are_those_of_the_prior(kind, tmp_path, capsys):
+    path = tmp_path / "clients.csv"
+    path.write_text(TABLES[kind.data])
+    outcome = outcome_of(path, "--model", kind.name)
+    groups = outcome.groups()
+    # The mean of the posterior means is that of the prior at its maximum likelihood, or close to it.
+    assert outcome.centre == pytest.approx(outcome.mean.mean(), rel=0.2)
+    assert outcome.spread > 0
+    if groups:
+        assert sum(share for share, _, _ in groups) == pytest.approx(1)
+        assert sum(share * mean for share, mean, _ in groups) == pytest.approx(outcome.centre)
+        second = sum(share * (sd**2 + mean**2) for share, mean, sd in groups)
+        assert second - outcome.centre**2 == pytest.approx(outcome.spread**2, rel=1e-6)
+    assert bool(groups) == (kind.name in ("npmle", "mixture", "points", "point-normal"))
+
+
 @pytest.mark.parametrize("data", TABLES)
 def test_the_default_model_is_the_first_of_its_data(data, tmp_path):
     path = tmp_path / "clients.csv"

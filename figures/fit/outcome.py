@@ -89,19 +89,36 @@ class Outcome:
         """Return the prior as plain values, without infinities."""
         return plain(self.model.prior_summary())
 
+    def groups(self):
+        """Return (share, mean, sd) of each group of clients in a prior of groups, the largest first; else []."""
+        prior = self.model.prior_summary()
+        if "masses" in prior:
+            found = zip(prior["masses"], prior["support"], [0.0] * len(prior["support"]), strict=True)
+        elif "probabilities" in prior:
+            found = zip(prior["probabilities"], prior["means"], prior["sds"], strict=True)
+        elif "spike_weight" in prior:
+            slab = 1 - prior["spike_weight"], prior["mean"], prior["slab_sd"]
+            found = [(prior["spike_weight"], prior["mean"], 0.0), slab]
+        else:
+            found = []
+        return sorted(found, reverse=True)
+
     @property
     def centre(self):
-        """Mean of the prior as far as clients show it: that of one number per client."""
+        """Mean of the prior, of models with one number per client."""
         prior = self.model.prior_summary()
-        found = prior.get("mean", prior.get("mu"))
-        return float(np.mean(self.mean)) if found is None or np.ndim(found) else float(found)
+        if "mean" not in prior and "mu" not in prior:
+            return float(sum(share * mean for share, mean, _ in self.groups()))
+        return float(prior.get("mean", prior.get("mu")))
 
     @property
     def spread(self):
-        """Standard deviation of the prior, or None where it has none."""
+        """Standard deviation of the prior, of models with one number per client."""
         prior = self.model.prior_summary()
-        found = prior["sd"] if "sd" in prior else prior["tau2"] ** 0.5 if "tau2" in prior else None
-        return None if found is None or np.ndim(found) else float(found)
+        for name, power in (("sd", 1.0), ("tau2", 0.5), ("sigma2", 0.5)):
+            if name in prior:
+                return float(prior[name]) ** power
+        return float(sum(share * (sd**2 + (mean - self.centre) ** 2) for share, mean, sd in self.groups())) ** 0.5
 
     def summary(self):
         """Return what was borrowed, as plain values."""

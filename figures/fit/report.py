@@ -8,6 +8,9 @@ __all__ = ["SHOWN", "report"]
 SHOWN = 40
 """Most rows printed; the file has all of them."""
 
+GROUPS = 4
+"""Most groups of a prior that are printed."""
+
 FOUND = {
     "bayes": "averaged over what the data leave open",
     "marginal-likelihood": "by maximum likelihood",
@@ -93,8 +96,12 @@ def centre(outcome, facts):
     spread = facts["spread"]
     how = prior.get("found_by", getattr(outcome.model, "prior", None))
     found = FOUND.get(how if isinstance(how, str) else None, "learnt from all clients")
-    lines = [f"True {what} lie around {facts['centre']:.4g}{sure}"]
-    lines[0] += "." if spread is None else f" with a standard deviation of {spread:.4g} ({found})."
+    lines = [f"True {what} lie around {facts['centre']:.4g}{sure} with a standard deviation of {spread:.4g} ({found})."]
+    groups = outcome.groups()
+    if len(groups) > 1:
+        texts = [f"{share:.2g} of them {'around' if sd else 'at'} {mean:.4g}" for share, mean, sd in groups[:GROUPS]]
+        more = f", and {len(groups) - GROUPS} smaller groups" if len(groups) > GROUPS else ""
+        lines.append(f"Their groups: {', '.join(texts)}{more}.")
     if spread == 0:
         lines.append("The data show no difference between clients beyond their noise: everyone gets the centre.")
     return lines
