@@ -164,7 +164,7 @@ def expected():
 def require(table, column, why):
     """Raise ValueError unless the table has `column`."""
     if column not in table.header:
-        raise ValueError(f"{table.head}: no column {column!r} ({why}); the columns are {','.join(table.header)}")
+        raise ValueError(f"{table.head}: no column {column!r} ({why}); the columns are {table.shown()}")
 
 
 def choose(table, named):
@@ -180,11 +180,11 @@ def choose(table, named):
     if len(fitting) > 1:
         two = " and of ".join(str(FORMS[name]) for name in list(fitting)[:2])
         raise ValueError(
-            f"{table.head}: the columns of {two} in {','.join(table.header)}; leave out one set, or name those to be used"
+            f"{table.head}: the columns of {two} in {table.shown()}; leave out one set, or name those to be used"
         )
     if not fitting:
         raise ValueError(
-            f"{table.head}: missing columns in {','.join(table.header)}; give {expected()}, or say which play these roles"
+            f"{table.head}: missing columns in {table.shown()}; give {expected()}, or say which play these roles"
         )
     return next(iter(fitting.items()))
 

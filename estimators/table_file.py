@@ -74,6 +74,10 @@ class Table:
     name: str
     header: list
 
+    def shown(self):
+        """Return the header as one printable text."""
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in ",".join(self.header))
+
     def check_header(self, place):
         """Raise ValueError if a name of a column appears twice."""
         repeated = sorted({column for column in self.header if column and self.header.count(column) > 1})

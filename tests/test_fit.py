@@ -93,6 +93,17 @@ def test_without_n_the_column_stays_empty(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["a", "-"]
 
 
+@pytest.mark.parametrize("model", ["normal", "point-normal", "npmle", "points"])
+def test_equal_estimates_move_nowhere(model, tmp_path, capsys):
+    path = tmp_path / "clients.csv"
+    path.write_text("client,mean,variance\na,1,1\nb,1,1\nc,1,1\nd,1,1\n")
+    assert main(path, "--out", tmp_path, "--model", model) == 0
+    said = capsys.readouterr().out
+    assert "moved most" not in said
+    assert "nan" not in said
+    assert ("everyone gets the centre" in said) == (model != "normal")
+
+
 def test_no_spread_is_said(tmp_path, capsys):
     path = tmp_path / "clients.csv"
     path.write_text("client,mean,variance\na,1,100\nb,3,100\n")

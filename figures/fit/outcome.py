@@ -101,7 +101,7 @@ class Outcome:
             found = [(prior["spike_weight"], prior["mean"], 0.0), slab]
         else:
             found = []
-        return sorted(found, reverse=True)
+        return sorted((group for group in found if group[0] > 0), reverse=True)
 
     @property
     def centre(self):

@@ -131,13 +131,13 @@ def borrowed(outcome, facts):
                 f"An estimate keeps {least} ({noisiest}) to {highest} ({surest}) of its distance to the centre; "
                 "the noisier it is, the less."
             )
-    elif outcome.weight is None:
+    elif outcome.weight is None and facts.get("spread") != 0:
         lines.append("An estimate moves towards where other clients lie; the noisier it is, the further.")
     most = facts["moved_most"]
     i = outcome.clients.index(most) * outcome.per_client
     if outcome.coefficients:
         i += outcome.coefficients.index(facts["moved_most_coefficient"])
         most = f"{most} ({facts['moved_most_coefficient']})"
-    if outcome.own[i] == outcome.own[i]:
+    if abs(outcome.own[i] - outcome.mean[i]) > 1e-12 * abs(outcome.own[i]):
         lines.append(f"{most} moved most, from {outcome.own[i]:.4g} to {outcome.mean[i]:.4g}.")
     return lines
