@@ -13,6 +13,7 @@ GROUPS = 4
 
 FOUND = {
     "bayes": "averaged over what the data leave open",
+    "integrated": "averaged over what data and noise leave open",
     "marginal-likelihood": "by maximum likelihood",
     "reml": "by restricted maximum likelihood",
     "moments": "by moments",
@@ -80,7 +81,7 @@ def explanation(outcome):
 def sureness(outcome):
     """Return what intervals count and what they do not."""
     options = outcome.model.get_params()
-    if "bayes" in (options.get("prior"), options.get("uncertainty")):
+    if {"bayes", "integrated"} & {options.get("prior"), options.get("uncertainty")}:
         return "Intervals count what the clients leave unknown about the prior."
     text = "Intervals take the prior found for true; with few clients they are too short"
     if outcome.kind.name == "npmle":
