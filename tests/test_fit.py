@@ -14,7 +14,7 @@ from estimators.gaussian import from_samples
 from figures import shrinkage, style
 from figures.commands import add_fit
 from figures.fit.models import DATA, MODELS, build, choose, parse_options
-from figures.fit.outcome import least_squares
+from figures.fit.regressions import least_squares, own_logistic
 from figures.fit.report import SHOWN
 
 SUMMARY = "client,mean,variance,n\na,1.0,4.0,4\nb,2.0,4.0,2\nc,6.0,4.0,1\nd,2.0,4.0,4\ne,2.0,4.0,4\n"
@@ -274,6 +274,26 @@ def test_least_squares_of_one_client():
     assert np.isnan(least_squares(X[:1], np.ones(1))[0]).all()
     assert np.isnan(least_squares(X[:2], np.ones(2))[1]).all()
     assert np.isnan(least_squares(np.ones((5, 2)), np.ones(5))[0]).all()
+
+
+def test_own_logistic_regression_is_the_most_likely_one():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.ones(60), 3 * rng.normal(size=60)])
+    y = (rng.random(60) < 1 / (1 + np.exp(-X @ [0.5, 1.0]))).astype(float)
+    found, error = own_logistic(X, y)
+
+    def slope(t):
+        return X.T @ (1 / (1 + np.exp(-X @ t)) - y)
+
+    best = minimize(lambda t: np.sum(np.logaddexp(0, X @ t) - y * (X @ t)), np.zeros(2), jac=slope, tol=1e-12)
+    np.testing.assert_allclose(found, best.x, rtol=1e-4)
+    curvature = [(slope(found + step) - slope(found - step)) / 2e-4 for step in 1e-4 * np.eye(2)]
+    np.testing.assert_allclose(error, np.sqrt(np.diag(np.linalg.inv(curvature))), rtol=1e-5)
+    assert np.isnan(own_logistic(X, np.ones(60))[0]).all()
+    assert np.isnan(own_logistic(X, (X[:, 1] > 0.3).astype(float))[0]).all()  # separated
+    assert np.isnan(own_logistic(X[:1], y[:1])[0]).all()
 
 
 def test_options_of_models():

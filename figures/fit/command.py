@@ -137,7 +137,7 @@ def fit(args, table):
             raise ValueError(f"{flag} is for private fits; give --eps too")
     kind = choose(args.model, table)
     model = build(kind, options, args.seed).fit(*DATA[table.data](table))
-    own, error, n = own_estimates(table, model)
+    own, error, n = own_estimates(table, model, kind)
     coefficients = table.features if table.data == "regression" else ()
     weight = kind.weight and kind.weight(model, table)
     return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients, weight)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators.limits import share
+from figures.fit.regressions import least_squares, own_logistic
 
 __all__ = ["DATA", "MODELS", "Model", "build", "choose", "exposures", "parse_options"]
 
@@ -19,7 +20,7 @@ class Model:
     """A model: its name for --model, the data it takes, its class in ``estimators``, what it assumes, options set.
 
     `weight`, for models without ``weights_``, gives the weight of a client's own estimate in its posterior mean from the
-    fitted model and the table.
+    fitted model and the table; `own`, for regressions, a client's own coefficients and their standard errors from X and y.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Model:
     assumes: str
     options: tuple = ()
     weight: Callable | None = None
+    own: Callable | None = None
 
     def load(self):
         """Return the class."""
@@ -67,8 +69,8 @@ MODELS = (
         weight=lambda model, table: share(exposures(table), model.rate_),
     ),
     Model("npmle", "poisson", "NonparametricCounts", f"{EVENTS}; nothing is assumed about how they differ"),
-    Model("linear", "regression", "LinearClients", f"linear regressions; {REGRESSION}"),
-    Model("logistic", "regression", "LogisticClients", f"logistic regressions; {REGRESSION}"),
+    Model("linear", "regression", "LinearClients", f"linear regressions; {REGRESSION}", own=least_squares),
+    Model("logistic", "regression", "LogisticClients", f"logistic regressions; {REGRESSION}", own=own_logistic),
 )  # fmt: skip
 
 DATA = {

@@ -166,7 +166,7 @@ def finite_list(values):
     return [value if finite else None for value, finite in zip(values.tolist(), np.isfinite(values), strict=True)]
 
 
-def own_estimates(table, model):
+def own_estimates(table, model, kind):
     """Return what each client knows by itself and its standard error, clients on axis 0, and their observations.
 
     Errors of rates are those that the fitted model expects: a client with 0 successes of 3 is not sure of 0.
@@ -182,21 +182,8 @@ def own_estimates(table, model):
             exposure = exposures(table)
             return table.counts / exposure, np.sqrt(mean / exposure), table.exposures
     n = np.array([len(y) for y in table.targets])
-    pairs = [least_squares(*pair) for pair in zip(table.designs, table.targets, strict=True)]
+    pairs = [kind.own(*pair) for pair in zip(table.designs, table.targets, strict=True)]
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]), n
-
-
-def least_squares(X, y):
-    """Return a client's own coefficients and their standard errors; NaN where its rows do not determine them."""
-    n, d = X.shape
-    unknown = np.full(d, np.nan)
-    if n < d or np.linalg.matrix_rank(X) < d:
-        return unknown, unknown
-    found = np.linalg.lstsq(X, y, rcond=None)[0]
-    if n == d:
-        return found, unknown
-    variance = np.sum((y - X @ found) ** 2) / (n - d)
-    return found, np.sqrt(variance * np.diag(np.linalg.inv(X.T @ X)))
 
 
 def to_csv(outcome):
