@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: verify prove ledger test bench figures lint clean
+.PHONY: verify prove ledger report test browser bench figures notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dp]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dp,notebooks]'
 	touch $@
 
 verify: $(VENV)/.installed  ## verify every claim at every level; the ledger is build/ledger.json
@@ -24,6 +24,14 @@ prove: $(VENV)/.installed  ## check the Coq proofs of the claims (installs Debia
 ledger: verify  ## write theory/LEDGER.md, the page of all verdicts
 	$(BIN)/borrow ledger
 
+report: verify figures  ## write the browsable site build/report/index.html
+	$(BIN)/borrow report
+
+browser:  ## Debian's headless browser for the tests of the report (they skip without it)
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; } || \
+	  echo "no browser: apt-get install chromium chromium-driver" >&2
+
 test: $(VENV)/.installed  ## run the tests
 	$(BIN)/python -m pytest -n auto --benchmark-disable
 
@@ -32,6 +40,9 @@ bench: $(VENV)/.installed  ## measure the kernels against their bare cost and ag
 
 figures: $(VENV)/.installed  ## draw every theory figure into build/figures
 	$(BIN)/borrow figures
+
+notebooks: $(VENV)/.installed  ## execute every notebook from clean and rewrite it with its outputs
+	$(BIN)/python notebooks/run.py
 
 lint: $(VENV)/.installed  ## ruff and pyright
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lint]'

@@ -1,18 +1,16 @@
-"""Gaussian means of many clients: shrinkage with a known prior, James-Stein, and empirical Bayes.
+"""Gaussian means of many equal clients: shrinkage with a known prior, James-Stein, and their exact risks.
 
-Model: theta_i ~ N(mu, sigma2_theta) (called tau2 in `GaussianMeans`), and a client's estimate of theta_i is
-its sample mean, N(theta_i, sigma2_x / n).  Closed forms of risk for equal clients, and a fit for unequal
-ones.  Formulas in which messages carry privacy noise of several levels are in ``aggregation`` and
-``personalization``.
+Model: theta_i ~ N(mu, sigma2_theta), and a client's estimate of theta_i is its sample mean,
+N(theta_i, sigma2_x / n).  The fit for unequal clients, who learn the prior, is in ``gaussian_means``.  Formulas
+in which messages carry privacy noise of several levels are in ``aggregation`` and ``personalization``.
 """
 
 import numpy as np
 
 from estimators.limits import share
-from estimators.validation import choice, count, finite, index, nonnegative, positive
+from estimators.validation import choice, count, finite, index, nonnegative
 
 __all__ = [
-    "GaussianMeans",
     "conditional_bias",
     "conditional_risk",
     "from_samples",
@@ -209,177 +207,3 @@ def from_samples(samples):
     estimates = np.array([array.mean() for array in arrays])
     squares = sum(np.sum((array - mean) ** 2) for array, mean in zip(arrays, estimates, strict=True))
     return estimates, squares / freedom / counts
-
-
-class GaussianMeans:
-    """Empirical Bayes for Gaussian means: learn N(mu, tau2) from all clients, then shrink each towards mu.
-
-    Model: theta_i ~ N(mu, tau2) and estimate_i ~ N(theta_i, variance_i) with known variances > 0, which may
-    differ.
-
-    Parameters
-    ----------
-    prior : how tau2 is found.
-        "marginal-likelihood" maximises the likelihood of the estimates (R ``ebnm``'s "normal" with mode
-        estimated);
-        "reml" the restricted likelihood, which accounts for mu being estimated;
-        "moments" solves sum of (estimate - mu)^2 / (tau2 + variance) = degrees of freedom (Paule and
-        Mandel, 1982);
-        "fixed" takes `tau2` as given.
-    mu : number, or None to estimate it by weighted least squares.
-    tau2 : number >= 0 for prior="fixed", else None.
-
-    Attributes
-    ----------
-    mu_, tau2_ : the prior's mean and variance.
-    mu_sd_ : standard error of mu_ (0 if mu was given).
-    posterior_mean_, posterior_sd_ : of each theta_i.  The sd includes the uncertainty of mu (under a flat
-        prior on it) but not that of tau2; posterior_sd_given_mu_ leaves both out.
-    weights_ : weight of each client's own estimate in its posterior mean, tau2 / (tau2 + variance_i).
-    log_likelihood_ : log density of the estimates at (mu_, tau2_), whatever the `prior`.
-    converged_ : bool; n_iter_ : number of passes over the data.
-
-    >>> model = GaussianMeans().fit([1.0, 2.0, 3.0, 6.0], variances=[1.0, 1.0, 1.0, 1.0])
-    >>> round(float(model.mu_), 6), round(float(model.tau2_), 6), model.converged_
-    (3.0, 2.5, True)
-    >>> model.posterior_mean_.round(3).tolist()
-    [1.571, 2.286, 3.0, 5.143]
-    """
-
-    def __init__(self, prior="marginal-likelihood", mu=None, tau2=None):
-        self.prior = prior
-        self.mu = mu
-        self.tau2 = tau2
-
-    def get_params(self, deep=True):
-        """Return the parameters of the constructor; `deep` is scikit-learn's and changes nothing here."""
-        return {"prior": self.prior, "mu": self.mu, "tau2": self.tau2}
-
-    def set_params(self, **params):
-        """Set parameters of the constructor and return self."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                raise ValueError(f"{name} is no parameter of GaussianMeans; it has {list(self.get_params())}")
-            setattr(self, name, value)
-        return self
-
-    def fit(self, estimates, variances):
-        """Fit the prior and the posterior of every client.
-
-        Parameters
-        ----------
-        estimates : array (m,) of the clients' own estimates; m >= 2 unless prior="fixed".
-        variances : array (m,) or number > 0, their sampling variances in squared units.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            Naming the argument that is out of its domain.
-        """
-        choice("prior", self.prior, ("marginal-likelihood", "reml", "moments", "fixed"))
-        if (self.prior == "fixed") != (self.tau2 is not None):
-            raise ValueError("tau2 must be given for prior='fixed' and left out otherwise, where it is estimated")
-        y = finite("estimates", estimates)
-        if y.ndim != 1 or y.size < (1 if self.prior == "fixed" else 2):
-            raise ValueError(f"estimates must be 1-d with at least two clients to learn from, got shape {y.shape}")
-        v = positive("variances", variances)
-        if v.shape not in ((), y.shape):
-            raise ValueError(f"variances must be one number or match estimates {y.shape}, got shape {v.shape}")
-        v = np.broadcast_to(v, y.shape)
-        origin = y.mean() if self.mu is None else float(finite("mu", self.mu))
-        y = y - origin  # from here on the prior's mean is near 0, which keeps the digits of y - mu
-        likelihood = MarginalLikelihood(y, v, mu_known=self.mu is not None, prior=self.prior)
-        if self.prior == "fixed":
-            self.tau2_, self.converged_ = float(nonnegative("tau2", self.tau2)), True
-        else:
-            self.tau2_, self.converged_ = likelihood.maximise()
-        precision, mu, residual = likelihood.at(self.tau2_)
-        self.n_iter_ = likelihood.passes
-        self.mu_ = origin + mu
-        self.mu_sd_ = 0.0 if self.mu is not None else 1 / np.sqrt(precision.sum())
-        self.weights_ = self.tau2_ * precision
-        pulled = v * precision
-        self.posterior_mean_ = origin + (self.weights_ * y + pulled * mu)
-        given_mu = self.tau2_ * pulled
-        self.posterior_sd_given_mu_ = np.sqrt(given_mu)
-        self.posterior_sd_ = np.sqrt(given_mu + (pulled * self.mu_sd_) ** 2)
-        self.log_likelihood_ = likelihood.log_density(precision, residual)
-        return self
-
-
-def dot(x, y):
-    """Return the inner product without BLAS, whose threads stall on a busy machine and change bits."""
-    return float(np.einsum("i,i->", x, y))
-
-
-class MarginalLikelihood:
-    """Likelihood of y_i ~ N(mu, tau2 + v_i) as a function of tau2, with mu known to be 0 or profiled out."""
-
-    def __init__(self, y, v, mu_known, prior):
-        self.y, self.v, self.mu_known, self.prior = y, v, mu_known, prior
-        self.passes = 0
-        self.precision, self.residual, self.scaled = np.empty((3, y.size))  # fresh arrays would double the time
-
-    def at(self, tau2):
-        """Return precisions, the best mu and residuals at `tau2`, in arrays that the next call reuses."""
-        self.passes += 1
-        precision = np.reciprocal(np.add(self.v, tau2, out=self.precision), out=self.precision)
-        mu = 0.0 if self.mu_known else dot(precision, self.y) / precision.sum()
-        return precision, mu, np.subtract(self.y, mu, out=self.residual)
-
-    def score(self, tau2):
-        """Return what falls through 0 at the estimate: twice a derivative, or the moment condition."""
-        precision, _, residual = self.at(tau2)
-        scaled = np.multiply(precision, residual, out=self.scaled)
-        if self.prior == "moments":
-            return dot(scaled, residual) - (self.y.size - (not self.mu_known))
-        score = dot(scaled, scaled) - precision.sum()
-        if self.prior == "reml" and not self.mu_known:
-            score += dot(precision, precision) / precision.sum()
-        return float(score)
-
-    def log_density(self, precision, residual):
-        """Return the log density of y."""
-        squares = dot(precision * residual, residual)
-        return float(-0.5 * (self.y.size * np.log(2 * np.pi) - np.log(precision).sum() + squares))
-
-    def objective(self, tau2):
-        """Return the log likelihood that `score` differentiates (restricted for REML)."""
-        precision, _, residual = self.at(tau2)
-        restriction = 0.5 * np.log(precision.sum()) if self.prior == "reml" and not self.mu_known else 0.0
-        return self.log_density(precision, residual) - restriction
-
-    def maximise(self):
-        """Return the maximiser tau2 >= 0 and whether the search converged.
-
-        Equal variances have a closed form.  Unequal ones can give several local maxima, which are bracketed
-        on a geometric grid from 0 to where the score is negative for good, refined one by one, and
-        compared.  A term of the score changes over more than a decade of tau2, so steps of a factor 4
-        separate the maxima.
-        """
-        from scipy.optimize import brentq
-
-        if self.v.min() == self.v.max():
-            residual = self.at(0.0)[2]
-            freedom = self.y.size - (self.prior != "marginal-likelihood" and not self.mu_known)
-            return max(0.0, dot(residual, residual) / freedom - float(self.v[0])), True
-        spread = np.abs(self.y).max() if self.mu_known else np.ptp(self.y)
-        highest = max(spread**2, self.v.max())
-        step = self.v.min() / 4
-        low, score_low = 0.0, self.score(0.0)
-        candidates, converged = ([0.0] if score_low <= 0 else []), True
-        while low < highest or score_low > 0:
-            high = max(4 * low, step)
-            score_high = self.score(high)
-            if score_low > 0 >= score_high:
-                root, details = brentq(
-                    self.score, low, high, xtol=1e-300, rtol=1e-13, maxiter=500, full_output=True, disp=False
-                )
-                candidates.append(root)
-                converged = converged and details.converged
-            low, score_low = high, score_high
-        return (candidates[0] if len(candidates) == 1 else max(candidates, key=self.objective)), converged

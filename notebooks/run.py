@@ -1,0 +1,152 @@
+"""Execute notebooks from clean and rewrite them without the noise of the run, or check that they still say the same.
+
+    python notebooks/run.py [NAME...]          execute and rewrite
+    python notebooks/run.py --check [NAME...]  execute, compare the text of all outputs, change nothing
+
+Belongs here: execution, normal form, comparison.  Does not belong here: what the notebooks teach.
+
+The normal form keeps what a reader sees: sources, outputs, cell ids by position.  Times, versions of the kernel, streams
+cut at odd places and bytes that differ from run to run go.
+"""
+
+import argparse
+import difflib
+import os
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 600  # a hung cell; how long a notebook may take is a matter of the tests
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+ROUNDING = re.compile(r"\b\d\.\d+e-1[0-9]\b")  # a rounding error, which differs between processors
+
+
+def find(names):
+    """Return the paths of the notebooks called `names` (a number, a stem or a path), or of all."""
+    known = sorted(HERE.glob("[0-9][0-9]_*.ipynb"))
+    if not names:
+        return known
+    chosen = []
+    for name in names:
+        fitting = [p for p in known if Path(name).stem in (p.stem, p.stem[:2])]
+        if not fitting:
+            raise ValueError(f"no notebook is called {name!r}; there are {', '.join(p.stem for p in known)}")
+        chosen += fitting
+    return chosen
+
+
+def execute(notebook):
+    """Execute `notebook` in a fresh kernel, in place, and return it."""
+    from nbclient import NotebookClient
+
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    # Interactive figures and a user's settings must not leak in; threads must not change bits.
+    os.environ.update(MPLBACKEND="module://matplotlib_inline.backend_inline", OPENBLAS_NUM_THREADS="1")
+    client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(HERE)}})
+    client.extra_arguments = ["--IPKernelApp.log_level=ERROR"]
+    return client.execute()
+
+
+def normal(notebook):
+    """Return `notebook` with nothing in it that depends on when and where it ran."""
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    number = 0
+    for position, cell in enumerate(notebook.cells, 1):
+        cell["id"] = f"cell-{position:02d}"
+        cell.metadata = {k: v for k, v in cell.metadata.items() if k in ("tags", "jupyter")}
+        if cell.cell_type != "code":
+            continue
+        number += 1
+        cell.execution_count = number
+        cell.outputs = joined(cell.outputs)
+        for output in cell.outputs:
+            output.pop("metadata", None) if output.output_type == "stream" else output.update(metadata={})
+            if output.output_type == "execute_result":
+                output.execution_count = number
+            if "text" in output:
+                output.text = ADDRESS.sub("", output.text)
+            if "text/plain" in output.get("data", {}):
+                output.data["text/plain"] = ADDRESS.sub("", output.data["text/plain"])
+    return notebook
+
+
+def joined(outputs):
+    """Return the outputs with neighbouring pieces of one stream put together."""
+    whole = []
+    for output in outputs:
+        last = whole[-1] if whole else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            whole.append(output)
+    return whole
+
+
+def text_of(notebook):
+    """Return the sources and the text of all outputs as lines; pictures count by being there, rounding errors alike."""
+    lines = []
+    for cell in notebook.cells:
+        lines += [f"[{cell.id}]", *cell.source.splitlines()]
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            shown = output.get("text") or data.get("text/plain", "")
+            lines += [f"-> {kind}" for kind in sorted(data) if kind.startswith("image/")]
+            lines += ROUNDING.sub("(rounding)", ADDRESS.sub("", shown)).splitlines()
+    return lines
+
+
+def write(notebook, path):
+    """Write a notebook whole or not at all."""
+    import nbformat
+
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".ipynb.part")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(nbformat.writes(notebook, indent=1).rstrip() + "\n")
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+def main(arguments=None):
+    """Run the command line and return its exit status: 1 if a notebook fails or says something else than before."""
+    parser = argparse.ArgumentParser(description="Execute notebooks from clean.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a number, a stem or a path (default: all)")
+    parser.add_argument("--check", action="store_true", help="compare with the outputs that are there; change nothing")
+    options = parser.parse_args(arguments)
+    try:
+        paths = find(options.names)
+    except ValueError as error:
+        parser.error(str(error))
+    import nbformat
+
+    bad = 0
+    for path in paths:
+        start = time.perf_counter()
+        try:
+            made = normal(execute(nbformat.read(path, as_version=4)))
+        except Exception as error:  # the message of nbclient names the cell; go on with the others
+            print(f"{path.name}: {error}", file=sys.stderr)
+            bad += 1
+            continue
+        took = f"{path.name}: {time.perf_counter() - start:.0f} s"
+        if options.check:
+            before = text_of(nbformat.read(path, as_version=4))
+            apart = list(difflib.unified_diff(before, text_of(made), "committed", "executed", lineterm="", n=1))
+            print(took + (", differs from what is committed:" if apart else ""))
+            print(*apart[:40], sep="\n", end="\n" if apart else "")
+            bad += bool(apart)
+        else:
+            write(made, path)
+            print(took)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,112 @@
+"""Coverage by parametric bootstrap: known coverage found, undercoverage found out, same bits for any workers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from estimators.coverage import coverage
+from estimators.gaussian_means import GaussianMeans
+from estimators.model import ClientModel
+from estimators.point_normal import PointNormalMeans
+
+VARIANCES = np.geomspace(0.25, 4.0, 10)
+
+
+def fitted(prior, tau2, m=10):
+    """A fit whose prior is set to a known truth, to measure there."""
+    model = GaussianMeans(prior).fit(np.arange(float(m)), np.resize(VARIANCES, m))
+    model.mu_, model.tau2_ = 0.0, tau2
+    return model
+
+
+def test_exact_intervals_have_their_level():
+    """With the prior known the posterior is exact: 0.9 within five standard errors."""
+    model = GaussianMeans("fixed", mu=1.0, tau2=2.0).fit([0.0] * 10, VARIANCES)
+    found = coverage(model, level=0.9, replicates=2000, seed=3)
+    assert abs(found.average - 0.9) < 5 * found.average_se
+    assert found.average_se == pytest.approx(np.sqrt(0.09 / 20_000), rel=0.1)
+    assert abs(found.worst - 0.9) < 5 * found.worst_se
+    np.testing.assert_allclose(found.by_client, 0.9, atol=5 * np.sqrt(0.09 / 2000))
+    widths = 2 * stats.norm.ppf(0.95) * model.posterior_sd_
+    assert found.mean_width == pytest.approx(widths.mean(), rel=1e-12)
+    assert found.not_converged == 0
+
+
+def test_taking_the_spread_for_known_is_found_out():
+    """Negative control: ten clients, tau2 estimated and believed; averaged over, the promise holds."""
+    believed = coverage(fitted("marginal-likelihood", 1.0), replicates=400, seed=1)
+    averaged = coverage(fitted("bayes", 1.0), replicates=400, seed=1)
+    assert believed.average < 0.9 - 5 * believed.average_se
+    assert averaged.average > 0.95 - 5 * averaged.average_se
+    assert averaged.mean_width > believed.mean_width
+
+
+def test_many_clients_need_no_average():
+    for prior in ("reml", "bayes"):
+        found = coverage(fitted(prior, 1.0, m=300), replicates=60, seed=2)
+        assert abs(found.average - 0.95) < 5 * found.average_se + 0.004
+
+
+def test_point_normal():
+    model = PointNormalMeans(0.0).fit(np.linspace(-9, 9, 200) ** 3 / 100, np.resize(VARIANCES, 200))
+    found = coverage(model, replicates=50, seed=2)
+    assert 0.9 < found.average < 1
+
+
+def test_bits_do_not_depend_on_workers():
+    one, two = (coverage(fitted("reml", 1.0), replicates=11, seed=5, workers=workers) for workers in (1, 2))
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert coverage(fitted("reml", 1.0), replicates=11, seed=6).mean_width != one.mean_width
+
+
+class Vectors(ClientModel):
+    """Three clients with two numbers each; the second interval of the last client holds nothing."""
+
+    def __init__(self, missing=True):
+        self.missing = missing
+
+    def fit(self, truth):
+        self.truth_ = truth
+        self.posterior_mean_ = truth
+        self.converged_ = False
+        return self
+
+    def posterior_quantile(self, q):
+        shift = np.zeros((3, 2))
+        shift[2, 1] = 10.0 * self.missing
+        return self.truth_ + shift + np.sign(q - 0.5)
+
+    def draw(self, generator):
+        truth = generator.standard_normal((3, 2))
+        return truth, (truth,)
+
+
+def test_vectors_per_client():
+    found = coverage(Vectors().fit(np.zeros((3, 2))), replicates=8)
+    assert found.average == pytest.approx(5 / 6)
+    assert found.average_se == pytest.approx(0, abs=1e-12)
+    assert found.by_client.tolist() == [[1, 1], [1, 1], [1, 0]]
+    assert (found.worst, found.worst_client) == (0.5, 2)
+    assert found.not_converged == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"replicates": 3}, "replicates must be a whole number >= 4"),
+        ({"level": 1.0}, "level must lie strictly between"),
+        ({"level": np.nan}, "level holds NaN"),
+        ({"seed": -1}, "seed must be in"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        ({"workers": 0}, "workers must be a whole number"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        coverage(fitted("reml", 1.0), **arguments)
+
+
+def test_before_fit():
+    with pytest.raises(ValueError, match="has not been fitted"):
+        coverage(GaussianMeans())

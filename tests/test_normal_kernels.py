@@ -1,0 +1,63 @@
+"""Compiled sums and averages against their NumPy twins."""
+
+import numpy as np
+import pytest
+
+from estimators import gaussian_means
+from estimators.gaussian_means import GaussianMeans, MarginalLikelihood
+from estimators.normal_kernels import spike_slab_sums
+from estimators.point_normal import Likelihood
+
+
+def clients(m, decades, seed=0):
+    generator = np.random.default_rng(seed)
+    v = 10.0 ** generator.uniform(0, decades, m) if decades else np.full(m, 2.0)
+    return generator.normal(0, np.sqrt(1 + v)), v
+
+
+@pytest.mark.parametrize("decades", [1, 8, 40, 200])
+@pytest.mark.parametrize("m", [8193, 20_000])
+def test_sums(m, decades):
+    likelihood = MarginalLikelihood(*clients(m, decades), None, "bayes")
+    assert likelihood.compiled
+    tau2s = np.array([0.0, 0.3, 1e5])
+    for density in (True, False):
+        likelihood.compiled = True
+        compiled = likelihood.sums(tau2s, density)
+        likelihood.compiled = False
+        scale = np.array([1, np.abs(compiled[1]).max(), 1, 1, 1])[:, None]  # the sum of w y may cancel
+        np.testing.assert_allclose(compiled / scale, likelihood.sums(tau2s, density) / scale, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("prior", ["bayes", "reml", "fixed"])
+@pytest.mark.parametrize("decades", [0, 1, 8])
+def test_fits_agree(monkeypatch, prior, decades):
+    y, v = clients(9000, decades)
+    v[:3] = np.inf
+    tau2 = 1.0 if prior == "fixed" else None
+    compiled = GaussianMeans(prior, tau2=tau2).fit(y, v)
+    monkeypatch.setattr(gaussian_means, "MANY", 10**9)
+    plain = GaussianMeans(prior, tau2=tau2).fit(y, v)
+    assert compiled.tau2_ == pytest.approx(plain.tau2_, rel=1e-9)
+    assert compiled.log_likelihood_ == pytest.approx(plain.log_likelihood_, rel=1e-11)
+    for name in ("posterior_mean_", "posterior_sd_", "weights_"):
+        np.testing.assert_allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-8, atol=1e-9)
+    assert (compiled.weights_[:3] < 1e-200).all()
+
+
+def test_same_bits_twice():
+    y, v = clients(10_000, 1)
+    one, two = GaussianMeans().fit(y, v), GaussianMeans().fit(y.copy(), v.copy())
+    np.testing.assert_array_equal(one.posterior_mean_, two.posterior_mean_)
+    assert one.log_likelihood_ == two.log_likelihood_
+
+
+@pytest.mark.parametrize("point", [(2.0, 0.3, 0.7, 0.1), (1e6, 1e-12, 1.0, 0.0), (1e-9, 0.999, 1e-3, -2.0)])
+@pytest.mark.parametrize("decades", [0, 1, 8])
+def test_spike_slab_sums(point, decades):
+    y, v = clients(1000, decades)
+    found = np.empty(10)
+    spike_slab_sums(y, v, *point, found)
+    expected = Likelihood.sums(y, v, *point)
+    sizes = np.maximum(np.abs(expected), 1e-6 * np.abs(expected).max())  # some sums cancel
+    np.testing.assert_allclose(found / sizes, expected / sizes, atol=1e-9)

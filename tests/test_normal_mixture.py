@@ -1,0 +1,46 @@
+"""Mixtures of normals: distribution function against its definition, quantiles as its inverse, atoms."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from estimators import normal_mixture
+
+
+def some_mixtures(seed, clients, k):
+    generator = np.random.default_rng(seed)
+    weights = generator.dirichlet(np.full(k, 0.3), clients)
+    return weights, generator.normal(0, 10, (clients, k)), np.exp(generator.uniform(-6, 3, (clients, k)))
+
+
+@given(st.integers(0, 1000), st.integers(1, 6), st.floats(-20, 20))
+def test_cdf_is_the_weighted_sum(seed, k, t):
+    weights, means, sds = some_mixtures(seed, 4, k)
+    expected = (weights * stats.norm.cdf(t, means, sds)).sum(axis=1)
+    np.testing.assert_allclose(normal_mixture.cdf(t, weights, means, sds), expected, rtol=1e-13, atol=1e-300)
+
+
+@given(st.integers(0, 1000), st.integers(1, 6), st.sampled_from([1e-12, 1e-3, 0.025, 0.3, 0.5, 0.975, 1 - 1e-9]))
+def test_quantile_inverts_cdf(seed, k, q):
+    """Far apart narrow components make the distribution function nearly flat between them; the step is found."""
+    weights, means, sds = some_mixtures(seed, 4, k)
+    t = normal_mixture.quantile(q, weights, means, sds)
+    width = 1e-8 * sds.max(axis=1)
+    assert (normal_mixture.cdf(t - width, weights, means, sds) <= q).all()
+    assert (normal_mixture.cdf(t + width, weights, means, sds) >= q).all()
+
+
+def test_atoms():
+    mixture = [0.25, 0.75], [1.0, 1.0], [0.0, 2.0]
+    assert normal_mixture.cdf(1.0, *mixture) == 0.25 + 0.375
+    assert normal_mixture.cdf(1.0, *mixture, strict=True) == 0.375
+    assert normal_mixture.quantile(0.3, [1.0], [5.0], [0.0]) == 5.0
+
+
+def test_shapes():
+    weights, means, sds = some_mixtures(0, 6, 3)
+    grid = normal_mixture.quantile(0.2, weights.reshape(2, 3, 3), means.reshape(2, 3, 3), sds.reshape(2, 3, 3))
+    np.testing.assert_array_equal(grid.ravel(), normal_mixture.quantile(0.2, weights, means, sds))
+    common = normal_mixture.cdf(0.0, weights[0], means, sds)
+    np.testing.assert_allclose(common, normal_mixture.cdf(0.0, np.tile(weights[0], (6, 1)), means, sds))

@@ -1,0 +1,188 @@
+"""Spike and slab: golden likelihood, derivatives, the best of many starts, exact posteriors, limits, bad input."""
+
+import csv
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, optimize
+
+from estimators.gaussian_means import GaussianMeans
+from estimators.point_normal import Likelihood, PointNormalMeans
+
+
+def sparse(m, seed=0, share=0.3, tau=3.0, mode=1.0):
+    generator = np.random.default_rng(seed)
+    variances = np.exp(generator.uniform(-1, 1, m))
+    theta = mode + np.where(generator.random(m) < share, generator.normal(0, tau, m), 0.0)
+    return generator.normal(theta, np.sqrt(variances)), variances
+
+
+def log_density(y, v, weight, tau2, mode):
+    spike, slab = (-0.5 * (np.log(2 * np.pi * s) + (y - mode) ** 2 / s) for s in (v, v + tau2))
+    return np.logaddexp(np.log1p(-weight) + spike, np.log(weight) + slab).sum()
+
+
+def test_ebnm_golden_number(shared_data):
+    """R ebnm 1.1-42, ebnm(x, s, prior_family="point_normal", mode="estimate") on its wOBA data of 688 hitters."""
+    with open(shared_data("baseball/woba_2022.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    x, s = (np.array([float(row[name]) for row in rows]) for name in ("x", "s"))
+    model = PointNormalMeans().fit(x, s**2)
+    assert model.log_likelihood_ == pytest.approx(990.290870, abs=1e-5)
+    assert model.converged_
+
+
+@given(st.integers(0, 1000), st.floats(-4, 4), st.floats(-3, 3), st.floats(-2, 2))
+@settings(max_examples=20)
+def test_derivatives(seed, logit, log_tau2, mode):
+    likelihood, point = Likelihood(*sparse(30, seed), mode_known=False), np.array([logit, log_tau2, mode])
+    height, gradient, hessian = likelihood.at(point)
+    assert height == pytest.approx(log_density(*sparse(30, seed), 1 / (1 + np.exp(-logit)), np.exp(log_tau2), mode))
+    step = 1e-5
+    for k, direction in enumerate(np.eye(3) * step):
+        up, down = likelihood.at(point + direction), likelihood.at(point - direction)
+        scale = 1 + np.abs(hessian).max()
+        assert gradient[k] == pytest.approx((up[0] - down[0]) / (2 * step), abs=1e-6 * scale)
+        np.testing.assert_allclose(hessian[k], (up[1] - down[1]) / (2 * step), atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("mode", [None, 1.0])
+def test_no_start_of_another_optimiser_does_better(seed, mode):
+    """Nelder-Mead from a grid of starts on the density of SciPy."""
+    y, v = sparse(40, seed, share=(0.05, 0.3, 0.9)[seed % 3])
+    model = PointNormalMeans(mode).fit(y, v)
+
+    def loss(x):
+        return -log_density(y, v, 1 / (1 + np.exp(-x[0])), np.exp(x[1]), mode if mode is not None else x[2])
+
+    best = np.inf
+    for logit in (-3.0, 0.0, 3.0):
+        for log_tau2 in (-1.0, 3.0):
+            start = [logit, log_tau2] + ([] if mode is not None else [float(np.median(y))])
+            best = min(best, optimize.minimize(loss, start, method="Nelder-Mead", options={"maxiter": 400}).fun)
+    assert model.log_likelihood_ >= -best - 1e-6
+    if model.spike_weight_ not in (0.0, 1.0):
+        fitted = log_density(y, v, 1 - model.spike_weight_, model.tau2_, model.mode_)
+        assert model.log_likelihood_ == pytest.approx(fitted, abs=1e-9)
+    assert model.log_likelihood_ >= GaussianMeans("marginal-likelihood", mu=mode).fit(y, v).log_likelihood_ - 1e-9
+
+
+def test_large_samples_find_the_prior_and_rare_signals():
+    y, v = sparse(20_000, 1)
+    model = PointNormalMeans().fit(y, v)
+    # Standard errors over such data are about 0.01, 0.02 and 0.15 or less: five of them.
+    assert model.mode_ == pytest.approx(1.0, abs=0.05)
+    assert model.spike_weight_ == pytest.approx(0.7, abs=0.1)
+    assert model.tau2_ == pytest.approx(9.0, abs=0.75)
+    y, v = np.random.default_rng(2).standard_normal(50_000), np.ones(50_000)
+    y[12_345:12_350] = (40.0, -35.0, 50.0, -45.0, 42.0)  # five clients of 50,000, most likely outside the sample of starts
+    model = PointNormalMeans(0.0).fit(y, v)
+    assert 0.9998 < model.spike_weight_ < 1
+    assert 1000 < model.tau2_ < 3000
+    np.testing.assert_allclose(model.posterior_mean_[12_345:12_350], y[12_345:12_350], rtol=1e-2)
+
+
+def test_posterior_agrees_with_quadrature():
+    y, v = sparse(30, 4)
+    model = PointNormalMeans().fit(y, v)
+    assert 0 < model.spike_weight_ < 1
+    mode = model.mode_
+    for i in (0, int(np.argmax(y)), int(np.argmin(np.abs(y - 1)))):
+
+        def moment(power, low, high, i=i):
+            def integrand(t):
+                exponent = (t - mode) ** 2 / model.tau2_ + (t - y[i]) ** 2 / v[i]
+                return t**power * np.exp(-0.5 * exponent) / (2 * np.pi * np.sqrt(model.tau2_ * v[i]))
+
+            return (1 - model.spike_weight_) * integrate.quad(integrand, low, high, epsabs=1e-13, limit=200)[0]
+
+        low, high = mode - 40.0, mode + 40.0
+        spike = model.spike_weight_ * np.exp(-0.5 * (y[i] - mode) ** 2 / v[i]) / np.sqrt(2 * np.pi * v[i])
+        slab = [moment(power, low, mode) + moment(power, mode, high) for power in range(3)]
+        total = spike + slab[0]
+        mean, square = (spike * mode + slab[1]) / total, (spike * mode**2 + slab[2]) / total
+        assert model.posterior_mean_[i] == pytest.approx(mean, abs=1e-8)
+        assert model.posterior_sd_[i] == pytest.approx(np.sqrt(square - mean**2), abs=1e-7)
+        assert model.slab_probability_[i] == pytest.approx(1 - spike / total, abs=1e-9)
+        below = moment(0, low, mode) / total
+        assert model.posterior_cdf(mode, strict=True)[i] == pytest.approx(below, abs=1e-8)
+        assert model.posterior_cdf(mode)[i] == pytest.approx(below + spike / total, abs=1e-8)
+        # The spike counts on both sides.
+        assert model.local_false_sign_rate(mode)[i] == pytest.approx(min(below + spike / total, 1 - below), abs=1e-8)
+
+
+@given(st.integers(0, 100), st.floats(0.001, 0.999))
+@settings(max_examples=30)
+def test_quantiles_invert_the_distribution_function(seed, q):
+    model = PointNormalMeans().fit(*sparse(20, seed))
+    for i, t in enumerate(model.posterior_quantile(q)):
+        assert model.posterior_cdf(t)[i] >= q - 1e-9
+        assert model.posterior_cdf(t, strict=True)[i] <= q + 1e-9
+
+
+@given(st.integers(0, 100), st.floats(-5, 5), st.floats(-50, 50))
+@settings(max_examples=20)
+def test_equivariance(seed, exponent, shift):
+    y, v = sparse(40, seed)
+    unit = 10.0**exponent
+    one, two = PointNormalMeans().fit(y, v), PointNormalMeans().fit((y + shift) * unit, v * unit**2)
+    assert two.log_likelihood_ == pytest.approx(one.log_likelihood_ - y.size * np.log(unit), abs=1e-6)
+    np.testing.assert_allclose(two.posterior_mean_ / unit - shift, one.posterior_mean_, atol=1e-3)
+
+
+def test_limits():
+    equal = PointNormalMeans().fit([2.0] * 5, [1.0, 2.0, 3.0, 1.0, 1.0])
+    assert (equal.spike_weight_, equal.tau2_, equal.mode_) == (1.0, 0.0, 2.0)
+    assert equal.posterior_mean_.tolist() == [2.0] * 5
+    assert equal.posterior_sd_.tolist() == [0.0] * 5
+    assert [end.tolist() for end in equal.interval()] == [[2.0] * 5] * 2
+    assert equal.local_false_sign_rate(2.0).tolist() == [1.0] * 5
+    # Where a normal prior is best, the spike has no weight and the posterior is that of the normal prior.
+    y, v = np.array([-2.0, -1.0, 1.0, 2.0, 1.5, -1.5]), np.full(6, 0.01)
+    model, normal = PointNormalMeans(0.0).fit(y, v), GaussianMeans("marginal-likelihood", mu=0.0).fit(y, v)
+    assert model.spike_weight_ == 0
+    np.testing.assert_allclose(model.posterior_mean_, normal.posterior_mean_)
+    np.testing.assert_allclose(model.interval(), normal.interval())
+    # A client without information gets the prior.
+    y, v = sparse(30, 4)
+    with_one, alone = PointNormalMeans().fit(np.append(y, 99.0), np.append(v, np.inf)), PointNormalMeans().fit(y, v)
+    assert with_one.log_likelihood_ == alone.log_likelihood_
+    np.testing.assert_allclose(with_one.posterior_mean_[:-1], alone.posterior_mean_)
+    assert with_one.posterior_mean_[-1] == pytest.approx(alone.mode_)
+    assert with_one.slab_probability_[-1] == pytest.approx(1 - alone.spike_weight_)
+    assert with_one.posterior_sd_[-1] == pytest.approx(alone.prior_summary()["sd"])
+
+
+def test_extreme_estimates_do_not_overflow():
+    model = PointNormalMeans(0.0).fit([0.0, 0.1, -0.1, 1e8, 0.05], 1.0)
+    assert np.isfinite([model.posterior_mean_, model.posterior_sd_, model.slab_probability_]).all()
+    assert model.posterior_mean_[3] == pytest.approx(1e8, rel=1e-6)
+
+
+def test_draw_follows_the_prior():
+    model = PointNormalMeans(1.0).fit(*sparse(4000, 3))
+    truth, (estimates, variances) = model.draw(np.random.default_rng(1))
+    assert np.mean(truth == 1.0) == pytest.approx(model.spike_weight_, abs=5 * 0.008)
+    assert np.var(truth[truth != 1.0]) == pytest.approx(model.tau2_, rel=5 * np.sqrt(2 / 1000))
+    assert np.mean((estimates - truth) ** 2 / variances) == pytest.approx(1, abs=5 * np.sqrt(2 / 4000))
+    assert {type(value) for value in model.prior_summary().values()} == {str, float}
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "message"),
+    [
+        (PointNormalMeans(), ([1.0], 1.0), "estimates must hold at least two clients"),
+        (PointNormalMeans(np.nan), ([1.0, 2.0], 1.0), "mode holds NaN"),
+        (PointNormalMeans(np.inf), ([1.0, 2.0], 1.0), "mode must be finite"),
+        (PointNormalMeans(), ([1.0, np.inf], 1.0), "estimates must be finite"),
+        (PointNormalMeans(), ([1.0, 2.0], [1.0, -1.0]), "variances must be >= 0"),
+        (PointNormalMeans(), ([1.0, 2.0], [0.0, 1.0]), "variances must be > 0"),
+        (PointNormalMeans(), ([1.0, 2.0], [1.0, 1.0, 1.0]), "variances must be one number or match"),
+    ],
+)
+def test_bad_input(model, data, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*data)
