@@ -38,12 +38,43 @@ print(json.dumps({
 }))
 """
 
+PASSES = """
+import json, resource, sys, time
+import numpy as np
+from estimators.streaming_passes import fit_passes
+
+total, size = int(sys.argv[1]), 100_000
+
+def batches():
+    for part in range(total // size):
+        rng = np.random.default_rng(part)
+        v = rng.uniform(0.1, 3.0, size)
+        yield rng.normal(0, np.sqrt(1 + v)), v
+
+fit_passes(lambda: iter([([1.0, 2.0], [1.0, 2.0])]))  # compile
+start = time.perf_counter()
+for _ in batches():
+    pass
+draws = time.perf_counter() - start
+start = time.perf_counter()
+prior = fit_passes(batches)
+spent = time.perf_counter() - start - (prior.n_iter + 1) * draws
+print(json.dumps({
+    "ns_per_client": spent / total * 1e9, "passes": prior.n_iter + 1, "tau2": prior.tau2,
+    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+}))
+"""
+
 
 @pytest.mark.benchmark(group="streaming")
 @pytest.mark.parametrize("clients", [10**5, 10**6, 10**7])
-def test_tally(benchmark, clients):
+@pytest.mark.parametrize("code", [CODE, PASSES], ids=["tally", "passes"])
+def test_stream(benchmark, clients, code):
+    if code is PASSES and clients > 10**6:
+        pytest.skip("ten passes over the draws of 10^7 clients take minutes")
+
     def run():
-        ran = subprocess.run([sys.executable, "-c", CODE, str(clients)], capture_output=True, text=True, check=True)
+        ran = subprocess.run([sys.executable, "-c", code, str(clients)], capture_output=True, text=True, check=True)
         return json.loads(ran.stdout)
 
     found = benchmark.pedantic(run, rounds=1, iterations=1)
