@@ -25,6 +25,8 @@ MODULES = (
     "mixture",
     "model",
     "montecarlo",
+    "nonparametric",
+    "npmle",
     "personalization",
     "priors",
     "privacy",
@@ -36,6 +38,9 @@ MODULES = (
 NAMES = {
     "ClientTable": "client_table",
     "GaussianMeans": "gaussian",
+    "NonparametricCounts": "nonparametric",
+    "NonparametricMeans": "nonparametric",
+    "NonparametricRates": "nonparametric",
     "efron_morris": "datasets",
     "from_samples": "gaussian",
     "james_stein": "gaussian",
