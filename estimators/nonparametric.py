@@ -13,6 +13,7 @@ import numpy as np
 
 from estimators import npmle
 from estimators.model import ClientModel
+from estimators.npmle.clients import shapes
 from estimators.validation import count, finite, nonnegative, probability
 
 __all__ = ["NonparametricCounts", "NonparametricMeans", "NonparametricRates", "robbins"]
@@ -75,9 +76,9 @@ class Nonparametric(ClientModel):
 
     def blocks(self):
         """Yield posterior probabilities, clients by atoms, for blocks of clients."""
-        from estimators import npmle_kernels as kernels
+        from estimators.npmle import kernels
 
-        alpha, beta = npmle.shapes(self.t_, self.family_)
+        alpha, beta = shapes(self.t_, self.family_)[:2]
         with np.errstate(divide="ignore"):
             log_masses = np.log(self.masses_)
         for begin in range(0, self.first_.size, BLOCK):

@@ -25,12 +25,12 @@ FLOOR = -700.0
 
 @njit(nogil=True, cache=True)
 def _exp(x, bits, powers):
-    """Replace x, all in [FLOOR, 700], by exp(x); `powers` is a view of the same memory as `bits`, of x's length.
+    """Replace the LANES entries of x, all in [FLOOR, 700], by exp(x); `powers` is a view of the memory of `bits`.
 
     exp(k log 2 + r) = 2^k exp(r), |r| <= log(2) / 2, with a Taylor polynomial of degree 13; unlike the library's exp, the
     compiler can vectorise it.
     """
-    for m in range(x.size):
+    for m in range(LANES):
         k = np.floor(x[m] * 1.4426950408889634 + 0.5)
         r = (x[m] - k * 0.6931471803691238) - k * 1.9082149292705877e-10
         bits[m] = (np.int64(k) + 1023) << 52
@@ -48,17 +48,40 @@ def _exp(x, bits, powers):
         y = y * r + 0.5
         y = y * r + 1.0
         x[m] = y * r + 1.0
-    for m in range(x.size):
+    for m in range(LANES):
         x[m] *= powers[m]
 
 
+# Sums along the lanes: the compiler chooses their order, always the same one.
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _dot(x, y):
-    """Sum of products; the compiler chooses the order, always the same one."""
+    """Sum of products over the lanes."""
     total = 0.0
-    for m in range(x.size):
+    for m in range(LANES):
         total += x[m] * y[m]
     return total
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _products(values, left, right, size, twice, second):
+    """Add the products of rows left .. right - 1 of `values`, and of those `size` further on if `twice`, to `second`."""
+    for j in range(left, right):
+        for k in range(left, j + 1):
+            total = 0.0
+            for m in range(LANES):
+                total += values[j, m] * values[k, m]
+            second[j, k] += total
+        if twice:
+            for k in range(left, right):
+                total = 0.0
+                for m in range(LANES):
+                    total += values[size + j, m] * values[k, m]
+                second[size + j, k] += total
+            for k in range(left, j + 1):
+                total = 0.0
+                for m in range(LANES):
+                    total += values[size + j, m] * values[size + k, m]
+                second[size + j, size + k] += total
 
 
 @njit(nogil=True, cache=True)
@@ -71,72 +94,62 @@ def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order,
     V'_j in rows and columns K + j; k <= j and so on.  Client i sees atoms low[i] .. high[i] - 1 only.
     """
     size = t.size
-    width = 2 * size if order == 3 else size
-    values = np.zeros((width, LANES))
+    values = np.zeros((2 * size if order == 3 else size, LANES))
     bits = np.empty(LANES, np.int64)
     powers = bits.view(np.float64)
-    scale = np.empty(LANES)
-    root = np.empty(LANES)
-    logs = np.empty(LANES)
+    q1, q2, q3 = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
+    root, scale, logs = np.zeros(LANES), np.empty(LANES), np.empty(LANES)
     for begin in range(0, p1.size, LANES):
         count = min(LANES, p1.size - begin)
+        if count < LANES:  # lanes without a client have a flat likelihood and no weight
+            q1[:], q2[:], q3[:], root[:] = 0.0, 0.0, 0.0, 0.0
         left, right = size, 0
-        for i in range(begin, begin + count):
+        for m in range(count):
+            i = begin + m
             left, right = min(left, low[i]), max(right, high[i])
+            q1[m], q2[m], q3[m] = p1[i], p2[i], offset[i]
+            root[m] = np.sqrt(weights[i])
         scale[:] = 0.0
         for j in range(left, right):
             if gaussian:
-                for m in range(count):
-                    z = (t[j] - p1[begin + m]) * p2[begin + m]
-                    logs[m] = -0.5 * z * z - offset[begin + m]
+                for m in range(LANES):
+                    z = (t[j] - q1[m]) * q2[m]
+                    logs[m] = max(-0.5 * z * z - q3[m], FLOOR)
             else:
                 a, b = shapes[0, j], shapes[1, j]
-                for m in range(count):
-                    logs[m] = p1[begin + m] * a + p2[begin + m] * b - offset[begin + m]
-            for m in range(count):
-                logs[m] = max(logs[m], FLOOR)
-            _exp(logs[:count], bits[:count], powers[:count])
-            row = values[j]
+                for m in range(LANES):
+                    logs[m] = max(q1[m] * a + q2[m] * b - q3[m], FLOOR)
+            _exp(logs, bits, powers)
             mass = masses[j]
-            for m in range(count):
-                row[m] = logs[m]
+            for m in range(LANES):
+                values[j, m] = logs[m]
                 scale[m] += mass * logs[m]
-        density[begin : begin + count] = scale[:count]
+        for m in range(count):
+            density[begin + m] = scale[m]
         if order == 0:
             continue
-        for m in range(count):
-            root[m] = np.sqrt(weights[begin + m])
+        for m in range(LANES):
             scale[m] = root[m] / scale[m] if scale[m] > 0 else 0.0
         for j in range(left, right):
-            row = values[j]
-            for m in range(count):
-                row[m] *= scale[m]
-            first[0, j] += _dot(root[:count], row[:count])
+            for m in range(LANES):
+                values[j, m] *= scale[m]
+            first[0, j] += _dot(root, values[j])
             if order == 3:
-                slope = values[size + j]
                 if gaussian:
-                    for m in range(count):
-                        logs[m] = -(t[j] - p1[begin + m]) * p2[begin + m] * p2[begin + m]
-                        slope[m] = row[m] * logs[m]
-                        logs[m] = row[m] * (logs[m] * logs[m] - p2[begin + m] * p2[begin + m])
+                    for m in range(LANES):
+                        slope = (q1[m] - t[j]) * q2[m] * q2[m]
+                        values[size + j, m] = values[j, m] * slope
+                        logs[m] = values[j, m] * (slope * slope - q2[m] * q2[m])
                 else:
                     a, b, c, d = shapes[2, j], shapes[3, j], shapes[4, j], shapes[5, j]
-                    for m in range(count):
-                        logs[m] = p1[begin + m] * a + p2[begin + m] * b
-                        slope[m] = row[m] * logs[m]
-                        logs[m] = row[m] * (logs[m] * logs[m] + p1[begin + m] * c + p2[begin + m] * d)
-                first[1, j] += _dot(root[:count], slope[:count])
-                first[2, j] += _dot(root[:count], logs[:count])
+                    for m in range(LANES):
+                        slope = q1[m] * a + q2[m] * b
+                        values[size + j, m] = values[j, m] * slope
+                        logs[m] = values[j, m] * (slope * slope + q1[m] * c + q2[m] * d)
+                first[1, j] += _dot(root, values[size + j])
+                first[2, j] += _dot(root, logs)
         if order >= 2:
-            for j in range(left, right):
-                for k in range(left, j + 1):
-                    second[j, k] += _dot(values[j, :count], values[k, :count])
-            if order == 3:
-                for j in range(left, right):
-                    for k in range(left, right):
-                        second[size + j, k] += _dot(values[size + j, :count], values[k, :count])
-                    for k in range(left, j + 1):
-                        second[size + j, size + k] += _dot(values[size + j, :count], values[size + k, :count])
+            _products(values, left, right, size, order == 3, second)
 
 
 @njit(nogil=True, cache=True)
