@@ -152,6 +152,36 @@ def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order,
             _products(values, left, right, size, order == 3, second)
 
 
+# Small matrices are factored here and not by LAPACK, whose threads cost more than they save and may change bits.
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def cholesky(a):
+    """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; False if it is not positive definite."""
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            if j < i:
+                a[i, j] = total / a[j, j]
+            elif total > 0:
+                a[i, i] = np.sqrt(total)
+            else:
+                return False
+        a[i, i + 1 :] = 0.0
+    return True
+
+
+@njit(nogil=True, cache=True)
+def forward(root, b):
+    """Overwrite the columns of b by root^-1 b, for a lower triangular root."""
+    for i in range(root.shape[0]):
+        for k in range(i):
+            for m in range(b.shape[1]):
+                b[i, m] -= root[i, k] * b[k, m]
+        for m in range(b.shape[1]):
+            b[i, m] /= root[i, i]
+
+
 @njit(nogil=True, cache=True)
 def posterior(gaussian, p1, p2, t, alpha, beta, log_masses, out):
     """Posterior probability of each atom (columns) for each client (rows), into `out`."""

@@ -97,15 +97,14 @@ def evaluate(clients, workers, t, masses, order):
 
 
 def factor(matrix):
-    """Return the upper Cholesky root of a matrix that is positive definite but for rounding, and what was added, or None."""
-    from scipy.linalg import cholesky
+    """Return the lower Cholesky root of a matrix that is positive definite but for rounding, and what was added, or None."""
+    from estimators.npmle import kernels
 
     for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
         added = ridge * matrix.diagonal()
-        try:
-            return cholesky(matrix + np.diag(added)), added
-        except np.linalg.LinAlgError:
-            continue
+        root = matrix + np.diag(added)
+        if kernels.cholesky(root):
+            return root, added
     return None
 
 
@@ -114,8 +113,9 @@ def targets(state, moving):
 
     Moves are eliminated from the model (Schur complement); None if it is not concave.
     """
-    from scipy.linalg import cho_solve, solve_triangular
     from scipy.optimize import nnls
+
+    from estimators.npmle import kernels
 
     k = state.t.size
     value, slope, bend = state.first
@@ -123,27 +123,29 @@ def targets(state, moving):
     gain = value - 1 + hessian @ state.masses
     free = np.flatnonzero((bend != 0) & (state.masses > 0)) if moving else np.empty(0, int)  # D'' is set to 0 at the ends
     mass = state.masses[free]
+    # In masses p and moves m times the present masses, the model's gradient in m is slope - cross (p - masses) - inner m.
     cross = state.second[k + free, :k]
     cross[np.arange(free.size), free] -= slope[free] / mass
-    # In masses p and moves m times the present masses, the model's gradient in m is slope - cross (p - masses) - inner m.
-    pull = slope[free] + cross @ state.masses
-    root = None
-    if free.size:
-        found = factor(state.second[np.ix_(k + free, k + free)] - np.diag(bend[free] / mass))
-        if found is None:
-            return None
-        root = found[0], False
-        hessian = hessian - cross.T @ cho_solve(root, cross)
-        gain = gain - cross.T @ cho_solve(root, pull)
+    found = factor(state.second[np.ix_(k + free, k + free)] - np.diag(bend[free] / mass))
+    if found is None:
+        return None
+    root = found[0]
+    sides = np.column_stack([cross, slope[free] + cross @ state.masses])
+    kernels.forward(root, sides)
+    hessian = hessian - np.einsum("ij,ik->jk", sides[:, :k], sides[:, :k])
+    gain = gain - sides[:, :k].T @ sides[:, k]
     found = factor(hessian)
     if found is None:
         return None
     outer, added = found
     # What was added pulls towards the present masses, not towards 0, so that it leaves no bias where steps end.
-    target = nnls(outer, solve_triangular(outer, gain + added * state.masses, trans=1), maxiter=100 * k)[0]
+    right = (gain + added * state.masses)[:, None]
+    kernels.forward(outer, right)
+    target = nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
     moves = np.zeros(k)
-    if root is not None:
-        moves[free] = cho_solve(root, pull - cross @ target) / mass
+    back = (sides[:, k] - sides[:, :k] @ target)[:, None]
+    kernels.forward(root.T[::-1, ::-1], back[::-1])  # the transposed root is lower triangular from its end
+    moves[free] = back[:, 0] / mass
     return target, moves
 
 
