@@ -28,7 +28,9 @@ MODULES = (
     "mixture",
     "model",
     "montecarlo",
+    "nonparametric",
     "normal_mixture",
+    "npmle",
     "personalization",
     "point_normal",
     "priors",
@@ -45,8 +47,12 @@ MODULES = (
 )
 NAMES = {
     "ClientTable": "client_table",
+    "GaussianMeans": "gaussian",
     "GaussianMeans": "gaussian_means",
     "GaussianTally": "streaming",
+    "NonparametricCounts": "nonparametric",
+    "NonparametricMeans": "nonparametric",
+    "NonparametricRates": "nonparametric",
     "PointNormalMeans": "point_normal",
     "RowTally": "streaming",
     "SampleTally": "streaming",
