@@ -1,0 +1,50 @@
+"""Quantiles of many laws at once from their distribution functions.
+
+Belongs here: solving F_i(t_i) = q for all i together.  The distribution functions are in the models' modules.
+"""
+
+import numpy as np
+
+__all__ = ["quantiles"]
+
+
+def quantiles(cdf, density, q, low, high, start):
+    """Return the smallest t_i in [low_i, high_i] with F_i(t_i) >= q, to rounding, by Newton's method kept inside brackets.
+
+    Where Newton's step leaves its bracket, or is not half of the one before the last (a jump, a flat stretch), the bracket
+    is halved instead, so that every entry settles, on a jump too.
+
+    Parameters
+    ----------
+    cdf, density : functions of (t, rows), an array of values and the positions of the laws that they belong to.
+    q : number in (0, 1).
+    low, high, start : arrays (m,); the quantiles lie in [low, high]; `start` is a guess.
+
+    >>> F = lambda t, rows: t**2
+    >>> quantiles(F, lambda t, rows: 2 * t, 0.25, np.zeros(1), np.ones(1), np.array([0.9])).round(12).tolist()
+    [0.5]
+    """
+    low, high = np.array(low, float), np.array(high, float)
+    t = np.where((start > low) & (start < high), start, low + (high - low) / 2)
+    rows = np.flatnonzero(low < high)
+    last = high - low
+    before = last.copy()
+    while rows.size:
+        here = t[rows]
+        gap = cdf(here, rows) - q
+        enough = gap >= 0
+        high[rows] = np.where(enough, here, high[rows])
+        low[rows] = np.where(enough, low[rows], here)
+        a, b = low[rows], high[rows]
+        slope = density(here, rows)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            step = np.where((slope > 0) & (slope < np.inf), gap / slope, np.nan)
+        following, middle = here - step, a + (b - a) / 2
+        inside = (following >= a) & (following <= b) & (np.abs(step) <= before[rows] / 2)
+        near = inside & (np.abs(step) <= 1e-9 * np.abs(here))  # the next error is of the order of its square
+        stuck = ~near & ((b - a <= 4e-16 * np.maximum(np.abs(a), np.abs(b))) | (middle <= a) | (middle >= b))
+        following = np.where(inside, following, middle)
+        t[rows] = np.where(stuck, b, following)
+        before[rows], last[rows] = last[rows], np.abs(following - here)
+        rows = rows[~(near | stuck)]
+    return t

@@ -1,0 +1,297 @@
+"""Beta-binomial fits: SciPy as an outside oracle, published fits, merging of tallies, corners, bad input, coverage."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, optimize, stats
+
+from estimators import BetaBinomial, bernoulli
+from estimators.beta_binomial import BetaBinomialTally
+
+
+def load(path):
+    lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")][1:]
+    return np.array([[float(entry) for entry in line.split(",")] for line in lines]).T
+
+
+def sample(m, alpha, beta, sizes, seed):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(*sizes, m)
+    p = rng.beta(alpha, beta, m)
+    return p, rng.binomial(n, p), n
+
+
+def scipy_fit(x, n, start=(0.0, 1.0)):
+    def loss(logs):
+        return -stats.betabinom.logpmf(x, n, *np.exp(logs)).sum()
+
+    found = optimize.minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000})
+    return np.exp(found.x), -found.fun
+
+
+counts = st.lists(st.integers(0, 30).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=2, max_size=12)
+
+
+@given(counts)
+def test_no_prior_of_a_grid_is_likelier_than_the_fitted_one(clients):
+    x, n = np.array(clients).T
+    if n.max() < 2 or (n > 0).sum() < 2:
+        return
+    model = BetaBinomial().fit(x, n)
+    assert model.converged_
+    for mu, s in itertools.product((0.01, 0.2, 0.5, 0.9), (1e-3, 0.1, 1.0, 10.0, 1e4)):
+        other = BetaBinomial("fixed", alpha=mu * s, beta=(1 - mu) * s).fit(x, n)
+        assert other.log_likelihood_ <= model.log_likelihood_ + 1e-9 * abs(model.log_likelihood_)
+    assert np.isfinite(model.posterior_mean_).all()
+    assert np.isfinite(model.posterior_sd_).all()
+    low, high = model.interval(0.9)
+    assert (low <= high).all()
+    assert ((model.posterior_mean_ >= 0) & (model.posterior_mean_ <= 1)).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("alpha", "beta", "sizes"), [(2, 5, (2, 40)), (0.3, 0.2, (1, 9)), (30, 400, (50, 5000))])
+def test_the_fit_is_scipys_and_its_score_vanishes(alpha, beta, sizes, seed):
+    _, x, n = sample(60, alpha, beta, sizes, seed)
+    model = BetaBinomial().fit(x, n)
+    shapes, value = scipy_fit(x, n, np.log([alpha, beta]))
+    np.testing.assert_allclose(
+        model.log_likelihood_, stats.betabinom.logpmf(x, n, model.alpha_, model.beta_).sum(), rtol=1e-10
+    )
+    assert model.log_likelihood_ >= value - 1e-8
+    np.testing.assert_allclose([model.alpha_, model.beta_], shapes, rtol=1e-4)
+
+
+def test_posterior_is_bayes_rule_by_quadrature():
+    x, n = [0, 3, 7, 0], [4, 5, 7, 0]
+    model = BetaBinomial("fixed", alpha=1.3, beta=0.8).fit(x, n)
+    for i in range(4):
+
+        def joint(p, i=i):
+            return stats.beta.pdf(p, 1.3, 0.8) * stats.binom.pmf(x[i], n[i], p)
+
+        total = integrate.quad(joint, 0, 1)[0]
+        mean = integrate.quad(lambda p: p * joint(p), 0, 1)[0] / total
+        variance = integrate.quad(lambda p, c=mean: (p - c) ** 2 * joint(p), 0, 1)[0] / total
+        below = integrate.quad(joint, 0, 0.4)[0] / total
+        np.testing.assert_allclose(
+            [model.posterior_mean_[i], model.posterior_sd_[i] ** 2, model.posterior_cdf(0.4)[i]],
+            [mean, variance, below],
+            rtol=1e-6,
+        )
+    np.testing.assert_allclose(model.posterior_mean_[:3], bernoulli.posterior_mean(x[:3], n[:3], 1.3, 0.8))
+    q = model.posterior_quantile(0.3)
+    np.testing.assert_allclose(np.diag([model.posterior_cdf(t) for t in q]), 0.3, rtol=1e-12)
+    np.testing.assert_allclose(model.posterior_cdf(q), 0.3, rtol=1e-12)
+
+
+def test_moments_are_those_of_bernoulli_and_give_its_estimates():
+    _, x, n = sample(200, 2, 3, (1, 12), 1)
+    tally = BetaBinomialTally.of(x, n)
+    for method, prior in (("unbiased", "moments"), ("naive", "naive-moments")):
+        np.testing.assert_allclose(tally.moments(method), bernoulli.moments(x, n, method=method), rtol=1e-12)
+        model = BetaBinomial(prior).fit(x, n)
+        np.testing.assert_allclose(model.posterior_mean_, bernoulli.estimate_rates(x, n, method=method), rtol=1e-9)
+
+
+def same(left, right):
+    ours = [left.ones.values, left.ones.counts, left.zeros.values, left.zeros.counts, left.trials, left.clients, left.sums]
+    theirs = [
+        right.ones.values,
+        right.ones.counts,
+        right.zeros.values,
+        right.zeros.counts,
+        right.trials,
+        right.clients,
+        right.sums,
+    ]
+    pairs = zip([*ours, left.squares], [*theirs, right.squares], strict=True)
+    return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("sizes", [(0, 9), (0, 10**6), (5, 6)])
+def test_tallies_merge_to_the_same_bits_in_any_order(sizes):
+    _, x, n = sample(999, 2, 3, sizes, 2)
+    whole = BetaBinomialTally.of(x, n)
+    parts = [BetaBinomialTally.of(x[i::5], n[i::5]) for i in range(5)]
+    forth = parts[0] + parts[1] + parts[2] + (parts[3] + parts[4])
+    back = parts[4] + (parts[2] + parts[1]) + (parts[0] + parts[3])
+    assert same(forth, back)
+    assert same(forth, whole)
+    one, many = BetaBinomial().fit(x, n), BetaBinomial().fit_tally(forth)
+    assert (one.alpha_, one.beta_, one.log_likelihood_) == (many.alpha_, many.beta_, many.log_likelihood_)
+    assert np.array_equal(np.concatenate([many.predict(x[i::5], n[i::5]) for i in range(5)]),
+                          np.concatenate([one.posterior_mean_[i::5] for i in range(5)]))  # fmt: skip
+
+
+def test_the_order_of_clients_and_the_names_of_the_outcomes_do_not_matter():
+    _, x, n = sample(80, 2, 3, (1, 50), 3)
+    model, turned, flipped = BetaBinomial().fit(x, n), BetaBinomial().fit(x[::-1], n[::-1]), BetaBinomial().fit(n - x, n)
+    assert (model.alpha_, model.beta_) == (turned.alpha_, turned.beta_)
+    np.testing.assert_allclose((flipped.beta_, flipped.alpha_), (model.alpha_, model.beta_), rtol=1e-8)
+    low, high = model.interval()
+    np.testing.assert_allclose(flipped.interval(), (1 - high, 1 - low), atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", ["marginal-likelihood", "moments"])
+def test_corners(prior):
+    pooled = BetaBinomial(prior).fit([5, 5, 5], 10)
+    assert (pooled.concentration_, pooled.posterior_mean_.tolist(), pooled.posterior_sd_.tolist()) == (
+        np.inf,
+        [0.5] * 3,
+        [0] * 3,
+    )
+    assert pooled.log_likelihood_ == pytest.approx(stats.binom.logpmf(5, 10, 0.5) * 3, rel=1e-12)
+    assert [end.tolist() for end in pooled.interval()] == [[0.5] * 3] * 2
+    none, every = BetaBinomial(prior).fit([0, 0], [3, 9]), BetaBinomial(prior).fit([3, 9], [3, 9])
+    assert (none.mean_, none.posterior_mean_.tolist(), none.log_likelihood_) == (0, [0, 0], 0)
+    assert (every.mean_, every.posterior_mean_.tolist(), every.log_likelihood_) == (1, [1, 1], 0)
+    assert none.posterior_cdf(0.0).tolist() == [1, 1]
+    assert none.posterior_cdf(0.0, strict=True).tolist() == [0, 0]
+    apart = BetaBinomial(prior).fit([0, 4, 4, 0, 0], [2, 4, 4, 2, 0])
+    if prior == "marginal-likelihood":
+        assert (apart.concentration_, apart.mean_, apart.posterior_mean_.tolist()) == (0, 0.5, [0, 1, 1, 0, 0.5])
+        assert apart.log_likelihood_ == pytest.approx(4 * np.log(0.5), rel=1e-12)
+        assert [end.tolist() for end in apart.interval()] == [[0, 1, 1, 0, 0], [0, 1, 1, 0, 1]]
+        assert apart.posterior_cdf(0.3).tolist() == [1, 0, 0, 1, 0.5]
+    for model in (pooled, none, every, apart):
+        truth, (x, n) = model.draw(np.random.default_rng(0))
+        assert ((x <= n) & (truth >= 0)).all()
+        assert model.converged_
+
+
+def test_corners_are_limits():
+    """Close to each corner the general path gives what the corner's own formula gives."""
+    x, n = np.array([4, 6, 5]), np.array([10, 10, 12])
+    for s in (1e9, 1e13):
+        near = BetaBinomial("fixed", alpha=0.4 * s, beta=0.6 * s).fit(x, n)
+        np.testing.assert_allclose(near.log_likelihood_, stats.binom.logpmf(x, n, 0.4).sum(), rtol=1e-7)
+        np.testing.assert_allclose(near.posterior_mean_, 0.4, rtol=1e-6)
+    wide = BetaBinomial("fixed", alpha=0.4e-9, beta=0.6e-9).fit([0, 3], [2, 3])
+    np.testing.assert_allclose(wide.log_likelihood_, np.log(0.24), rtol=1e-7)
+    only_zeros = BetaBinomial("fixed", alpha=2, beta=3).fit([0, 0], [2, 300])
+    np.testing.assert_allclose(only_zeros.log_likelihood_, stats.betabinom.logpmf([0, 0], [2, 300], 2, 3).sum(), rtol=1e-12)
+
+
+def test_without_trials_a_client_gets_the_prior():
+    _, x, n = sample(40, 2, 3, (5, 20), 5)
+    model = BetaBinomial().fit([*x, 0], [*n, 0])
+    prior = stats.beta(model.alpha_, model.beta_)
+    np.testing.assert_allclose(
+        [model.posterior_mean_[-1], model.posterior_sd_[-1], *(end[-1] for end in model.interval())],
+        [prior.mean(), prior.std(), *prior.ppf([0.025, 0.975])],
+        rtol=1e-9,
+    )
+    np.testing.assert_allclose(BetaBinomial().fit(x, n).alpha_, model.alpha_, rtol=1e-9)
+
+
+def test_rat_tumours(shared_data):
+    """BDA3, section 5.3 (from memory): posterior means of alpha 2.4, beta 14.3, mode of (log a/b, log a+b) (-1.75, 2.8)."""
+    x, n = load(shared_data("efron_eb/rat-tumors.csv"))
+    model = BetaBinomial().fit(x, n)
+    shapes, value = scipy_fit(x, n)
+    np.testing.assert_allclose([model.alpha_, model.beta_], shapes, rtol=1e-5)
+    assert model.log_likelihood_ == pytest.approx(value, abs=1e-8)
+    assert [round(v, 4) for v in (model.alpha_, model.beta_, model.log_likelihood_)] == [2.3416, 14.1148, -156.5689]
+    bayes = BetaBinomial(uncertainty="bayes").fit(x, n)
+    mean, rho, weights = bayes.components_
+    assert [round(float(weights @ v), 1) for v in (mean / rho, (1 - mean) / rho)] == [2.4, 14.3]
+    assert weights @ np.log(mean / (1 - mean)) == pytest.approx(-1.78, abs=0.02)
+    # Naive moments (BDA's starting point, "1.4 and 8.6").
+    naive = BetaBinomial("naive-moments").fit(x, n)
+    assert [round(naive.alpha_, 1), round(naive.beta_, 1)] == [1.4, 8.6]
+
+
+def test_the_average_over_priors_is_brute_forces(shared_data):
+    """Posterior by a plain sum over 300 x 300 values of (logit mean, log concentration) with BDA's hyperprior."""
+    from scipy.special import betaln
+
+    x, n = load(shared_data("efron_eb/surgical-mortality.csv"))
+    t, ell = np.meshgrid(np.linspace(-4.2, -1.2, 240), np.linspace(0.5, 16, 300), indexing="ij")
+    mu, s = 1 / (1 + np.exp(-t)), np.exp(ell)
+    a, b = mu * s, (1 - mu) * s
+    logs = -2.5 * np.log(s) + np.log(a) + np.log(b)  # density of (alpha, beta) times the Jacobian
+    for xi, ni in zip(x, n, strict=True):
+        logs = logs + betaln(a + xi, b + ni - xi) - betaln(a, b)
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    model = BetaBinomial(uncertainty="bayes").fit(x, n)
+    assert model.components_.weights.sum() == pytest.approx(1, rel=1e-12)
+    for i in (0, 3, 7):
+        mean = (weights * (a + x[i]) / (s + n[i])).sum()
+        square = (weights * (a + x[i]) * (a + x[i] + 1) / (s + n[i]) / (s + n[i] + 1)).sum()
+        assert model.posterior_mean_[i] == pytest.approx(mean, rel=2e-4)
+        assert model.posterior_sd_[i] == pytest.approx(np.sqrt(square - mean**2), rel=2e-3)
+    low, high = model.interval()
+    np.testing.assert_allclose(model.posterior_cdf(low), 0.025, rtol=1e-10)
+    np.testing.assert_allclose(model.posterior_cdf(high), 0.975, rtol=1e-10)
+    plug_in = BetaBinomial().fit(x, n)
+    assert (model.posterior_sd_ > plug_in.posterior_sd_).all()
+
+
+def covered(model, m, reps, seed):
+    """Share of truths inside 95 % intervals and its standard error, priors Beta(2, 6), 10 to 39 trials."""
+    rng = np.random.default_rng(seed)
+    shares = []
+    for _ in range(reps):
+        n = rng.integers(10, 40, m)
+        p = rng.beta(2, 6, m)
+        low, high = model.fit(rng.binomial(n, p), n).interval()
+        shares.append(((low <= p) & (p <= high)).mean())
+    return np.mean(shares), np.std(shares) / np.sqrt(reps)
+
+
+def test_coverage():
+    """Plug-in intervals are right with many clients and too short with ten; averaging over priors mends that."""
+    many, error = covered(BetaBinomial(), 2000, 10, 0)
+    assert abs(many - 0.95) < 5 * error < 0.015
+    few, error = covered(BetaBinomial(), 10, 300, 1)
+    assert few < 0.95 - 4 * error
+    bayes, error = covered(BetaBinomial(uncertainty="bayes"), 10, 60, 2)
+    assert abs(bayes - 0.95) < 4 * error < 0.05
+
+
+def test_sign_rates_and_summary():
+    _, x, n = sample(100, 2, 3, (5, 20), 6)
+    model = BetaBinomial().fit(x, n)
+    np.testing.assert_allclose(model.local_false_sign_rate(), model.local_false_sign_rate(model.mean_))
+    below = model.posterior_cdf(0.5)
+    np.testing.assert_allclose(model.local_false_sign_rate(0.5), np.minimum(below, 1 - below))
+    prior = stats.beta(model.alpha_, model.beta_)
+    assert model.prior_summary()["sd"] == pytest.approx(prior.std(), rel=1e-9)
+    assert all(type(v) in (str, float) for v in model.prior_summary().values())
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: BetaBinomial().fit([3, 1], 2), "client 0 has x = 3 of n = 2"),
+        (lambda: BetaBinomial().fit([0.5, 1], 2), "x must be a whole number"),
+        (lambda: BetaBinomial().fit([-1, 1], 2), "x must be a whole number"),
+        (lambda: BetaBinomial().fit([np.nan, 1], 2), "x holds NaN"),
+        (lambda: BetaBinomial().fit([1, 1], [2, np.inf]), "n must be finite"),
+        (lambda: BetaBinomial().fit([1, 1], [2, 2, 2]), "n must be one number or one per client"),
+        (lambda: BetaBinomial().fit([], []), "x must be a list with one count per client"),
+        (lambda: BetaBinomial().fit([1], 2), "at least two clients with trials"),
+        (lambda: BetaBinomial().fit([1, 0], [2, 0]), "at least two clients with trials"),
+        (lambda: BetaBinomial().fit([1, 0], 1), "n must be >= 2 for some client"),
+        (lambda: BetaBinomial("moments").fit([1, 0], 1), "n must be >= 2 for some client"),
+        (lambda: BetaBinomial().fit([1, 0], 3e9), "n must be at most 2147483647"),
+        (lambda: BetaBinomial("other").fit([1, 0], 2), "prior must be one of"),
+        (lambda: BetaBinomial("fixed").fit([1, 0], 2), "alpha and beta must be given"),
+        (lambda: BetaBinomial(alpha=1).fit([1, 0], 2), "alpha and beta must be given"),
+        (lambda: BetaBinomial("fixed", alpha=1, beta=0).fit([1, 0], 2), "beta must be > 0"),
+        (lambda: BetaBinomial("moments", uncertainty="bayes").fit([1, 0], 2), "needs prior='marginal-likelihood'"),
+        (lambda: BetaBinomial(uncertainty="bayes").fit([0, 0], 2), "client with both ones and zeros"),
+        (lambda: BetaBinomial().interval(), "has not been fitted"),
+        (lambda: BetaBinomial().predict([1], 2), "has not been fitted"),
+        (lambda: BetaBinomial().fit([0, 2], 3).posterior_quantile(0), "q must lie strictly between"),
+        (lambda: BetaBinomial().fit([0, 2], 3).interval(1.0), "level must lie strictly between"),
+    ],
+)
+def test_bad_input_names_the_argument(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
