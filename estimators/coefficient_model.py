@@ -174,8 +174,10 @@ class Factor:
         values, vectors = np.linalg.eigh(slopes)
         return float(values[-1]), lower_root(np.column_stack([self.inner(x), 0.1 * vectors[:, -1]]))
 
-    def scoring_step(self, x, state):
-        """Return x after a step of Fisher scoring, or None if that would take a variance to less than a twentieth.
+    def scoring_step(self, x, state, clip):
+        """Return x after a step of Fisher scoring, in which a variance falls to a twentieth at most.
+
+        Where it should fall further the step stops there if `clip`, else there is none: None.
 
         The step is in the symmetric E of L (I + E) L', where the slope is -L' by_root / 2 and the information is half the
         sum over clients of P x P, P = state.P[i] the share of L'theta_i that client i's own data decide, less what an
@@ -201,13 +203,13 @@ class Factor:
             information = information - 2 / state.profiled * np.outer(c, c)
         e = np.linalg.solve(information + 1e-9 * len(flat) * np.eye(len(right)), right)
         if self.shape != "full":
-            return x * np.sqrt(1 + e) if e.min() > -0.95 else None
+            return x * np.sqrt(np.maximum(1 + e, 0.05)) if clip or e.min() > -0.95 else None
         E = np.zeros((k, k))
         E[lower] = E.T[lower] = e
         values, vectors = np.linalg.eigh(np.eye(k) + E)
-        if values[0] < 0.05:
+        if values[0] < 0.05 and not clip:
             return None
-        return lower_root(self.inner(x) @ vectors * np.sqrt(values))
+        return lower_root(self.inner(x) @ vectors * np.sqrt(np.maximum(values, 0.05)))
 
 
 def lower_root(root):
@@ -225,7 +227,7 @@ def score(evaluate, factor, x, max_iter, tol):
     if factor.shape == "full" and factor.base.shape[1] > 40:  # the information matrix has d^4/4 entries
         return x, 0
     while steps < max_iter and np.abs(factor.pull(state.by_root)).max() > tol * len(state.P):
-        new = factor.scoring_step(x, state)
+        new = factor.scoring_step(x, state, clip=steps < 2)  # the start may be far off
         if new is None:
             break
         ahead = evaluate(new)
