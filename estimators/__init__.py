@@ -22,6 +22,7 @@ MODULES = (
     "distillation",
     "dpsgd",
     "gaussian",
+    "gradient_personalization",
     "linear_clients",
     "logistic_clients",
     "logistic_normal",

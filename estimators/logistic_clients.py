@@ -187,7 +187,7 @@ class Bound:
         divergence = np.sum(np.einsum("mii->mi", cov)) + np.sum(nu**2) - self.m * k + np.sum(np.linalg.slogdet(K)[1])
         return value + divergence / 2, a, A, cov
 
-    def at(self, root, max_iter=200):
+    def at(self, root, max_iter=500):
         """Maximise over mu and the clients' normals for a root (r, k) of the covariance, by natural gradient steps."""
         k = root.shape[1]
         phi, nu = self.phi, self.a @ root
