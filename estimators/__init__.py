@@ -12,6 +12,7 @@ are paid for only by those who need them.
 from importlib import import_module
 
 MODULES = (
+    "accounting",
     "adaped",
     "aggregation",
     "bernoulli",
@@ -46,6 +47,7 @@ MODULES = (
     "point_normal",
     "priors",
     "privacy",
+    "private",
     "quantization",
     "regression",
     "robust_pca",

@@ -22,10 +22,12 @@ __all__ = [
     "gaussian_delta",
     "gaussian_zcdp",
     "rdp_from_zcdp",
+    "rdp_pure",
     "rdp_sampled_gaussian",
     "renyi_divergence",
     "sampled_gaussian_epsilon",
     "server_noise_variance",
+    "zcdp_from_epsilon",
 ]
 
 DEFAULT_ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 512, 1024)
@@ -301,6 +303,66 @@ def epsilon_from_zcdp(*, rho, delta):
         low -= 1.0
     order = 1 + np.exp(high if slope(high) <= 0 else brentq(slope, low, high))
     return max(0.0, float(epsilon_at_order(order=order, rdp=rho * order, delta=delta)))
+
+
+def rdp_pure(eps, order):
+    """Renyi divergence of a purely eps-private release, log(p exp((a-1) eps) + (1-p) exp(-(a-1) eps)) / (a-1).
+
+    With order a and p = exp(eps) / (1 + exp(eps)): exact for randomised response, and an upper bound for every other
+    mechanism, as randomised response dominates them (Kairouz, Oh and Viswanath 2015).  At most eps.
+
+    Parameters
+    ----------
+    eps : number >= 0 or inf; order : number > 1, or array.
+
+    >>> round(float(rdp_pure(1.0, 2.0)), 6)
+    0.735326
+    """
+    order = finite("order", order)
+    if (order <= 1).any():
+        raise ValueError(f"order must be > 1, got {order.min()}")
+    eps = float(nonnegative("eps", eps, infinite=True))
+    if np.isinf(eps):
+        return np.full(order.shape, np.inf)[()]
+    step = (order - 1) * eps
+    likely = 1 / (1 + np.exp(-eps))
+    small = np.minimum(step, 1.0)
+    near = np.log1p(likely * np.expm1(small) + (1 - likely) * np.expm1(-small))
+    far = step + np.log(likely + (1 - likely) * np.exp(-2 * step))
+    return np.minimum(np.where(step < 1, near, far) / (order - 1), eps)[()]
+
+
+def zcdp_from_epsilon(*, eps, delta):
+    """Largest rho for which rho-zCDP gives eps at `delta` by ``epsilon_from_zcdp``; a lower bound on what is allowed.
+
+    The number returned is on the safe side of a bisection.  Gaussian noise of deviation sensitivity / sqrt(2 rho) has
+    it, in any dimension, and rates of several releases add up.  Claim: mrmtl:appA:zcdp.
+
+    Parameters
+    ----------
+    eps : number > 0 or inf; delta : number in [0, 1): 0 at delta = 0, where no zCDP is pure.
+
+    >>> round(zcdp_from_epsilon(eps=1.0, delta=1e-5), 6)
+    0.030557
+    """
+    eps, delta = float(number("eps", eps)), float(probability("delta", delta))
+    if eps <= 0:
+        raise ValueError(f"eps must be > 0, got {eps}")
+    if delta >= 1:
+        raise ValueError("delta must be below 1")
+    if np.isinf(eps):
+        return np.inf
+    if delta == 0:
+        return 0.0
+    low, high = 0.0, max(eps, -np.log1p(-delta * delta))
+    while epsilon_from_zcdp(rho=high, delta=delta) <= eps:
+        low, high = high, 2 * high
+    while high - low > 1e-14 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_from_zcdp(rho=middle, delta=delta) <= eps else (low, middle)
+        if middle in (low, high) and high - low <= np.spacing(high):
+            break
+    return low
 
 
 NODES = 24  # of Gauss-Legendre on an interval of length <= 1, where the integrand below is entire

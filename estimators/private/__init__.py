@@ -1,0 +1,77 @@
+"""Private and communication-limited estimation: what clients run, what the server runs, and what is guaranteed.
+
+A client turns its raw rows into a small report (``client``, ``regression``); reports are all that leaves it.  The server
+turns reports into a prior and estimates (``server``, ``rates``, ``regression``), or, if it is trusted with raw means,
+releases a prior once (``central``).  Each report carries its guarantee, with the adjacency that it holds for.
+
+Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
+``accounting``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .central import CentralPrior, release_prior
+    from .client import AtHome, MeanClient, RateClient, a_priori_bounds
+    from .prior import BetaPrior, Prior
+    from .rates import PrivateRates, noisy_rate_moments
+    from .regression import PrivateRegressionMeans, RegressionClient, RegressionPrior
+    from .reports import MeanReport, RateReport, RegressionReport, read_report, read_reports
+    from .server import PrivateGaussianMeans, guarantee_lines
+
+NAMES = {
+    "AtHome": "client",
+    "BetaPrior": "prior",
+    "CentralPrior": "central",
+    "MeanClient": "client",
+    "MeanReport": "reports",
+    "Prior": "prior",
+    "PrivateGaussianMeans": "server",
+    "PrivateRates": "rates",
+    "RateClient": "client",
+    "RateReport": "reports",
+    "PrivateRegressionMeans": "regression",
+    "RegressionClient": "regression",
+    "RegressionPrior": "regression",
+    "RegressionReport": "reports",
+    "a_priori_bounds": "client",
+    "guarantee_lines": "server",
+    "noisy_rate_moments": "rates",
+    "read_report": "reports",
+    "read_reports": "reports",
+    "release_prior": "central",
+}
+
+__all__ = [
+    "AtHome",
+    "BetaPrior",
+    "CentralPrior",
+    "MeanClient",
+    "MeanReport",
+    "Prior",
+    "PrivateGaussianMeans",
+    "PrivateRates",
+    "PrivateRegressionMeans",
+    "RateClient",
+    "RateReport",
+    "RegressionClient",
+    "RegressionPrior",
+    "RegressionReport",
+    "a_priori_bounds",
+    "guarantee_lines",
+    "noisy_rate_moments",
+    "read_report",
+    "read_reports",
+    "release_prior",
+]
+
+
+def __getattr__(name):
+    if name in NAMES:
+        return getattr(import_module(f"{__name__}.{NAMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

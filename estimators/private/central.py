@@ -1,0 +1,105 @@
+"""The central model: a trusted server sees all clients' means and releases their common prior once, with noise.
+
+Each client then shrinks its own exact mean at home (``MeanClient.at_home``).  Everybody but client i sees only what is
+computed from the private release, so that all the estimates given to the others together are as private about client i as
+the release: joint differential privacy (Kearns et al. 2014).  A client's own estimate is not private and stays with it.
+
+Belongs here: that release.  Clients who trust no server use ``client`` and ``server``.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from estimators.accounting import Budget, Guarantee
+from estimators.private.client import MeanClient, read_rows
+from estimators.private.prior import Prior, grid_posterior, log_normal
+from estimators.validation import nonnegative, probability
+
+__all__ = ["CentralPrior", "release_prior"]
+
+
+class CentralPrior(NamedTuple):
+    """The released prior, how it is protected, and the release that it was computed from.
+
+    prior : Prior; guarantee : Guarantee, for replacing all data of one client, the number of clients public;
+    total_variance : noisy variance among the clipped means; mean_noise, variance_noise : variances of the noise.
+    """
+
+    prior: Prior
+    guarantee: Guarantee
+    total_variance: float
+    mean_noise: float
+    variance_noise: float
+
+
+def release_prior(
+    means,
+    variances,
+    *,
+    bounds,
+    eps,
+    delta,
+    variance_share=0.5,
+    mechanism=None,
+    bits=12,
+    sigma2=None,
+    generator=None,
+    budget=None,
+):
+    """Release the mean and the variance of the clients' true means, (eps, delta)-private for each client.
+
+    Means are clipped to `bounds`, rounded at random to 2^bits levels and summed as integers; noise is added to their sum
+    (which moves by at most high - low if a client is replaced) and to the sum of squared differences of all pairs (by at
+    most (m - 1) (high - low)^2).  The noisy variance among the means estimates tau^2 plus the mean of `variances`; what it
+    and its known error leave open about tau goes into the prior's grid.  A "row" of the trusted server is a client's mean
+    (see ``MeanClient``).
+
+    Parameters
+    ----------
+    means : array (m,) of the clients' raw means, m >= 2.
+    variances : array (m,) or number >= 0, of their errors; public, such as sigma2 / n_i: they enter without noise.
+    bounds : pair (low, high), fixed without looking at the data (`a_priori_bounds`).
+    eps : number > 0 or inf; delta : number in [0, 1).
+    variance_share : number in (0, 1), the share of the budget for the variance.
+    mechanism, bits, generator : as for ``MeanClient``.
+    sigma2 : number >= 0 or None, passed on to the clients in the prior.
+    budget : accounting.Budget of adjacency "client" that the release is taken from, or None.
+
+    Returns
+    -------
+    CentralPrior
+
+    >>> rng = np.random.default_rng(0)
+    >>> means = rng.normal(3.0, 1.0, 2000) + rng.normal(0.0, 0.5, 2000)
+    >>> found = release_prior(means, 0.25, bounds=(-2.0, 8.0), eps=1.0, delta=1e-6, generator=rng)
+    >>> round(found.prior.mean, 1), round(found.prior.variance, 1), found.guarantee.adjacency
+    (3.0, 0.9, 'client')
+    """
+    means = read_rows(means)
+    variances = nonnegative("variances", variances)
+    if len(means) < 2 or variances.shape not in ((), means.shape):
+        raise ValueError(
+            f"means must be of at least two clients, with one variance or one each, got {means.shape} and {variances.shape}"
+        )
+    if not 0 < float(probability("variance_share", variance_share)) < 1:
+        raise ValueError(f"variance_share must lie strictly between 0 and 1, got {variance_share}")
+    server = MeanClient(bounds=bounds, eps=eps, delta=delta, mechanism=mechanism, bits=bits, variance_share=variance_share)
+    report = server.report(means, generator)
+    guarantee = replace(report.guarantee, adjacency="client", trusted="server")
+    if budget is not None:
+        if not isinstance(budget, Budget):
+            raise ValueError(f"budget must be an accounting.Budget or None, got {type(budget).__name__}")
+        budget.spend(guarantee)
+    total, within, m = float(report.variance), float(np.mean(variances)), len(means)
+
+    def given_tau(tau):
+        spread = tau**2 + within
+        error = 2 * spread**2 / (m - 1) + report.variance_noise
+        mu_sd = np.sqrt(spread / m + report.noise_variance)
+        return log_normal(total - spread, max(error, np.finfo(float).tiny)), report.estimate, mu_sd
+
+    low, high = report.bounds
+    prior = grid_posterior(given_tau, (high - low) / 2, None if sigma2 is None else float(sigma2))
+    return CentralPrior(prior, guarantee, total, report.noise_variance, report.variance_noise)

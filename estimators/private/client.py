@@ -1,0 +1,397 @@
+"""What a client runs on its raw rows; the report that comes out is all that leaves it.
+
+The steps are: clip to bounds fixed in advance (never read off the data), reduce to whole numbers by unbiased rounding,
+add noise.  Rounding decides only which whole number is protected, so that rounding errors of floats cost no privacy;
+sums and noise are integers (``exact_noise``), unless mechanism="gaussian" is asked for.
+
+Belongs here: clients with a mean or a rate.  Clients with a regression are in ``regression``, what the server makes of
+reports in ``server``.
+"""
+
+import numpy as np
+
+from estimators.accounting import Budget, Guarantee, budget_numbers
+from estimators.private.exact_noise import randomised_response
+from estimators.private.noise import (
+    MECHANISMS,
+    add_noise,
+    check_generator,
+    choose_mechanism,
+    flip_probability,
+    quantised_integers,
+)
+from estimators.private.reports import MeanReport, RateReport, low_high
+from estimators.private.server import report_variance
+from estimators.validation import choice, count, finite, positive, probability
+
+__all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds"]
+
+MAX_BITS = 20
+
+
+def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
+    """Bounds (low, high) that clip none of m clients' means with probability at least 1 - 1/(m n), without their data.
+
+    centre +- b with the corrected b of Theorem 2, radius + sqrt(2 (tau2 + sigma2 / n) log(m^2 n)) (the printed one is
+    too small).  For bounds on rows give n = 1 and for m the number of all rows.  Claim: generative:thm2:event:range.
+
+    Parameters
+    ----------
+    centre, radius : the prior's mean lies in centre +- radius, from general knowledge.
+    tau2, sigma2 : upper bounds on the variance between clients and of one row; n : smallest number of rows of a client.
+    m : whole number >= 1 of clients.
+
+    >>> [round(float(end), 3) for end in a_priori_bounds(centre=10.0, radius=1.0, tau2=0.01, sigma2=0.25, n=10, m=100)]
+    [8.102, 11.898]
+    """
+    from estimators.quantization import message_range
+
+    half = float(message_range(m, n, tau2, sigma2, radius))
+    middle = float(finite("centre", centre))
+    return low_high("bounds", (middle - half, middle + half))
+
+
+class AtHome:
+    """A client's own posterior: mean, sd and intervals.  It comes from raw data and stays with the client."""
+
+    def __init__(self, law):
+        self.law = law
+        self.mean, self.sd = float(law.mean()[0]), float(law.sd()[0])
+
+    def __repr__(self):
+        return f"AtHome(mean={self.mean!r}, sd={self.sd!r})"
+
+    def interval(self, level=0.95):
+        """Return the ends (low, high) of the equal-tailed posterior interval."""
+        level = float(probability("level", level))
+        return float(self.law.quantile((1 - level) / 2)[0]), float(self.law.quantile((1 + level) / 2)[0])
+
+
+class MeanClient:
+    """Client side of private Gaussian means: rows in, a `MeanReport` out.
+
+    Parameters
+    ----------
+    bounds : pair (low, high) fixed without looking at the data (see `a_priori_bounds`), in the units of the rows.  With
+        adjacency="row" every row is clipped to them, with "client" the client's mean is.
+    eps : number > 0, or inf for a quantised report without noise; delta : number in [0, 1).
+    adjacency : "row" protects one row of the client, whose own computer is trusted with all of them (n public);
+        "client" protects all rows together: local differential privacy (n public).
+    mechanism : "discrete-laplace" (purely eps-private, whatever delta) or "discrete-gaussian" (delta > 0); by default the
+        one with the smaller noise variance, which for single numbers mostly is Laplace.  Or "gaussian" (real-valued; exact
+        accounting of several reports, but open to attacks on the last bits of floats, Mironov 2012), or "two-point"
+        (adjacency="client", one bit on the wire; generative:qpriv).
+    bits : whole number in 1..20; rows or means are rounded at random to 2^bits levels, without bias.
+    variance_share : number in [0, 1), the share of the budget for the variance among the client's rows (of eps for
+        Laplace noise, else of the squared ratio of sensitivity to noise); with 0 it is not reported.
+    variance_bound : number > 0, only with adjacency="client" and variance_share > 0: the reported variance is clipped
+        to [0, variance_bound].
+    name : str, the client's public name.
+    budget : accounting.Budget that every report is taken from, or None: one of eps and delta, which is spent by one
+        report, so that a second call raises instead of doubling the cost.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain.
+
+    >>> import numpy as np
+    >>> client = MeanClient(bounds=(0.0, 10.0), eps=1.0, delta=1e-5, name="ward 7")
+    >>> report = client.report(np.linspace(2.0, 4.0, 200), np.random.default_rng(1))
+    >>> round(report.estimate, 2), round(report.noise_variance, 4), report.guarantee.adjacency
+    (2.98, 0.005, 'row')
+    """
+
+    def __init__(
+        self,
+        *,
+        bounds,
+        eps,
+        delta=0.0,
+        adjacency="row",
+        mechanism=None,
+        bits=12,
+        variance_share=0.0,
+        variance_bound=None,
+        name="",
+        budget=None,
+    ):
+        self.bounds = low_high("bounds", bounds)
+        self.eps, self.delta = budget_numbers(eps, delta)
+        self.adjacency = choice("adjacency", adjacency, ("row", "client"))
+        options = (*MECHANISMS, "two-point") if adjacency == "client" else MECHANISMS
+        self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, options)
+        if mechanism == "two-point":
+            flip_probability(self.eps)
+            bits = 1
+        self.bits = int(count("bits", bits))
+        if self.bits > MAX_BITS:
+            raise ValueError(f"bits must be at most {MAX_BITS}, got {self.bits}")
+        self.variance_share = float(probability("variance_share", variance_share))
+        if self.variance_share == 1 or (self.variance_share > 0 and mechanism == "two-point"):
+            raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point'")
+        needed = self.variance_share > 0 and adjacency == "client"
+        if needed != (variance_bound is not None):
+            raise ValueError("variance_bound must be given exactly if adjacency='client' and variance_share > 0")
+        self.variance_bound = None if variance_bound is None else float(positive("variance_bound", variance_bound))
+        self.name = name
+        self.budget = own_budget(budget, self.eps, self.delta, adjacency)
+
+    def report(self, rows, generator=None):
+        """Return the client's report, if its budget still allows it.
+
+        Parameters
+        ----------
+        rows : array (n,) of finite numbers, n >= 1.
+        generator : numpy.random.Generator, or None for fresh entropy of the operating system.  A seed that somebody else
+            can know or guess removes the privacy; give generators for simulations only.
+
+        Raises
+        ------
+        ValueError
+            For rows that are empty or not finite, and when the budget is exceeded.
+        """
+        rows = read_rows(rows)
+        check_generator(generator)
+        low, high = self.bounds
+        levels, n = 2**self.bits - 1, len(rows)
+        step = (high - low) / levels
+        two = self.variance_share > 0 and n >= 2
+        if self.adjacency == "row":
+            whole = quantised_integers((np.clip(rows, low, high) - low) / step, levels, generator)
+            total = int(whole.sum())
+            totals, sensitivities, units = [total], [levels], [step / n]
+            if two:  # n (n - 1) times the sample variance; replacing a row moves it by at most (n - 1) levels^2
+                totals.append(n * sum(r * r for r in whole.tolist()) - total * total)
+                sensitivities.append((n - 1) * levels**2)
+                units.append(step**2 / (n * (n - 1)))
+        else:
+            position = (np.clip(rows.mean(), low, high) - low) / step
+            totals, sensitivities, units = [int(quantised_integers(position, levels, generator))], [levels], [step]
+            if two:
+                unit = self.variance_bound / levels
+                spread = np.clip(rows.var(ddof=1) / unit, 0.0, levels)
+                totals.append(int(quantised_integers(spread, levels, generator)))
+                sensitivities.append(levels)
+                units.append(unit)
+        values, variances, guarantee = self.randomise(totals, sensitivities, two, generator)
+        return MeanReport(
+            client=self.name,
+            n=n,
+            guarantee=guarantee,
+            estimate=low + units[0] * float(values[0]),
+            noise_variance=units[0] ** 2 * variances[0],
+            rounding_variance=step**2 / (4 * n) if self.adjacency == "row" else step**2 / 4,
+            bounds=self.bounds,
+            variance=units[1] * float(values[1]) if two else None,
+            variance_noise=units[1] ** 2 * variances[1] if two else None,
+        )
+
+    def randomise(self, totals, sensitivities, two, generator):
+        """Return noisy numbers, variances and the guarantee, which is spent first."""
+        if self.mechanism == "two-point":
+            value, variance, guarantee = two_point(totals[0], self.eps, self.budget, generator)
+            return [value], [variance], guarantee
+        shares = [1 - self.variance_share, self.variance_share] if two else [1.0]
+        noisy = add_noise(
+            totals,
+            sensitivities=sensitivities,
+            eps=self.eps,
+            delta=self.delta,
+            mechanism=self.mechanism,
+            adjacency=self.adjacency,
+            trusted="client",
+            generator=generator,
+            shares=shares,
+        )
+        self.budget.spend(noisy.guarantee)
+        return noisy
+
+    def share_clipped(self, rows):
+        """Share of the rows (adjacency "row") or of the one mean ("client") outside the bounds.
+
+        Raw data: it must stay with the client, to see what bias clipping causes there.
+        """
+        values = read_rows(rows) if self.adjacency == "row" else read_rows(rows).mean(keepdims=True)
+        return float(np.mean((values < self.bounds[0]) | (values > self.bounds[1])))
+
+    def at_home(self, rows, prior, report=None):
+        """Posterior law of the client's own mean from its exact rows and the prior that the server broadcast.
+
+        Given tau and mu: weight tau^2 / (tau^2 + sigma2 / n) on the own mean (generative:thm1:estimator), averaged over what
+        the prior leaves open; an uncertain sigma2 is moderated by the client's own rows.  No noise is added and nothing is
+        spent: the result must stay with the client.
+
+        Parameters
+        ----------
+        rows : array (n,); prior : `Prior` with sigma2, such as ``PrivateGaussianMeans.prior_``.
+        report : the client's own report that went into the prior, whose noisy value the exact rows replace; None if it
+            sent none.
+
+        Returns
+        -------
+        AtHome, with mean, sd and interval(level).
+
+        >>> from estimators.private import Prior
+        >>> client = MeanClient(bounds=(0.0, 10.0), eps=1.0)
+        >>> client.at_home([1.0, 3.0], Prior.known(mu=4.0, tau2=1.0, sigma2=2.0))
+        AtHome(mean=3.0, sd=0.7071067811865476)
+        """
+        rows = read_rows(rows)
+        within = prior.row_variance(rows)
+        told = None if report is None else (report.estimate, report_variance(report, prior.sigma2))
+        return AtHome(prior.at_home(float(rows.mean()), within / len(rows), told))
+
+
+class RateClient:
+    """Client side of private rates: answers 0 or 1 in, a `RateReport` out.
+
+    Parameters
+    ----------
+    eps : number > 0, or inf; delta : number in [0, 1).
+    adjacency : "row" protects one answer, "client" all answers of the client together; n is public in both.
+    mechanism : "discrete-laplace", "discrete-gaussian" (by default the one with the smaller variance) or "gaussian" noise
+        on the number of ones; "answers" randomises every answer on its own (adjacency="row"; those who answer need
+        not even trust the client); "two-point" sends one random bit (adjacency="client").
+    statistic : "ones"; or "pairs" with mechanism="two-point": the share of pairs of answers that are both ones, from
+        which the server learns the prior's variance (generative:thm4:protocol).  Which clients report what must not
+        depend on their data.
+    name, budget : as for `MeanClient`.
+
+    >>> import numpy as np
+    >>> report = RateClient(eps=1.0).report([1] * 30 + [0] * 70, np.random.default_rng(2))
+    >>> report.value, round(report.noise_variance, 3)
+    (30.0, 1.841)
+    """
+
+    def __init__(self, *, eps, delta=0.0, adjacency="row", mechanism=None, statistic="ones", name="", budget=None):
+        self.eps, self.delta = budget_numbers(eps, delta)
+        self.adjacency = choice("adjacency", adjacency, ("row", "client"))
+        options = (*MECHANISMS, "answers" if adjacency == "row" else "two-point")
+        self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, options)
+        self.statistic = choice("statistic", statistic, ("ones", "pairs") if mechanism == "two-point" else ("ones",))
+        if self.mechanism in ("answers", "two-point"):
+            flip_probability(self.eps)
+        self.name = name
+        self.budget = own_budget(budget, self.eps, self.delta, adjacency)
+
+    def report(self, answers, generator=None):
+        """Return the client's report, if its budget still allows it.
+
+        Parameters
+        ----------
+        answers : array (n,) of 0 and 1 (or booleans), n >= 1; generator : see ``MeanClient.report``.
+        """
+        answers = read_answers(answers)
+        check_generator(generator)
+        n, ones = len(answers), int(answers.sum())
+        if self.mechanism == "two-point":
+            if self.statistic == "pairs" and n < 2:
+                raise ValueError("answers must be at least two for statistic='pairs'; report 'ones' instead")
+            part = ones / n if self.statistic == "ones" else ones * (ones - 1) / (n * (n - 1))
+            bit = int(quantised_integers(part, 1, generator))
+            value, variance, guarantee = two_point(bit, self.eps, self.budget, generator)
+            return RateReport(self.name, n, guarantee, self.statistic, 1, value, variance)
+        if self.mechanism == "answers":
+            flip = flip_probability(self.eps)
+            guarantee = Guarantee(self.eps, 0.0, "row", "client", "answers", claims=("generative:qpriv",))
+            self.budget.spend(guarantee)
+            said = sum(randomised_response(int(a), flip, generator) for a in answers)
+            wrong = flip[0] / flip[1]
+            value, variance = (said - n * wrong) / (1 - 2 * wrong), n * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
+        else:
+            noisy = add_noise(
+                [ones],
+                sensitivities=[1 if self.adjacency == "row" else n],
+                eps=self.eps,
+                delta=self.delta,
+                mechanism=self.mechanism,
+                adjacency=self.adjacency,
+                trusted="client",
+                generator=generator,
+                shares=[1.0],
+            )
+            (value,), (variance,), guarantee = noisy
+            self.budget.spend(guarantee)
+        return RateReport(self.name, n, guarantee, "ones", n, float(value), variance)
+
+    def at_home(self, answers, prior):
+        """Posterior of the client's own rate from its exact answers: Beta(alpha + ones, beta + n - ones).
+
+        Nothing is spent; the result must stay with the client.  Claim: generative:bern:posterior.
+
+        Parameters
+        ----------
+        answers : array (n,) of 0 and 1; prior : `BetaPrior` that the server broadcast, with 0 < mu < 1.
+
+        Returns
+        -------
+        AtHomeRate, with mean, sd and interval(level).
+
+        >>> from estimators.private import BetaPrior
+        >>> RateClient(eps=1.0).at_home([1, 1, 0, 0], BetaPrior(0.25, 0.0375))
+        AtHomeRate(mean=0.375, sd=0.1613743060919757)
+        """
+        answers = read_answers(answers)
+        if not 0 < prior.mu < 1 or prior.size == 0:
+            raise ValueError(f"prior must have 0 < mu < 1 and sigma2 < mu (1 - mu), got {prior}")
+        return AtHomeRate(int(answers.sum()), len(answers), prior)
+
+
+def read_answers(answers):
+    """Return one client's answers as an array of 0 and 1."""
+    answers = read_rows(answers)
+    if not np.isin(answers, (0.0, 1.0)).all():
+        raise ValueError("answers must be 0 or 1")
+    return answers
+
+
+class AtHomeRate:
+    """A client's own posterior of its rate: mean, sd and intervals.  It comes from raw data and stays with the client."""
+
+    def __init__(self, ones, n, prior):
+        size = prior.size
+        own = 0.0 if np.isinf(size) else n / (n + size)
+        self.mean = float(own * ones / n + (1 - own) * prior.mu)
+        self.size = n + size
+        self.sd = float(np.sqrt(self.mean * (1 - self.mean) / (self.size + 1)))
+
+    def __repr__(self):
+        return f"AtHomeRate(mean={self.mean!r}, sd={self.sd!r})"
+
+    def interval(self, level=0.95):
+        """Return the ends (low, high) of the equal-tailed posterior interval."""
+        from scipy.special import betaincinv
+
+        level = float(probability("level", level))
+        if np.isinf(self.size):
+            return self.mean, self.mean
+        a, b = self.mean * self.size, (1 - self.mean) * self.size
+        return float(betaincinv(a, b, (1 - level) / 2)), float(betaincinv(a, b, (1 + level) / 2))
+
+
+def two_point(bit, eps, budget, generator):
+    """Return an unbiased report of a bit, its variance given the bit, and the guarantee, which is spent first."""
+    flip = flip_probability(eps)
+    guarantee = Guarantee(eps, 0.0, "client", "client", "two-point", claims=("generative:qpriv", "generative:qpriv:ldp"))
+    budget.spend(guarantee)
+    wrong = flip[0] / flip[1]
+    value = (randomised_response(bit, flip, generator) - wrong) / (1 - 2 * wrong)
+    return value, wrong * (1 - wrong) / (1 - 2 * wrong) ** 2, guarantee
+
+
+def own_budget(budget, eps, delta, adjacency):
+    """Return the budget given, or one that a single report spends."""
+    if budget is None:
+        return Budget(eps=eps, delta=delta, adjacency=adjacency)
+    if not isinstance(budget, Budget):
+        raise ValueError(f"budget must be an accounting.Budget or None, got {type(budget).__name__}")
+    return budget
+
+
+def read_rows(rows):
+    """Return one client's rows as a 1-d array with at least one finite value."""
+    array = finite("rows", rows)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"rows must be a 1-d array with at least one value, got shape {array.shape}")
+    return array

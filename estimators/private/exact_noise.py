@@ -1,0 +1,167 @@
+"""Noise on whole numbers, drawn without rounding: discrete Gaussian, discrete Laplace, randomised response.
+
+A float that is a sum of data and noise can give the data away through its last bits (Mironov 2012): the floats that noise
+reaches depend on where it is added.  Here data and noise are Python integers, and the draws are exact consequences of
+random bits (Canonne, Kamath and Steinke 2020).  How long a draw takes depends on the noise, so an attacker must not be
+able to time it.
+
+Belongs here: samplers, their variances, and the exact delta of discrete Gaussian noise.  What noise a budget needs is in
+``noise``.
+"""
+
+import secrets
+from math import isqrt
+
+import numpy as np
+
+from estimators.validation import nonnegative, positive
+
+__all__ = [
+    "discrete_gaussian",
+    "discrete_gaussian_delta",
+    "discrete_gaussian_variance",
+    "discrete_laplace",
+    "discrete_laplace_variance",
+    "randomised_response",
+]
+
+
+def below(limit, generator):
+    """Return a uniform integer in 0..limit-1, from the operating system's entropy if `generator` is None."""
+    if generator is None:
+        return secrets.randbelow(limit)
+    bits = (limit - 1).bit_length()
+    size = (bits + 7) // 8
+    while True:
+        draw = int.from_bytes(generator.bytes(size)) >> (8 * size - bits) if bits else 0
+        if draw < limit:
+            return draw
+
+
+def bernoulli_exp(numerator, denominator, generator):
+    """Return True with probability exp(-numerator / denominator), for whole numbers >= 0 and > 0."""
+    while numerator > denominator:
+        if not unit_bernoulli_exp(1, 1, generator):
+            return False
+        numerator -= denominator
+    return unit_bernoulli_exp(numerator, denominator, generator)
+
+
+def unit_bernoulli_exp(numerator, denominator, generator):
+    """Return True with probability exp(-x) for x = numerator / denominator <= 1.
+
+    The number of successes in a row of events of probability x/1, x/2, x/3, ... is even with probability exp(-x).
+    """
+    tries = 1
+    while below(denominator * tries, generator) < numerator:
+        tries += 1
+    return tries % 2 == 1
+
+
+def discrete_laplace(scale, generator=None):
+    """Draw an integer y with probability proportional to exp(-|y| / scale); exact.
+
+    Parameters
+    ----------
+    scale : whole number >= 1, or pair (numerator, denominator) of whole numbers >= 1.
+    generator : numpy.random.Generator, or None for fresh entropy of the operating system.
+
+    >>> import numpy as np
+    >>> [discrete_laplace(3, np.random.default_rng(seed)) for seed in range(4)]
+    [-9, -1, 4, 2]
+    """
+    t, s = (scale, 1) if isinstance(scale, int) else scale
+    while True:
+        rest = below(t, generator)
+        if not bernoulli_exp(rest, t, generator):
+            continue
+        whole = 0
+        while unit_bernoulli_exp(1, 1, generator):
+            whole += 1
+        size = (rest + t * whole) // s
+        negative = below(2, generator)
+        if not (negative and size == 0):
+            return -size if negative else size
+
+
+def discrete_gaussian(sigma2, generator=None):
+    """Draw an integer y with probability proportional to exp(-y^2 / (2 sigma2)); exact.
+
+    By rejection from the discrete Laplace law of nearly the same width.
+
+    Parameters
+    ----------
+    sigma2 : whole number >= 0 (0 gives 0); generator : see `discrete_laplace`.
+
+    >>> import numpy as np
+    >>> [discrete_gaussian(100, np.random.default_rng(seed)) for seed in range(4)]
+    [-17, -6, 15, 9]
+    """
+    if sigma2 == 0:
+        return 0
+    t = isqrt(sigma2) + 1
+    while True:
+        y = discrete_laplace(t, generator)
+        if bernoulli_exp((abs(y) * t - sigma2) ** 2, 2 * sigma2 * t * t, generator):
+            return y
+
+
+def randomised_response(bit, flip, generator=None):
+    """Return `bit`, or the other one with probability flip[0] / flip[1]; exact.
+
+    >>> randomised_response(1, (0, 8))
+    1
+    """
+    return bit ^ (below(flip[1], generator) < flip[0])
+
+
+def discrete_laplace_variance(scale):
+    """Variance of `discrete_laplace`, 1 / (2 sinh(1 / (2 scale))^2); exact.  `scale` is a number > 0.
+
+    >>> round(float(discrete_laplace_variance(10.0)), 4)
+    199.8334
+    """
+    return 1 / (2 * np.sinh(1 / (2 * positive("scale", scale))) ** 2)
+
+
+def discrete_gaussian_variance(sigma2):
+    """Variance of `discrete_gaussian`, below sigma2 and equal to it to 16 digits from 3 on.
+
+    >>> round(discrete_gaussian_variance(0.5), 6)
+    0.498979
+    """
+    sigma2 = float(nonnegative("sigma2", sigma2))
+    if sigma2 == 0 or sigma2 >= 3:
+        return sigma2
+    y = np.arange(1, 80)
+    weights = np.exp(-(y**2) / (2 * sigma2))
+    return float(2 * np.sum(y**2 * weights) / (1 + 2 * np.sum(weights)))
+
+
+def discrete_gaussian_delta(*, eps, sensitivity, sigma2):
+    """Smallest delta at which discrete Gaussian noise on a whole number is (eps, delta)-private; exact up to rounding.
+
+    sum over y > eps sigma2 / D - D / 2 of P(y) (1 - exp(eps - (2 y D + D^2) / (2 sigma2))), D the sensitivity (theorem 7
+    of Canonne, Kamath and Steinke 2020).  A smaller change of the number gives a smaller delta: the law is log-concave, so
+    the worst event is a half-line, whose probability under the shifted law falls with the shift.
+
+    Parameters
+    ----------
+    eps : number >= 0; sensitivity : whole number >= 0, largest change of the number; sigma2 : number > 0 up to 1e14.
+
+    >>> float(round(discrete_gaussian_delta(eps=1.0, sensitivity=1, sigma2=14), 9))
+    9.956e-06
+    """
+    eps, sigma2 = float(nonnegative("eps", eps)), float(positive("sigma2", sigma2))
+    if sigma2 > 1e14:
+        raise ValueError(f"sigma2 must be at most 1e14 to be summed, got {sigma2:g}; use privacy.gaussian_delta there")
+    change = int(sensitivity)
+    if change == 0 or np.isinf(eps):
+        return 0.0
+    start = int(np.floor(eps * sigma2 / change - change / 2)) + 1
+    width = int(12 * np.sqrt(sigma2)) + 40
+    y = np.arange(max(start, -width), max(start, -width) + 2 * width, dtype=float)
+    gain = -np.expm1(np.minimum(eps - change * (2 * y + change) / (2 * sigma2), 0.0))
+    around = np.arange(-60, 61) if sigma2 < 9 else None
+    total = np.sqrt(2 * np.pi * sigma2) if around is None else np.sum(np.exp(-(around**2) / (2 * sigma2)))
+    return float(np.sum(np.exp(-(y**2) / (2 * sigma2)) * gain) / total)

@@ -1,0 +1,167 @@
+"""Noise for whole numbers that a budget asks for: how much, drawn, and with its guarantee.
+
+Belongs here: from (eps, delta), sensitivities and a mechanism to noisy numbers, the variances of the noise and a
+`Guarantee`.  The samplers are in ``exact_noise``; what the numbers mean is in ``client`` and ``central``.
+"""
+
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from estimators.accounting import Guarantee, budget_numbers
+from estimators.mechanisms import gaussian_sigma
+from estimators.privacy import zcdp_from_epsilon
+from estimators.private.exact_noise import (
+    discrete_gaussian,
+    discrete_gaussian_delta,
+    discrete_gaussian_variance,
+    discrete_laplace,
+    discrete_laplace_variance,
+)
+from estimators.validation import choice
+
+__all__ = [
+    "MECHANISMS",
+    "Noisy",
+    "add_noise",
+    "check_generator",
+    "choose_mechanism",
+    "flip_probability",
+    "quantised_integers",
+]
+
+MECHANISMS = ("discrete-gaussian", "discrete-laplace", "gaussian")
+CLAIMS = {
+    "discrete-gaussian": ("mrmtl:appA:zcdp", "mrmtl:appA:composition"),
+    "discrete-laplace": (),
+    "gaussian": ("mrmtl:sigma-dp:exact", "mrmtl:sigma-dp:vector"),
+    "none": (),
+}
+LAPLACE_DENOMINATOR = 1 << 30
+SUMMABLE = 1e12  # largest sigma2 at which the exact delta is summed
+
+
+class Noisy(NamedTuple):
+    """Noisy numbers, the variance of each one's noise, and what protects them together."""
+
+    values: list
+    variances: list
+    guarantee: Guarantee
+
+
+def check_generator(generator):
+    """Raise ValueError unless it is a NumPy Generator or None."""
+    if generator is not None and not isinstance(generator, np.random.Generator):
+        raise ValueError(
+            f"generator must be a numpy.random.Generator, or None for fresh entropy, got {type(generator).__name__}"
+        )
+
+
+def choose_mechanism(mechanism, eps, delta, options=MECHANISMS):
+    """Return the mechanism to use, checked against eps and delta; None is the one with the least noise on one number."""
+    eps, delta = budget_numbers(eps, delta)
+    if mechanism is None:
+        pure = delta == 0 or np.isinf(eps) or 2 / eps**2 <= 1 / largest_ratio("gaussian", eps, delta) ** 2
+        mechanism = "discrete-laplace" if pure else "discrete-gaussian"
+    choice("mechanism", mechanism, options)
+    if mechanism.endswith("gaussian") and delta == 0 and np.isfinite(eps):
+        raise ValueError(f"delta must be > 0 for mechanism={mechanism!r}, which is never purely private")
+    return mechanism
+
+
+def add_noise(
+    totals, *, eps, delta, mechanism, adjacency, trusted, generator, sensitivities=None, shares=None, squares=None
+):
+    """Add noise to whole numbers so that together they are (eps, delta)-private.
+
+    Parameters
+    ----------
+    totals : list of ints.
+    sensitivities : list of ints >= 0, the largest change of each number under `adjacency`; shares : list of numbers > 0
+        that add to 1, the part of the budget for each.  Or, for Gaussian noise on numbers that change together,
+    squares : list of numbers q_i > 0 such that the sum of (change_i)^2 / q_i never exceeds 1.
+    eps, delta, mechanism, adjacency, trusted : see ``accounting.Guarantee``; the mechanism is checked already.
+    generator : numpy.random.Generator or None.
+
+    Returns
+    -------
+    Noisy, whose values are ints unless mechanism="gaussian".
+    """
+    eps, delta = budget_numbers(eps, delta)
+    if np.isinf(eps):
+        return Noisy(list(totals), [0.0] * len(totals), Guarantee(np.inf, delta, adjacency, trusted, "none"))
+    if mechanism == "discrete-laplace":
+        return laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator)
+    if squares is None:
+        squares = [Fraction(s) ** 2 / Fraction(part) for s, part in zip(sensitivities, shares, strict=True)]
+    ratio = largest_ratio(mechanism, eps, delta)
+    sigma2s = [ceil(square / Fraction(ratio) ** 2) for square in squares]
+    rho = ratio**2 / 2
+    if mechanism == "gaussian":
+        source = np.random.default_rng() if generator is None else generator
+        noise = (np.sqrt(np.array(sigma2s, float)) * source.standard_normal(len(totals))).tolist()
+        variances = [float(v) for v in sigma2s]
+    else:
+        if len(totals) == 1 and sensitivities is not None:
+            sigma2s = [scalar_gaussian(sensitivities[0], eps, delta, sigma2s[0])]
+            rho = float(Fraction(sensitivities[0] ** 2, 2 * sigma2s[0])) if sigma2s[0] else 0.0
+        noise = [discrete_gaussian(v, generator) for v in sigma2s]
+        variances = [discrete_gaussian_variance(v) for v in sigma2s]
+    guarantee = Guarantee(eps, delta, adjacency, trusted, mechanism, rho=rho, claims=CLAIMS[mechanism])
+    return Noisy([t + z for t, z in zip(totals, noise, strict=True)], variances, guarantee)
+
+
+@lru_cache(maxsize=1024)
+def largest_ratio(mechanism, eps, delta):
+    """Return the largest Euclidean change over the deviation of the noise that (eps, delta) allows."""
+    if mechanism == "gaussian":
+        return float(1 / gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0))
+    return float(np.sqrt(2 * zcdp_from_epsilon(eps=eps, delta=delta)))
+
+
+@lru_cache(maxsize=1024)
+def scalar_gaussian(sensitivity, eps, delta, enough):
+    """Return the smallest whole sigma2 that is exactly enough for one number, at most `enough`, which zCDP says is."""
+    if enough > SUMMABLE or enough == 0:
+        return enough
+    low = 0
+    while enough - low > max(1, enough >> 20):
+        middle = (low + enough) // 2
+        if discrete_gaussian_delta(eps=eps, sensitivity=sensitivity, sigma2=middle) <= delta:
+            enough = middle
+        else:
+            low = middle
+    return enough
+
+
+def laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator):
+    """Return numbers with discrete Laplace noise, each with its share of eps."""
+    noisy, variances = [], []
+    for total, sensitivity, share in zip(totals, sensitivities, shares, strict=True):
+        scale = (ceil(Fraction(sensitivity) / (Fraction(eps) * Fraction(share)) * LAPLACE_DENOMINATOR), LAPLACE_DENOMINATOR)
+        noisy.append(total + discrete_laplace(scale, generator) if sensitivity else total)
+        variances.append(float(discrete_laplace_variance(scale[0] / scale[1])) if sensitivity else 0.0)
+    return Noisy(noisy, variances, Guarantee(eps, 0.0, adjacency, trusted, "discrete-laplace"))
+
+
+def flip_probability(eps):
+    """Return the probability of a wrong answer, as a pair of ints, at which randomised response is eps-private.
+
+    1 / (1 + exp(eps)), rounded up by more than the error of the exponential.
+    """
+    eps = float(eps)
+    if eps > 30:
+        raise ValueError(f"eps must be at most 30 for randomised answers, got {eps:g}; beyond, hardly any is changed")
+    denominator = 1 << 80
+    return ceil(Fraction(1 / (1 + np.exp(eps))) * (1 + Fraction(1, 1 << 50)) * denominator), denominator
+
+
+def quantised_integers(position, levels, generator):
+    """Round numbers in 0..levels to whole ones, up or down at random so that the mean stays; ints."""
+    source = np.random.default_rng() if generator is None else generator
+    floor = np.floor(position)
+    up = source.random(np.shape(position)) < position - floor
+    return np.minimum(floor + up, levels).astype(np.int64)

@@ -1,0 +1,218 @@
+"""Reports: all that leaves a client, as small frozen objects that go to and come from JSON.
+
+A report holds what is public (numbers of rows, noise variances, the guarantee) and noisy statistics, never a raw one.
+Its checksum finds half-written and mixed-up files; whoever changes a report on purpose can change the checksum too, so
+send reports over an authenticated channel.
+
+Belongs here: the reports and their reading and writing.  Making them is in ``client`` and ``regression``, using them in
+``server``.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from estimators.accounting import Guarantee
+from estimators.validation import choice, count, finite, nonnegative
+
+__all__ = ["MeanReport", "RateReport", "RegressionReport", "read_report", "read_reports"]
+
+VERSION = 1
+
+
+def checksum(content):
+    """Return the first 16 hexadecimal digits of SHA-256 of the sorted JSON text."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Base of the reports: the client's public name, its number of rows, and the guarantee."""
+
+    client: str
+    n: int
+    guarantee: Guarantee
+
+    def __post_init__(self):
+        if not isinstance(self.client, str):
+            raise ValueError(f"client must be a string, the client's public name, got {self.client!r}")
+        if isinstance(self.n, bool) or int(count("n", self.n)) != self.n:
+            raise ValueError(f"n must be a whole number >= 1, got {self.n!r}")
+        if not isinstance(self.guarantee, Guarantee):
+            raise ValueError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
+
+    def to_json(self):
+        """Return the report as one line of JSON."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content["guarantee"] = self.guarantee.to_dict()
+        content = {"kind": type(self).__name__, "version": VERSION, **content}
+        content = json.loads(json.dumps(content, allow_nan=False))
+        return json.dumps({**content, "checksum": checksum(content)}, allow_nan=False)
+
+
+def one(name, value, check=finite):
+    """Check one number of a report."""
+    if isinstance(value, (bool, str)) or np.ndim(check(name, value)):
+        raise ValueError(f"{name} must be one number, got {value!r}")
+
+
+@dataclass(frozen=True)
+class MeanReport(Report):
+    """A client's noisy mean, and maybe the noisy variance among its rows.
+
+    Parameters
+    ----------
+    estimate : number, unbiased for the client's mean after clipping; noise_variance : number >= 0, of the privacy noise.
+    rounding_variance : number >= 0, upper bound on what the quantiser adds to the variance.
+    bounds : pair (low, high) to which rows (adjacency "row") or the mean ("client") were clipped.
+    variance : number or None, unbiased for the variance of a row (so perhaps negative); variance_noise : its noise's.
+    """
+
+    estimate: float
+    noise_variance: float
+    rounding_variance: float
+    bounds: tuple[float, float]
+    variance: float | None = None
+    variance_noise: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        one("estimate", self.estimate)
+        one("noise_variance", self.noise_variance, nonnegative)
+        one("rounding_variance", self.rounding_variance, nonnegative)
+        low_high("bounds", self.bounds)
+        object.__setattr__(self, "bounds", tuple(map(float, self.bounds)))
+        if (self.variance is None) != (self.variance_noise is None):
+            raise ValueError("variance and variance_noise must both be given or both be None")
+        if self.variance is not None:
+            one("variance", self.variance)
+            one("variance_noise", self.variance_noise, nonnegative)
+
+
+@dataclass(frozen=True)
+class RateReport(Report):
+    """A client's noisy number of ones, or noisy share of pairs of rows that are both ones.
+
+    Parameters
+    ----------
+    statistic : "ones" or "pairs".
+    trials : whole number >= 1; given the client's rate p, `value` is Binomial(trials, p) plus noise of mean 0 (for
+        "ones"), or has mean p^2 (for "pairs", trials 1).
+    value : number; noise_variance : number >= 0, variance of the noise given the ones.
+    """
+
+    statistic: str
+    trials: int
+    value: float
+    noise_variance: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        choice("statistic", self.statistic, ("ones", "pairs"))
+        if isinstance(self.trials, bool) or int(count("trials", self.trials)) != self.trials:
+            raise ValueError(f"trials must be a whole number >= 1, got {self.trials!r}")
+        one("value", self.value)
+        one("noise_variance", self.noise_variance, nonnegative)
+
+
+@dataclass(frozen=True)
+class RegressionReport(Report):
+    """Noisy sums of products of a client's clipped rows (x, y).
+
+    Parameters
+    ----------
+    products : the noisy symmetric matrix sum of z z', z = (x, y), as nested tuples.
+    noise_variance : number >= 0, variance of the noise on the diagonal; off it half of that.
+    norm : number > 0, the Euclidean norm to which rows z were clipped.
+    """
+
+    products: tuple[tuple[float, ...], ...]
+    noise_variance: float
+    norm: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        matrix = finite("products", self.products)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
+            raise ValueError(f"products must be a square matrix of at least two rows, got shape {matrix.shape}")
+        if (matrix != matrix.T).any():
+            raise ValueError("products must be symmetric")
+        object.__setattr__(self, "products", tuple(tuple(map(float, row)) for row in matrix))
+        one("noise_variance", self.noise_variance, nonnegative)
+        one("norm", self.norm)
+        if self.norm <= 0:
+            raise ValueError(f"norm must be > 0, got {self.norm}")
+
+
+KINDS = {cls.__name__: cls for cls in (MeanReport, RateReport, RegressionReport)}
+
+
+def low_high(name, bounds):
+    """Return bounds (low, high) as floats, low < high."""
+    pair = finite(name, bounds)
+    if pair.shape != (2,) or not pair[0] < pair[1]:
+        raise ValueError(f"{name} must be a pair (low, high) with low < high, got {bounds!r}")
+    return float(pair[0]), float(pair[1])
+
+
+def read_report(text):
+    """Return the report that a client wrote with ``to_json``.
+
+    Parameters
+    ----------
+    text : str or bytes of JSON.
+
+    Raises
+    ------
+    ValueError
+        For text that is no JSON, incomplete, of another version, with unknown or impossible entries, or whose checksum
+        does not fit.
+    """
+    try:
+        content = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"report is not complete JSON ({error}); ask the client to send it again") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"report must be a JSON object, got {type(content).__name__}")
+    kind = content.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"report has kind {kind!r}; known are {', '.join(KINDS)}")
+    if content.get("version") != VERSION:
+        raise ValueError(f"report has version {content.get('version')!r}; this program reads version {VERSION}")
+    cls = KINDS[kind]
+    wanted = {"kind", "version", "checksum", *(field.name for field in fields(cls))}
+    if content.keys() != wanted:
+        missing, unknown = sorted(wanted - content.keys()), sorted(content.keys() - wanted)
+        raise ValueError(f"report lacks {missing} and has unknown entries {unknown}")
+    stated = content.pop("checksum")
+    try:
+        fits = stated == checksum(content)
+    except ValueError:
+        raise ValueError("report holds a number that is not finite; ask the client to send it again") from None
+    if not fits:
+        raise ValueError("report does not fit its checksum: it was changed or damaged; ask the client to send it again")
+    arguments = {field.name: content[field.name] for field in fields(cls)}
+    arguments["guarantee"] = Guarantee.from_dict(arguments["guarantee"])
+    return cls(**arguments)
+
+
+def read_reports(lines):
+    """Return the reports of a text with one report per line (empty lines are skipped), or of a list of such lines.
+
+    Raises ValueError naming the line of a bad report, and for two reports of one client.
+    """
+    reports, seen = [], {}
+    for number, line in enumerate(lines.splitlines() if isinstance(lines, str) else lines, 1):
+        if not line.strip():
+            continue
+        try:
+            report = read_report(line)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+        if report.client in seen:
+            raise ValueError(f"line {number}: client {report.client!r} has reported in line {seen[report.client]} already")
+        seen[report.client] = number
+        reports.append(report)
+    return reports

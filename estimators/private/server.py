@@ -1,0 +1,247 @@
+"""What the server makes of reports: the prior of all clients and, as far as the noise allows, each client's value.
+
+The noise of each report has a known variance, which goes into the estimates; everything here is computed from reports
+and so costs no further privacy (post-processing).  The server's posterior of a client uses the client's noisy report;
+the client itself does better at home with its exact rows and the broadcast `Prior` (``MeanClient.at_home``).
+
+Belongs here: Gaussian means and what all private models share.  Rates are in ``rates``, regressions in ``regression``, a
+trusted server with raw means in ``central``.
+"""
+
+import warnings
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from estimators.model import ClientModel
+from estimators.private.prior import Prior, grid_posterior, log_normal
+from estimators.private.reports import MeanReport
+from estimators.validation import choice, finite, nonnegative
+
+__all__ = ["PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
+
+
+def read(reports, kind, fewest=2):
+    """Return the reports as a list, checked to be of one kind and from different clients."""
+    reports = list(reports)
+    wrong = next((r for r in reports if not isinstance(r, kind)), None)
+    if wrong is not None:
+        raise ValueError(f"reports must be {kind.__name__}s (see read_reports), got {type(wrong).__name__}")
+    if len(reports) < fewest:
+        raise ValueError(f"reports must come from at least {fewest} clients to learn from, got {len(reports)}")
+    names = Counter(r.client for r in reports if r.client)
+    twice = [name for name, times in names.items() if times > 1]
+    if twice:
+        raise ValueError(f"reports hold two from the client {twice[0]!r}; keep one")
+    return reports
+
+
+def guarantee_lines(guarantees):
+    """Describe the guarantees of many clients, one line for each kind with the number of clients.
+
+    >>> from estimators.accounting import Guarantee
+    >>> guarantee_lines([Guarantee(1.0, 0.0, "row", "client", "answers")] * 3)
+    ['3 clients: eps=1, delta=0 (answers): one row of a client takes any other value; the numbers of rows are public']
+    """
+    return [f"{times} client{'s' if times > 1 else ''}: {g}" for g, times in Counter(guarantees).most_common()]
+
+
+class PrivateModel(ClientModel):
+    """What private models share: the guarantees of the reports they were fitted to.
+
+    Attributes
+    ----------
+    guarantees_ : tuple of Guarantee, one per client; guarantee_ : Counter of them, kinds and numbers of clients.
+    clients_ : tuple of the clients' names.
+    """
+
+    def keep(self, reports):
+        """Keep the reports' public parts."""
+        self.clients_ = tuple(r.client for r in reports)
+        self.guarantees_ = tuple(r.guarantee for r in reports)
+        self.guarantee_ = Counter(self.guarantees_)
+        self.reports_ = reports
+
+
+class PrivateGaussianMeans(PrivateModel):
+    """Empirical Bayes for the clients' means from private reports, with the noise of each report taken into account.
+
+    Model: theta_i ~ N(mu, tau2); report_i has mean theta_i and variance sigma2 / n_i + noise_i + rounding_i, of which the
+    last two are known; the noise is treated as normal.  With equal reports this is the noise of Theorem 2
+    (generative:thm2:a, generative:thm2:mse).  Clipping bias is not corrected: choose bounds with `a_priori_bounds`.  The
+    rounding variance is an upper bound, which hides differences between clients smaller than a step between levels; means
+    rounded to one bit ("two-point") reveal mu but nothing about tau2.
+
+    Parameters
+    ----------
+    prior : "integrated" averages over what the reports leave open about tau (flat prior for tau from 0 to half the width of
+        the bounds), which keeps intervals honest where noise hides tau2; or "marginal-likelihood", "reml", "moments": one
+        value of tau2, as in ``GaussianMeans``.
+    sigma2 : variance >= 0 of one row, the same for all clients, or None to take it from the clients' reported variances.
+
+    Attributes
+    ----------
+    mu_, mu_sd_, tau2_, sigma2_ : the parameters (means over the grid for "integrated"); prior_ : the `Prior` to broadcast.
+    variances_ : variance of each report about its client's mean; noise_variances_ : of it, the privacy noise.
+    posterior_mean_, posterior_sd_, weights_, log_likelihood_, converged_, n_iter_ : as in ``GaussianMeans``.
+    guarantees_, guarantee_, clients_ : see ``PrivateModel``.
+
+    >>> import numpy as np
+    >>> from estimators.private import MeanClient
+    >>> rng = np.random.default_rng(0)
+    >>> client = lambda: MeanClient(bounds=(-6.0, 6.0), eps=1.0, delta=1e-5, mechanism="gaussian")
+    >>> reports = [client().report(rng.normal(rng.normal(), 1.0, 50), rng) for _ in range(400)]
+    >>> model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
+    >>> round(model.mu_, 1), round(model.tau2_, 1), round(float(model.noise_variances_[0]), 2)
+    (0.0, 1.4, 0.8)
+    """
+
+    def __init__(self, prior="integrated", sigma2=None):
+        self.prior = prior
+        self.sigma2 = sigma2
+
+    def fit(self, reports):
+        """Fit the prior and the posterior of every client.
+
+        Parameters
+        ----------
+        reports : list of MeanReport, at least two (three for prior="integrated"); they may differ in n, noise, bounds and
+            guarantee.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Naming the argument, also if sigma2 is neither given nor reported by any client.
+        """
+        from estimators import GaussianMeans
+
+        choice("prior", self.prior, ("integrated", "marginal-likelihood", "reml", "moments"))
+        reports = read(reports, MeanReport, 3 if self.prior == "integrated" else 2)
+        known = self.sigma2 is not None
+        self.sigma2_, error = (float(nonnegative("sigma2", self.sigma2)), 0.0) if known else pooled_sigma2(reports)
+        x = np.array([r.estimate for r in reports])
+        self.noise_variances_ = np.array([r.noise_variance for r in reports])
+        self.variances_ = np.array([report_variance(r, self.sigma2_) for r in reports])
+        if (self.variances_ <= 0).any():
+            raise ValueError("sigma2 must be > 0 for reports without noise")
+        if self.prior == "integrated":
+            self.prior_ = integrated(x, self.variances_, reports, self.sigma2_)
+            self.converged_, self.n_iter_ = True, len(self.prior_.tau)
+        else:
+            if not tau_information(reports).all():
+                raise ValueError("prior must be 'integrated' for reports of one bit, which do not reveal tau2")
+            inner = GaussianMeans(prior=self.prior).fit(x, self.variances_)
+            self.prior_ = Prior.known(mu=inner.mu_, tau2=inner.tau2_, sigma2=self.sigma2_, mu_sd=inner.mu_sd_)
+            self.converged_, self.n_iter_ = inner.converged_, inner.n_iter_
+        self.prior_ = replace(self.prior_, sigma2_sd=error)
+        self.mu_, self.mu_sd_, self.tau2_ = self.prior_.mean, self.prior_.mean_sd, self.prior_.variance
+        self.posteriors_ = self.prior_.posteriors(x, self.variances_)
+        self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
+        tau2, weight, *_ = self.prior_.columns()
+        self.weights_ = np.sum(weight * tau2 / (tau2 + self.variances_), axis=0)
+        density = log_normal(x - self.mu_, self.tau2_ + self.variances_) - np.log(2 * np.pi) / 2
+        self.log_likelihood_ = float(np.sum(density))
+        self.keep(reports)
+        return self
+
+    def prior_summary(self):
+        """Return the fitted prior as plain values."""
+        self.require_fit()
+        names = ("mu", "mu_sd", "tau2", "sigma2")
+        return {
+            "family": "normal",
+            **{name: getattr(self, f"{name}_") for name in names},
+            "guarantees": guarantee_lines(self.guarantees_),
+        }
+
+    def posterior_cdf(self, t, strict=False):
+        """Return P(theta_i <= t), or < t if `strict`, given the reports, one entry per client."""
+        self.require_fit()
+        return self.posteriors_.cdf(float(finite("t", t)), strict)
+
+    def posterior_quantile(self, q):
+        """Return the q-quantile of each client's posterior."""
+        self.require_fit()
+        return self.posteriors_.quantile(q)
+
+    def draw(self, generator):
+        """Return new true means from the fitted prior (one tau of its grid) and new reports of the same design."""
+        self.require_fit()
+        size, node = len(self.reports_), int(generator.choice(len(self.prior_.tau), p=self.prior_.weight))
+        truth = self.prior_.mu[node] + self.prior_.tau[node] * generator.standard_normal(size)
+        estimates = truth + np.sqrt(self.variances_) * generator.standard_normal(size)
+        drawn = [replace(r, estimate=float(e)) for r, e in zip(self.reports_, estimates, strict=True)]
+        return truth, (drawn,)
+
+
+def report_variance(report, sigma2):
+    """Return the variance of a report about its client's mean."""
+    return sigma2 / report.n + report.noise_variance + report.rounding_variance
+
+
+def integrated(x, variances, reports, sigma2):
+    """Return the Prior on a grid of tau given reports x.
+
+    A squared deviation whose noise is Laplace (excess kurtosis 3, in the share f of the variance) tells 1 + 3 f^2 / 2 times
+    less about its variance than a normal one; its log likelihood counts by that much less.  f is taken at a pilot estimate.
+    """
+    origin = x.mean()
+    y = x - origin
+    counts = tau_information(reports)
+
+    def given_tau(tau):
+        precision = 1 / (tau**2 + variances)
+        total = precision.sum()
+        mu = np.einsum("i,i->", precision, y) / total
+        terms = np.log(precision) - precision * (y - mu) ** 2
+        log_likelihood = (np.einsum("i,i->", counts, terms) - counts.mean() * np.log(total)) / 2
+        return log_likelihood, origin + mu, 1 / np.sqrt(total)
+
+    low, high = min(r.bounds[0] for r in reports), max(r.bounds[1] for r in reports)
+    laplace = np.array([r.noise_variance if r.guarantee.mechanism == "discrete-laplace" else 0.0 for r in reports])
+    if (laplace > 0).any():
+        pilot = grid_posterior(given_tau, (high - low) / 2).variance
+        counts = counts / (1 + 1.5 * (laplace / (pilot + variances)) ** 2)
+    return grid_posterior(given_tau, (high - low) / 2, sigma2)
+
+
+def tau_information(reports):
+    """Return 0 for means rounded to one bit, which tell nothing about tau (generative:thm4:identifiable), else 1."""
+    widths = np.array([r.bounds[1] - r.bounds[0] for r in reports])
+    rounding = np.array([r.rounding_variance for r in reports])
+    return np.where(rounding > 0.249 * widths**2, 0.0, 1.0)
+
+
+def pooled_sigma2(reports):
+    """Return the variance of one row from the clients' noisy variances, and its standard error.
+
+    The mean of the normal law of the estimate and its error, cut off at 0: the estimate itself unless noise hides sigma2.
+    """
+    from scipy.special import log_ndtr
+
+    told = [r for r in reports if r.variance is not None]
+    if not told:
+        raise ValueError("sigma2 must be given, or reported by clients with variance_share > 0")
+    values = np.array([r.variance for r in told])
+    noise = np.array([r.variance_noise for r in told])
+    freedom = np.array([r.n - 1.0 for r in told])
+    spread = noise + 2 * max(float(np.median(values)), 0.0) ** 2 / freedom
+    if (spread == 0).any():
+        return float(np.mean(values)), 0.0
+    weights = spread.min() / spread
+    pooled = float(np.sum(weights * values) / np.sum(weights))
+    error = float(np.sqrt(1 / np.sum(1 / spread)))
+    if pooled < error:
+        warnings.warn(
+            f"the reported variances average to {pooled:.3g} with standard error {error:.3g}: their noise hides sigma2; "
+            "give sigma2, or report variances with a larger eps",
+            stacklevel=3,
+        )
+    z = pooled / error
+    lift = np.exp(-(z**2) / 2 - log_ndtr(z)) / np.sqrt(2 * np.pi)
+    return pooled + error * float(lift), error

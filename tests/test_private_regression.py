@@ -1,0 +1,147 @@
+"""Private regression: without noise it is least squares, with noise unbiased moments, and the posterior at home."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from estimators import regression
+from estimators.accounting import Guarantee
+from estimators.private import PrivateRegressionMeans, RegressionClient, RegressionPrior, RegressionReport
+
+RNG = np.random.default_rng
+
+
+def clients(rng, m, n, mu, tau2, sigma2, scale=0.5):
+    mu = np.asarray(mu)
+    for _ in range(m):
+        X = rng.normal(0, scale, (n, len(mu)))
+        theta = rng.normal(mu, np.sqrt(tau2))
+        yield X, X @ theta + rng.normal(0, np.sqrt(sigma2), n), theta
+
+
+def reports(rng, data, **settings):
+    return [RegressionClient(**settings).report(X, Y, rng) for X, Y, _ in data]
+
+
+def test_equal_clients_without_noise_give_pooled_least_squares():
+    """Equal public numbers of rows give equal weights, for which the pooled normal equations are least squares."""
+    data = list(clients(RNG(0), 20, 30, [1.0, -1.0], 0.2, 0.1))
+    model = PrivateRegressionMeans().fit(reports(RNG(1), data, norm=100.0, eps=np.inf, delta=0.0, bits=20))
+    X, Y = np.concatenate([x for x, *_ in data]), np.concatenate([y for _, y, _ in data])
+    np.testing.assert_allclose(model.mu_, np.linalg.lstsq(X, Y, rcond=None)[0], rtol=1e-2)  # rounded to 1e-4
+
+
+@pytest.mark.parametrize(("n", "eps", "error"), [(3, np.inf, 0.02), (40, 20.0, 0.035)])
+def test_parameters_are_recovered_with_noise(n, eps, error):
+    """600 clients, of 3 rows for 4 coefficients too: all within 5 standard errors (of the variances by simulation)."""
+    mu = [1.0, -1.0, 0.5, 0.0]
+    data = list(clients(RNG(2), 600, n, mu, 0.25, 0.2))
+    found = reports(RNG(3), data, norm=4.0, eps=eps, delta=1e-4, mechanism="gaussian", bits=20)
+    model = PrivateRegressionMeans().fit(found)
+    errors = np.sqrt(np.diag(model.mu_covariance_))
+    assert (np.abs(model.mu_ - mu) < 5 * errors).all()
+    assert (errors < 0.1).all()
+    assert abs(model.tau2_ - 0.25) < 5 * error
+    assert 0.3 * error < model.tau2_sd_ < 2 * error
+    assert abs(model.sigma2_ - 0.2) < 5 * error
+    assert model.converged_
+
+
+def test_noise_is_subtracted():
+    """Negative control: the same reports said to be noise-free overrate the differences between clients."""
+    data = list(clients(RNG(4), 800, 100, [1.0, -1.0], 0.2, 0.2))
+    found = reports(RNG(5), data, norm=3.0, eps=4.0, delta=1e-4, mechanism="gaussian", bits=20)
+    honest = PrivateRegressionMeans(sigma2=0.2).fit(found)
+    blind = [
+        RegressionReport(r.client, r.n, r.guarantee, r.products, 0.0, r.norm)  # the noise kept secret
+        for r in found
+    ]
+    assert abs(honest.tau2_ - 0.2) < 5 * 0.03  # standard error by simulation
+    assert PrivateRegressionMeans(sigma2=0.2).fit(blind).tau2_ > 0.2 + 10 * 0.03
+
+
+def test_clients_gain_at_home():
+    """Posterior at home from the private prior against the own least squares and against the true prior."""
+    mu, tau2, sigma2, n = np.array([1.0, -1.0]), 0.1, 2.0, 100
+    train = list(clients(RNG(6), 500, n, mu, tau2, sigma2))
+    found = reports(RNG(7), train, norm=5.0, eps=8.0, delta=1e-4, mechanism="gaussian", bits=20)
+    prior = PrivateRegressionMeans(sigma2=sigma2).fit(found).prior_
+    client = RegressionClient(norm=3.0, eps=1.0, delta=1e-4)
+    home, best, own = [], [], []
+    for X, Y, theta in train:
+        home.append(np.sum((client.at_home(X, Y, prior)[0] - theta) ** 2))
+        best.append(np.sum((regression.posterior(X, Y, mu, tau2, sigma2)[0] - theta) ** 2))
+        own.append(np.sum((np.linalg.lstsq(X, Y, rcond=None)[0] - theta) ** 2))
+    assert np.mean(best) <= np.mean(home) * 1.001
+    assert np.mean(home) < 1.15 * np.mean(best)
+    assert np.mean(home) < 0.7 * np.mean(own)
+
+
+def test_at_home_averages_over_what_is_open():
+    """Against an outside integral over tau for one coefficient; and the posterior of one tau2 without error."""
+    X, Y = np.array([[1.0], [0.5], [-0.5]]), np.array([2.0, 0.3, -1.0])
+    client = RegressionClient(norm=3.0, eps=1.0, delta=1e-4)
+    mean, covariance = client.at_home(X, Y, RegressionPrior((0.5,), -0.1, 0.8, 0.3))
+
+    def at(tau):
+        noise = 0.8 * np.eye(3) + tau**2 * X @ X.T
+        r = Y - 0.5 * X[:, 0]
+        likelihood = np.exp(-r @ np.linalg.solve(noise, r) / 2) / np.sqrt(np.linalg.det(noise))
+        return likelihood * np.exp(-(((tau**2 + 0.1) / 0.3) ** 2) / 2), regression.posterior(X, Y, [0.5], tau**2, 0.8)
+
+    end = np.sqrt(5 * 0.3)
+    total, first, second = (
+        quad(lambda t, k=k: at(t)[0] * (1, at(t)[1][0][0], at(t)[1][1][0, 0] + at(t)[1][0][0] ** 2)[k], 0, end)[0]
+        for k in range(3)
+    )
+    assert mean[0] == pytest.approx(first / total, rel=1e-2)
+    assert covariance[0, 0] == pytest.approx(second / total - (first / total) ** 2, rel=2e-2)
+    plain = client.at_home(X, Y, RegressionPrior((0.5,), 0.2, 0.8))
+    np.testing.assert_allclose(plain[0], regression.posterior(X, Y, [0.5], 0.2, 0.8)[0])
+
+
+def test_hidden_parameters_are_told():
+    data = list(clients(RNG(8), 100, 20, [1.0, 0.0], 0.1, 0.1))
+    with pytest.raises(ValueError, match="smallest eigenvalue"):
+        PrivateRegressionMeans().fit(reports(RNG(9), data, norm=3.0, eps=0.1, delta=1e-6, mechanism="gaussian"))
+    found = reports(RNG(10), data, norm=3.0, eps=np.inf, delta=0.0, bits=20)
+    with pytest.warns(UserWarning, match="set to 0"):
+        model = PrivateRegressionMeans(sigma2=50.0).fit(found)
+    assert (model.tau2_, model.converged_) == (0.0, False)
+
+
+def test_guarantees_and_summary():
+    data = list(clients(RNG(11), 50, 200, [1.0], 0.1, 0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PrivateRegressionMeans().fit(reports(RNG(12), data, norm=3.0, eps=5.0, delta=1e-4, mechanism="gaussian"))
+    assert set(model.guarantee_.values()) == {50}
+    summary = model.prior_summary()
+    assert summary["guarantees"][0].startswith("50 clients: eps=5, delta=0.0001 (gaussian): one row")
+    assert RegressionPrior.from_json(model.prior_.to_json()) == model.prior_
+
+
+def regression_report(products):
+    return RegressionReport("", 3, Guarantee(1.0, 0.1, "row", "client", "gaussian"), products, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PrivateRegressionMeans().fit([]), "at least 2"),
+        (lambda: PrivateRegressionMeans().prior_summary(), "not been fitted"),
+        (lambda: PrivateRegressionMeans(sigma2=-1.0).fit([regression_report(np.eye(2))] * 2), "sigma2"),
+        (
+            lambda: PrivateRegressionMeans().fit([regression_report(np.eye(2)), regression_report(np.eye(3))]),
+            "number of columns",
+        ),
+        (lambda: regression_report([[1.0, 2.0], [0.0, 1.0]]), "symmetric"),
+        (lambda: regression_report([[1.0]]), "square"),
+        (lambda: regression_report([[1.0, np.nan], [np.nan, 1.0]]), "NaN"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
