@@ -63,7 +63,6 @@ NAMES = {
     "BetaBinomial": "beta_binomial",
     "ClientTable": "client_table",
     "GammaPoisson": "gamma_poisson",
-    "GaussianMeans": "gaussian",
     "GaussianMeans": "gaussian_means",
     "GaussianTally": "streaming",
     "LinearClients": "linear_clients",
