@@ -3,17 +3,26 @@
 Belongs here: everything that imports pyarrow.  The plain reader, and the messages about CSV, are in ``table_file``.
 """
 
+from importlib import import_module
+
 import numpy as np
-import pyarrow
-from pyarrow import compute, csv, parquet
 
 from estimators.table_file import Names, Table
 
 __all__ = ["ParquetTable", "read_csv"]
 
 
+def arrow():
+    """Return the package pyarrow with its modules that are used here; ImportError where it is not installed."""
+    for name in ("compute", "csv", "parquet"):
+        import_module(f"pyarrow.{name}")
+    return import_module("pyarrow")
+
+
 def names_of(texts):
     """Return the `Names` in a column of any type."""
+    pyarrow = arrow()
+    compute = pyarrow.compute
     coded = compute.utf8_trim_whitespace(compute.cast(texts, pyarrow.string())).combine_chunks().dictionary_encode()
     if isinstance(coded, pyarrow.ChunkedArray):
         coded = coded.combine_chunks()
@@ -27,7 +36,14 @@ def read_csv(path, header, skip, delimiter, numbers, client):
     ----------
     path : file; header : names of its columns; skip : lines down to the end of the header; delimiter : character.
     numbers, client : as in ``CsvTable.read``.
+
+    Raises
+    ------
+    ImportError
+        Without pyarrow.
     """
+    pyarrow = arrow()
+    csv = pyarrow.csv
     places = {column: str(header.index(column)) for column in [*numbers, *([client] if client else [])]}
     types = {places[column]: pyarrow.string() if column == client else pyarrow.float64() for column in places}
     try:
@@ -51,6 +67,7 @@ class ParquetTable(Table):
     """A Parquet file, read by pyarrow, which is an optional dependency."""
 
     def __init__(self, path):
+        parquet = arrow().parquet
         self.name, self.head = str(path), str(path)
         with open(path, "rb"):  # the usual error if there is no such file
             pass
@@ -68,6 +85,7 @@ class ParquetTable(Table):
 
     def read(self, numbers, client=None, progress=None):
         """Return names and columns, as ``CsvTable.read`` does."""
+        pyarrow = arrow()
         wanted = dict.fromkeys([*numbers, *([client] if client else [])])
         table = self.file.read(columns=[self.columns[column] for column in wanted])
         if table.num_rows == 0:
@@ -83,7 +101,7 @@ class ParquetTable(Table):
             kind = cells.type
             if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)):
                 raise ValueError(f"{self.name}, column {column!r}: holds {kind}, not numbers; convert it to numbers")
-            found[column] = compute.cast(cells, pyarrow.float64()).to_numpy().copy()
+            found[column] = pyarrow.compute.cast(cells, pyarrow.float64()).to_numpy().copy()
             self.first_bad(
                 column,
                 ~np.isfinite(found[column]),

@@ -39,13 +39,14 @@ def open_table(source):
         return CsvTable(list(source), "table")
     path = Path(source)
     if path.suffix.lower() in (".parquet", ".pq"):
+        from estimators.table_arrow import ParquetTable
+
         try:
-            from estimators.table_arrow import ParquetTable
+            return ParquetTable(path)
         except ImportError:
             raise ValueError(
                 f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
             ) from None
-        return ParquetTable(path)
     return CsvTable(path, str(source))
 
 
@@ -216,11 +217,12 @@ class CsvTable(Table):
         """Return what `read` does by way of pyarrow, or None without it, for small files, and for any doubt."""
         if isinstance(self.source, list) or self.source.stat().st_size < LARGE:
             return None
+        from estimators.table_arrow import read_csv
+
         try:
-            from estimators.table_arrow import read_csv
+            return read_csv(self.source, self.header, self.first, self.delimiter, numbers, client)
         except ImportError:
             return None
-        return read_csv(self.source, self.header, self.first, self.delimiter, numbers, client)
 
     def whole_rows(self, chunk):
         """Return the rows of `chunk` that are not empty; ValueError if one has too many or too few cells."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from estimators import GaussianMeans
+from estimators import GaussianMeans, table_arrow
 from estimators.client_table import FORMS, ROLES, read_client_table
 from estimators.table_file import open_table
 
@@ -258,14 +258,12 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "estimators.table_arrow", raising=False)
     with pytest.raises(ValueError, match=re.escape("pip install 'borrowed-strength[parquet]'")):
         open_table(tmp_path / "clients.parquet")
 
 
 def test_parquet_gives_the_table_of_the_same_csv(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
 
     def write(**columns):
         parquet.write_table(arrow.table(columns), tmp_path / "t.parquet", row_group_size=2)
@@ -327,10 +325,10 @@ def test_pyarrow_reads_csv_as_the_plain_reader_does(text, tmp_path, monkeypatch)
 
 
 def test_pyarrow_is_used_for_large_files(tmp_path, monkeypatch):
-    arrow = pytest.importorskip("estimators.table_arrow")
+    pytest.importorskip("pyarrow")
     seen = []
-    real = arrow.read_csv
-    monkeypatch.setattr(arrow, "read_csv", lambda *given: seen.append(real(*given)) or seen[-1])
+    real = table_arrow.read_csv
+    monkeypatch.setattr(table_arrow, "read_csv", lambda *given: seen.append(real(*given)) or seen[-1])
     monkeypatch.setattr("estimators.table_file.LARGE", 0)
     path = tmp_path / "clients.csv"
     path.write_text("client,value\na,1\na,2\n")

@@ -316,9 +316,7 @@ def test_options_of_models():
 
 
 def test_parquet_in(tmp_path, capsys):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"who": list("abcd"), "m": [1.0, 2.0, 6.0, 3.0], "v": [1.0, 2.0, 4.0, 1.0]})
     parquet.write_table(table, tmp_path / "t.parquet")
     assert main(tmp_path / "t.parquet", "--client", "who", "--mean", "m", "--variance", "v", "--out", tmp_path) == 0
