@@ -1,66 +1,191 @@
-"""The picture of `borrow fit`: where each client's estimate went, and how sure one can be of it.
+"""The pictures of `borrow fit`: where each client's estimate went, and how sure one can be of it.
 
 Belongs here: drawing the fit of one table of clients.  Does not belong here: fitting, or text output.
+
+Up to `NAMED` clients get a row each; more become two distributions and a map from own estimates to new ones; regressions
+get a panel per coefficient.
 """
 
 import numpy as np
 
 from figures import style
 
-__all__ = ["NAMED", "draw"]
+__all__ = ["NAMED", "PANELS", "draw", "draw_coefficients", "draw_many", "picture"]
 
 NAMED = 60
 """Most clients whose names fit on the axis."""
 
+PANELS = 6
+"""Most coefficients drawn."""
 
-@style.styled
-def draw(clients, estimates, shrunken, low, high, centre):
-    """Return the figure: a row per client, sorted by estimate.
 
-    Parameters
-    ----------
-    clients : names.
-    estimates, shrunken : each client's own estimate, and that after borrowing.
-    low, high : ends of the interval for the client's true value.
-    centre : what estimates are pulled to.
-    """
-    count = len(clients)
-    named = count <= NAMED
-    figure, axes = style.new_figure(style.COLUMN, min(1.1 + 0.145 * count, 5.5) if named else 5.5)
-    order = np.argsort(estimates, kind="stable")
-    estimates, shrunken, low, high = (values[order] for values in (estimates, shrunken, low, high))
-    rows = np.arange(count)
+def picture(outcome):
+    """Return the figure of an ``Outcome`` of `borrow fit`."""
+    if outcome.coefficients:
+        shape = (len(outcome.clients), len(outcome.coefficients))
+        values = (array.reshape(shape) for array in (outcome.own, outcome.mean, outcome.low, outcome.high))
+        return draw_coefficients(outcome.clients, outcome.coefficients, *values, outcome.level)
+    own_name = "client's report" if outcome.privacy else "own estimate"
+    if len(outcome.clients) > NAMED:
+        return draw_many(outcome.own, outcome.mean, outcome.centre, own_name)
+    values = outcome.own, outcome.mean, outcome.low, outcome.high
+    return draw(outcome.clients, *values, outcome.centre, outcome.level, own_name)
+
+
+def labels_of(clients):
+    """Return names that fit on an axis."""
+    return [name if len(name) <= 18 else f"{name[:17]}…" for name in clients]
+
+
+def draw_rows(axes, estimates, shrunken, low, high, centre):
+    """Draw a row per client, from the bottom up, and return what the legend shows."""
+    rows = np.arange(len(estimates))
+    few = len(rows) <= NAMED
     # Many symbols are thinner, and an image inside the vector formats, which would otherwise be megabytes.
-    options = {"rasterized": not named}
-    marks = {"linestyle": "none", "markersize": 3.6 if named else 1.0, **options}
-    raw = {"marker": "o", "markerfacecolor": "white", "markeredgewidth": 0.9} if named else {"marker": "."}
-    width, way = (1.8, style.VERMILLION) if named else (0.4, style.LIGHT_VERMILLION)
-    axes.hlines(rows, low, high, color=style.LIGHT_BLUE, linewidth=width, zorder=1, **options)
-    axes.axvline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)), zorder=2)
-    axes.hlines(rows, estimates, shrunken, color=way, linewidth=0.8 if named else 0.4, zorder=3, **options)
+    options = {"rasterized": not few}
+    marks = {"linestyle": "none", "markersize": 3.6 if few else 1.0, **options}
+    raw = {"marker": "o", "markerfacecolor": "white", "markeredgewidth": 0.9} if few else {"marker": "."}
+    axes.hlines(rows, low, high, color=style.LIGHT_BLUE, linewidth=1.8 if few else 0.4, zorder=1, **options)
+    if np.isfinite(centre):
+        axes.axvline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)), zorder=2)
+    way = (style.VERMILLION, 0.8) if few else (style.LIGHT_VERMILLION, 0.4)
+    axes.hlines(rows, estimates, shrunken, color=way[0], linewidth=way[1], zorder=3, **options)
     (before,) = axes.plot(estimates, rows, color=style.VERMILLION, zorder=4, **marks, **raw)
     (after,) = axes.plot(shrunken, rows, color=style.BLUE, marker="o", zorder=5, **marks)
-    axes.set(ylim=(-0.7, count - 0.3), xlabel="estimate (units of the data)")
-    if named:
-        # Names are the user's: a dollar sign in one is no formula.
-        labels = [clients[i] if len(clients[i]) <= 18 else f"{clients[i][:17]}…" for i in order]
-        axes.set_yticks(rows, labels, parse_math=False)
-        axes.tick_params(axis="y", length=0)
-    else:
-        axes.set_ylabel(f"{count} clients, sorted by own estimate")
-        axes.set_yticks([])
+    axes.set(ylim=(-0.7, len(rows) - 0.3))
+    axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     (interval,) = axes.plot([], [], color=style.LIGHT_BLUE, linewidth=1.8)
     (middle,) = axes.plot([], [], color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
+    return [before, after, interval, middle]
+
+
+def name_rows(axes, clients):
+    """Write the names of the clients at their rows.  They are the user's: a dollar sign in one is no formula."""
+    axes.set_yticks(np.arange(len(clients)), labels_of(clients), parse_math=False)
+    axes.tick_params(axis="y", length=0)
+
+
+def legend(figure, marks, labels, columns=2, scale=1.0):
+    """Put a legend above the panels."""
     figure.legend(
-        [before, after, interval, middle],
-        ["own estimate", "after borrowing", "95% interval", f"centre {centre:.3g}"],
+        marks,
+        labels,
         loc="outside upper center",
-        ncols=2,
+        ncols=columns,
         frameon=False,
         fontsize=7,
         columnspacing=1.2,
         handlelength=1.6,
-        markerscale=1 if named else 3,
+        markerscale=scale,
     )
+
+
+@style.styled
+def draw(clients, estimates, shrunken, low, high, centre, level=0.95, own_name="own estimate"):
+    """Return the figure of a few clients: a row each, sorted by estimate.
+
+    Parameters
+    ----------
+    clients : names.
+    estimates, shrunken : each client's own estimate (NaN if it has none), and that after borrowing.
+    low, high : ends of the interval for the client's true value, which holds it with probability `level`.
+    centre : what estimates are pulled to.
+    own_name : what the legend calls `estimates`.
+    """
+    figure, axes = style.new_figure(style.COLUMN, min(1.1 + 0.145 * len(clients), 9.8))
+    order = np.argsort(np.where(np.isfinite(estimates), estimates, shrunken), kind="stable")
+    marks = draw_rows(axes, *(values[order] for values in (estimates, shrunken, low, high)), centre)
+    name_rows(axes, [clients[i] for i in order])
+    axes.set_xlabel("estimate (units of the data)")
+    legend(figure, marks, [own_name, "after borrowing", f"{100 * level:g}% interval", f"centre {centre:.3g}"])
+    return figure
+
+
+@style.styled
+def draw_many(estimates, shrunken, centre, own_name="own estimate"):
+    """Return the figure of many clients: how estimates are distributed before and after, and which go where.
+
+    Parameters
+    ----------
+    estimates, shrunken, centre, own_name : as in `draw`.
+    """
+    figure, (left, right) = style.new_figure(style.PAGE, 3.0, 2)
+    known = np.isfinite(estimates)
+    own, after = estimates[known], shrunken[known]
+    ends = np.quantile(own, [0.001, 0.999]) + np.array([-0.1, 0.1]) * np.ptp(np.quantile(own, [0.001, 0.999]))
+    low, high = max(own.min(), ends[0]), min(own.max(), ends[1])
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    shown = []
+    for values, colour in ((own, style.VERMILLION), (shrunken, style.BLUE)):
+        # Shares rather than densities: estimates such as k of n take few values, which bins would turn into combs.
+        ranks = np.unique(np.linspace(0, values.size - 1, 2000).astype(int))
+        shown += left.step(np.sort(values)[ranks], (ranks + 1) / values.size, where="post", color=colour, linewidth=1.2)
+    width = high - low
+    left.axvline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
+    left.set(xlabel="estimate (units of the data)", ylabel="share of clients up to it")
+    left.set(xlim=(low - 0.02 * width, high + 0.02 * width), ylim=(-0.02, 1.02))
+    style.panel_caption(left, "a", f"{estimates.size:,} clients")
+    inside = (own >= low) & (own <= high)
+    places = np.column_stack([own[inside], after[inside]])
+    if own.size > 5000 and np.unique(own).size <= 5000:
+        places = np.unique(places, axis=0)
+    if len(places) > 5000:
+        span = (low, high, min(after[inside].min(), centre), max(after[inside].max(), centre))
+        span = span if span[3] > span[2] else (low, high, centre - 0.01 * width, centre + 0.01 * width)
+        right.hexbin(
+            own[inside], after[inside], gridsize=70, bins="log", mincnt=1, extent=span, cmap=style.blues(), linewidths=0.1,
+            rasterized=True,
+        )  # fmt: skip
+    else:
+        right.plot(*places.T, ".", color=style.BLUE, markersize=2.0, rasterized=True)
+    right.plot([low, high], [low, high], color=style.VERMILLION, linewidth=0.9)
+    right.axhline(centre, color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
+    reach = max(after[inside].max() - after[inside].min(), 0.2 * (high - low))
+    middle = (after[inside].max() + after[inside].min()) / 2
+    right.set(xlabel=own_name, ylabel="after borrowing", xlim=(low - 0.02 * width, high + 0.02 * width))
+    right.set_ylim(middle - 0.6 * reach, middle + 0.6 * reach)
+    beyond = own.size - int(inside.sum())
+    style.panel_caption(right, "b", "who went where" + (f" ({beyond:,} beyond the axes)" if beyond else ""))
+    (line,) = right.plot([], [], color=style.GREY, linewidth=0.8, linestyle=(0, (3, 2)))
+    legend(figure, [*shown, line], [f"{own_name} (a); unmoved (b)", "after borrowing", f"centre {centre:.3g}"], 3)
+    return figure
+
+
+@style.styled
+def draw_coefficients(clients, coefficients, estimates, shrunken, low, high, level=0.95):
+    """Return the figure of regressions: a panel per coefficient, the same row of each for a client.
+
+    Parameters
+    ----------
+    clients, coefficients : names; of the latter the first `PANELS` are drawn.
+    estimates, shrunken, low, high : arrays (clients, coefficients), as in `draw`.
+    """
+    panels = min(len(coefficients), PANELS)
+    few = len(clients) <= NAMED
+    width = min(1.1 * few + 1.7 * panels, 2 * style.PAGE)
+    figure, axes = style.new_figure(
+        max(width, style.COLUMN), min(1.1 + 0.145 * len(clients), 9.8) if few else 5.0, panels, squeeze=False
+    )
+    order = np.argsort(shrunken[:, min(1, panels - 1)], kind="stable")
+    marks = []
+    for k, panel in enumerate(axes[0]):
+        ends = [np.where(np.isfinite(values[order, k]), values[order, k], np.nan) for values in (low, high)]
+        marks = draw_rows(panel, estimates[order, k], shrunken[order, k], *ends, float(np.mean(shrunken[:, k])))
+        panel.set_xlabel(coefficients[k], parse_math=False)
+        # Estimates of clients with few rows may lie far out; what matters is near the intervals.
+        inner = [np.nanmin(ends[0], initial=np.inf), np.nanmax(ends[1], initial=-np.inf)]
+        if inner[0] < inner[1]:
+            gap = 0.5 * (inner[1] - inner[0])
+            seen = estimates[:, k][np.isfinite(estimates[:, k])]
+            low_end = min(inner[0], max(seen.min(initial=inner[0]), inner[0] - gap))
+            high_end = max(inner[1], min(seen.max(initial=inner[1]), inner[1] + gap))
+            panel.set_xlim(low_end - 0.1 * gap, high_end + 0.1 * gap)
+    if few:
+        name_rows(axes[0, 0], [clients[i] for i in order])
+    else:
+        axes[0, 0].set_ylabel(f"{len(clients):,} clients, sorted by {coefficients[min(1, panels - 1)]}", parse_math=False)
+    names = ["own estimate", "after borrowing", f"{100 * level:g}% interval", "mean of clients"]
+    legend(figure, marks, names, 4 if panels > 2 else 2, 1.0 if few else 3.0)
     return figure

@@ -26,6 +26,7 @@ __all__ = [
     "LIGHT_VERMILLION",
     "PAGE",
     "VERMILLION",
+    "blues",
     "curve",
     "new_figure",
     "note",
@@ -118,6 +119,13 @@ def new_figure(width, height, columns=1, **options):
     """Return a figure of `width` by `height` inches and its axes, an array if there are several columns."""
     figure = Figure(figsize=(width, height))
     return figure, figure.subplots(1, columns, **options)
+
+
+def blues():
+    """Return the colour map from light to full blue, for counts."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("blues", [LIGHT_BLUE, BLUE, INK])
 
 
 def panel_caption(axes, letter, text):

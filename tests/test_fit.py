@@ -7,14 +7,17 @@ import json
 import numpy as np
 import pytest
 
+from estimators import GaussianMeans
 from estimators.client_table import read_client_table
 from estimators.datasets import efron_morris
 from estimators.gaussian import from_samples
-from estimators.gaussian_means import GaussianMeans
 from figures import shrinkage, style
-from figures.commands import SHOWN, add_fit
+from figures.commands import add_fit
+from figures.fit.models import DATA, MODELS, build, choose, parse_options
+from figures.fit.regressions import least_squares, own_logistic
+from figures.fit.report import SHOWN
 
-SUMMARY = "client,mean,variance,n\na,1.0,4.0,4\nb,2.0,4.0,2\nc,6.0,4.0,1\n"
+SUMMARY = "client,mean,variance,n\na,1.0,4.0,4\nb,2.0,4.0,2\nc,6.0,4.0,1\nd,2.0,4.0,4\ne,2.0,4.0,4\n"
 
 
 def main(*arguments):
@@ -61,7 +64,8 @@ def test_raw_rows_end_to_end(tmp_path, capsys):
     model = GaussianMeans("reml").fit(*from_samples(samples))
     assert [client["shrunken"] for client in found["clients"]] == pytest.approx(model.posterior_mean_, rel=1e-12)
     assert [client["n"] for client in found["clients"]] == [2, 3, 4, 5, 6]
-    assert found["tau2"] == pytest.approx(model.tau2_)
+    assert found["spread"] == pytest.approx(model.tau2_**0.5)
+    assert (found["model"], found["data"], found["n_clients"]) == ("normal", "means", 5)
     assert found["files"] == [str(tmp_path / "out" / n) for n in ("estimates.csv", "shrinkage.svg", "shrinkage.png")]
 
 
@@ -69,12 +73,12 @@ def test_file_json_and_model_agree(table, tmp_path, capsys):
     assert main(table, "--out", tmp_path, "--prior", "fixed", "--mu", 2, "--tau2", 1, "--json", "--no-plot") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["centre"] == 2
-    assert found["centre_standard_error"] == 0
-    assert [client["weight_on_own"] for client in found["clients"]] == pytest.approx([1 / 2, 1 / 3, 1 / 5])
-    assert [client["shrunken"] for client in found["clients"]] == pytest.approx([1.5, 2.0, 2.8])
+    assert found["prior"]["mean_standard_error"] == 0
+    assert [client["weight_on_own"] for client in found["clients"]] == pytest.approx([1 / 2, 1 / 3, 1 / 5, 1 / 2, 1 / 2])
+    assert [client["shrunken"] for client in found["clients"]] == pytest.approx([1.5, 2.0, 2.8, 2.0, 2.0])
     assert found["moved_most"] == "c"
-    assert found["expected_squared_error_before"] == pytest.approx(1 + 2 + 4)
-    assert found["expected_squared_error_after"] == pytest.approx(1 / 2 + 2 / 3 + 4 / 5)
+    assert found["expected_squared_error_before"] == pytest.approx(1 + 2 + 4 + 1 + 1)
+    assert found["expected_squared_error_after"] == pytest.approx(1 / 2 + 2 / 3 + 4 / 5 + 1)
     for row, client in zip(written(tmp_path), found["clients"], strict=True):
         assert {key: str(value) for key, value in client.items()} == row
         assert client["high"] - client["low"] == pytest.approx(2 * 1.959964 * client["posterior_sd"], rel=1e-6)
@@ -84,15 +88,26 @@ def test_file_json_and_model_agree(table, tmp_path, capsys):
 def test_without_n_the_column_stays_empty(tmp_path, capsys):
     path = tmp_path / "clients.csv"
     path.write_text("client,mean,variance\na,1,1\nb,3,1\n")
-    assert main(path, "--out", tmp_path, "--no-plot") == 0
+    assert main(path, "--out", tmp_path, "--no-plot", "--prior", "reml") == 0
     assert [row["n"] for row in written(tmp_path)] == ["", ""]
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["a", "-"]
+
+
+@pytest.mark.parametrize("model", ["normal", "point-normal", "npmle", "points"])
+def test_equal_estimates_move_nowhere(model, tmp_path, capsys):
+    path = tmp_path / "clients.csv"
+    path.write_text("client,mean,variance\na,1,1\nb,1,1\nc,1,1\nd,1,1\n")
+    assert main(path, "--out", tmp_path, "--model", model) == 0
+    said = capsys.readouterr().out
+    assert "moved most" not in said
+    assert "nan" not in said
+    assert ("everyone gets the centre" in said) == (model != "normal")
 
 
 def test_no_spread_is_said(tmp_path, capsys):
     path = tmp_path / "clients.csv"
     path.write_text("client,mean,variance\na,1,100\nb,3,100\n")
-    assert main(path, "--out", tmp_path, "--no-plot") == 0
+    assert main(path, "--out", tmp_path, "--no-plot", "--prior", "reml") == 0
     assert "everyone gets the centre" in capsys.readouterr().out
 
 
@@ -120,15 +135,254 @@ def test_pictures_are_the_same_bytes(table, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-@pytest.mark.parametrize("count", [shrinkage.NAMED, shrinkage.NAMED + 1])
-def test_names_are_drawn_as_long_as_they_fit(count):
-    names = tuple(f"$x_{i}$ & <{i}>" for i in range(count))
-    values = np.arange(float(count))[::-1]
-    figure = shrinkage.draw(names, values, values / 2, values / 2 - 1, values / 2 + 1, 0.0)
-    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == (list(names[::-1]) if count <= shrinkage.NAMED else [])
-    assert style.render(figure, "svg", "names").startswith(b"<?xml")
+def outcome_of(*arguments):
+    parser = argparse.ArgumentParser()
+    add_fit(parser.add_subparsers())
+    args = parser.parse_args(["fit", *map(str, arguments)])
+    from figures.fit import command
 
+    return command.fit(args, read_client_table(args.file))
+
+
+@pytest.mark.parametrize("count", [4, shrinkage.NAMED, shrinkage.NAMED + 1, 6000])
+def test_names_are_drawn_as_long_as_they_fit(count, tmp_path):
+    names = [f"$x_{i}$ & <{i}>" for i in range(count)]
+    path = tmp_path / "clients.csv"
+    path.write_text("client,mean,variance\n" + "".join(f"{name},{i % 97},{1 + i % 3}\n" for i, name in enumerate(names)))
+    figure = shrinkage.picture(outcome_of(path))
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert (set(labels) == set(names)) == (count <= shrinkage.NAMED)
+    assert len(figure.axes) == (1 if count <= shrinkage.NAMED else 2)
+    assert len(style.render(figure, "svg", "names")) < 1_000_000
+
+
+def test_pictures_of_equal_clients_and_of_clients_without_own_estimates():
+    values = np.full(100, 2.0)
+    style.render(shrinkage.draw_many(values, values, 2.0), "png", "equal")
+    own = np.array([np.nan, 1.0])
+    style.render(shrinkage.draw(("a", "b"), own, own * 0 + 1, own * 0, own * 0 + 2, 1.0), "png", "missing")
+
+
+# --- models ----------------------------------------------------------------------------------------------------------
+
+TABLES = {
+    "means": "client,estimate,se\na,1,0.5\nb,2,0.7\nc,6,0.5\nd,2.5,1\ne,3,0.3\n",
+    "binomial": "client,successes,trials\na,1,20\nb,12,30\nc,0,5\nd,9,11\ne,5,12\n",
+    "poisson": "client,count,exposure\na,1,2\nb,12,3\nc,0,0.5\nd,9,2\ne,40,7\n",
+}
+
+
+@pytest.fixture
+def regressions(tmp_path):
+    rng = np.random.default_rng(1)
+    path, rows = tmp_path / "regressions.csv", ["client,y,label,x1,x2"]
+    for i in range(25):
+        slope = rng.normal([2.0, -1.0, 0.5], [1.0, 0.7, 0.2])
+        for _ in range(2 + i % 12):
+            x = rng.normal(size=2)
+            y = slope[0] + slope[1] * x[0] + slope[2] * x[1] + rng.normal()
+            rows.append(f"s{i},{y},{int(y > 2)},{x[0]},{x[1]}")
+    path.write_text("\n".join(rows))
+    return path
+
+
+@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: f"{kind.data}-{kind.name}")
+def test_every_model_runs_and_says_what_it_assumes(kind, tmp_path, capsys, regressions):
+    path = tmp_path / "clients.csv"
+    arguments = ["--model", kind.name, "--out", tmp_path / "out"]
+    if kind.data == "regression":
+        path, target = regressions, "label" if kind.name == "logistic" else "y"
+        arguments += ["--target", target, "--features", "x1,x2"]
+    else:
+        path.write_text(TABLES[kind.data])
+    status = main(path, *arguments)
+    said = capsys.readouterr().out
+    assert status == 0, said
+    assert f"Model {kind.name}: {kind.assumes}." in said
+    assert "moved most" in said
+    rows = written(tmp_path / "out")
+    assert len(rows) == (25 * 3 if kind.data == "regression" else 5)
+    for row in rows:
+        low, shrunken, high = (float(row[name]) for name in ("low", "shrunken", "high"))
+        assert low <= high
+        # A posterior of a few points may hold 97.5 % in one of them; then that is the interval, and the mean beside it.
+        assert low - 1e-9 <= shrunken <= high + 1e-9 or kind.name in ("npmle", "points")
+    assert main(path, *arguments, "--json", "--no-plot") == 0
+    assert json.loads(capsys.readouterr().out)["model"] == kind.name
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MODELS if kind.data != "regression"], ids=lambda k: f"{k.data}-{k.name}")
+def test_groups_centre_and_spread_are_those_of_the_prior(kind, tmp_path, capsys):
+    path = tmp_path / "clients.csv"
+    path.write_text(TABLES[kind.data])
+    outcome = outcome_of(path, "--model", kind.name)
+    groups = outcome.groups()
+    # The mean of the posterior means is that of the prior at its maximum likelihood, or close to it.
+    assert outcome.centre == pytest.approx(outcome.mean.mean(), rel=0.2)
+    assert outcome.spread > 0
+    if groups:
+        assert sum(share for share, _, _ in groups) == pytest.approx(1)
+        assert sum(share * mean for share, mean, _ in groups) == pytest.approx(outcome.centre)
+        second = sum(share * (sd**2 + mean**2) for share, mean, sd in groups)
+        assert second - outcome.centre**2 == pytest.approx(outcome.spread**2, rel=1e-6)
+    assert bool(groups) == (kind.name in ("npmle", "mixture", "points", "point-normal"))
+
+
+@pytest.mark.parametrize("data", TABLES)
+def test_the_default_model_is_the_first_of_its_data(data, tmp_path):
+    path = tmp_path / "clients.csv"
+    path.write_text(TABLES[data])
+    table = read_client_table(path)
+    assert choose("auto", table) is next(kind for kind in MODELS if kind.data == data)
+    assert set(DATA) == {kind.data for kind in MODELS}
+
+
+def test_numbers_are_those_of_the_class(tmp_path, capsys):
+    from estimators import BetaBinomial
+
+    path = tmp_path / "clients.csv"
+    path.write_text(TABLES["binomial"])
+    assert main(path, "--json", "--no-plot", "--level", 0.8, "--out", tmp_path) == 0
+    found = json.loads(capsys.readouterr().out)
+    model = BetaBinomial().fit([1, 12, 0, 9, 5], [20, 30, 5, 11, 12])
+    low, high = model.interval(0.8)
+    for name, expected in (("shrunken", model.posterior_mean_), ("low", low), ("high", high)):
+        assert [client[name] for client in found["clients"]] == pytest.approx(expected.tolist())
+    assert found["log_likelihood"] == pytest.approx(model.log_likelihood_)
+
+
+def test_regression_rows_are_one_per_coefficient(regressions, tmp_path, capsys):
+    from estimators import LinearClients
+
+    flags = ("--target", "y", "--features", "x1,x2", "--json", "--out", tmp_path / "out")
+    assert main(regressions, *flags) == 0
+    found = json.loads(capsys.readouterr().out)
+    table = read_client_table(regressions, target="y", features=["x1", "x2"])
+    model = LinearClients().fit(table.designs, table.targets)
+    assert [row["coefficient"] for row in found["clients"][:4]] == ["intercept", "x1", "x2", "intercept"]
+    assert [row["shrunken"] for row in found["clients"]] == pytest.approx(model.posterior_mean_.ravel().tolist())
+    assert found["moved_most_coefficient"] in table.features
+    few = next(i for i, y in enumerate(table.targets) if len(y) == 2)
+    assert found["clients"][3 * few]["estimate"] is None
+
+
+def test_least_squares_of_one_client():
+    X = np.column_stack([np.ones(4), [0.0, 1.0, 2.0, 3.0]])
+    found, error = least_squares(X, np.array([1.0, 3.0, 5.0, 7.0]))
+    np.testing.assert_allclose(found, [1.0, 2.0], atol=1e-12)
+    np.testing.assert_allclose(error, 0.0, atol=1e-12)
+    assert np.isnan(least_squares(X[:1], np.ones(1))[0]).all()
+    assert np.isnan(least_squares(X[:2], np.ones(2))[1]).all()
+    assert np.isnan(least_squares(np.ones((5, 2)), np.ones(5))[0]).all()
+
+
+def test_own_logistic_regression_is_the_most_likely_one():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.ones(60), 3 * rng.normal(size=60)])
+    y = (rng.random(60) < 1 / (1 + np.exp(-X @ [0.5, 1.0]))).astype(float)
+    found, error = own_logistic(X, y)
+
+    def slope(t):
+        return X.T @ (1 / (1 + np.exp(-X @ t)) - y)
+
+    best = minimize(lambda t: np.sum(np.logaddexp(0, X @ t) - y * (X @ t)), np.zeros(2), jac=slope, tol=1e-12)
+    np.testing.assert_allclose(found, best.x, rtol=1e-4)
+    curvature = [(slope(found + step) - slope(found - step)) / 2e-4 for step in 1e-4 * np.eye(2)]
+    np.testing.assert_allclose(error, np.sqrt(np.diag(np.linalg.inv(curvature))), rtol=1e-5)
+    assert np.isnan(own_logistic(X, np.ones(60))[0]).all()
+    assert np.isnan(own_logistic(X, (X[:, 1] > 0.3).astype(float))[0]).all()  # separated
+    assert np.isnan(own_logistic(X[:1], y[:1])[0]).all()
+
+
+def test_options_of_models():
+    assert parse_options(["k=3", "components=points", "x=None", "y=1e-3"]) == {
+        "k": 3,
+        "components": "points",
+        "x": None,
+        "y": 1e-3,
+    }
+    normal = MODELS[0]
+    assert build(normal, {"prior": "fixed", "mu": None, "tau2": 2.0}).get_params() == {
+        "prior": "fixed",
+        "mu": None,
+        "tau2": 2.0,
+    }
+    with pytest.raises(ValueError, match="--model normal has no option 'k'; its options are: prior, mu, tau2"):
+        build(normal, {"k": 2})
+    with pytest.raises(ValueError, match="--with k: write it as NAME=VALUE"):
+        parse_options(["k"])
+
+
+def test_parquet_in(tmp_path, capsys):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"who": list("abcd"), "m": [1.0, 2.0, 6.0, 3.0], "v": [1.0, 2.0, 4.0, 1.0]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    assert main(tmp_path / "t.parquet", "--client", "who", "--mean", "m", "--variance", "v", "--out", tmp_path) == 0
+    assert "c moved most" in capsys.readouterr().out
+
+
+# --- privacy ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def raw(tmp_path):
+    rng = np.random.default_rng(3)
+    path = tmp_path / "raw.csv"
+    rows = [f"ward {w},{value:.4f}" for w in range(8) for value in rng.normal(4 + w % 3, 1.0, 40 + 10 * w)]
+    path.write_text("\n".join(["client,value", *rows]))
+    return path
+
+
+def numbers_in(folder):
+    return {cell for row in written(folder) for cell in row.values()}
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_private_fits_say_their_guarantee_and_hold_nothing_raw(local, raw, tmp_path, capsys):
+    flags = ["--eps", 2, "--bounds", 0, 10, "--seed", 5, "--out", tmp_path / "out", *(["--local"] if local else [])]
+    assert main(raw, *flags) == 0
+    said = capsys.readouterr()
+    protects = "all rows of one client take any other values" if local else "one row of a client takes any other value"
+    assert f"Privacy: 8 clients: eps=2, delta=0 (discrete-laplace): {protects}" in said.out
+    assert "experiments only" in said.err
+    table = read_client_table(raw)
+    private = numbers_in(tmp_path / "out")
+    assert not private & {str(value) for value in (*table.estimates.tolist(), *table.variances.tolist())}
+    # The same seed gives the same reports, another one others.
+    first = (tmp_path / "out" / "estimates.csv").read_bytes()
+    assert main(raw, *flags, "--no-plot") == 0
+    assert (tmp_path / "out" / "estimates.csv").read_bytes() == first
+    assert main(raw, *flags, "--no-plot", "--seed", 6) == 0
+    assert (tmp_path / "out" / "estimates.csv").read_bytes() != first
+
+
+def test_private_output_depends_on_the_reports_alone(raw, tmp_path):
+    """Rows that are clipped to the same reports leave no trace."""
+    text = raw.read_text()
+    raw.write_text(text + "\nward 0,11.0")
+    flags = ["--eps", 1, "--bounds", 0, 10, "--seed", 1, "--sigma2", 1, "--out"]
+    assert main(raw, *flags, tmp_path / "a") == 0
+    raw.write_text(text + "\nward 0,12345.0")
+    assert main(raw, *flags, tmp_path / "b") == 0
+    for name in ("estimates.csv", "shrinkage.svg"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_private_rates(tmp_path, capsys):
+    path = tmp_path / "clients.csv"
+    path.write_text("client,successes,trials\n" + "".join(f"s{i},{10 + 7 * (i % 5)},{60 + i}\n" for i in range(20)))
+    assert main(path, "--eps", 1, "--seed", 2, "--json", "--no-plot", "--out", tmp_path / "out") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["privacy"][0].startswith("20 clients: eps=1, delta=0 (discrete-laplace): one row of a client")
+    assert [client["n"] for client in found["clients"]] == [60 + i for i in range(20)]
+    own = [client["estimate"] for client in found["clients"]]
+    assert np.mean(own) == pytest.approx(24 / 69.5, abs=0.05)
+    assert main(path, "--eps", 1, "--no-plot", "--out", tmp_path / "out") == 0  # noise of the operating system
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
 
 MALFORMED = [
     ("client,value\na,1\na,x\n", "line 3, column 'value'.*not a number"),
@@ -144,7 +398,12 @@ MALFORMED = [
     ("", "is empty"),
     ("client,value\n", "no clients"),
     ("client,value\na,1\nb,2\n", "no client has two rows"),
-    ("client,mean,variance\na,1,1\n", "at least two clients"),
+    ("client,mean,variance\na,1,1\n", "at least (three|four) clients|too few to learn"),
+    ("client,value\na,5\na,5\nb,5\nb,5\n", "no client's values differ"),
+    ("client,mean,variance\na,1,1\nb,2,inf\n", "line 3, column 'variance': 'inf' is not finite"),
+    ("client,successes,trials\na,3,2\n", "line 2, column 'successes': 3 exceeds the trials, 2"),
+    ("client,successes,trials\na,3,4\n", "two clients"),
+    ("client,count,exposure\na,3,-1\n", "line 2, column 'exposure': -1 is not > 0"),
 ]
 
 
@@ -169,14 +428,69 @@ def test_malformed_tables_are_refused_and_nothing_is_overwritten(text, message, 
         (["{table}", "--tau2", "1"], ValueError, "tau2 must be given for prior='fixed' and left out"),
         (["{table}", "--prior", "fixed", "--tau2", "-1"], ValueError, "tau2 must be >= 0"),
         (["{table}", "--mu", "nan"], ValueError, "mu holds NaN"),
+        (["{table}", "--level", "1"], ValueError, "--level must lie strictly between 0 and 1, got 1"),
+        (["{table}", "--model", "magic"], ValueError, "choose one of normal, point-normal, npmle"),
+        (["{table}", "--model", "beta-binomial"], ValueError, "--model beta-binomial does not fit these columns"),
+        (["{table}", "--prior", "magic"], ValueError, "prior must be one of"),
+        (["{table}", "--with", "k=2"], ValueError, "--model normal has no option 'k'"),
+        (
+            ["{table}", "--with", "tau2=1", "--prior", "reml"],
+            ValueError,
+            "tau2 must be given for prior='fixed' and left out",
+        ),
+        (["{table}", "--mean", "average"], ValueError, "line 1: no column 'average' \\(for mean\\)"),
+        (["{table}", "--target", "mean"], ValueError, "a regression needs both a target and features"),
+        (["{table}", "--target", "mean", "--features", "n,zeta"], ValueError, "no column 'zeta' \\(a feature\\)"),
+        (["{table}", "--bounds", "0", "1"], ValueError, "--bounds is for private fits; give --eps too"),
+        (["{table}", "--local"], ValueError, "--local is for private fits; give --eps too"),
+        (["{table}", "--eps", "1", "--bounds", "0", "9"], ValueError, "--eps needs raw rows"),
+        (["{raw}", "--eps", "1"], ValueError, "--bounds LOW HIGH must be given with --eps"),
+        (["{raw}", "--eps", "0", "--bounds", "0", "9"], ValueError, "eps must be"),
+        (["{raw}", "--eps", "-1", "--bounds", "0", "9"], ValueError, "eps must be"),
+        (["{raw}", "--eps", "1", "--delta", "1", "--bounds", "0", "9"], ValueError, "delta must"),
+        (["{raw}", "--eps", "1", "--bounds", "9", "0"], ValueError, "bounds must"),
+        (["{raw}", "--eps", "1", "--bounds", "0", "9", "--model", "npmle"], ValueError, "has no private version here"),
+        (["{raw}", "--eps", "1", "--bounds", "0", "9", "--with", "k=1"], ValueError, "has no option 'k'"),
         (["missing.csv"], FileNotFoundError, "missing.csv"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, error, message, table, tmp_path, monkeypatch):
+def test_bad_arguments_are_refused(arguments, error, message, table, raw, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
-        main(*(argument.format(table=table) for argument in arguments))
-    assert [path.name for path in tmp_path.iterdir()] == ["clients.csv"]
+        main(*(argument.format(table=table, raw=raw) for argument in arguments))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clients.csv", "raw.csv"]
+
+
+def test_mistakes_end_in_one_line_and_status_2(table, tmp_path, monkeypatch, capsys):
+    from theory import cli
+
+    monkeypatch.chdir(tmp_path)
+    table.write_text("client,mean,variance\na,1,1\nb,2,x\n")
+    assert cli.main(["fit", str(table)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [f"borrow: {table}, line 3, column 'variance': 'x' is not a number; write it like 0.25"]
+
+
+def test_a_fit_that_did_not_converge_says_so(table, tmp_path, monkeypatch, capsys):
+    import warnings
+
+    from estimators import GaussianMeans
+
+    fit = GaussianMeans.fit
+
+    def stop(self, *data):
+        fit(self, *data)
+        self.converged_ = False
+        warnings.warn("the search stopped early", RuntimeWarning, stacklevel=2)
+        return self
+
+    monkeypatch.setattr(GaussianMeans, "fit", stop)
+    assert main(table, "--out", tmp_path, "--no-plot") == 1
+    said = capsys.readouterr()
+    assert "Note: the search stopped early" in said.out
+    assert "did NOT converge" in said.out
+    assert said.err == ""
 
 
 def test_the_table_is_the_one_of_the_reader(table, tmp_path):

@@ -1,0 +1,402 @@
+"""Maximisation over mixing distributions: new atoms, new masses, and places, by Newton steps.
+
+Belongs here: the steps and their order, and what is returned.  Does not belong here: likelihoods (``clients``), the
+certificate (``dual``), loops (``kernels``).
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from estimators.npmle.clients import condensed, cover, shapes
+from estimators.npmle.dual import Dual
+from estimators.validation import count, finite, nonnegative, positive
+
+CHUNK = 8192  # clients per task: fixed, so that sums have the same order on any number of threads
+CONDENSE = 5000  # clients, above which the fit starts with fewer that are like them,
+CONDENSED = 20  # about this many times fewer
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """A discrete mixing distribution: what `maximise` returns.
+
+    ``support`` ascending, ``masses`` adding up to one; ``log_likelihood`` of the data, constants included; ``gap``: no
+    mixing distribution's log-likelihood exceeds this one's by more (upper bound, up to rounding of 1e-13 n); ``grid_gap``:
+    the same among distributions on the given grid, None without one; ``n_iter`` rounds; ``converged``: whether the gap
+    that the fit works on is within the tolerance.
+    """
+
+    support: np.ndarray
+    masses: np.ndarray
+    log_likelihood: float
+    gap: float
+    grid_gap: float | None
+    n_iter: int
+    converged: bool
+
+
+class Workers:
+    """Maps a function over fixed ranges of clients, on threads; the results come in the order of the ranges."""
+
+    def __init__(self, n, pool):
+        self.ranges = [slice(begin, min(begin + CHUNK, n)) for begin in range(0, n, CHUNK)]
+        self.pool = pool
+
+    def __call__(self, function):
+        """Return the results of `function`, one per range."""
+        if len(self.ranges) == 1:
+            return [function(self.ranges[0])]
+        return self.pool.map(function, self.ranges)
+
+
+@dataclass
+class State:
+    """Atoms and masses with what a Newton step needs.
+
+    ``density`` of each client, ``value``: log-likelihood less its constant; ``first``: D, D' and D'' at the atoms;
+    ``second``: minus the curvature in masses and, below it, in moves of the atoms times their masses.
+    """
+
+    t: np.ndarray
+    masses: np.ndarray
+    density: np.ndarray
+    value: float
+    first: np.ndarray
+    second: np.ndarray
+
+
+def evaluate(clients, workers, t, masses, order):
+    """Return the `State` of atoms t (ascending) with masses; order 1 for D, 2 for masses alone, 3 for moves as well."""
+    from estimators.npmle import kernels
+
+    table = shapes(t, clients.family)
+    # exp(FLOOR) and less counts as 0: a Gaussian is there after 37.5 s, the others after 53 s.
+    reach = (37.5 if clients.family == "gaussian" else 53.0) * clients.s
+    low, high = np.searchsorted(t, clients.t - reach), np.searchsorted(t, clients.t + reach, side="right")
+    density = np.empty(clients.t.size)
+    width = 2 * t.size if order == 3 else t.size
+
+    def task(rows):
+        first, second = np.zeros((3, t.size)), np.zeros((width, width))
+        kernels.sums(
+            clients.family == "gaussian", clients.p1[rows], clients.p2[rows], clients.offset[rows], clients.weights[rows],
+            low[rows], high[rows], t, table, masses, order, density[rows], first, second,
+        )  # fmt: skip
+        return first, second
+
+    first, second = np.zeros((3, t.size)), np.zeros((width, width))
+    for part in workers(task):
+        first, second = first + part[0], second + part[1]
+    alive = density.min() > 1e-300
+    value = float(np.sum(clients.weights * np.log(density))) if alive else -np.inf
+    total = clients.total
+    return State(t, masses, density, value, first / total, (second + np.tril(second, -1).T) / total)
+
+
+def factor(matrix):
+    """Return the lower Cholesky root of a matrix that is positive definite but for rounding, and what was added, or None."""
+    from estimators.npmle import kernels
+
+    for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
+        added = ridge * matrix.diagonal()
+        root = matrix + np.diag(added)
+        if kernels.cholesky(root):
+            return root, added
+    return None
+
+
+def targets(state, moving):
+    """Return masses >= 0 and moves that maximise the second-order model of the log-likelihood less n times the sum.
+
+    Moves are eliminated from the model (Schur complement); None if it is not concave.
+    """
+    from scipy.optimize import nnls
+
+    from estimators.npmle import kernels
+
+    k = state.t.size
+    value, slope, bend = state.first
+    hessian = state.second[:k, :k]
+    gain = value - 1 + hessian @ state.masses
+    free = np.flatnonzero((bend != 0) & (state.masses > 0)) if moving else np.empty(0, int)  # D'' is set to 0 at the ends
+    mass = state.masses[free]
+    # In masses p and moves m times the present masses, the model's gradient in m is slope - cross (p - masses) - inner m.
+    cross = state.second[k + free, :k]
+    cross[np.arange(free.size), free] -= slope[free] / mass
+    found = factor(state.second[np.ix_(k + free, k + free)] - np.diag(bend[free] / mass))
+    if found is None:
+        return None
+    root = found[0]
+    sides = np.column_stack([cross, slope[free] + cross @ state.masses])
+    kernels.forward(root, sides)
+    hessian = hessian - np.einsum("ij,ik->jk", sides[:, :k], sides[:, :k])
+    gain = gain - sides[:, :k].T @ sides[:, k]
+    found = factor(hessian)
+    if found is None:
+        return None
+    outer, added = found
+    # What was added pulls towards the present masses, not towards 0, so that it leaves no bias where steps end.
+    right = (gain + added * state.masses)[:, None]
+    kernels.forward(outer, right)
+    target = nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
+    moves = np.zeros(k)
+    back = (sides[:, k] - sides[:, :k] @ target)[:, None]
+    kernels.forward(root.T[::-1, ::-1], back[::-1])  # the transposed root is lower triangular from its end
+    moves[free] = back[:, 0] / mass
+    return target, moves
+
+
+def excess(state, moving):
+    """Return how far D exceeds 1 at the atoms or, with the gain that a move of the atom alone promises, near them."""
+    value, slope, bend = state.first
+    if moving:
+        bend = state.masses * state.second.diagonal()[state.t.size :] - bend
+        value = value + np.where(bend > 0, slope**2 / np.where(bend > 0, 2 * bend, 1), 0)
+    return value.max() - 1
+
+
+def slack(value):
+    """Return the rounding of a log-likelihood: a step is not refused for losing this much."""
+    return 1e-13 * abs(value)
+
+
+def climb(clients, workers, state, moving, tolerance, limit):
+    """Improve masses, or masses and places, by Newton steps until D at the atoms is 1 within `tolerance`.
+
+    Atoms that lose all mass are dropped.  Steps in masses are shortened where they fail; steps in places end when one
+    fails or two hardly help.
+    """
+    last = [np.inf, np.inf]
+    for _ in range(limit):
+        now = excess(state, moving)
+        found = targets(state, moving) if now > tolerance and (not moving or now < 0.9 * last[-2]) else None
+        if found is None:
+            break
+        last.append(now)
+        target, moves = found
+        for share in (1.0,) if moving else (1.0, 0.25, 0.06, 0.015, 0.004, 0.001):
+            masses = state.masses + share * (target - state.masses)
+            keep = masses > 0
+            t = np.clip(state.t + share * moves, clients.t.min(), clients.t.max())[keep]
+            if (np.diff(t) > 0).all():
+                trial = evaluate(clients, workers, t, masses[keep] / masses.sum(), 3 if moving else 2)
+                if trial.value >= state.value - slack(state.value):
+                    state = trial
+                    break
+        else:
+            break
+    return state
+
+
+def merged_atoms(state, places):
+    """Return atoms and masses with those on the same hill of D, by its local maxima, put together at their centre."""
+    hill = np.abs(places[:, None] - state.t).argmin(axis=0)
+    mass = np.bincount(hill, state.masses, places.size)
+    held = mass > 0
+    centre = np.bincount(hill, state.masses * state.t, places.size)[held] / mass[held]
+    order = np.argsort(centre)
+    return centre[order], mass[held][order]
+
+
+def improve(clients, workers, state, dual, tolerance, max_iter, moving=True):
+    """Return (state, bound on max D, its maxima, rounds): new atoms there, new masses, until the bound is 1 + tolerance.
+
+    Rounds of new atoms leave pairs of atoms around each best place.  If `moving`, they are put together close to the
+    optimum and moved by Newton steps; kept if that lowers the bound, and tried again when it has fallen fourfold.
+    Ends early when neither the bound nor the log-likelihood has got better for five rounds.
+    """
+    merge_below = 1 + 1 / clients.total if moving else 0.0
+    best, top, idle, before, rounds = (state, np.inf), state.value, 0, None, 0
+    for _ in range(max_iter):
+        rounds += 1
+        now = state, *dual(state, 0.1 * tolerance)
+        idle = 0 if now[1] < best[1] or state.value > top + slack(top) else idle + 1
+        best, top = (now if now[1] < best[1] else best), max(top, state.value)
+        if before is not None and now[1] > before[1]:
+            now = before
+        before = None
+        state, bound, places, heights = now
+        if bound - 1 <= tolerance or idle == 5:
+            break
+        if bound < merge_below and places.size:
+            merge_below, before = 1 + (bound - 1) / 4, now
+            start = evaluate(clients, workers, *merged_atoms(state, places), 3)
+            state = climb(clients, workers, start, True, 0.1 * tolerance, 8)
+        else:
+            t = np.union1d(state.t, places[heights > 1])
+            masses = np.zeros(t.size)
+            masses[np.searchsorted(t, state.t)] = state.masses
+            state = climb(clients, workers, evaluate(clients, workers, t, masses, 2), False, 0.1 * (bound - 1), 3)
+    return best[0], best[1], best[2], rounds
+
+
+def started(clients, workers, t):
+    """Return a `State` from a few dozen rounds of expectation-maximisation on atoms t."""
+    masses = np.full(t.size, 1 / t.size)
+    for _ in range(30):
+        masses = masses * evaluate(clients, workers, t, masses, 1).first[0]
+    return evaluate(clients, workers, t, masses / masses.sum(), 2)
+
+
+def on_grid(clients, grid):
+    """Return the clients with likelihoods relative to the best grid point, and the logs of what that divides by."""
+    right = np.clip(np.searchsorted(grid, clients.t), 0, grid.size - 1)
+    best = np.full(clients.t.size, -np.inf)
+    for t in (grid[np.maximum(right - 1, 0)], grid[right]):
+        if clients.family == "gaussian":
+            value = -0.5 * ((t - clients.p1) * clients.p2) ** 2
+        else:
+            alpha, beta = shapes(t, clients.family)[:2]
+            value = clients.p1 * alpha + clients.p2 * beta - clients.offset
+        best = np.maximum(best, value)
+    if best.min() < -1e200:
+        raise ValueError("grid gives some client's data no likelihood at all; add points near its estimate")
+    constant = clients.constant + float(np.sum(clients.weights * best))
+    return replace(clients, offset=clients.offset + best, constant=constant), best
+
+
+def read_grid(clients, grid):
+    """Return a user's grid in the coordinate t, ascending and without repetitions."""
+    grid = finite("grid", grid) if clients.family == "gaussian" else nonnegative("grid", grid)
+    if grid.ndim != 1 or not grid.size:
+        raise ValueError(f"grid must be a one-dimensional array of candidates for the support, got shape {grid.shape}")
+    if clients.family == "binomial" and grid.max() > 1:
+        raise ValueError(f"grid must lie in [0, 1] for binomial clients, got {grid.max()}")
+    return np.unique(clients.coordinate(grid))
+
+
+def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
+    """Nonparametric maximum likelihood estimate of the mixing distribution, with a bound on what is missing.
+
+    Model: independent clients with the given likelihoods, theta_i ~ G.  The log-likelihood is exact, the gap an upper bound.
+
+    Parameters
+    ----------
+    clients : `Clients`, from `gaussian_clients`, `binomial_clients` or `poisson_clients`.
+    grid : array of candidates for the support, in the units of theta; None (default) for all of the parameter space.
+    tolerance : number > 0; the fit stops when no mixing distribution (on the grid, if there is one) has a
+        log-likelihood larger by more than this.  Rounding sets a floor near 1e-12 n.
+    max_iter : whole number >= 1 of rounds; the result says whether they were enough.
+    threads : whole number >= 1, all processors if None; the result does not depend on it.
+
+    Returns
+    -------
+    Mixing
+
+    Raises
+    ------
+    ValueError naming the argument outside its domain.
+
+    >>> from estimators.npmle import gaussian_clients
+    >>> two = maximise(gaussian_clients([0.0, 10.0, 10.0], 1.0))
+    >>> two.support.round(6).tolist(), two.masses.round(6).tolist(), two.gap < 1e-4
+    ([0.0, 10.0], [0.333333, 0.666667], True)
+    """
+    tolerance = float(positive("tolerance", tolerance)) / clients.total
+    max_iter = int(count("max_iter", max_iter))
+    with ThreadPoolExecutor(os.cpu_count() if threads is None else int(count("threads", threads))) as pool:
+        workers = Workers(clients.t.size, pool)
+        if grid is not None:
+            return maximise_on_grid(clients, workers, read_grid(clients, grid), tolerance, max_iter)
+        few, rounds = condensed(clients, clients.t.size // CONDENSED) if clients.t.size > CONDENSE else clients, 0
+        few_workers = Workers(few.t.size, pool)
+        state = started(few, few_workers, np.unique(cover(few)))
+        if few is not clients:
+            dual = Dual(few, few_workers)
+            state, _, _, rounds = improve(few, few_workers, state, dual, 0.1 / clients.total, max_iter)
+            state = evaluate(clients, workers, state.t, state.masses, 0)
+            if not np.isfinite(state.value):
+                state = started(clients, workers, np.unique(cover(clients)))
+        dual = Dual(clients, workers)
+        state, bound, places, more = improve(clients, workers, state, dual, tolerance, max_iter)
+        state, bound = tidied(clients, workers, state, dual, bound, places, tolerance)
+    return result(clients, state, bound, None, rounds + more, bound - 1 <= tolerance)
+
+
+def tidied(clients, workers, state, dual, bound, places, tolerance):
+    """Return state and bound with neighbouring atoms put together where that costs nothing."""
+    if 0 < places.size < state.t.size:
+        trial = evaluate(clients, workers, *merged_atoms(state, places), 0)
+        if np.isfinite(trial.value):
+            trial_bound, _, _ = dual(trial, 0.1 * tolerance)
+            if trial_bound - 1 <= max(bound - 1, tolerance):
+                return trial, trial_bound
+    return state, bound
+
+
+def maximise_on_grid(clients, workers, grid, tolerance, max_iter):
+    """Return the `Mixing` whose support is part of the grid, in the coordinate t."""
+    relative, best = on_grid(clients, grid)
+
+    def dual(state, _):
+        masses = np.zeros(grid.size)
+        masses[np.searchsorted(grid, state.t)] = state.masses
+        heights = evaluate(relative, workers, grid, masses, 1).first[0]
+        padded = np.concatenate([[-np.inf], heights, [-np.inf]])
+        top = (heights >= padded[:-2]) & (heights >= padded[2:])
+        return heights.max(), grid[top], heights[top]
+
+    start = started(relative, workers, grid)
+    state, bound, _, rounds = improve(relative, workers, start, dual, tolerance, max_iter, moving=False)
+    grid_gap = clients.total * np.log(max(bound, 1.0))
+    density = state.density * np.exp(best)
+    everywhere = Dual(clients, workers)(replace(state, density=density), tolerance)[0] if density.min() > 1e-280 else np.inf
+    return result(relative, state, everywhere, grid_gap, rounds, bound - 1 <= tolerance)
+
+
+def result(clients, state, bound, grid_gap, rounds, converged):
+    """Return the `Mixing` of a state, without atoms of no mass."""
+    keep = state.masses > 0
+    gap = clients.total * np.log(max(bound, 1.0))
+    return Mixing(
+        clients.parameter(state.t[keep]),
+        state.masses[keep] / state.masses.sum(),
+        state.value + clients.constant,
+        float(gap),
+        None if grid_gap is None else float(grid_gap),
+        int(rounds),
+        bool(converged),
+    )
+
+
+def optimality_gap(clients, support, masses, threads=None):
+    """Upper bound on how much larger than that of a given mixing distribution a log-likelihood can be; inf if unknown.
+
+    For results of other software too: n log max D over all of the parameter space.
+
+    Parameters
+    ----------
+    clients : `Clients`; support : array of atoms in the units of theta; masses : array of their probabilities, scaled
+    to add up to one; threads : as in `maximise`.
+
+    Returns
+    -------
+    (gap, log_likelihood) : two floats.
+
+    Raises
+    ------
+    ValueError naming the argument outside its domain.
+
+    >>> from estimators.npmle import gaussian_clients
+    >>> gap, value = optimality_gap(gaussian_clients([-1.0, 1.0], 1.0), [0.0], [1.0])
+    >>> bool(gap < 1e-9), round(value, 6)
+    (True, -2.837877)
+    """
+    support = finite("support", support)
+    masses = nonnegative("masses", masses)
+    if support.ndim != 1 or support.shape != masses.shape or not masses.sum() > 0:
+        raise ValueError(
+            f"support and masses must be of equal length, masses not all 0; got {support.shape}, {masses.shape}"
+        )
+    t = clients.coordinate(support)
+    order = np.argsort(t, kind="stable")
+    with ThreadPoolExecutor(os.cpu_count() if threads is None else int(count("threads", threads))) as pool:
+        workers = Workers(clients.t.size, pool)
+        state = evaluate(clients, workers, t[order], (masses / masses.sum())[order], 0)
+        if not np.isfinite(state.value):
+            return np.inf, -np.inf
+        bound = Dual(clients, workers)(state, 1e-9 / clients.total)[0]
+    return clients.total * np.log(max(bound, 1.0)), state.value + clients.constant

@@ -1,0 +1,86 @@
+"""Tallies as dictionaries and files that tell when they are damaged, cut off or of another kind.
+
+Belongs here: the envelope around a tally's content.  What the content means, and whether it makes sense, is in the
+tallies (``streaming``).
+
+Every tally that can be merged speaks one protocol: ``Tally.of(batch)``, ``tally.add(batch)``, ``a + b``,
+``tally.to_dict()`` and ``Tally.from_dict(data)``; `save` and `load` work for all of them.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["load", "save", "seal", "unseal"]
+
+
+def digest(kind, content):
+    """Return the SHA-256 of a tally's content."""
+    text = json.dumps([kind, content], sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def seal(kind, content):
+    """Return `content`, plain JSON values, in an envelope with its kind and its digest.
+
+    >>> unseal("Count", seal("Count", {"n": 3}))
+    {'n': 3}
+    """
+    return {"tally": kind, "content": content, "sha256": digest(kind, content)}
+
+
+def unseal(kind, data):
+    """Return the content of the envelope `data`, or raise ValueError saying what is wrong with it."""
+    if not isinstance(data, dict) or not {"tally", "content", "sha256"} <= data.keys():
+        raise ValueError(f"this is no saved {kind}; give what its to_dict() returned")
+    if data["tally"] != kind:
+        raise ValueError(f"this is a saved {data['tally']}, not a {kind}; load it with {data['tally']}.from_dict")
+    try:
+        intact = digest(kind, data["content"]) == data["sha256"]
+    except (TypeError, ValueError):
+        intact = False
+    if not intact:
+        raise ValueError(f"the saved {kind} is damaged: its content does not fit its SHA-256; tally those clients again")
+    return data["content"]
+
+
+def save(tally, path):
+    """Write `tally` to the file `path` as JSON: the file appears whole or not at all.
+
+    Parameters
+    ----------
+    tally : anything with ``to_dict``.
+    path : file; one that exists is replaced.
+    """
+    path = Path(path)
+    handle, waiting = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(tally.to_dict(), file, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(waiting, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(waiting)
+
+
+def load(kind, path):
+    """Return the tally of class `kind` that `save` wrote to the file `path`.
+
+    Raises
+    ------
+    ValueError
+        If the file is cut off, damaged, or holds another kind of tally.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError:
+        raise ValueError(f"{path} is cut off or no JSON; tally those clients again") from None
+    try:
+        return kind.from_dict(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

@@ -1,0 +1,204 @@
+"""The command `borrow fit`: its options, the order of its steps, the files it writes.
+
+Belongs here: arguments, progress, files, exit status (0 success, 1 the fit did not converge; bad input is a ValueError).
+Does not belong here: reading, fitting, wording, drawing.
+"""
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """columns, told apart by their names (any case; a file of yours with other names needs no editing, see below):
+  client,value                 raw measurements, one row each
+  client,mean,variance,n       variance of one observation; without n, of the mean itself
+  client,estimate,se           estimates with their standard errors
+  client,successes,trials      counts out of trials; or raw rows client,outcome with 0 and 1
+  client,count,exposure        numbers of events; without exposure, all 1
+  --target Y --features A,B    one regression per client, with --model linear or logistic
+models: normal (the default for measurements), point-normal, mixture, points, npmle; beta-binomial, npmle for counts out of
+  trials; gamma-poisson, npmle for events; linear, logistic.
+"""
+
+
+def add_arguments(parser):
+    """Add the options of `borrow fit` to `parser`."""
+    from estimators.client_table import ROLES
+
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("file", nargs="?", metavar="FILE", help="CSV file, or Parquet (.parquet, needs pyarrow)")
+    parser.add_argument("--example", action="store_true", help="fit the batting averages of Efron and Morris instead")
+    parser.add_argument("--model", default="auto", metavar="NAME", help="see below (default: by the columns)")
+    parser.add_argument("--prior", metavar="HOW", help="how the prior is learnt, as the model's `prior` (default: its own)")
+    parser.add_argument("--mu", type=float, metavar="X", help="centre of the clients, if known")
+    parser.add_argument("--tau2", type=float, metavar="Y", help="variance between clients, for --prior fixed")
+    parser.add_argument(
+        "--with", dest="options", action="append", default=[], metavar="NAME=VALUE", help="any other option of the model"
+    )
+    parser.add_argument("--level", type=float, default=0.95, metavar="P", help="probability of intervals (default: 0.95)")
+    parser.add_argument("--seed", type=int, metavar="N", help="for models that draw; with --eps for experiments only")
+    parser.add_argument("--out", metavar="DIR", help="output folder (default: build/fit/NAME of the file)")
+    parser.add_argument("--json", action="store_true", help="print the fit as JSON")
+    parser.add_argument("--no-plot", action="store_true", help="write no picture")
+    columns = parser.add_argument_group(
+        "columns of your file, where they have other names", ", ".join(f"--{role} COL" for role in ROLES)
+    )
+    for role in ROLES:
+        columns.add_argument(f"--{role}", metavar="COL", help=argparse.SUPPRESS)
+    columns.add_argument("--target", metavar="COL", help="what a regression predicts")
+    columns.add_argument("--features", metavar="COL,COL", help="what it predicts from")
+    columns.add_argument("--no-intercept", action="store_true", help="leave out the column of ones")
+    private = parser.add_argument_group("privacy: each client turns raw rows into a noisy report, and only reports are used")
+    private.add_argument("--eps", type=float, metavar="E", help="budget of each client")
+    private.add_argument("--delta", type=float, default=0.0, metavar="D", help="(default: 0)")
+    private.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="to which values are clipped")
+    private.add_argument("--local", action="store_true", help="protect all rows of a client together, not one of them")
+    private.add_argument("--sigma2", type=float, metavar="V", help="variance of one row, if known (else it is reported too)")
+    parser.set_defaults(run=run)
+
+
+def run(args):
+    """Read, fit, print, and write estimates.csv and the pictures."""
+    from estimators.client_table import ROLES, read_client_table
+    from figures.fit.outcome import to_csv
+    from figures.fit.report import report
+    from figures.saving import prepare, to_json, write_all
+
+    if args.example == (args.file is not None):
+        raise ValueError("give one table: a FILE, or --example for the batting averages of Efron and Morris")
+    if not 0 < args.level < 1:
+        raise ValueError(f"--level must lie strictly between 0 and 1, got {args.level:g}")
+    name = "efron_morris" if args.example else Path(args.file).stem
+    columns = {role: getattr(args, role) for role in ROLES if getattr(args, role) is not None}
+    features = None if args.features is None else [feature for feature in args.features.split(",") if feature.strip()]
+    with steps() as step:
+        table = read_client_table(
+            example_lines() if args.example else args.file,
+            columns,
+            args.target,
+            features,
+            not args.no_intercept,
+            lambda rows: step(f"reading, {rows} rows"),
+        )
+        step("fitting")
+        with warnings.catch_warnings(record=True) as caught:  # said in the report, as notes
+            warnings.simplefilter("always")
+            outcome = fit(args, table)
+        outcome.notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
+        folder = prepare(args.out or Path("build", "fit", name))
+        step("writing")
+        contents = {"estimates.csv": to_csv(outcome)}
+        if not args.no_plot:
+            step("drawing")
+            contents |= pictures(outcome, name)
+        files = write_all(folder, contents)
+    if args.json:
+        print(to_json({**outcome.summary(), "clients": outcome.rows(), "files": [str(path) for path in files]}), end="")
+    else:
+        print(report(outcome))
+        if args.example and args.eps is None:
+            print(example_outcome(outcome))
+        print("written:", *files)
+    return 0 if outcome.model.converged_ else 1
+
+
+def steps():
+    """Return a progress line on stderr, quiet unless that is a terminal: a function that is told the current step."""
+    from contextlib import contextmanager
+
+    from tqdm import tqdm
+
+    @contextmanager
+    def line():
+        with tqdm(bar_format="{desc} ({elapsed})", disable=None, leave=False) as bar:
+            yield bar.set_description_str
+
+    return line()
+
+
+def fit(args, table):
+    """Return the `Outcome` for `table`."""
+    from figures.fit.models import DATA, build, choose, parse_options
+    from figures.fit.outcome import Outcome, own_estimates
+
+    options = {"prior": args.prior, "mu": args.mu, "tau2": args.tau2, **parse_options(args.options)}
+    if args.eps is not None:
+        return private_fit(args, table, options)
+    for flag, given in (
+        ("--delta", args.delta),
+        ("--bounds", args.bounds),
+        ("--local", args.local),
+        ("--sigma2", args.sigma2),
+    ):
+        if given:
+            raise ValueError(f"{flag} is for private fits; give --eps too")
+    kind = choose(args.model, table)
+    model = build(kind, options, args.seed).fit(*DATA[table.data](table))
+    own, error, n = own_estimates(table, model, kind)
+    coefficients = table.features if table.data == "regression" else ()
+    weight = kind.weight and kind.weight(model, table)
+    return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients, weight)
+
+
+def private_fit(args, table, options):
+    """Return the `Outcome` of the private way."""
+    import numpy as np
+    from tqdm import tqdm
+
+    from figures.fit.private import private_outcome
+
+    if args.model != "auto":
+        raise ValueError(f"--model {args.model} has no private version here; leave out --model")
+    if args.seed is not None:
+        print("borrow: --seed makes the noise predictable: for experiments only, it is no privacy", file=sys.stderr)
+    return private_outcome(
+        table,
+        eps=args.eps,
+        delta=args.delta,
+        bounds=None if args.bounds is None else tuple(args.bounds),
+        local=args.local,
+        sigma2=args.sigma2,
+        level=args.level,
+        options={name: value for name, value in options.items() if value is not None},
+        generator=None if args.seed is None else np.random.default_rng(args.seed),
+        progress=lambda clients: tqdm(clients, unit="client", disable=None, leave=False),
+    )
+
+
+def pictures(outcome, name):
+    """Return the pictures of the outcome as {file name: bytes}."""
+    from figures import shrinkage, style
+
+    contents = {}
+    for form in ("svg", "png"):
+        contents[f"shrinkage.{form}"] = style.render(shrinkage.picture(outcome), form, f"shrinkage of {name}")
+    return contents
+
+
+def example_lines():
+    """Return the table of Efron and Morris as the lines of a CSV file.
+
+    The variance of one at-bat is binomial at the mean of all players.
+    """
+    from estimators.datasets import efron_morris
+
+    data = efron_morris()
+    average = float(data.hits.sum() / data.at_bats.sum())
+    means = (data.hits / data.at_bats).tolist()
+    rows = zip(data.clients, means, data.at_bats.tolist(), strict=True)
+    return [
+        "client,mean,variance,n",
+        *(f"{client},{mean},{average * (1 - average)},{at_bats}" for client, mean, at_bats in rows),
+    ]
+
+
+def example_outcome(outcome):
+    """Return how far both estimates were from what the players did in the rest of the season."""
+    from estimators.datasets import efron_morris
+
+    truth = efron_morris().average_rest
+    before, after = ((outcome.own - truth) ** 2).sum(), ((outcome.mean - truth) ** 2).sum()
+    return f"Against the rest of the season the total squared error was {before:.4f} before, {after:.4f} after."

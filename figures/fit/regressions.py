@@ -1,0 +1,48 @@
+"""What one client's rows say by themselves about its regression.
+
+Belongs here: estimates without any borrowing, for comparison.  The models that borrow are in ``estimators``.
+"""
+
+import numpy as np
+
+__all__ = ["least_squares", "own_logistic"]
+
+
+def least_squares(X, y):
+    """Return a client's own coefficients and their standard errors; NaN where its rows do not determine them.
+
+    >>> [values.round(12).tolist() for values in least_squares(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))]
+    [[2.0], [1.0]]
+    """
+    n, d = X.shape
+    unknown = np.full(d, np.nan)
+    if n < d or np.linalg.matrix_rank(X) < d:
+        return unknown, unknown
+    found = np.linalg.lstsq(X, y, rcond=None)[0]
+    if n == d:
+        return found, unknown
+    variance = np.sum((y - X @ found) ** 2) / (n - d)
+    return found, np.sqrt(variance * np.diag(np.linalg.inv(X.T @ X)))
+
+
+def own_logistic(X, y):
+    """Return a client's own most likely coefficients of a logistic regression and their standard errors.
+
+    NaN where there are none: where the rows do not determine them, or a plane separates the two classes.
+    """
+    n, d = X.shape
+    unknown = np.full(d, np.nan)
+    if n < d or np.linalg.matrix_rank(X) < d:
+        return unknown, unknown
+    found = np.zeros(d)
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-np.clip(X @ found, -30, 30)))
+        information = np.einsum("ni,n,nj->ij", X, p * (1 - p), X)
+        if np.linalg.cond(information) > 1e12 or np.minimum(p, 1 - p).max() < 1e-4:
+            return unknown, unknown  # on the way to infinity
+        step = np.linalg.solve(information, X.T @ (y - p))
+        size = np.abs(X @ step).max()
+        found = found + step * min(1.0, 5.0 / max(size, 1e-300))
+        if size < 1e-8:
+            return found, np.sqrt(np.diag(np.linalg.inv(information)))
+    return unknown, unknown

@@ -1,0 +1,144 @@
+"""The table and the one-screen explanation that `borrow fit` prints.
+
+Belongs here: words.  Numbers are in ``outcome``.
+"""
+
+__all__ = ["SHOWN", "report"]
+
+SHOWN = 40
+"""Most rows printed; the file has all of them."""
+
+GROUPS = 4
+"""Most groups of a prior that are printed."""
+
+FOUND = {
+    "bayes": "averaged over what the data leave open",
+    "integrated": "averaged over what data and noise leave open",
+    "marginal-likelihood": "by maximum likelihood",
+    "reml": "by restricted maximum likelihood",
+    "moments": "by moments",
+    "fixed": "as given",
+}
+"""How a prior was found, in words."""
+
+VALUES = {"means": "values", "binomial": "probabilities", "poisson": "rates"}
+
+
+def report(outcome):
+    """Return the table and the explanation as text."""
+    return "\n".join([*table(outcome), "", *explanation(outcome)])
+
+
+def table(outcome):
+    """Return the lines of the table of clients, its middle left out if it is long."""
+    repeat, total = outcome.per_client, len(outcome.mean)
+    shown = range(total) if total <= SHOWN else [*range(SHOWN // 2), *range(total - SHOWN // 2, total)]
+    names = [short(outcome.clients[i // repeat]) for i in shown]
+    if outcome.coefficients:
+        names = [f"{name} {short(outcome.coefficients[i % repeat])}" for name, i in zip(names, shown, strict=True)]
+    width = max(len("client"), *map(len, names))
+    titles = " ".join(f"{title:>10}" for title in ("estimate", "std error", "shrunken", "post. sd"))
+    lines = [f"{'client':{width}} {'n':>6} {titles} {'own':>5}  {outcome.level * 100:g}% interval"]
+    for name, i in zip(names, shown, strict=True):
+        if len(shown) < total and i == total - SHOWN // 2:
+            lines.append(f"... {total - SHOWN} more in estimates.csv")
+        n = "-" if outcome.n is None else f"{outcome.n[i // repeat]:.6g}"
+        numbers = " ".join(number(values[i]) for values in (outcome.own, outcome.error, outcome.mean, outcome.sd))
+        own = "-" if outcome.weight is None else f"{outcome.weight[i]:.0%}"
+        lines.append(f"{name:{width}} {n:>6} {numbers} {own:>5}  [{outcome.low[i]:.4g}, {outcome.high[i]:.4g}]")
+    return lines
+
+
+def short(name):
+    """Return a name of at most 18 characters."""
+    return name if len(name) <= 18 else f"{name[:17]}…"
+
+
+def number(value):
+    """Return a number in ten columns, or a dash where there is none."""
+    return f"{'-':>10}" if value != value else f"{value:10.4g}"
+
+
+def explanation(outcome):
+    """Return the lines that say what was borrowed from whom."""
+    facts = outcome.summary()
+    lines = [f"Model {facts['model']}: {outcome.kind.assumes}."]
+    lines += coefficients(outcome) if outcome.coefficients else centre(outcome, facts)
+    lines += borrowed(outcome, facts)
+    if facts.get("expected_squared_error_before") is not None:
+        before, after = facts["expected_squared_error_before"], facts["expected_squared_error_after"]
+        lines.append(
+            f"Expected squared error, all clients together: {before:.4g} before, {after:.4g} after, if the model is right."
+        )
+    lines.append(sureness(outcome))
+    lines += [f"Privacy: {line}" for line in outcome.privacy]
+    lines += [f"Note: {note}" for note in outcome.notes]
+    if not facts["converged"]:
+        lines.append("The search for the prior did NOT converge; do not use these numbers.")
+    return lines
+
+
+def sureness(outcome):
+    """Return what intervals count and what they do not."""
+    options = outcome.model.get_params()
+    if {"bayes", "integrated"} & {options.get("prior"), options.get("uncertainty")}:
+        return "Intervals count what the clients leave unknown about the prior."
+    text = "Intervals take the prior found for true; with few clients they are too short"
+    if outcome.kind.name == "npmle":
+        return f"{text}, and their ends are among its {outcome.model.prior_summary()['atoms']} points."
+    return f"{text} (--with uncertainty=bayes mends that)." if "uncertainty" in options else f"{text}."
+
+
+def centre(outcome, facts):
+    """Return where clients lie and how much they differ."""
+    prior, what = facts["prior"], VALUES[facts["data"]]
+    error = prior.get("mean_standard_error", prior.get("mu_sd"))
+    sure = f" (standard error {error:.2g})" if error is not None else ""
+    spread = facts["spread"]
+    how = prior.get("found_by", getattr(outcome.model, "prior", None))
+    found = FOUND.get(how if isinstance(how, str) else None, "learnt from all clients")
+    lines = [f"True {what} lie around {facts['centre']:.4g}{sure} with a standard deviation of {spread:.4g} ({found})."]
+    groups = outcome.groups()
+    if len(groups) > 1:
+        texts = [f"{share:.2g} of them {'around' if sd else 'at'} {mean:.4g}" for share, mean, sd in groups[:GROUPS]]
+        more = f", and {len(groups) - GROUPS} smaller groups" if len(groups) > GROUPS else ""
+        lines.append(f"Their groups: {', '.join(texts)}{more}.")
+    if spread == 0:
+        lines.append("The data show no difference between clients beyond their noise: everyone gets the centre.")
+    return lines
+
+
+def coefficients(outcome):
+    """Return the mean and the spread of each coefficient."""
+    prior = outcome.model.prior_summary()
+    sds = prior.get("sd", [float("nan")] * len(outcome.coefficients))
+    triples = zip(outcome.coefficients, prior["mean"], sds, strict=True)
+    return ["Clients' coefficients: " + "; ".join(f"{name} around {m:.4g}, sd {s:.4g}" for name, m, s in triples) + "."]
+
+
+def borrowed(outcome, facts):
+    """Return who borrowed most and least."""
+    lines = []
+    if outcome.weight is not None and facts.get("spread") != 0:
+        small, large = facts["smallest_weight_on_own"], facts["largest_weight_on_own"]
+        least, highest = f"{small:.0%}", f"{large:.0%}"
+        if outcome.coefficients:
+            lines.append(f"A client's own rows make up {least} to {highest} of its estimate; the fewer they are, the less.")
+        elif least == highest:
+            lines.append(f"An estimate keeps {least} of its distance to the centre.")
+        else:
+            noisiest, surest = (short(outcome.clients[int(i)]) for i in (outcome.weight.argmin(), outcome.weight.argmax()))
+            lines.append(
+                f"An estimate keeps {least} ({noisiest}) to {highest} ({surest}) of its distance to the centre; "
+                "the noisier it is, the less."
+            )
+    elif outcome.weight is None and facts.get("spread") != 0:
+        lines.append("An estimate moves towards where other clients lie; the noisier it is, the further.")
+    most = facts["moved_most"]
+    i = outcome.clients.index(most) * outcome.per_client
+    if outcome.coefficients:
+        i += outcome.coefficients.index(facts["moved_most_coefficient"])
+        most = f"{most} ({facts['moved_most_coefficient']})"
+    if abs(outcome.own[i] - outcome.mean[i]) > 1e-12 * abs(outcome.own[i]):
+        lines.append(f"{most} moved most, from {outcome.own[i]:.4g} to {outcome.mean[i]:.4g}.")
+    return lines

@@ -1,0 +1,218 @@
+"""Logistic regressions of many clients: against quadrature, limits, equivariance, bad input."""
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+from scipy.io import loadmat
+from scipy.special import expit, log_expit
+
+from estimators.logistic_clients import LogisticClients
+from estimators.logistic_normal import logistic_normal
+
+
+@pytest.mark.parametrize("mean", [-30.0, -2.0, 0.0, 0.7, 12.0])
+@pytest.mark.parametrize("variance", [1e-4, 0.5, 9.0, 400.0])
+def test_averages_by_quadrature(mean, variance):
+    sd = np.sqrt(variance)
+
+    def average(f):
+        at = sorted({-9.0, 9.0, *np.clip([-mean / sd - 1 / sd, -mean / sd, 1 / sd - mean / sd], -9, 9)})
+        return integrate.quad(
+            lambda z: f(mean + sd * z) * np.exp(-z * z / 2) / np.sqrt(2 * np.pi), -9, 9, points=at, limit=200, epsabs=1e-12
+        )[0]
+
+    ours = logistic_normal(mean, variance)
+    for one, f in zip(ours, (lambda x: -log_expit(-x), expit, lambda x: expit(x) * expit(-x)), strict=True):
+        assert one == pytest.approx(average(f), abs=2e-8)
+
+
+def test_averages_at_the_limits():
+    np.testing.assert_allclose(logistic_normal(1.5, np.inf)[1], 0.5)
+    np.testing.assert_allclose(logistic_normal(1.5, 0.0)[1], expit(1.5), atol=1e-8)
+    with pytest.raises(ValueError, match="variance must be >= 0"):
+        logistic_normal(0.0, -1.0)
+
+
+def intercepts(m, n, mu, v, seed):
+    """Clients with random intercepts only."""
+    rng = np.random.default_rng(seed)
+    thetas = mu + np.sqrt(v) * rng.standard_normal(m)
+    return [np.ones((n, 1))] * m, [(rng.random(n) < expit(t)).astype(float) for t in thetas], thetas
+
+
+NODES, MASSES = np.polynomial.hermite_e.hermegauss(60)
+
+
+def quadrature(counts, n, mu, v):
+    """Log-likelihood of random intercepts by Gauss-Hermite quadrature centred at each posterior's mode, 60 nodes."""
+    s, t = np.sqrt(v), np.zeros(len(counts))
+    for _ in range(100):
+        p = expit(mu + s * t)
+        t = t + np.clip((s * (counts - n * p) - t) / (1 + v * n * p * (1 - p)), -1, 1)
+    p = expit(mu + s * t)
+    sd = 1 / np.sqrt(1 + v * n * p * (1 - p))
+    u = t[:, None] + sd[:, None] * NODES
+    odds = mu + s * u
+    logs = counts[:, None] * odds + n * log_expit(-odds) - u**2 / 2 + NODES**2 / 2
+    top = logs.max(axis=1)
+    laplace = counts * (mu + s * t) + n * log_expit(-mu - s * t) - t**2 / 2 + np.log(sd)
+    total = top + np.log(np.exp(logs - top[:, None]) @ MASSES / np.sqrt(2 * np.pi) * sd)
+    return total.sum(), laplace.sum(), (mu + s * t, v * sd**2)
+
+
+@pytest.mark.parametrize(("n", "mu", "v", "least"), [(5, 0.0, 1.0, -0.0), (2, 0.0, 1.0, -0.0), (20, -2.5, 2.0, -0.05)])
+def test_the_bound_is_one_and_its_maximum_near_the_best(n, mu, v, least):
+    """Against quadrature on 100 clients: below the likelihood, and its maximum loses less of it than the alternatives'.
+
+    Where labels are rare the Laplace approximation is a little nearer: at most 0.05 nats.
+    """
+    Xs, Ys, _ = intercepts(100, n, mu, v, 3)
+    counts = np.array([Y.sum() for Y in Ys])
+    model = LogisticClients().fit(Xs, Ys)
+    exact = quadrature(counts, n, model.mu_[0], model.covariance_[0, 0])[0]
+    assert exact - 2.0 < model.log_likelihood_ <= exact + 1e-6
+
+    def climb(which):
+        loss = lambda x: -quadrature(counts, n, x[0], np.exp(x[1]))[which]  # noqa: E731
+        return optimize.minimize(loss, [mu, np.log(v)], method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-5})
+
+    best, laplace = climb(0), climb(1)
+    lost = -best.fun - exact
+    assert -1e-4 <= lost < 0.9
+    assert -best.fun - quadrature(counts, n, laplace.x[0], np.exp(laplace.x[1]))[0] - lost > least
+    centre, spread = mu, v
+    for _ in range(200):  # expectation-maximisation with mode and curvature for mean and variance
+        modes, variances = quadrature(counts, n, centre, spread)[2]
+        centre, spread = modes.mean(), np.mean(variances + (modes - modes.mean()) ** 2)
+    assert lost < -best.fun - quadrature(counts, n, centre, spread)[0]
+    assert model.covariance_[0, 0] > spread
+
+
+def simulate(m=60, seed=0, n=12):
+    rng = np.random.default_rng(seed)
+    thetas = rng.normal([0.5, -1.0, 0.0], [1.0, 0.5, 0.8], (m, 3))
+    Xs = [np.column_stack([np.ones(k), rng.normal(size=(k, 2))]) for k in rng.integers(1, n, m)]
+    return Xs, [(rng.random(len(X)) < expit(X @ t)).astype(float) for X, t in zip(Xs, thetas, strict=True)], thetas
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "scalar"])
+def test_stationary_in_prior_and_posteriors(covariance):
+    """The conditions of the maximum, each by its own formula: mu and Sigma are averages over posteriors that fit them."""
+    Xs, Ys, _ = simulate()
+    model = LogisticClients(covariance=covariance, tol=1e-6).fit(Xs, Ys)
+    assert model.converged_
+    gaps = model.posterior_mean_ - model.mu_
+    np.testing.assert_allclose(gaps.mean(axis=0), 0, atol=1e-4)
+    average = np.mean(model.posterior_covariance_ + gaps[:, :, None] * gaps[:, None, :], axis=0)
+    if covariance == "scalar":
+        np.testing.assert_allclose(np.trace(average), np.trace(model.covariance_), rtol=2e-4)
+    elif covariance == "diagonal":
+        np.testing.assert_allclose(np.diag(average), np.diag(model.covariance_), atol=2e-4)
+    else:
+        np.testing.assert_allclose(average, model.covariance_, atol=5e-4)
+    if covariance == "full":
+        return
+    precision = np.linalg.inv(model.covariance_ + 1e-12 * np.eye(3))
+    for X, Y, mean, C in zip(Xs, Ys, model.posterior_mean_, model.posterior_covariance_, strict=True):
+        _, p, w = logistic_normal(X @ mean, np.einsum("nj,jk,nk->n", X, C, X))
+        assert np.abs(model.covariance_ @ X.T @ (Y - p) - (mean - model.mu_)).max() < 1e-4
+        np.testing.assert_allclose(C @ (precision + X.T @ (w[:, None] * X)), np.eye(3), atol=1e-3)
+
+
+def test_units_and_directions_do_not_matter():
+    Xs, Ys, _ = simulate()
+    T = np.array([[1.0, 0.0, 30.0], [0.0, 0.01, 0.0], [0.0, 0.5, 100.0]])
+    one, two = LogisticClients(tol=1e-6).fit(Xs, Ys), LogisticClients(tol=1e-6).fit([X @ T for X in Xs], Ys)
+    assert two.log_likelihood_ == pytest.approx(one.log_likelihood_, abs=1e-5)
+    np.testing.assert_allclose(two.posterior_mean_ @ T.T, one.posterior_mean_, atol=1e-2)
+    flipped = LogisticClients(tol=1e-6).fit(Xs, [1 - Y for Y in Ys])
+    assert flipped.log_likelihood_ == pytest.approx(one.log_likelihood_, abs=1e-5)
+    np.testing.assert_allclose(flipped.posterior_mean_, -one.posterior_mean_, atol=1e-2)
+
+
+def test_separable_one_sided_and_empty_clients():
+    Xs, Ys, _ = simulate()
+    odd = [np.column_stack([np.ones(4), [-2.0, -1, 1, 2], np.zeros(4)]), np.ones((5, 3)), np.zeros((0, 3))]
+    model = LogisticClients(covariance="diagonal").fit([*Xs, *odd], [*Ys, [0, 0, 1, 1], np.ones(5), np.zeros(0)])
+    assert np.isfinite(model.posterior_mean_).all()
+    np.testing.assert_allclose(model.posterior_mean_[-1], model.mu_, atol=1e-9)
+    np.testing.assert_allclose(model.posterior_covariance_[-1], model.covariance_, atol=1e-9)
+    assert model.posterior_mean_[-3, 1] > model.mu_[1]
+    assert model.borrowed_[-1] == pytest.approx(1.0)
+    new, last = model.predict_proba(None, [[1.0, 0, 0]]), model.predict_proba(62, [[1.0, 0, 0]])
+    np.testing.assert_allclose(new, last, atol=1e-9)
+    assert new == pytest.approx(logistic_normal(model.mu_[:1], model.covariance_[0, :1])[1])
+    assert model.predict(60, [[1.0, 5.0, 0.0]]).tolist() == [1]
+
+
+def test_known_priors():
+    Xs, Ys, _ = simulate()
+    model = LogisticClients(mu=[0.5, -1.0, 0.0], covariance=[1.0, 0.25, 0.64]).fit(Xs, Ys)
+    assert model.converged_
+    assert model.mu_.tolist() == [0.5, -1.0, 0.0]
+    learnt = LogisticClients().fit(Xs, Ys)
+    assert learnt.log_likelihood_ > model.log_likelihood_
+    half = LogisticClients(covariance=[1.0, 0.25, 0.64]).fit(Xs, Ys)
+    assert model.log_likelihood_ < half.log_likelihood_ < learnt.log_likelihood_
+    none = LogisticClients(mu=0.0, covariance=0.0).fit(Xs, Ys)
+    assert none.log_likelihood_ == pytest.approx(-np.log(2) * sum(len(Y) for Y in Ys), rel=1e-7)
+    assert LogisticClients(mu=0.0).fit([np.ones((9, 1))] * 3, [np.ones(9), np.ones(9), np.zeros(9)]).mu_ == [0.0]
+
+
+def test_unseen_directions():
+    Xs, Ys, _ = simulate()
+    model = LogisticClients(covariance="diagonal").fit([np.column_stack([X, np.zeros(len(X))]) for X in Xs], Ys)
+    assert np.isinf(model.posterior_sd_[:, 3]).all()
+    assert model.predict_proba(0, [[1.0, 0, 0, 1]]) == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("way", "spoil", "says"),
+    [
+        ({}, lambda Xs, Ys: (Xs, [Y + 1 for Y in Ys]), "only 0 and 1"),
+        ({}, lambda Xs, Ys: (Xs, [0 * Y for Y in Ys]), "one label only"),
+        ({}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
+        ({}, lambda Xs, Ys: ([X * np.nan for X in Xs], Ys), r"Xs\[0\] holds NaN"),
+        ({"covariance": "round"}, lambda Xs, Ys: (Xs, Ys), "covariance must be one of"),
+        ({"mu": [1.0, 2.0]}, lambda Xs, Ys: (Xs, Ys), "mu must be"),
+    ],
+)
+def test_bad_input(way, spoil, says):
+    Xs, Ys, _ = simulate(8)
+    with pytest.raises(ValueError, match=says):
+        LogisticClients(**way).fit(*spoil(Xs, Ys))
+
+
+def test_not_converged_is_said():
+    Xs, Ys, _ = simulate()
+    with pytest.warns(UserWarning, match="max_iter=1"):
+        assert not LogisticClients(max_iter=1).fit(Xs, Ys).converged_
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
+    """100 clients of 30 labels, 5 replicates: 500 events, standard error 1 point; 5 points are 5 of them."""
+    Xs, Ys, _ = intercepts(100, 30, -1.0, 1.0, 1)
+    model, rng, held = LogisticClients().fit(Xs, Ys), np.random.default_rng(2), []
+    for _ in range(5):
+        truth, arguments = model.draw(rng)
+        low, high = LogisticClients().fit(*arguments).interval()
+        held.append(np.mean((low <= truth) & (truth <= high)))
+    assert abs(np.mean(held) - 0.95) < 0.05
+
+
+def test_landmine_fields(shared_data):
+    """29 fields, half of each held out: probabilities of the learnt prior beat those of one fit for all fields."""
+    data = loadmat(shared_data("landmine/LandmineData.mat"))
+    rng, train, test = np.random.default_rng(0), [], []
+    for X, Y in zip(data["feature"][0], data["label"][0], strict=True):
+        order = rng.permutation(len(Y))
+        X, Y = np.column_stack([np.ones(len(X)), X]), Y[:, 0].astype(float)
+        train.append((X[order[::2]], Y[order[::2]]))
+        test.append((X[order[1::2]], Y[order[1::2]]))
+    scores = {}
+    for name, way in {"learnt": {"covariance": "scalar"}, "pooled": {"covariance": 0.0}}.items():
+        model = LogisticClients(**way).fit([x for x, _ in train], [y for _, y in train])
+        p = np.concatenate([model.predict_proba(i, X) for i, (X, _) in enumerate(test)])
+        y = np.concatenate([Y for _, Y in test])
+        scores[name] = np.mean(y * np.log(p) + (1 - y) * np.log1p(-p))
+    assert scores["learnt"] > scores["pooled"] + 0.003

@@ -1,0 +1,260 @@
+"""The optimiser of mixing distributions: optimality, certificates, symmetry, and agreement with plain methods."""
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from estimators.npmle import (
+    binomial_clients,
+    dual,
+    gaussian_clients,
+    kernels,
+    maximise,
+    optimality_gap,
+    poisson_clients,
+    solver,
+)
+from estimators.npmle import clients as clients_module
+
+
+def gaussian_data(n, seed=0, spread=4.0):
+    rng = np.random.default_rng(seed)
+    v = rng.uniform(1 / spread, spread, n) ** 2
+    theta = np.where(rng.random(n) < 0.5, 0.0, rng.normal(0, 3, n))
+    return theta + np.sqrt(v) * rng.standard_normal(n), v
+
+
+def binomial_data(n, seed=0):
+    rng = np.random.default_rng(seed)
+    trials = rng.integers(1, 60, n)
+    return rng.binomial(trials, rng.beta(2, 6, n)), trials
+
+
+def poisson_data(n, seed=0):
+    rng = np.random.default_rng(seed)
+    exposure = rng.uniform(0.2, 20, n)
+    return rng.poisson(exposure * rng.gamma(1, 2, n)), exposure
+
+
+FAMILIES = {
+    "gaussian": (gaussian_clients, gaussian_data, lambda x, v, t: stats.norm.pdf(x, t, np.sqrt(v))),
+    "binomial": (binomial_clients, binomial_data, stats.binom.pmf),
+    "poisson": (poisson_clients, poisson_data, lambda x, e, t: stats.poisson.pmf(x, e * t)),
+}
+
+
+def likelihood(family, data, theta):
+    density = FAMILIES[family][2]
+    return density(data[0][:, None], data[1][:, None], np.asarray(theta))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_optimality(family):
+    """D is at most 1 everywhere, 1 at the atoms, and the log-likelihood is what SciPy says."""
+    make, draw, _ = FAMILIES[family]
+    data = draw(300)
+    best = maximise(make(*data), tolerance=1e-7)
+    assert best.converged
+    assert 0 <= best.gap <= 1e-7
+    mixture = likelihood(family, data, best.support) @ best.masses
+    assert best.log_likelihood == pytest.approx(np.log(mixture).sum(), rel=1e-12)
+    top = {"gaussian": (data[0].min(), data[0].max()), "binomial": (0, 1), "poisson": (0, (data[0] / data[1]).max())}[family]
+    everywhere = np.linspace(*top, 4001)
+    dual = (likelihood(family, data, everywhere) / mixture[:, None]).mean(axis=0)
+    assert dual.max() <= 1 + 1e-9
+    assert (likelihood(family, data, best.support) / mixture[:, None]).mean(axis=0) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_is_above_the_maximum_and_close(family, seed):
+    """For any mixing distribution, against a fine search with SciPy's densities; heights of the maxima agree as well."""
+    make, draw, _ = FAMILIES[family]
+    data = draw(120, seed)
+    clients = make(*data)
+    rng = np.random.default_rng(seed)
+    support = np.sort(clients.parameter(rng.uniform(clients.t.min(), clients.t.max(), 6)))
+    masses = rng.dirichlet(np.ones(6))
+    gap, value = optimality_gap(clients, support, masses)
+    mixture = likelihood(family, data, support) @ masses
+    t = np.linspace(clients.t.min(), clients.t.max(), 20001)
+    dual = (likelihood(family, data, clients.parameter(t)) / mixture[:, None]).mean(axis=0)
+    assert value == pytest.approx(np.log(mixture).sum(), rel=1e-12)
+    found = 120 * np.log(dual.max())
+    assert found - 1e-9 * abs(found) <= gap <= found * (1 + 1e-4)
+
+
+def test_the_gap_bounds_what_the_best_distribution_gains():
+    x, v = gaussian_data(200)
+    clients = gaussian_clients(x, v)
+    best = maximise(clients, tolerance=1e-8)
+    normal = optimize.minimize_scalar(lambda log: -stats.norm.logpdf(x, np.average(x), np.sqrt(v + np.exp(log))).sum())
+    assert best.log_likelihood > -normal.fun
+    for grid in (np.linspace(x.min(), x.max(), 20), np.linspace(-5, 5, 11)):
+        coarse = maximise(clients, grid=grid, tolerance=1e-6)
+        assert coarse.grid_gap is not None
+        assert coarse.grid_gap <= 1e-6
+        assert coarse.log_likelihood <= best.log_likelihood <= coarse.log_likelihood + coarse.gap
+
+
+def test_a_grid_against_expectation_maximisation():
+    """Plain EM on the same grid climbs to the same log-likelihood, never above the certificate."""
+    x, v = gaussian_data(150)
+    grid = np.linspace(x.min(), x.max(), 30)
+    best = maximise(gaussian_clients(x, v), grid=grid, tolerance=1e-8)
+    table = stats.norm.pdf(x[:, None], grid, np.sqrt(v)[:, None])
+    masses = np.full(grid.size, 1 / grid.size)
+    for _ in range(20000):
+        masses *= (table / (table @ masses)[:, None]).mean(axis=0)
+    value = np.log(table @ masses).sum()
+    assert value <= best.log_likelihood + 1e-8
+    assert value == pytest.approx(best.log_likelihood, abs=1e-2)
+    assert np.isin(best.support.round(9), grid.round(9)).all()
+
+
+def test_two_far_groups_are_solved_by_hand():
+    """n1 clients at 0 and n2 at 100: atoms there, masses by counts, log-likelihood by hand."""
+    clients = gaussian_clients(np.repeat([0.0, 100.0], [3, 7]), 1.0)
+    best = maximise(clients, tolerance=1e-9)
+    assert best.support == pytest.approx([0, 100], abs=1e-9)
+    assert best.masses == pytest.approx([0.3, 0.7], abs=1e-9)
+    assert best.log_likelihood == pytest.approx(3 * np.log(0.3) + 7 * np.log(0.7) - 5 * np.log(2 * np.pi), rel=1e-12)
+
+
+def test_two_clients_merge_within_two_standard_errors():
+    """With unit variances and d apart, one atom in the middle is best exactly if d <= 2; D'' there is d^2 / 4 - 1."""
+    for d, atoms in ((1.9, 1), (2.2, 2)):
+        best = maximise(gaussian_clients([0.0, d], 1.0), tolerance=1e-9)
+        assert best.support.size == atoms
+        assert best.support.mean() == pytest.approx(d / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_weights_stand_for_repetitions(family):
+    make, draw, _ = FAMILIES[family]
+    first, second = draw(50)
+    times = np.random.default_rng(1).integers(1, 5, 50)
+    weighted = maximise(make(first, second, weights=times), tolerance=1e-8)
+    repeated = maximise(make(np.repeat(first, times), np.repeat(second, times)), tolerance=1e-8)
+    assert weighted.log_likelihood == pytest.approx(repeated.log_likelihood, abs=1e-7)
+    shuffled = np.random.default_rng(2).permutation(50)
+    again = maximise(make(first[shuffled], second[shuffled], weights=times[shuffled]), tolerance=1e-8)
+    assert again.log_likelihood == pytest.approx(weighted.log_likelihood, abs=1e-9)
+
+
+@pytest.mark.parametrize(("shift", "scale"), [(0, 1e-6), (0, 1e6), (1e4, 1), (-3, 0.01)])
+def test_equivariance(shift, scale):
+    x, v = gaussian_data(100)
+    base = maximise(gaussian_clients(x, v), tolerance=1e-7)
+    moved = maximise(gaussian_clients(shift + scale * x, scale**2 * v), tolerance=1e-7)
+    assert moved.log_likelihood + 100 * np.log(scale) == pytest.approx(base.log_likelihood, abs=2e-7)
+    assert moved.support == pytest.approx(shift + scale * base.support, abs=1e-3 * scale)
+
+
+def test_far_outliers_with_tiny_errors():
+    """Ten octaves of widths, clients a billion standard errors away: no underflow, each gets its atom."""
+    x = np.concatenate([np.random.default_rng(0).normal(0, 1, 100), [1e3, 1e3 + 1e-6, -50.0]])
+    v = np.concatenate([np.ones(100), [1e-12, 1e-12, 1e-4]])
+    best = maximise(gaussian_clients(x, v), tolerance=1e-6)
+    assert best.converged
+    assert best.gap <= 1e-6
+    assert best.support[-1] == pytest.approx(1e3, abs=1e-5)
+    assert best.masses[0] == pytest.approx(1 / 103, rel=1e-6)
+
+
+def test_bits_do_not_depend_on_threads():
+    x, v = gaussian_data(30_000)
+    clients = gaussian_clients(x, v)
+    one, two = (maximise(clients, tolerance=1e-2, threads=threads) for threads in (1, 3))
+    assert one.support.tobytes() == two.support.tobytes()
+    assert one.masses.tobytes() == two.masses.tobytes()
+    assert (one.log_likelihood, one.gap, one.n_iter) == (two.log_likelihood, two.gap, two.n_iter)
+    assert one.gap < 1e-2
+    assert clients.t.size > solver.CONDENSE  # the start with fewer clients is exercised too
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kernels_against_numpy(family):
+    make, draw, _ = FAMILIES[family]
+    data = draw(200)
+    clients = make(*data)
+    workers = solver.Workers(clients.t.size, None)
+    t = np.linspace(clients.t.min() + 0.01, clients.t.max() - 0.01, 7)
+    masses = np.arange(1.0, 8.0) / 28
+
+    def table(t):
+        peak = likelihood_at_peaks(clients, t)
+        return peak
+
+    values = table(t)
+    density = values @ masses
+    h = 1e-4 * clients.s.min()
+    slope = (table(t + h) - table(t - h)) / (2 * h) / density[:, None]
+    bend = (table(t + h) - 2 * values + table(t - h)) / h**2 / density[:, None]
+    share = values / density[:, None]
+    w = clients.weights
+    state = solver.evaluate(clients, workers, t, masses, 3)
+    total = clients.total
+    assert state.density == pytest.approx(density, rel=1e-12)
+    assert state.first[0] == pytest.approx(w @ share / total, rel=1e-12)
+    assert state.first[1] == pytest.approx(w @ slope / total, rel=1e-5, abs=1e-6)
+    assert state.first[2] == pytest.approx(w @ bend / total, rel=1e-3, abs=1e-2)
+    both = np.hstack([share, slope])
+    assert state.second == pytest.approx(both.T @ (w[:, None] * both) / total, rel=1e-5, abs=1e-5)
+
+
+def likelihood_at_peaks(clients, t):
+    """Likelihood of clients (rows) at t relative to its peak, from the kernels' definition."""
+    if clients.family == "gaussian":
+        return np.exp(-0.5 * ((t - clients.p1[:, None]) * clients.p2[:, None]) ** 2)
+    alpha, beta = clients_module.shapes(t, clients.family)[:2]
+    return np.exp(clients.p1[:, None] * alpha + clients.p2[:, None] * beta - clients.offset[:, None])
+
+
+def test_the_kernels_exponential():
+    bits = np.empty(kernels.LANES, np.int64)
+    for x in (np.linspace(kernels.FLOOR, 700, kernels.LANES), np.linspace(-1, 1, kernels.LANES)):
+        out = x.copy()
+        kernels._exp(out, bits, bits.view(float))
+        assert out == pytest.approx(np.exp(x), rel=1e-14)
+
+
+def test_interpolation_matches_its_error_bound():
+    """Bernstein coefficients reproduce polynomials exactly and a Gaussian within the stated remainder."""
+    nodes = np.arange(dual.NODES) - dual.NODES // 2 + 1
+    matrix = dual.bernstein_matrix()
+    u = np.linspace(0, 1, 101)
+    basis = stats.binom.pmf(np.arange(dual.NODES), dual.NODES - 1, u[:, None])
+    assert np.abs(matrix).sum(axis=1).max() <= dual.LEBESGUE
+    assert basis @ (matrix @ (nodes / 8.0) ** 15) == pytest.approx((u / 8) ** 15, abs=1e-14)
+    for shift in (0.0, 0.3, 2.0):
+        for fineness in (1.0, 2.0, 4.0):
+            error = np.abs(
+                basis @ (matrix @ np.exp(-((nodes / fineness - shift) ** 2) / 2))
+                - np.exp(-((u / fineness - shift) ** 2) / 2)
+            )
+            assert error.max() <= dual.REMAINDER * fineness**-dual.NODES + 1e-14
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: gaussian_clients([1.0, 2.0], [1.0]), "of equal length"),
+        (lambda: gaussian_clients([], []), "not empty"),
+        (lambda: gaussian_clients([1.0], [0.0]), "variances must be > 0"),
+        (lambda: gaussian_clients([1.0], [np.inf]), "variances must be finite"),
+        (lambda: gaussian_clients([1.0], 1.0, weights=[1.0, 2.0]), "weights must have one entry"),
+        (lambda: gaussian_clients([1.0], 1.0, weights=[0.0]), "weights must be > 0"),
+        (lambda: binomial_clients([2], [1]), "x must not exceed n"),
+        (lambda: poisson_clients([1], [0.0]), "exposure must be > 0"),
+        (lambda: optimality_gap(gaussian_clients([1.0], 1.0), [0.0, 1.0], [1.0]), "equal length"),
+        (lambda: optimality_gap(gaussian_clients([1.0], 1.0), [0.0], [0.0]), "not all 0"),
+    ],
+)
+def test_bad_input(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
+
+
+def test_a_hopeless_distribution_has_no_certificate():
+    assert optimality_gap(gaussian_clients([0.0], 1e-6), [1.0], [1.0]) == (np.inf, -np.inf)
