@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from estimators.client_rows import Tallies
-from estimators.coefficient_model import CoefficientModel, Coordinates, Factor, away_from_zero, climb, read_prior, score
+from estimators.coefficient_model import CoefficientModel, Coordinates, Factor, climb, climb_inside, read_prior, score
 from estimators.validation import choice, count, positive
 
 __all__ = ["LinearClients"]
@@ -155,7 +155,7 @@ class LinearClients(CoefficientModel):
             return state.loss, white.pull(state.by_root)
 
         if self.prior == "penalised-reml":
-            x, steps, good = climb(away_from_zero(by_covariance, x), x, max_iter, tol, m)
+            x, steps, good = climb_inside(by_covariance, x, max_iter, tol, m)
             return evaluate(data, white.root(x)), factor.root(x), steps, good
         for _ in range(5):  # once, unless it ends where a variance is 0 that should not be
             x, more = score(lambda x: evaluate(data, white.root(x)), white, x, max_iter - steps, tol)

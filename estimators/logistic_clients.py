@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from estimators.client_rows import ClientRows
-from estimators.coefficient_model import CoefficientModel, Coordinates, Factor, away_from_zero, climb, read_prior, score
+from estimators.coefficient_model import CoefficientModel, Coordinates, Factor, climb, climb_inside, read_prior, score
 from estimators.logistic_normal import averages
 from estimators.validation import choice, count, positive
 
@@ -107,7 +107,7 @@ class LogisticClients(CoefficientModel):
             x = white.start
             rounds = 5 if self.prior == "marginal-likelihood" else 0
             if not rounds:
-                x, steps, good = climb(away_from_zero(by_root, x), x, max_iter, tol, m)
+                x, steps, good = climb_inside(by_root, x, max_iter, tol, m)
             for _ in range(rounds):  # once, unless it ends where a variance is 0 that should not be
                 x, more = score(lambda x: bound.at(white.root(x)), white, x, max_iter - steps, tol)
                 x, yet, good = climb(by_root, x, max_iter - steps - more, tol, m)
