@@ -113,7 +113,7 @@ class LinearClients(CoefficientModel):
             sd = np.sqrt(np.broadcast_to(sigma2, (m,)))
         F = tallies.factors / sd[:, None, None]
         n_all = int(tallies.counts.sum())
-        coordinates = Coordinates.of(np.linalg.qr(F[:, :, :-1].reshape(-1, d), mode="r"), n_all)
+        coordinates = Coordinates.of(tallies.pooled(sd), n_all)
         z = F[:, :d, -1] if mu is None else F[:, :d, -1] - F[:, :d, :-1] @ mu
         reml = self.prior != "marginal-likelihood" and mu is None
         return SimpleNamespace(
@@ -269,8 +269,8 @@ def evaluate(data, root, s=None):
     if data.reml:
         log_det += np.linalg.slogdet(information)[1] - 2 * data.coordinates.log_det
     a = np.einsum("mij,mi->mj", TR, res)
-    by_covariance = (a.T @ a / s - information) / 2
-    by_root = (np.swapaxes(TR, 1, 2) @ TM).sum(axis=0) - a.T @ (a @ root) / s
+    by_covariance = (np.einsum("mi,mj->ij", a, a) / s - information) / 2
+    by_root = (np.swapaxes(TR, 1, 2) @ TM).sum(axis=0) - np.einsum("mi,mj->ij", a, a @ root) / s
     GtR = None
     if data.reml:
         GtR = np.swapaxes(TM, 1, 2) @ TR

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from estimators.client_rows import ClientRows
+from estimators.client_rows import ClientRows, Tallies
 from estimators.coefficient_model import CoefficientModel, Coordinates, Factor, climb, climb_inside, read_prior, score
 from estimators.logistic_normal import averages
 from estimators.validation import choice, count, positive
@@ -93,7 +93,7 @@ class LogisticClients(CoefficientModel):
             raise ValueError("Xs must hold at least two clients with rows; one says nothing about how clients vary")
         if mu is None and len(np.unique(rows.Y)) < 2:
             raise ValueError("Ys holds one label only, so that no mu is most likely; give mu")
-        coordinates = Coordinates.of(np.linalg.qr(rows.X, mode="r"), len(rows.Y))
+        coordinates = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y))
         bound = Bound(rows, coordinates, mu, tol)
         m, steps, good = len(rows.counts), 0, True
         if root is None:
@@ -230,12 +230,12 @@ class Bound:
             value, a, A, cov = ahead
         self.phi, self.a, self.A = phi, a, A
         XB = A @ root
-        by_root = (XB @ cov).sum(axis=0) - a.T @ nu
+        by_root = (XB @ cov).sum(axis=0) - np.einsum("mr,mk->rk", a, nu)
         W = A - XB @ cov @ np.swapaxes(XB, 1, 2)
         return SimpleNamespace(
             loss=value,
             by_root=by_root,
-            by_covariance=(a.T @ a - W.sum(axis=0)) / 2,
+            by_covariance=(np.einsum("mi,mj->ij", a, a) - W.sum(axis=0)) / 2,
             P=np.eye(k) - cov,
             profiled=0,
             phi=phi,

@@ -1,7 +1,11 @@
 """Linear regressions of many clients: against densities by brute force, lme4, limits, equivariance, bad input."""
 
+import os
+import subprocess
+import sys
 import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -402,3 +406,22 @@ def test_schools(shared_data):
         error["local"] += np.sum((X_new @ np.linalg.lstsq(X, Y, rcond=None)[0] - Y_new) ** 2)
     assert error["prior"] < 0.95 * error["pooled"]
     assert error["prior"] < 0.93 * error["local"]
+
+
+def test_threads_do_not_change_bits():
+    code = (
+        "import numpy as np; from estimators import LinearClients; rng = np.random.default_rng(0);"
+        "Xs = [rng.normal(size=(20, 8)) for _ in range(300)]; t = rng.normal(size=(300, 8));"
+        "print(LinearClients().fit(Xs, [X @ b + rng.normal(size=20) for X, b in zip(Xs, t)]).posterior_mean_.tobytes().hex())"
+    )
+    ran = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            cwd=Path(__file__).resolve().parent.parent,
+            capture_output=True,
+            check=True,
+        )
+        for threads in ("1", "2")
+    ]
+    assert ran[0].stdout == ran[1].stdout
