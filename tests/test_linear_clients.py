@@ -412,7 +412,8 @@ def test_threads_do_not_change_bits():
     code = (
         "import numpy as np; from estimators import LinearClients; rng = np.random.default_rng(0);"
         "Xs = [rng.normal(size=(20, 8)) for _ in range(300)]; t = rng.normal(size=(300, 8));"
-        "print(LinearClients().fit(Xs, [X @ b + rng.normal(size=20) for X, b in zip(Xs, t)]).posterior_mean_.tobytes().hex())"
+        "Ys = [X @ b + rng.normal(size=20) for X, b in zip(Xs, t)];"
+        "print(LinearClients().fit(Xs, Ys).posterior_mean_.tobytes().hex())"
     )
     ran = [
         subprocess.run(
