@@ -145,6 +145,18 @@ class Tallies:
         factors = finite("factors of the tallies", np.stack([tally.factor for tally in Xs]))
         return cls(factors, count("n of the tallies", [tally.n for tally in Xs], 0).astype(int))
 
+    def pooled(self, scale=1.0):
+        """Return the triangle (d, d) of all clients' features together, each client's divided by its `scale` (m,).
+
+        By pairs, in matrices too small for threads, whose number would change the last bits.
+        """
+        F = self.factors[:, :, :-1] / np.broadcast_to(scale, self.counts.shape)[:, None, None]
+        F = np.linalg.qr(F, mode="r")
+        while len(F) > 1:
+            F = np.concatenate([F, np.zeros((len(F) % 2, *F.shape[1:]))])
+            F = np.linalg.qr(F.reshape(len(F) // 2, -1, F.shape[2]), mode="r")
+        return F[0]
+
     def client(self, i):
         """Return the tally of client i."""
         return RegressionTally(self.factors[i], int(self.counts[i]))

@@ -14,7 +14,7 @@ from estimators.limits import times
 from estimators.model import ClientModel
 from estimators.validation import choice, finite, index, number
 
-__all__ = ["CoefficientModel", "Coordinates", "Factor", "climb", "read_prior", "score"]
+__all__ = ["CoefficientModel", "Coordinates", "Factor", "climb", "climb_inside", "read_prior", "score"]
 
 SHAPES = ("full", "diagonal", "scalar")
 
@@ -238,13 +238,30 @@ def score(evaluate, factor, x, max_iter, tol):
     return x, steps
 
 
-def climb(loss, start, max_iter, tol):
-    """Minimise `loss`, which returns its value and gradient, by L-BFGS: (x, steps, whether the gradient is below tol)."""
+def climb(loss, start, max_iter, tol, m):
+    """Minimise `loss`, its value and gradient over m clients, by L-BFGS: (x, steps, whether the slope is below tol m)."""
     from scipy.optimize import minimize
 
-    options = {"maxiter": max_iter, "maxfun": 2 * max_iter + 20, "gtol": tol, "ftol": 0.0, "maxcor": 30}
-    best = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    return best.x, int(best.nit), bool(np.abs(best.jac).max() <= 10 * tol)
+    def each(x):
+        value, slope = loss(x)
+        return value / m, slope / m
+
+    options = {"maxiter": max(max_iter, 1), "maxfun": 2 * max_iter + 20, "gtol": tol, "ftol": 0.0, "maxcor": 30}
+    best = minimize(each, start, jac=True, method="L-BFGS-B", options=options)
+    return best.x, int(best.nit), bool(np.abs(best.jac).max() <= 10 * max(tol, 1e-8))  # values are blind to smaller ones
+
+
+def climb_inside(loss, start, max_iter, tol, m):
+    """As `climb`, less half the log-determinant of E E', which keeps variances from 0 and correlations from 1."""
+    positive = start > 0  # the entries on the diagonal of E, whose logarithms are followed
+
+    def inside(t):
+        x = np.where(positive, np.exp(np.where(positive, t, 0.0)), t)
+        value, slope = loss(x)
+        return value - np.sum(t[positive]), np.where(positive, slope * x - 1, slope)
+
+    t, steps, good = climb(inside, np.where(positive, np.log(np.where(positive, start, 1.0)), start), max_iter, tol, m)
+    return np.where(positive, np.exp(np.where(positive, t, 0.0)), t), steps, good
 
 
 def read_prior(mu, covariance, d):

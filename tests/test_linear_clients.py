@@ -1,7 +1,11 @@
 """Linear regressions of many clients: against densities by brute force, lme4, limits, equivariance, bad input."""
 
+import os
+import subprocess
+import sys
 import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -265,6 +269,27 @@ def test_random_intercepts_of_equal_clients_have_a_closed_form():
     assert reml.covariance_[0, 0] == pytest.approx((between * 9 / 8 - within) / 4, rel=1e-6)
 
 
+def test_the_penalty_keeps_variances_from_zero():
+    """Random intercepts: the maximum of the residual likelihood times a deviation, by SciPy; and equal clients."""
+    rng = np.random.default_rng(5)
+    Y = rng.normal(2.0, 0.3, (9, 1)) + rng.normal(size=(9, 4))
+    model = LinearClients(prior="penalised-reml", tol=1e-7).fit([np.ones((4, 1))] * 9, list(Y))
+    within, between = np.sum((Y - Y.mean(1, keepdims=True)) ** 2), 4 * np.sum((Y.mean(1) - Y.mean()) ** 2)
+
+    def loss(x):  # x = log of the ratio of variances; noise at its best: (within + between/(1 + 4 ratio))/35
+        return (35 * np.log(within + between / (1 + 4 * np.exp(x))) + 8 * np.log1p(4 * np.exp(x)) - x) / 2
+
+    ratio = np.exp(optimize.minimize_scalar(loss, bounds=(-8, 4), method="bounded", options={"xatol": 1e-9}).x)
+    assert model.covariance_[0, 0] / model.sigma2_ == pytest.approx(ratio, rel=1e-4)
+    assert ratio > LinearClients(prior="reml").fit([np.ones((4, 1))] * 9, list(Y)).covariance_[0, 0] / model.sigma2_
+    Xs = [rng.normal(size=(6, 2)) for _ in range(20)]
+    equal = [X @ [1.0, 2.0] + 0.1 * rng.normal(size=6) for X in Xs]
+    for shape in ("full", "diagonal", "scalar"):
+        fit = LinearClients(prior="penalised-reml", covariance=shape).fit(Xs, equal)
+        assert fit.converged_
+        assert np.linalg.eigvalsh(fit.covariance_)[0] > 1e-5
+
+
 def test_draw_repeats_the_design():
     """Means and variances of redrawn responses, 2,000 draws, within 5 standard errors."""
     Xs, Ys, _ = simulate(8)
@@ -381,3 +406,23 @@ def test_schools(shared_data):
         error["local"] += np.sum((X_new @ np.linalg.lstsq(X, Y, rcond=None)[0] - Y_new) ** 2)
     assert error["prior"] < 0.95 * error["pooled"]
     assert error["prior"] < 0.93 * error["local"]
+
+
+def test_threads_do_not_change_bits():
+    code = (
+        "import numpy as np; from estimators import LinearClients; rng = np.random.default_rng(0);"
+        "Xs = [rng.normal(size=(20, 8)) for _ in range(300)]; t = rng.normal(size=(300, 8));"
+        "Ys = [X @ b + rng.normal(size=20) for X, b in zip(Xs, t)];"
+        "print(LinearClients().fit(Xs, Ys).posterior_mean_.tobytes().hex())"
+    )
+    ran = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            cwd=Path(__file__).resolve().parent.parent,
+            capture_output=True,
+            check=True,
+        )
+        for threads in ("1", "2")
+    ]
+    assert ran[0].stdout == ran[1].stdout

@@ -159,6 +159,21 @@ def test_known_priors():
     assert LogisticClients(mu=0.0).fit([np.ones((9, 1))] * 3, [np.ones(9), np.ones(9), np.zeros(9)]).mu_ == [0.0]
 
 
+def test_the_penalty_keeps_variances_from_zero():
+    """Equal clients: the bound is largest at a variance of 0 or near it, the penalised one is not, and weighs both."""
+    rng = np.random.default_rng(4)
+    Xs = [np.column_stack([np.ones(6), rng.normal(size=6)]) for _ in range(30)]
+    Ys = [(rng.random(6) < expit(X @ [0.3, 1.0])).astype(float) for X in Xs]
+    plain, kept = LogisticClients().fit(Xs, Ys), LogisticClients(prior="penalised").fit(Xs, Ys)
+    assert kept.converged_
+    assert np.linalg.eigvalsh(kept.covariance_)[0] > max(1e-3, np.linalg.eigvalsh(plain.covariance_)[0])
+    assert kept.log_likelihood_ <= plain.log_likelihood_ + 1e-6
+    best = kept.log_likelihood_ + np.linalg.slogdet(kept.covariance_)[1] / 2
+    for factor in (0.8, 1.25):  # nearby covariances are worse for likelihood and penalty together
+        near = LogisticClients(covariance=factor * kept.covariance_).fit(Xs, Ys)
+        assert near.log_likelihood_ + np.linalg.slogdet(near.covariance_)[1] / 2 < best
+
+
 def test_unseen_directions():
     Xs, Ys, _ = simulate()
     model = LogisticClients(covariance="diagonal").fit([np.column_stack([X, np.zeros(len(X))]) for X in Xs], Ys)
@@ -173,6 +188,7 @@ def test_unseen_directions():
         ({}, lambda Xs, Ys: (Xs, [0 * Y for Y in Ys]), "one label only"),
         ({}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
         ({}, lambda Xs, Ys: ([X * np.nan for X in Xs], Ys), r"Xs\[0\] holds NaN"),
+        ({"prior": "best"}, lambda Xs, Ys: (Xs, Ys), "prior must be one of"),
         ({"covariance": "round"}, lambda Xs, Ys: (Xs, Ys), "covariance must be one of"),
         ({"mu": [1.0, 2.0]}, lambda Xs, Ys: (Xs, Ys), "mu must be"),
     ],
