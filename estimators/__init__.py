@@ -4,6 +4,23 @@ What computes lives here (NumPy, SciPy, Numba); what is *true* lives in ``theory
 costs next to nothing: its modules and the few names below are loaded at first use, so that SciPy and Numba
 are paid for only by those who need them.
 
+A map:
+
+- *Fitted models* of many clients (``model`` says what all of them offer, ``coverage`` measures their intervals).
+  Means: ``gaussian_means``, ``point_normal``, ``mixture_means``, ``nonparametric``.  Counts: ``beta_binomial``,
+  ``gamma_poisson``, ``nonparametric``.  Regressions: ``linear_clients``, ``logistic_clients``.  Private messages:
+  ``federated_means``, ``private``.
+- *Their data*: ``client_table`` (files), ``client_rows`` (regressions), ``streaming`` and ``streaming_passes`` (more
+  clients than memory), ``tally_state``, ``datasets``.
+- *Closed forms* of the papers: ``gaussian``, ``bernoulli``, ``mixture``, ``regression``, ``aggregation``,
+  ``personalization``, ``mean_regularized``.
+- *The server's side*: ``server_weights``, ``robust_pca``, ``variance_components``, ``strengths``.
+- *Privacy*: ``mechanisms``, ``quantization``, ``privacy`` and ``accounting``, ``tuning``, ``dpsgd``.
+- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``.
+- *Simulation*: ``montecarlo``.
+
+What is not in the map is machinery of those modules.
+
 >>> import estimators
 >>> round(float(estimators.mean_regularized.mse(1.0, sigma2_loc=1.0, tau2=1.0, K=10)), 12)
 0.55
@@ -19,22 +36,17 @@ MODULES = (
     "beta_binomial",
     "client_rows",
     "client_table",
-    "coefficient_model",
-    "conjugate",
     "coverage",
     "datasets",
     "distillation",
     "dpsgd",
-    "exact",
     "federated_means",
     "gamma_poisson",
     "gaussian",
     "gaussian_means",
     "gradient_personalization",
-    "inversion",
     "linear_clients",
     "logistic_clients",
-    "logistic_normal",
     "mean_regularized",
     "mechanisms",
     "mixture",
@@ -42,8 +54,6 @@ MODULES = (
     "model",
     "montecarlo",
     "nonparametric",
-    "normal_mixture",
-    "npmle",
     "personalization",
     "point_normal",
     "priors",
@@ -55,10 +65,7 @@ MODULES = (
     "server_weights",
     "streaming",
     "streaming_passes",
-    "streaming_prior",
     "strengths",
-    "table_file",
-    "tallies",
     "tally_state",
     "tuning",
     "variance_components",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import estimators
 from theory import claims
 from theory.claim import PAPERS
 
@@ -147,6 +148,12 @@ def test_a_fresh_import_loads_nothing_heavy(statement, absent):
     code = f"{statement}\nimport sys\nprint(*(m for m in {absent.split()!r} if m in sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []
+
+
+def test_the_map_of_estimators_names_every_public_module():
+    mapped = re.findall(r"``(\w+)``", estimators.__doc__ or "")
+    assert sorted(set(estimators.MODULES) - set(mapped)) == []
+    assert len(mapped) > len(estimators.MODULES) // 2
 
 
 @pytest.mark.parametrize("package", PACKAGES)
