@@ -141,10 +141,12 @@ def targets(state, moving):
     # What was added pulls towards the present masses, not towards 0, so that it leaves no bias where steps end.
     right = (gain + added * state.masses)[:, None]
     kernels.forward(outer, right)
-    target = nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
+    target = right.copy()
+    kernels.forward(outer.T[::-1, ::-1], target[::-1])  # a transposed root is lower triangular from its end
+    target = target[:, 0] if target.min() >= 0 else nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
     moves = np.zeros(k)
     back = (sides[:, k] - sides[:, :k] @ target)[:, None]
-    kernels.forward(root.T[::-1, ::-1], back[::-1])  # the transposed root is lower triangular from its end
+    kernels.forward(root.T[::-1, ::-1], back[::-1])
     moves[free] = back[:, 0] / mass
     return target, moves
 
@@ -285,6 +287,11 @@ def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
     Returns
     -------
     Mixing
+
+    Notes
+    -----
+    Time per round is linear in the number of clients and quadratic in that of the atoms, plus their cube: hundreds of atoms
+    are fine, thousands (clients many standard errors apart, each its own atom) are slow.  Memory: some 200 bytes per client.
 
     Raises
     ------
