@@ -156,7 +156,7 @@ def test_many_clients_with_estimates_at_the_ends(family):
     """More clients than the fit works on at first, some of them with no success or nothing but successes."""
     rng = np.random.default_rng(0)
     n = np.arange(1.0, 8001.0) / 8 if family == "poisson" else rng.integers(1, 400, 8000)
-    x = rng.poisson(n * rng.gamma(0.3, 1, 8000)) if family == "poisson" else rng.binomial(n, rng.beta(0.3, 0.3, 8000))
+    x = rng.poisson(n * rng.gamma(0.3, 1, 8000)) if family == "poisson" else rng.binomial(n, rng.beta(0.5, 0.5, 8000))
     clients = FAMILIES[family][0](x, n)
     assert clients.t.size > solver.CONDENSE
     best = maximise(clients, tolerance=1e-2)

@@ -182,7 +182,7 @@ def climb(clients, workers, state, moving, tolerance, limit):
         for share in (1.0,) if moving else (1.0, 0.25, 0.06, 0.015, 0.004, 0.001):
             masses = state.masses + share * (target - state.masses)
             keep = masses > 0
-            t = np.clip(state.t + share * moves, clients.t.min(), clients.t.max())[keep]
+            t = (np.clip(state.t + moves, clients.t.min(), clients.t.max()) if moving else state.t)[keep]
             if (np.diff(t) > 0).all():
                 trial = evaluate(clients, workers, t, masses[keep] / masses.sum(), 3 if moving else 2)
                 if trial.value >= state.value - slack(state.value):
@@ -228,9 +228,10 @@ def improve(clients, workers, state, dual, tolerance, max_iter, moving=True):
             start = evaluate(clients, workers, *merged_atoms(state, places), 3)
             state = climb(clients, workers, start, True, 0.1 * tolerance, 8)
         else:
-            t = np.union1d(state.t, places[heights > 1])
-            masses = np.zeros(t.size)
-            masses[np.searchsorted(t, state.t)] = state.masses
+            # Atoms found on fewer clients may lie outside the range by rounding.
+            old = np.clip(state.t, clients.t.min(), clients.t.max()) if moving else state.t
+            t = np.union1d(old, places[heights > 1])
+            masses = np.bincount(np.searchsorted(t, old), state.masses, t.size)
             state = climb(clients, workers, evaluate(clients, workers, t, masses, 2), False, 0.1 * (bound - 1), 3)
     return best[0], best[1], best[2], rounds
 
