@@ -151,6 +151,18 @@ def test_equivariance(shift, scale):
     assert moved.support == pytest.approx(shift + scale * base.support, abs=1e-3 * scale)
 
 
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_many_clients_with_estimates_at_the_ends(family):
+    """More clients than the fit works on at first, some of them with no success or nothing but successes."""
+    rng = np.random.default_rng(0)
+    n = np.arange(1.0, 8001.0) / 8 if family == "poisson" else rng.integers(1, 400, 8000)
+    x = rng.poisson(n * rng.gamma(0.3, 1, 8000)) if family == "poisson" else rng.binomial(n, rng.beta(0.5, 0.5, 8000))
+    clients = FAMILIES[family][0](x, n)
+    assert clients.t.size > solver.CONDENSE
+    best = maximise(clients, tolerance=1e-2)
+    assert best.gap <= 1e-2
+
+
 def test_far_outliers_with_tiny_errors():
     """Ten octaves of widths, clients a billion standard errors away: no underflow, each gets its atom."""
     x = np.concatenate([np.random.default_rng(0).normal(0, 1, 100), [1e3, 1e3 + 1e-6, -50.0]])

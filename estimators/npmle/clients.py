@@ -223,5 +223,6 @@ def condensed(clients, size):
         alpha, beta = shapes(t, clients.family)[:2]
         p1 = n * (np.sin(t) if clients.family == "binomial" else t) ** 2
         p2 = n * np.cos(t) ** 2 if clients.family == "binomial" else n
+        p1, p2 = np.where(p1 < n * EDGE**2, 0, p1), np.where(p2 < n * EDGE**2, 0, p2)
         top = p1 * alpha + p2 * beta
     return merged(clients.family, clients.origin, t, s, p1, p2, top, weights, np.zeros(t.size))

@@ -122,7 +122,7 @@ class Dual:
     def __call__(self, state, tolerance):
         """Return (bound on max D, places and heights of its local maxima) for the clients' densities under `state`.
 
-        The bound exceeds the maximum by no more than `tolerance` and the errors of interpolation.
+        The bound exceeds the maximum by no more than the share `tolerance` of it and the errors of interpolation.
         """
         from estimators.npmle import kernels
 

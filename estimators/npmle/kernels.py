@@ -310,7 +310,7 @@ def peaks(coefficients, leaves, lefts, widths, begin, places, heights):
 
 @njit(nogil=True, cache=True)
 def upper_bound(coefficients, leaves, tolerance):
-    """Bound from above on the maximum over all leaf cells, within `tolerance` of it, by the hulls of coefficients."""
+    """Bound from above on the maximum over all leaf cells, within the share `tolerance` of it, by hulls of coefficients."""
     best = 0.0
     for leaf in leaves:
         best = max(best, coefficients[leaf, 0], coefficients[leaf, -1])
@@ -327,7 +327,9 @@ def upper_bound(coefficients, leaves, tolerance):
             b = stack[count]
             best = max(best, b[0], b[-1])
             top = b.max()
-            if top <= best + tolerance or depth[count] == 60:
+            if not np.isfinite(top):
+                return np.inf
+            if top <= best * (1.0 + tolerance) or depth[count] == 40:
                 bound = max(bound, top)
                 continue
             depth[count] += 1

@@ -141,10 +141,12 @@ def targets(state, moving):
     # What was added pulls towards the present masses, not towards 0, so that it leaves no bias where steps end.
     right = (gain + added * state.masses)[:, None]
     kernels.forward(outer, right)
-    target = nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
+    target = right.copy()
+    kernels.forward(outer.T[::-1, ::-1], target[::-1])  # a transposed root is lower triangular from its end
+    target = target[:, 0] if target.min() >= 0 else nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
     moves = np.zeros(k)
     back = (sides[:, k] - sides[:, :k] @ target)[:, None]
-    kernels.forward(root.T[::-1, ::-1], back[::-1])  # the transposed root is lower triangular from its end
+    kernels.forward(root.T[::-1, ::-1], back[::-1])
     moves[free] = back[:, 0] / mass
     return target, moves
 
@@ -180,7 +182,7 @@ def climb(clients, workers, state, moving, tolerance, limit):
         for share in (1.0,) if moving else (1.0, 0.25, 0.06, 0.015, 0.004, 0.001):
             masses = state.masses + share * (target - state.masses)
             keep = masses > 0
-            t = np.clip(state.t + share * moves, clients.t.min(), clients.t.max())[keep]
+            t = (np.clip(state.t + moves, clients.t.min(), clients.t.max()) if moving else state.t)[keep]
             if (np.diff(t) > 0).all():
                 trial = evaluate(clients, workers, t, masses[keep] / masses.sum(), 3 if moving else 2)
                 if trial.value >= state.value - slack(state.value):
@@ -226,9 +228,10 @@ def improve(clients, workers, state, dual, tolerance, max_iter, moving=True):
             start = evaluate(clients, workers, *merged_atoms(state, places), 3)
             state = climb(clients, workers, start, True, 0.1 * tolerance, 8)
         else:
-            t = np.union1d(state.t, places[heights > 1])
-            masses = np.zeros(t.size)
-            masses[np.searchsorted(t, state.t)] = state.masses
+            # Atoms found on fewer clients may lie outside the range by rounding.
+            old = np.clip(state.t, clients.t.min(), clients.t.max()) if moving else state.t
+            t = np.union1d(old, places[heights > 1])
+            masses = np.bincount(np.searchsorted(t, old), state.masses, t.size)
             state = climb(clients, workers, evaluate(clients, workers, t, masses, 2), False, 0.1 * (bound - 1), 3)
     return best[0], best[1], best[2], rounds
 
@@ -285,6 +288,11 @@ def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
     Returns
     -------
     Mixing
+
+    Notes
+    -----
+    Time per round is linear in the number of clients and quadratic in that of the atoms, plus their cube: hundreds of atoms
+    are fine, thousands (clients many standard errors apart, each its own atom) are slow.  Memory: some 200 bytes per client.
 
     Raises
     ------
