@@ -165,16 +165,17 @@ class BetaBinomial(ConjugateModel):
     Parameters
     ----------
     prior : how alpha and beta are found.
-        "marginal-likelihood" maximises the probability of the counts, exactly and globally along the overdispersion;
+        "bayes" averages the posteriors over alpha and beta given all counts, so that intervals keep their promise with few
+        clients too; the hyperprior is uniform in the mean and in (alpha + beta)^(-1/2) <= 100, with density proportional
+        to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data Analysis, 3rd ed. 2013, section 5.3).  It needs a client
+        with both ones and zeros.  Below, alpha_ and beta_ are then the most likely values;
+        "marginal-likelihood" maximises the probability of the counts, exactly and globally along the overdispersion, and
+        takes the maximum for true: with few clients its intervals are too short;
         "moments" matches the unbiased estimates of the prior's mean and variance (``bernoulli.moments``);
         "naive-moments" takes the sample variance of x/n for the prior's, as Section 2.2 of the generative paper prints
         it; it keeps the sampling noise (generative:bern:variance-estimate) and is here for comparison;
         "fixed" takes `alpha` and `beta` as given.
     alpha, beta : numbers > 0 for prior="fixed", else None.
-    uncertainty : "plug-in" treats the fitted prior as known; with few clients its intervals are too short.
-        "bayes" averages posteriors over alpha and beta given all counts, with the hyperprior that is uniform in the mean
-        and in (alpha + beta)^(-1/2) <= 100, density proportional to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data
-        Analysis, 3rd ed. 2013, section 5.3); needs prior="marginal-likelihood".
 
     Attributes
     ----------
@@ -186,7 +187,7 @@ class BetaBinomial(ConjugateModel):
     log_likelihood_ : log probability of the counts under the fitted prior, binomial coefficients included.
     converged_ : bool; n_iter_ : passes over the tallies.
 
-    >>> model = BetaBinomial().fit([0, 2, 5, 9], 10)
+    >>> model = BetaBinomial("marginal-likelihood").fit([0, 2, 5, 9], 10)
     >>> round(model.alpha_, 4), round(model.beta_, 4), model.posterior_mean_.round(3).tolist()
     (0.5607, 0.8849, [0.049, 0.224, 0.486, 0.835])
     >>> [end.round(3).tolist() for end in model.interval(0.9)]
@@ -195,11 +196,10 @@ class BetaBinomial(ConjugateModel):
 
     _support = (0.0, 1.0)
 
-    def __init__(self, prior="marginal-likelihood", alpha=None, beta=None, uncertainty="plug-in"):
+    def __init__(self, prior="bayes", alpha=None, beta=None):
         self.prior = prior
         self.alpha = alpha
         self.beta = beta
-        self.uncertainty = uncertainty
 
     def fit(self, x, n):
         """Fit the prior and the posterior of every client.
@@ -223,17 +223,14 @@ class BetaBinomial(ConjugateModel):
 
     def fit_tally(self, tally):
         """Fit the prior to a BetaBinomialTally; `posterior` then serves clients in batches.  Returns self."""
-        choice("prior", self.prior, ("marginal-likelihood", "moments", "naive-moments", "fixed"))
-        choice("uncertainty", self.uncertainty, ("plug-in", "bayes"))
+        choice("prior", self.prior, ("bayes", "marginal-likelihood", "moments", "naive-moments", "fixed"))
         if (self.prior == "fixed") != (self.alpha is not None) or (self.prior == "fixed") != (self.beta is not None):
             raise ValueError("alpha and beta must be given for prior='fixed' and left out otherwise, where they are learnt")
-        if self.uncertainty == "bayes" and self.prior != "marginal-likelihood":
-            raise ValueError("uncertainty='bayes' averages over the likelihood; it needs prior='marginal-likelihood'")
         self.converged_, self.n_iter_ = True, 0
         if self.prior == "fixed":
             alpha, beta = float(positive("alpha", self.alpha)), float(positive("beta", self.beta))
             mean, rho = alpha / (alpha + beta), 1 / (alpha + beta)
-        elif self.prior == "marginal-likelihood":
+        elif self.prior in ("bayes", "marginal-likelihood"):
             mean, rho = self._maximise(tally)
         else:
             mean, sigma2 = tally.moments("naive" if self.prior == "naive-moments" else "unbiased")
@@ -247,7 +244,7 @@ class BetaBinomial(ConjugateModel):
             )
         self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
         self.components_ = Priors(*np.array([[self.mean_], [self._rho], [1.0]]))
-        if self.uncertainty == "bayes":
+        if self.prior == "bayes":
             self._average(tally)
         return self
 
@@ -271,7 +268,7 @@ class BetaBinomial(ConjugateModel):
         from scipy.special import expit
 
         if tally.ones.sum == 0 or tally.zeros.sum == 0 or both_kinds(tally) == 0:
-            raise ValueError("uncertainty='bayes' needs a client with both ones and zeros; use 'plug-in' or fix the prior")
+            raise ValueError("prior='bayes' needs a client with both ones and zeros; use 'marginal-likelihood' or 'fixed'")
         best = Maximum(np.log(self.mean_ / (1 - self.mean_)), self._rho, 0.0, 0, True)
         priors = average(Surface(tally), best)
         self.components_ = priors._replace(locations=expit(priors.locations))
@@ -296,6 +293,7 @@ class BetaBinomial(ConjugateModel):
         sd = np.sqrt(self.mean_ * (1 - self.mean_) * (self._rho / (1 + self._rho) if np.isfinite(self._rho) else 1.0))
         return {
             "family": "beta",
+            "found_by": self.prior,
             "alpha": self.alpha_,
             "beta": self.beta_,
             "mean": self.mean_,

@@ -199,11 +199,12 @@ class FederatedMeans(ClientModel):
         """Return the fitted prior as plain Python values."""
         self.require_fit()
         centre = np.atleast_1d(self.server_estimate_)
-        summary = {"family": "normal", "tau2": self.tau2_, "tau2_sd": self.tau2_sd_, "coordinates": centre.size}
+        summary = {"family": "normal", "sd": float(np.sqrt(self.tau2_)), "coordinates": centre.size}
+        summary |= {"tau2": self.tau2_, "tau2_standard_error": self.tau2_sd_}
         if centre.size <= 20:
-            summary["centre"] = centre.tolist()
+            summary["mean"] = centre.tolist()
         if hasattr(self, "sigma2_"):
-            summary |= {"sigma2": self.sigma2_, "sigma2_sd": self.sigma2_sd_}
+            summary |= {"sigma2": self.sigma2_, "sigma2_standard_error": self.sigma2_sd_}
         return summary
 
     def draw(self, generator):

@@ -169,13 +169,14 @@ class GammaPoisson(ConjugateModel):
     Parameters
     ----------
     prior : how shape and rate are found.
-        "marginal-likelihood" maximises the probability of the counts, globally along the overdispersion;
+        "bayes" averages the posteriors over shape and rate given all counts, so that intervals keep their promise with few
+        clients too; the hyperprior is uniform in the logarithm of the mean and in shape^(-1/2) <= 100, the coefficient of
+        variation.  It needs two clients with events.  Below, shape_ and rate_ are then the most likely values;
+        "marginal-likelihood" maximises the probability of the counts, globally along the overdispersion, and takes the
+        maximum for true: with few clients its intervals are too short;
         "moments" matches unbiased estimates of the mean and (for any exposures) the variance of the rates;
         "fixed" takes `shape` and `rate` as given.
     shape, rate : numbers > 0 for prior="fixed", else None; rate in units of exposure.
-    uncertainty : "plug-in" treats the fitted prior as known; with few clients its intervals are too short.
-        "bayes" averages posteriors over shape and rate given all counts, with the hyperprior that is uniform in the
-        logarithm of the mean and in shape^(-1/2) <= 100, the coefficient of variation; needs prior="marginal-likelihood".
 
     Attributes
     ----------
@@ -185,16 +186,15 @@ class GammaPoisson(ConjugateModel):
     log_likelihood_ : log probability of the counts under the fitted prior, constants included.
     converged_ : bool; n_iter_ : passes over the tallies.
 
-    >>> model = GammaPoisson().fit([0, 1, 4, 12], exposure=[1, 1, 2, 3])
+    >>> model = GammaPoisson("marginal-likelihood").fit([0, 1, 4, 12], exposure=[1, 1, 2, 3])
     >>> round(model.shape_, 4), round(model.rate_, 4), model.posterior_mean_.round(3).tolist()
     (3.1677, 1.5312, [1.251, 1.647, 2.03, 3.347])
     """
 
-    def __init__(self, prior="marginal-likelihood", shape=None, rate=None, uncertainty="plug-in"):
+    def __init__(self, prior="bayes", shape=None, rate=None):
         self.prior = prior
         self.shape = shape
         self.rate = rate
-        self.uncertainty = uncertainty
 
     def fit(self, x, exposure=1.0):
         """Fit the prior and the posterior of every client.
@@ -218,12 +218,9 @@ class GammaPoisson(ConjugateModel):
 
     def fit_tally(self, tally):
         """Fit the prior to a GammaPoissonTally; `posterior` then serves clients in batches.  Returns self."""
-        choice("prior", self.prior, ("marginal-likelihood", "moments", "fixed"))
-        choice("uncertainty", self.uncertainty, ("plug-in", "bayes"))
+        choice("prior", self.prior, ("bayes", "marginal-likelihood", "moments", "fixed"))
         if (self.prior == "fixed") != (self.shape is not None) or (self.prior == "fixed") != (self.rate is not None):
             raise ValueError("shape and rate must be given for prior='fixed' and left out otherwise, where they are learnt")
-        if self.uncertainty == "bayes" and self.prior != "marginal-likelihood":
-            raise ValueError("uncertainty='bayes' averages over the likelihood; it needs prior='marginal-likelihood'")
         if self.prior != "fixed" and tally.clients[tally.exposures > 0].sum() < 2:
             raise ValueError("x must hold at least two clients with exposure to learn a prior from")
         self.converged_, self.n_iter_ = True, 0
@@ -244,9 +241,9 @@ class GammaPoisson(ConjugateModel):
         self.rate_ = np.inf if rho == 0 else self.shape_ / self.mean_
         self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
         self.components_ = Priors(*np.array([[self.mean_], [self._rho], [1.0]]))
-        if self.uncertainty == "bayes":
+        if self.prior == "bayes":
             if tally.counts.counts[tally.counts.values > 0].sum() < 2:
-                raise ValueError("uncertainty='bayes' needs two clients with events; use 'plug-in' or fix the prior")
+                raise ValueError("prior='bayes' needs two clients with events; use 'marginal-likelihood' or 'fixed'")
             priors = average(Surface(tally), Maximum(np.log(self.mean_), self._rho, 0.0, 0, True))
             self.components_ = priors._replace(locations=np.exp(priors.locations))
         return self
@@ -270,6 +267,7 @@ class GammaPoisson(ConjugateModel):
         """Return the fitted prior as plain Python values."""
         return {
             "family": "gamma",
+            "found_by": self.prior,
             "shape": self.shape_,
             "rate": self.rate_,
             "mean": self.mean_,

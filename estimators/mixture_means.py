@@ -321,9 +321,14 @@ class MixtureMeans(ClientModel):
 
     def prior_summary(self):
         """Return the fitted prior as plain Python values."""
+        self.require_fit()
+        mean = self.p_ @ self._mus
+        sd = np.sqrt(self.p_ @ (self.tau2s_[:, None] + (self._mus - mean) ** 2))
         return {
-            "family": "mixture of " + ("Gaussians" if self.components == "gaussian" else "points"),
-            "k": self.k_,
+            "family": "mixture of Gaussians" if self.components == "gaussian" else "points",
+            "found_by": "marginal-likelihood",
+            "mean": mean[0] if mean.size == 1 else mean.tolist(),
+            "sd": sd[0] if sd.size == 1 else sd.tolist(),
             "probabilities": self.p_.tolist(),
             "means": self.mus_.tolist(),
             "sds": np.sqrt(self.tau2s_).tolist(),

@@ -23,7 +23,9 @@ class ClientModel:
     - ``posterior_mean_``, ``posterior_sd_`` : arrays, clients on axis 0;
     - ``log_likelihood_`` : float, log density of the data at the fitted prior, constants included;
     - ``converged_`` : bool; ``n_iter_`` : int;
-    - ``prior_summary()`` : dict of plain Python values that describe the fitted prior, for people and JSON;
+    - ``prior_summary()`` : dict of plain Python values that describe the fitted prior, for people and JSON: "family",
+      "mean" and "sd" of the clients' true values, "found_by" where there is a choice, "probabilities", "means" and "sds"
+      of its groups where it has groups, and what is particular to the family;
     - ``posterior_cdf(t, strict=False)`` : P(theta_i <= t), or < t if strict, given the data, one entry per client;
     - ``posterior_quantile(q)`` : smallest t with P(theta_i <= t) >= q, one entry per client;
     - ``draw(generator)`` : (truth, arguments), a new truth of every client from the fitted prior and new data of the

@@ -111,12 +111,13 @@ class Nonparametric(ClientModel):
         self.require_fit()
         mean = float(self.masses_ @ self.support_)
         return {
-            "prior": "discrete, by nonparametric maximum likelihood",
-            "atoms": int(self.support_.size),
-            "support": self.support_.tolist(),
-            "masses": self.masses_.tolist(),
+            "family": "points",
+            "found_by": "nonparametric maximum likelihood",
             "mean": mean,
             "sd": float(np.sqrt(self.masses_ @ (self.support_ - mean) ** 2)),
+            "probabilities": self.masses_.tolist(),
+            "means": self.support_.tolist(),
+            "sds": [0.0] * self.support_.size,
             "gap": self.gap_,
         }
 

@@ -11,6 +11,8 @@ from scipy import integrate, optimize, stats
 from estimators import BetaBinomial, bernoulli
 from estimators.beta_binomial import BetaBinomialTally
 
+ML = "marginal-likelihood"
+
 
 def load(path):
     lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")][1:]
@@ -40,7 +42,7 @@ def test_no_prior_of_a_grid_is_likelier_than_the_fitted_one(clients):
     x, n = np.array(clients).T
     if n.max() < 2 or (n > 0).sum() < 2:
         return
-    model = BetaBinomial().fit(x, n)
+    model = BetaBinomial(ML).fit(x, n)
     assert model.converged_
     for mu, s in itertools.product((0.01, 0.2, 0.5, 0.9), (1e-3, 0.1, 1.0, 10.0, 1e4)):
         other = BetaBinomial("fixed", alpha=mu * s, beta=(1 - mu) * s).fit(x, n)
@@ -56,7 +58,7 @@ def test_no_prior_of_a_grid_is_likelier_than_the_fitted_one(clients):
 @pytest.mark.parametrize(("alpha", "beta", "sizes"), [(2, 5, (2, 40)), (0.3, 0.2, (1, 9)), (30, 400, (50, 5000))])
 def test_the_fit_is_scipys_and_its_score_vanishes(alpha, beta, sizes, seed):
     _, x, n = sample(60, alpha, beta, sizes, seed)
-    model = BetaBinomial().fit(x, n)
+    model = BetaBinomial(ML).fit(x, n)
     shapes, value = scipy_fit(x, n, np.log([alpha, beta]))
     np.testing.assert_allclose(
         model.log_likelihood_, stats.betabinom.logpmf(x, n, model.alpha_, model.beta_).sum(), rtol=1e-10
@@ -121,7 +123,7 @@ def test_tallies_merge_to_the_same_bits_in_any_order(sizes):
     back = parts[4] + (parts[2] + parts[1]) + (parts[0] + parts[3])
     assert same(forth, back)
     assert same(forth, whole)
-    one, many = BetaBinomial().fit(x, n), BetaBinomial().fit_tally(forth)
+    one, many = BetaBinomial(ML).fit(x, n), BetaBinomial(ML).fit_tally(forth)
     assert (one.alpha_, one.beta_, one.log_likelihood_) == (many.alpha_, many.beta_, many.log_likelihood_)
     assert np.array_equal(np.concatenate([many.predict(x[i::5], n[i::5]) for i in range(5)]),
                           np.concatenate([one.posterior_mean_[i::5] for i in range(5)]))  # fmt: skip
@@ -129,7 +131,11 @@ def test_tallies_merge_to_the_same_bits_in_any_order(sizes):
 
 def test_the_order_of_clients_and_the_names_of_the_outcomes_do_not_matter():
     _, x, n = sample(80, 2, 3, (1, 50), 3)
-    model, turned, flipped = BetaBinomial().fit(x, n), BetaBinomial().fit(x[::-1], n[::-1]), BetaBinomial().fit(n - x, n)
+    model, turned, flipped = (
+        BetaBinomial(ML).fit(x, n),
+        BetaBinomial(ML).fit(x[::-1], n[::-1]),
+        BetaBinomial(ML).fit(n - x, n),
+    )
     assert (model.alpha_, model.beta_) == (turned.alpha_, turned.beta_)
     np.testing.assert_allclose((flipped.beta_, flipped.alpha_), (model.alpha_, model.beta_), rtol=1e-8)
     low, high = model.interval()
@@ -178,25 +184,25 @@ def test_corners_are_limits():
 
 def test_without_trials_a_client_gets_the_prior():
     _, x, n = sample(40, 2, 3, (5, 20), 5)
-    model = BetaBinomial().fit([*x, 0], [*n, 0])
+    model = BetaBinomial(ML).fit([*x, 0], [*n, 0])
     prior = stats.beta(model.alpha_, model.beta_)
     np.testing.assert_allclose(
         [model.posterior_mean_[-1], model.posterior_sd_[-1], *(end[-1] for end in model.interval())],
         [prior.mean(), prior.std(), *prior.ppf([0.025, 0.975])],
         rtol=1e-9,
     )
-    np.testing.assert_allclose(BetaBinomial().fit(x, n).alpha_, model.alpha_, rtol=1e-9)
+    np.testing.assert_allclose(BetaBinomial(ML).fit(x, n).alpha_, model.alpha_, rtol=1e-9)
 
 
 def test_rat_tumours(shared_data):
     """BDA3, section 5.3 (from memory): posterior means of alpha 2.4, beta 14.3, mode of (log a/b, log a+b) (-1.75, 2.8)."""
     x, n = load(shared_data("efron_eb/rat-tumors.csv"))
-    model = BetaBinomial().fit(x, n)
+    model = BetaBinomial(ML).fit(x, n)
     shapes, value = scipy_fit(x, n)
     np.testing.assert_allclose([model.alpha_, model.beta_], shapes, rtol=1e-5)
     assert model.log_likelihood_ == pytest.approx(value, abs=1e-8)
     assert [round(v, 4) for v in (model.alpha_, model.beta_, model.log_likelihood_)] == [2.3416, 14.1148, -156.5689]
-    bayes = BetaBinomial(uncertainty="bayes").fit(x, n)
+    bayes = BetaBinomial().fit(x, n)
     mean, rho, weights = bayes.components_
     assert [round(float(weights @ v), 1) for v in (mean / rho, (1 - mean) / rho)] == [2.4, 14.3]
     assert weights @ np.log(mean / (1 - mean)) == pytest.approx(-1.78, abs=0.02)
@@ -218,7 +224,7 @@ def test_the_average_over_priors_is_brute_forces(shared_data):
         logs = logs + betaln(a + xi, b + ni - xi) - betaln(a, b)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
-    model = BetaBinomial(uncertainty="bayes").fit(x, n)
+    model = BetaBinomial().fit(x, n)
     assert model.components_.weights.sum() == pytest.approx(1, rel=1e-12)
     for i in (0, 3, 7):
         mean = (weights * (a + x[i]) / (s + n[i])).sum()
@@ -228,7 +234,7 @@ def test_the_average_over_priors_is_brute_forces(shared_data):
     low, high = model.interval()
     np.testing.assert_allclose(model.posterior_cdf(low), 0.025, rtol=1e-10)
     np.testing.assert_allclose(model.posterior_cdf(high), 0.975, rtol=1e-10)
-    plug_in = BetaBinomial().fit(x, n)
+    plug_in = BetaBinomial(ML).fit(x, n)
     assert (model.posterior_sd_ > plug_in.posterior_sd_).all()
 
 
@@ -246,17 +252,17 @@ def covered(model, m, reps, seed):
 
 def test_coverage():
     """Plug-in intervals are right with many clients and too short with ten; averaging over priors mends that."""
-    many, error = covered(BetaBinomial(), 2000, 10, 0)
+    many, error = covered(BetaBinomial(ML), 2000, 10, 0)
     assert abs(many - 0.95) < 5 * error < 0.015
-    few, error = covered(BetaBinomial(), 10, 300, 1)
+    few, error = covered(BetaBinomial(ML), 10, 300, 1)
     assert few < 0.95 - 4 * error
-    bayes, error = covered(BetaBinomial(uncertainty="bayes"), 10, 60, 2)
+    bayes, error = covered(BetaBinomial(), 10, 60, 2)
     assert abs(bayes - 0.95) < 4 * error < 0.05
 
 
 def test_sign_rates_and_summary():
     _, x, n = sample(100, 2, 3, (5, 20), 6)
-    model = BetaBinomial().fit(x, n)
+    model = BetaBinomial(ML).fit(x, n)
     np.testing.assert_allclose(model.local_false_sign_rate(), model.local_false_sign_rate(model.mean_))
     below = model.posterior_cdf(0.5)
     np.testing.assert_allclose(model.local_false_sign_rate(0.5), np.minimum(below, 1 - below))
@@ -268,28 +274,27 @@ def test_sign_rates_and_summary():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: BetaBinomial().fit([3, 1], 2), "client 0 has x = 3 of n = 2"),
-        (lambda: BetaBinomial().fit([0.5, 1], 2), "x must be a whole number"),
-        (lambda: BetaBinomial().fit([-1, 1], 2), "x must be a whole number"),
-        (lambda: BetaBinomial().fit([np.nan, 1], 2), "x holds NaN"),
-        (lambda: BetaBinomial().fit([1, 1], [2, np.inf]), "n must be finite"),
-        (lambda: BetaBinomial().fit([1, 1], [2, 2, 2]), "n must be one number or one per client"),
-        (lambda: BetaBinomial().fit([], []), "x must be a list with one count per client"),
-        (lambda: BetaBinomial().fit([1], 2), "at least two clients with trials"),
-        (lambda: BetaBinomial().fit([1, 0], [2, 0]), "at least two clients with trials"),
-        (lambda: BetaBinomial().fit([1, 0], 1), "n must be >= 2 for some client"),
+        (lambda: BetaBinomial(ML).fit([3, 1], 2), "client 0 has x = 3 of n = 2"),
+        (lambda: BetaBinomial(ML).fit([0.5, 1], 2), "x must be a whole number"),
+        (lambda: BetaBinomial(ML).fit([-1, 1], 2), "x must be a whole number"),
+        (lambda: BetaBinomial(ML).fit([np.nan, 1], 2), "x holds NaN"),
+        (lambda: BetaBinomial(ML).fit([1, 1], [2, np.inf]), "n must be finite"),
+        (lambda: BetaBinomial(ML).fit([1, 1], [2, 2, 2]), "n must be one number or one per client"),
+        (lambda: BetaBinomial(ML).fit([], []), "x must be a list with one count per client"),
+        (lambda: BetaBinomial(ML).fit([1], 2), "at least two clients with trials"),
+        (lambda: BetaBinomial(ML).fit([1, 0], [2, 0]), "at least two clients with trials"),
+        (lambda: BetaBinomial(ML).fit([1, 0], 1), "n must be >= 2 for some client"),
         (lambda: BetaBinomial("moments").fit([1, 0], 1), "n must be >= 2 for some client"),
-        (lambda: BetaBinomial().fit([1, 0], 3e9), "n must be at most 2147483647"),
+        (lambda: BetaBinomial(ML).fit([1, 0], 3e9), "n must be at most 2147483647"),
         (lambda: BetaBinomial("other").fit([1, 0], 2), "prior must be one of"),
         (lambda: BetaBinomial("fixed").fit([1, 0], 2), "alpha and beta must be given"),
         (lambda: BetaBinomial(alpha=1).fit([1, 0], 2), "alpha and beta must be given"),
         (lambda: BetaBinomial("fixed", alpha=1, beta=0).fit([1, 0], 2), "beta must be > 0"),
-        (lambda: BetaBinomial("moments", uncertainty="bayes").fit([1, 0], 2), "needs prior='marginal-likelihood'"),
-        (lambda: BetaBinomial(uncertainty="bayes").fit([0, 0], 2), "client with both ones and zeros"),
-        (lambda: BetaBinomial().interval(), "has not been fitted"),
-        (lambda: BetaBinomial().predict([1], 2), "has not been fitted"),
-        (lambda: BetaBinomial().fit([0, 2], 3).posterior_quantile(0), "q must lie strictly between"),
-        (lambda: BetaBinomial().fit([0, 2], 3).interval(1.0), "level must lie strictly between"),
+        (lambda: BetaBinomial().fit([0, 0], 2), "client with both ones and zeros"),
+        (lambda: BetaBinomial(ML).interval(), "has not been fitted"),
+        (lambda: BetaBinomial(ML).predict([1], 2), "has not been fitted"),
+        (lambda: BetaBinomial(ML).fit([0, 2], 3).posterior_quantile(0), "q must lie strictly between"),
+        (lambda: BetaBinomial(ML).fit([0, 2], 3).interval(1.0), "level must lie strictly between"),
     ],
 )
 def test_bad_input_names_the_argument(call, words):

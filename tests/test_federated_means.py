@@ -100,7 +100,9 @@ def test_sampling_variances_from_the_numbers_of_samples():
     assert abs(model.sigma2_ - 6) < 4 * model.sigma2_sd_
     assert abs(model.tau2_ - 0.5) < 4 * model.tau2_sd_
     np.testing.assert_allclose(model.variances_, model.sigma2_ / n_samples)
-    assert set(model.prior_summary()) == {"family", "tau2", "tau2_sd", "coordinates", "centre", "sigma2", "sigma2_sd"}
+    assert set(model.prior_summary()) == {
+        "family", "sd", "coordinates", "tau2", "tau2_standard_error", "mean", "sigma2", "sigma2_standard_error",
+    }  # fmt: skip
     again = FederatedMeans().fit(*model.draw(gen)[1])
     assert abs(again.tau2_ - model.tau2_) < 6 * model.tau2_sd_
 
@@ -113,8 +115,8 @@ def test_a_draw_is_a_replicate():
     assert abs(np.var(truth - model.server_estimate_) / model.tau2_ - 1) < 5 * np.sqrt(2 / truth.size)
     again = FederatedMeans().fit(*arguments)
     assert abs(again.tau2_ - model.tau2_) < 6 * model.tau2_sd_
-    assert "centre" in model.prior_summary()
-    assert "centre" not in FederatedMeans(tau2=1.0).fit(np.ones((3, 21)), 1.0).prior_summary()
+    assert "mean" in model.prior_summary()
+    assert "mean" not in FederatedMeans(tau2=1.0).fit(np.ones((3, 21)), 1.0).prior_summary()
 
 
 def test_weights_from_anywhere():

@@ -11,6 +11,8 @@ from scipy import integrate, optimize, stats
 from estimators import GammaPoisson
 from estimators.gamma_poisson import GammaPoissonTally
 
+ML = "marginal-likelihood"
+
 
 def sample(m, shape, rate, seed, exposure=None):
     rng = np.random.default_rng(seed)
@@ -29,7 +31,7 @@ counts = st.lists(st.tuples(st.integers(0, 40), st.floats(-3, 3).map(lambda v: 1
 @given(counts)
 def test_no_prior_of_a_grid_is_likelier_than_the_fitted_one(clients):
     x, e = (np.array(column) for column in zip(*clients, strict=True))
-    model = GammaPoisson().fit(x, e)
+    model = GammaPoisson(ML).fit(x, e)
     assert model.converged_
     for mean, shape in itertools.product(np.array([0.1, 0.6, 1.0, 4.0]) * (x.sum() + 0.1) / e.sum(), (0.01, 0.5, 3.0, 1e4)):
         other = GammaPoisson("fixed", shape=shape, rate=shape / mean).fit(x, e)
@@ -43,7 +45,7 @@ def test_no_prior_of_a_grid_is_likelier_than_the_fitted_one(clients):
 @pytest.mark.parametrize(("shape", "rate", "exposure"), [(0.7, 3, 1), (2, 0.5, None), (30, 0.01, None)])
 def test_the_fit_is_scipys(shape, rate, exposure, seed):
     _, x, e = sample(80, shape, rate, seed, exposure)
-    model = GammaPoisson().fit(x, e)
+    model = GammaPoisson(ML).fit(x, e)
     assert model.log_likelihood_ == pytest.approx(log_chance(x, e, model.shape_, model.rate_), rel=1e-10)
     start = np.log([shape, rate])
     options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}
@@ -54,7 +56,7 @@ def test_the_fit_is_scipys(shape, rate, exposure, seed):
 
 def test_many_distinct_exposures_are_spread_over_nodes_without_loss():
     _, x, e = sample(5000, 2, 0.5, 3)
-    model = GammaPoisson().fit(x, e)
+    model = GammaPoisson(ML).fit(x, e)
     assert model.log_likelihood_ == pytest.approx(log_chance(x, e, model.shape_, model.rate_), rel=1e-12)
     for shape, rate in ((1.001, 1.0), (1.0, 1.001)):
         assert log_chance(x, e, model.shape_ * shape, model.rate_ * rate) < model.log_likelihood_
@@ -99,7 +101,11 @@ def test_tallies_merge_to_the_same_bits_in_any_order(exposure):
     e = np.round(e, 1) + 0.1
     parts = [GammaPoissonTally.of(x[i::4], e[i::4]) for i in range(4)]
     forth, back = parts[0] + parts[1] + (parts[2] + parts[3]), parts[3] + parts[1] + (parts[0] + parts[2])
-    one, there, again = GammaPoisson().fit(x, e), GammaPoisson().fit_tally(forth), GammaPoisson().fit_tally(back)
+    one, there, again = (
+        GammaPoisson(ML).fit(x, e),
+        GammaPoisson(ML).fit_tally(forth),
+        GammaPoisson(ML).fit_tally(back),
+    )
     for model in (there, again):
         assert (one.shape_, one.rate_, one.log_likelihood_) == (model.shape_, model.rate_, model.log_likelihood_)
     assert np.array_equal(there.predict(x, e), one.posterior_mean_)
@@ -108,7 +114,7 @@ def test_tallies_merge_to_the_same_bits_in_any_order(exposure):
 
 def test_the_unit_of_exposure_does_not_matter():
     _, x, e = sample(60, 2, 0.5, 6)
-    years, days = GammaPoisson().fit(x, e), GammaPoisson().fit(x, 365 * e)
+    years, days = GammaPoisson(ML).fit(x, e), GammaPoisson(ML).fit(x, 365 * e)
     np.testing.assert_allclose(days.shape_, years.shape_, rtol=1e-8)
     np.testing.assert_allclose(days.posterior_mean_ * 365, years.posterior_mean_, rtol=1e-8)
     assert days.log_likelihood_ == pytest.approx(years.log_likelihood_, rel=1e-12)
@@ -135,20 +141,20 @@ def test_corners(prior):
 
 def test_without_exposure_a_client_gets_the_prior():
     _, x, e = sample(40, 2, 0.5, 7)
-    model = GammaPoisson().fit([*x, 0], [*e, 0])
+    model = GammaPoisson(ML).fit([*x, 0], [*e, 0])
     prior = stats.gamma(model.shape_, scale=1 / model.rate_)
     np.testing.assert_allclose(
         [model.posterior_mean_[-1], model.posterior_sd_[-1], *(end[-1] for end in model.interval())],
         [prior.mean(), prior.std(), *prior.ppf([0.025, 0.975])],
         rtol=1e-9,
     )
-    np.testing.assert_allclose(GammaPoisson().fit(x, e).shape_, model.shape_, rtol=1e-9)
+    np.testing.assert_allclose(GammaPoisson(ML).fit(x, e).shape_, model.shape_, rtol=1e-9)
 
 
 def test_insurance_claims_as_efron_and_hastie_have_them(shared_data):
     """Computer Age Statistical Inference, table 6.1, gamma line, and the fitted Gamma .702, .306 (from memory)."""
     x = np.loadtxt(shared_data("efron_eb/bayesgof_AutoIns.csv"), skiprows=1)
-    model = GammaPoisson().fit(x)
+    model = GammaPoisson(ML).fit(x)
     assert [round(v, 3) for v in (model.shape_, 1 / model.rate_)] == [0.702, 0.306]
     printed = [0.164, 0.398, 0.633, 0.87, 1.10, 1.34, 1.57]
     np.testing.assert_allclose(model.predict(range(7)), printed, atol=0.006)
@@ -157,12 +163,12 @@ def test_insurance_claims_as_efron_and_hastie_have_them(shared_data):
 
 def test_norberg_group_life(shared_data):
     _, deaths, e = np.loadtxt(shared_data("efron_eb/bayesgof_NorbergIns.csv"), skiprows=1, delimiter=",").T
-    model = GammaPoisson().fit(deaths, e)
+    model = GammaPoisson(ML).fit(deaths, e)
     best = optimize.minimize(lambda v: -log_chance(deaths, e, *np.exp(v)), [0.0, 5.0], method="Nelder-Mead",
                              options={"xatol": 1e-9, "fatol": 1e-11, "maxiter": 4000})  # fmt: skip
     np.testing.assert_allclose([model.shape_, model.rate_], np.exp(best.x), rtol=1e-6)
     assert [round(model.shape_, 3), round(model.rate_, 1), round(model.log_likelihood_, 4)] == [6.02, 1805.7, -142.4483]
-    bayes = GammaPoisson(uncertainty="bayes").fit(deaths, e)
+    bayes = GammaPoisson().fit(deaths, e)
     assert np.median(bayes.posterior_sd_ / model.posterior_sd_) > 1
 
 
@@ -175,7 +181,7 @@ def test_the_average_over_priors_is_brute_forces():
         logs += stats.nbinom.logpmf(xi, shape, rate / (rate + ei))
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
-    model = GammaPoisson(uncertainty="bayes").fit(x, e)
+    model = GammaPoisson().fit(x, e)
     mean = [(weights * (shape + xi) / (rate + ei)).sum() for xi, ei in zip(x, e, strict=True)]
     np.testing.assert_allclose(model.posterior_mean_, mean, rtol=2e-4)
     low, high = model.interval()
@@ -194,34 +200,36 @@ def covered(model, m, reps, seed):
 
 
 def test_coverage():
-    many, error = covered(GammaPoisson(), 1000, 10, 100)
+    many, error = covered(GammaPoisson(ML), 1000, 10, 100)
     assert abs(many - 0.95) < 5 * error < 0.02
-    few, error = covered(GammaPoisson(), 8, 200, 200)
+    few, error = covered(GammaPoisson(ML), 8, 200, 200)
     assert few < 0.95 - 4 * error
-    bayes, error = covered(GammaPoisson(uncertainty="bayes"), 8, 60, 600)
+    bayes, error = covered(GammaPoisson(), 8, 60, 600)
     assert abs(bayes - 0.95) < 4 * error < 0.06
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: GammaPoisson().fit([0.5, 1]), "x must be a whole number"),
-        (lambda: GammaPoisson().fit([-1, 1]), "x must be a whole number"),
-        (lambda: GammaPoisson().fit([np.nan, 1]), "x holds NaN"),
-        (lambda: GammaPoisson().fit([1, 1], [2, np.inf]), "exposure must be finite"),
-        (lambda: GammaPoisson().fit([1, 1], [2, -1]), "exposure must be >= 0"),
-        (lambda: GammaPoisson().fit([0, 1], [2, 0]), "client 1 has x = 1 and no exposure"),
-        (lambda: GammaPoisson().fit([1, 1], [2, 2, 2]), "exposure must be one number or one per client"),
-        (lambda: GammaPoisson().fit([]), "x must be a list with one count per client"),
-        (lambda: GammaPoisson().fit([1]), "at least two clients with exposure"),
-        (lambda: GammaPoisson().fit([1, 3e9]), "x must be at most 2147483647"),
+        (lambda: GammaPoisson(ML).fit([0.5, 1]), "x must be a whole number"),
+        (lambda: GammaPoisson(ML).fit([-1, 1]), "x must be a whole number"),
+        (lambda: GammaPoisson(ML).fit([np.nan, 1]), "x holds NaN"),
+        (lambda: GammaPoisson(ML).fit([1, 1], [2, np.inf]), "exposure must be finite"),
+        (lambda: GammaPoisson(ML).fit([1, 1], [2, -1]), "exposure must be >= 0"),
+        (lambda: GammaPoisson(ML).fit([0, 1], [2, 0]), "client 1 has x = 1 and no exposure"),
+        (
+            lambda: GammaPoisson(ML).fit([1, 1], [2, 2, 2]),
+            "exposure must be one number or one per client",
+        ),
+        (lambda: GammaPoisson(ML).fit([]), "x must be a list with one count per client"),
+        (lambda: GammaPoisson(ML).fit([1]), "at least two clients with exposure"),
+        (lambda: GammaPoisson(ML).fit([1, 3e9]), "x must be at most 2147483647"),
         (lambda: GammaPoisson("other").fit([1, 0]), "prior must be one of"),
         (lambda: GammaPoisson("fixed").fit([1, 0]), "shape and rate must be given"),
         (lambda: GammaPoisson("fixed", shape=1, rate=0).fit([1, 0]), "rate must be > 0"),
-        (lambda: GammaPoisson("moments", uncertainty="bayes").fit([1, 0]), "needs prior='marginal-likelihood'"),
-        (lambda: GammaPoisson(uncertainty="bayes").fit([0, 2]), "two clients with events"),
-        (lambda: GammaPoisson().interval(), "has not been fitted"),
-        (lambda: GammaPoisson().predict([1]), "has not been fitted"),
+        (lambda: GammaPoisson().fit([0, 2]), "two clients with events"),
+        (lambda: GammaPoisson(ML).interval(), "has not been fitted"),
+        (lambda: GammaPoisson(ML).predict([1]), "has not been fitted"),
     ],
 )
 def test_bad_input_names_the_argument(call, words):

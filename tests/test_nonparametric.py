@@ -132,7 +132,7 @@ def test_posteriors(index):
     assert (low <= high).all()
     assert np.all(model.local_false_sign_rate(middle) <= 1)
     summary = model.prior_summary()
-    assert summary["atoms"] == len(summary["support"]) == model.support_.size
+    assert len(summary["means"]) == len(summary["probabilities"]) == model.support_.size
     assert type(summary["mean"]) is float
 
 

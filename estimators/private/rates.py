@@ -189,8 +189,8 @@ class PrivateRates(PrivateModel):
         self.require_fit()
         return {
             "family": "beta",
-            "mu": self.mu_,
-            "sigma2": self.sigma2_,
+            "mean": self.mu_,
+            "sd": float(np.sqrt(self.sigma2_)),
             "alpha": self.alpha_,
             "beta": self.beta_,
             "boundary": self.boundary_,

@@ -152,10 +152,13 @@ class PrivateGaussianMeans(PrivateModel):
     def prior_summary(self):
         """Return the fitted prior as plain values."""
         self.require_fit()
-        names = ("mu", "mu_sd", "tau2", "sigma2")
         return {
             "family": "normal",
-            **{name: getattr(self, f"{name}_") for name in names},
+            "found_by": self.prior,
+            "mean": self.mu_,
+            "mean_standard_error": self.mu_sd_,
+            "sd": float(np.sqrt(self.tau2_)),
+            "sigma2": self.sigma2_,
             "guarantees": guarantee_lines(self.guarantees_),
         }
 

@@ -92,9 +92,7 @@ class Outcome:
     def groups(self):
         """Return (share, mean, sd) of each group of clients in a prior of groups, the largest first; else []."""
         prior = self.model.prior_summary()
-        if "masses" in prior:
-            found = zip(prior["masses"], prior["support"], [0.0] * len(prior["support"]), strict=True)
-        elif "probabilities" in prior:
+        if "probabilities" in prior:
             found = zip(prior["probabilities"], prior["means"], prior["sds"], strict=True)
         elif "spike_weight" in prior:
             slab = 1 - prior["spike_weight"], prior["mean"], prior["slab_sd"]
@@ -106,19 +104,12 @@ class Outcome:
     @property
     def centre(self):
         """Mean of the prior, of models with one number per client."""
-        prior = self.model.prior_summary()
-        if "mean" not in prior and "mu" not in prior:
-            return float(sum(share * mean for share, mean, _ in self.groups()))
-        return float(prior.get("mean", prior.get("mu")))
+        return float(self.model.prior_summary()["mean"])
 
     @property
     def spread(self):
         """Standard deviation of the prior, of models with one number per client."""
-        prior = self.model.prior_summary()
-        for name, power in (("sd", 1.0), ("tau2", 0.5), ("sigma2", 0.5)):
-            if name in prior:
-                return float(prior[name]) ** power
-        return float(sum(share * (sd**2 + (mean - self.centre) ** 2) for share, mean, sd in self.groups())) ** 0.5
+        return float(self.model.prior_summary()["sd"])
 
     def summary(self):
         """Return what was borrowed, as plain values."""

@@ -80,23 +80,21 @@ def explanation(outcome):
 
 def sureness(outcome):
     """Return what intervals count and what they do not."""
-    options = outcome.model.get_params()
-    if {"bayes", "integrated"} & {options.get("prior"), options.get("uncertainty")}:
+    if outcome.model.prior_summary().get("found_by") in ("bayes", "integrated"):
         return "Intervals count what the clients leave unknown about the prior."
     text = "Intervals take the prior found for true; with few clients they are too short"
     if outcome.kind.name == "npmle":
-        return f"{text}, and their ends are among its {outcome.model.prior_summary()['atoms']} points."
-    return f"{text} (--with uncertainty=bayes mends that)." if "uncertainty" in options else f"{text}."
+        return f"{text}, and their ends are among its {len(outcome.model.prior_summary()['means'])} points."
+    return f"{text}."
 
 
 def centre(outcome, facts):
     """Return where clients lie and how much they differ."""
     prior, what = facts["prior"], VALUES[facts["data"]]
-    error = prior.get("mean_standard_error", prior.get("mu_sd"))
+    error = prior.get("mean_standard_error")
     sure = f" (standard error {error:.2g})" if error is not None else ""
     spread = facts["spread"]
-    how = prior.get("found_by", getattr(outcome.model, "prior", None))
-    found = FOUND.get(how if isinstance(how, str) else None, "learnt from all clients")
+    found = FOUND.get(prior.get("found_by"), "learnt from all clients")
     lines = [f"True {what} lie around {facts['centre']:.4g}{sure} with a standard deviation of {spread:.4g} ({found})."]
     groups = outcome.groups()
     if len(groups) > 1:
