@@ -18,6 +18,9 @@ FIGURES = {
     "server_variance_ratio": "figures.server_variance_ratio",
     "server_variance_fraction": "figures.server_variance_fraction",
     "mr_mtl_risk": "figures.mr_mtl_risk",
+    "mr_mtl_gaps": "figures.mr_mtl_gaps",
+    "mr_mtl_tuning": "figures.mr_mtl_tuning",
+    "silo_strength": "figures.silo_strength",
 }
 """Name of each figure and the module that computes and draws it."""
 

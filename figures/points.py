@@ -24,6 +24,8 @@ __all__ = [
     "Points",
     "blend_experiment",
     "server_experiment",
+    "silo_experiment",
+    "weighted_experiment",
 ]
 
 FULL_REPS = 1_000_000
@@ -76,6 +78,31 @@ def blend_experiment(lam, level, sizes, noises, alpha2, tau2, weights, noise):
     return ClientsExperiment(tau2, alpha2, spread(noises, sizes), client, spread(weights, sizes), form, form)
 
 
+def silo_experiment(lams, k, sigma2_locs, tau2):
+    """Squared errors of (own + lam average) / (1 + lam) of silo `k`, one statistic per strength, on the same data.
+
+    Parameters
+    ----------
+    lams : strengths, numbers (negative ones but -1 too) or inf.
+    sigma2_locs : variance of every silo's local estimate, privacy noise included; tau2 : variance between silos.
+    """
+    pulls = [1.0 if math.isinf(lam) else lam / (1 + lam) for lam in lams]
+    # In p, e, l of the silo and the plain average: (1 - pull)(p + e) + pull average - p.
+    forms = [[-pull, 1 - pull, 0.0, pull] for pull in pulls]
+    return ClientsExperiment(tau2, sigma2_locs, 0.0, k, np.full(len(sigma2_locs), 1 / len(sigma2_locs)), forms, forms)
+
+
+def weighted_experiment(weights, k, sigma2_locs, tau2):
+    """Squared error of a weighted average of all local estimates, `weights` adding to one, as an estimate of silo `k`'s."""
+    form = [-1.0, 0.0, 0.0, 1.0]
+    return ClientsExperiment(tau2, sigma2_locs, 0.0, k, weights, form, form)
+
+
+def columns(rows):
+    """Return rows (x, y, se) as a dict of arrays."""
+    return dict(zip(("x", "y", "se"), np.array(list(rows)).T, strict=True))
+
+
 class Points:
     """The simulated points of one figure.
 
@@ -91,7 +118,7 @@ class Points:
         self.count = 0
         self.largest = 0.0
 
-    def compare(self, curve, x, line, experiment):
+    def compare(self, curve, x, line, experiment, *, of=(1.0,), over=None, share=1.0):
         """Simulate `experiment(x)` for each x and compare it with `line(x)`.
 
         Parameters
@@ -99,7 +126,10 @@ class Points:
         curve : name of the curve, the second part of the keys.
         x : sequence of abscissae.
         line : function of x, the closed form.
-        experiment : function of x that returns an experiment whose first statistic estimates it.
+        experiment : function of x that returns an experiment whose statistics estimate it.
+        of : coefficients of the mean statistics that estimate the line.
+        over : coefficients of a combination to divide that by (delta method), or None.
+        share : part of the usual replicates that is enough, where one replicate averages over many clients.
 
         Returns
         -------
@@ -111,9 +141,7 @@ class Points:
             Naming the point.
         """
         found = []
-        for place in x:
-            moments = run(experiment(place), self.reps, f"figures:{self.figure}:{curve}:{place!r}")
-            estimate, error = moments.linear([1.0])
+        for place, estimate, error in self.simulate(curve, x, experiment, of, over, share):
             expected = float(line(place))
             distance = abs(estimate - expected) / error
             if not distance <= LIMIT:
@@ -125,7 +153,37 @@ class Points:
             self.count += 1
             self.largest = max(self.largest, distance)
             found.append((float(place), estimate, error))
-        return dict(zip(("x", "y", "se"), np.array(found).T, strict=True))
+        return columns(found)
+
+    def below(self, curve, x, bound, experiment, *, of=(1.0,), over=None, share=1.0):
+        """Simulate as `compare` does, where the line is an upper bound: only points above it contradict it."""
+        found = []
+        for place, estimate, error in self.simulate(curve, x, experiment, of, over, share):
+            limit = float(bound(place))
+            if not estimate - limit <= LIMIT * error:
+                raise FigureContradiction(
+                    f"{self.figure}, curve {curve}, at {place:g}: simulation {estimate:.6g} ± {error:.2g} is "
+                    f"{(estimate - limit) / error:.1f} standard errors apart from the bound {limit:.6g} that it may not exceed"
+                )
+            self.count += 1
+            found.append((float(place), estimate, error))
+        return columns(found)
+
+    def measure(self, curve, x, experiment, *, of=(1.0,), over=None, share=1.0):
+        """Simulate as `compare` does where there is no closed form to compare with; drawn, and not counted."""
+        return columns(self.simulate(curve, x, experiment, of, over, share))
+
+    def simulate(self, curve, x, experiment, of, over, share):
+        """Yield each x with its estimate and standard error."""
+        reps = max(2, round(self.reps * share))
+        for place in x:
+            moments = run(experiment(place), reps, f"figures:{self.figure}:{curve}:{place!r}")
+            yield (float(place), *(moments.linear(of) if over is None else moments.ratio(of, over)))
+
+    def require(self, holds, what):
+        """Raise FigureContradiction saying `what` unless `holds`; for facts that need no simulation."""
+        if not holds:
+            raise FigureContradiction(f"{self.figure}: {what}")
 
     def provenance(self, claims, parameters):
         """Return what is needed to compute the figure again, and how far the points were from the lines."""

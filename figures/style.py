@@ -24,9 +24,13 @@ __all__ = [
     "INK",
     "LIGHT_BLUE",
     "LIGHT_VERMILLION",
+    "ORANGE",
     "PAGE",
+    "PURPLE",
+    "SKY",
     "VERMILLION",
     "curve",
+    "legend",
     "new_figure",
     "note",
     "optimum",
@@ -42,6 +46,7 @@ COLUMN, PAGE = 3.4, 7.0
 
 # Okabe and Ito's palette: told apart by readers with any common colour vision.
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
+SKY, ORANGE, PURPLE = "#56B4E9", "#E69F00", "#B0588A"
 LIGHT_BLUE, LIGHT_VERMILLION = "#A6CEE8", "#F2BF99"
 INK, GREY = "#222222", "#6B6B6B"
 
@@ -166,3 +171,9 @@ def points_note(axes, x, y, align="left"):
     text = "points: simulation, standard\nerrors smaller than the markers"
     options = {"fontsize": 6, "color": GREY, "ha": align, "va": "bottom", "linespacing": 1.3}
     axes.text(x, y, text, transform=axes.transAxes, **options)
+
+
+def legend(figure, handles, labels, columns):
+    """Write a legend above all panels, where labels at the lines would crowd the plots."""
+    options = {"loc": "outside upper center", "frameon": False, "fontsize": 7}
+    figure.legend(handles, labels, ncols=columns, columnspacing=1.2, handlelength=1.6, **options)
