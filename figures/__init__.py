@@ -21,6 +21,9 @@ FIGURES = {
     "mr_mtl_gaps": "figures.mr_mtl_gaps",
     "mr_mtl_tuning": "figures.mr_mtl_tuning",
     "silo_strength": "figures.silo_strength",
+    "dpsgd_noise": "figures.dpsgd_noise",
+    "noise_estimates": "figures.noise_estimates",
+    "aggregate_noise": "figures.aggregate_noise",
 }
 """Name of each figure and the module that computes and draws it."""
 

@@ -23,6 +23,7 @@ __all__ = [
     "FigureContradiction",
     "Points",
     "blend_experiment",
+    "noise_experiment",
     "server_experiment",
     "silo_experiment",
     "weighted_experiment",
@@ -98,6 +99,12 @@ def weighted_experiment(weights, k, sigma2_locs, tau2):
     return ClientsExperiment(tau2, sigma2_locs, 0.0, k, weights, form, form)
 
 
+def noise_experiment(weights, variances):
+    """Squared noise of a weighted average of messages with independent noise."""
+    form = [0.0, 0.0, 0.0, 1.0]
+    return ClientsExperiment(0.0, 0.0, variances, 0, weights, form, form)
+
+
 def columns(rows):
     """Return rows (x, y, se) as a dict of arrays."""
     return dict(zip(("x", "y", "se"), np.array(list(rows)).T, strict=True))
@@ -163,7 +170,7 @@ class Points:
             if not estimate - limit <= LIMIT * error:
                 raise FigureContradiction(
                     f"{self.figure}, curve {curve}, at {place:g}: simulation {estimate:.6g} ± {error:.2g} is "
-                    f"{(estimate - limit) / error:.1f} standard errors apart from the bound {limit:.6g} that it may not exceed"
+                    f"{(estimate - limit) / error:.1f} standard errors apart from its upper bound {limit:.6g}"
                 )
             self.count += 1
             found.append((float(place), estimate, error))
@@ -178,7 +185,7 @@ class Points:
         reps = max(2, round(self.reps * share))
         for place in x:
             moments = run(experiment(place), reps, f"figures:{self.figure}:{curve}:{place!r}")
-            yield (float(place), *(moments.linear(of) if over is None else moments.ratio(of, over)))
+            yield (place, *(moments.linear(of) if over is None else moments.ratio(of, over)))
 
     def require(self, holds, what):
         """Raise FigureContradiction saying `what` unless `holds`; for facts that need no simulation."""

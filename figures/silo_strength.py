@@ -2,8 +2,8 @@
 
 Left the pull lam / (1 + lam) to the plain average, against the silo's own variance.  It passes 1, which is FedAvg, where
 the best strength turns negative (below -K): the average itself gives so noisy a silo too much weight.  Right the risk
-there and with one strength for all silos, over the Bayes risk given all estimates.  The parameters are ours; the paper has no such
-figure.
+there and with one strength for all silos, over the Bayes risk given all estimates.  The parameters are ours; the
+paper has no such figure.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
@@ -70,7 +70,7 @@ def experiment(variance, name):
 
 
 def pull_experiment(variance):
-    """Return the experiment whose first statistic over the second is the best pull: error times difference, difference squared.
+    """Return the experiment of (error times difference, difference squared), whose ratio is the best pull.
 
     The error of the own estimate is e, and pulling changes it by pull times (average - p - e).
     """
