@@ -24,6 +24,13 @@ FIGURES = {
     "dpsgd_noise": "figures.dpsgd_noise",
     "noise_estimates": "figures.noise_estimates",
     "aggregate_noise": "figures.aggregate_noise",
+    "gaussian_risk": "figures.gaussian_risk",
+    "bernoulli_moments": "figures.bernoulli_moments",
+    "bernoulli_private": "figures.bernoulli_private",
+    "mixture_learning": "figures.mixture_learning",
+    "private_messages": "figures.private_messages",
+    "adaped_bound": "figures.adaped_bound",
+    "collaboration_region": "figures.collaboration_region",
 }
 """Name of each figure and the module that computes and draws it."""
 
