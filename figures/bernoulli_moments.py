@@ -42,7 +42,7 @@ def drawn(gen, n, shape):
 
 
 def moments_experiment(n):
-    """Return the experiment of the naive and the unbiased estimate of the prior's variance, ``bernoulli.moments`` in arrays."""
+    """Return the experiment of the naive and the unbiased estimate of the prior's variance, as in ``bernoulli.moments``."""
 
     def draw(gen, reps):
         _, x = drawn(gen, n, (reps, CLIENTS))
@@ -55,7 +55,7 @@ def moments_experiment(n):
 
 
 def error_experiment(n, weight):
-    """Return the experiment of the squared error of a shrunken rate, and of its excess over the best one, on the same data."""
+    """Return the experiment of the squared error of a client's shrunken rate."""
 
     def draw(gen, reps):
         rates, x = drawn(gen, n, reps)

@@ -157,8 +157,8 @@ def draw(data):
     left.set_ylabel(r"privacy budget $\varepsilon$")
     style.note(left, 13, 0.22, "FedAvg better")
     style.note(left, 250, 1.9, "local training\nbetter")
-    style.note(right, 0.014, 0.45, "average better than own mean")
-    style.note(right, 0.014, 110, "own mean better than average")
+    style.note(right, 0.014, 0.45, "average better")
+    style.note(right, 0.014, 110, "own mean better")
     style.panel_caption(left, "a", rf"silos that train privately ($K={K}$, $\tau^2={TAU2:g}\,\sigma^2$)")
     area = {name: np.asarray(value) for name, value in data["message_map"].items()}
     mapped(right, area["between"], area["noise"], area["gain"], [0.1, 0.25, 0.5, 0.75, 0.9], 1)

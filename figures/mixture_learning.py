@@ -2,7 +2,8 @@
 
 Left the upper of the two centres round by round, right the error of the personalised models.  Lines for Algorithm 1 are its
 course with arbitrarily many clients, by quadrature, and points the algorithm run on data; EM and the risk under the true
-prior stand beside.  The parameters are ours; the paper has no such figure.
+prior stand beside; with 2000 clients both are off by less than a
+standard error.  The parameters are ours; the paper has no such figure.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
@@ -88,9 +89,7 @@ def compute(quick=False):
     rows = []
     for k, centre in enumerate(centres):
         of = np.eye(2 + ROUNDS)[1 + k]
-        found = points.compare(
-            "alternation", [ROUNDS], lambda _, y=centre: y, lambda _: experiment(ROUNDS), of=of, share=SHARE
-        )
+        found = points.compare("alternation", [ROUNDS], lambda _, y=centre: y, experiment, of=of, share=SHARE)
         rows.append((k, found["y"][0], found["se"][0]))
     drawn = dict(zip(("x", "y", "se"), np.array(rows).T, strict=True))
     left = []

@@ -4,7 +4,8 @@ Belongs here: experiments on clients that blend their estimate with the server's
 provenance of what was simulated.  Does not belong here: drawing, closed forms (they come in as functions).
 
 The declared rule: every point is one independent run with its own key, and contradicts its line when it
-lies further from it than the two-sided Student quantile at FALSE_ALARM = 1e-6: 4.9 standard errors, more with few replicates.
+lies further from it than the two-sided Student quantile at FALSE_ALARM = 1e-6, 4.9 standard errors (more
+where replicates are few, because each is a whole federation).
 A figure of P points that is right is therefore refused with probability at most 1e-6 P.
 """
 

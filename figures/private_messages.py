@@ -1,7 +1,7 @@
 """Risk of the personalised estimate when messages are private or quantised (generative framework, Theorem 2, Figure 4).
 
-Left against the privacy budget in Figure 4's setting, with the printed noise where it is valid (eps0 <= 1) and with the least
-Gaussian noise that is private at every budget; right against the bits of a message among fewer clients.  The text of the
+Left against the privacy budget in Figure 4's setting, with the printed noise where it is valid (eps0 <= 1) and with the
+least Gaussian noise that is private at every budget; right against the bits of a message among fewer clients.  The text of the
 paper gives neither delta nor r; they are ours, with r = 0.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
@@ -53,7 +53,7 @@ def risk(sigma2_q, clients):
 
 
 def private_experiment(eps, name):
-    """Return the experiment with all other clients drawn as one: their average is Gaussian with a (m-1)th of the variances."""
+    """Return the experiment with all other clients drawn as one: their average has an (m-1)th of the variances."""
     sigma2_q, others = noise(eps, name), CLIENTS - 1
     a = float(gaussian.shrinkage_factor(SIGMA2_THETA, SIGMA2_X, SAMPLES, sigma2_q, CLIENTS))
     # In p, e, l of the client and the average of all messages: a (p + e) + (1 - a) average - p.
