@@ -2,8 +2,8 @@
 
 Left the upper of the two centres round by round, right the error of the personalised models.  Lines for Algorithm 1 are its
 course with arbitrarily many clients, by quadrature, and points the algorithm run on data; EM and the risk under the true
-prior stand beside; with 2000 clients both are off by less than a
-standard error.  The parameters are ours; the paper has no such figure.
+prior stand beside.  With 2000 clients the centres are off by 0.004
+at most up to round 6, beyond which Algorithm 1 is not run.  The parameters are ours; the paper has no such figure.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
@@ -24,8 +24,8 @@ CLAIMS = (
     "generative:alg1:collapse",
     "generative:alg1:em",
 )
-VALUE, VARIANCE, CLIENTS, ROUNDS = 1.0, 0.5, 2000, 8
-ERROR_PLACES = (0, 1, 2, 4, 6, 8)
+VALUE, VARIANCE, CLIENTS, ROUNDS = 1.0, 0.5, 2000, 9
+SIMULATED, ERROR_PLACES = 6, (0, 1, 2, 4, 6)
 SHARE = 8e-5  # a replicate is a federation
 
 
@@ -87,9 +87,9 @@ def compute(quick=False):
     centres, errors = population()
     least = float(mixture.risk([0.5, 0.5], [-VALUE, VALUE], VARIANCE, 1))
     rows = []
-    for k, centre in enumerate(centres):
-        of = np.eye(2 + ROUNDS)[1 + k]
-        found = points.compare("alternation", [ROUNDS], lambda _, y=centre: y, experiment, of=of, share=SHARE)
+    for k, centre in enumerate(centres[: SIMULATED + 1]):
+        of = np.eye(2 + SIMULATED)[1 + k]
+        found = points.compare("alternation", [SIMULATED], lambda _, y=centre: y, experiment, of=of, share=SHARE)
         rows.append((k, found["y"][0], found["se"][0]))
     drawn = dict(zip(("x", "y", "se"), np.array(rows).T, strict=True))
     left = []
@@ -122,9 +122,9 @@ def draw(data):
         em, curve = data["em"][name], data["curves"][name]
         axes.axhline(em["right"], color=style.BLUE, linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
         style.curve(axes, curve, style.VERMILLION, "o")
-        style.points(axes, {"x": [8.8], "y": em["y"], "se": em["se"]}, style.BLUE, "s")
-        style.note(axes, 8.8, em["right"], "EM", (0, 9), ha="center", color=style.BLUE)
-        axes.set(xlim=(-0.4, 9.4), ylim=(-0.05, 1.15))
+        style.points(axes, {"x": [9.8], "y": em["y"], "se": em["se"]}, style.BLUE, "s")
+        style.note(axes, 9.8, em["right"], "EM", (0, 9), ha="center", color=style.BLUE)
+        axes.set(xlim=(-0.4, 10.4), ylim=(-0.05, 1.15))
         axes.set_xticks([0, 2, 4, 6, 8])
         axes.set_xlabel("round of Algorithm 1")
         style.note(axes, 5.3, em["right"], right_label[name], (0, 6), ha="center", color=style.BLUE)

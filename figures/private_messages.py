@@ -1,8 +1,8 @@
 """Risk of the personalised estimate when messages are private or quantised (generative framework, Theorem 2, Figure 4).
 
 Left against the privacy budget in Figure 4's setting, with the printed noise where it is valid (eps0 <= 1) and with the
-least Gaussian noise that is private at every budget; right against the bits of a message among fewer clients.  The text of the
-paper gives neither delta nor r; they are ours, with r = 0.
+least Gaussian noise that is private at every budget; right against the bits of a message among fewer clients.  The text
+of the paper gives neither delta nor r; they are ours, with r = 0.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
