@@ -87,7 +87,7 @@ def compute(quick=False):
     )
     heights = np.array([float(silo_difference(local_variance(*place))) for place in SILOS])
     silos = {"places": SILOS, "x": np.arange(len(SILOS)), "y": heights, "points": found}
-    records = np.geomspace(SIGMA2 / TAU2 * 1.002, 1000, 151)
+    records = np.geomspace(SIGMA2 / TAU2 * 1.002, 1000, 61)
     edge = np.array([border(x) for x in records])
     sigma2 = np.array([float(mechanisms.gaussian_sigma(eps=y, delta=DELTA, sensitivity=REACH)) ** 2 for y in edge])
     differences = silo_difference(SIGMA2 / records + sigma2 / records**2)
@@ -104,7 +104,7 @@ def compute(quick=False):
     )
     heights = np.array([float(message_difference(*place)) for place in MESSAGES])
     messages = {"places": MESSAGES, "x": np.arange(len(MESSAGES)), "y": heights, "points": found}
-    line = np.append(np.geomspace(0.01, 0.9, 61), 1 - np.geomspace(0.1, 0.001, 41))
+    line = np.append(np.geomspace(0.01, 0.9, 41), 1 - np.geomspace(0.1, 0.001, 21))
     differences = np.array([float(message_difference(x, (CLIENTS - 1) * (1 - x))) for x in line])
     points.require(float(np.abs(differences).max()) < 1e-9, "averaging and the own mean differ on their analytic border")
     parameters = {"K": K, "sigma2": SIGMA2, "tau2": TAU2, "range": REACH, "delta": DELTA, "m": CLIENTS}

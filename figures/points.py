@@ -112,11 +112,6 @@ def noise_experiment(weights, variances):
     return ClientsExperiment(0.0, 0.0, variances, 0, weights, form, form)
 
 
-def columns(rows):
-    """Return rows (x, y, se) as a dict of arrays."""
-    return dict(zip(("x", "y", "se"), np.array(list(rows)).T, strict=True))
-
-
 class Points:
     """The simulated points of one figure.
 
@@ -155,8 +150,14 @@ class Points:
         FigureContradiction
             Naming the point.
         """
-        found = []
-        for place, estimate, error, most in self.simulate(curve, x, experiment, of, over, share):
+        reps = max(FEWEST, round(self.reps * share))
+        most, found = limit(reps), []
+        for place in x:
+            key = f"figures:{self.figure}:{curve}:{place!r}"
+            if key not in self.runs:  # kept, as another curve may show another statistic of the same run
+                self.runs[key] = run(experiment(place), reps, key)
+            moments = self.runs[key]
+            estimate, error = moments.linear(of) if over is None else moments.ratio(of, over)
             expected = float(line(place))
             distance = abs(estimate - expected) / error
             if not distance <= most:
@@ -168,35 +169,7 @@ class Points:
             self.count += 1
             self.largest = max(self.largest, distance)
             found.append((float(place), estimate, error))
-        return columns(found)
-
-    def below(self, curve, x, bound, experiment, *, of=(1.0,), over=None, share=1.0):
-        """Simulate as `compare` does, where the line is an upper bound: only points above it contradict it."""
-        found = []
-        for place, estimate, error, most in self.simulate(curve, x, experiment, of, over, share):
-            highest = float(bound(place))
-            if not estimate - highest <= most * error:
-                raise FigureContradiction(
-                    f"{self.figure}, curve {curve}, at {place:g}: simulation {estimate:.6g} ± {error:.2g} is "
-                    f"{(estimate - highest) / error:.1f} standard errors apart from its upper bound {highest:.6g}"
-                )
-            self.count += 1
-            found.append((float(place), estimate, error))
-        return columns(found)
-
-    def measure(self, curve, x, experiment, *, of=(1.0,), over=None, share=1.0):
-        """Simulate as `compare` does where there is no closed form to compare with; drawn, and not counted."""
-        return columns(row[:3] for row in self.simulate(curve, x, experiment, of, over, share))
-
-    def simulate(self, curve, x, experiment, of, over, share):
-        """Yield each x with its estimate, standard error and limit; a run is kept for other statistics of it."""
-        reps = max(FEWEST, round(self.reps * share))
-        for place in x:
-            key = f"figures:{self.figure}:{curve}:{place!r}"
-            if key not in self.runs:
-                self.runs[key] = run(experiment(place), reps, key)
-            moments = self.runs[key]
-            yield (place, *(moments.linear(of) if over is None else moments.ratio(of, over)), limit(reps))
+        return dict(zip(("x", "y", "se"), np.array(found).T, strict=True))
 
     def require(self, holds, what):
         """Raise FigureContradiction saying `what` unless `holds`; for facts that need no simulation."""
