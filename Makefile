@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: verify prove ledger test bench figures lint clean
+.PHONY: verify prove ledger test bench figures gallery lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -32,6 +32,12 @@ bench: $(VENV)/.installed  ## measure the kernels against their bare cost and ag
 
 figures: $(VENV)/.installed  ## draw every theory figure into build/figures
 	$(BIN)/borrow figures
+
+WALL := opt_out_regression mr_mtl_tuning noise_estimates bernoulli_private mixture_learning collaboration_region
+gallery: $(VENV)/.installed  ## draw the pictures of README.md again
+	$(BIN)/borrow figures $(WALL) --format png --dpi 200 --out build/gallery
+	cp build/gallery/*.png figures/gallery
+	$(BIN)/borrow fit --example --out build/gallery/fit >/dev/null && cp build/gallery/fit/shrinkage.png figures/gallery
 
 lint: $(VENV)/.installed  ## ruff and pyright
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lint]'

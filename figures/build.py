@@ -25,10 +25,11 @@ def check_formats(formats):
             raise ValueError(f"format {form!r} is not known; choose among {','.join(style.FORMATS)}")
 
 
-def build(name, out, formats=("svg", "png"), quick=False):
+def build(name, out, formats=("svg", "png"), quick=False, dpi=None):
     """Build the figure `name` into the folder `out` and return the paths, NAME.json with its data last.
 
-    Nothing is written, and files from before stay, unless everything went well.
+    `dpi` is the resolution of PNG, by default that of print.  Nothing is written, and files from before stay, unless
+    everything went well.
 
     Raises
     ------
@@ -46,18 +47,18 @@ def build(name, out, formats=("svg", "png"), quick=False):
     prepare(out)
     data = module.compute(quick)
     # Saving moves the layout a little: with a fresh figure for each, no format depends on the others.
-    contents = {f"{name}.{form}": style.render(module.draw(data), form, name) for form in formats}
+    contents = {f"{name}.{form}": style.render(module.draw(data), form, name, dpi or style.DPI) for form in formats}
     contents[f"{name}.json"] = to_json({"figure": name, **data}).encode()
     return write_all(out, contents)
 
 
-def build_all(names=(), out="build/figures", formats=("svg", "png"), quick=False, progress=iter, jobs=1):
+def build_all(names=(), out="build/figures", formats=("svg", "png"), quick=False, progress=iter, jobs=1, dpi=None):
     """Build several figures, all if `names` is empty; one that fails does not stop the others.
 
     Parameters
     ----------
     names : names of figures; one that does not exist is a failure of its own, unless there is no other.
-    out, formats, quick : as in `build`.
+    out, formats, quick, dpi : as in `build`.
     progress : wraps the sequence of names, for instance tqdm.
     jobs : how many processes build at once.  The bytes do not depend on it.
 
@@ -80,7 +81,7 @@ def build_all(names=(), out="build/figures", formats=("svg", "png"), quick=False
     prepare(out)  # a folder that cannot be written stops everything at once
     files = {}
     with Pool(min(jobs, len(known))) as pool:
-        waiting = {name: pool.submit(build, name, out, formats, quick) for name in known}
+        waiting = {name: pool.submit(build, name, out, formats, quick, dpi) for name in known}
         for name in progress(known):
             try:
                 files[name] = waiting[name].result()

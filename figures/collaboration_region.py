@@ -10,6 +10,7 @@ Belongs here: the numbers and the drawing of this one figure. Does not belong he
 import math
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
 from estimators import gaussian, mean_regularized, mechanisms, personalization
@@ -125,7 +126,8 @@ def compute(quick=False):
 
 def mapped(axes, x, y, gain, levels, row):
     """Draw a map of relative gains with contours, labelled where the gain falls along the row numbered `row`."""
-    axes.pcolormesh(x, y, gain, cmap="Blues", vmin=0, vmax=1.3 * np.max(gain), shading="gouraud", rasterized=True)
+    colours = colormaps["Blues"](np.linspace(0.03, 0.66, len(levels) + 1))
+    axes.contourf(x, y, gain, levels=[0, *levels, 1], colors=colours)
     axes.contour(x, y, gain, levels=levels, colors=style.INK, linewidths=0.5, alpha=0.6)
     axes.set(xscale="log", yscale="log", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     axes.minorticks_off()

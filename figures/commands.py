@@ -34,6 +34,7 @@ def add_figures(commands):
     parser.add_argument("--out", default="build/figures", metavar="DIR", help="output folder (default: %(default)s)")
     parser.add_argument("--format", default="svg,png", help="of svg, png, pdf, separated by commas (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="ten times fewer replicates")
+    parser.add_argument("--dpi", type=int, default=300, metavar="N", help="resolution of png, below 300 with 256 colours")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at once (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the list of files as JSON")
     parser.set_defaults(run=run_figures)
@@ -47,6 +48,9 @@ def run_figures(args):
     from figures.build import build_all
     from figures.points import FigureContradiction
 
+    for option, low, high in (("dpi", 20, 2400), ("jobs", 1, 256)):
+        if not low <= getattr(args, option) <= high:
+            raise ValueError(f"--{option} must lie in {low}..{high}, got {getattr(args, option)}")
     formats = tuple(dict.fromkeys(filter(None, args.format.split(","))))
     # `disable=None` keeps tqdm quiet unless stderr is a terminal.
     files, failures = build_all(
@@ -56,6 +60,7 @@ def run_figures(args):
         args.quick,
         progress=lambda names: tqdm(names, unit="figure", disable=None),
         jobs=args.jobs,
+        dpi=args.dpi,
     )
     contradictions = {name: error for name, error in failures.items() if isinstance(error, FigureContradiction)}
     errors = {name: error for name, error in failures.items() if name not in contradictions}

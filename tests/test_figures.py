@@ -250,6 +250,21 @@ def test_experiments_simulate_each_placement_of_the_own_noise():
         assert abs(estimate - expected) < 4.9 * error
 
 
+def test_pictures_for_screens_are_small(tmp_path):
+    data = json.loads(build.build("mr_mtl_gaps", tmp_path, ["png"], quick=True, dpi=150)[-1].read_text())
+    small = (tmp_path / "mr_mtl_gaps.png").read_bytes()
+    assert small == style.render(figures.load("mr_mtl_gaps").draw(data), "png", "mr_mtl_gaps", 150)
+    assert int.from_bytes(small[16:20]) == style.COLUMN * 150
+    assert len(small) < len(style.render(figures.load("mr_mtl_gaps").draw(data), "png", "mr_mtl_gaps")) / 5
+    assert b"borrowed-strength" in small
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "figures" / "gallery").glob("*.png")), ids=lambda path: path.name)
+def test_pictures_of_the_gallery_are_small_and_can_be_drawn_again(path):
+    assert path.stat().st_size <= 120_000
+    assert path.stem in FIGURES or path.stem == "shrinkage"
+
+
 def test_files_are_listed_and_formats_chosen(tmp_path, capsys):
     assert main("mr_mtl_risk", "--quick", "--format", "svg", "--out", tmp_path) == 0
     listed = capsys.readouterr()
@@ -265,6 +280,7 @@ def test_files_are_listed_and_formats_chosen(tmp_path, capsys):
         (["zzz"], "there are opt_out_regression, "),
         (["mr_mtl_risk", "--format", "gif"], "format 'gif' is not known; choose among svg,png,pdf"),
         (["mr_mtl_risk", "--format", ","], "no format"),
+        (["mr_mtl_risk", "--dpi", "0"], "--dpi must lie in 20..2400, got 0"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(arguments, message, tmp_path):
