@@ -134,7 +134,7 @@ def draw(data):
         left.plot(data["numerical"]["x"], data["numerical"]["y"], "x", color=style.INK, markersize=4.5, markeredgewidth=1.1)
         style.note(left, 130, 0.85, "× dp-accounting", ha="right")
     style.note(left, 1.0, 7, "a bound that holds", color=style.BLUE)
-    style.note(left, 4.2, 1.9, "what one federation spends (Rényi)")
+    style.note(left, 3.0, 1.62, "one federation (Rényi)")
     style.note(left, 9.5, 0.32, "Theorem 7\nas printed", ha="right", color=style.VERMILLION)
     left.set(xscale="log", yscale="log", xlim=(0.9, 135), ylim=(0.08, 30))
     left.set_xticks([1, 3, 10, 30, 120], ["1", "3", "10", "30", "120"])
