@@ -250,6 +250,14 @@ def test_experiments_simulate_each_placement_of_the_own_noise():
         assert abs(estimate - expected) < 4.9 * error
 
 
+def test_theorem_7_is_drawn_without_the_optional_accountant_too(monkeypatch):
+    module = figures.load("adaped_bound")
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    data = module.compute(quick=True)
+    assert data["numerical"] is None
+    assert "dp-accounting" not in {text.get_text() for text in module.draw(data).axes[0].texts}
+
+
 def test_pictures_for_screens_are_small(tmp_path):
     data = json.loads(build.build("mr_mtl_gaps", tmp_path, ["png"], quick=True, dpi=150)[-1].read_text())
     small = (tmp_path / "mr_mtl_gaps.png").read_bytes()
