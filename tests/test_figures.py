@@ -134,6 +134,10 @@ def test_bytes_are_the_same_in_another_process(tmp_path):
                 assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
+REDRAWN = ("opt_out_point", "mr_mtl_tuning", "dpsgd_noise", "aggregate_noise", "mixture_learning", "collaboration_region")
+
+
+@pytest.mark.parametrize("built", REDRAWN, indirect=True)
 def test_the_stored_data_draw_the_same_bytes_again(built):
     name, data, files = built
     assert style.render(figures.load(name).draw(data), "svg", name) == files[0].read_bytes()
