@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: verify prove ledger report test browser bench figures notebooks lint clean
+.PHONY: verify prove ledger report test browser bench figures gallery notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -43,6 +43,12 @@ figures: $(VENV)/.installed  ## draw every theory figure into build/figures
 
 notebooks: $(VENV)/.installed  ## execute every notebook from clean and rewrite it with its outputs
 	$(BIN)/python notebooks/run.py
+
+WALL := opt_out_regression mr_mtl_tuning noise_estimates bernoulli_private mixture_learning collaboration_region
+gallery: $(VENV)/.installed  ## draw the pictures of README.md again
+	$(BIN)/borrow figures $(WALL) --format png --dpi 200 --out build/gallery
+	cp build/gallery/*.png figures/gallery
+	$(BIN)/borrow fit --example --out build/gallery/fit >/dev/null && cp build/gallery/fit/shrinkage.png figures/gallery
 
 lint: $(VENV)/.installed  ## ruff and pyright
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lint]'

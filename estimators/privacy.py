@@ -8,6 +8,8 @@ Choosing noise and releasing something is in ``mechanisms``; what the noise cost
 ``aggregation``, ``personalization`` and ``mean_regularized``.
 """
 
+from functools import cache
+
 import numpy as np
 
 from estimators.limits import quiet, quotient, times
@@ -375,9 +377,15 @@ def mills(x):
     return np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2))
 
 
+@cache
+def legendre():
+    """Return nodes and weights of Gauss-Legendre; finding them takes longer than using them."""
+    return np.polynomial.legendre.leggauss(NODES)
+
+
 def mills_drop(t, step):
     """Return mills(t) - mills(t + step) without losing digits to a small step (0 < step <= 1, t >= -1/2)."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = legendre()
     x = np.expand_dims(t, -1) + np.expand_dims(step, -1) * (nodes + 1) / 2
     return step * np.sum(weights / 2 * (1 - x * mills(x)), axis=-1)
 

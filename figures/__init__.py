@@ -18,6 +18,19 @@ FIGURES = {
     "server_variance_ratio": "figures.server_variance_ratio",
     "server_variance_fraction": "figures.server_variance_fraction",
     "mr_mtl_risk": "figures.mr_mtl_risk",
+    "mr_mtl_gaps": "figures.mr_mtl_gaps",
+    "mr_mtl_tuning": "figures.mr_mtl_tuning",
+    "silo_strength": "figures.silo_strength",
+    "dpsgd_noise": "figures.dpsgd_noise",
+    "noise_estimates": "figures.noise_estimates",
+    "aggregate_noise": "figures.aggregate_noise",
+    "gaussian_risk": "figures.gaussian_risk",
+    "bernoulli_moments": "figures.bernoulli_moments",
+    "bernoulli_private": "figures.bernoulli_private",
+    "mixture_learning": "figures.mixture_learning",
+    "private_messages": "figures.private_messages",
+    "adaped_bound": "figures.adaped_bound",
+    "collaboration_region": "figures.collaboration_region",
 }
 """Name of each figure and the module that computes and draws it."""
 

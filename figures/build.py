@@ -3,6 +3,10 @@
 Belongs here: the order of these steps.  Does not belong here: data and looks of a figure (its module).
 """
 
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
 from figures import FIGURES, check_names, load
 from figures.points import FigureContradiction
 from figures.saving import prepare, to_json, write_all
@@ -10,10 +14,22 @@ from figures.saving import prepare, to_json, write_all
 __all__ = ["build", "build_all"]
 
 
-def build(name, out, formats=("svg", "png"), quick=False):
+def check_formats(formats):
+    """Raise ValueError unless every one of `formats` is known and there is one at least."""
+    from figures import style
+
+    if not formats:
+        raise ValueError(f"no format is given; choose among {','.join(style.FORMATS)}")
+    for form in formats:
+        if form not in style.FORMATS:
+            raise ValueError(f"format {form!r} is not known; choose among {','.join(style.FORMATS)}")
+
+
+def build(name, out, formats=("svg", "png"), quick=False, dpi=None):
     """Build the figure `name` into the folder `out` and return the paths, NAME.json with its data last.
 
-    Nothing is written, and files from before stay, unless everything went well.
+    `dpi` is the resolution of PNG, by default that of print.  Nothing is written, and files from before stay, unless
+    everything went well.
 
     Raises
     ------
@@ -27,34 +43,74 @@ def build(name, out, formats=("svg", "png"), quick=False):
     from figures import style
 
     module = load(name)
-    if not formats:
-        raise ValueError(f"no format is given; choose among {','.join(style.FORMATS)}")
-    for form in formats:
-        if form not in style.FORMATS:
-            raise ValueError(f"format {form!r} is not known; choose among {','.join(style.FORMATS)}")
+    check_formats(formats)
     prepare(out)
     data = module.compute(quick)
     # Saving moves the layout a little: with a fresh figure for each, no format depends on the others.
-    contents = {f"{name}.{form}": style.render(module.draw(data), form, name) for form in formats}
+    contents = {f"{name}.{form}": style.render(module.draw(data), form, name, dpi or style.DPI) for form in formats}
     contents[f"{name}.json"] = to_json({"figure": name, **data}).encode()
     return write_all(out, contents)
 
 
-def build_all(names=(), out="build/figures", formats=("svg", "png"), quick=False, progress=iter):
-    """Build several figures, all if `names` is empty; one that contradicts itself does not stop the others.
+def build_all(names=(), out="build/figures", formats=("svg", "png"), quick=False, progress=iter, jobs=1, dpi=None):
+    """Build several figures, all if `names` is empty; one that fails does not stop the others.
 
-    `progress` wraps the sequence of names, for instance tqdm.
+    Parameters
+    ----------
+    names : names of figures; one that does not exist is a failure of its own, unless there is no other.
+    out, formats, quick, dpi : as in `build`.
+    progress : wraps the sequence of names, for instance tqdm.
+    jobs : how many processes build at once.  The bytes do not depend on it.
 
     Returns
     -------
     files : dict from name to list of paths.
-    contradictions : dict from name to FigureContradiction.
+    failures : dict from name to FigureContradiction, OSError (such as a missing data file) or ValueError (no such name).
     """
-    check_names(names)
-    files, contradictions = {}, {}
-    for name in progress(list(dict.fromkeys(names)) or list(FIGURES)):
-        try:
-            files[name] = build(name, out, formats, quick)
-        except FigureContradiction as contradiction:
-            contradictions[name] = contradiction
-    return files, contradictions
+    wanted, failures = list(dict.fromkeys(names)) or list(FIGURES), {}
+    known = [name for name in wanted if name in FIGURES]
+    for name in wanted:
+        if name not in FIGURES:
+            try:
+                check_names([name])
+            except ValueError as error:
+                failures[name] = error
+    if not known:
+        raise next(iter(failures.values()))
+    check_formats(formats)
+    prepare(out)  # a folder that cannot be written stops everything at once
+    files = {}
+    with Pool(min(jobs, len(known))) as pool:
+        waiting = {name: pool.submit(build, name, out, formats, quick, dpi) for name in known}
+        for name in progress(known):
+            try:
+                files[name] = waiting[name].result()
+            except (FigureContradiction, OSError) as error:
+                failures[name] = error
+    return files, failures
+
+
+class Pool:
+    """Processes, or this one if one is enough, in which a submitted call runs when its result is asked for."""
+
+    def __init__(self, jobs):
+        # Fresh processes: forked ones would inherit locks of the threads that NumPy and numba run.
+        self.pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if self.pool:
+            self.pool.shutdown(cancel_futures=True)
+
+    def submit(self, function, *arguments):
+        """Return an object whose method `result` returns what the call returns, or raises what it raises."""
+        return self.pool.submit(function, *arguments) if self.pool else Later(partial(function, *arguments))
+
+
+class Later:
+    """A call that waits until its result is asked for."""
+
+    def __init__(self, call):
+        self.result = call

@@ -14,20 +14,27 @@ import io
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 __all__ = [
     "BLUE",
     "COLUMN",
+    "DPI",
     "FORMATS",
     "GREEN",
     "GREY",
     "INK",
     "LIGHT_BLUE",
     "LIGHT_VERMILLION",
+    "ORANGE",
     "PAGE",
+    "PURPLE",
+    "SKY",
     "VERMILLION",
     "blues",
     "curve",
+    "legend",
     "new_figure",
     "note",
     "optimum",
@@ -41,8 +48,12 @@ __all__ = [
 COLUMN, PAGE = 3.4, 7.0
 """Widths in inches of one column and of the page."""
 
+DPI = 300
+"""Dots per inch."""
+
 # Okabe and Ito's palette: told apart by readers with any common colour vision.
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
+SKY, ORANGE, PURPLE = "#56B4E9", "#E69F00", "#B0588A"
 LIGHT_BLUE, LIGHT_VERMILLION = "#A6CEE8", "#F2BF99"
 INK, GREY = "#222222", "#6B6B6B"
 
@@ -57,7 +68,7 @@ RC = {
     "axes.titlepad": 6,
     "axes.titlesize": 8,
     "figure.constrained_layout.use": True,
-    "figure.dpi": 300,
+    "figure.dpi": DPI,
     "figure.facecolor": "white",
     "font.family": "DejaVu Sans",
     "font.size": 7,
@@ -65,7 +76,7 @@ RC = {
     "lines.solid_capstyle": "round",
     "mathtext.fontset": "dejavusans",
     "pdf.fonttype": 42,
-    "savefig.dpi": 300,
+    "savefig.dpi": DPI,
     "svg.fonttype": "path",
     "svg.hashsalt": "borrowed-strength",
     "text.color": INK,
@@ -108,11 +119,25 @@ def styled(function):
 
 
 @styled
-def render(figure, form, title):
-    """Return the figure as bytes in the format `form`, one of FORMATS, with `title` in its metadata."""
+def render(figure, form, title, dpi=DPI):
+    """Return the figure as bytes in the format `form`, one of FORMATS, with `title` in its metadata.
+
+    `dpi` is the resolution of PNG, which has 256 colours, and a third of the bytes, below that of the style (for screens).
+    Images inside the vector formats always have the resolution of the style.
+    """
     stream = io.BytesIO()
-    figure.savefig(stream, format=form, metadata={**METADATA[form], "Title": title})
-    return stream.getvalue()
+    options = {"dpi": dpi} if form == "png" else {}
+    figure.savefig(stream, format=form, metadata={**METADATA[form], "Title": title}, **options)
+    return in_few_colours(stream) if form == "png" and dpi < DPI else stream.getvalue()
+
+
+def in_few_colours(stream):
+    """Return the PNG in `stream` with 256 colours, as bytes."""
+    picture, smaller, info = Image.open(stream), io.BytesIO(), PngInfo()
+    for key in ("Software", "Title"):
+        info.add_text(key, picture.info[key])
+    picture.convert("RGB").quantize(256).save(smaller, "png", optimize=True, pnginfo=info)
+    return smaller.getvalue()
 
 
 def new_figure(width, height, columns=1, **options):
@@ -174,3 +199,9 @@ def points_note(axes, x, y, align="left"):
     text = "points: simulation, standard\nerrors smaller than the markers"
     options = {"fontsize": 6, "color": GREY, "ha": align, "va": "bottom", "linespacing": 1.3}
     axes.text(x, y, text, transform=axes.transAxes, **options)
+
+
+def legend(figure, handles, labels, columns):
+    """Write a legend above all panels, where labels at the lines would crowd the plots."""
+    options = {"loc": "outside upper center", "frameon": False, "fontsize": 7}
+    figure.legend(handles, labels, ncols=columns, columnspacing=1.2, handlelength=1.6, **options)

@@ -250,4 +250,4 @@ register(
     )
 )
 
-__all__ = ["NEAR", "SETTINGS", "draw_updates", "loss"]
+__all__ = ["NEAR", "SETTINGS", "TABLE", "draw_updates", "loss"]
