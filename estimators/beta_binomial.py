@@ -15,7 +15,17 @@ import numpy as np
 
 from estimators.bernoulli import Moments
 from estimators.conjugate import ConjugateModel, Maximum, Priors, average, maximise
-from estimators.tallies import LARGEST, NARROW, Frequencies, exact_squares, grouped, log_rises_over_factorials, square_sums
+from estimators.tallies import (
+    LARGEST,
+    NARROW,
+    CountTally,
+    Frequencies,
+    ascending,
+    exact_squares,
+    grouped,
+    log_rises_over_factorials,
+    square_sums,
+)
 from estimators.validation import choice, count, finite, positive
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
@@ -39,7 +49,7 @@ def read_counts(x, n):
 
 
 @dataclass(frozen=True, eq=False)
-class BetaBinomialTally:
+class BetaBinomialTally(CountTally):
     """All that the fit of a Beta prior needs to know of any number of clients: integers that add up exactly.
 
     Tallies of batches merge with ``+``, in any order to the same bits.  Their size is that of the distinct numbers of
@@ -91,6 +101,17 @@ class BetaBinomialTally:
         pairs = ((self.clients, other.clients), (self.sums, other.sums), (self.squares, other.squares))
         by_n = grouped(keys, *(np.concatenate(pair) for pair in pairs))
         return type(self)(self.ones + other.ones, self.zeros + other.zeros, *by_n)
+
+    def check(self):
+        """Raise ValueError where the parts contradict each other."""
+        ascending("trials", self.trials)
+        m = self.clients.sum()
+        if not self.trials.shape == self.clients.shape == self.sums.shape == self.squares.shape[:1]:
+            raise ValueError("clients, sums and squares must have one entry for each number of trials")
+        if not self.ones.total == self.zeros.total == m or self.ones.sum != self.sums.sum():
+            raise ValueError("the numbers of clients or of ones contradict each other")
+        if self.ones.sum + self.zeros.sum != (self.trials * self.clients).sum():
+            raise ValueError("ones and zeros do not add up to the trials")
 
     def moments(self, method="unbiased"):
         """Mean and variance of the clients' probabilities, for any prior, as in ``bernoulli.moments``.

@@ -16,7 +16,9 @@ from estimators.conjugate import ConjugateModel, Maximum, Priors, average, maxim
 from estimators.tallies import (
     LARGEST,
     NARROW,
+    CountTally,
     Frequencies,
+    ascending,
     exact_squares,
     grouped,
     log_rises_over_factorials,
@@ -45,7 +47,7 @@ def read_counts(x, exposure):
 
 
 @dataclass(frozen=True, eq=False)
-class GammaPoissonTally:
+class GammaPoissonTally(CountTally):
     """All that the fit of a Gamma prior needs to know of any number of clients; tallies merge with ``+``.
 
     Counts are integers, which add up to the same bits in any order.  The size is that of the distinct counts and
@@ -86,6 +88,14 @@ class GammaPoissonTally:
         keys = np.concatenate((self.exposures, other.exposures))
         pairs = ((self.clients, other.clients), (self.sums, other.sums), (self.squares, other.squares))
         return type(self)(self.counts + other.counts, *grouped(keys, *(np.concatenate(pair) for pair in pairs)))
+
+    def check(self):
+        """Raise ValueError where the parts contradict each other."""
+        ascending("exposures", self.exposures)
+        if not self.exposures.shape == self.clients.shape == self.sums.shape == self.squares.shape[:1]:
+            raise ValueError("clients, sums and squares must have one entry for each exposure")
+        if self.counts.total != self.clients.sum() or self.counts.sum != self.sums.sum():
+            raise ValueError("the numbers of clients or of events contradict each other")
 
     def moments(self):
         """Mean and variance of the clients' rates, for any prior: the variance is unbiased for any exposures.

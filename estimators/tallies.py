@@ -8,7 +8,7 @@ Belongs here: tables, and nodes for functions of j that are analytic but for a s
 here: any model (``beta_binomial``, ``gamma_poisson``) or how it is maximised (``conjugate``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,9 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from estimators.tally_state import seal, unseal
+
 __all__ = [
+    "CountTally",
     "Frequencies",
     "Nodes",
+    "ascending",
     "below",
     "distinct",
     "exact_squares",
@@ -129,6 +133,71 @@ class Frequencies:
     def sum(self):
         """Sum of all entries, a Python int."""
         return int((self.values * self.counts).sum())
+
+
+class CountTally:
+    """What tallies of counts share: equality, adding a batch, and the dictionary that ``tally_state.save`` writes.
+
+    A subclass is a frozen dataclass of `Frequencies` and arrays with ``of``, ``+`` and `check`, which raises ValueError
+    where the parts contradict each other.
+    """
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.content() == other.content()
+
+    __hash__ = None
+
+    def add(self, *batch):
+        """Return the tally with a further batch of clients, which takes the arguments of ``of``."""
+        return self + type(self).of(*batch)
+
+    def content(self):
+        """Return the parts as plain JSON values, numbers with a fraction in hexadecimal."""
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+
+    def to_dict(self):
+        """Return the tally as plain JSON values with a checksum."""
+        return seal(type(self).__name__, self.content())
+
+    @classmethod
+    def from_dict(cls, data):
+        """Return the tally that `to_dict` described; ValueError if it is damaged or of another kind."""
+        content = unseal(cls.__name__, data)
+        try:
+            tally = cls(**{field.name: read(content[field.name]) for field in fields(cls)})
+            tally.check()
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"the saved {cls.__name__} makes no sense ({error}); tally those clients again") from None
+        return tally
+
+
+def plain(part):
+    """Return a part of a tally as plain JSON values."""
+    if isinstance(part, Frequencies):
+        return {"values": part.values.tolist(), "counts": part.counts.tolist()}
+    return [x.hex() for x in part.tolist()] if part.dtype.kind == "f" else part.tolist()
+
+
+def read(value):
+    """Return the part of a tally that `plain` turned into `value`."""
+    if isinstance(value, dict):
+        table = Frequencies(read(value["values"]), read(value["counts"]))
+        ascending("values", table.values)
+        if table.values.shape != table.counts.shape or (table.counts < 1).any():
+            raise ValueError("counts must be positive, one for each value")
+        return table
+    if value and isinstance(value[0], str):
+        return np.array([float.fromhex(x) for x in value])
+    array = np.array(value)
+    if array.dtype.kind != "i" or (array < 0).any():
+        raise ValueError("a tally of counts holds whole numbers >= 0")
+    return array
+
+
+def ascending(name, keys):
+    """Raise ValueError unless `keys` are >= 0 and rise."""
+    if keys.ndim != 1 or (keys < 0).any() or (np.diff(keys) <= 0).any():
+        raise ValueError(f"{name} must be >= 0 and rise")
 
 
 def below(table):

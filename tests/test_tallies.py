@@ -1,12 +1,17 @@
 """Sums over frequency tables by few nodes: against the plain sums, and against mpmath's gamma functions."""
 
+import json
+
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from estimators.beta_binomial import BetaBinomial, BetaBinomialTally
+from estimators.gamma_poisson import GammaPoisson, GammaPoissonTally
 from estimators.tallies import Frequencies, below, log_rises_over_factorials, spread_over_nodes
+from estimators.tally_state import load, save, seal
 
 powers = st.floats(-9, 6).map(lambda x: 10.0**x)
 
@@ -66,3 +71,58 @@ def test_binomial_coefficients_of_huge_numbers_keep_their_digits():
         tiny = float(mpmath.loggamma(10**9 + mpmath.mpf("1e-9")) - mpmath.loggamma("1e-9") - mpmath.loggamma(10**9 + 1))
     assert log_rises_over_factorials(table, 3.0) == pytest.approx(exact, rel=1e-14)
     assert log_rises_over_factorials(table, 1e-9) == pytest.approx(tiny, rel=1e-14)
+
+
+# --- states ----------------------------------------------------------------------------------------------------------
+
+
+def count_tallies():
+    gen = np.random.default_rng(5)
+    n = gen.integers(0, 30, 200)
+    months = gen.integers(1, 12, 200) / 7
+    return [BetaBinomialTally.of(gen.binomial(n, 0.3), n), GammaPoissonTally.of(gen.poisson(months), months)]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_states_come_back_and_batches_can_be_added(index, tmp_path):
+    tally = count_tallies()[index]
+    kind = type(tally)
+    assert kind.from_dict(json.loads(json.dumps(tally.to_dict()))) == tally
+    save(tally, tmp_path / "t.json")
+    again = load(kind, tmp_path / "t.json")
+    assert again == tally
+    more = again.add([1, 0], 3)
+    assert more == tally + kind.of([1, 0], 3)
+    assert more != tally
+    model = {BetaBinomialTally: BetaBinomial, GammaPoissonTally: GammaPoisson}[kind]
+    assert model().fit_tally(more).log_likelihood_ == model().fit_tally(tally + kind.of([1, 0], 3)).log_likelihood_
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda c: c["clients"].__setitem__(0, c["clients"][0] + 1), "contradict"),
+        (lambda c: c["clients"].__setitem__(0, -1), "whole numbers >= 0"),
+        (lambda c: c.pop("sums"), "makes no sense"),
+        (lambda c: c["sums"].pop(), "one entry for each"),
+        (lambda c: c.__setitem__("clients", "many"), "makes no sense"),
+    ],
+)
+def test_states_that_make_no_sense_are_refused(index, spoil, message):
+    """Even if somebody renews the checksum."""
+    tally = count_tallies()[index]
+    content = json.loads(json.dumps(tally.content()))
+    spoil(content)
+    with pytest.raises(ValueError, match=message):
+        type(tally).from_dict(seal(type(tally).__name__, content))
+
+
+def test_damaged_states_are_refused(tmp_path):
+    tally = count_tallies()[0]
+    state = tally.to_dict()
+    state["content"]["sums"][1] += 1
+    with pytest.raises(ValueError, match="damaged"):
+        BetaBinomialTally.from_dict(state)
+    with pytest.raises(ValueError, match="not a GammaPoissonTally"):
+        GammaPoissonTally.from_dict(tally.to_dict())
