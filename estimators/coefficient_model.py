@@ -76,6 +76,7 @@ class CoefficientModel(ClientModel):
             correlation = np.where(np.outer(sd, sd) > 0, self.covariance_ / np.outer(sd, sd), 0.0)
         return {
             "family": "normal",
+            "found_by": self.prior,
             "mean": self.mu_.tolist(),
             "sd": sd.tolist(),
             "correlation": correlation.tolist(),

@@ -35,7 +35,7 @@ class LinearClients(CoefficientModel):
     prior : how unknown parts of the prior are learnt: "marginal-likelihood"; "reml", in which a learnt mu has a flat
         prior that is integrated out of the likelihood and stays in the posteriors, which are wider for it; or
         "penalised-reml", with half the logarithm of the determinant of Sigma/sigma2 added to it, which keeps variances
-        from 0 and correlations from 1.  Choose the last for honest intervals of few or small clients: of 50 clients with 3
+        from 0 and correlations from 1.  The last, the default, has the most honest intervals for few or small clients: of 50 clients with 3
         rows and 2 coefficients, 95 % intervals held 83.7, 87.6 and 92.5 % of the coefficients in a simulation, and the
         squared error was 0.252, 0.251 and 0.248; with 10 rows they held 94.0, 94.3 and 94.3 %.
     mu : array (d,) or number, the prior mean; None to learn it.
@@ -67,11 +67,11 @@ class LinearClients(CoefficientModel):
     >>> Xs = [np.column_stack([np.ones(5), rng.normal(size=5)]) for _ in thetas]
     >>> model = LinearClients().fit(Xs, [X @ t + rng.normal(0.0, 1.0, 5) for X, t in zip(Xs, thetas)])
     >>> model.converged_, model.mu_.round(1).tolist(), np.sqrt(np.diag(model.covariance_)).round(1).tolist()
-    (True, [2.8, -1.0], [2.0, 0.5])
+    (True, [2.8, -1.0], [2.0, 0.6])
     >>> mean, sd = model.predict(0, [[1.0, 2.0]], return_sd=True)
     """
 
-    def __init__(self, prior="marginal-likelihood", mu=None, covariance="full", sigma2=None, max_iter=1000, tol=1e-6):
+    def __init__(self, prior="penalised-reml", mu=None, covariance="full", sigma2=None, max_iter=1000, tol=1e-6):
         self.prior = prior
         self.mu = mu
         self.covariance = covariance

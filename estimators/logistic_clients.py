@@ -73,7 +73,7 @@ class LogisticClients(CoefficientModel):
     >>> chances = model.predict_proba(0, [[1.0, 2.0]])
     """
 
-    def __init__(self, prior="marginal-likelihood", mu=None, covariance="full", max_iter=1000, tol=1e-5):
+    def __init__(self, prior="penalised", mu=None, covariance="full", max_iter=1000, tol=1e-5):
         self.prior = prior
         self.mu = mu
         self.covariance = covariance

@@ -18,7 +18,10 @@ def simulate(m=20, n=6, tau2=0.5, sigma2=1.0, d=2, seed=0):
 
 def test_algorithm_2_mended_rests_at_the_marginal_maximum():
     Xs, Ys, _ = simulate()
-    fit, model = gp.linear_descent(Xs, Ys, eta=0.05, T=20_000, tol=1e-9), LinearClients(covariance="scalar").fit(Xs, Ys)
+    fit, model = (
+        gp.linear_descent(Xs, Ys, eta=0.05, T=20_000, tol=1e-9),
+        LinearClients("marginal-likelihood", covariance="scalar").fit(Xs, Ys),
+    )
     assert fit.converged
     np.testing.assert_allclose(fit.population["mu"], model.mu_, atol=1e-6)
     assert fit.population["sigma2_theta"] == pytest.approx(model.covariance_[0, 0], rel=1e-5)
@@ -33,7 +36,10 @@ def test_algorithm_2_printed_loses_the_variance():
         fit = gp.linear_descent(Xs, Ys, eta=0.01, T=20_000, as_printed=True)
     assert not fit.converged
     assert 0 < fit.population["sigma2_theta"] < 0.1
-    assert fit.population["sigma2_theta"] < LinearClients(covariance="scalar").fit(Xs, Ys).covariance_[0, 0] / 3
+    assert (
+        fit.population["sigma2_theta"]
+        < LinearClients("marginal-likelihood", covariance="scalar").fit(Xs, Ys).covariance_[0, 0] / 3
+    )
 
 
 def test_algorithm_2_printed_rests_too_low_where_clients_differ_a_lot():

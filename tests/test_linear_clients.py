@@ -17,6 +17,8 @@ from estimators import priors, regression
 from estimators.client_rows import RegressionTally, Tallies
 from estimators.linear_clients import LinearClients
 
+ML = "marginal-likelihood"
+
 S = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.3]])
 MU = np.array([3.0, -1.0, 0.5])
 
@@ -54,7 +56,7 @@ WAYS = [
 @pytest.mark.parametrize("way", WAYS)
 def test_density_and_posterior_by_the_definition(way):
     Xs, Ys, _ = simulate()
-    model = LinearClients(**way).fit(Xs, Ys)
+    model = LinearClients(**{"prior": ML, **way}).fit(Xs, Ys)
     assert model.converged_
     mu, C, sigma2s = model.mu_, model.covariance_, np.broadcast_to(model.sigma2_, (12,))
     assert model.log_likelihood_ == pytest.approx(density(Xs, Ys, mu, C, model.sigma2_), rel=1e-12)
@@ -69,7 +71,7 @@ def test_density_and_posterior_by_the_definition(way):
 def test_no_other_prior_is_more_likely(way):
     """SciPy's Nelder-Mead from the fitted point, on the density by the definition, finds nothing better."""
     Xs, Ys, _ = simulate()
-    model = LinearClients(**way).fit(Xs, Ys)
+    model = LinearClients(**{"prior": ML, **way}).fit(Xs, Ys)
     shape = way.get("covariance", "full")
 
     def loss(x):
@@ -117,7 +119,7 @@ LME4 = [
 
 @pytest.mark.parametrize(("way", "log_likelihood", "mu", "variances", "effects"), LME4)
 def test_equal_to_lme4(way, log_likelihood, mu, variances, effects):
-    model = LinearClients(tol=1e-9, **way).fit(*lme4_data())
+    model = LinearClients(**{"prior": ML, "tol": 1e-9, **way}).fit(*lme4_data())
     C = model.covariance_
     assert model.log_likelihood_ == pytest.approx(log_likelihood, abs=1e-9)
     np.testing.assert_allclose(model.mu_, mu, rtol=1e-7)
@@ -151,7 +153,7 @@ def test_reml_by_integrating_mu_out():
 
 def test_known_prior_is_the_closed_form():
     Xs, Ys, _ = simulate()
-    model = LinearClients(mu=MU, covariance=0.7, sigma2=0.4).fit(Xs, Ys)
+    model = LinearClients(ML, mu=MU, covariance=0.7, sigma2=0.4).fit(Xs, Ys)
     means, covariances = regression.posterior_all(Xs, Ys, MU, 0.7, 0.4)
     np.testing.assert_allclose(model.posterior_mean_, means, atol=1e-12)
     np.testing.assert_allclose(model.posterior_covariance_, covariances, atol=1e-12)
@@ -161,7 +163,7 @@ def test_known_prior_is_the_closed_form():
 def test_scalar_covariance_is_where_expectation_maximisation_ends():
     Xs, Ys, _ = simulate(30, most=12)
     fit = priors.fit_population(Xs, Ys, tol=1e-13)
-    model = LinearClients(covariance="scalar").fit(Xs, Ys)
+    model = LinearClients(ML, covariance="scalar").fit(Xs, Ys)
     assert model.log_likelihood_ == pytest.approx(fit.log_likelihood, abs=1e-8)
     assert model.covariance_[0, 0] == pytest.approx(fit.sigma2_theta, rel=1e-4)
 
@@ -169,8 +171,8 @@ def test_scalar_covariance_is_where_expectation_maximisation_ends():
 def test_units_of_features_and_responses_do_not_matter():
     Xs, Ys, _ = simulate(30)
     T = np.array([[2.0, 0.0, 300.0], [0.0, 1e-4, 0.0], [0.0, 5.0, 1e3]])
-    one = LinearClients().fit(Xs, Ys)
-    two = LinearClients().fit([X @ T for X in Xs], [1e6 * Y for Y in Ys])
+    one = LinearClients(ML).fit(Xs, Ys)
+    two = LinearClients(ML).fit([X @ T for X in Xs], [1e6 * Y for Y in Ys])
     np.testing.assert_allclose(1e-6 * two.posterior_mean_ @ T.T, one.posterior_mean_, rtol=1e-4, atol=1e-5)
     n = sum(len(Y) for Y in Ys)
     assert two.log_likelihood_ + n * np.log(1e6) == pytest.approx(one.log_likelihood_, abs=1e-6)
@@ -178,7 +180,7 @@ def test_units_of_features_and_responses_do_not_matter():
 
 def test_far_from_the_origin_no_digits_are_lost():
     Xs, Ys, _ = simulate(30)
-    one, two = LinearClients().fit(Xs, Ys), LinearClients().fit(Xs, [Y + 1e7 for Y in Ys])
+    one, two = LinearClients(ML).fit(Xs, Ys), LinearClients(ML).fit(Xs, [Y + 1e7 for Y in Ys])
     np.testing.assert_allclose(two.posterior_mean_ - [1e7, 0, 0], one.posterior_mean_, atol=1e-5)
     assert two.log_likelihood_ == pytest.approx(one.log_likelihood_, abs=1e-5)
 
@@ -192,7 +194,7 @@ def test_rows_in_any_number_of_parts():
         )
         for X, Y in zip(Xs, Ys, strict=True)
     ]
-    one, two = LinearClients().fit(Xs, Ys), LinearClients().fit(parts)
+    one, two = LinearClients(ML).fit(Xs, Ys), LinearClients(ML).fit(parts)
     np.testing.assert_allclose(two.posterior_mean_, one.posterior_mean_, atol=1e-6)
     assert two.log_likelihood_ == pytest.approx(one.log_likelihood_, abs=1e-9)
     tally = RegressionTally.of(Xs[2], Ys[2])
@@ -203,11 +205,11 @@ def test_rows_in_any_number_of_parts():
 
 def test_clients_without_rows_have_the_prior():
     Xs, Ys, _ = simulate(15)
-    model = LinearClients().fit([*Xs, np.zeros((0, 3))], [*Ys, np.zeros(0)])
+    model = LinearClients(ML).fit([*Xs, np.zeros((0, 3))], [*Ys, np.zeros(0)])
     np.testing.assert_allclose(model.posterior_mean_[-1], model.mu_, atol=1e-12)
     np.testing.assert_allclose(model.posterior_covariance_[-1], model.covariance_, atol=1e-12)
     assert model.borrowed_[-1] == 1
-    assert model.log_likelihood_ == pytest.approx(LinearClients().fit(Xs, Ys).log_likelihood_, abs=1e-9)
+    assert model.log_likelihood_ == pytest.approx(LinearClients(ML).fit(Xs, Ys).log_likelihood_, abs=1e-9)
     mean, sd = model.predict(None, [[1.0, 0.0, 0.0]], return_sd=True)
     assert mean[0] == pytest.approx(model.mu_[0])
     assert sd[0] == pytest.approx(np.sqrt(model.covariance_[0, 0] + model.sigma2_))
@@ -217,7 +219,7 @@ def test_what_no_client_shows_stays_unknown():
     """A column of zeros and a column that repeats another: predictions as without them, no certainty along them."""
     Xs, Ys, _ = simulate(30)
     wide = [np.column_stack([X, np.zeros(len(X)), X[:, 1]]) for X in Xs]
-    narrow, model = LinearClients().fit(Xs, Ys), LinearClients().fit(wide, Ys)
+    narrow, model = LinearClients(ML).fit(Xs, Ys), LinearClients(ML).fit(wide, Ys)
     assert model.unseen_.shape == (5, 2)
     assert model.log_likelihood_ == pytest.approx(narrow.log_likelihood_, abs=1e-7)
     for seen, new in zip(model.predict(3, wide[5], return_sd=True), narrow.predict(3, Xs[5], return_sd=True), strict=True):
@@ -232,7 +234,7 @@ def test_what_no_client_shows_stays_unknown():
         True,
         False,
     ]
-    known = LinearClients(mu=0.0, covariance=1.0).fit(wide, Ys)
+    known = LinearClients(ML, mu=0.0, covariance=1.0).fit(wide, Ys)
     assert np.isfinite(known.posterior_sd_).all()
     np.testing.assert_allclose(known.posterior_sd_[:, 3], 1.0)
 
@@ -244,11 +246,11 @@ def test_equal_clients_borrow_everything():
     Ys = [X @ [1.0, 2.0] + 0.1 * np.resize([1, -1, -1, 1], 6) for X in Xs]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = LinearClients().fit(Xs, Ys)
+        model = LinearClients(ML).fit(Xs, Ys)
     if model.covariance_.max() < 1e-7:
         pooled = np.linalg.lstsq(np.concatenate(Xs), np.concatenate(Ys), rcond=None)[0]
         np.testing.assert_allclose(model.mu_, pooled, atol=1e-4)
-    exact = LinearClients(covariance=0.0).fit(Xs, Ys)
+    exact = LinearClients(ML, covariance=0.0).fit(Xs, Ys)
     assert (exact.borrowed_ == 1).all()
     assert (exact.posterior_sd_ == 0).all()
     assert (exact.local_false_sign_rate(at=exact.mu_[0])[:, 0] == 1).all()
@@ -260,7 +262,7 @@ def test_random_intercepts_of_equal_clients_have_a_closed_form():
     """One-way analysis of variance: the maximum of the likelihood for equal group sizes (Searle et al. 1992, 3.7)."""
     rng = np.random.default_rng(5)
     Y = rng.normal(2.0, 1.0, (9, 1)) + rng.normal(size=(9, 4))
-    model = LinearClients(tol=1e-9).fit([np.ones((4, 1))] * 9, list(Y))
+    model = LinearClients(ML, tol=1e-9).fit([np.ones((4, 1))] * 9, list(Y))
     within = np.sum((Y - Y.mean(1, keepdims=True)) ** 2) / (9 * 3)
     between = 4 * np.mean((Y.mean(1) - Y.mean()) ** 2)
     assert model.sigma2_ == pytest.approx(within, rel=1e-6)
@@ -293,7 +295,7 @@ def test_the_penalty_keeps_variances_from_zero():
 def test_draw_repeats_the_design():
     """Means and variances of redrawn responses, 2,000 draws, within 5 standard errors."""
     Xs, Ys, _ = simulate(8)
-    model = LinearClients().fit(Xs, Ys)
+    model = LinearClients(ML).fit(Xs, Ys)
     rng = np.random.default_rng(0)
     X, values, tallies = Xs[0], [], []
     for _ in range(2000):
@@ -307,7 +309,7 @@ def test_draw_repeats_the_design():
     assert (np.abs(values.std(0) / sd - 1) < 5 / np.sqrt(2 * 2000)).all()
     again = model.draw(np.random.default_rng(0))[0]
     np.testing.assert_array_equal(again, model.draw(np.random.default_rng(0))[0])
-    assert LinearClients().fit(tallies).converged_
+    assert LinearClients(ML).fit(tallies).converged_
 
 
 @pytest.mark.parametrize(
@@ -338,32 +340,32 @@ def test_draw_repeats_the_design():
 def test_bad_input(way, spoil, says):
     Xs, Ys, _ = simulate()
     with pytest.raises(ValueError, match=says):
-        LinearClients(**way).fit(*spoil(Xs, Ys))
+        LinearClients(**{"prior": ML, **way}).fit(*spoil(Xs, Ys))
 
 
 def test_other_errors():
     Xs, Ys, _ = simulate()
     with pytest.raises(ValueError, match="call fit first"):
-        LinearClients().predict(0, Xs[0])
-    model = LinearClients().fit(Xs, Ys)
+        LinearClients(ML).predict(0, Xs[0])
+    model = LinearClients(ML).fit(Xs, Ys)
     with pytest.raises(ValueError, match="i must be in"):
         model.predict(12, Xs[0])
     with pytest.raises(ValueError, match="X must have shape"):
         model.predict(0, [1.0, 2.0, 3.0])
     with pytest.warns(UserWarning, match="max_iter=1"):
-        assert not LinearClients(max_iter=1).fit(Xs, Ys).converged_
+        assert not LinearClients(ML, max_iter=1).fit(Xs, Ys).converged_
     with pytest.raises(ValueError, match="cannot be added"):
         _ = RegressionTally.of(Xs[0], Ys[0]) + RegressionTally.of(Xs[0][:, :1], Ys[0])
     with pytest.raises(ValueError, match="agree"):
         Tallies.read([RegressionTally.of(Xs[0], Ys[0]), RegressionTally.of(Xs[0][:, :1], Ys[0])])
-    noisy = LinearClients(sigma2=np.full(12, 0.5)).fit(Xs, Ys)
+    noisy = LinearClients(ML, sigma2=np.full(12, 0.5)).fit(Xs, Ys)
     with pytest.raises(ValueError, match="a new client has none"):
         noisy.predict(None, Xs[0], return_sd=True)
 
 
 def test_the_model_keeps_its_arguments():
-    model = LinearClients(covariance="diagonal")
-    assert repr(model) == "LinearClients(covariance='diagonal')"
+    model = LinearClients(ML, covariance="diagonal")
+    assert repr(model) == "LinearClients(prior='marginal-likelihood', covariance='diagonal')"
     assert model.set_params(prior="reml").get_params()["prior"] == "reml"
     summary = model.fit(*simulate()[:2]).prior_summary()
     assert summary["correlation"][0][1] == 0
@@ -376,11 +378,11 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     The standard error is 0.28 points plus what the learnt prior adds; 3.5 points is beyond 5 of them.
     """
     Xs, Ys, _ = simulate(100)
-    model = LinearClients(mu=MU, covariance=S, sigma2=0.49).fit(Xs, Ys)
+    model = LinearClients(ML, mu=MU, covariance=S, sigma2=0.49).fit(Xs, Ys)
     rng, held = np.random.default_rng(2), []
     for _ in range(20):
         truth, arguments = model.draw(rng)
-        low, high = LinearClients().fit(*arguments).interval()
+        low, high = LinearClients(ML).fit(*arguments).interval()
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert abs(np.mean(held) - 0.95) < 0.035
 
@@ -395,7 +397,7 @@ def test_schools(shared_data):
         X, Y = X.astype(float), Y[:, 0].astype(float)
         parts.append((X[order[:cut]], Y[order[:cut]], X[order[cut:]], Y[order[cut:]]))
     Xs, Ys = [p[0] for p in parts], [p[1] for p in parts]
-    model = LinearClients(covariance="diagonal").fit(Xs, Ys)
+    model = LinearClients(ML, covariance="diagonal").fit(Xs, Ys)
     assert model.converged_
     assert model.unseen_.shape == (28, 5)
     pooled = np.linalg.lstsq(np.concatenate(Xs), np.concatenate(Ys), rcond=None)[0]

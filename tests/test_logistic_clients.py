@@ -9,6 +9,8 @@ from scipy.special import expit, log_expit
 from estimators.logistic_clients import LogisticClients
 from estimators.logistic_normal import logistic_normal
 
+ML = "marginal-likelihood"
+
 
 @pytest.mark.parametrize("mean", [-30.0, -2.0, 0.0, 0.7, 12.0])
 @pytest.mark.parametrize("variance", [1e-4, 0.5, 9.0, 400.0])
@@ -68,7 +70,7 @@ def test_the_bound_is_one_and_its_maximum_near_the_best(n, mu, v, least):
     """
     Xs, Ys, _ = intercepts(100, n, mu, v, 3)
     counts = np.array([Y.sum() for Y in Ys])
-    model = LogisticClients().fit(Xs, Ys)
+    model = LogisticClients(ML).fit(Xs, Ys)
     exact = quadrature(counts, n, model.mu_[0], model.covariance_[0, 0])[0]
     assert exact - 2.0 < model.log_likelihood_ <= exact + 1e-6
 
@@ -99,7 +101,7 @@ def simulate(m=60, seed=0, n=12):
 def test_stationary_in_prior_and_posteriors(covariance):
     """The conditions of the maximum, each by its own formula: mu and Sigma are averages over posteriors that fit them."""
     Xs, Ys, _ = simulate()
-    model = LogisticClients(covariance=covariance, tol=1e-6).fit(Xs, Ys)
+    model = LogisticClients(ML, covariance=covariance, tol=1e-6).fit(Xs, Ys)
     assert model.converged_
     gaps = model.posterior_mean_ - model.mu_
     np.testing.assert_allclose(gaps.mean(axis=0), 0, atol=1e-4)
@@ -122,10 +124,10 @@ def test_stationary_in_prior_and_posteriors(covariance):
 def test_units_and_directions_do_not_matter():
     Xs, Ys, _ = simulate()
     T = np.array([[1.0, 0.0, 30.0], [0.0, 0.01, 0.0], [0.0, 0.5, 100.0]])
-    one, two = LogisticClients(tol=1e-6).fit(Xs, Ys), LogisticClients(tol=1e-6).fit([X @ T for X in Xs], Ys)
+    one, two = LogisticClients(ML, tol=1e-6).fit(Xs, Ys), LogisticClients(ML, tol=1e-6).fit([X @ T for X in Xs], Ys)
     assert two.log_likelihood_ == pytest.approx(one.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(two.posterior_mean_ @ T.T, one.posterior_mean_, atol=1e-2)
-    flipped = LogisticClients(tol=1e-6).fit(Xs, [1 - Y for Y in Ys])
+    flipped = LogisticClients(ML, tol=1e-6).fit(Xs, [1 - Y for Y in Ys])
     assert flipped.log_likelihood_ == pytest.approx(one.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(flipped.posterior_mean_, -one.posterior_mean_, atol=1e-2)
 
@@ -133,7 +135,7 @@ def test_units_and_directions_do_not_matter():
 def test_separable_one_sided_and_empty_clients():
     Xs, Ys, _ = simulate()
     odd = [np.column_stack([np.ones(4), [-2.0, -1, 1, 2], np.zeros(4)]), np.ones((5, 3)), np.zeros((0, 3))]
-    model = LogisticClients(covariance="diagonal").fit([*Xs, *odd], [*Ys, [0, 0, 1, 1], np.ones(5), np.zeros(0)])
+    model = LogisticClients(ML, covariance="diagonal").fit([*Xs, *odd], [*Ys, [0, 0, 1, 1], np.ones(5), np.zeros(0)])
     assert np.isfinite(model.posterior_mean_).all()
     np.testing.assert_allclose(model.posterior_mean_[-1], model.mu_, atol=1e-9)
     np.testing.assert_allclose(model.posterior_covariance_[-1], model.covariance_, atol=1e-9)
@@ -147,16 +149,16 @@ def test_separable_one_sided_and_empty_clients():
 
 def test_known_priors():
     Xs, Ys, _ = simulate()
-    model = LogisticClients(mu=[0.5, -1.0, 0.0], covariance=[1.0, 0.25, 0.64]).fit(Xs, Ys)
+    model = LogisticClients(ML, mu=[0.5, -1.0, 0.0], covariance=[1.0, 0.25, 0.64]).fit(Xs, Ys)
     assert model.converged_
     assert model.mu_.tolist() == [0.5, -1.0, 0.0]
-    learnt = LogisticClients().fit(Xs, Ys)
+    learnt = LogisticClients(ML).fit(Xs, Ys)
     assert learnt.log_likelihood_ > model.log_likelihood_
-    half = LogisticClients(covariance=[1.0, 0.25, 0.64]).fit(Xs, Ys)
+    half = LogisticClients(ML, covariance=[1.0, 0.25, 0.64]).fit(Xs, Ys)
     assert model.log_likelihood_ < half.log_likelihood_ < learnt.log_likelihood_
-    none = LogisticClients(mu=0.0, covariance=0.0).fit(Xs, Ys)
+    none = LogisticClients(ML, mu=0.0, covariance=0.0).fit(Xs, Ys)
     assert none.log_likelihood_ == pytest.approx(-np.log(2) * sum(len(Y) for Y in Ys), rel=1e-7)
-    assert LogisticClients(mu=0.0).fit([np.ones((9, 1))] * 3, [np.ones(9), np.ones(9), np.zeros(9)]).mu_ == [0.0]
+    assert LogisticClients(ML, mu=0.0).fit([np.ones((9, 1))] * 3, [np.ones(9), np.ones(9), np.zeros(9)]).mu_ == [0.0]
 
 
 def test_the_penalty_keeps_variances_from_zero():
@@ -164,19 +166,19 @@ def test_the_penalty_keeps_variances_from_zero():
     rng = np.random.default_rng(4)
     Xs = [np.column_stack([np.ones(6), rng.normal(size=6)]) for _ in range(30)]
     Ys = [(rng.random(6) < expit(X @ [0.3, 1.0])).astype(float) for X in Xs]
-    plain, kept = LogisticClients().fit(Xs, Ys), LogisticClients(prior="penalised").fit(Xs, Ys)
+    plain, kept = LogisticClients(ML).fit(Xs, Ys), LogisticClients(prior="penalised").fit(Xs, Ys)
     assert kept.converged_
     assert np.linalg.eigvalsh(kept.covariance_)[0] > max(1e-3, np.linalg.eigvalsh(plain.covariance_)[0])
     assert kept.log_likelihood_ <= plain.log_likelihood_ + 1e-6
     best = kept.log_likelihood_ + np.linalg.slogdet(kept.covariance_)[1] / 2
     for factor in (0.8, 1.25):  # nearby covariances are worse for likelihood and penalty together
-        near = LogisticClients(covariance=factor * kept.covariance_).fit(Xs, Ys)
+        near = LogisticClients(ML, covariance=factor * kept.covariance_).fit(Xs, Ys)
         assert near.log_likelihood_ + np.linalg.slogdet(near.covariance_)[1] / 2 < best
 
 
 def test_unseen_directions():
     Xs, Ys, _ = simulate()
-    model = LogisticClients(covariance="diagonal").fit([np.column_stack([X, np.zeros(len(X))]) for X in Xs], Ys)
+    model = LogisticClients(ML, covariance="diagonal").fit([np.column_stack([X, np.zeros(len(X))]) for X in Xs], Ys)
     assert np.isinf(model.posterior_sd_[:, 3]).all()
     assert model.predict_proba(0, [[1.0, 0, 0, 1]]) == pytest.approx(0.5, abs=1e-12)
 
@@ -196,22 +198,22 @@ def test_unseen_directions():
 def test_bad_input(way, spoil, says):
     Xs, Ys, _ = simulate(8)
     with pytest.raises(ValueError, match=says):
-        LogisticClients(**way).fit(*spoil(Xs, Ys))
+        LogisticClients(**{"prior": ML, **way}).fit(*spoil(Xs, Ys))
 
 
 def test_not_converged_is_said():
     Xs, Ys, _ = simulate()
     with pytest.warns(UserWarning, match="max_iter=1"):
-        assert not LogisticClients(max_iter=1).fit(Xs, Ys).converged_
+        assert not LogisticClients(ML, max_iter=1).fit(Xs, Ys).converged_
 
 
 def test_intervals_hold_the_truth_about_as_often_as_they_say():
     """100 clients of 30 labels, 5 replicates: 500 events, standard error 1 point; 5 points are 5 of them."""
     Xs, Ys, _ = intercepts(100, 30, -1.0, 1.0, 1)
-    model, rng, held = LogisticClients().fit(Xs, Ys), np.random.default_rng(2), []
+    model, rng, held = LogisticClients(ML).fit(Xs, Ys), np.random.default_rng(2), []
     for _ in range(5):
         truth, arguments = model.draw(rng)
-        low, high = LogisticClients().fit(*arguments).interval()
+        low, high = LogisticClients(ML).fit(*arguments).interval()
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert abs(np.mean(held) - 0.95) < 0.05
 
@@ -227,7 +229,7 @@ def test_landmine_fields(shared_data):
         test.append((X[order[1::2]], Y[order[1::2]]))
     scores = {}
     for name, way in {"learnt": {"covariance": "scalar"}, "pooled": {"covariance": 0.0}}.items():
-        model = LogisticClients(**way).fit([x for x, _ in train], [y for _, y in train])
+        model = LogisticClients(**{"prior": ML, **way}).fit([x for x, _ in train], [y for _, y in train])
         p = np.concatenate([model.predict_proba(i, X) for i, (X, _) in enumerate(test)])
         y = np.concatenate([Y for _, Y in test])
         scores[name] = np.mean(y * np.log(p) + (1 - y) * np.log1p(-p))

@@ -16,7 +16,9 @@ FOUND = {
     "integrated": "averaged over what data and noise leave open",
     "marginal-likelihood": "by maximum likelihood",
     "reml": "by restricted maximum likelihood",
+    "nonparametric maximum likelihood": "by nonparametric maximum likelihood",
     "moments": "by moments",
+    "naive-moments": "by naive moments, which count the noise as spread",
     "fixed": "as given",
 }
 """How a prior was found, in words."""

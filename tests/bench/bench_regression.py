@@ -61,8 +61,8 @@ def plain_em(Xs, Ys, target, most=40):
 @pytest.mark.benchmark(group="regression-1000x50x10")
 def test_linear_clients(benchmark):
     Xs, Ys = simulate(1000, 50, 10)
-    fit = benchmark(lambda: LinearClients().fit(Xs, Ys))
-    ours, _ = best_of(lambda: LinearClients().fit(Xs, Ys))
+    fit = benchmark(lambda: LinearClients("marginal-likelihood").fit(Xs, Ys))
+    ours, _ = best_of(lambda: LinearClients("marginal-likelihood").fit(Xs, Ys))
     theirs, rounds = best_of(lambda: plain_em(Xs, Ys, fit.log_likelihood_), 1)
     benchmark.extra_info.update(steps=fit.n_iter_, em_rounds=rounds, em_seconds=theirs, ratio=theirs / ours)
     print(f"\nLinearClients {ours:.3f} s in {fit.n_iter_} steps, plain EM {theirs:.1f} s in {rounds} rounds")
@@ -72,8 +72,8 @@ def test_linear_clients(benchmark):
 def test_linear_clients_beside_statsmodels(benchmark):
     statsmodels = pytest.importorskip("statsmodels.api")
     Xs, Ys = simulate(50, 50, 3)
-    fit = benchmark(lambda: LinearClients().fit(Xs, Ys))
-    ours, _ = best_of(lambda: LinearClients().fit(Xs, Ys))
+    fit = benchmark(lambda: LinearClients("marginal-likelihood").fit(Xs, Ys))
+    ours, _ = best_of(lambda: LinearClients("marginal-likelihood").fit(Xs, Ys))
     X, Y, client = np.concatenate(Xs), np.concatenate(Ys), np.repeat(np.arange(50), 50)
 
     def other():
@@ -89,5 +89,5 @@ def test_linear_clients_beside_statsmodels(benchmark):
 @pytest.mark.benchmark(group="logistic-200x50x5")
 def test_logistic_clients(benchmark):
     Xs, Ys = simulate(200, 50, 5, labels=True)
-    fit = benchmark(lambda: LogisticClients().fit(Xs, Ys))
+    fit = benchmark(lambda: LogisticClients("marginal-likelihood").fit(Xs, Ys))
     benchmark.extra_info.update(steps=fit.n_iter_)
