@@ -145,8 +145,6 @@ class CountTally:
     def __eq__(self, other):
         return type(self) is type(other) and self.content() == other.content()
 
-    __hash__ = None
-
     def add(self, *batch):
         """Return the tally with a further batch of clients, which takes the arguments of ``of``."""
         return self + type(self).of(*batch)

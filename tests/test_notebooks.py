@@ -12,6 +12,8 @@ pytest.importorskip("ipykernel", reason="needs the extra 'notebooks': pip instal
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("notebooks_run", ROOT / "notebooks" / "run.py")
+assert SPEC is not None
+assert SPEC.loader is not None
 run = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(run)
 
