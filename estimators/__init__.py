@@ -26,6 +26,7 @@ MODULES = (
     "distillation",
     "dpsgd",
     "exact",
+    "federated",
     "federated_means",
     "gamma_poisson",
     "gaussian",
