@@ -8,7 +8,7 @@ Belongs here: assignments of choices to clients.  What an epsilon costs in noise
 import numpy as np
 
 from estimators.federated.data.federation import apportion, fixed, generator
-from estimators.validation import choice, index, positive, probability
+from estimators.validation import choice, index, nonnegative, positive, probability
 
 __all__ = ["DISTRIBUTIONS", "draw_eps", "eps_levels", "opt_out", "robusthdp_batch_sizes", "robusthdp_eps"]
 
@@ -101,7 +101,7 @@ def robusthdp_eps(name, *, eps_min=0.0):
     np.float64(0.48)
     """
     values = np.array(DISTRIBUTIONS[choice("name", name, DISTRIBUTIONS)].split(), dtype=float)
-    return fixed(np.maximum(values, eps_min))
+    return fixed(np.maximum(values, float(nonnegative("eps_min", eps_min))))
 
 
 def robusthdp_batch_sizes():

@@ -24,9 +24,9 @@ __all__ = [
     "fixed",
     "fraction",
     "generator",
+    "held_share",
     "labels",
     "rows_of",
-    "whole_share",
 ]
 
 NONE = np.empty(0, dtype=np.int64)
@@ -295,7 +295,8 @@ class Federation:
         >>> images.scaled(flat=True).x.round(2).tolist() == np.float32([[0.2] * 4]).tolist()
         True
         """
-        x = self.x.astype(dtype) / np.asarray(self.top, dtype=dtype)
+        x = self.x.astype(dtype)
+        x /= np.asarray(self.top, dtype=dtype)
         return replace(self, x=x.reshape(len(x), -1) if flat else x, top=1.0)
 
 
@@ -324,7 +325,7 @@ def fraction(name, value):
     return float(value)
 
 
-def whole_share(name, value):
+def held_share(name, value):
     """Return `value` as a float in [0, 1), the share of a client's rows that is for testing."""
     if not isinstance(value, (int, float, np.floating)) or not 0 <= value < 1:
         raise ValueError(f"{name} must be a number in [0, 1), got {value!r}")

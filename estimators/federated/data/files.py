@@ -61,7 +61,11 @@ class Reader:
         return content
 
     def provenance(self, **more):
-        """Plain record of the data set and the files read so far."""
+        """Plain record of the data set and the files read; a checksum for a file that was not read is an error."""
+        read = {Path(file["path"]).name for file in self.files}
+        unread = sorted(set(self.sha256) - read) if isinstance(self.sha256, dict) else []
+        if unread:
+            raise ValueError(f"sha256 names {unread[0]}, which was not read (read were {', '.join(sorted(read))}); check it")
         return {"dataset": self.dataset, "files": list(self.files), **more}
 
 
@@ -98,33 +102,24 @@ def idx(content, path, dimensions):
 
 def npz(content, path, required, optional=()):
     """Dict of the named arrays in an npz file; arrays of Python objects are refused."""
-    found = {}
-    try:
-        with np.load(io.BytesIO(check_zip(content, path)), allow_pickle=False) as archive:
-            missing = [name for name in required if name not in archive.files]
-            if missing:
-                raise ValueError(f"{path} has no array {missing[0]!r} (it has {', '.join(archive.files)}); rename its keys")
-            for name in (*required, *(name for name in optional if name in archive.files)):
-                try:
-                    found[name] = archive[name]
-                except ValueError as error:
-                    if "allow_pickle" not in str(error):
-                        raise
-                    raise ValueError(
-                        f"{path} keeps {name!r} as pickled Python objects, which could run any code; "
-                        "save it as a plain array"
-                    ) from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise ValueError(f"{path} is a damaged npz file ({error}); {AGAIN}") from error
-    return found
-
-
-def check_zip(content, path):
-    """Return `content` if it is a zip archive."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         what = "is cut off or damaged" if content[:2] == b"PK" else "is not an npz file"
         raise ValueError(f"{path} {what} (no zip directory at its end); {AGAIN}")
-    return content
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        missing = [name for name in required if name not in archive.files]
+        if missing:
+            raise ValueError(f"{path} has no array {missing[0]!r} (it has {', '.join(archive.files)}); rename its keys")
+        found = {}
+        for name in (*required, *(name for name in optional if name in archive.files)):
+            try:
+                found[name] = archive[name]
+            except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+                if "allow_pickle" in str(error):
+                    why = "is kept as pickled Python objects, which could run any code; save it as a plain array"
+                else:
+                    why = f"is damaged ({error}); {AGAIN}"
+                raise ValueError(f"{path}: {name!r} {why}") from error
+    return found
 
 
 def cifar_binary(content, path):

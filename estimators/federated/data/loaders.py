@@ -5,16 +5,18 @@ Formats and checksums are in ``files``; giving rows of a pool to clients is in `
 """
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
 
 from estimators.federated.data import files
-from estimators.federated.data.federation import Examples, Federation, generator, labels, whole_share
+from estimators.federated.data.federation import Examples, Federation, generator, held_share, labels
 from estimators.validation import choice
 
 __all__ = ["cifar10", "emnist", "fashion_mnist", "femnist", "gleam", "landmine", "mnist", "school", "vehicle"]
 
+TEST = re.compile(r"(^|[-_.])(test|t10k)([-_.]|$)")
 EMNIST_CLASSES = {"balanced": 47, "byclass": 62, "bymerge": 47, "digits": 10, "letters": 26, "mnist": 10}
 
 
@@ -85,15 +87,18 @@ def cifar10(path, *, sha256=None):
 
 def images(dataset, path, sha256, shape, classes, *, prefix="", first=0):
     """Pool of labelled images from all files at `path`."""
-    reader, parts = files.Reader(dataset, sha256), []
+    reader, parts, formats = files.Reader(dataset, sha256), [], {}
     for file in listed(dataset, path, prefix):
         stem = file.name.lower()
-        is_test = "t10k" in stem or "test" in stem
-        if stem.endswith(".npz"):
+        is_test = bool(TEST.search(stem))
+        kind = stem.rsplit(".", 1)[-1] if stem.endswith((".npz", ".bin")) else "idx"
+        if formats.setdefault(is_test, kind) != kind:
+            raise ValueError(f"{path} has {'test' if is_test else 'training'} images in two formats; list the files to read")
+        if kind == "npz":
             found = files.npz(reader.read(file), file, ("images", "labels"), ("is_test",))
             x, y = found["images"], labels(f"labels of {file}", found["labels"])
             test = np.asarray(found.get("is_test", np.full(len(y), is_test)), dtype=bool)
-        elif stem.endswith(".bin"):
+        elif kind == "bin":
             x, y = files.cifar_binary(reader.read(file, "test" if is_test else "train"), file)
             test = np.full(len(y), is_test)
         else:
@@ -124,9 +129,9 @@ def listed(dataset, path, prefix=""):
         found = [Path(path)]
     chosen = {}
     for file in found:
-        name = file.name.lower().removesuffix(".gz")
+        name = file.name.lower()
         if name.endswith((".npz", ".bin")) or "images" in name:
-            chosen.setdefault(name, file)
+            chosen.setdefault((file.parent, name.removesuffix(".gz")), file)
     if not chosen and not isinstance(path, (list, tuple)) and not Path(path).exists():
         raise FileNotFoundError(f"{path} does not exist; give the path of your own copy of {dataset}")
     if not chosen:
@@ -219,7 +224,7 @@ def binary(dataset, path, file, test_fraction, seed, sha256):
 
 def silos(reader, x, y, classes, test_fraction, seed, names=None):
     """Federation of clients with their own rows, a random part of each for testing; rows of a client follow each other."""
-    share, rng, start, train, test = whole_share("test_fraction", test_fraction), generator(seed, "silos"), 0, [], []
+    share, rng, start, train, test = held_share("test_fraction", test_fraction), generator(seed, "silos"), 0, [], []
     order = []
     for rows in y:
         held = int(np.ceil(share * len(rows)))

@@ -129,9 +129,9 @@ def random_classes(examples, *, clients, classes, spread=(1.0, 1.0), balanced=Fa
     [2, 2, 2, 2]
     """
     step = {"clients": number_of(clients), "classes": index("classes", classes, 1, max(examples.classes, 1))}
-    low, high = (float(positive("spread", value)) for value in spread)
+    low, high = ends = positive("spread", spread).tolist() if np.shape(spread) == (2,) else (np.inf, 0.0)
     if low > high:
-        raise ValueError(f"spread must have low <= high, got {spread!r}")
+        raise ValueError(f"spread must be two numbers 0 < low <= high, got {spread!r}")
     rng, clients = generator(seed, "random_classes"), step["clients"]
     has = np.zeros((clients, examples.classes), dtype=bool)
     for k in range(clients):
@@ -139,7 +139,7 @@ def random_classes(examples, *, clients, classes, spread=(1.0, 1.0), balanced=Fa
         load = has.sum(axis=0) if balanced else np.zeros(examples.classes)
         has[k, np.lexsort((rng.random(examples.classes), load))[:classes]] = True
     shares = np.where(has, low + (high - low) * rng.random(has.shape), 0.0)
-    step |= {"spread": [low, high], "balanced": bool(balanced), "seed": int(seed)}
+    step |= {"spread": ends, "balanced": bool(balanced), "seed": int(seed)}
     return by_shares(examples, shares, rng, {"random_classes": step})
 
 
