@@ -183,17 +183,25 @@ def test_damaged_npz_files_are_named(tmp_path):
 
 
 class Trap:
-    """Runs code when it is unpickled."""
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder):
+        self.folder = folder
 
     def __reduce__(self):
-        return os.putenv, ("SPRUNG", "1")
+        return os.mkdir, (str(self.folder),)
 
 
 def test_pickled_arrays_are_refused(tmp_path):
     x, _ = pictures(2)
-    np.savez(tmp_path / "a.npz", images=x, labels=np.array([Trap(), Trap()], dtype=object))
+    trap = tmp_path / "sprung"
+    np.savez(tmp_path / "a.npz", images=x, labels=np.array([Trap(trap)], dtype=object))
     with pytest.raises(ValueError, match=r"a\.npz: 'labels' is kept as pickled Python objects"):
         data.mnist(tmp_path / "a.npz")
+    assert not trap.exists()
+    with np.load(tmp_path / "a.npz", allow_pickle=True) as archive:  # the trap works
+        assert archive["labels"].shape == (1,)
+    assert trap.exists()
 
 
 def test_checksums_are_compared_and_files_told_apart(tmp_path, monkeypatch):
@@ -321,6 +329,9 @@ def test_femnist_writers(tmp_path):
     assert read.sizes.tolist() == [9, 18, 27]
     assert read.x.shape == (61, 28, 28)
     assert read.x.dtype == np.float32
+    digits = data.femnist(tmp_path, digits_only=True, test_fraction=0.0)
+    assert digits.classes == 10
+    assert digits.sizes.tolist() == [10, 10, 10]  # labels of each writer are 0, 1, 2, ...
     joined = data.merged(read, size=3, seed=0)
     assert joined.sizes.tolist() == [54]
     assert joined.names[0].count("+") == 2
@@ -330,6 +341,8 @@ def test_femnist_writers(tmp_path):
     split = data.femnist(tmp_path)
     assert split.sizes.tolist() == [4, 3]
     assert [len(c.test_y) for c in split] == [2, 3]
+    assert [c.y.tolist() for c in split] == [[0, 1, 2, 3], [0, 1, 2]]
+    assert data.femnist(tmp_path, digits_only=True).sizes.tolist() == [4, 3]
     (tmp_path / "test" / "a.json").write_text(leaf_text({"z": 1}))
     with pytest.raises(ValueError, match="writer z has test rows only"):
         data.femnist(tmp_path)
@@ -346,6 +359,7 @@ def test_femnist_writers(tmp_path):
         ('{"users": ["a"], "user_data": {"a": {"x": [], "y": []}}}', "user a has 0 rows"),
         ('{"users": ["a"], "user_data": {"a": {"x": [[1], [1, 2]], "y": [0, 1]}}}', "user a has rows of unequal length"),
         ('{"users": ["a"], "user_data": {"a": {"x": [[1, 2]], "y": [0]}}}', "784 numbers per image"),
+        (leaf_text({"a": 2}).replace('"y": [0, 1]', '"y": [0, 62]'), r"labels 0\.\.62"),
     ],
 )
 def test_bad_leaf_files_are_named(tmp_path, text, message):

@@ -4,7 +4,6 @@ Belongs here: which files make up a data set, and its conventions (labels from 0
 Formats and checksums are in ``files``; giving rows of a pool to clients is in ``partitions``.  Nothing is downloaded.
 """
 
-import itertools
 import re
 from pathlib import Path
 
@@ -240,59 +239,62 @@ def silos(reader, x, y, classes, test_fraction, seed, names=None):
     )  # fmt: skip
 
 
-def femnist(path, *, test_fraction=0.1, seed=0, sha256=None):
+def femnist(path, *, digits_only=False, test_fraction=0.1, seed=0, sha256=None):
     """Handwritten characters by writer: 28 x 28 images, 62 classes, one client per writer (LEAF, Caldas et al. 2018).
 
     Parameters
     ----------
     path : a .json file or a folder of them, of which a random share of each writer's rows is for testing; or a folder with
         the folders train and test, as LEAF makes them (then `test_fraction` and `seed` are not used).
+    digits_only : keep the labels 0..9 only.  FedHDP's FMNIST (Table 5: 3,383 clients, 10 labels, from TFF) is this, and not
+        Fashion-MNIST; its FEMNIST has all 62.  Writers without training digits are left out.
     test_fraction : number in [0, 1); seed : whole number >= 0; sha256 : as in `mnist`.
 
     Returns
     -------
     Federation with x (n, 28, 28) float32 as in the file: numbers in [0, 1], the background 1.
 
-    Raises ValueError if a file is damaged, a writer has no row, or the training and test writers differ.
+    Raises ValueError if a file is damaged, a writer has no row, or a writer has test rows only.
     """
-    path, reader = Path(path), files.Reader("femnist", sha256)
-    if (path / "train").is_dir() and (path / "test").is_dir():
-        train, test = writers(reader, path / "train"), writers(reader, path / "test")
-        if set(test) - set(train):
-            raise ValueError(
-                f"{path}: writer {min(set(test) - set(train))} has test rows only; split each writer's own rows"
-            )
-        parts = [part[name] for name in train for part in (train, test) if name in part]
-        ends = np.cumsum([0, *(len(part[1]) for part in parts)])
-        spans = iter(np.arange(a, b) for a, b in itertools.pairwise(ends))
-        none = np.empty(0, dtype=np.int64)
-        held = [(next(spans), next(spans) if name in test else none) for name in train]
-        return Federation(
-            square(path, np.concatenate([x for x, _ in parts])), np.concatenate([y for _, y in parts]),
-            [rows for rows, _ in held], [rows for _, rows in held], names=tuple(train), classes=62, name="femnist",
-            provenance=reader.provenance(silos={"split": "folders train and test"}),
-        )  # fmt: skip
-    users = writers(reader, path)
+    path, reader, classes = Path(path), files.Reader("femnist", sha256), 10 if digits_only else 62
+    if not ((path / "train").is_dir() and (path / "test").is_dir()):
+        users = writers(reader, path, classes)
+        return silos(reader, *columns(users), classes, test_fraction, seed, names=tuple(users))
+    train, test = writers(reader, path / "train", classes), writers(reader, path / "test", classes)
+    alone = sorted(set(test) - set(train))
+    if alone and not digits_only:
+        raise ValueError(f"{path}: writer {alone[0]} has test rows only; split each writer's own rows")
+    counts = np.array([[len(train[name][1]), len(test[name][1]) if name in test else 0] for name in train])
+    spans = np.split(np.arange(counts.sum()), np.cumsum(counts.ravel())[:-1])
+    x, y = columns({(name, part): rows[name] for name in train for part, rows in enumerate((train, test)) if name in rows})
+    return Federation(
+        np.concatenate(x), np.concatenate(y), spans[::2], spans[1::2], names=tuple(train), classes=classes, name="femnist",
+        provenance=reader.provenance(silos={"split": "folders train and test"}),
+    )  # fmt: skip
+
+
+def columns(users):
+    """Features of all users, and their labels."""
     x, y = zip(*users.values(), strict=True)
-    return silos(reader, [square(path, rows) for rows in x], y, 62, test_fraction, seed, names=tuple(users))
+    return x, y
 
 
-def writers(reader, path):
-    """All users of a LEAF json file or of a folder of them."""
+def writers(reader, path, classes):
+    """Images and labels below `classes` of all users of a LEAF json file or of a folder of them, without empty users."""
     found = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not found:
         raise ValueError(f"{path} holds no .json file; run LEAF's preprocessing, or check the path")
     users = {}
     for file in found:
-        for name, data in files.leaf(reader.read(file), file).items():
+        for name, (x, y) in files.leaf(reader.read(file), file).items():
             if name in users:
                 raise ValueError(f"{file}: writer {name} is in another file too; keep one of them")
-            users[name] = data
-    return users
-
-
-def square(path, x):
-    """Rows of 784 numbers as images."""
-    if x.ndim != 2 or x.shape[1] != 784:
-        raise ValueError(f"{path}: rows of shape {x.shape[1:]}; FEMNIST has 784 numbers per image")
-    return x.reshape(-1, 28, 28)
+            if x.ndim != 2 or x.shape[1] != 784:
+                raise ValueError(f"{file}: writer {name} has rows of shape {x.shape[1:]}; FEMNIST has 784 numbers per image")
+            if (y < 0).any() or (y > 61).any():
+                raise ValueError(f"{file}: writer {name} has labels {y.min()}..{y.max()}; FEMNIST has 0..61")
+            users[name] = x.reshape(-1, 28, 28)[y < classes], y[y < classes]
+    kept = {name: rows for name, rows in users.items() if len(rows[1])}
+    if not kept:
+        raise ValueError(f"{path}: no writer has a label below {classes}")
+    return kept
