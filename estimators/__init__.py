@@ -16,7 +16,8 @@ A map:
   ``personalization``, ``mean_regularized``.
 - *The server's side*: ``server_weights``, ``robust_pca``, ``variance_components``, ``strengths``.
 - *Privacy*: ``mechanisms``, ``quantization``, ``privacy`` and ``accounting``, ``tuning``, ``dpsgd``.
-- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``.
+- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``; data sets and partitions of the papers'
+  experiments in ``federated``.
 - *Simulation*: ``montecarlo``.
 
 What is not in the map is machinery of those modules.
@@ -40,6 +41,7 @@ MODULES = (
     "datasets",
     "distillation",
     "dpsgd",
+    "federated",
     "federated_means",
     "gamma_poisson",
     "gaussian",

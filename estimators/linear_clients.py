@@ -32,12 +32,12 @@ class LinearClients(CoefficientModel):
 
     Parameters
     ----------
-    prior : how unknown parts of the prior are learnt: "marginal-likelihood"; "reml", in which a learnt mu has a flat
-        prior that is integrated out of the likelihood and stays in the posteriors, which are wider for it; or
+    prior : how unknown parts of the prior are learnt: "marginal-likelihood"; "reml", in which a learnt mu has a
+        flat prior that is integrated out of the likelihood and stays in the posteriors, which are wider for it; or
         "penalised-reml", with half the logarithm of the determinant of Sigma/sigma2 added to it, which keeps variances
-        from 0 and correlations from 1.  The last, the default, has the most honest intervals for few or small clients: of 50 clients with 3
-        rows and 2 coefficients, 95 % intervals held 83.7, 87.6 and 92.5 % of the coefficients in a simulation, and the
-        squared error was 0.252, 0.251 and 0.248; with 10 rows they held 94.0, 94.3 and 94.3 %.
+        from 0 and correlations from 1. The last, the default, has the most honest intervals for few or small clients:
+        of 50 clients with 3 rows and 2 coefficients, 95 % intervals held 83.7, 87.6 and 92.5 % of the coefficients in a
+        simulation, and the squared error was 0.252, 0.251 and 0.248; with 10 rows they held 94.0, 94.3 and 94.3 %.
     mu : array (d,) or number, the prior mean; None to learn it.
     covariance : "full", "diagonal" (of independent coefficients) or "scalar" (and of equal variances), to be learnt; or the
         known one, array (d, d) or (d,) or a number.

@@ -1,0 +1,203 @@
+"""Reading of data files: checksums, IDX, npz, CIFAR-10 binary, MATLAB cells, LEAF json.
+
+Every reader takes the file's bytes once, so that what is parsed is what was hashed, and none of them runs code from a
+file: arrays of Python objects are refused.  A damaged file raises a ValueError that names it, what is wrong, and the fix.
+
+Belongs here: formats.  Published checksums are in ``checksums``; which files make a data set is in ``loaders``.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from estimators.federated.data.checksums import KNOWN
+
+__all__ = ["Reader", "cifar_binary", "idx", "leaf", "matlab_cells", "npz"]
+
+AGAIN = "copy or download it again"
+
+
+class Reader:
+    """Reads files of one data set, and keeps for the provenance what was read.
+
+    Parameters
+    ----------
+    dataset : str, a name in `KNOWN`; a published file of another data set is refused.
+    sha256 : None, or a dict from file name to the SHA-256 that the file must have (a str: for any one file).
+    """
+
+    def __init__(self, dataset, sha256=None):
+        self.dataset, self.sha256, self.files = dataset, sha256, []
+
+    def read(self, path, part=None):
+        """Bytes of the file, after its checksum; `part` is what it is taken for (a published file must agree)."""
+        path = Path(path)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path} does not exist; give the path of your own copy of {self.dataset}") from None
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+        digest = hashlib.sha256(content).hexdigest()
+        wanted = self.sha256.get(path.name) if isinstance(self.sha256, dict) else self.sha256
+        if wanted is not None and digest != str(wanted).lower():
+            raise ValueError(
+                f"{path} has SHA-256 {digest}, not {wanted} as asked: it is damaged or another version; {AGAIN}"
+            )
+        known = KNOWN.get(digest)
+        if known and known[0] != self.dataset:
+            raise ValueError(f"{path} is {known[2]} of {known[0]}, not a file of {self.dataset}; check the path")
+        if known and part and known[1] not in (part, "all"):
+            raise ValueError(f"{path} holds the {known[1]} of {self.dataset}, but is taken as {part}; check its name")
+        record = {"path": str(path), "bytes": len(content), "sha256": digest, "published": known[2] if known else None}
+        self.files.append(record)
+        return content
+
+    def provenance(self, **more):
+        """Plain record of the data set and the files read; a checksum for a file that was not read is an error."""
+        read = {Path(file["path"]).name for file in self.files}
+        unread = sorted(set(self.sha256) - read) if isinstance(self.sha256, dict) else []
+        if unread:
+            raise ValueError(f"sha256 names {unread[0]}, which was not read (read were {', '.join(sorted(read))}); check it")
+        return {"dataset": self.dataset, "files": list(self.files), **more}
+
+
+def idx(content, path, dimensions):
+    """Array of unsigned bytes of an IDX file (plain or gzip) with that many dimensions.
+
+    Format: http://yann.lecun.com/exdb/mnist (1998): two zero bytes, a type byte (8: unsigned byte), the number of
+    dimensions, their lengths as big-endian 32-bit numbers, the data.
+
+    >>> idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), "labels-idx1-ubyte", 1).tolist()
+    [7, 9]
+    """
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} is a damaged or half gzip file ({error}); {AGAIN}") from error
+    head = 4 + 4 * dimensions
+    if len(content) < head or content[:4] != bytes([0, 0, 8, dimensions]):
+        raise ValueError(
+            f"{path} does not begin as an IDX file of unsigned bytes with {dimensions} dimension(s) does "
+            f"(0, 0, 8, {dimensions}), but with {', '.join(map(str, content[:4])) or 'nothing'}; "
+            "check that it is the images (3) or the labels (1), and copy it again"
+        )
+    shape = struct.unpack(f">{dimensions}I", content[4:head])
+    needed = head + int(np.prod(shape, dtype=object))
+    if len(content) != needed:
+        size = "half" if len(content) < needed else "too long"
+        raise ValueError(
+            f"{path} is {size}: its header promises {needed} bytes for shape {shape}, it has {len(content)}; {AGAIN}"
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
+
+
+def npz(content, path, required, optional=()):
+    """Dict of the named arrays in an npz file; arrays of Python objects are refused."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        what = "is cut off or damaged" if content[:2] == b"PK" else "is not an npz file"
+        raise ValueError(f"{path} {what} (no zip directory at its end); {AGAIN}")
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        missing = [name for name in required if name not in archive.files]
+        if missing:
+            raise ValueError(f"{path} has no array {missing[0]!r} (it has {', '.join(archive.files)}); rename its keys")
+        found = {}
+        for name in (*required, *(name for name in optional if name in archive.files)):
+            try:
+                found[name] = archive[name]
+            except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+                if "allow_pickle" in str(error):
+                    why = "is kept as pickled Python objects, which could run any code; save it as a plain array"
+                else:
+                    why = f"is damaged ({error}); {AGAIN}"
+                raise ValueError(f"{path}: {name!r} {why}") from error
+    return found
+
+
+def cifar_binary(content, path):
+    """Images (n, 32, 32, 3) and labels (n,) of a CIFAR-10 batch in the binary version (Krizhevsky 2009)."""
+    record = 1 + 3 * 32 * 32
+    if len(content) == 0 or len(content) % record:
+        raise ValueError(
+            f"{path} has {len(content)} bytes, no multiple of {record} (a label and 3 x 32 x 32 pixels); {AGAIN}"
+        )
+    rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, record)
+    if rows[:, 0].max() > 9:
+        raise ValueError(f"{path} has the label {rows[:, 0].max()}, above 9: it is not CIFAR-10 in the binary version")
+    return rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, 0]
+
+
+def matlab_cells(content, path, pairs):
+    """Features and targets of each client, from two cell arrays of a .mat file.
+
+    Parameters
+    ----------
+    pairs : pairs of variable names, tried in order.
+
+    Returns
+    -------
+    list of float arrays (n_k, d), list of float arrays (n_k,).
+    """
+    from scipy.io import loadmat
+
+    try:
+        stored = loadmat(io.BytesIO(content))
+    except NotImplementedError as error:
+        raise ValueError(f"{path} is a MATLAB 7.3 (HDF5) file; save it again in MATLAB with -v7") from error
+    except Exception as error:  # the parser of a damaged file may stumble over anything
+        raise ValueError(f"{path} is no MATLAB file, or a damaged one ({type(error).__name__}: {error}); {AGAIN}") from error
+    for features, targets in pairs:
+        if features in stored and targets in stored:
+            break
+    else:
+        names = ", ".join(name for name in stored if not name.startswith("__")) or "nothing"
+        asked = " or ".join(f"{a} and {b}" for a, b in pairs)
+        raise ValueError(f"{path} has the variables {names}; needed are the cell arrays {asked}, with one cell per client")
+    x, y = (stored[name].ravel() for name in (features, targets))
+    if stored[features].dtype != object or stored[targets].dtype != object or len(x) != len(y) or len(x) == 0:
+        raise ValueError(f"{path}: {features} and {targets} must be cell arrays with one cell per client and equally many")
+    return [client_rows(path, k, a, 2) for k, a in enumerate(x)], [client_rows(path, k, a, 1) for k, a in enumerate(y)]
+
+
+def client_rows(path, k, cell, dimensions):
+    """One client's cell as a float array of one or two dimensions."""
+    try:
+        array = np.asarray(cell.toarray() if hasattr(cell, "toarray") else cell, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{path}: the cell of client {k} does not hold numbers") from None
+    return array.ravel() if dimensions == 1 else np.atleast_2d(array)
+
+
+def leaf(content, path):
+    """Users of a LEAF json file: dict from name to features (n, d) and labels (n,).
+
+    Format: LEAF (Caldas et al. 2018), keys `users` and `user_data`, where a user's data has lists x and y.
+    """
+    try:
+        stored = json.loads(content)
+        pairs = {str(user): (stored["user_data"][user]["x"], stored["user_data"][user]["y"]) for user in stored["users"]}
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no json file, or a damaged one ({error}); {AGAIN}") from error
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is no LEAF file: it lacks `users`, or `user_data` with x and y for each ({error})"
+        ) from error
+    users = {}
+    for user, (x, y) in pairs.items():
+        try:
+            users[user] = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{path}: user {user} has rows of unequal length or entries that are no numbers") from None
+        if len(x) == 0 or len(x) != len(y):
+            raise ValueError(f"{path}: user {user} has {len(x)} rows and {len(y)} labels; drop the user or repair the file")
+    if not users:
+        raise ValueError(f"{path} lists no user")
+    return users
