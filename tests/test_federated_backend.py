@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import special, stats
 
 from estimators.federated import backend as contract
 from estimators.federated.models import Model, linear_regression, linear_svm, logistic_regression, neural_network
@@ -233,6 +234,54 @@ def test_noise_has_the_declared_deviation(dtype):
         assert abs(row.mean()) < 5 * expected / n**0.5
         assert abs(row.std() / expected - 1) < 5 / (2 * n) ** 0.5
     assert abs(np.corrcoef(ends)[0, 1]) < 5 / n**0.5
+
+
+def test_fast_normal_numbers_are_normal():
+    """Kolmogorov-Smirnov, moments, neighbours, lanes and halves; thresholds of 5 standard errors."""
+    n = 2_000_000
+    z = GaussianNoise(1.0, seed=3, round=0).draw(1, 2, n, np.float32).astype(float)
+    assert special.kolmogorov(stats.kstest(z, "norm").statistic * n**0.5) > 1e-6
+    for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96), (6, 15, 10395 - 225)):
+        assert abs((z**power).mean() - mean) < 5 * (variance / n) ** 0.5
+    for lag in (1, 2, 15, 16, 32, 511, 512, 1023, 1024):  # of the numbers, their squares, and one with the other
+        u, v = z[:-lag], z[lag:]
+        for a, b, deviation in ((u, v, 1), (u**2 - 1, v**2 - 1, 2), (u, v**2 - 1, 2**0.5)):
+            assert abs((a * b).mean()) < 5 * deviation / (n - lag) ** 0.5
+    assert 4.5 < abs(z).max() < 6.8
+
+
+def test_fast_normal_numbers_equal_the_formula():
+    from estimators.federated import noise_kernels as kernels
+
+    rng = np.random.default_rng(0)
+    radius, angle = rng.integers(0, 2**32, (2, kernels.HALF), dtype=np.uint32)
+    radius[:4], angle[:9] = (0, 2**32 - 1, 2**31, 3037000499), np.arange(9) * 2.0**29 - (np.arange(9) == 8)
+    values, room, cosines, sines = np.empty((4, kernels.HALF), np.float32)
+    kernels.radii(radius, values, room)
+    kernels.turn(angle, values, cosines, sines)
+    expected = np.sqrt(-2 * np.log((radius + 0.5) / 2**32)) * np.exp(2j * np.pi * angle / 2**32)
+    np.testing.assert_allclose(cosines + 1j * sines, expected, rtol=0, atol=4e-4)  # u next to 1 is rounded
+    far = abs(expected) > 0.05
+    np.testing.assert_allclose((cosines + 1j * sines)[far], expected[far], rtol=0, atol=2e-6)
+
+
+def test_fast_bits_are_those_of_xoshiro256plusplus():
+    from estimators.federated import noise_kernels as kernels
+
+    a, b, c, d = 1, 2, 3, 4
+    expected, mask = [], 2**64 - 1
+    for _ in range(10):
+        total = (a + d) & mask
+        expected.append((((total << 23) | (total >> 41)) + a) & mask)
+        t = (b << 17) & mask
+        c, d = c ^ a, d ^ b
+        b, a = b ^ c, a ^ d
+        c ^= t
+        d = ((d << 45) | (d >> 19)) & mask
+    bits = np.empty(10 * kernels.LANES, np.uint64)
+    kernels.fill(np.repeat(np.arange(1, 5, dtype=np.uint64), kernels.LANES).reshape(4, -1), bits)
+    assert expected[:2] == [41943041, 58720359]  # first outputs for the state 1, 2, 3, 4 in Rust's rand_xoshiro
+    assert (bits.reshape(10, -1) == np.array(expected, np.uint64)[:, None]).all()
 
 
 def test_noise_of_multiplier_zero_is_no_noise(model):

@@ -197,6 +197,7 @@ def loss_and_slopes(kind, s, n_scores, y, slopes):
 @njit(nogil=True, cache=True)
 def shift(layer, units, start, flat, by_layer, by_flat):
     """Add by_layer * layer + by_flat * flat to a layer."""
+    by_layer, by_flat = layer.dtype.type(by_layer), layer.dtype.type(by_flat)
     for i in range(layer.shape[0]):
         for j in range(units):
             layer[i, j] += by_layer * layer[i, j] + by_flat * flat[start + i * units + j]

@@ -19,15 +19,19 @@ __all__ = ["GaussianNoise", "Schedule", "epochs", "fixed_batches", "poisson_batc
 BATCHES, NOISE = 0, 1
 
 
+def sequence(seed, purpose, *position):
+    """Seeds of one purpose at one position (round, client, ...); different arguments, independent seeds."""
+    keys = tuple(index("position", key, 0, 2**32 - 1) for key in (purpose, *position))
+    return np.random.SeedSequence(index("seed", seed, 0, 2**64 - 1), spawn_key=keys)
+
+
 def stream(seed, purpose, *position):
     """Generator of one purpose at one position (round, client, ...); different arguments, independent streams.
 
     >>> stream(1, 0, 2, 3).random() == stream(1, 0, 2, 3).random() != stream(1, 0, 3, 2).random()
     True
     """
-    keys = tuple(index("position", key, 0, 2**32 - 1) for key in (purpose, *position))
-    seed = np.random.SeedSequence(index("seed", seed, 0, 2**64 - 1), spawn_key=keys)
-    return np.random.Generator(np.random.SFC64(seed))
+    return np.random.Generator(np.random.SFC64(sequence(seed, purpose, *position)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,5 +202,12 @@ class GaussianNoise:
         object.__setattr__(self, "multiplier", nonnegative("multiplier", self.multiplier))
 
     def draw(self, client, step, size, dtype=np.float64):
-        """Standard normal numbers (size,) of one step of one client."""
-        return stream(self.seed, NOISE, self.round, client, step).standard_normal(size, dtype=dtype)
+        """Standard normal numbers (size,) of one step of one client; those of float32 are not rounded ones of float64."""
+        seeds = sequence(self.seed, NOISE, self.round, client, step)
+        if np.dtype(dtype) != np.float32:
+            return np.random.Generator(np.random.SFC64(seeds)).standard_normal(size)
+        from estimators.federated import noise_kernels
+
+        numbers = np.empty(size, np.float32)
+        noise_kernels.normals(seeds.generate_state(4 * noise_kernels.LANES, np.uint64).reshape(4, -1), numbers)
+        return numbers
