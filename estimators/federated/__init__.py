@@ -6,7 +6,7 @@ many means are in ``estimators``.
 
 from importlib import import_module
 
-MODULES = ("backend", "models", "numpy_backend", "reference_backend", "schedule")
+MODULES = ("backend", "jax_backend", "models", "numpy_backend", "reference_backend", "schedule")
 
 __all__ = [*MODULES]
 

@@ -196,7 +196,8 @@ class Backend(Protocol):
         ValueError
             Naming the argument out of its domain.
         Diverged
-            Naming the first client, in the schedule's order, whose parameters ceased to be finite, and its step.
+            Naming the first client, in the schedule's order, whose parameters or scores ceased to be finite, and its step
+            (which backends may notice one step apart).
         """
         ...
 
