@@ -9,6 +9,7 @@ import pytest
 from scipy import special, stats
 
 from estimators.federated import backend as contract
+from estimators.federated import numpy_backend
 from estimators.federated.models import Model, linear_regression, linear_svm, logistic_regression, neural_network
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.reference_backend import ReferenceBackend
@@ -133,10 +134,9 @@ def test_training_equals_the_plain_twin(model, schedule, way):
     assert abs(expected - starts).max() > 1e-3
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
     single = NumpyBackend(workers=1)
-    if way != "private":  # float32 has normal numbers of its own
-        found = single.local_sgd(model, starts, single.prepare(model, federation(model)), steps, learning_rate=0.1, **how)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+    found = single.local_sgd(model, starts, single.prepare(model, federation(model)), steps, learning_rate=0.1, **how)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_hidden", [0, 50])
@@ -239,7 +239,7 @@ def test_noise_has_the_declared_deviation(dtype):
 def test_fast_normal_numbers_are_normal():
     """Kolmogorov-Smirnov, moments, neighbours, lanes and halves; thresholds of 5 standard errors."""
     n = 2_000_000
-    z = GaussianNoise(1.0, seed=3, round=0).draw(1, 2, n, np.float32).astype(float)
+    z = GaussianNoise(1.0, seed=3, round=0).draw(1, [2], n)[0].astype(float)
     assert special.kolmogorov(stats.kstest(z, "norm").statistic * n**0.5) > 1e-6
     for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96), (6, 15, 10395 - 225)):
         assert abs((z**power).mean() - mean) < 5 * (variance / n) ** 0.5
@@ -284,6 +284,16 @@ def test_fast_bits_are_those_of_xoshiro256plusplus():
     assert (bits.reshape(10, -1) == np.array(expected, np.uint64)[:, None]).all()
 
 
+def test_noise_does_not_depend_on_how_many_steps_are_drawn_ahead(monkeypatch):
+    model = MODELS["network"]
+    data = EXACT.prepare(model, federation(model))
+    steps, ends = fixed_batches(data.sizes, n_steps=11, batch_size=2, seed=0, round=0), []
+    for ahead in (1, 3, 100):
+        monkeypatch.setattr(numpy_backend, "AHEAD", ahead)
+        ends.append(EXACT.local_sgd(model, start(model), data, steps, learning_rate=0.1, **settings(model, "private")))
+    assert ends[0].tobytes() == ends[1].tobytes() == ends[2].tobytes()
+
+
 def test_noise_of_multiplier_zero_is_no_noise(model):
     data = EXACT.prepare(model, federation(model))
     steps = SCHEDULES["fixed"](data.sizes)
@@ -296,7 +306,7 @@ def test_noise_of_multiplier_zero_is_no_noise(model):
 
 def test_noise_differs_between_seeds_rounds_clients_and_steps():
     draws = {
-        GaussianNoise(1.0, seed, round).draw(client, step, 4).tobytes()
+        GaussianNoise(1.0, seed, round).draw(client, [step], 4).tobytes()
         for seed in (0, 1) for round in (0, 1) for client in (0, 1) for step in (0, 1)
     }  # fmt: skip
     assert len(draws) == 16

@@ -170,8 +170,8 @@ class JaxBackend:
         for steps in [slice(s, s + 1) for s in range(S)] if scale.any() else [slice(0, S)]:
             normals = zeros
             if scale.any():
-                draws = [how.noise.draw(int(k), steps.start, model.n_parameters, self.dtype) for k in schedule.clients]
-                normals = np.stack(draws)
+                draws = [how.noise.draw(k, [steps.start], model.n_parameters) for k in schedule.clients]
+                normals = cast(np.concatenate(draws))
             part = tuple(array[steps] for array in batches)
             ends, now = self._run(trained, model, clip is not None, ends, data.x, data.y, part, settings, normals)
             failed = np.where((failed < 0) & (now >= 0), now + steps.start, failed)

@@ -82,13 +82,14 @@ def turn(bits, values, cosines, sines):
 
 @njit(nogil=True, cache=True)
 def normals(states, out):
-    """Fill out (n,) of float32 with independent standard normal numbers; states (4, LANES) of uint64 move on."""
+    """Fill the rows of out (T, n) of float32 with standard normal numbers; states (T, 4, LANES) of uint64 move on."""
     bits = np.empty(HALF, np.uint64)
     halves = bits.view(np.uint32)
     values, exponents, block = np.empty(HALF, np.float32), np.empty(HALF, np.float32), np.empty(2 * HALF, np.float32)
-    for start in range(0, out.size, 2 * HALF):
-        fill(states, bits)
-        radii(halves[:HALF], values, exponents)
-        turn(halves[HALF:], values, block[:HALF], block[HALF:])
-        n = min(2 * HALF, out.size - start)
-        out[start : start + n] = block[:n]
+    for t in range(len(states)):
+        for start in range(0, out.shape[1], 2 * HALF):
+            fill(states[t], bits)
+            radii(halves[:HALF], values, exponents)
+            turn(halves[HALF:], values, block[:HALF], block[HALF:])
+            n = min(2 * HALF, out.shape[1] - start)
+            out[t, start : start + n] = block[:n]

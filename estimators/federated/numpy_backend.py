@@ -20,6 +20,8 @@ from estimators.validation import choice, index
 __all__ = ["NumpyBackend"]
 
 KINDS = ("square", "logistic", "hinge", "softmax")
+AHEAD = 8
+"""Steps whose noise is drawn at once: more would leave the caches, fewer would keep threads waiting for each other."""
 
 
 class NumpyBackend(ReferenceBackend):
@@ -147,12 +149,12 @@ class Layers:
         anchor = np.ascontiguousarray(how.anchors[i], dtype=self.dtype)
         failed = -1
         if scale:
-            for step in range(steps):
-                failed = go(step, how.noise.draw(client, step, len(end), self.dtype)[None])
+            for first in range(0, steps, AHEAD):
+                failed = go(first, how.noise.draw(client, range(first, min(first + AHEAD, steps)), len(end)))
                 if failed >= 0:
                     break
         else:
-            failed = go(0, np.empty((0, 0), self.dtype))
+            failed = go(0, np.empty((0, 0), np.float32))
         if not self.store(end) and failed < 0:
             failed = steps - 1
         if failed >= 0:

@@ -91,7 +91,7 @@ class ReferenceBackend:
                         axis=0
                     )
                     if noise is not None:
-                        total += how.multiplier[i] * how.clip[i] * noise.draw(k, s, len(total))
+                        total += how.multiplier[i] * how.clip[i] * noise.draw(k, [s], len(total))[0]
                     step = total / schedule.divisors[i, s] + how.lam[i] * (ends[i] - how.anchors[i])
                     ends[i] -= how.rate[i] * step
                 if not np.isfinite(ends[i]).all():

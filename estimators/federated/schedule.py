@@ -190,7 +190,7 @@ class GaussianNoise:
     multiplier : number >= 0, or array (C,) with one for each row of the schedule; seed, round : whole numbers >= 0.
 
     >>> noise = GaussianNoise(1.1, seed=0, round=2)
-    >>> bool((noise.draw(5, 0, 3) == noise.draw(5, 0, 3)).all())
+    >>> bool((noise.draw(5, range(2), 3)[1] == noise.draw(5, [1], 3)[0]).all())
     True
     """
 
@@ -201,13 +201,13 @@ class GaussianNoise:
     def __post_init__(self):
         object.__setattr__(self, "multiplier", nonnegative("multiplier", self.multiplier))
 
-    def draw(self, client, step, size, dtype=np.float64):
-        """Standard normal numbers (size,) of one step of one client; those of float32 are not rounded ones of float64."""
-        seeds = sequence(self.seed, NOISE, self.round, client, step)
-        if np.dtype(dtype) != np.float32:
-            return np.random.Generator(np.random.SFC64(seeds)).standard_normal(size)
+    def draw(self, client, steps, size):
+        """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client."""
         from estimators.federated import noise_kernels
 
-        numbers = np.empty(size, np.float32)
-        noise_kernels.normals(seeds.generate_state(4 * noise_kernels.LANES, np.uint64).reshape(4, -1), numbers)
+        n_words = 4 * noise_kernels.LANES
+        seeds = [sequence(self.seed, NOISE, self.round, client, step) for step in steps]
+        states = np.array([seed.generate_state(n_words, np.uint64) for seed in seeds], np.uint64)
+        numbers = np.empty((len(seeds), size), np.float32)
+        noise_kernels.normals(states.reshape(-1, 4, noise_kernels.LANES), numbers)
         return numbers
