@@ -127,6 +127,7 @@ class Layers:
         """Train row i of the schedule and write its parameters to end (P,)."""
         client, steps = int(schedule.clients[i]), int(schedule.steps[i])
         scale = float(how.multiplier[i] * how.clip[i]) if how.multiplier[i] else 0.0
+        anchor = np.ascontiguousarray(how.anchors[i], dtype=self.dtype)
 
         def go(first, noise):
             return self.kernels.sgd(
@@ -146,7 +147,6 @@ class Layers:
                 scale,
             )
 
-        anchor = np.ascontiguousarray(how.anchors[i], dtype=self.dtype)
         failed = -1
         if scale:
             for first in range(0, steps, AHEAD):

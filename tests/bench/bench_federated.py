@@ -7,6 +7,8 @@ examples per second, and for the backend its ratio to the fastest plain loop; `A
 "private" (DP-SGD) are the backend's with per-example clipping, without and with noise; PyTorch's plain loop has neither.
 """
 
+# pyright: reportMissingImports=false
+
 import importlib.util
 from time import perf_counter
 
