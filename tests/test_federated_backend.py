@@ -471,6 +471,15 @@ def test_bad_arguments_are_named(call, said):
         call()
 
 
+def test_data_prepared_in_another_precision_is_refused():
+    model = MODELS["linear"]
+    data = NumpyBackend().prepare(model, federation(model))
+    with pytest.raises(ValueError, match="data is of float32, the backend of float64"):
+        EXACT.evaluate(model, start(model), data)
+    with pytest.raises(ValueError, match="use this backend's prepare"):
+        EXACT.local_sgd(model, start(model), data, SCHEDULES["epochs"](data.sizes), learning_rate=0.1)
+
+
 def test_more_hidden_layers_are_for_other_backends():
     deep = Model((4, 3, 3, 2), "softmax")
     data = EXACT.prepare(deep, federation(deep))

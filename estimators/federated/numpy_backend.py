@@ -55,6 +55,7 @@ class NumpyBackend(ReferenceBackend):
     def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
         """Parameters (C, P) after local SGD; see `Backend`."""
         how = local_training(model, starts, data, schedule, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise)
+        self._check(data)
         ends = np.empty(how.starts.shape, self.dtype)
 
         def train(rows):
@@ -69,6 +70,7 @@ class NumpyBackend(ReferenceBackend):
     def evaluate(self, model, parameters, data):
         """Loss and accuracy of each client; see `Backend`."""
         rows = check_evaluated(model, parameters, data)
+        self._check(data)
         loss, accuracy = np.empty(len(rows)), np.empty(len(rows))
 
         def evaluate(clients):
@@ -81,6 +83,10 @@ class NumpyBackend(ReferenceBackend):
 
         self._share(evaluate, len(rows))
         return Evaluation(loss, accuracy if model.n_classes else None)
+
+    def _check(self, data):
+        if data.x.dtype != self.dtype:
+            raise ValueError(f"data is of {data.x.dtype}, the backend of {self.dtype}; use this backend's prepare")
 
     def _share(self, work, n):
         """Call work(chunk) on chunks of range(n), on threads; raise the first chunk's error."""
