@@ -16,8 +16,8 @@ A map:
   ``personalization``, ``mean_regularized``.
 - *The server's side*: ``server_weights``, ``robust_pca``, ``variance_components``, ``strengths``.
 - *Privacy*: ``mechanisms``, ``quantization``, ``privacy`` and ``accounting``, ``tuning``, ``dpsgd``.
-- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``; data sets and partitions of the papers'
-  experiments in ``federated``.
+- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``; ``federated`` (data sets,
+  partitions and fast training for experiments).
 - *Simulation*: ``montecarlo``.
 
 What is not in the map is machinery of those modules.

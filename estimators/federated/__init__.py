@@ -1,4 +1,4 @@
-"""Federated learning under privacy: data, models, algorithms and what they guarantee.
+"""Federated learning under privacy: data sets, models, and backends that train many clients at once.
 
 Belongs here: the names of the parts, imported on first use.  Does not belong here: code; closed forms and estimators of
 many means are in ``estimators``.
@@ -6,7 +6,7 @@ many means are in ``estimators``.
 
 from importlib import import_module
 
-MODULES = ("data",)
+MODULES = ("backend", "data", "jax_backend", "models", "numpy_backend", "reference_backend", "schedule")
 
 __all__ = [*MODULES]
 

@@ -1,0 +1,216 @@
+"""What a backend is: the protocol, the checked data of all clients, the checked settings of local training, its errors.
+
+A step of local SGD of client k from its parameters w is
+
+    w <- w - eta_k ((sum_j a_j clip(g_j(w)) + z_k c_k N) / b + lam_k (w - anchor_k)),   clip(g) = g min(1, c_k / |g|),
+
+with the rows j, weights a_j and divisor b of a ``schedule.Schedule`` and standard normal N of a ``schedule.GaussianNoise``.
+The pull towards the anchor uses no data, hence is neither clipped nor noisy.
+
+Belongs here: what all backends share before arithmetic.  Does not belong here: arithmetic, which is in ``numpy_backend``
+and, slowly and plainly, in ``reference_backend``; models are in ``models``.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from estimators.validation import nonnegative, positive
+
+__all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining", "client_arrays", "local_training"]
+
+
+class Diverged(ArithmeticError):
+    """Parameters of a client ceased to be finite; `client` and `step` say where."""
+
+    def __init__(self, client, step):
+        super().__init__(f"training of client {client} diverged in step {step}; lower learning_rate or lam, or set clip")
+        self.client, self.step = client, step
+
+    def __reduce__(self):
+        return type(self), (self.client, self.step)
+
+
+class Evaluation(NamedTuple):
+    """Mean loss (K,) of each client, and share (K,) of examples whose class is predicted, None for regression."""
+
+    loss: np.ndarray
+    accuracy: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class ClientArrays:
+    """Checked data of K clients, stacked: client k has the rows first[k] : first[k] + sizes[k].
+
+    Parameters
+    ----------
+    x : array (N, features); y : array (N,), classes as numbers; first, sizes : arrays (K,) of whole numbers.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    first: np.ndarray
+    sizes: np.ndarray
+
+    def client(self, k):
+        """Features (n_k, features) and responses (n_k,) of client k, views."""
+        rows = slice(self.first[k], self.first[k] + self.sizes[k])
+        return self.x[rows], self.y[rows]
+
+    def take(self, positions):
+        """Some of the clients, in this order, sharing memory."""
+        return ClientArrays(self.x, self.y, self.first[positions], self.sizes[positions])
+
+
+def client_arrays(model, clients, *, dtype=np.float64):
+    """Data of all clients, checked against the model once and stacked.
+
+    Parameters
+    ----------
+    model : Model.
+    clients : list of pairs (x, y) of arrays (n_k, features) and (n_k,), classes as whole numbers from 0.
+    dtype : float64 or float32, what the backend computes in.
+
+    Raises
+    ------
+    ValueError
+        Naming the client without data, with NaN, with the wrong width or with classes that the model does not have.
+
+    >>> from estimators.federated.models import linear_svm
+    >>> client_arrays(linear_svm(2), [([[1, 2]], [0]), ([[3, 4], [5, 6]], [1, 0])]).sizes.tolist()
+    [1, 2]
+    """
+    if len(clients) == 0:
+        raise ValueError("clients is empty; give at least one pair (x, y)")
+    pairs = []
+    for k, pair in enumerate(clients):
+        if len(pair) != 2:
+            raise ValueError(f"client {k} must be a pair (x, y), has {len(pair)} parts")
+        if len(pair[0]) == 0:
+            raise ValueError(f"client {k} has no data; leave it out")
+        x, y = model.check_data(f"client {k}", *pair)
+        pairs.append((x.astype(dtype), y.astype(dtype)))
+    sizes = np.array([len(y) for _, y in pairs])
+    x, y = np.concatenate([x for x, _ in pairs]), np.concatenate([y for _, y in pairs])
+    if not np.isfinite(x).all():
+        raise ValueError(f"clients hold numbers beyond the range of {np.dtype(dtype)}; scale the features")
+    return ClientArrays(x, y, np.cumsum(sizes) - sizes, sizes)
+
+
+class LocalTraining(NamedTuple):
+    """Checked settings of local SGD, one row or entry for each of the C clients of a schedule.
+
+    clip is inf where gradients are not clipped, lam 0 where nothing pulls; noise is None or a GaussianNoise.
+    """
+
+    starts: np.ndarray
+    rate: np.ndarray
+    lam: np.ndarray
+    anchors: np.ndarray
+    clip: np.ndarray
+    multiplier: np.ndarray
+    noise: object
+
+
+def local_training(model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+    """Check the arguments of `Backend.local_sgd` and spread them over clients."""
+    C = len(schedule.clients)
+
+    def spread(name, value):
+        try:
+            return np.broadcast_to(value, C)
+        except ValueError:
+            raise ValueError(
+                f"{name} must be a number or have one entry for each of the {C} clients, has {value.shape}"
+            ) from None
+
+    def vectors(name, value):
+        value = model.check_parameters(name, value)
+        if value.shape not in ((model.n_parameters,), (C, model.n_parameters)):
+            raise ValueError(
+                f"{name} must have shape ({model.n_parameters},) or ({C}, {model.n_parameters}), has {value.shape}"
+            )
+        return np.broadcast_to(value, (C, model.n_parameters))
+
+    if (schedule.clients >= len(data.sizes)).any():
+        raise ValueError(f"schedule names client {schedule.clients.max()}, but there are {len(data.sizes)} clients")
+    beyond = ((schedule.weights > 0) & (schedule.indices >= data.sizes[schedule.clients][:, None, None])).any(axis=(1, 2))
+    if beyond.any():
+        k = schedule.clients[beyond][0]
+        raise ValueError(f"schedule asks client {k} for rows beyond its {data.sizes[k]} examples")
+    if clip is not None and (schedule.weights > 1).any():
+        raise ValueError("schedule has weights above 1, which would let one example move the sum by more than clip")
+    if noise is not None and clip is None:
+        raise ValueError("noise is a multiple of the clipping norm; give clip")
+    lam, anchors = (0.0, np.zeros(model.n_parameters)) if pull is None else pull
+    return LocalTraining(
+        starts=vectors("starts", starts),
+        rate=spread("learning_rate", positive("learning_rate", learning_rate)),
+        lam=spread("lam", nonnegative("lam", lam)),
+        anchors=vectors("anchors", anchors),
+        clip=spread("clip", np.asarray(np.inf) if clip is None else positive("clip", clip)),
+        multiplier=spread("multiplier", np.asarray(0.0) if noise is None else noise.multiplier),
+        noise=noise,
+    )
+
+
+class Backend(Protocol):
+    """What an algorithm may ask of a backend; every backend gives the same numbers up to rounding.
+
+    `data` is what the backend's `prepare` made of the clients' pairs (x, y).
+    """
+
+    def prepare(self, model, clients):
+        """Checked data of all clients, in the backend's precision."""
+        ...
+
+    def initialise(self, model, generator):
+        """First parameters (P,)."""
+        ...
+
+    def loss(self, model, parameters, x, y):
+        """Mean loss of the examples x (n, features), y (n,) at parameters (P,)."""
+        ...
+
+    def example_gradients(self, model, parameters, x, y):
+        """Gradient (n, P) of each example's loss."""
+        ...
+
+    def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+        """Parameters (C, P) of each client of the schedule after its steps.
+
+        Parameters
+        ----------
+        model : Model.
+        starts : array (P,) or (C, P).
+        data : from `prepare`.
+        schedule : Schedule of C clients.
+        learning_rate : number > 0 or array (C,).
+        pull : pair of lam, number >= 0 or array (C,), and anchors, array (P,) or (C, P); None for no pull.
+        clip : number > 0 or array (C,), the largest norm of an example's gradient; None for no clipping.
+        noise : GaussianNoise; None for no noise.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument out of its domain.
+        Diverged
+            Naming the first client, in the schedule's order, whose parameters or scores ceased to be finite, and its step
+            (which backends may notice one step apart).
+        """
+        ...
+
+    def evaluate(self, model, parameters, data):
+        """`Evaluation` of parameters (P,), or (K, P) with a row for each client, on the data of K clients."""
+        ...
+
+
+def check_evaluated(model, parameters, data):
+    """Return finite parameters (K, P) of an evaluation."""
+    parameters, K = model.check_parameters("parameters", parameters), len(data.sizes)
+    if parameters.shape not in ((model.n_parameters,), (K, model.n_parameters)):
+        raise ValueError(
+            f"parameters must have shape ({model.n_parameters},) or ({K}, {model.n_parameters}), have {parameters.shape}"
+        )
+    return np.broadcast_to(parameters, (K, model.n_parameters))

@@ -1,0 +1,167 @@
+"""The backend that is always there: compiled loops on the CPU, clients in parallel on threads.
+
+Each client is trained by itself, by loops whose sums have a fixed order, so results have the same bits for any number of
+workers, any cut of the clients into chunks and any number of BLAS threads (none is used).
+
+Belongs here: `NumpyBackend`, threads, noise on its way into the loops.  Does not belong here: the loops themselves, which
+are in ``kernels``; what is computed, which ``backend`` says.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+
+import numpy as np
+
+from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
+from estimators.federated.reference_backend import ReferenceBackend
+from estimators.validation import choice, index
+
+__all__ = ["NumpyBackend"]
+
+KINDS = ("square", "logistic", "hinge", "softmax")
+AHEAD = 8
+"""Steps whose noise is drawn at once: more would leave the caches, fewer would keep threads waiting for each other."""
+
+
+class NumpyBackend(ReferenceBackend):
+    """Training and evaluation in compiled loops; losses and gradients of single examples as in `ReferenceBackend`.
+
+    Parameters
+    ----------
+    dtype : "float32" or "float64", the precision of `local_sgd` and `evaluate` and of the parameters they return; norms for
+        clipping and losses are summed in float64.
+    workers : whole number >= 1 of threads; None: one per core.
+
+    Models may have at most one hidden layer.
+
+    >>> from estimators.federated.models import linear_regression
+    >>> from estimators.federated.schedule import fixed_batches
+    >>> backend, model = NumpyBackend(), linear_regression(1)
+    >>> data = backend.prepare(model, [([[1.0], [2.0]], [2.0, 4.0])])
+    >>> steps = fixed_batches(data.sizes, n_steps=200, batch_size=2, seed=0, round=0)
+    >>> backend.local_sgd(model, [0.0, 0.0], data, steps, learning_rate=0.5).round(2).tolist()
+    [[2.0, 0.0]]
+    """
+
+    def __init__(self, *, dtype="float32", workers=None):
+        self.dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
+        self.workers = (os.cpu_count() or 1) if workers is None else index("workers", workers, 1, inf)
+
+    def prepare(self, model, clients):
+        """Checked data of all clients; see `Backend`."""
+        return client_arrays(model, clients, dtype=self.dtype)
+
+    def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+        """Parameters (C, P) after local SGD; see `Backend`."""
+        how = local_training(model, starts, data, schedule, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise)
+        self._check(data)
+        ends = np.empty(how.starts.shape, self.dtype)
+
+        def train(rows):
+            layers = Layers(model, self.dtype)
+            for i in rows:
+                layers.load(how.starts[i])
+                layers.train(how, data, schedule, i, ends[i])
+
+        self._share(train, len(ends))
+        return ends
+
+    def evaluate(self, model, parameters, data):
+        """Loss and accuracy of each client; see `Backend`."""
+        rows = check_evaluated(model, parameters, data)
+        self._check(data)
+        loss, accuracy = np.empty(len(rows)), np.empty(len(rows))
+
+        def evaluate(clients):
+            from estimators.federated import kernels
+
+            layers = Layers(model, self.dtype)
+            for k in clients:
+                layers.load(rows[k])
+                loss[k], accuracy[k] = kernels.evaluate(*data.client(k), layers.bottom, layers.top, *layers.sizes)
+
+        self._share(evaluate, len(rows))
+        return Evaluation(loss, accuracy if model.n_classes else None)
+
+    def _check(self, data):
+        if data.x.dtype != self.dtype:
+            raise ValueError(f"data is of {data.x.dtype}, the backend of {self.dtype}; use this backend's prepare")
+
+    def _share(self, work, n):
+        """Call work(chunk) on chunks of range(n), on threads; raise the first chunk's error."""
+        chunks = [c for c in np.array_split(np.arange(n), 8 * self.workers) if len(c)]
+        if self.workers == 1 or len(chunks) == 1:
+            for chunk in chunks:
+                work(chunk)
+            return
+        with ThreadPoolExecutor(min(self.workers, len(chunks))) as pool:
+            for done in [pool.submit(work, chunk) for chunk in chunks]:
+                done.result()
+
+
+class Layers:
+    """One client's parameters in the form of ``kernels``: rows of whole vectors; without hidden layer `bottom` is empty."""
+
+    def __init__(self, model, dtype):
+        from estimators.federated import kernels
+
+        if len(model.sizes) > 3:
+            raise ValueError(f"model has {len(model.sizes) - 2} hidden layers; this backend trains at most one")
+        hidden = model.sizes[1] if len(model.sizes) == 3 else 0
+
+        def vectors(units):
+            return -(-units // kernels.LANES) * kernels.LANES
+
+        self.kernels, self.dtype, self.split = kernels, dtype, (model.n_features + 1) * hidden
+        self.bottom = np.zeros((model.n_features + 1, vectors(hidden + 1)) if hidden else (0, 0), dtype)
+        self.top = np.zeros((model.sizes[-2] + 1, vectors(model.sizes[-1])), dtype)
+        self.sizes = hidden, model.sizes[-1], KINDS.index(model.loss)
+
+    def load(self, row):
+        """Take over parameters (P,)."""
+        row = np.ascontiguousarray(row, dtype=self.dtype)
+        self.kernels.load(row, 0, self.bottom, self.sizes[0])
+        self.kernels.load(row, self.split, self.top, self.sizes[1])
+
+    def store(self, end):
+        """Write the parameters to end (P,); return whether they are finite."""
+        finite = self.kernels.store(self.bottom, self.sizes[0], end, 0)
+        return self.kernels.store(self.top, self.sizes[1], end, self.split) and finite
+
+    def train(self, how, data, schedule, i, end):
+        """Train row i of the schedule and write its parameters to end (P,)."""
+        client, steps = int(schedule.clients[i]), int(schedule.steps[i])
+        scale = float(how.multiplier[i] * how.clip[i]) if how.multiplier[i] else 0.0
+        anchor = np.ascontiguousarray(how.anchors[i], dtype=self.dtype)
+
+        def go(first, noise):
+            return self.kernels.sgd(
+                *data.client(client),
+                schedule.indices[i],
+                schedule.weights[i],
+                schedule.divisors[i, :steps],
+                first,
+                self.bottom,
+                self.top,
+                *self.sizes,
+                float(how.rate[i]),
+                float(how.lam[i]),
+                anchor,
+                float(how.clip[i]),
+                noise,
+                scale,
+            )
+
+        failed = -1
+        if scale:
+            for first in range(0, steps, AHEAD):
+                failed = go(first, how.noise.draw(client, range(first, min(first + AHEAD, steps)), len(end)))
+                if failed >= 0:
+                    break
+        else:
+            failed = go(0, np.empty((0, 0), np.float32))
+        if not self.store(end) and failed < 0:
+            failed = steps - 1
+        if failed >= 0:
+            raise Diverged(client, failed)

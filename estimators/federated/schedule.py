@@ -1,0 +1,213 @@
+"""Who trains on which examples in which step, and the streams of the noise, chosen before any backend computes.
+
+Everything is a function of (seed, round, client, step), so that neither the backend, the number of workers, the way clients
+are cut into chunks nor a resume leaves a trace.
+
+Belongs here: `Schedule`, ways to make one, `GaussianNoise`.  Does not belong here: gradients (backends), privacy accounting
+(``estimators.privacy``, ``estimators.accounting``).
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from estimators.validation import count, index, nonnegative
+
+__all__ = ["GaussianNoise", "Schedule", "epochs", "fixed_batches", "poisson_batches", "stream"]
+
+BATCHES, NOISE = 0, 1
+
+
+def sequence(seed, purpose, *position):
+    """Seeds of one purpose at one position (round, client, ...); different arguments, independent seeds."""
+    keys = tuple(index("position", key, 0, 2**32 - 1) for key in (purpose, *position))
+    return np.random.SeedSequence(index("seed", seed, 0, 2**64 - 1), spawn_key=keys)
+
+
+def stream(seed, purpose, *position):
+    """Generator of one purpose at one position (round, client, ...); different arguments, independent streams.
+
+    >>> stream(1, 0, 2, 3).random() == stream(1, 0, 2, 3).random() != stream(1, 0, 3, 2).random()
+    True
+    """
+    return np.random.Generator(np.random.SFC64(sequence(seed, purpose, *position)))
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Batches of the local steps of C clients in one round.
+
+    Step s of row i moves along the gradient sum_j weights[i, s, j] g(indices[i, s, j]) / divisors[i, s] of the client
+    clients[i]; a batch may be empty.
+
+    Parameters
+    ----------
+    clients : array (C,) of whole numbers, positions in the list of all clients.
+    indices : array (C, S, B) of whole numbers, rows of a client's data.
+    weights : array (C, S, B) >= 0; 0 marks filling.
+    divisors : array (C, S) > 0; with differential privacy a number that does not depend on the draw.
+    steps : array (C,) of whole numbers <= S, how many steps each client takes.
+
+    >>> Schedule([0], [[[2, 0]]], [[[1.0, 0.5]]], [[2.0]], [1]).indices.shape
+    (1, 1, 2)
+    """
+
+    clients: np.ndarray
+    indices: np.ndarray
+    weights: np.ndarray
+    divisors: np.ndarray
+    steps: np.ndarray
+
+    def __post_init__(self):
+        whole = {name: count(name, getattr(self, name), 0).astype(np.int64) for name in ("clients", "indices", "steps")}
+        weights, divisors = nonnegative("weights", self.weights), nonnegative("divisors", self.divisors)
+        shape = whole["indices"].shape
+        if len(shape) != 3 or weights.shape != shape or divisors.shape != shape[:2]:
+            raise ValueError(
+                "indices and weights must have shape (C, S, B) and divisors (C, S), "
+                f"got {shape}, {weights.shape} and {divisors.shape}"
+            )
+        if whole["clients"].shape != shape[:1] or whole["steps"].shape != shape[:1]:
+            raise ValueError(f"clients and steps must have one entry for each of the {shape[0]} rows of indices")
+        if (divisors == 0).any():
+            raise ValueError("divisors must be > 0")
+        if (whole["steps"] > shape[1]).any():
+            raise ValueError(f"steps must be at most {shape[1]}, the length of indices' second axis")
+        for name, array in {**whole, "weights": weights, "divisors": divisors}.items():
+            object.__setattr__(self, name, array)
+
+    def rows(self, chosen):
+        """Schedule of some rows only.
+
+        >>> Schedule([4, 7], np.zeros((2, 1, 1)), np.ones((2, 1, 1)), np.ones((2, 1)), [1, 1]).rows([1]).clients.tolist()
+        [7]
+        """
+        return Schedule(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+
+def drawn(sizes, clients, batches, *, seed, round):
+    """Schedule of `batches(generator, n, client)`, which gives a list of index arrays and one divisor per step."""
+    sizes = count("sizes", sizes, 0).astype(np.int64)
+    clients = np.arange(len(sizes)) if clients is None else count("clients", clients, 0).astype(np.int64)
+    if (clients >= len(sizes)).any():
+        raise ValueError(f"clients must be positions below {len(sizes)}, the number of sizes, got {clients.max()}")
+    chosen = []
+    for client in clients:
+        if sizes[client] == 0:
+            raise ValueError(f"client {client} has no data; leave it out of clients")
+        chosen.append(batches(stream(seed, BATCHES, round, client), int(sizes[client]), client))
+    most = max((len(batch) for lists, _ in chosen for batch in lists), default=0)
+    steps = np.array([len(lists) for lists, _ in chosen], dtype=np.int64)
+    shape = (len(clients), steps.max(initial=0), most)
+    indices, weights, divisors = np.zeros(shape, np.int64), np.zeros(shape), np.ones(shape[:2])
+    for i, (lists, by) in enumerate(chosen):
+        divisors[i, : len(lists)] = by
+        for s, batch in enumerate(lists):
+            indices[i, s, : len(batch)] = batch
+            weights[i, s, : len(batch)] = 1
+    return Schedule(clients, indices, weights, divisors, steps)
+
+
+def epochs(sizes, *, n_epochs, batch_size, seed, round, clients=None):
+    """Schedule of passes over the data, freshly shuffled in each; the last batch of a pass may be smaller.
+
+    Parameters
+    ----------
+    sizes : array (K,) of whole numbers, examples of each client.
+    n_epochs : whole number >= 0; batch_size : whole number >= 1.
+    seed, round : whole numbers >= 0.
+    clients : array (C,) of positions in `sizes`, None for all.
+
+    >>> epochs([5], n_epochs=1, batch_size=2, seed=0, round=0).divisors.tolist()
+    [[2.0, 2.0, 1.0]]
+    """
+    n_epochs, b = index("n_epochs", n_epochs, 0, inf), index("batch_size", batch_size, 1, inf)
+
+    def batches(generator, n, _):
+        orders = [generator.permutation(n) for _ in range(n_epochs)]
+        lists = [order[start : start + b] for order in orders for start in range(0, n, b)]
+        return lists, [len(batch) for batch in lists]
+
+    return drawn(sizes, clients, batches, seed=seed, round=round)
+
+
+def fixed_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
+    """Schedule of batches of fixed size, each drawn without replacement and apart from the others.
+
+    A client with fewer than `batch_size` examples uses all of them in every step.
+
+    Parameters
+    ----------
+    n_steps : whole number >= 0; batch_size : whole number >= 1; the others as in `epochs`.
+
+    >>> fixed_batches([5, 1], n_steps=3, batch_size=2, seed=0, round=0).weights.sum(axis=2).tolist()
+    [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]
+    """
+    n_steps, size = index("n_steps", n_steps, 0, inf), index("batch_size", batch_size, 1, inf)
+
+    def batches(generator, n, _):
+        b = min(size, n)
+        order, steps = np.tile(np.arange(n), (n_steps, 1)), np.arange(n_steps)
+        for t in range(b):  # the first b swaps of a shuffle, for all steps at once
+            other = generator.integers(t, n, n_steps)
+            order[steps, t], order[steps, other] = order[steps, other], order[steps, t]
+        return list(order[:, :b]), b
+
+    return drawn(sizes, clients, batches, seed=seed, round=round)
+
+
+def poisson_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
+    """Schedule of batches into which every example comes by itself with probability batch_size / n.
+
+    Sums are divided by the expected size `batch_size`, whatever the draw; a batch may be empty.
+
+    Parameters
+    ----------
+    n_steps : whole number >= 0; batch_size : number > 0, at most the examples of each client; the others as in `epochs`.
+
+    >>> poisson_batches([4], n_steps=1, batch_size=4, seed=0, round=0).indices.tolist()
+    [[[0, 1, 2, 3]]]
+    """
+    n_steps = index("n_steps", n_steps, 0, inf)
+    if not 0 < (b := float(batch_size)) < inf:
+        raise ValueError(f"batch_size must be a finite number > 0, got {batch_size!r}")
+
+    def batches(generator, n, client):
+        if b > n:
+            raise ValueError(f"batch_size must be at most the examples of each client; client {client} has {n}, not {b}")
+        return [np.flatnonzero(generator.random(n) < b / n) for _ in range(n_steps)], b
+
+    return drawn(sizes, clients, batches, seed=seed, round=round)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianNoise:
+    """Noise of DP-SGD: normal with standard deviation multiplier times clipping norm, on the sum of clipped gradients.
+
+    Parameters
+    ----------
+    multiplier : number >= 0, or array (C,) with one for each row of the schedule; seed, round : whole numbers >= 0.
+
+    >>> noise = GaussianNoise(1.1, seed=0, round=2)
+    >>> bool((noise.draw(5, range(2), 3)[1] == noise.draw(5, [1], 3)[0]).all())
+    True
+    """
+
+    multiplier: float
+    seed: int
+    round: int
+
+    def __post_init__(self):
+        object.__setattr__(self, "multiplier", nonnegative("multiplier", self.multiplier))
+
+    def draw(self, client, steps, size):
+        """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client."""
+        from estimators.federated import noise_kernels
+
+        n_words = 4 * noise_kernels.LANES
+        seeds = [sequence(self.seed, NOISE, self.round, client, step) for step in steps]
+        states = np.array([seed.generate_state(n_words, np.uint64) for seed in seeds], np.uint64)
+        numbers = np.empty((len(seeds), size), np.float32)
+        noise_kernels.normals(states.reshape(-1, 4, noise_kernels.LANES), numbers)
+        return numbers
