@@ -26,15 +26,15 @@ def letter(name: str) -> str:
     >>> letter("sigma2_dp"), letter("gamma2s_1"), letter("N_np"), letter("x12")
     ('\\\\sigma_{\\\\mathrm{dp}}^{2}', '\\\\gamma_{1}^{2}', 'N_{\\\\mathrm{np}}', 'x_{12}')
     >>> letter("own_noise")
-    '\\\\mathtt{own\\\\_noise}'
+    '\\\\text{own\\\\_noise}'
     """
     head, *subscripts = name.split("_")
     match = HEAD.fullmatch(head)
     if not match:
-        return rf"\mathtt{{{name}}}"
+        return _word(name)
     base, digits, _ = match.groups()
     if base not in GREEK and len(base) > 1:  # an English word stays as it is in the code
-        return rf"\mathtt{{{name.replace('_', chr(92) + '_')}}}"
+        return _word(name)
     symbol = GREEK.get(base, base)
     power = ""
     if digits and base in VARIANCES and digits.startswith("2"):
@@ -42,6 +42,10 @@ def letter(name: str) -> str:
     below = [digits] if digits else []
     below += [_subscript(part) for part in subscripts]
     return symbol + (f"_{{{','.join(below)}}}" if below else "") + power
+
+
+def _word(name: str) -> str:
+    return rf"\text{{{name}}}".replace("_", r"\_")
 
 
 def _subscript(part: str) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 __all__ = ["math"]
 
 # latex2mathml leaves these as text.
-REPLACED = {r"\nicefrac": r"\frac", r"\dots": r"\ldots", r"\ln\ ": r"\ln "}
+REPLACED = {r"\nicefrac": r"\frac", r"\dots": r"\ldots"}
 LONGEST = 12000
 """Longer formulas help nobody; they are shown as text, cut."""
 
@@ -31,5 +31,5 @@ def math(latex, display="inline"):
     source = latex
     for command, known in REPLACED.items():
         source = source.replace(command, known)
-    element = latex2mathml.converter.convert(source, display=display)
+    element = latex2mathml.converter.convert(source, display=display).replace(r"\_", "_")
     return Markup(element.replace("<math ", f'<math alttext="{escape(latex)}" ', 1))

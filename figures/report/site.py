@@ -5,6 +5,7 @@ Belongs here: what pages there are and what each gets.  Does not belong here: lo
 
 import json
 import os
+import re
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from importlib import resources
@@ -129,7 +130,22 @@ def environment():
     )
     made.globals |= {"math": math, "chart": chart, "address": address, "verdicts": VERDICTS}
     made.filters["slug"] = lambda verdict: verdict.replace(" ", "-")
+    made.filters["linked"] = linked
     return made
+
+
+def linked(text, ids, root):
+    """Return `text` with the claims `ids` that it names as links.
+
+    >>> linked("By mrmtl:eq5, 1 < 2", ["mrmtl:eq5"], "../../")
+    Markup('By <a class="id" href="../../claims/mrmtl/eq5.html">mrmtl:eq5</a>, 1 &lt; 2')
+    """
+    from markupsafe import Markup, escape
+
+    safe = str(escape(text))
+    for i in ids:
+        safe = re.sub(rf"{re.escape(i)}(?![\w:-])", f'<a class="id" href="{root}{address(i)}">{i}</a>', safe, count=1)
+    return Markup(safe)
 
 
 def render(pages, shown):
