@@ -196,8 +196,8 @@ class MixtureMeans(ClientModel):
     k_ : number of components; path_ : dict from each k that was tried to its (log-likelihood, criterion).
     responsibilities_ : array (m, k), posterior probability of each component for each client.
     posterior_mean_, posterior_sd_ : like the estimates; sd per coordinate.  They and the intervals take the fitted prior
-        for true.  That is honest for clear groups and many clients only: where groups overlap, or shrink to points, intervals
-        are far too short (``coverage`` measures it for a fitted model).
+        for true.  That is honest for clear groups and many clients only: where groups overlap, or shrink to points,
+        intervals are far too short (``coverage`` measures it for a fitted model).
     log_likelihood_ : log density of the estimates; log_likelihoods_ : its trace, which never falls.
     converged_ : bool; n_iter_ : length of the trace.  A local maximum may be all that was found, as with every mixture.
 
