@@ -7,7 +7,6 @@ belong here: closed forms of risks and private reports (``bernoulli``), priors w
 the search that this shares with ``gamma_poisson`` (``conjugate``).
 """
 
-import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -294,16 +293,9 @@ class BetaBinomial(ConjugateModel):
         priors = average(Surface(tally), best)
         self.components_ = priors._replace(locations=expit(priors.locations))
 
-    def _take(self, clients):
-        self.clients_ = clients
-        self._describe_clients()
-        return self
-
     def posterior(self, x, n):
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
-        if not hasattr(self, "alpha_"):
-            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit or fit_tally first")
-        return copy.copy(self)._take(read_counts(x, n))
+        return self._serving(read_counts(x, n))
 
     def predict(self, x, n):
         """Return the posterior means of clients with these counts under the fitted prior."""

@@ -7,6 +7,7 @@ Belongs here: the search over (location, rho) and the quadrature.  Does not belo
 (``beta_binomial``, ``gamma_poisson``) and sums over clients (``tallies``).
 """
 
+import copy
 import warnings
 from typing import NamedTuple
 
@@ -173,16 +174,23 @@ class ConjugateModel(ClientModel):
             self._grouped = tuple(column[position] for column in self.clients_), place
         return self._grouped
 
-    def _describe_clients(self):
-        """Set posterior means and standard deviations."""
-        self._grouped = None
+    def _serving(self, clients):
+        """Return a model with the same prior and the posteriors of these clients."""
+        if not hasattr(self, "components_"):
+            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit or fit_tally first")
+        return copy.copy(self)._take(clients)
+
+    def _take(self, clients):
+        """Keep these clients, set their posterior means and standard deviations, and return self."""
+        self.clients_, self._grouped = clients, None
         if self.components_.weights.size == 1:
             mean, variance = self._mixed(self._moments, self.clients_)
             self.posterior_mean_, self.posterior_sd_ = mean, np.sqrt(variance)
-            return
+            return self
         rows, inverse = self._distinct()
         mean, sd = self._mean_and_sd(rows)
         self.posterior_mean_, self.posterior_sd_ = mean[inverse], sd[inverse]
+        return self
 
     def _mean_and_sd(self, rows):
         mean = self._mixed(self._moments, rows)[0]

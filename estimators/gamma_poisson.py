@@ -6,7 +6,6 @@ Belongs here: the Gamma-Poisson fit and its tallies, which batches of clients ca
 belong here: counts out of a number of trials (``beta_binomial``), and the search shared with it (``conjugate``).
 """
 
-import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -258,16 +257,9 @@ class GammaPoisson(ConjugateModel):
             self.components_ = priors._replace(locations=np.exp(priors.locations))
         return self
 
-    def _take(self, clients):
-        self.clients_ = clients
-        self._describe_clients()
-        return self
-
     def posterior(self, x, exposure=1.0):
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
-        if not hasattr(self, "shape_"):
-            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit or fit_tally first")
-        return copy.copy(self)._take(read_counts(x, exposure))
+        return self._serving(read_counts(x, exposure))
 
     def predict(self, x, exposure=1.0):
         """Return the posterior means of clients with these counts under the fitted prior."""

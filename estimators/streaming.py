@@ -14,7 +14,7 @@ import numpy as np
 
 from estimators.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums, rounded
 from estimators.streaming_prior import Moments, batch, fit_prior
-from estimators.tally_state import seal, unseal
+from estimators.tally_state import Stored
 from estimators.validation import count, index, nonnegative
 
 __all__ = ["GaussianTally", "RowTally", "SampleTally"]
@@ -53,32 +53,16 @@ class PowerSums:
         return sums
 
 
-class Tally:
-    """What all tallies here share: `of`, `+`, equality, and the dictionary that `save` writes."""
+class Tally(Stored):
+    """What all tallies here share: `of` and how they are shown."""
 
     @classmethod
     def of(cls, *data, **options):
         """Return the tally of one batch, which takes the arguments of `add`."""
         return cls(**options).add(*data)
 
-    def __eq__(self, other):
-        return type(self) is type(other) and self.content() == other.content()
-
     def __repr__(self):
         return f"<{type(self).__name__} of {self.n_clients} clients>"
-
-    def to_dict(self):
-        """Return the tally as plain JSON values with a checksum."""
-        return seal(type(self).__name__, self.content())
-
-    @classmethod
-    def from_dict(cls, data):
-        """Return the tally that `to_dict` described; ValueError if it is damaged or of another kind."""
-        content = unseal(cls.__name__, data)
-        try:
-            return cls.of_content(content)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"the saved {cls.__name__} makes no sense ({error}); tally those clients again") from None
 
 
 class GaussianTally(Tally):

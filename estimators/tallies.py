@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from estimators.tally_state import seal, unseal
+from estimators.tally_state import Stored
 
 __all__ = [
     "CountTally",
@@ -135,15 +135,12 @@ class Frequencies:
         return int((self.values * self.counts).sum())
 
 
-class CountTally:
-    """What tallies of counts share: equality, adding a batch, and the dictionary that ``tally_state.save`` writes.
+class CountTally(Stored):
+    """What tallies of counts share: adding a batch, and their parts as plain values.
 
     A subclass is a frozen dataclass of `Frequencies` and arrays with ``of``, ``+`` and `check`, which raises ValueError
     where the parts contradict each other.
     """
-
-    def __eq__(self, other):
-        return type(self) is type(other) and self.content() == other.content()
 
     def add(self, *batch):
         """Return the tally with a further batch of clients, which takes the arguments of ``of``."""
@@ -153,19 +150,11 @@ class CountTally:
         """Return the parts as plain JSON values, numbers with a fraction in hexadecimal."""
         return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
 
-    def to_dict(self):
-        """Return the tally as plain JSON values with a checksum."""
-        return seal(type(self).__name__, self.content())
-
     @classmethod
-    def from_dict(cls, data):
-        """Return the tally that `to_dict` described; ValueError if it is damaged or of another kind."""
-        content = unseal(cls.__name__, data)
-        try:
-            tally = cls(**{field.name: read(content[field.name]) for field in fields(cls)})
-            tally.check()
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"the saved {cls.__name__} makes no sense ({error}); tally those clients again") from None
+    def of_content(cls, content):
+        """Return the tally whose `content` this is, checked."""
+        tally = cls(**{field.name: read(content[field.name]) for field in fields(cls)})
+        tally.check()
         return tally
 
 

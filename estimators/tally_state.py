@@ -14,7 +14,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["load", "save", "seal", "unseal"]
+__all__ = ["Stored", "load", "save", "seal", "unseal"]
 
 
 def digest(kind, content):
@@ -45,6 +45,30 @@ def unseal(kind, data):
     if not intact:
         raise ValueError(f"the saved {kind} is damaged: its content does not fit its SHA-256; tally those clients again")
     return data["content"]
+
+
+class Stored:
+    """What every tally shares: equality of content, and the dictionary that `save` writes.
+
+    A subclass has ``content()``, plain JSON values, and ``of_content``, a class method that turns them back into a tally and
+    raises ValueError where they contradict each other.
+    """
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.content() == other.content()
+
+    def to_dict(self):
+        """Return the tally as plain JSON values with a checksum."""
+        return seal(type(self).__name__, self.content())
+
+    @classmethod
+    def from_dict(cls, data):
+        """Return the tally that `to_dict` described; ValueError if it is damaged or of another kind."""
+        content = unseal(cls.__name__, data)
+        try:
+            return cls.of_content(content)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"the saved {cls.__name__} makes no sense ({error}); tally those clients again") from None
 
 
 def save(tally, path):

@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,6 @@ from estimators import bernoulli
 shapes = st.floats(-2, 2).map(lambda x: 10.0**x)
 sizes = st.integers(1, 40)
 budgets = st.floats(-2, 1.5).map(lambda x: 10.0**x)
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-ELECTIONS = SHARED / "us_county_elections" / "county_pres_2000_2024.csv"
 
 
 @given(shapes, shapes, sizes)
@@ -198,13 +195,12 @@ def test_bad_input_names_the_argument(call, words):
         call()
 
 
-@pytest.mark.skipif(not ELECTIONS.exists(), reason="the county returns are not on this machine")
-def test_embedded_election_counts_and_quoted_gain_from_the_returns():
+def test_embedded_election_counts_and_quoted_gain_from_the_returns(shared_data):
     from theory.generative.bernoulli_experiments import election_cells
 
     years = (2000, 2004, 2008, 2012, 2016, 2020)
     votes: dict[str, dict[int, list[tuple[int, int]]]] = {}
-    with open(ELECTIONS, encoding="utf-8", newline="") as file:
+    with open(shared_data("us_county_elections/county_pres_2000_2024.csv"), encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             county = votes.setdefault(row["county_fips"], {})
             county.setdefault(int(row["year"]), []).append((int(row["votes_dem"]), int(row["votes_rep"])))

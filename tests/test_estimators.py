@@ -17,7 +17,6 @@ from estimators.gaussian import from_samples, james_stein
 from estimators.gaussian_means import GaussianMeans
 from estimators.limits import harmonic, quotient, share, split, times
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 TIGHT = 1e-12
 
 magnitudes = st.floats(-12, 12).map(lambda exponent: 10.0**exponent)
@@ -606,12 +605,11 @@ def test_efron_morris_totals():
     assert round(np.sum((back - rest) ** 2), 3) == 0.022
 
 
-@pytest.mark.skipif(not (SHARED / "efron_eb").exists(), reason="the source copies are not on this machine")
-def test_efron_morris_agrees_with_both_copies():
+def test_efron_morris_agrees_with_both_copies(shared_data):
     data = efron_morris()
-    with open(SHARED / "efron_eb/efron_morris_1975_pscl.csv", newline="") as file:
+    with open(shared_data("efron_eb/efron_morris_1975_pscl.csv"), newline="") as file:
         pscl = {row["name"].split()[-1]: row for row in csv.DictReader(file)}
-    with open(SHARED / "efron_eb/efron_morris_1975_stan.tsv", newline="") as file:
+    with open(shared_data("efron_eb/efron_morris_1975_stan.tsv"), newline="") as file:
         stan = {row["LastName"].replace("Swaboda", "Swoboda"): row for row in csv.DictReader(file, delimiter="\t")}
     assert set(pscl) == set(stan) == set(data.clients)
     for i, name in enumerate(data.clients):
@@ -756,10 +754,9 @@ def test_the_higher_of_two_maxima_is_found(far, heterogeneous):
     assert best.log_likelihood_ >= profile.max()
 
 
-@pytest.mark.skipif(not (SHARED / "baseball/woba_2022.csv").exists(), reason="woba_2022.csv is not on this machine")
-def test_ebnm_golden_numbers():
+def test_ebnm_golden_numbers(shared_data):
     """R ebnm 1.1-42, ebnm(x, s, prior_family="normal", mode="estimate") on its wOBA data of 688 hitters."""
-    with open(SHARED / "baseball/woba_2022.csv", newline="") as file:
+    with open(shared_data("baseball/woba_2022.csv"), newline="") as file:
         rows = list(csv.DictReader(file))
     x, s = (np.array([float(row[name]) for row in rows]) for name in ("x", "s"))
     model = GaussianMeans("marginal-likelihood").fit(x, s**2)

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from theory import api, prove
 from theory.algebra import entries
 from theory.claim import PAPERS, Claim
-from theory.domain import DomainError, case_of
+from theory.domain import DomainError, case_of, in_line
 from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, write_atomically
 from theory.registry import UnknownClaim, claims, find
 
@@ -317,9 +317,9 @@ def _show(a: argparse.Namespace) -> int:
             print(f"  {name:10} {level['status']}: {level['detail']}")
     counterexample = record.levels["derived"].get("counterexample")
     if counterexample:
-        at = ", ".join(f"{k}={_text(v)}" for k, v in counterexample["at"].items())
-        print(f"  counterexample at {at}:\n    printed {_text(counterexample['printed'])}, "
-              f"right {_text(counterexample['derived'])}")  # fmt: skip
+        at = ", ".join(f"{k}={in_line(v)}" for k, v in counterexample["at"].items())
+        print(f"  counterexample at {at}:\n    printed {in_line(counterexample['printed'])}, "
+              f"right {in_line(counterexample['derived'])}")  # fmt: skip
     m = record.mutants
     if m.get("killed") is not None:
         print(f"  mutants    {m['killed']} killed, {m['equivalent']} proved equivalent, {m['survived']} survived")
@@ -338,10 +338,6 @@ def _show(a: argparse.Namespace) -> int:
 def _formula(value: Any) -> str:
     parts = ["not printed" if e is None else sp.sstr(e) for e in entries(value)]
     return parts[0] if len(parts) == 1 else "(" + ", ".join(parts) + ")"
-
-
-def _text(value: Any) -> str:
-    return "(" + ", ".join(map(str, value)) + ")" if isinstance(value, list) else str(value)
 
 
 # --- evaluate --------------------------------------------------------------------------------------------------------
@@ -370,12 +366,12 @@ def _evaluate(a: argparse.Namespace) -> int:
         print(json.dumps(result, indent=1))
         return 0
     print(f"{a.id} — {claim.title}")
-    print("  at " + ", ".join(f"{k}={_text(v)}" for k, v in result["at"].items()))
+    print("  at " + ", ".join(f"{k}={in_line(v)}" for k, v in result["at"].items()))
     if "entries" in result:
         print("  entries: " + ", ".join(result["entries"]))
-    printed = "not printed" if result["printed"] is None else _text(result["printed"])
+    printed = "not printed" if result["printed"] is None else in_line(result["printed"])
     print(f"  printed   {printed}")
-    print(f"  derived   {_text(result['derived'])}")
+    print(f"  derived   {in_line(result['derived'])}")
     if "relation" in result:
         print(f"  claimed   {result['relation']}")
     if "simulated" in result:
@@ -383,10 +379,10 @@ def _evaluate(a: argparse.Namespace) -> int:
         if s["value"] is None:
             print(f"  simulated not possible: {s['why']}")
         else:
-            print(f"  simulated {_text(s['value'])} ± {_text(s['standard_error'])} ({s['replicates']} replicates)")
+            print(f"  simulated {in_line(s['value'])} ± {in_line(s['standard_error'])} ({s['replicates']} replicates)")
     for v in result.get("variants", ()):
         switch = next(k for k in v if k not in ("meaning", "derived"))
-        print(f"  with {switch}={v[switch]}: derived {_text(v['derived'])}")
+        print(f"  with {switch}={v[switch]}: derived {in_line(v['derived'])}")
     print(f"  verdict   {result['verdict']}", end="")
     print(f" {result['condition']}" if result["verdict"] == "holds under" else "")
     if "condition_holds" in result and not result["condition_holds"]:

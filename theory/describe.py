@@ -111,13 +111,10 @@ def _formulas(claim: Claim, function: Callable[..., Any] | None, case: Case) -> 
 
 
 def _counterexample(found: Mapping[str, Any]) -> dict[str, Any]:
-    def text(value: Any) -> str:
-        return "(" + ", ".join(map(str, value)) + ")" if isinstance(value, list) else str(value)
-
     return {
-        "at": [{"latex": letter(k), "name": k, "value": text(v)} for k, v in found["at"].items()],
-        "printed": text(found["printed"]),
-        "right": text(found["derived"]),
+        "at": [{"latex": letter(k), "name": k, "value": domain.in_line(v)} for k, v in found["at"].items()],
+        "printed": domain.in_line(found["printed"]),
+        "right": domain.in_line(found["derived"]),
     }
 
 
@@ -206,7 +203,7 @@ def _along(claim: Claim, start: Mapping[str, Any], v: Variable) -> dict[str, Any
         "entry": claim.entries[i] if len(claim.entries) == len(columns) else "",
         "example": float(given[0]),
         "at": [
-            {"latex": letter(k), "value": "(" + ", ".join(map(str, x)) + ")" if isinstance(x, list) else str(x)}
+            {"latex": letter(k), "value": domain.in_line(x)}
             for k, x in point.items()
             if k != v.name or v.lengths is not None
         ],

@@ -425,3 +425,12 @@ def as_text(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_text(v) for v in value]
     return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+def in_line(value: Any) -> str:
+    """Text of a value, or of a list in brackets, for people.
+
+    >>> in_line(["1/2", 3]), in_line(7)
+    ('(1/2, 3)', '7')
+    """
+    return "(" + ", ".join(map(str, value)) + ")" if isinstance(value, list) else str(value)

@@ -17,6 +17,7 @@ import sympy as sp
 from theory import prove
 from theory.algebra import entries
 from theory.claim import PAPERS, Claim
+from theory.domain import case_of, in_line
 from theory.evidence import LEVELS, VERDICTS, Record
 
 PAGE = Path(__file__).resolve().parent / "LEDGER.md"
@@ -87,8 +88,6 @@ def _formula(claim: Claim, function: Any, record: Record) -> str:
     counterexample = record.levels["derived"].get("counterexample")
     case = claim.cases()[0]
     if counterexample:
-        from theory.domain import case_of
-
         case = case_of(claim.variables, claim.point(counterexample["at"]))
     shown = ["not printed" if e is None else sp.sstr(e) for e in entries(claim.symbolic(function, case))]
     texts = [t if len(t) < 400 else "(long; see `borrow show`)" for t in shown]
@@ -99,18 +98,14 @@ def _formula(claim: Claim, function: Any, record: Record) -> str:
 
 
 def _at(point: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} = {_value(v)}" for k, v in point.items())
-
-
-def _value(value: Any) -> str:
-    return "(" + ", ".join(map(str, value)) + ")" if isinstance(value, list) else str(value)
+    return ", ".join(f"{k} = {in_line(v)}" for k, v in point.items())
 
 
 def _counterexample(record: Record) -> str:
     found = record.levels["derived"].get("counterexample")
     if not found:
         return ""
-    return f"at {_at(found['at'])}: printed {_value(found['printed'])}, right {_value(found['derived'])}"
+    return f"at {_at(found['at'])}: printed {in_line(found['printed'])}, right {in_line(found['derived'])}"
 
 
 def _routes(claim: Claim, record: Record) -> str:

@@ -17,14 +17,30 @@ import numpy as np
 from estimators.limits import quiet
 from estimators.validation import finite, nonnegative, probability
 
-__all__ = ["BetaPrior", "NormalMixtures", "Prior", "grid_posterior"]
+__all__ = ["BetaPrior", "Broadcast", "NormalMixtures", "Prior", "grid_posterior"]
 
 NODES = 33
 DROP = 12.0  # in log probability, where the grid ends
 
 
+class Broadcast:
+    """A prior that the server sends to clients as one line of JSON; subclasses are frozen dataclasses that check numbers."""
+
+    def to_json(self):
+        """Return one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text):
+        """Return the prior that `to_json` wrote; ValueError for text that is incomplete or holds impossible numbers."""
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"prior is not complete JSON: {error}") from None
+
+
 @dataclass(frozen=True)
-class Prior:
+class Prior(Broadcast):
     """What the server broadcasts: possible values of tau, how probable they are, and mu given each of them.
 
     Parameters
@@ -78,18 +94,6 @@ class Prior:
         """Mean of tau^2 over the grid."""
         return float(np.dot(self.weight, np.square(self.tau)))
 
-    def to_json(self):
-        """Return one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text):
-        """Return the prior that `to_json` wrote; ValueError for text that is incomplete or holds impossible numbers."""
-        try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"prior is not complete JSON: {error}") from None
-
     def row_variance(self, rows):
         """Variance of one row as a client sees it: the broadcast one, moderated by its own rows where that is uncertain.
 
@@ -142,7 +146,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class BetaPrior:
+class BetaPrior(Broadcast):
     """What the server broadcasts about rates: mean and variance of the clients' rates.
 
     Parameters
@@ -166,18 +170,6 @@ class BetaPrior:
     def size(self):
         """alpha + beta of the Beta law, inf for equal rates."""
         return np.inf if self.sigma2 == 0 else self.mu * (1 - self.mu) / self.sigma2 - 1
-
-    def to_json(self):
-        """Return one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text):
-        """Return the prior that `to_json` wrote."""
-        try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"prior is not complete JSON: {error}") from None
 
 
 class NormalMixtures:

@@ -9,7 +9,6 @@ Belongs here: both sides for linear regression.  Means and rates are in ``client
 privacy is in ``regression`` of the package above.
 """
 
-import json
 import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -21,7 +20,7 @@ from estimators import regression
 from estimators.accounting import budget_numbers
 from estimators.private.client import own_budget
 from estimators.private.noise import add_noise, check_generator, choose_mechanism
-from estimators.private.prior import normalised
+from estimators.private.prior import Broadcast, normalised
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read
 from estimators.validation import count, finite, nonnegative, positive
@@ -34,7 +33,7 @@ HIDDEN = 3.0  # standard deviations of the noise that the pooled design must exc
 
 
 @dataclass(frozen=True)
-class RegressionPrior:
+class RegressionPrior(Broadcast):
     """What the server broadcasts: mean of the coefficients, variance of each, variance of a response.
 
     Parameters
@@ -63,18 +62,6 @@ class RegressionPrior:
             return np.array([self.tau2]), np.zeros(1)
         tau2 = np.linspace(0.0, np.sqrt(max(self.tau2, 0.0) + REACH * self.tau2_sd), NODES) ** 2
         return tau2, -(((tau2 - self.tau2) / self.tau2_sd) ** 2) / 2
-
-    def to_json(self):
-        """Return one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text):
-        """Return the prior that `to_json` wrote."""
-        try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"prior is not complete JSON: {error}") from None
 
 
 class RegressionClient:

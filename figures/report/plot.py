@@ -87,8 +87,9 @@ def number(value):
     if value == 0:
         return "0"
     if not 1e-4 <= abs(value) < 1e5:
-        mantissa, exponent = f"{value:.0e}".split("e")
-        return f"{mantissa}e{int(exponent)}".replace("-", "−", 1) if value < 0 else f"{mantissa}e{int(exponent)}"
+        sign = "−" if value < 0 else ""
+        mantissa, exponent = f"{abs(value):.0e}".split("e")
+        return f"{sign}{mantissa}e{int(exponent)}"
     return f"{value:.6g}".replace("-", "−")
 
 
