@@ -6,6 +6,7 @@ Belongs here: the box. Does not belong here: judging (judging.py), the pages of 
 from __future__ import annotations
 
 from theory.api import quick_record
+from theory.domain import case_of
 from theory.evidence import Record
 from theory.notation import latex
 from theory.registry import find
@@ -31,7 +32,7 @@ class Box:
         if self.verdict == "holds under":
             return f"holds under {self.claim.condition_text}"
         if self.verdict in ("misprint", "wrong") and self.claim.corrected_text:
-            return f"{self.verdict}; right is: {self.claim.corrected_text}"
+            return f"{self.verdict}; right is: {self.claim.corrected_text.removesuffix('.')}"
         return self.verdict
 
     def _repr_markdown_(self) -> str:
@@ -41,7 +42,9 @@ class Box:
         if claim.latex:
             lines += ["", f"$${claim.latex}$$"]
         if self.verdict in ("misprint", "wrong") and claim.corrected is not None:
-            right = claim.symbolic(claim.corrected, claim.cases()[0])
+            # Of several cases, one in which the printed formula fails.
+            at = claim.point(levels["derived"]["counterexample"]["at"])
+            right = claim.symbolic(claim.corrected, case_of(claim.variables, at))
             lines += ["", f"Right: $${latex(right)}$$"]
         checked = "; ".join(f"{name}: {levels[name]['detail']}" for name in ("derived", "computed") if name in levels)
         lines += ["", f"**Verdict: {self._said()}.** Judged just now; {checked}."]
