@@ -16,8 +16,8 @@ A map:
   ``personalization``, ``mean_regularized``.
 - *The server's side*: ``server_weights``, ``robust_pca``, ``variance_components``, ``strengths``.
 - *Privacy*: ``mechanisms``, ``quantization``, ``privacy`` and ``accounting``, ``tuning``, ``dpsgd``.
-- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``; ``federated`` (data sets,
-  partitions and fast training for experiments).
+- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``; ``federated`` (data,
+  models, backends, algorithms, accounting and audits).
 - *Simulation*: ``montecarlo``.
 
 What is not in the map is machinery of those modules.

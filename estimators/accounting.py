@@ -333,7 +333,7 @@ def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, del
 
 
 def calibrate_noise(spent, *, eps):
-    """Smallest noise at which an accountant reports at most `eps`; on the safe side of a bisection.
+    """Smallest noise at which an accountant reports at most `eps`; on the safe side of a root found numerically.
 
     Parameters
     ----------
@@ -350,21 +350,29 @@ def calibrate_noise(spent, *, eps):
     >>> round(z, 6)
     12.791825
     """
+    from scipy.optimize import brentq
+
     eps = float(positive("eps", eps))
+
+    def excess(log_noise):
+        with quiet():
+            return float(np.clip(np.log(spent(float(np.exp(log_noise))) / eps), -700, 700))
+
     high = 0.0
-    while not spent(float(np.exp(high))) <= eps:
+    while not excess(high) <= 0:
         high += 1.0
         if high > 60:
             raise ValueError(f"eps={eps:g} is out of reach of this accountant; add larger orders or raise eps or delta")
     low = high - 1.0
-    while spent(float(np.exp(low))) <= eps:
+    while excess(low) <= 0:
         low, high = low - 1.0, low
         if low < -60:
             return 0.0  # delta alone pays for releasing the data
-    while high - low > 1e-13:
-        middle = (low + high) / 2
-        low, high = (low, middle) if spent(float(np.exp(middle))) <= eps else (middle, high)
-    return float(np.exp(high))
+    found = brentq(excess, low, high, xtol=1e-13)
+    step = 1e-13
+    while not excess(found) <= 0:
+        found, step = found + step, 2 * step
+    return float(np.exp(found))
 
 
 def tuned_noise_multiplier(runs, *, eps, delta, sampling_rate=1.0, rounds=1, orders=ORDERS):

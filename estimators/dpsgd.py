@@ -11,6 +11,7 @@ accounting of privacy is in ``privacy``.
 import numpy as np
 
 from estimators import privacy
+from estimators.accounting import calibrate_noise
 from estimators.limits import quiet
 from estimators.validation import choice, count, finite, nonnegative, number, positive, probability
 
@@ -131,7 +132,7 @@ def noise_multiplier(*, eps, delta, sampling_rate, steps, orders=privacy.DEFAULT
     """Smallest noise multiplier that the accountant certifies as (eps, delta)-private; an upper bound on the need.
 
     Poisson-subsampled Gaussian steps, add or remove one record; Renyi accounting at `orders`.  The number returned is on
-    the safe side of a bisection.  Claims: robusthdp:z-sublinear, robusthdp:small-q-noisier.
+    the safe side (``accounting.calibrate_noise``).  Claims: robusthdp:z-sublinear, robusthdp:small-q-noisier.
 
     Parameters
     ----------
@@ -157,23 +158,9 @@ def noise_multiplier(*, eps, delta, sampling_rate, steps, orders=privacy.DEFAULT
     if rate == 0:
         raise ValueError("sampling_rate must be > 0; without sampling no noise is needed")
 
-    def enough(log_z):
-        spent = privacy.sampled_gaussian_epsilon(
-            noise_multiplier=np.exp(log_z), sampling_rate=rate, rounds=steps, delta=delta, orders=orders
+    def spent(z):
+        return privacy.sampled_gaussian_epsilon(
+            noise_multiplier=z, sampling_rate=rate, rounds=steps, delta=delta, orders=orders
         )
-        return spent <= eps
 
-    high = 0.0
-    while not enough(high):
-        high += 1.0
-        if high > 60:
-            raise ValueError(f"eps={eps} is out of reach at these orders; add larger orders or raise eps")
-    low = high - 1.0
-    while enough(low):
-        low, high = low - 1.0, low
-        if low < -60:
-            return 0.0  # delta alone pays for releasing the data
-    while high - low > 1e-13:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return float(np.exp(high))
+    return calibrate_noise(spent, eps=eps)
