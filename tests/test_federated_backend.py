@@ -10,7 +10,18 @@ from scipy import special, stats
 
 from estimators.federated import backend as contract
 from estimators.federated import numpy_backend
-from estimators.federated.models import Model, linear_regression, linear_svm, logistic_regression, neural_network
+from estimators.federated.models import (
+    Convolution,
+    Model,
+    adaped_network,
+    convolutional_network,
+    fedhdp_network,
+    linear_regression,
+    linear_svm,
+    logistic_regression,
+    mrmtl_network,
+    neural_network,
+)
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.reference_backend import ReferenceBackend
 from estimators.federated.schedule import GaussianNoise, Schedule, epochs, fixed_batches, poisson_batches, stream
@@ -79,6 +90,47 @@ def test_gradients_are_the_slopes_of_the_loss(model):
         steps = h * np.eye(model.n_parameters)
         slopes = [(REFERENCE.loss(model, w + s, *one) - REFERENCE.loss(model, w - s, *one)) / (2 * h) for s in steps]
         np.testing.assert_allclose(found[i], slopes, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        convolutional_network(49, 3, channels=(2, 3), size=2, same=True, hidden=(4,)),
+        Model((60, 3), "softmax", (5, 4, 3), (Convolution(2, 3, pool=1), Convolution(3, 2, same=True))),
+        Model((36, 5, 1), "hinge", (6, 6, 1), (Convolution(2, 4, same=True, pool=3),)),
+        convolutional_network(27, 0, channels=(2,), size=2),
+    ],
+)
+def test_gradients_of_convolutions_are_the_slopes_of_the_loss(model):
+    test_gradients_are_the_slopes_of_the_loss(model)
+
+
+def test_a_convolution_is_a_sum_over_each_patch():
+    """Written out: channels first to last, zeros around, pixels row by row."""
+    model = Model((12, 8), "softmax", (3, 2, 2), (Convolution(4, 3, same=True, pool=1),))
+    w, x = start(model), np.random.default_rng(0).standard_normal((1, 12))
+    kernel, after = model.layers(w)
+    image, values = x.reshape(3, 2, 2), np.zeros((3, 2, 4))
+    for r, c, o in np.ndindex(values.shape):
+        values[r, c, o] = kernel[18, o] + sum(
+            kernel[(i * 3 + j) * 2 + channel, o] * image[r + i - 1, c + j - 1, channel]
+            for i, j, channel in np.ndindex(3, 3, 2)
+            if 0 <= r + i - 1 < 3 and 0 <= c + j - 1 < 2
+        )
+    scores = np.append(np.maximum(values, 0).ravel(), 1) @ after
+    expected = special.logsumexp(scores) - scores[5]
+    assert REFERENCE.loss(model, w, x, [5]) == pytest.approx(expected, rel=1e-13)
+
+
+def test_networks_of_the_papers():
+    """Shapes as printed: FedHDP Table 6, MR-MTL Appendix C, AdaPeD Section 4.1."""
+    assert fedhdp_network().images == ((28, 28, 1), (14, 14, 16), (7, 7, 32))
+    assert fedhdp_network().shapes[2:] == ((1568 + 1, 128), (129, 62))
+    assert mrmtl_network(3072).images == ((32, 32, 3), (15, 15, 32), (6, 6, 64))
+    assert mrmtl_network(1024, 0, 5).loss == "square"
+    assert adaped_network().shapes[2:] == ((256 + 1, 120), (121, 84), (85, 10))
+    for layer in fedhdp_network().layers(fedhdp_network().initialise(np.random.default_rng(0))):
+        assert 0.9 < abs(layer).max() * (len(layer) - 1) ** 0.5 <= 1
 
 
 def test_gradient_of_a_line_is_residual_times_features():
@@ -284,6 +336,24 @@ def test_fast_bits_are_those_of_xoshiro256plusplus():
     assert (bits.reshape(10, -1) == np.array(expected, np.uint64)[:, None]).all()
 
 
+def test_fast_states_are_those_of_splitmix64():
+    from estimators.federated import noise_kernels as kernels
+
+    def numbers(state, n):
+        found = []
+        for _ in range(n):
+            state = (state + 0x9E3779B97F4A7C15) % 2**64
+            z = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+            z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+            found.append(z ^ (z >> 31))
+        return found
+
+    assert numbers(1234567, 2) == [6457827717110365317, 3203168211198807973]  # as in the generator's published examples
+    key, states = [0, 1234567, 2**63, 2**64 - 1], np.empty((4, kernels.LANES), np.uint64)
+    kernels.seed(np.array(key, np.uint64), 3, states)
+    assert states.tolist() == [numbers(word, 4 * kernels.LANES)[-kernels.LANES :] for word in key]
+
+
 def test_noise_does_not_depend_on_how_many_steps_are_drawn_ahead(monkeypatch):
     model = MODELS["network"]
     data = EXACT.prepare(model, federation(model))
@@ -449,13 +519,19 @@ def test_a_weight_above_one_does_not_go_with_clipping():
         (lambda: Model((3, 2), "hinge"), "sizes must end in 1 score"),
         (lambda: Model((3, 1), "softmax"), "at least 2 scores"),
         (lambda: logistic_regression(3, 1), "n_classes"),
+        (lambda: Model((4, 2), "softmax", (2, 2, 1)), "image and convolutions belong together"),
+        (lambda: Model((5, 2), "softmax", (2, 2, 1), (Convolution(1, 1),)), "of 5 features, got"),
+        (lambda: Model((4, 2), "softmax", (2, 2, 1), (Convolution(1, 3),)), "too small for its convolutions"),
+        (lambda: Model((4, 2), "softmax", (2, 2, 1), ((1, 1),)), r"convolutions\[0\] must be a Convolution"),
+        (lambda: Model((4, 2), "softmax", (2, 2, 1), (Convolution(0, 1),)), r"channels of convolutions\[0\]"),
+        (lambda: convolutional_network(50, channels=(1,), size=1), "n_features = 50 is no square image"),
         (lambda: linear_svm(3).initialise(0), "generator must be"),
         (lambda: epochs([3, 0], n_epochs=1, batch_size=1, seed=0, round=0), "client 1 has no data; leave it out"),
         (lambda: epochs([3], n_epochs=1, batch_size=0, seed=0, round=0), "batch_size"),
         (lambda: epochs([3], n_epochs=1, batch_size=1, seed=-1, round=0), "seed"),
         (lambda: epochs([3], n_epochs=1, batch_size=1, seed=0, round=0, clients=[1]), "clients must be positions below 1"),
         (lambda: poisson_batches([3, 9], n_steps=1, batch_size=4, seed=0, round=0), "client 0 has 3, not 4"),
-        (lambda: poisson_batches([3], n_steps=1, batch_size=0, seed=0, round=0), "batch_size must be a finite number > 0"),
+        (lambda: poisson_batches([3], n_steps=1, batch_size=0, seed=0, round=0), "batch_size must be > 0"),
         (lambda: Schedule([0], [[0]], [[1.0]], [[1.0]], [1]), "indices and weights must have shape"),
         (lambda: Schedule([0], [[[0]]], [[[1.0]]], [[0.0]], [1]), "divisors must be > 0"),
         (lambda: Schedule([0], [[[0]]], [[[1.0]]], [[1.0]], [2]), "steps must be at most 1"),
@@ -480,13 +556,25 @@ def test_data_prepared_in_another_precision_is_refused():
         EXACT.local_sgd(model, start(model), data, SCHEDULES["epochs"](data.sizes), learning_rate=0.1)
 
 
-def test_more_hidden_layers_are_for_other_backends():
-    deep = Model((4, 3, 3, 2), "softmax")
-    data = EXACT.prepare(deep, federation(deep))
-    w = start(deep)
-    assert np.isfinite(REFERENCE.evaluate(deep, w, data).loss).all()
-    with pytest.raises(ValueError, match="2 hidden layers"):
-        EXACT.evaluate(deep, w, data)
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (Model((4, 3, 3, 2), "softmax"), "model has 2 hidden layers"),
+        (convolutional_network(16, 2, channels=(2,), size=3), "model has 1 convolutions"),
+        (adaped_network(), "model has 2 convolutions and 2 hidden layers"),
+    ],
+)
+def test_other_layers_are_for_other_backends(model, said):
+    w, data = start(model), REFERENCE.prepare(model, federation(model))
+    assert np.isfinite(REFERENCE.evaluate(model, w, data).loss).all()
+    said += r"; .* pip install 'borrowed-strength\[learn\]' and use JaxBackend \(--backend jax\)"
+    for call in (
+        lambda: EXACT.prepare(model, federation(model)),
+        lambda: EXACT.evaluate(model, w, data),
+        lambda: EXACT.local_sgd(model, w, data, SCHEDULES["epochs"](data.sizes), learning_rate=0.1),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
 
 
 @pytest.mark.parametrize("backend", [REFERENCE, EXACT, NumpyBackend(workers=2)], ids=["reference", "numpy", "float32"])

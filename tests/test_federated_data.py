@@ -745,8 +745,25 @@ def test_robusthdp_lists_fit_what_the_paper_prints():
     assert set(data.robusthdp_batch_sizes()) == {16, 32, 64, 128}
     assert data.robusthdp_batch_sizes()[9] == 64
     assert data.robusthdp_eps("Dist6", eps_min=0.2).min() == 0.2
+    for clients in (20, 40, 60):
+        assert (
+            len(data.robusthdp_eps("Dist6", clients=clients)) == len(data.robusthdp_batch_sizes(clients=clients)) == clients
+        )
     with pytest.raises(ValueError, match="name must be one of"):
         data.robusthdp_eps("Dist10")
+    with pytest.raises(ValueError, match="clients of Dist1"):
+        data.robusthdp_eps("Dist1", clients=40)
+    with pytest.raises(ValueError, match="clients"):
+        data.robusthdp_batch_sizes(clients=61)
+
+
+def test_iid_clients_keep_at_most_so_many_rows():
+    whole, some = (data.iid(pool(100, 0), clients=3, size=size, seed=0) for size in (None, 20))
+    assert some.sizes.tolist() == [20, 20, 20]
+    assert all((a.train[:20] == b.train).all() for a, b in zip(whole, some, strict=True))
+    assert some.provenance["iid"] == {"clients": 3, "seed": 0, "size": 20}
+    with pytest.raises(ValueError, match="size"):
+        data.iid(pool(100, 0), clients=3, size=0, seed=0)
 
 
 # Real data

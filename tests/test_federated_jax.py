@@ -6,9 +6,18 @@ import pytest
 from estimators.federated import jax_backend
 from estimators.federated.backend import Diverged
 from estimators.federated.jax_backend import JaxBackend
-from estimators.federated.models import Model, linear_regression, linear_svm, logistic_regression, neural_network
+from estimators.federated.models import (
+    Convolution,
+    Model,
+    convolutional_network,
+    linear_regression,
+    linear_svm,
+    logistic_regression,
+    neural_network,
+)
+from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.reference_backend import ReferenceBackend
-from estimators.federated.schedule import GaussianNoise, epochs, fixed_batches, poisson_batches
+from estimators.federated.schedule import GaussianNoise, Schedule, epochs, fixed_batches, poisson_batches
 
 REFERENCE = ReferenceBackend()
 SIZES = (11, 1, 6)
@@ -19,28 +28,33 @@ MODELS = {
     "multinomial": logistic_regression(5, 3),
     "network": neural_network(5, 7, 3),
     "deep": Model((5, 4, 4, 3), "softmax"),
+    "images": convolutional_network(49, 3, channels=(2, 3), size=2, same=True, hidden=(4,)),
+    "colours": Model((60, 1), "hinge", (5, 4, 3), (Convolution(2, 3, pool=1), Convolution(3, 2, same=True))),
 }
 
 
 def federation(model):
-    rng = np.random.default_rng(0)
-    return [
-        (rng.standard_normal((n, 5)), rng.integers(0, model.n_classes, n) if model.n_classes else rng.standard_normal(n))
-        for n in SIZES
-    ]
+    rng, classes = np.random.default_rng(0), model.n_classes
+    rows = [rng.standard_normal((n, model.n_features)) for n in SIZES]
+    return [(x, rng.integers(0, classes, len(x)) if classes else rng.standard_normal(len(x))) for x in rows]
 
 
 def start(model, seed=1):
     return 0.3 * np.random.default_rng(seed).standard_normal(model.n_parameters)
 
 
-@pytest.fixture(scope="module", params=["float64", "float32"])
+@pytest.fixture(params=["float64"])
 def backend(request):
+    """Most cases run in double precision only: compiling is what these tests wait for."""
     pytest.importorskip("jax", reason="the extra learn is not installed")
     return JaxBackend(dtype=request.param)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [*(("float64", name) for name in MODELS), ("float32", "network"), ("float32", "images")],
+    indirect=["backend"],
+)
 def test_gradients_losses_and_evaluation_equal_the_plain_twin(backend, name):
     model = MODELS[name]
     clients, w = federation(model), start(model)
@@ -58,29 +72,96 @@ def test_gradients_losses_and_evaluation_equal_the_plain_twin(backend, name):
         assert found.accuracy is None
 
 
+WAYS = {
+    "epochs": (epochs(SIZES, n_epochs=2, batch_size=4, seed=1, round=2), {}),
+    "fixed": (
+        fixed_batches(SIZES, n_steps=3, batch_size=4, seed=1, round=2, clients=[2, 0]),
+        {"pull": ([0.3, 0.0], 0.5), "clip": 0.5},
+    ),
+    "private": (
+        poisson_batches(SIZES, n_steps=11, batch_size=1, seed=1, round=2),
+        {"clip": [0.5, 1.0, 0.2], "noise": GaussianNoise([0.7, 0.0, 1.4], 1, 2), "pull": (0.1, 0.5)},
+    ),
+    "weighted": (Schedule([1, 0], [[[0, 0]], [[3, 9]]], [[[0, 0.5]], [[0.2, 0.7]]], [[2.0], [1.5]], [1, 1]), {"clip": 0.1}),
+    "empty": (Schedule([0], np.zeros((1, 3, 0)), np.zeros((1, 3, 0)), np.ones((1, 3)), [2]), {"pull": (0.4, 0.5)}),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "way"),
-    [("linear", "epochs"), ("svm", "fixed"), ("network", "epochs"), ("network", "private"), ("deep", "private")],
+    ("backend", "name", "way"),
+    [
+        *(("float64", name, "private") for name in MODELS),
+        *(("float64", "network", way) for way in WAYS if way != "private"),
+        ("float64", "images", "epochs"),
+        ("float32", "network", "private"),
+    ],
+    indirect=["backend"],
 )
 def test_training_equals_the_plain_twin(backend, name, way):
     model = MODELS[name]
-    make, how = {
-        "epochs": (epochs(SIZES, n_epochs=2, batch_size=4, seed=1, round=2), {}),
-        "fixed": (
-            fixed_batches(SIZES, n_steps=3, batch_size=4, seed=1, round=2, clients=[2, 0]),
-            {"pull": ([0.3, 0.0], start(model, 2)), "clip": 0.5},
-        ),
-        "private": (
-            poisson_batches(SIZES, n_steps=5, batch_size=1, seed=1, round=2),
-            {"clip": [0.5, 1.0, 0.2], "noise": GaussianNoise(0.7, 1, 2)},
-        ),
-    }[way]
-    expected, found = (
-        b.local_sgd(model, start(model), b.prepare(model, federation(model)), make, learning_rate=0.1, **how)
-        for b in (REFERENCE, backend)
+    schedule, how = WAYS[way]
+    if "pull" in how:
+        how = {**how, "pull": (how["pull"][0], how["pull"][1] * start(model, 2))}
+    twins = [REFERENCE, backend]
+    if not model.convolutions and len(model.sizes) < 4:
+        twins.append(NumpyBackend(dtype=backend.dtype.name, workers=1))
+    expected, *found = (
+        b.local_sgd(model, start(model), b.prepare(model, federation(model)), schedule, learning_rate=0.1, **how)
+        for b in twins
     )
-    assert found.dtype == backend.dtype
-    np.testing.assert_allclose(found, expected, atol=1e-12 if backend.dtype == np.float64 else 1e-5)
+    assert abs(expected - start(model)).max() > 1e-3
+    for ends in found:
+        assert ends.dtype == backend.dtype
+        np.testing.assert_allclose(ends, expected, atol=1e-12 if backend.dtype == np.float64 else 1e-5)
+
+
+def test_small_memory_cuts_clients_and_changes_only_rounding():
+    pytest.importorskip("jax", reason="the extra learn is not installed")
+    model = MODELS["network"]
+    schedule, how = WAYS["private"][0], {**WAYS["private"][1], "pull": None}
+    ends, evaluations = [], []
+    for memory in (1, 10**8, 10**8):
+        backend = JaxBackend(memory=memory)
+        data = backend.prepare(model, federation(model))
+        ends.append(backend.local_sgd(model, start(model), data, schedule, learning_rate=0.1, **how))
+        evaluations.append(backend.evaluate(model, ends[0], data))
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-6)
+    np.testing.assert_allclose(evaluations[0].loss, evaluations[1].loss, atol=1e-6)
+    assert ends[1].tobytes() == ends[2].tobytes()
+    assert evaluations[1].loss.tobytes() == evaluations[2].loss.tobytes()
+
+
+def test_shared_parameters_are_evaluated_as_everyones_own(backend):
+    model = MODELS["images"]
+    data, w = backend.prepare(model, federation(model)), start(model)
+    shared, own = backend.evaluate(model, w, data), backend.evaluate(model, np.tile(w, (3, 1)), data)
+    np.testing.assert_allclose(shared.loss, own.loss, rtol=1e-5)
+    assert shared.accuracy.tolist() == own.accuracy.tolist()
+    some = data.take([2, 0])
+    np.testing.assert_allclose(backend.evaluate(model, w, some).loss, shared.loss[[2, 0]], rtol=1e-5)
+
+
+def test_rounds_of_similar_shape_share_a_program(backend):
+    from estimators.federated.jax_backend import bucket, trained
+
+    model = MODELS["logistic"]
+    data, programs = backend.prepare(model, federation(model)), []
+    for n in (33, 37, 40):
+        schedule = fixed_batches(SIZES, n_steps=n, batch_size=4, seed=n, round=0)
+        backend.local_sgd(model, start(model), data, schedule, learning_rate=0.1)
+        programs.append(backend._programs[trained]._cache_size())
+    assert programs[0] == programs[1] == programs[2]
+    assert [bucket(n) for n in (33, 37, 40)] == [40] * 3
+
+
+def test_other_users_of_jax_are_left_alone(backend):
+    import jax
+
+    before = jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision
+    data = backend.prepare(MODELS["linear"], federation(MODELS["linear"]))
+    backend.evaluate(MODELS["linear"], start(MODELS["linear"]), data)
+    assert (jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision) == before
+    assert jax.numpy.ones(1).dtype == (np.float64 if before[0] else np.float32)
 
 
 def test_kinks_have_slope_zero_in_every_backend(backend):
@@ -92,6 +173,15 @@ def test_kinks_have_slope_zero_in_every_backend(backend):
     expected = REFERENCE.example_gradients(model, w, [[1.0, 2.0]], [1])
     np.testing.assert_allclose(backend.example_gradients(model, w, [[1.0, 2.0]], [1]), expected, atol=1e-7)
     assert not expected[0, :9].any()
+
+
+def test_equal_largest_values_share_the_slope(backend):
+    """A block of four equal pixels passes a quarter to each."""
+    model = Model((4, 1), "square", (2, 2, 1), (Convolution(1, 1),))
+    w = np.array([1.0, 0, 1, 0])
+    x = np.array([[2.0, 2, 2, 2], [1, 2, 2, 0]])
+    for found in (REFERENCE, backend):
+        np.testing.assert_allclose(found.example_gradients(model, w, x, [0, 0]), [[4, 2, 4, 2]] * 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize("noise", [None, GaussianNoise(1.0, 0, 0)])
@@ -108,3 +198,18 @@ def test_without_jax_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(jax_backend, "jax", None)
     with pytest.raises(ImportError, match=r"pip install 'borrowed-strength\[learn\]'"):
         JaxBackend()
+
+
+@pytest.mark.parametrize("backend", ["float32"], indirect=True)
+def test_a_network_with_convolutions_learns_digits(backend):
+    pytest.importorskip("sklearn", reason="the digits are scikit-learn's")
+    from estimators.federated.algorithms import FedAvg
+    from estimators.federated.data import digits, iid
+    from estimators.federated.task import Task
+    from estimators.federated.training import train
+
+    clients = iid(digits(), clients=5, seed=0).scaled(flat=True)
+    model = convolutional_network(64, 10, channels=(16,), size=3, same=True)
+    task = Task(clients, model, work={"rule": "epochs", "n_epochs": 1, "batch_size": 10}, seed=0, backend=backend)
+    record = train(FedAvg(learning_rate=0.3), task, rounds=6).history[-1]
+    assert record["shared.rows.accuracy"] > 0.9

@@ -6,7 +6,22 @@ many means are in ``estimators``.
 
 from importlib import import_module
 
-MODULES = ("backend", "data", "jax_backend", "models", "numpy_backend", "reference_backend", "schedule")
+MODULES = (
+    "algorithms",
+    "audit",
+    "backend",
+    "data",
+    "jax_backend",
+    "models",
+    "numpy_backend",
+    "pairs",
+    "predictions",
+    "privacy",
+    "reference_backend",
+    "schedule",
+    "task",
+    "training",
+)
 
 __all__ = [*MODULES]
 

@@ -158,8 +158,10 @@ def local_training(model, starts, data, schedule, *, learning_rate, pull=None, c
 class Backend(Protocol):
     """What an algorithm may ask of a backend; every backend gives the same numbers up to rounding.
 
-    `data` is what the backend's `prepare` made of the clients' pairs (x, y).
+    `data` is what the backend's `prepare` made of the clients' pairs (x, y), `dtype` the precision of parameters it returns.
     """
+
+    dtype: np.dtype
 
     def prepare(self, model, clients):
         """Checked data of all clients, in the backend's precision."""
@@ -199,6 +201,28 @@ class Backend(Protocol):
             Naming the first client, in the schedule's order, whose parameters or scores ceased to be finite, and its step
             (which backends may notice one step apart).
         """
+        ...
+
+    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
+        """``pairs.Pairs`` of each client of the schedule after its steps.
+
+        Parameters
+        ----------
+        own, common : arrays (P,) or (C, P), theta and mu; psi : number > 0 or array (C,).
+        step : ``pairs.PairStep``; noise : GaussianNoise with one multiplier z; None for no noise.  The others as in
+            `local_sgd`.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument out of its domain, a loss without probabilities among them.
+        Diverged
+            As in `local_sgd`.
+        """
+        ...
+
+    def scores(self, model, parameters, data):
+        """Scores (rows, n_scores) of parameters (P,) or (K, P) on the data of K clients, client after client."""
         ...
 
     def evaluate(self, model, parameters, data):

@@ -1,23 +1,62 @@
 """The models that clients train, as descriptions: sizes of the layers, loss, layout of the parameters, first values.
 
-A model is a chain of affine layers with rectifiers, max(0, t), between them, and a loss of the last layer's scores.  All its
-parameters are one vector: layer after layer the matrix (inputs + 1, outputs) row by row, whose last row is the intercepts.
+A model is a chain of affine layers with rectifiers, max(0, t), between them, and a loss of the last layer's scores.  Layers
+that see the features as an image come first: a `Convolution` is an affine layer too, from each square patch of the image to
+the channels of one position.  All parameters are one vector: layer after layer the matrix (inputs + 1, outputs) row by row,
+whose last row is the intercepts.
+
+Data stay rows of numbers, also for images: pixel after pixel, row by row, the channels of a pixel together, which is what
+``federation.scaled(flat=True)`` gives.
 
 Belongs here: what every backend must agree on before it computes anything.  Does not belong here: losses and gradients as
-code (``reference_backend``, ``numpy_backend``), the choice of batches (``schedule``), data.
+code (``reference_backend``, ``numpy_backend``, ``jax_backend``), the choice of batches (``schedule``), data.
 """
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
+from math import inf, isqrt, prod
+from typing import NamedTuple
 
 import numpy as np
 
 from estimators.validation import choice, finite, index
 
-__all__ = ["Model", "linear_regression", "linear_svm", "logistic_regression", "neural_network"]
+__all__ = [
+    "Convolution", "Model", "adaped_network", "convolutional_network", "fedhdp_network", "linear_regression", "linear_svm",
+    "logistic_regression", "mrmtl_network", "neural_network",
+]  # fmt: skip
 
 LOSSES = ("square", "logistic", "hinge", "softmax")
+
+
+class Convolution(NamedTuple):
+    """An affine layer on each patch of size x size pixels, a rectifier, and the largest value of each pool x pool block.
+
+    Parameters
+    ----------
+    channels : whole number >= 1 of outputs at each position; size : whole number >= 1.
+    same : whether the image is padded with zeros to as many patches as it has pixels, (size - 1) // 2 rows above and columns
+        on the left and the rest below and on the right; else patches lie within the image.
+    pool : whole number >= 1; 1 for no pooling.  Blocks do not overlap; rows and columns that fill no block are dropped.
+
+    >>> Convolution(32, 3).output((28, 28, 1)), Convolution(16, 3, same=True).output((28, 28, 1))
+    ((13, 13, 32), (14, 14, 16))
+    """
+
+    channels: int
+    size: int
+    same: bool = False
+    pool: int = 2
+
+    def positions(self, image):
+        """Rows and columns of patches in an image of shape (height, width, channels)."""
+        lost = 0 if self.same else self.size - 1
+        return image[0] - lost, image[1] - lost
+
+    def output(self, image):
+        """Shape (height, width, channels) of what comes of an image of such a shape."""
+        rows, columns = self.positions(image)
+        return rows // self.pool, columns // self.pool, self.channels
 
 
 @dataclass(frozen=True)
@@ -30,20 +69,26 @@ class Model:
     loss : of the scores s and the response y of one example:
         "square", (s - y)^2 / 2 for a real y; "logistic", log(1 + exp(-t s)) and "hinge", max(0, 1 - t s), for t = 2 y - 1
         and y in 0, 1 (all three have one score); "softmax", log(sum_k exp(s_k)) - s_y for y in 0..scores - 1, in nats.
+    image : (height, width, channels) of the features for `convolutions`, a tuple of `Convolution` before the other layers.
 
-    Where the loss or a rectifier has a kink its derivative is taken as 0.
+    Where the loss or a rectifier has a kink its derivative is taken as 0; equal largest values of a block share the slope.
 
     Attributes
     ----------
-    shapes : tuple of pairs, the (inputs + 1, outputs) of each layer; n_parameters : int; n_features : int.
+    shapes : tuple of pairs, the (inputs + 1, outputs) of each layer, inputs of a convolution being the numbers of a patch.
+    images : tuple of shapes, of the features and of each convolution's output; n_parameters : int; n_features : int.
 
     >>> model = Model((3, 2), "softmax")
     >>> model.shapes, model.n_parameters
     (((4, 2),), 8)
+    >>> Model((16, 2), "softmax", (4, 4, 1), (Convolution(5, 3),)).shapes
+    ((10, 5), (6, 2))
     """
 
     sizes: tuple
     loss: str
+    image: tuple = ()
+    convolutions: tuple = ()
 
     def __post_init__(self):
         choice("loss", self.loss, LOSSES)
@@ -54,11 +99,35 @@ class Model:
             raise ValueError('sizes must end in at least 2 scores for the loss "softmax"; "logistic" has one')
         if self.loss != "softmax" and self.sizes[-1] != 1:
             raise ValueError(f"sizes must end in 1 score for the loss {self.loss!r}, got {self.sizes[-1]}")
+        if bool(self.image) != bool(self.convolutions):
+            raise ValueError("image and convolutions belong together; give both or neither")
+        for i, layer in enumerate(self.convolutions):
+            if not isinstance(layer, Convolution):
+                raise ValueError(f"convolutions[{i}] must be a Convolution, got {layer!r}")
+            for name in ("channels", "size", "pool"):
+                index(f"{name} of convolutions[{i}]", getattr(layer, name), 1, inf)
+        if self.image and (len(self.image) != 3 or prod(self.image) != self.n_features):
+            raise ValueError(f"image must be (height, width, channels) of {self.n_features} features, got {self.image}")
+        if any(min(shape) < 1 for shape in self.images):
+            raise ValueError(f"image of {self.image} is too small for its convolutions, which leave {self.images[-1]}")
+
+    @property
+    def images(self):
+        """Shape (height, width, channels) of the features and of what each convolution leaves; empty without them."""
+        shapes = [self.image] if self.image else []
+        for layer in self.convolutions:
+            shapes.append(layer.output(shapes[-1]))
+        return tuple(shapes)
 
     @property
     def shapes(self):
         """Shape (inputs + 1, outputs) of each layer, the last row being the intercepts."""
-        return tuple((inputs + 1, outputs) for inputs, outputs in pairwise(self.sizes))
+        patches = [
+            (layer.size**2 * image[2] + 1, layer.channels)
+            for image, layer in zip(self.images[:-1], self.convolutions, strict=True)
+        ]
+        flat = (prod(self.images[-1]), *self.sizes[1:]) if self.images else self.sizes
+        return (*patches, *((inputs + 1, outputs) for inputs, outputs in pairwise(flat)))
 
     @property
     def n_parameters(self):
@@ -86,7 +155,7 @@ class Model:
         """
         if not isinstance(generator, np.random.Generator):
             raise ValueError(f"generator must be a numpy.random.Generator, got {generator!r}")
-        if len(self.sizes) == 2:
+        if len(self.shapes) == 1:
             return np.zeros(self.n_parameters)
         layers = (generator.uniform(-1, 1, rows * columns) / np.sqrt(rows - 1) for rows, columns in self.shapes)
         return np.concatenate(list(layers))
@@ -156,3 +225,54 @@ def neural_network(n_features=784, n_hidden=50, n_classes=10):
     39760
     """
     return Model((n_features, n_hidden, n_classes), "softmax")
+
+
+def convolutional_network(n_features=784, n_classes=10, *, channels, size, same=False, hidden=(), image=None):
+    """Convolutions of one patch size, each with a rectifier and the largest of 2 x 2 blocks, then hidden layers.
+
+    Parameters
+    ----------
+    n_features : whole number; n_classes : whole number >= 2 for a softmax, or 0 for regression.
+    channels : one number for each convolution; size, same : as in `Convolution`; hidden : units of each hidden layer.
+    image : (height, width, channels) of the features; None: a square with one channel or three.
+
+    >>> convolutional_network(64, channels=(8,), size=3).shapes
+    ((10, 8), (73, 10))
+    """
+    if image is None:
+        sides = {c: isqrt(n_features // c) for c in (1, 3)}
+        image = next(((side, side, c) for c, side in sides.items() if c * side**2 == n_features), None)
+        if image is None:
+            raise ValueError(f"n_features = {n_features} is no square image of 1 or 3 channels; give image")
+    scores, loss = (n_classes, "softmax") if n_classes else (1, "square")
+    convolutions = tuple(Convolution(c, size, bool(same)) for c in channels)
+    return Model((n_features, *hidden, scores), loss, tuple(image), convolutions)
+
+
+def fedhdp_network(n_features=784, n_classes=62, size=3):
+    """Network of FedHDP (2023), Table 6, for FEMNIST: 16 and 32 channels, padded, 128 hidden units, without its dropout.
+
+    The table does not give the size of the patches; 3 is this library's choice.  Dropout (25% and 50%) is left out.
+
+    >>> fedhdp_network().images, fedhdp_network().n_parameters
+    (((28, 28, 1), (14, 14, 16), (7, 7, 32)), 213630)
+    """
+    return convolutional_network(n_features, n_classes, channels=(16, 32), size=size, same=True, hidden=(128,))
+
+
+def mrmtl_network(n_features=784, n_classes=10, size=3):
+    """Network of MR-MTL (2022), Appendix C, for CIFAR-10 and MNIST; with size 5 and n_classes 0 the one for ADNI.
+
+    >>> [mrmtl_network(n_features).n_parameters for n_features in (784, 3072)]
+    [34826, 42442]
+    """
+    return convolutional_network(n_features, n_classes, channels=(32, 64), size=size)
+
+
+def adaped_network(n_features=784, n_classes=10):
+    """Network of AdaPeD (2023), Section 4.1: 6 and 16 channels of 5 x 5 patches, 120 and 84 hidden units.
+
+    >>> adaped_network().shapes
+    ((26, 6), (151, 16), (257, 120), (121, 84), (85, 10))
+    """
+    return convolutional_network(n_features, n_classes, channels=(6, 16), size=5, hidden=(120, 84))

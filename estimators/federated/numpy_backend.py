@@ -14,6 +14,7 @@ from math import inf
 import numpy as np
 
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
+from estimators.federated.pairs import Pairs, checked_pairs
 from estimators.federated.reference_backend import ReferenceBackend
 from estimators.validation import choice, index
 
@@ -33,7 +34,7 @@ class NumpyBackend(ReferenceBackend):
         clipping and losses are summed in float64.
     workers : whole number >= 1 of threads; None: one per core.
 
-    Models may have at most one hidden layer.
+    Models may have at most one hidden layer and no convolutions; ``jax_backend`` trains those.
 
     >>> from estimators.federated.models import linear_regression
     >>> from estimators.federated.schedule import fixed_batches
@@ -50,6 +51,7 @@ class NumpyBackend(ReferenceBackend):
 
     def prepare(self, model, clients):
         """Checked data of all clients; see `Backend`."""
+        check_trainable(model)
         return client_arrays(model, clients, dtype=self.dtype)
 
     def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
@@ -66,6 +68,41 @@ class NumpyBackend(ReferenceBackend):
 
         self._share(train, len(ends))
         return ends
+
+    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
+        """`Pairs` after their training; see `Backend`."""
+        start, z = checked_pairs(model, own, common, psi, data, schedule, step=step, noise=noise)
+        self._check(data)
+        ends = Pairs(np.empty(start.own.shape, self.dtype), np.empty(start.own.shape, self.dtype), start.psi.copy())
+
+        def train(rows):
+            theta, mu = Layers(model, self.dtype), Layers(model, self.dtype)
+            for i in rows:
+                theta.load(start.own[i])
+                mu.load(start.common[i])
+                train_pair(theta, mu, ends, step, data, schedule, i, noise, z)
+
+        self._share(train, len(ends.psi))
+        return ends
+
+    def scores(self, model, parameters, data):
+        """Scores of all clients' examples; see `Backend`."""
+        rows = check_evaluated(model, parameters, data)
+        self._check(data)
+        last = np.cumsum(data.sizes)
+        scores = np.empty((last[-1], model.sizes[-1]), self.dtype)
+
+        def work(clients):
+            from estimators.federated import kernels
+
+            layers = Layers(model, self.dtype)
+            for k in clients:
+                layers.load(rows[k])
+                found = kernels.all_scores(data.client(k)[0], layers.bottom, layers.top, layers.sizes[0])
+                scores[last[k] - data.sizes[k] : last[k]] = found[:, : model.sizes[-1]]
+
+        self._share(work, len(rows))
+        return scores
 
     def evaluate(self, model, parameters, data):
         """Loss and accuracy of each client; see `Backend`."""
@@ -100,14 +137,24 @@ class NumpyBackend(ReferenceBackend):
                 done.result()
 
 
+def check_trainable(model):
+    """Raise a ValueError if the compiled loops have not got this model's layers."""
+    more = [f"{len(model.convolutions)} convolutions"] * bool(model.convolutions)
+    more += [f"{len(model.sizes) - 2} hidden layers"] * (len(model.sizes) > 3)
+    if more:
+        raise ValueError(
+            f"model has {' and '.join(more)}; NumpyBackend trains at most one hidden layer and no convolutions: "
+            "pip install 'borrowed-strength[learn]' and use JaxBackend (--backend jax)"
+        )
+
+
 class Layers:
     """One client's parameters in the form of ``kernels``: rows of whole vectors; without hidden layer `bottom` is empty."""
 
     def __init__(self, model, dtype):
         from estimators.federated import kernels
 
-        if len(model.sizes) > 3:
-            raise ValueError(f"model has {len(model.sizes) - 2} hidden layers; this backend trains at most one")
+        check_trainable(model)
         hidden = model.sizes[1] if len(model.sizes) == 3 else 0
 
         def vectors(units):
@@ -165,3 +212,46 @@ class Layers:
             failed = steps - 1
         if failed >= 0:
             raise Diverged(client, failed)
+
+
+def train_pair(theta, mu, ends, step, data, schedule, i, noise, multiplier):
+    """Train the pair of row i of the schedule and write it to `ends`."""
+    from estimators.federated import pair_kernels
+
+    client, steps, psi = int(schedule.clients[i]), int(schedule.steps[i]), float(ends.psi[i])
+    failed, ahead, numbers = -1, AHEAD if multiplier else max(steps, 1), np.empty((0, 0), np.float32)
+    for first in range(0, steps, ahead):
+        last = min(first + ahead, steps)
+        if multiplier:
+            numbers = noise.draw(client, range(first, last), ends.own.shape[1] + 1)
+        failed, psi = pair_kernels.train(
+            *data.client(client),
+            schedule.indices[i],
+            schedule.weights[i],
+            schedule.divisors[i],
+            first,
+            last,
+            theta.bottom,
+            theta.top,
+            mu.bottom,
+            mu.top,
+            psi,
+            *theta.sizes,
+            step.rates,
+            step.own,
+            step.common,
+            bool(step.mutual),
+            step.floor,
+            step.clips,
+            bool(step.joint),
+            numbers,
+            multiplier,
+        )
+        if failed >= 0:
+            break
+    finite = [theta.store(ends.own[i]), mu.store(ends.common[i]), np.isfinite(psi)]
+    ends.psi[i] = psi
+    if failed < 0 and not all(finite):
+        failed = max(steps - 1, 0)
+    if failed >= 0:
+        raise Diverged(client, failed)

@@ -8,11 +8,10 @@ Belongs here: `Schedule`, ways to make one, `GaussianNoise`.  Does not belong he
 """
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
-from estimators.validation import count, index, nonnegative
+from estimators.validation import count, index, nonnegative, positive
 
 __all__ = ["GaussianNoise", "Schedule", "epochs", "fixed_batches", "poisson_batches", "stream"]
 
@@ -85,6 +84,16 @@ class Schedule:
         """
         return Schedule(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
+    def step(self, number, times=1):
+        """Schedule of one step only, taken so many times in a row; clients without such a step take none.
+
+        >>> s = Schedule([4, 7], [[[5], [6]], [[8], [0]]], np.ones((2, 2, 1)), np.ones((2, 2)), [2, 1]).step(1, times=3)
+        >>> s.indices[0].tolist(), s.steps.tolist()
+        ([[6], [6], [6]], [3, 0])
+        """
+        batches = (np.repeat(part[:, [number]], times, axis=1) for part in (self.indices, self.weights, self.divisors))
+        return Schedule(self.clients, *batches, np.where(self.steps > number, times, 0))
+
 
 def drawn(sizes, clients, batches, *, seed, round):
     """Schedule of `batches(generator, n, client)`, which gives a list of index arrays and one divisor per step."""
@@ -109,23 +118,32 @@ def drawn(sizes, clients, batches, *, seed, round):
     return Schedule(clients, indices, weights, divisors, steps)
 
 
+def each(name, value, sizes, minimum):
+    """Return a whole number per client from one for all or one for each."""
+    value, K = count(name, value, minimum).astype(np.int64), len(np.atleast_1d(sizes))
+    if value.ndim > 1 or (value.ndim == 1 and len(value) != K):
+        raise ValueError(f"{name} must be a whole number or have one entry for each of the {K} clients, has {value.shape}")
+    return np.broadcast_to(value, K)
+
+
 def epochs(sizes, *, n_epochs, batch_size, seed, round, clients=None):
     """Schedule of passes over the data, freshly shuffled in each; the last batch of a pass may be smaller.
 
     Parameters
     ----------
     sizes : array (K,) of whole numbers, examples of each client.
-    n_epochs : whole number >= 0; batch_size : whole number >= 1.
+    n_epochs : whole number >= 0; batch_size : whole number >= 1; each one number for all clients, or an array (K,).
     seed, round : whole numbers >= 0.
     clients : array (C,) of positions in `sizes`, None for all.
 
     >>> epochs([5], n_epochs=1, batch_size=2, seed=0, round=0).divisors.tolist()
     [[2.0, 2.0, 1.0]]
     """
-    n_epochs, b = index("n_epochs", n_epochs, 0, inf), index("batch_size", batch_size, 1, inf)
+    n_epochs, batch_size = each("n_epochs", n_epochs, sizes, 0), each("batch_size", batch_size, sizes, 1)
 
-    def batches(generator, n, _):
-        orders = [generator.permutation(n) for _ in range(n_epochs)]
+    def batches(generator, n, client):
+        b = batch_size[client]
+        orders = [generator.permutation(n) for _ in range(n_epochs[client])]
         lists = [order[start : start + b] for order in orders for start in range(0, n, b)]
         return lists, [len(batch) for batch in lists]
 
@@ -139,18 +157,18 @@ def fixed_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
 
     Parameters
     ----------
-    n_steps : whole number >= 0; batch_size : whole number >= 1; the others as in `epochs`.
+    n_steps : whole number >= 0; batch_size : whole number >= 1; each one number or (K,); the others as in `epochs`.
 
     >>> fixed_batches([5, 1], n_steps=3, batch_size=2, seed=0, round=0).weights.sum(axis=2).tolist()
     [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]
     """
-    n_steps, size = index("n_steps", n_steps, 0, inf), index("batch_size", batch_size, 1, inf)
+    n_steps, batch_size = each("n_steps", n_steps, sizes, 0), each("batch_size", batch_size, sizes, 1)
 
-    def batches(generator, n, _):
-        b = min(size, n)
-        order, steps = np.tile(np.arange(n), (n_steps, 1)), np.arange(n_steps)
+    def batches(generator, n, client):
+        b, steps = min(batch_size[client], n), np.arange(n_steps[client])
+        order = np.tile(np.arange(n), (len(steps), 1))
         for t in range(b):  # the first b swaps of a shuffle, for all steps at once
-            other = generator.integers(t, n, n_steps)
+            other = generator.integers(t, n, len(steps))
             order[steps, t], order[steps, other] = order[steps, other], order[steps, t]
         return list(order[:, :b]), b
 
@@ -164,19 +182,20 @@ def poisson_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
 
     Parameters
     ----------
-    n_steps : whole number >= 0; batch_size : number > 0, at most the examples of each client; the others as in `epochs`.
+    n_steps : whole number >= 0; batch_size : number > 0, at most the examples of each client; each one number or (K,).
+        The others as in `epochs`.
 
     >>> poisson_batches([4], n_steps=1, batch_size=4, seed=0, round=0).indices.tolist()
     [[[0, 1, 2, 3]]]
     """
-    n_steps = index("n_steps", n_steps, 0, inf)
-    if not 0 < (b := float(batch_size)) < inf:
-        raise ValueError(f"batch_size must be a finite number > 0, got {batch_size!r}")
+    n_steps = each("n_steps", n_steps, sizes, 0)
+    batch_size = np.broadcast_to(positive("batch_size", batch_size), len(n_steps))
 
     def batches(generator, n, client):
+        b = float(batch_size[client])
         if b > n:
-            raise ValueError(f"batch_size must be at most the examples of each client; client {client} has {n}, not {b}")
-        return [np.flatnonzero(generator.random(n) < b / n) for _ in range(n_steps)], b
+            raise ValueError(f"batch_size must be at most the examples of each client; client {client} has {n}, not {b:g}")
+        return [np.flatnonzero(generator.random(n) < b / n) for _ in range(n_steps[client])], b
 
     return drawn(sizes, clients, batches, seed=seed, round=round)
 
@@ -205,9 +224,8 @@ class GaussianNoise:
         """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client."""
         from estimators.federated import noise_kernels
 
-        n_words = 4 * noise_kernels.LANES
-        seeds = [sequence(self.seed, NOISE, self.round, client, step) for step in steps]
-        states = np.array([seed.generate_state(n_words, np.uint64) for seed in seeds], np.uint64)
-        numbers = np.empty((len(seeds), size), np.float32)
-        noise_kernels.normals(states.reshape(-1, 4, noise_kernels.LANES), numbers)
+        key = sequence(self.seed, NOISE, self.round, client).generate_state(4, np.uint64)
+        steps = np.array([index("steps", step, 0, 2**32 - 1) for step in steps], np.int64)
+        numbers = np.empty((len(steps), size), np.float32)
+        noise_kernels.normals(key, steps, numbers)
         return numbers

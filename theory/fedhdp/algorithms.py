@@ -190,7 +190,7 @@ def algorithm_lines(claim_id: str, title: str, place: str, latex: str, remark: s
             printed=_alg2_printed,
             derive=_alg2_derive,
             oracle=_alg2_oracle,
-            not_computed="lines of an algorithm that is not part of estimators yet",
+            not_computed="lines of an algorithm, which estimators.federated.algorithms.fedhdp runs as a whole",
             simulate=_alg2_simulate,
             entries=("weight, non-private", "weight, private", "noise variance", "norm after Clip", "step of log S"),
             unit="mixed",

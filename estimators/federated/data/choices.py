@@ -27,9 +27,18 @@ DISTRIBUTIONS = {
     "Dist9": "0.45 0.25 0.22 0.31 0.28 0.36 0.29 0.29 0.23 0.27 0.48 0.28 0.42 0.46 0.44 0.26 0.25 0.21 0.21 0.26",
 }
 BATCH_SIZES = "32 64 16 32 16 16 16 32 32 64 32 64 16 128 16 64 32 64 16 16"
+# Clients 21 to 60 in Dist6, for Figure 5 (right): lists for 40 and 60 clients continue those for 20.
+MORE_EPS = (
+    "1.1 0.5 0.33 0.31 0.51 0.21 0.47 0.21 0.21 0.21 0.18 0.2 1.02 0.21 0.21 0.46 0.56 0.18 0.49 0.26 "
+    "0.54 0.2 0.39 0.56 0.4 1.05 0.58 0.56 0.2 0.58 0.2 0.58 0.54 0.21 0.8 0.43 0.2 0.2 0.19 0.21"
+)
+MORE_BATCH_SIZES = (
+    "128 128 32 64 128 128 16 16 16 128 16 32 128 64 64 32 64 128 16 128 "
+    "128 64 32 128 16 32 128 32 32 16 16 64 16 32 32 16 64 16 64 64"
+)
 
 
-def opt_out(federation, *, share=0.05, label=None, seed):
+def opt_out(federation, *, share=0.05, label=None, others=False, seed):
     """Clients who opt out of privacy: a random share of all clients, taken among those who hold a label if one is given.
 
     FedHDP, Sections 5.1 and 5.2 (FeO2, Section 5): 5 % of the clients, fixed for all runs that are compared; in the skewed
@@ -38,10 +47,11 @@ def opt_out(federation, *, share=0.05, label=None, seed):
     Parameters
     ----------
     federation : Federation; share : number in [0, 1] of all clients; label : None or a label; seed : whole number >= 0.
+    others : False, or True for the clients who keep their privacy instead.
 
     Returns
     -------
-    array (K,) of bool, True for clients without privacy; round(share K) of them.
+    array (K,) of bool, True for clients without privacy; round(share K) of them.  With `others`, the opposite.
 
     Raises ValueError if fewer clients hold the label.
 
@@ -56,8 +66,8 @@ def opt_out(federation, *, share=0.05, label=None, seed):
         raise ValueError(
             f"share {share} of {len(federation)} clients is {number}, but {len(able)} hold label {label}; take a smaller one"
         )
-    chosen = np.zeros(len(federation), dtype=bool)
-    chosen[generator(seed, "opt_out").permutation(able)[:number]] = True
+    chosen = np.full(len(federation), bool(others))
+    chosen[generator(seed, "opt_out").permutation(able)[:number]] = not others
     return fixed(chosen)
 
 
@@ -86,31 +96,39 @@ def eps_levels(clients, levels, *, seed):
     return fixed(generator(seed, "eps_levels").permutation(np.repeat(eps, apportion(clients, shares))))
 
 
-def robusthdp_eps(name, *, eps_min=0.0):
-    """Epsilons of Robust-HDP's 20 clients in one of its privacy distributions, Dist1 to Dist9 (Section 4.1).
+def robusthdp_eps(name, *, clients=20, eps_min=0.0):
+    """Epsilons of Robust-HDP's clients in one of its privacy distributions, Dist1 to Dist9 (Section 4.1).
 
     Parameters
     ----------
-    name : "Dist1" .. "Dist9"; eps_min : number >= 0, smaller values are raised to it.
+    name : "Dist1" .. "Dist9"; clients : 20, or for Dist6 up to 60.
+    eps_min : number >= 0, smaller values are raised to it.
 
     Returns
     -------
-    array (20,)
+    array (clients,)
 
-    >>> robusthdp_eps("Dist9").max()
-    np.float64(0.48)
+    >>> robusthdp_eps("Dist9").max(), robusthdp_eps("Dist6", clients=40)[20]
+    (np.float64(0.48), np.float64(1.1))
     """
-    values = np.array(DISTRIBUTIONS[choice("name", name, DISTRIBUTIONS)].split(), dtype=float)
+    values = DISTRIBUTIONS[choice("name", name, DISTRIBUTIONS)]
+    values = listed(f"{values} {MORE_EPS}" if name == "Dist6" else values, clients, f"clients of {name}")
     return fixed(np.maximum(values, float(nonnegative("eps_min", eps_min))))
 
 
-def robusthdp_batch_sizes():
-    """Batch sizes of Robust-HDP's 20 clients, drawn by its authors from 16, 32, 64, 128 (Section 4.1).
+def robusthdp_batch_sizes(*, clients=20):
+    """Batch sizes of Robust-HDP's clients, 60 at most, drawn by its authors from 16, 32, 64, 128 (Section 4.1).
 
     >>> int(robusthdp_batch_sizes()[13])
     128
     """
-    return fixed(np.array(BATCH_SIZES.split(), dtype=np.int64))
+    return fixed(listed(f"{BATCH_SIZES} {MORE_BATCH_SIZES}", clients, "clients").astype(np.int64))
+
+
+def listed(text, clients, name):
+    """The first `clients` numbers of a text."""
+    values = np.array(text.split(), dtype=float)
+    return values[: index(name, clients, 1, len(values))]
 
 
 def draw_eps(clients, components, *, eps_min=0.1, seed):

@@ -16,12 +16,13 @@ from estimators.validation import count, index, positive
 __all__ = ["dirichlet", "five_random_classes", "iid", "one_class", "random_classes", "three_classes"]
 
 
-def iid(examples, *, clients, seed):
+def iid(examples, *, clients, size=None, seed):
     """Equal random parts of all rows: sizes differ by one at most.
 
     Parameters
     ----------
     examples : Examples; clients : whole number >= 1; seed : whole number >= 0.
+    size : None, or the most training rows that a client keeps.
 
     Returns
     -------
@@ -30,12 +31,15 @@ def iid(examples, *, clients, seed):
     Raises ValueError if there are fewer training rows than clients.
 
     >>> pool = Examples(np.eye(7), [0, 1, 0, 1, 0, 1, 0], classes=2)
-    >>> iid(pool, clients=3, seed=0).sizes.tolist()
-    [3, 2, 2]
+    >>> iid(pool, clients=3, seed=0).sizes.tolist(), iid(pool, clients=3, size=2, seed=0).sizes.tolist()
+    ([3, 2, 2], [2, 2, 2])
     """
     clients, rng = number_of(clients), generator(seed, "iid")
+    step: dict[str, int] = {"clients": clients, "seed": int(seed)}
+    if size is not None:
+        step["size"] = index("size", size, 1, 10**9)
     train, test = (np.array_split(rng.permutation(rows), clients) for rows in rows_by_part(examples))
-    return federation(examples, train, test, {"iid": {"clients": clients, "seed": int(seed)}})
+    return federation(examples, [own[: step.get("size")] for own in train], test, {"iid": step})
 
 
 def one_class(examples, *, clients, size=None, test_size=None, seed):

@@ -1,0 +1,226 @@
+"""AdaPeD: networks coupled by a divergence whose weight 1/(2 psi) is learned too; with local fine-tuning; with privacy.
+
+Belongs here: Algorithms 5 and 6 and DP-AdaPeD of the generative framework (Ozkara, Girgis, Data, Diggavi 2022), and the
+noise of the last.  Does not belong here: its accountant (``estimators.adaped``), the steps themselves (``pairs``).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+
+import numpy as np
+
+from estimators.accounting import ORDERS, Guarantee
+from estimators.adaped import adaped_epsilon, adaped_rdp
+from estimators.federated.algorithms.distillation import Coupled
+from estimators.federated.pairs import PairStep
+from estimators.federated.schedule import Schedule
+from estimators.validation import number, positive
+
+__all__ = ["AdaPeD", "DPAdaPeD", "adaped_multiplier"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaPeD(Coupled):
+    """Adaptive personalisation by distillation: psi, one number for all clients, says how far apart networks may be.
+
+    Participants descend CE(theta) + log(2 psi)/2 + KL(p_mu || p_theta)/(2 psi) in theta, mu and psi in turn; the server
+    averages the mu and psi of the round.  Claims: generative:alg5, generative:alg6, generative:alg5:server,
+    generative:alg6:server (copies of index t + 1 are sent), generative:alg5:positive and generative:eq23 (nothing keeps psi
+    from 0 but the floor, which the paper sets by hand).
+
+    Parameters
+    ----------
+    learning_rate, common_rate, decay, rate, number : as in ``distillation.Coupled``: eta_1, eta_2, participants.
+    psi_rate : number >= 0, eta_3, which does not decay; 0 keeps psi.
+    psi : number > 0, the first one; inf is local training.
+    floor : number > 0 (below psi), psi never falls below it.
+    fine_tuning : whether the others train their own networks too, towards what they last received (Algorithm 6).
+    as_printed : whether the copies sent are those from before the last step, of index t, as the printed lines have it.
+    """
+
+    psi_rate: float
+    psi: float = 4.0
+    floor: float = 0.5
+    fine_tuning: bool = False
+    as_printed: bool = False
+
+    def __post_init__(self):
+        if self.psi != inf:
+            positive("psi", self.psi)
+        super().__post_init__()
+
+    def step(self, t):
+        """How pairs are trained in round t."""
+        psi_rate = 0.0 if self.psi == inf else self.psi_rate
+        return PairStep(rates=(*self.rates(t), psi_rate), own=(1, 1), common=(0, 1), floor=self.floor)
+
+    def start(self, task, *, rounds):
+        """Every network with the same first parameters; with fine-tuning also what each client has received."""
+        state = super().start(task, rounds=rounds)
+        state["psi"] = np.array(min(float(self.psi), 1e300))
+        if self.fine_tuning:
+            state |= {"received": state["personal"].copy(), "received_psi": np.full(task.n_clients, float(state["psi"]))}
+        return state
+
+    def noise(self, task, state, t):
+        """`GaussianNoise` of the round, or None."""
+        return None
+
+    def pairs(self, task, state, t, clients, **changes):
+        """``Pairs`` of the clients' networks after the round's steps."""
+        common = {"noise": self.noise(task, state, t), **changes}
+        if not self.as_printed:
+            return super().pairs(task, state, t, clients, **common)
+        steps = task.schedule(t, clients)
+        sent = super().pairs(task, state, t, clients, schedule=part(steps, 0, -1), **common)
+        own = super().pairs(
+            task, state, t, clients, **sent._asdict(), schedule=part(steps, -1, None), step=one_sided(self.step(t))
+        )
+        return sent._replace(own=own.own)
+
+    def round(self, task, state, t):
+        """Train the participants' pairs, average the copies and psi; the others may train alone."""
+        clients = task.participants(t, rate=self.rate, number=self.number)
+        if self.fine_tuning:
+            state["received"][clients], state["received_psi"][clients] = state["shared"], state["psi"]
+            others = np.setdiff1d(np.arange(task.n_clients), clients)
+            if len(others):
+                given = {"common": state["received"][others], "psi": state["received_psi"][others]}
+                ends = super().pairs(task, state, t, others, step=one_sided(self.step(t)), **given)
+                state["personal"][others] = ends.own
+        return super().round(task, state, t) | {"psi": state["psi"]}
+
+
+def one_sided(step):
+    """The step of a client's own network alone."""
+    return PairStep(rates=(step.rates[0], 0.0, 0.0), own=step.own, common=step.common)
+
+
+def part(steps, start, stop):
+    """Schedule of each row's steps start .. stop - 1, counted from its end where negative."""
+    S = steps.divisors.shape[1]
+    if (steps.steps != S).any() or S == 0:
+        raise ValueError("as_printed needs work with the same number >= 1 of steps for every client")
+    cut = slice(start, stop)
+    left = np.full(len(steps.clients), len(range(S)[cut]))
+    return Schedule(steps.clients, steps.indices[:, cut], steps.weights[:, cut], steps.divisors[:, cut], left)
+
+
+@lru_cache(maxsize=256)
+def adaped_multiplier(*, eps, delta, tau, rounds, K, m, vectors):
+    """Smallest noise multiplier, found to 1e-6 on the safe side, with which ``adaped_epsilon`` is at most eps.
+
+    Parameters
+    ----------
+    eps : number > 0; delta : number in (0, 1); tau : whole number >= 1 of steps a round; rounds : whole number >= 1.
+    K, m : whole numbers >= 1, clients of a round and of all.
+    vectors : 1 or 2, separately clipped and noisy vectors of a step (mu alone or jointly with psi; mu and psi).
+
+    >>> z = adaped_multiplier(eps=2.567, delta=1e-4, tau=5, rounds=20, K=20, m=60, vectors=1)
+    >>> 19.5 < z < 20
+    True
+    """
+
+    def spent(z):
+        return adaped_epsilon(delta=delta, orders=ORDERS, **parameters(z, tau, rounds, K, m, vectors))
+
+    low, high = 1e-3, 1.0
+    while spent(high) > eps:
+        low, high = high, 2 * high
+        if high > 1e9:
+            raise ValueError(f"eps = {eps:g} at delta = {delta:g} cannot be met; raise one of them")
+    while high > low * (1 + 1e-6):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if spent(middle) > eps else (low, middle)
+    return high
+
+
+def parameters(z, tau, rounds, K, m, vectors):
+    """What ``estimators.adaped`` calls these."""
+    clips = {"C1": 1.0, "C2": float(vectors - 1)}
+    return {"tau": tau, "T": tau * rounds, "K": K, "m": m, "sigma2_q1": z**2, "sigma2_q2": z**2, **clips}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPAdaPeD(AdaPeD):
+    """AdaPeD whose messages protect whole clients: in every step clipped gradients of mu and psi, with noise.
+
+    The promise holds for all data of one client (numbers of rows are public), against everyone who sees all messages; with
+    fewer than all clients in a round, against those who do not know which they were: the server chooses them and must be
+    trusted.  Claims: generative:thm7:valid, in place of generative:thm7:rdp.  Without the noise its networks are those of
+    AdaPeD with clipped gradients.
+
+    Parameters
+    ----------
+    learning_rate, common_rate, psi_rate, psi, floor, decay, number, fine_tuning, as_printed : as in `AdaPeD`; `rate` may not
+        be used: the number of participants is fixed.
+    eps : number > 0, inf clips without noise; delta : number in (0, 1).
+    clip : number > 0, C_1, largest norm of a step's gradient of mu.
+    psi_clip : number > 0, C_2, of psi; None: (mu, psi) is one vector, clipped at C_1 (Section 4, Figures 2 and 3).
+    """
+
+    eps: float
+    delta: float
+    clip: float
+    psi_clip: float | None = None
+
+    def __post_init__(self):
+        if not float(number("eps", self.eps)) > 0:
+            raise ValueError(f"eps must be > 0 (inf: no privacy), got {self.eps}")
+        if not 0 < float(number("delta", self.delta)) < 1:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        if self.rate is not None:
+            raise ValueError("rate cannot be used with privacy of clients here; give number, the participants of a round")
+        super().__post_init__()
+
+    def step(self, t):
+        """How pairs are trained in round t."""
+        step, joint = super().step(t), self.psi_clip is None
+        clips = (positive("clip", self.clip), inf if joint else positive("psi_clip", self.psi_clip))
+        return PairStep(
+            rates=step.rates, own=step.own, common=step.common, floor=step.floor, clips=clips,
+            joint=joint and step.rates[2] > 0,
+        )  # fmt: skip
+
+    def plan(self, task, rounds):
+        """Arguments of `adaped_multiplier` but for the promise."""
+        step, m = self.step(0), task.n_clients
+        return {
+            "tau": int(task.schedule(0).steps.max()),
+            "rounds": rounds,
+            "K": m if self.number is None else self.number,
+            "m": m,
+            "vectors": 2 if step.rates[2] > 0 and not step.joint else 1,
+        }
+
+    def multiplier(self, task, *, rounds):
+        """Noise in units of the clips, 0 where eps is inf."""
+        if self.eps == inf:
+            return 0.0
+        return adaped_multiplier(eps=float(self.eps), delta=float(self.delta), **self.plan(task, rounds))
+
+    def start(self, task, *, rounds):
+        """State of `AdaPeD`, and the noise multiplier."""
+        return super().start(task, rounds=rounds) | {"multiplier": np.array(self.multiplier(task, rounds=rounds))}
+
+    def noise(self, task, state, t):
+        """`GaussianNoise` of the round, or None."""
+        return task.noise(t, float(state["multiplier"])) if state["multiplier"] > 0 else None
+
+    def guarantees(self, task, *, rounds):
+        """Guarantee of whole clients, the same for each; None where eps is inf."""
+        promise, z = None, self.multiplier(task, rounds=rounds)
+        if z > 0:
+            plan = self.plan(task, rounds)
+            spent = parameters(z, **plan)
+            promise = Guarantee(
+                adaped_epsilon(delta=self.delta, orders=ORDERS, **spent),
+                float(self.delta),
+                "client",
+                "client" if plan["K"] == plan["m"] else "server",
+                "clipped gradients of every local step with gaussian noise",
+                renyi=tuple(map(float, adaped_rdp(order=np.array(ORDERS), **spent))),
+                claims=("generative:thm7:valid",),
+            )
+        return [promise] * task.n_clients

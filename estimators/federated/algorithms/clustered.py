@@ -1,0 +1,197 @@
+"""Clusters of clients that choose among several models: IFCA, and MR-MTL within clusters that IFCA found.
+
+A choice looks at the client's rows, so it is made by the exponential mechanism and has its place in the accounting
+(``row_accounting``), which leaves more noise for training.
+
+Belongs here: iterative clustering and what starts from it.  Does not belong here: personalisation without clusters
+(``mean_regularised``).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from estimators.federated.algorithms.basic import train_rows
+from estimators.federated.algorithms.mean_regularised import averaging, everyone
+from estimators.federated.predictions import example_losses
+from estimators.federated.privacy import RowPrivacy
+from estimators.federated.row_accounting import choices_rho, guarantees_beside, multipliers_beside
+from estimators.federated.schedule import stream
+from estimators.federated.task import weighted_sum
+from estimators.mechanisms import exponential_choice
+from estimators.validation import choice, index, nonnegative, positive, probability
+
+__all__ = ["IFCA", "ClusteredMRMTL", "badness"]
+
+CENTRES, CHOICES = 40, 41  # purposes of streams
+
+
+def badness(task, data, parameters, cap=None):
+    """How badly clients' rows fit a model (K,): a sum over rows in which one row adds at most 1, or `cap`.
+
+    cap None: the number of wrong classes; else the sum of losses, each at most `cap`.  Adding, removing or replacing a row
+    changes it by at most 1, or `cap`: n times the sensitivity of the mean, of claim mrmtl:eq15.
+
+    Parameters
+    ----------
+    task : Task; data : rows that its backend's `prepare` made; parameters : array (P,) or (K, P); cap : None or number > 0.
+    """
+    if cap is None:
+        accuracy = task.backend.evaluate(task.model, parameters, data).accuracy
+        if accuracy is None:
+            raise ValueError("cap must be given for regression: the largest loss of a row that counts")
+        return np.rint((1 - accuracy) * data.sizes)
+    each = np.minimum(example_losses(task.backend, task.model, parameters, data), cap)
+    return np.add.reduceat(each, np.cumsum(data.sizes) - data.sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IFCA:
+    """Iterative federated clustering (Ghosh et al. 2020; HypCluster, Mansour et al. 2020) as `mrmtl` runs it.
+
+    In every round each client chooses the cluster's model with the least `badness` on its training rows and trains from it;
+    a cluster's model becomes its members' mean, and stays as it is without members.  After the choosing rounds clients stay
+    where they are.  With `privacy` every choice is by the exponential mechanism with `eps_share` of the total eps (claims
+    mrmtl:eq14, mrmtl:appA:gumbel), and DP-SGD has what is left (mrmtl:algA2:privacy).
+
+    Models of clusters must differ at first: those that start at zero (linear ones) get normal noise of standard deviation
+    1 / sqrt(features) when there are several.
+
+    Parameters
+    ----------
+    clusters : whole number >= 1 of clusters; 1 is `FedAvg` with all clients, and chooses nothing.
+    choosing : number in (0, 1], the share of the rounds in which clients choose, at least one round.
+    eps_share : number in (0, 1), eps of a choice as a share of the total.
+    cap : None, to choose by the number of wrong classes, or number > 0, by losses of at most `cap`.
+    learning_rate, decay, privacy, weights : as in ``mean_regularised.MRMTL``.
+
+    Raises ValueError if the choices alone cost all of eps.
+    """
+
+    clusters: int
+    learning_rate: float
+    choosing: float = 1.0
+    eps_share: float = 0.03
+    cap: float | None = None
+    decay: tuple | None = None
+    privacy: RowPrivacy | None = None
+    weights: str = "rows"
+
+    def __post_init__(self):
+        index("clusters", self.clusters, 1, 10**6)
+        if not float(probability("choosing", self.choosing)) > 0:
+            raise ValueError("choosing must be > 0: clients choose in at least one round")
+        if not 0 < float(probability("eps_share", self.eps_share)) < 1:
+            raise ValueError(f"eps_share must lie strictly between 0 and 1, got {self.eps_share}")
+        if self.cap is not None:
+            positive("cap", self.cap)
+        choice("weights", self.weights, ("rows", "uniform"))
+
+    def start(self, task, *, rounds):
+        """Models of the clusters (G, P), each client's cluster and parameters, the number of choosing rounds."""
+        state = {
+            "centres": centres(task, self.clusters),
+            "chosen": np.zeros(task.n_clients, dtype=np.int64),
+            "personal": everyone(task),
+            "choosing": np.asarray(self.choices(rounds)),
+        }
+        if self.privacy is not None:
+            state["multiplier"] = multipliers_beside(self.privacy, task, rounds=rounds, rho=self.rho(task, rounds))
+        return state
+
+    def choices(self, rounds):
+        """Number of rounds in which clients choose."""
+        return max(1, int(self.choosing * rounds + 1e-9))
+
+    def eps(self, task):
+        """Eps (K,) of one choice, inf without privacy."""
+        total = np.inf if self.privacy is None else np.asarray(self.privacy.eps, dtype=float)
+        return np.broadcast_to(self.eps_share * total, task.n_clients)
+
+    def rho(self, task, rounds):
+        """Zero-concentrated rate (K,) of all of a client's choices, 0 where it has no privacy."""
+        number = 0 if self.clusters == 1 else self.choices(rounds)
+        return np.array([choices_rho(e, number) if np.isfinite(e) else 0.0 for e in self.eps(task)])
+
+    def choose(self, task, state, t):
+        """Cluster (K,) of each client in round t."""
+        if self.clusters == 1:
+            return state["chosen"]
+        scores = -np.stack([badness(task, task.data, centre, self.cap) for centre in state["centres"]], axis=1)
+        sensitivity = 1.0 if self.cap is None else self.cap
+        found = scores.argmax(axis=1)
+        for k, eps in enumerate(self.eps(task)):
+            if np.isfinite(eps):
+                rng = stream(task.seed, CHOICES, t, k)
+                found[k] = exponential_choice(scores[k], eps=eps, sensitivity=sensitivity, rng=rng)
+        return found
+
+    def round(self, task, state, t):
+        """Choose, train from the cluster's model, average within clusters."""
+        if t < state["choosing"]:
+            state["chosen"] = self.choose(task, state, t)
+        starts, pull = self.begin(state, t)
+        ends = train_rows(self, task, state, starts, t, pull=pull)
+        weights, state["centres"] = averaging(task, self.weights), state["centres"].copy()
+        for g in np.unique(state["chosen"]):
+            members = np.flatnonzero(state["chosen"] == g)
+            share = weights[members] / weights[members].sum() if self.clusters > 1 else weights
+            state["centres"][g] = weighted_sum(share, ends[members])
+        state["personal"] = ends
+        return {"clusters": len(np.unique(state["chosen"]))}
+
+    def begin(self, state, t) -> tuple[Any, Any]:
+        """Where clients start from in round t, and what pulls them."""
+        return state["centres"][state["chosen"]], None
+
+    def models(self, task, state):
+        """Each client's cluster's model, as personal parameters (K, P)."""
+        return {"personal": state["centres"][state["chosen"]]}
+
+    def guarantees(self, task, *, rounds):
+        """Guarantee of each client's rows, training and choices together."""
+        if self.privacy is None:
+            return [None] * task.n_clients
+        return guarantees_beside(self.privacy, task, rounds=rounds, rho=self.rho(task, rounds))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusteredMRMTL(IFCA):
+    """MR-MTL within clusters, after some rounds of `IFCA`: Algorithm A2 of `mrmtl`.
+
+    Claims: mrmtl:algA2, mrmtl:algA2:privacy.
+
+    After the choosing rounds every client goes on from its own model, pulled with strength lam towards the mean of its
+    cluster; lam = 0 is local training after clustering, and `IFCA` with the same `choosing` is averaging within clusters.
+
+    Parameters
+    ----------
+    lam : number >= 0, or (K,); choosing : share of the rounds that cluster, as in `IFCA`, whose other settings it has.
+    """
+
+    lam: Any
+    choosing: float = field(default=0.1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        nonnegative("lam", self.lam)
+
+    def begin(self, state, t) -> tuple[Any, Any]:
+        """From the cluster's model in choosing rounds, then from one's own, pulled towards the cluster's."""
+        centre = state["centres"][state["chosen"]]
+        return (centre, None) if t < state["choosing"] else (state["personal"], (self.lam, centre))
+
+    def models(self, task, state):
+        """Personal parameters (K, P)."""
+        return {"personal": state["personal"]}
+
+
+def centres(task, number):
+    """First models (number, P) of the clusters, all different."""
+    found = np.stack([np.asarray(task.initial(g), dtype=float) for g in range(number)])
+    if number > 1 and (found == found[0]).all():
+        scale = 1 / np.sqrt(task.model.n_features)
+        noise = [stream(task.seed, CENTRES, g).standard_normal(found.shape[1]) for g in range(number)]
+        found = found + scale * np.stack(noise)
+    return found

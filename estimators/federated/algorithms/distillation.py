@@ -1,0 +1,127 @@
+"""Algorithms in which every client has two networks, its own and a copy of the common one, coupled by their divergence.
+
+In a round the participants receive the common parameters, train both networks by the steps of ``pairs``, and send their
+copies back, which the server averages; their own networks never leave them.
+
+Belongs here: such rounds, QuPeD and federated mutual learning.  Does not belong here: AdaPeD, whose coupling is learned and
+whose messages may be private (``adaped``).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.pairs import PairStep
+from estimators.federated.task import weighted_sum
+from estimators.validation import probability
+
+__all__ = ["FederatedMutualLearning", "QuPeD"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coupled:
+    """Rounds of pairs; what a step is, `step` of a subclass says.
+
+    Parameters
+    ----------
+    learning_rate : number > 0, of the clients' own networks; common_rate : number > 0, of the copies; None: the same.
+    decay : None or (factor, rounds) for both rates, see ``basic.rate_at``.
+    rate, number : participants of a round, see ``Task.participants``; neither: all.
+    """
+
+    learning_rate: float
+    common_rate: float | None = None
+    decay: tuple | None = None
+    rate: float | None = None
+    number: int | None = None
+
+    def __post_init__(self):
+        self.step(0)
+
+    psi = 0.5  # 1 / (2 psi) = 1: the weights of `step` say all
+
+    def step(self, t) -> PairStep:
+        """How pairs are trained in round t."""
+        raise NotImplementedError
+
+    def rates(self, t):
+        """Both networks' learning rates in round t."""
+        both = self.learning_rate, self.learning_rate if self.common_rate is None else self.common_rate
+        return tuple(float(rate_at(rate, self.decay, t)) for rate in both)
+
+    def start(self, task, *, rounds):
+        """Every network with the same first parameters."""
+        first = np.asarray(task.initial(), dtype=np.float32)
+        return {
+            "personal": np.tile(first, (task.n_clients, 1)),
+            "shared": first.astype(float),
+            "psi": np.array(float(self.psi)),
+        }
+
+    def pairs(self, task, state, t, clients, **changes):
+        """``Pairs`` of the clients' networks after the round's steps."""
+        given = {"own": state["personal"][clients], "common": state["shared"], "psi": state["psi"]}
+        given |= {"schedule": task.schedule(t, clients), "step": self.step(t)}
+        return task.backend.local_pairs(task.model, data=task.data, **(given | changes))
+
+    def round(self, task, state, t):
+        """Train the participants' pairs, average the copies; a round without participants changes nothing."""
+        clients = task.participants(t, rate=self.rate, number=self.number)
+        if len(clients):
+            ends, share = self.pairs(task, state, t, clients), np.full(len(clients), 1 / len(clients))
+            state["personal"][clients] = ends.own
+            state["shared"] = weighted_sum(share, ends.common)
+            state["psi"] = np.asarray(weighted_sum(share, ends.psi))
+        return {"participants": len(clients)}
+
+    def models(self, task, state):
+        """The clients' own parameters (K, P) and the common ones (P,)."""
+        return {"personal": state["personal"], "shared": state["shared"]}
+
+    def guarantees(self, task, *, rounds):
+        """None is promised."""
+        return [None] * task.n_clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuPeD(Coupled):
+    """QuPeD in full precision, without quantisation (Ozkara, Singh, Data, Diggavi 2021).
+
+    A client's own network descends (1 - lam) CE(theta) + lam KL(p_mu || p_theta), its copy lam KL(p_mu || p_theta): only
+    through the client's own network does it learn of labels.
+
+    Parameters
+    ----------
+    learning_rate, common_rate, decay, rate, number : as in `Coupled`.
+    lam : number in [0, 1], the weight of the divergence; 0 is local training.
+    """
+
+    lam: float
+
+    def step(self, t):
+        """How pairs are trained in round t."""
+        lam = float(probability("lam", self.lam))
+        return PairStep(rates=(*self.rates(t), 0.0), own=(1 - lam, lam), common=(0.0, lam))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedMutualLearning(Coupled):
+    """Federated mutual learning (Shen et al. 2020): both networks learn labels and each other's scores.
+
+    A client's own network descends alpha CE(theta) + (1 - alpha) KL(p_mu || p_theta), its copy of the common one
+    beta CE(mu) + (1 - beta) KL(p_theta || p_mu), with theta as just made.
+
+    Parameters
+    ----------
+    learning_rate, common_rate, decay, rate, number : as in `Coupled`.
+    alpha, beta : numbers in [0, 1], the weights of cross-entropy; both 1: local training beside federated averaging.
+    """
+
+    alpha: float
+    beta: float
+
+    def step(self, t):
+        """How pairs are trained in round t."""
+        a, b = float(probability("alpha", self.alpha)), float(probability("beta", self.beta))
+        return PairStep(rates=(*self.rates(t), 0.0), own=(a, 1 - a), common=(b, 1 - b), mutual=True)

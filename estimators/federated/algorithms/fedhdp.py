@@ -1,0 +1,312 @@
+"""Averaging of clipped updates with noise for levels of privacy: DP-FedAvg, FeO2, FedHDP, with Ditto beside them.
+
+Belongs here: privacy of whole clients towards whoever sees the shared model.  Does not belong here: privacy of rows
+(``basic`` and others, by ``RowPrivacy``), accountants.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.privacy import client_guarantee, update_multiplier
+from estimators.federated.task import weighted_sum
+from estimators.validation import finite, nonnegative, number, positive, probability
+
+__all__ = ["DPFedAvg", "FeO2", "FedHDP"]
+
+
+class Level(NamedTuple):
+    """Clients (positions) of one level, whether in `mask` (K,), their noise, weight and strength of the pull."""
+
+    mask: np.ndarray
+    multiplier: float
+    ratio: float
+    lam: float
+
+
+def own_lam(lam, level):
+    """Strength of a level from a number for all levels or one for each; 0 where no personal models are wanted."""
+    return 0.0 if lam is None else float(np.ravel(lam)[level if np.ndim(lam) else 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedAverage:
+    """What DP-FedAvg, FeO2 and FedHDP share: a round of clipped, noisy averages of levels, and personal models beside it.
+
+    Subclasses say in `levels` who has how much noise and weight.  With the clipping norm S and the levels j,
+
+        shared += sum_j r_j (sum_(i in j) clip_S(update_i) + z_j S N(0, I)) / sum_j r_j n_j,
+        log S -= clip_rate (1/2 + (sum_i (b_i - 1/2) + z_b N(0, 1)) / sum_j n_j - quantile),   b_i = [|update_i| <= S],
+
+    where n_j is the expected number of participants of a private level, so that the sensitivity is S whoever takes part,
+    and the number found in a level without noise.
+
+    Parameters
+    ----------
+    learning_rate, decay : as in ``basic.Local``.
+    rate : number in (0, 1], each client takes part by itself with this probability; guarantees are then add-or-remove.
+    number : whole number >= 1, as printed: so many clients take part, and n_j is the number found in every level, a level
+        without participants adding nothing, not even noise.  The same noise then promises much less (an eps of 22 where
+        the paper says 3.6): neighbours differ in one client's data, which can move a sum by 2 S.
+    clip : number > 0, the first S; inf: no clipping, for levels without noise only.
+    quantile : number in [0, 1] of updates that S should leave as they are; clip_rate : number >= 0; 0: S stays.
+    count_noise : number > 0, z_b above; None: a twentieth of the expected participants (Andrew et al. 2021), but no less
+        than the largest multiplier.
+    delta : number in (0, 1) of the guarantees; needed where a level has noise.
+    lam : None; or a number >= 0 or one for each level, strength of the pull of personal models to the shared one
+        (Ditto, Li et al. 2021).  They start from the shared model when their client first takes part (until then the
+        shared model is theirs), and train on the same batches, in the same rounds.
+    """
+
+    learning_rate: float
+    decay: tuple | None = None
+    rate: float | None = None
+    number: int | None = None
+    clip: float = 0.5
+    quantile: float = 0.5
+    clip_rate: float = 0.2
+    count_noise: float | None = None
+    delta: float | None = None
+    lam: Any = None
+
+    def __post_init__(self):
+        positive("learning_rate", self.learning_rate)
+        if (self.rate is None) == (self.number is None):
+            raise ValueError("give rate (each client by itself) or number (so many)")
+        if self.rate is not None and not float(probability("rate", self.rate)) > 0:
+            raise ValueError("rate must be > 0")
+        probability("quantile", self.quantile)
+        nonnegative("clip_rate", self.clip_rate)
+        if self.lam is not None:
+            nonnegative("lam", self.lam)
+        private = any(z > 0 for z in self.noise())
+        if not number("clip", self.clip) > 0:
+            raise ValueError(f"clip must be > 0 (inf: no clipping), got {self.clip}")
+        if private and np.isinf(self.clip):
+            raise ValueError("clip must be finite where a level has noise: the noise is a multiple of it")
+        if private and (self.delta is None or not 0 < float(finite("delta", self.delta)) < 1):
+            raise ValueError(f"delta must be given, strictly between 0 and 1, where a level has noise, got {self.delta}")
+        if self.count_noise is not None:
+            positive("count_noise", self.count_noise)
+
+    def noise(self):
+        """Multipliers of the levels, of updates and counts together."""
+        raise NotImplementedError
+
+    def levels(self, task):
+        """List of `Level`, together all clients."""
+        raise NotImplementedError
+
+    def counts(self, task):
+        """Noise z_b on the number of unclipped updates, inf where S stays."""
+        if np.isinf(self.clip) or self.clip_rate == 0:
+            return np.inf
+        if self.count_noise is not None:
+            return float(self.count_noise)
+        expected = self.number if self.number is not None else self.rate * task.n_clients
+        return max(expected / 20, *self.noise())
+
+    def start(self, task, *, rounds):
+        """Shared parameters, clipping norm, and personal parameters of the clients that have `begun`."""
+        state = {"shared": np.asarray(task.initial(), dtype=float), "clip": np.array(float(self.clip))}
+        self.levels(task)
+        for z in self.noise():
+            update_multiplier(z, self.counts(task))
+        if self.lam is not None:
+            state["personal"] = np.zeros((task.n_clients, task.model.n_parameters), np.float32)
+            state["begun"] = np.zeros(task.n_clients, bool)
+        return state
+
+    def round(self, task, state, t):
+        """Train the participants and their personal models, add the noisy average, move the clipping norm.
+
+        The notes (how many took part, the norm, the share of clipped updates) are exact: for the experimenter, who must not
+        publish the first and the last.
+        """
+        levels = self.levels(task)
+        active = np.any([level.mask for level in levels if level.ratio > 0], axis=0)
+        clients = task.participants(t, rate=self.rate, number=self.number)
+        clients = clients[active[clients]]
+        updates = np.zeros((0, task.model.n_parameters))
+        if len(clients):
+            steps, rate = task.schedule(t, clients), rate_at(self.learning_rate, self.decay, t)
+            updates = task.train(state["shared"], t, learning_rate=rate, steps=steps) - state["shared"]
+            if self.lam is not None:
+                self.personalise(task, state, t, clients, levels, steps, rate)
+        norms = np.sqrt(np.einsum("cp,cp->c", updates, updates))
+        return {"participants": len(clients), **self.aggregate(task, state, t, clients, levels, updates, norms)}
+
+    def personalise(self, task, state, t, clients, levels, steps, rate):
+        """Train the participants' personal models on the same batches, pulled to the shared model they were sent."""
+        lam = np.select([level.mask[clients] for level in levels], [level.lam for level in levels])
+        begun = state["begun"][clients, None]
+        starts = np.where(begun, state["personal"][clients], state["shared"].astype(np.float32))
+        state["personal"][clients] = task.train(starts, t, learning_rate=rate, steps=steps, pull=(lam, state["shared"]))
+        state["begun"][clients] = True
+
+    def aggregate(self, task, state, t, clients, levels, updates, norms):
+        """Add the noisy average of the updates; return notes on the clipping."""
+        clip = float(state["clip"])
+        scale = np.minimum(1, clip / np.maximum(norms, np.finfo(float).tiny))
+        step, weight, total = np.zeros(task.model.n_parameters), 0.0, 0.0
+        for j, level in enumerate(levels):
+            if level.ratio == 0:
+                continue
+            own = level.mask[clients]
+            private = level.multiplier > 0
+            n = self.rate * level.mask.sum() if private and self.rate is not None else own.sum()
+            added = weighted_sum(scale[own], updates[own])
+            if private and n > 0:
+                z = update_multiplier(level.multiplier, self.counts(task))
+                added = added + z * clip * task.server_noise(t, len(step), stage=j)
+            step, weight, total = step + level.ratio * added, weight + level.ratio * n, total + n
+        if weight > 0:
+            state["shared"] = state["shared"] + step / weight
+        inside = norms <= clip
+        if np.isfinite(clip) and self.clip_rate > 0 and total > 0:
+            noise = 0.0
+            if any(level.multiplier > 0 and level.ratio > 0 for level in levels):
+                noise = self.counts(task) * float(task.server_noise(t, 1, stage=len(levels))[0])
+            fraction = 0.5 + ((inside - 0.5).sum() + noise) / total
+            state["clip"] = np.array(clip * np.exp(-self.clip_rate * (fraction - self.quantile)))
+        return {"clip": clip, "clipped": 1 - inside.sum() / max(len(inside), 1)} if np.isfinite(clip) else {}
+
+    def models(self, task, state):
+        """Shared parameters (P,), and personal ones (K, P) if wanted."""
+        if self.lam is None:
+            return {"shared": state["shared"]}
+        personal = state["personal"]
+        if not state["begun"].all():
+            personal = np.where(state["begun"][:, None], personal, state["shared"].astype(np.float32))
+        return {"shared": state["shared"], "personal": personal}
+
+    def guarantees(self, task, *, rounds):
+        """Guarantee of each client against everyone who sees the shared models of all rounds; None without noise.
+
+        Clients of a level of ratio 0 send nothing, and get None too.  Choosing ratio or lam by looking at several runs
+        costs more than the guarantee of one run says.
+        """
+        found = np.full(task.n_clients, None)
+        for level in self.levels(task):
+            if level.multiplier > 0 and level.ratio > 0:
+                counts, drawn = self.counts(task), self.rate is None
+                found[level.mask] = client_guarantee(
+                    update_multiplier(level.multiplier, counts),
+                    counts,
+                    rate=self.number / task.n_clients if drawn else self.rate,
+                    sampling="fixed" if drawn else "poisson",
+                    rounds=rounds,
+                    delta=self.delta,
+                )
+        return found.tolist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPFedAvg(ClippedAverage):
+    """DP-FedAvg with adaptive clipping (McMahan et al. 2018, Andrew et al. 2021): all clients in one level.
+
+    Claims: fedhdp:dp-noise, fedhdp:table1.
+
+    Parameters
+    ----------
+    multiplier : number >= 0, noise of updates and counts together in units of their sensitivity; 0: none.
+    learning_rate, decay, rate, number, clip, quantile, clip_rate, count_noise, delta, lam : see `ClippedAverage`.
+    """
+
+    multiplier: float = 0.0
+
+    def noise(self):
+        """The one multiplier."""
+        return [float(nonnegative("multiplier", self.multiplier))]
+
+    def levels(self, task):
+        """One level."""
+        return [Level(np.ones(task.n_clients, bool), *self.noise(), 1.0, own_lam(self.lam, 0))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedHDP(ClippedAverage):
+    """FedHDP, Algorithm 2: levels of privacy, each with its own noise and weight.
+
+    With all ratios 1 it is the paper's HDP-FedAvg; with one level, `DPFedAvg`.  Claims: fedhdp:alg2, fedhdp:dp-noise.
+
+    Parameters
+    ----------
+    groups : names of task.groups, the levels; together they hold every client once.
+    multipliers : numbers >= 0, noise of each level, updates and counts together; 0: none.
+    ratios : numbers >= 0, weight of one client of each level; a level of ratio 0 takes no part.
+    learning_rate, decay, rate, number, clip, quantile, clip_rate, count_noise, delta, lam : see `ClippedAverage`.
+    """
+
+    groups: tuple = field(default=("public", "private"))
+    multipliers: tuple
+    ratios: tuple
+
+    def __post_init__(self):
+        if not len(self.groups) == len(self.multipliers) == len(self.ratios):
+            raise ValueError("groups, multipliers and ratios must have one entry for each level")
+        if not (nonnegative("ratios", self.ratios) > 0).any():
+            raise ValueError("ratios must be > 0 for at least one level")
+        if np.ndim(self.lam) and len(self.lam) != len(self.groups):
+            raise ValueError(f"lam must be a number or have one entry for each of the {len(self.groups)} levels")
+        super().__post_init__()
+
+    def noise(self):
+        """The multipliers."""
+        return [float(z) for z in nonnegative("multipliers", self.multipliers)]
+
+    def levels(self, task):
+        """A level for each group."""
+        return split(task, self.groups, self.noise(), self.ratios, self.lam)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeO2(ClippedAverage):
+    """FeO2, Algorithm 1: clients that opted out of privacy, and clients that did not; FedHDP with two levels.
+
+    Claims: feo2:alg1, fedhdp:alg2.
+
+    Parameters
+    ----------
+    public, private : names of task.groups, which together hold every client once.
+    multiplier : number >= 0, noise of the private clients, updates and counts together.
+    ratio : number >= 0, weight of a private client relative to a public one; 0: private clients take no part.
+    learning_rate, decay, rate, number, clip, quantile, clip_rate, count_noise, delta : see `ClippedAverage`.
+    lam : None, a number, or a pair (of public, of private clients).
+    """
+
+    public: str = "public"
+    private: str = "private"
+    multiplier: float
+    ratio: float
+
+    def __post_init__(self):
+        nonnegative("ratio", self.ratio)
+        if np.ndim(self.lam) and len(self.lam) != 2:
+            raise ValueError("lam must be a number or a pair, of the public and of the private clients")
+        super().__post_init__()
+
+    def noise(self):
+        """None for those who opted out."""
+        return [0.0, float(nonnegative("multiplier", self.multiplier))]
+
+    def levels(self, task):
+        """Two levels."""
+        return split(task, (self.public, self.private), self.noise(), (1.0, self.ratio), self.lam)
+
+
+def split(task, names, multipliers, ratios, lam):
+    """List of `Level` from groups of the task, which must hold every client once."""
+    for name in names:
+        if name not in task.groups:
+            raise ValueError(f"task has no group {name!r}; it has {', '.join(sorted(task.groups)) or 'none'}")
+    masks = np.zeros((len(names), task.n_clients), bool)
+    for mask, name in zip(masks, names, strict=True):
+        mask[task.groups[name]] = True
+    if (masks.sum(axis=0) != 1).any():
+        k = int(np.flatnonzero(masks.sum(axis=0) != 1)[0])
+        raise ValueError(f"groups {', '.join(names)} must hold every client once; client {k} is in {masks[:, k].sum()}")
+    parts = zip(masks, multipliers, ratios, strict=True)
+    return [Level(mask, z, float(ratio), own_lam(lam, j)) for j, (mask, z, ratio) in enumerate(parts)]

@@ -1,0 +1,39 @@
+"""Federated averaging, after which every client goes on alone.
+
+Belongs here: `FedAvgPlus`.  Does not belong here: fine-tuning that shares the rounds with averaging (``mean_regularised``),
+averaging itself (``basic``).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.federated.algorithms.basic import FedAvg
+from estimators.validation import index
+
+__all__ = ["FedAvgPlus"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvgPlus(FedAvg):
+    """FedAvg whose personal models are the shared one after some steps on the client's own rows (Jiang et al. 2019).
+
+    The steps take nothing back to the server, so they are made afresh wherever the models are asked for.
+
+    Parameters
+    ----------
+    learning_rate, decay, privacy, rate, number, weights : as in ``basic.FedAvg``; the steps take the first learning rate.
+    tuning_steps : whole number >= 0 of steps for work with the rule "fixed" or "poisson"; 0 leaves the shared model.
+    """
+
+    tuning_steps: int
+
+    def __post_init__(self):
+        super().__post_init__()
+        index("tuning_steps", self.tuning_steps, 0, 10**6)
+
+    def models(self, task, state):
+        """Shared parameters (P,) and personal ones (K, P)."""
+        batches = {"n_steps": self.tuning_steps}
+        ends = task.train(state["shared"], 0, learning_rate=self.learning_rate, stage=15, batches=batches)
+        return {"shared": state["shared"], "personal": np.asarray(ends)}

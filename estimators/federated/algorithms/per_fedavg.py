@@ -1,0 +1,98 @@
+"""Per-FedAvg: shared parameters from which one gradient step leads to good personal ones.
+
+Belongs here: `PerFedAvg`.  Does not belong here: longer fine-tuning of shared parameters learned by averaging.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.federated import schedule as schedules
+from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.task import weighted_sum
+from estimators.validation import choice, index, nonnegative, positive
+
+__all__ = ["PerFedAvg"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerFedAvg:
+    """Minimise the mean over clients of f_k(w - alpha grad f_k(w)), the loss after adaptation (Fallah et al. 2020).
+
+    A local step takes three independent batches D, D', D'': it adapts, u = w - alpha g(w; D), and moves along the gradient
+    of the adapted loss, w <- w - learning_rate (v - alpha H v), v = g(u; D').  "first-order" leaves out the Hessian H;
+    "hessian-free" puts H v = (g(w + delta v; D'') - g(w - delta v; D'')) / (2 delta).  The server averages.  Personal models
+    are the shared one after gradient steps of rate alpha on all the client's rows, as in the objective.
+
+    Parameters
+    ----------
+    learning_rate : number > 0, decaying by `decay` as in ``Local``; alpha : number >= 0, 0 for federated averaging.
+    variant : "first-order" or "hessian-free".
+    delta : number > 0; much smaller ones than the default drown the difference in the rounding of float32.
+    adaptations : whole number >= 0 of gradient steps to a personal model.
+    rate, number : participants of a round, see ``Task.participants``; neither: all.
+    weights : "uniform", as in the source, or "rows".
+
+    No privacy is promised.
+    """
+
+    learning_rate: float
+    alpha: float
+    variant: str = "first-order"
+    delta: float = 1e-3
+    adaptations: int = 1
+    decay: tuple | None = None
+    rate: float | None = None
+    number: int | None = None
+    weights: str = "uniform"
+
+    def __post_init__(self):
+        positive("learning_rate", self.learning_rate)
+        nonnegative("alpha", self.alpha)
+        choice("variant", self.variant, ("first-order", "hessian-free"))
+        positive("delta", self.delta)
+        index("adaptations", self.adaptations, 0, 10**6)
+        choice("weights", self.weights, ("rows", "uniform"))
+
+    def start(self, task, *, rounds):
+        """Shared parameters."""
+        return {"shared": np.asarray(task.initial(), dtype=float)}
+
+    def round(self, task, state, t):
+        """Local steps of the participants, average; a round without participants changes nothing."""
+        clients = task.participants(t, rate=self.rate, number=self.number)
+        if len(clients):
+            sizes = task.sizes[clients] if self.weights == "rows" else np.ones(len(clients))
+            state["shared"] = weighted_sum(sizes / sizes.sum(), self.work(task, state["shared"], t, clients))
+        return {"participants": len(clients)}
+
+    def work(self, task, shared, t, clients):
+        """Parameters (C, P) after the local steps."""
+        batches = [task.schedule(t, clients, stage=stage) for stage in range(3)]
+        rate = rate_at(self.learning_rate, self.decay, t)
+        if self.alpha == 0:
+            return task.train(shared, t, learning_rate=rate, steps=batches[0])
+        w = np.tile(shared.astype(task.backend.dtype), (len(clients), 1))
+        for s in range(batches[0].indices.shape[1]):
+            outer, inner, third = (part.step(s) for part in batches)
+            adapted = task.train(w, t, learning_rate=self.alpha, steps=inner)
+            moved = task.train(adapted, t, learning_rate=rate, steps=outer) - adapted
+            if self.variant == "hessian-free":
+                shift = w.dtype.type(self.delta / rate) * moved
+                for point, sign in ((w - shift, 1), (w + shift, -1)):
+                    half = rate * self.alpha / (2 * self.delta)
+                    moved -= sign * (task.train(point, t, learning_rate=half, steps=third) - point)
+            w += moved
+        return w
+
+    def models(self, task, state):
+        """Shared parameters (P,) and, after adaptation, personal ones (K, P)."""
+        shared = state["shared"]
+        if self.alpha == 0:
+            return {"shared": shared, "personal": np.broadcast_to(shared, (task.n_clients, len(shared)))}
+        whole = schedules.epochs(task.sizes, n_epochs=self.adaptations, batch_size=task.sizes, seed=0, round=0)
+        return {"shared": shared, "personal": task.train(shared, 0, learning_rate=self.alpha, steps=whole)}
+
+    def guarantees(self, task, *, rounds):
+        """None for every client."""
+        return [None] * task.n_clients

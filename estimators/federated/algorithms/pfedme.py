@@ -1,0 +1,94 @@
+"""pFedMe: personalisation by Moreau envelopes.
+
+Belongs here: `PFedMe`.  Does not belong here: other penalised personal models (a module per family).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.task import weighted_sum
+from estimators.validation import choice, index, nonnegative, positive
+
+__all__ = ["PFedMe"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFedMe:
+    """Minimise the mean over clients of the envelope F_k(w) = min_v f_k(v) + lam |v - w|^2 / 2 (T. Dinh et al. 2020).
+
+    Every batch of a client's work is one local step of the method: `inner_steps` gradient steps on this batch move the
+    personal v towards the minimum, starting from the v before (in a round's first step from the shared parameters); then
+    w <- w - learning_rate lam (w - v), the envelope's gradient step.  The server moves the shared parameters the part
+    `beta` of the way to the average of the participants' w.  Personal models are the last v.
+
+    Parameters
+    ----------
+    learning_rate : number > 0 of w, decaying by `decay` as in ``Local``; learning_rate lam = 1 jumps from w to v.
+    personal_rate : number > 0, learning rate of the inner steps; constant.
+    lam : number >= 0; 0 trains alone, a large one averages.
+    inner_steps : whole number >= 1.
+    beta : number > 0, 1 for plain averaging.
+    rate, number : participants of a round, see ``Task.participants``; neither: all.
+    everyone : True: clients whose w is not averaged work too, so that their personal models move, as in Algorithm 1 of the
+        source; False: only participants do, and a client's personal model is that of its last participation.
+    weights : "uniform", as in the source, or "rows".
+
+    No privacy is promised.
+    """
+
+    learning_rate: float
+    personal_rate: float
+    lam: float
+    inner_steps: int
+    beta: float = 1.0
+    decay: tuple | None = None
+    rate: float | None = None
+    number: int | None = None
+    everyone: bool = False
+    weights: str = "uniform"
+
+    def __post_init__(self):
+        for name in ("learning_rate", "personal_rate", "beta"):
+            positive(name, getattr(self, name))
+        nonnegative("lam", self.lam)
+        index("inner_steps", self.inner_steps, 1, 10**6)
+        choice("weights", self.weights, ("rows", "uniform"))
+
+    def start(self, task, *, rounds):
+        """Shared parameters and every client's own, all the same first ones."""
+        first = np.asarray(task.initial(), dtype=float)
+        return {"shared": first, "personal": np.tile(first.astype(task.backend.dtype), (task.n_clients, 1))}
+
+    def round(self, task, state, t):
+        """Work at the clients, average; a round without participants leaves the shared parameters."""
+        averaged = task.participants(t, rate=self.rate, number=self.number)
+        clients = np.arange(task.n_clients) if self.everyone else averaged
+        if len(clients) == 0:
+            return {"participants": 0}
+        state["personal"][clients], w = self.work(task, state["shared"], t, clients)
+        if len(averaged):
+            sizes = task.sizes[averaged] if self.weights == "rows" else np.ones(len(averaged))
+            mean = weighted_sum(sizes / sizes.sum(), w[np.searchsorted(clients, averaged)])
+            state["shared"] = (1 - self.beta) * state["shared"] + self.beta * mean
+        return {"participants": len(averaged)}
+
+    def work(self, task, shared, t, clients):
+        """Personal parameters (C, P) and w (C, P) after the clients' local steps."""
+        w = v = np.tile(shared.astype(task.backend.dtype), (len(clients), 1))
+        steps = task.schedule(t, clients)
+        pace = rate_at(self.learning_rate, self.decay, t) * self.lam
+        for s in range(steps.indices.shape[1]):
+            now = steps.step(s, times=self.inner_steps)
+            v = task.train(v, t, learning_rate=self.personal_rate, steps=now, pull=(self.lam, w))
+            w = w - (pace * (now.steps > 0)).astype(w.dtype)[:, None] * (w - v)
+        return v, w
+
+    def models(self, task, state):
+        """Shared parameters (P,) and personal ones (K, P)."""
+        return {"shared": state["shared"], "personal": state["personal"]}
+
+    def guarantees(self, task, *, rounds):
+        """None for every client."""
+        return [None] * task.n_clients

@@ -1,0 +1,201 @@
+"""Private hyperparameter tuning: a random number of trainings, of which only the best by a private score is published.
+
+Belongs here: the wrapper that makes one algorithm of many runs of another.  Does not belong here: laws of the number of
+runs and their cost (``estimators.tuning``), calibration (``row_accounting``).
+"""
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from estimators.federated.algorithms.clustered import badness
+from estimators.federated.privacy import RowPrivacy
+from estimators.federated.row_accounting import TunedRowPrivacy
+from estimators.federated.schedule import sequence, stream
+from estimators.federated.task import Task
+from estimators.privacy import gaussian_zcdp
+from estimators.tuning import TruncatedNegativeBinomial
+from estimators.validation import positive
+
+__all__ = ["Tuned"]
+
+RUNS, SEEDS, SPLIT, SCORES = 42, 43, 44, 45  # purposes of streams
+
+splits = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """The best of a random number of runs of another algorithm, each with settings drawn anew from a grid.
+
+    Appendix F of `mrmtl` (after Papernot and Steinke 2022): the number of runs is truncated negative binomial, and every
+    run draws its point of the grid uniformly and independently, as claim mrmtl:thmF.2:grid asks.  Each row is for
+    validation by a coin of its own, else for training; the score of a run is the sum of `badness` over all clients'
+    validation rows, to which each client adds normal noise of standard deviation `score_noise` times the sensitivity.
+    Noise of training is calibrated so that what is published, the run of the least score, has the eps of `privacy`.
+
+    The promise is against those who see the published models, not against a server that sees all runs; appendix F.3 asks
+    silos that distrust it to draw and to choose alone.
+
+    Parameters
+    ----------
+    algorithm : name of an algorithm of this package; settings : its settings, without `privacy` and those of the grid.
+    grid : dict from settings' names to their values; a setting that changes what a run costs in privacy is refused.
+    mean, eta : of the number of runs, see ``tuning.TruncatedNegativeBinomial``.
+    privacy : RowPrivacy of what is published, or None: scores without noise.
+    validation : number in (0, 1), chance of a row to be for validation.
+    score_noise : number > 0; cap : None or number > 0, as in ``clustered.IFCA``.
+    """
+
+    algorithm: str
+    settings: dict
+    grid: dict
+    mean: float = 10.0
+    eta: float = 0.0
+    privacy: RowPrivacy | None = None
+    validation: float = 0.2
+    score_noise: float = 10.0
+    cap: Any = None
+
+    def __post_init__(self):
+        for name in ("mean", "score_noise"):
+            positive(name, getattr(self, name))
+        if not 0 < self.validation < 1:
+            raise ValueError(f"validation must lie strictly between 0 and 1, got {self.validation}")
+        if not self.grid or any(len(values) == 0 for values in self.grid.values()):
+            raise ValueError("grid must name at least one setting, each with at least one value")
+        if self.cap is not None:
+            positive("cap", self.cap)
+        _ = self.law
+        for point in np.ndindex(*self.shape):
+            self.candidate(point)
+
+    @property
+    def law(self):
+        """Law of the number of runs."""
+        return TruncatedNegativeBinomial.with_mean(eta=self.eta, mean=self.mean)
+
+    @property
+    def shape(self):
+        """Number of values of each setting of the grid."""
+        return tuple(len(values) for values in self.grid.values())
+
+    def candidate(self, point):
+        """Algorithm at a point of the grid (one position per setting)."""
+        from estimators.federated.algorithms import make
+
+        chosen = {name: values[int(i)] for (name, values), i in zip(self.grid.items(), point, strict=True)}
+        private = None
+        if self.privacy is not None:
+            rho = float(gaussian_zcdp(sensitivity=1.0, sigma=self.score_noise))
+            rows = self.privacy
+            private = TunedRowPrivacy(eps=rows.eps, delta=rows.delta, clip=rows.clip, runs=self.law, score_rho=rho)
+        return make(self.algorithm, {**self.settings, **chosen, "privacy": private})
+
+    def start(self, task, *, rounds):
+        """Draw the number of runs and their points, and start them all."""
+        generator = stream(task.seed, RUNS)
+        number = self.law.sample(generator)
+        points = np.array([[generator.integers(n) for n in self.shape] for _ in range(number)])
+        state: dict = {"points": points}
+        for i, point in enumerate(points):
+            own = self.candidate(point).start(part(task, self.validation, i), rounds=rounds)
+            state |= {f"{i}.{name}": value for name, value in own.items()}
+        if self.privacy is not None:
+            self.cost(task, rounds)
+        return state
+
+    def round(self, task, state, t):
+        """One round of every run."""
+        for i, point in enumerate(state["points"]):
+            own = inner(state, i)
+            self.candidate(point).round(part(task, self.validation, i), own, t)
+            state |= {f"{i}.{name}": value for name, value in own.items()}
+        return {"runs": len(state["points"])}
+
+    def scores(self, task, state):
+        """Private score of each run; the least is the best."""
+        split = split_of(task, self.validation)
+        sensitivity = 1.0 if self.cap is None else self.cap
+        eps = np.inf if self.privacy is None else np.broadcast_to(self.privacy.eps, task.n_clients)[split.checked]
+        found = []
+        for i, point in enumerate(state["points"]):
+            sub = part(task, self.validation, i)
+            learned = self.candidate(point).models(sub, inner(state, i))
+            parameters = learned.get("personal", learned.get("shared"))
+            if np.ndim(parameters) == 2:
+                parameters = parameters[split.checked]
+            noise = stream(sub.seed, SCORES).standard_normal(len(split.checked)) * np.where(np.isinf(eps), 0.0, 1.0)
+            bad = badness(sub, split.validation, parameters, self.cap)
+            found.append(bad.sum() + self.score_noise * sensitivity * noise.sum())
+        return np.array(found)
+
+    def best(self, task, state):
+        """Number of the best run and its settings from the grid."""
+        i = int(self.scores(task, state).argmin())
+        return i, {name: values[j] for (name, values), j in zip(self.grid.items(), state["points"][i], strict=True)}
+
+    def models(self, task, state):
+        """Models of the best run."""
+        i, _ = self.best(task, state)
+        return self.candidate(state["points"][i]).models(part(task, self.validation, i), inner(state, i))
+
+    def cost(self, task, rounds):
+        """Guarantees of every point of the grid, which must agree."""
+        sub = part(task, self.validation, 0)
+        found = [self.candidate(point).guarantees(sub, rounds=rounds) for point in np.ndindex(*self.shape)]
+        if any(other != found[0] for other in found[1:]):
+            raise ValueError("grid must not have settings that change what a run costs in privacy; give them in settings")
+        return found[0]
+
+    def guarantees(self, task, *, rounds):
+        """Guarantee of each client's rows once the best run is published, tuning included."""
+        return [None] * task.n_clients if self.privacy is None else self.cost(task, rounds)
+
+
+def inner(state, i):
+    """State of run number i."""
+    start = f"{i}."
+    return {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training task without the validation rows, these rows, and whose they are."""
+
+    training: Task
+    validation: Any
+    checked: np.ndarray
+
+
+def split_of(task, share):
+    """`Split` of a task's training rows, the same whenever it is asked for."""
+    kept = splits.setdefault(task, {})
+    if share not in kept:
+        federation, train, checks = task.federation, [], []
+        for k, rows in enumerate(federation.train):
+            held = stream(task.seed, SPLIT, k).random(len(rows)) < share
+            if held.all():
+                raise ValueError(f"client {k} is left without training rows; lower validation or leave the client out")
+            train.append(rows[~held])
+            checks.append(rows[held])
+        checked = np.flatnonzero([len(rows) > 0 for rows in checks])
+        if len(checked) == 0:
+            raise ValueError("no client has validation rows; raise validation")
+        pairs = [(federation.x[checks[k]], federation.y[checks[k]]) for k in checked]
+        sub = Task(
+            replace(federation, train=train), task.model, work=task.work, seed=task.seed, backend=task.backend,
+            groups=task.groups,
+        )  # fmt: skip
+        kept[share] = Split(sub, task.backend.prepare(task.model, pairs), checked)
+    return kept[share]
+
+
+def part(task, share, i):
+    """Training task of run number i: the same data, a seed of its own."""
+    sub = copy(split_of(task, share).training)
+    sub.seed = int(sequence(task.seed, SEEDS, i).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return sub

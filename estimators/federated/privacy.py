@@ -1,0 +1,301 @@
+"""Noise that a federated training needs for its promised privacy, and the guarantee of what was run.
+
+Belongs here: privacy of rows (DP-SGD at each client) and of clients (noise on sums of clipped updates), from the task's own
+sampling to `Guarantee`, and the ledger of who is promised what.  Does not belong here: accountants, which are in
+``estimators.subsampling``, ``accounting`` and ``privacy``; empirical audits (``audit``).
+
+What is promised.  Everything that leaves a client over the whole training, all its models after every step even, is
+(eps, delta)-private under the named adjacency, against everybody including the other clients and the server.  Number of
+rows, batch sizes, rates, steps, participants, clipping norms and noise multipliers are public and must not be chosen by
+looking at the data; learning rates and models that were, cost privacy which no number here counts (``tuning`` does).
+
+- "poisson": every row is in a step's batch by itself with probability batch / n; one row added or removed, so the clipped
+  sum moves by clip (rate and divisor stay).
+- "fixed": batches without replacement; one row replaced, so the sum moves by 2 clip.
+- "epochs": shuffled passes; one row replaced.  Given the shuffles a row is in one batch of each pass, whose sum moves by
+  2 clip: as many Gaussian releases as passes, composed exactly, without any amplification by shuffling.  Adding or
+  removing a row is not covered: it moves all later rows to other batches and changes the last divisor.
+
+What is not.  Measures on a client's own rows and test rows (history, tables) are not private.  The noise is a float32
+number from a generator for simulation, its seed part of the configuration: whoever knows the seed knows the noise.  Nor are
+floats the reals: sums of rounded numbers have gaps through which, as Mironov (2012) showed for Laplace noise, low bits may
+tell neighbours apart, and noise beyond 6.8 deviations (probability 1e-11) never comes.  The guarantees are those of
+real-valued Gaussian noise; a deployment needs secret seeds, a secure generator and a discrete Gaussian (Canonne, Kamath and
+Steinke 2020) on integers.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from estimators.subsampling import ACCOUNTANTS, noise_multiplier_for, sampled_guarantee
+from estimators.validation import choice, count, nonnegative, number, positive
+
+__all__ = [
+    "RowPrivacy",
+    "Steps",
+    "client_guarantee",
+    "client_multiplier",
+    "ledger",
+    "ledger_lines",
+    "row_steps",
+    "spent",
+    "update_multiplier",
+]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Noisy releases that a row may enter: `number` of them, each with probability `rate`, drawn by `sampling`."""
+
+    sampling: str
+    rate: float
+    number: int
+
+
+def row_steps(task, trainings):
+    """`Steps` of each client's rows over so many local trainings, a number or (K,), under the task's work.
+
+    With the rule "epochs" a step is a pass, which has every row once.
+
+    Raises ValueError where a trained client's batch is not a share of its rows.
+    """
+    K, work = task.n_clients, task.work
+    sampling = {"epochs": "fixed"}.get(work["rule"], work["rule"])
+    each = np.broadcast_to(work["n_epochs" if work["rule"] == "epochs" else "n_steps"], K)
+    rates = np.ones(K) if work["rule"] == "epochs" else np.minimum(np.broadcast_to(work["batch_size"], K) / task.sizes, 1.0)
+    total = each * np.broadcast_to(count("trainings", trainings, 0).astype(np.int64), K)
+    return [Steps(sampling, float(q), int(s)) for q, s in zip(rates, total, strict=True)]
+
+
+def spent(task, multiplier, *, trainings, delta, accountant="rdp"):
+    """Guarantee of each client's rows for what was run, computed from the noise, whatever eps it was calibrated for.
+
+    Parameters
+    ----------
+    multiplier : number >= 0 or (K,), noise multipliers used (a state's ``multiplier``).
+    trainings : whole number or (K,), how often each client has trained so far; participants are drawn without looking at
+        data, so the actual number counts.
+    delta : number in (0, 1) or (K,); accountant : "rdp" or "pld", see ``subsampling.noise_multiplier_for``.
+
+    Returns
+    -------
+    list of Guarantee, None for a client without noise.
+    """
+    K = task.n_clients
+    z, delta = np.broadcast_to(nonnegative("multiplier", multiplier), K), np.broadcast_to(number("delta", delta), K)
+    return [
+        sampled_guarantee(
+            noise_multiplier=float(z[k]),
+            sampling_rate=steps.rate,
+            steps=steps.number,
+            delta=float(delta[k]),
+            sampling=steps.sampling,
+            accountant=accountant,
+        )
+        if z[k] > 0
+        else None
+        for k, steps in enumerate(row_steps(task, trainings))
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPrivacy:
+    """Privacy of single rows against everyone but their client: DP-SGD with the client's own (eps, delta).
+
+    The adjacency follows from the task's work: "poisson" one row added or removed, "fixed" and "epochs" one row replaced;
+    see the module.
+
+    Parameters
+    ----------
+    eps : number > 0 (inf: clipping without noise), or (K,); delta : number in (0, 1), or (K,).
+    clip : number > 0, largest norm of an example's gradient.
+    accountant : "rdp" or "pld", see ``subsampling.noise_multiplier_for``; passes and batches of all rows are exact anyway.
+    """
+
+    eps: Any
+    delta: Any
+    clip: float
+    accountant: str = "rdp"
+
+    def __post_init__(self):
+        eps, delta = number("eps", self.eps), number("delta", self.delta)
+        if not (eps > 0).all():
+            raise ValueError(f"eps must be > 0 (inf: no privacy), got {eps.min()}")
+        if not ((delta > 0) & (delta < 1)).all():
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        positive("clip", self.clip)
+        choice("accountant", self.accountant, ACCOUNTANTS)
+
+    def budgets(self, task):
+        """Pairs (eps, delta) of each client."""
+        try:
+            eps, delta = (np.broadcast_to(value, task.n_clients) for value in (self.eps, self.delta))
+        except ValueError:
+            raise ValueError(
+                f"eps and delta must be numbers or have one entry for each of {task.n_clients} clients"
+            ) from None
+        return [(float(e), float(d)) for e, d in zip(eps, delta, strict=True)]
+
+    def plan(self, task, rounds):
+        """Tuples (eps, delta, sampling rate, steps) of each client, for Poisson batches only."""
+        if task.work["rule"] != "poisson":
+            raise ValueError('privacy beside other releases needs work with the rule "poisson"')
+        return [(*own, s.rate, s.number) for own, s in zip(self.budgets(task), row_steps(task, rounds), strict=True)]
+
+    def multipliers(self, task, *, rounds):
+        """Noise multiplier (K,) of each client that trains in each of `rounds` rounds, 0 where eps is inf.
+
+        Raises ValueError naming a client whose eps no noise can meet.
+        """
+        found = []
+        for k, ((eps, delta), steps) in enumerate(zip(self.budgets(task), row_steps(task, rounds), strict=True)):
+            try:
+                found.append(
+                    0.0
+                    if np.isinf(eps)
+                    else noise_multiplier_for(
+                        eps=eps,
+                        delta=delta,
+                        sampling_rate=steps.rate,
+                        steps=steps.number,
+                        sampling=steps.sampling,
+                        accountant=self.accountant,
+                    )
+                )
+            except ValueError as error:
+                raise ValueError(f"client {k}: {error}") from None
+        return np.array(found)
+
+    def guarantees(self, task, *, rounds):
+        """Guarantee of each client's rows after training in each of `rounds` rounds, None where eps is inf."""
+        z = self.multipliers(task, rounds=rounds)
+        delta = [delta for _, delta in self.budgets(task)]
+        return spent(task, z, trainings=rounds, delta=delta, accountant=self.accountant)
+
+
+# --- clients -----------------------------------------------------------------------------------------------------------
+
+
+def update_multiplier(multiplier, count_noise):
+    """Noise multiplier of clients' updates, when noisy counts of unclipped updates are published beside them.
+
+    Updates have sensitivity S and noise z S, counts sensitivity 1/2 (each client gives +1/2 or -1/2) and noise count_noise;
+    together they are one Gaussian of multiplier (z^-2 + (2 count_noise)^-2)^(-1/2), which is to be `multiplier` (Andrew et
+    al. 2021, Theorem 1).
+
+    Parameters
+    ----------
+    multiplier : number >= 0, 0 gives 0; count_noise : number > multiplier / 2, inf: no counts.
+
+    >>> round(update_multiplier(1.5, 5.0), 4)
+    1.5172
+    """
+    z, counts = float(nonnegative("multiplier", multiplier)), float(number("count_noise", count_noise))
+    if z == 0:
+        return 0.0
+    if not 2 * counts > z:
+        raise ValueError(
+            f"count_noise must be above half the multiplier {z:g}, or nothing is left for updates, got {counts:g}"
+        )
+    return float((z**-2 - (2 * counts) ** -2) ** -0.5)
+
+
+def client_guarantee(updates, count_noise, *, rate, rounds, delta, sampling="poisson", accountant="rdp"):
+    """Guarantee of a client: clipped updates with noise, and counts of unclipped ones, in rounds that it joins by chance.
+
+    What was run, from the noise as used; exact for rate 1.
+
+    Parameters
+    ----------
+    updates : number > 0, noise multiplier of updates; count_noise : as in `update_multiplier`.
+    rate : number in (0, 1], probability to take part in a round, independent of everything; rounds : whole number >= 1;
+        delta : number in (0, 1); accountant : "rdp" or "pld".
+    sampling : "poisson", each client by itself: adjacency "client add-remove", with the divisors of the averages public and
+        the same whoever takes part.  "fixed", so many of all clients: adjacency "client", other data of one client, which
+        move a sum by twice the clipping norm; numbers of participants of a level are public.
+
+    >>> z = update_multiplier(1.5, 5.0)
+    >>> round(client_guarantee(z, 5.0, rate=0.05, rounds=500, delta=1e-4).eps, 2)
+    3.61
+    """
+    together = float((positive("updates", updates) ** -2 + (2 * number("count_noise", count_noise)) ** -2) ** -0.5)
+    return sampled_guarantee(
+        noise_multiplier=together,
+        sampling_rate=rate,
+        steps=rounds,
+        delta=delta,
+        sampling=sampling,
+        accountant=accountant,
+        trusted="server",
+    )
+
+
+def client_multiplier(*, eps, delta, rate, rounds, accountant="rdp"):
+    """Noise multiplier, of updates and counts together, with which so many rounds are (eps, delta)-private for a client.
+
+    Parameters as in `client_guarantee`; `update_multiplier` then says how much of it the updates need.
+
+    >>> round(client_multiplier(eps=2.0, delta=1e-5, rate=0.05, rounds=100), 4)
+    1.4445
+    """
+    return noise_multiplier_for(eps=eps, delta=delta, sampling_rate=rate, steps=rounds, accountant=accountant)
+
+
+# --- ledger -------------------------------------------------------------------------------------------------------------
+
+
+def ledger(algorithm, task, *, rounds):
+    """Who is promised what after so many rounds: a list of dicts, one for each group and each kind of client in it.
+
+    Groups are those of the task, with "others" for clients in none of them, "all" where the task has no groups.  Clients of
+    a group with equal rows, batch size and guarantee are one entry.
+
+    Returns
+    -------
+    list of dicts with keys group, clients (how many), rows, batch (None under no batch size), eps (None where nothing is
+    promised), delta, adjacency, trusted, mechanism.
+    """
+    promised = algorithm.guarantees(task, rounds=rounds)
+    batch = np.broadcast_to(task.work.get("batch_size", 0), task.n_clients)
+    grouped = np.unique(np.concatenate([np.empty(0, np.int64), *task.groups.values()]))
+    rest = np.setdiff1d(np.arange(task.n_clients), grouped)
+    groups = {**task.groups, **({("others" if task.groups else "all"): rest} if len(rest) else {})}
+    entries = []
+    for group, members in groups.items():
+        kinds = Counter()
+        for k in members:
+            promise = promised[k]
+            said = (None,) * 5
+            if promise is not None:
+                said = promise.eps, promise.delta, promise.adjacency, promise.trusted, promise.mechanism
+            kinds[(int(task.sizes[k]), int(batch[k]) or None, *said)] += 1
+        names = ("rows", "batch", "eps", "delta", "adjacency", "trusted", "mechanism")
+        entries += [{"group": group, "clients": n, **dict(zip(names, kind, strict=True))} for kind, n in kinds.items()]
+    return entries
+
+
+def ledger_lines(entries):
+    """Lines to print of a `ledger`: entries that differ only in rows, batch and eps are one line with the range of eps.
+
+    >>> one = {"group": "all", "clients": 2, "rows": 9, "batch": 3, "delta": 1e-5, "adjacency": "row", "trusted": "client"}
+    >>> print(*ledger_lines([{**one, "eps": e, "mechanism": "gaussian"} for e in (1.0, 2.0)]), sep="\\n")
+    all, 4 clients: eps 1 to 2 at delta 1e-05 (gaussian; row; raw data seen by the client)
+    """
+    lines = {}
+    for entry in entries:
+        lines.setdefault(tuple(entry[name] for name in ("group", "delta", "adjacency", "trusted", "mechanism")), []).append(
+            entry
+        )
+    said = []
+    for (group, delta, adjacency, trusted, mechanism), same in lines.items():
+        who = f"{group}, {sum(entry['clients'] for entry in same)} clients"
+        if adjacency is None:
+            said.append(f"{who}: no privacy")
+            continue
+        low, high = (f"{pick(entry['eps'] for entry in same):.6g}" for pick in (min, max))
+        eps = low if low == high else f"{low} to {high}"
+        said.append(f"{who}: eps {eps} at delta {delta:g} ({mechanism}; {adjacency}; raw data seen by the {trusted})")
+    return said

@@ -1,0 +1,242 @@
+"""A federation with a model, a backend and a rule for batches: all that algorithms ask for, and measures of models.
+
+Every random choice is a function of (seed, purpose, round, client), so a training that stops and resumes, and any number of
+workers, gives the same bits.
+
+Belongs here: `Task`, choice of participants, server noise, evaluation.  Does not belong here: algorithms (``algorithms``),
+the loop over rounds (``training``), privacy (``privacy``).
+"""
+
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from estimators.federated import schedule as schedules
+from estimators.federated.backend import Evaluation
+from estimators.federated.data import Federation
+from estimators.federated.numpy_backend import NumpyBackend
+from estimators.federated.predictions import Mixture, evaluate_mixture
+from estimators.federated.schedule import GaussianNoise, stream
+from estimators.validation import choice, count, index, nonnegative, probability
+
+__all__ = ["Task", "weighted_sum"]
+
+RULES = {"epochs": schedules.epochs, "fixed": schedules.fixed_batches, "poisson": schedules.poisson_batches}
+START, PARTICIPANTS, SERVER = 2, 3, 4  # purposes of streams; ``schedule`` has 0 and 1
+STAGES = 16
+
+
+def weighted_sum(weights, rows):
+    """Sum_c weights[c] rows[c], added in the order of the rows, without BLAS: same bits for any number of threads.
+
+    >>> weighted_sum([0.5, 0.5], np.array([[1.0, 3.0], [3.0, 5.0]])).tolist()
+    [2.0, 4.0]
+    """
+    return np.einsum("c,c...->...", np.asarray(weights, dtype=float), np.asarray(rows))
+
+
+class Task:
+    """What is learned, by whom, from which batches.
+
+    Parameters
+    ----------
+    federation : Federation, its rows flat and scaled, also images (``federation.scaled(flat=True)``).
+    model : Model of ``models``.
+    work : dict, how a client's batches of one round are made: ``rule`` is "epochs", "fixed" or "poisson", the rest are the
+        arguments of ``schedule.epochs`` (n_epochs, batch_size), ``fixed_batches`` or ``poisson_batches`` (n_steps,
+        batch_size); numbers, or arrays (K,).  The last two take n_epochs too: as many steps as make so many passes on
+        average.  Batches are no larger than a client's rows.
+    seed : whole number >= 0.
+    backend : Backend; None: ``NumpyBackend()``.
+    groups : dict from name to positions of clients, whose measures are reported too.
+
+    Attributes
+    ----------
+    sizes : array (K,) of training rows; n_clients : K; data, test, server_test : what the backend's `prepare` made of them.
+
+    Raises
+    ------
+    ValueError
+        Naming what is wrong in the settings or in the data of which client.
+
+    >>> from estimators.federated.data import synthetic_federation
+    >>> from estimators.federated.models import logistic_regression
+    >>> clients = synthetic_federation(clients=4, rows=20, seed=1)
+    >>> work = {"rule": "epochs", "n_epochs": 1, "batch_size": 5}
+    >>> task = Task(clients, logistic_regression(10, clients.classes), work=work, seed=0)
+    >>> task.train(task.initial(), 0, learning_rate=0.1).shape == (4, task.model.n_parameters)
+    True
+    """
+
+    def __init__(self, federation, model, *, work, seed, backend=None, groups=None):
+        if not isinstance(federation, Federation):
+            raise ValueError(f"federation must be a Federation, got {type(federation).__name__}")
+        if "rule" not in work:
+            raise ValueError(f"work must name its rule, one of {', '.join(RULES)}")
+        choice("work's rule", work["rule"], RULES)
+        self.federation, self.model, self.work = federation, model, resolved(work, federation.sizes)
+        self.seed = index("seed", seed, 0, 2**63 - 1)
+        self.backend = NumpyBackend() if backend is None else backend
+        self.sizes = federation.sizes
+        self.groups = {name: np.asarray(members, dtype=np.int64) for name, members in (groups or {}).items()}
+        for name, members in self.groups.items():
+            if members.size == 0 or members.min() < 0 or members.max() >= len(federation):
+                raise ValueError(f"group {name!r} must name at least one client, by positions below {len(federation)}")
+        self.data = self.backend.prepare(model, [(client.x, client.y) for client in federation])
+
+    @property
+    def n_clients(self):
+        """Number K of clients."""
+        return len(self.sizes)
+
+    @cached_property
+    def tested(self):
+        """Positions of the clients that have test rows."""
+        return np.flatnonzero([len(rows) > 0 for rows in self.federation.test])
+
+    @cached_property
+    def test(self):
+        """Test data of the clients `tested`, None if there are none."""
+        clients = [self.federation.client(k) for k in self.tested.tolist()]
+        return self.backend.prepare(self.model, [(c.test_x, c.test_y) for c in clients]) if clients else None
+
+    @cached_property
+    def server_test(self):
+        """The server's own test data as one client, None if it has none."""
+        rows, pool = self.federation.server_test, self.federation
+        return self.backend.prepare(self.model, [(pool.x[rows], pool.y[rows])]) if len(rows) else None
+
+    def initial(self, index=0):
+        """First parameters (P,); another `index`, other parameters."""
+        return self.backend.initialise(self.model, stream(self.seed, START, index))
+
+    def participants(self, t, *, rate=None, number=None):
+        """Positions of the clients of round t, increasing: each by itself with probability `rate`, or `number` of them.
+
+        Neither given: all.  With `rate` the result may be empty.
+        """
+        generator, K = stream(self.seed, PARTICIPANTS, t), self.n_clients
+        if rate is not None and number is not None:
+            raise ValueError("give rate (each client by itself) or number (so many), not both")
+        if rate is not None:
+            return np.flatnonzero(generator.random(K) < float(probability("rate", rate)))
+        if number is not None:
+            return np.sort(generator.permutation(K)[: index("number", number, 1, K)])
+        return np.arange(K)
+
+    def schedule(self, t, clients=None, *, stage=0, **changes):
+        """`Schedule` of some clients in round t; algorithms that train twice in a round do so in several stages 0..15."""
+        work = {**self.work, **changes}
+        rule = RULES[work.pop("rule")]
+        round = index("t", t, 0, inf) * STAGES + index("stage", stage, 0, STAGES - 1)
+        return rule(self.sizes, seed=self.seed, round=round, clients=clients, **work)
+
+    def noise(self, t, multiplier, *, stage=0):
+        """`GaussianNoise` of local DP-SGD in round t, with the multipliers of the schedule's clients."""
+        return GaussianNoise(multiplier, seed=self.seed, round=t * STAGES + stage)
+
+    def train(
+        self,
+        starts,
+        t,
+        *,
+        learning_rate,
+        clients=None,
+        stage=0,
+        steps=None,
+        pull=None,
+        clip=None,
+        multiplier=None,
+        batches=None,
+    ):
+        """Parameters (C, P) after the local training of some clients in round t.
+
+        Parameters
+        ----------
+        starts : array (P,) or (C, P); t : whole number >= 0, the round; learning_rate : number or (C,).
+        clients : positions (C,), None for all; stage : as in `schedule`.
+        steps : Schedule; None: ``self.schedule(t, clients, stage=stage, **batches)``.
+        pull : pair of lam and anchors, as in ``Backend.local_sgd``; clip : number or (C,) for single examples' gradients.
+        multiplier : number or (C,), noise of DP-SGD in units of clip; None or all 0: none.
+        batches : dict of changes to the work's settings.
+
+        Raises `Diverged` naming the client.
+        """
+        steps = self.schedule(t, clients, stage=stage, **(batches or {})) if steps is None else steps
+        noisy = multiplier is not None and bool(np.any(nonnegative("multiplier", multiplier)))
+        noise = self.noise(t, multiplier, stage=stage) if noisy else None
+        return self.backend.local_sgd(
+            self.model, starts, self.data, steps, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise
+        )
+
+    def server_noise(self, t, size, *, stage=0):
+        """Standard normal numbers of the server in round t."""
+        return stream(self.seed, SERVER, t, stage).standard_normal(size)
+
+    def evaluate(self, parameters, where="test"):
+        """`Evaluation` of parameters (P,) or (K, P) or of a `Mixture`.
+
+        Rows are clients' own ("test" of the clients `tested`, or "data") or, for parameters (P,), the "server_test".
+        """
+        data = getattr(self, choice("where", where, ("test", "data", "server_test")))
+        if data is None:
+            raise ValueError(
+                f"{self.federation.name} has no rows for {where}; split some off, as `Examples.split_test` does"
+            )
+        if isinstance(parameters, Mixture):
+            own = parameters.take(self.tested) if where == "test" else parameters
+            return evaluate_mixture(self.backend, self.model, own, data)
+        if where == "test" and np.ndim(parameters) == 2 and len(parameters) == self.n_clients:
+            parameters = parameters[self.tested]
+        return self.backend.evaluate(self.model, parameters, data)
+
+    def measure(self, models):
+        """Measures of learned models, as a flat dict of numbers.
+
+        Parameters
+        ----------
+        models : dict from a name, usually "shared" or "personal", to parameters (P,) or (K, P) or a `Mixture`.
+
+        Returns
+        -------
+        dict with keys NAME.WHERE.WHAT: WHERE is "server" (only for (P,), the server's test rows), "clients" (mean over
+        clients of each client's own measure), "spread" (variance over clients), "rows" (mean over all test rows) or the name
+        of a group, alone or with "-spread"; WHAT is "loss" and "accuracy", or "mse" for regression.
+        """
+        found = {}
+        for name, parameters in models.items():
+            one = not isinstance(parameters, Mixture) and np.ndim(parameters) == 1
+            if self.server_test is not None and one:
+                found |= _values(f"{name}.server", self.evaluate(parameters, "server_test"), np.mean)
+            if self.test is not None:
+                result = self.evaluate(parameters)
+                rows = self.test.sizes / self.test.sizes.sum()
+                found |= _values(f"{name}.clients", result, np.mean) | _values(f"{name}.spread", result, np.var)
+                found |= _values(f"{name}.rows", result, lambda v, rows=rows: v @ rows)
+                for group, members in self.groups.items():
+                    own = np.isin(self.tested, members)
+                    if own.any():
+                        found |= _values(f"{name}.{group}", result, lambda v, own=own: v[own].mean())
+                        found |= _values(f"{name}.{group}-spread", result, lambda v, own=own: v[own].var())
+        return found
+
+
+def resolved(work, sizes):
+    """Settings of the work with batches of at most a client's rows and, where passes are given, steps (K,)."""
+    work = dict(work)
+    if "batch_size" in work:
+        work["batch_size"] = np.minimum(count("batch_size", work["batch_size"]).astype(np.int64), sizes)
+    if work["rule"] != "epochs" and "n_epochs" in work:
+        if "n_steps" in work:
+            raise ValueError("work has n_steps and n_epochs; give one")
+        passes = count("n_epochs", work.pop("n_epochs"), 0)
+        work["n_steps"] = np.ceil(passes * (sizes / work["batch_size"])).astype(np.int64)
+    return work
+
+
+def _values(prefix, result: Evaluation, summary):
+    """Summaries of each client's loss and accuracy, or of its mean squared error."""
+    if result.accuracy is None:
+        return {f"{prefix}.mse": float(summary(2 * result.loss))}
+    return {f"{prefix}.loss": float(summary(result.loss)), f"{prefix}.accuracy": float(summary(result.accuracy))}

@@ -1,0 +1,280 @@
+"""Audits: bounds that hold, that are tight where they can be, and that catch every mechanism broken on purpose."""
+
+# pyright: reportOptionalMemberAccess=false, reportIncompatibleMethodOverride=false
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from estimators.federated import audit_cases
+from estimators.federated.algorithms.fedhdp import DPFedAvg
+from estimators.federated.audit import Bound, client_releases, epsilon_bound, gaussian_bound, intervals, row_releases
+from estimators.federated.numpy_backend import NumpyBackend
+from estimators.federated.schedule import GaussianNoise, Schedule
+from estimators.federated.task import Task
+from estimators.mechanisms import exponential_choice, gaussian_epsilon
+
+POISSON = {"rule": "poisson", "n_steps": 1}
+
+
+# --- bounds from samples -----------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_those_of_clopper_and_pearson():
+    low, high = intervals([0, 3, 10], 10, 0.025)
+    assert low == pytest.approx([0.0, 0.066739, 0.691503], abs=1e-6)
+    assert high == pytest.approx([0.308497, 0.652453, 1.0], abs=1e-6)
+
+
+def test_a_bound_exceeds_the_true_eps_no_more_often_than_it_says():
+    rng = np.random.default_rng(0)
+    delta, true = 0.05, float(gaussian_epsilon(delta=0.05, sensitivity=1.0, sigma=1.0))
+    pairs = [(rng.normal(0, 1, 400), rng.normal(1, 1, 400)) for _ in range(200)]
+    assert sum(epsilon_bound(*pair, delta=delta, beta=0.2).refutes(true) for pair in pairs) <= 54  # 40 + 2.5 deviations
+    assert sum(gaussian_bound(*pair, delta=delta, beta=0.2).refutes(true) for pair in pairs) <= 54
+
+
+def test_equal_worlds_bound_nothing_and_separate_worlds_bound_by_their_number():
+    rng = np.random.default_rng(1)
+    same = epsilon_bound(rng.normal(size=2000), rng.normal(size=2000), delta=0.0, beta=0.01)
+    assert same.eps < 0.15
+    apart = epsilon_bound(np.zeros(2000), np.ones(2000), delta=0.0, beta=0.01)
+    edge = 0.005 ** (1 / 1500)  # all of the 1500 runs that count against none of them, beta / 2 on each side
+    assert apart.eps == pytest.approx(np.log(edge / (1 - edge)))
+    assert apart.counts in ((0, 1500), (1500, 0))
+
+
+def test_randomised_response_is_bounded_near_its_eps_from_either_side():
+    rng = np.random.default_rng(2)
+    p = 1 / (1 + np.exp(-1.0))
+    a, b = rng.random(40_000) < 1 - p, rng.random(40_000) < p
+    for pair in ((a, b), (b, a)):
+        assert 0.9 < epsilon_bound(*(x.astype(float) for x in pair), delta=0.0).eps < 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: epsilon_bound([1.0], [1.0], delta=0.1), "at least 4 runs"),
+        (lambda: epsilon_bound(np.zeros((8, 2)), np.zeros(8), delta=0.1), "same statistics"),
+        (lambda: epsilon_bound(np.zeros(8), np.full(8, np.nan), delta=0.1), "with_canary holds NaN"),
+        (lambda: epsilon_bound(np.zeros(8), np.zeros(8), delta=1.5), "delta"),
+        (lambda: audit_cases.rows("shuffled", batch=2), "rule"),
+        (lambda: client_releases(DPFedAvg(learning_rate=1.0, rate=1.0), canary=2, rounds=1), "canary"),
+    ],
+)
+def test_bad_arguments_are_named(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+# --- what is seen is what the theory says -------------------------------------------------------------------------------
+
+
+def test_without_noise_a_canary_is_seen_as_its_clipped_gradient_in_the_batches_it_is_in():
+    seen = row_releases(
+        multiplier=0.0, clip=0.3, work={**POISSON, "batch_size": 5}, rows=20, rounds=4, silo_count=50, canary=1
+    )
+    assert seen.shape == (1000, 4)
+    assert np.minimum(abs(seen), abs(seen - 1)).max() < 1e-4
+    assert abs(seen.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / seen.size)
+    absent = row_releases(
+        multiplier=0.0, clip=0.3, work={**POISSON, "batch_size": 5}, rows=20, rounds=4, silo_count=5, canary=0
+    )
+    assert (absent == 0).all()
+
+
+def test_fixed_batches_have_one_row_more_or_less_of_the_canary():
+    work = {"rule": "fixed", "n_steps": 1, "batch_size": 2}
+    seen = row_releases(multiplier=0.0, clip=1.0, work=work, rows=6, rounds=2, silo_count=300, canary=1, others=-1)
+    assert np.minimum(abs(seen + 2), abs(seen)).max() < 1e-4
+    assert abs((seen > -1).mean() - 1 / 3) < 4 * np.sqrt(2 / 9 / seen.size)
+
+
+def test_a_server_adds_the_promised_noise_to_updates_and_counts():
+    made = DPFedAvg(learning_rate=1e-3, rate=1.0, clip=1.0, clip_rate=1e-4, multiplier=1.0, count_noise=2.0, delta=0.01)
+    updates, counts = client_releases(made, canary=True, rounds=400)
+    z = (1 - 1 / 16) ** -0.5
+    assert abs(updates.mean() - 1) < 4 * z / 20
+    assert abs(updates.std() / z - 1) < 4 / np.sqrt(800)
+    assert abs(counts.mean() + 0.5) < 4 * 2 / 20
+    assert abs(counts.std() / 2 - 1) < 4 / np.sqrt(800)
+
+
+# --- sound mechanisms pass ----------------------------------------------------------------------------------------------
+
+SOUND = {
+    "all rows": lambda: audit_cases.rows(batch=100, silo_count=200),
+    "all rows, rounds": lambda: audit_cases.rows(batch=100, rounds=4, multiplier=2.0, silo_count=200),
+    "passes": lambda: audit_cases.rows("epochs", batch=100, rounds=2, multiplier=3.0, silo_count=200),
+    "poisson": lambda: audit_cases.rows(batch=25, rounds=3, multiplier=0.8, silo_count=200),
+    "fixed": lambda: audit_cases.rows("fixed", batch=2, n=4, multiplier=1.6, silo_count=1500),
+    "clients": lambda: audit_cases.clients(clients=100, rate=1.0, rounds=100),
+    "clients, poisson": lambda: audit_cases.clients(clients=100, rounds=100),
+    "clients and counts": lambda: audit_cases.clients(rate=1.0, rounds=500),
+    "choice": lambda: audit_cases.exponential(candidates=20, runs=40_000),
+    "tuning": audit_cases.tuned,
+    "adaped": lambda: audit_cases.averaged_clients(runs=1500),
+}
+GAUSSIAN = {"all rows", "all rows, rounds", "passes", "clients", "adaped"}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_no_audit_refutes_a_sound_mechanism(name):
+    case = SOUND[name]()
+    assert not case.refuted
+    assert case.bound.eps > 0.1 * case.claimed  # and none is blind
+    if name in GAUSSIAN:
+        assert case.gaussian is not None
+        claimed, bound = case.gaussian
+        assert 0.6 * claimed < bound.eps < claimed
+
+
+def test_a_bound_for_gaussian_noise_reaches_nine_tenths_of_the_claim():
+    case = audit_cases.rows(batch=100, silo_count=600)
+    assert case.gaussian is not None
+    claimed, bound = case.gaussian
+    assert 0.9 * claimed < bound.eps < claimed
+
+
+def test_audits_are_functions_of_their_seed():
+    one, two, other = (audit_cases.rows(batch=100, silo_count=20, seed=s).bound for s in (3, 3, 4))
+    assert isinstance(one, Bound)
+    assert one == two != other
+
+
+# --- broken mechanisms are caught ---------------------------------------------------------------------------------------
+
+
+class Noiseless(NumpyBackend):
+    """The noise is forgotten."""
+
+    def local_sgd(self, *args, noise=None, **how):
+        return super().local_sgd(*args, **how)
+
+
+class DividedTwice(NumpyBackend):
+    """The noise is divided by the batch size once more."""
+
+    def local_sgd(self, model, starts, data, schedule, *, noise=None, **how):
+        noise = dataclasses.replace(noise, multiplier=noise.multiplier / schedule.divisors[0, 0])
+        return super().local_sgd(model, starts, data, schedule, noise=noise, **how)
+
+
+class Unclipped(NumpyBackend):
+    """Gradients are not clipped, the noise has its size."""
+
+    def local_sgd(self, *args, clip=None, noise=None, **how):
+        noise = dataclasses.replace(noise, multiplier=noise.multiplier / 1e6)
+        return super().local_sgd(*args, clip=1e6 * clip, noise=noise, **how)
+
+
+class BatchClipped(NumpyBackend):
+    """The batch's mean gradient is clipped instead of each example's."""
+
+    def local_sgd(self, model, starts, data, schedule, *, learning_rate, clip, noise, **how):
+        starts = np.broadcast_to(starts, (len(schedule.clients), model.n_parameters)).astype(float)
+        step = super().local_sgd(model, starts, data, schedule, learning_rate=learning_rate, **how) - starts
+        norms = np.linalg.norm(step, axis=1, keepdims=True)
+        step *= np.minimum(1, learning_rate * clip / np.maximum(norms, 1e-30))
+        still = Schedule(schedule.clients, schedule.indices, 0 * schedule.weights, schedule.divisors, schedule.steps)
+        return step + super().local_sgd(model, starts, data, still, learning_rate=learning_rate, clip=clip, noise=noise)
+
+
+class SameNoise(NumpyBackend):
+    """Every round has the first round's noise."""
+
+    def local_sgd(self, *args, noise, **how):
+        return super().local_sgd(*args, noise=GaussianNoise(noise.multiplier, noise.seed, 0), **how)
+
+
+class AllRows(Task):
+    """All rows are used in every step, where Poisson batches are claimed."""
+
+    def schedule(self, t, clients=None, *, stage=0, **changes):
+        drawn = super().schedule(t, clients, stage=stage, **changes)
+        C, S = drawn.divisors.shape
+        indices = np.broadcast_to(np.arange(self.sizes[0]), (C, S, self.sizes[0]))
+        return Schedule(drawn.clients, indices, np.ones(indices.shape), drawn.divisors, drawn.steps)
+
+
+class SameBatch(Task):
+    """Every round has the first round's batches, the noise is fresh: no amplification adds up over rounds."""
+
+    def schedule(self, t, clients=None, **how):
+        return super().schedule(0, clients, **how)
+
+
+MUTANTS = {
+    "noise forgotten": ({"batch": 100}, {"backend": Noiseless()}),
+    "noise divided by the batch size twice": ({"batch": 100}, {"backend": DividedTwice()}),
+    "clipping omitted": ({"batch": 100}, {"backend": Unclipped()}),
+    "batches clipped instead of rows": ({"batch": 100, "multiplier": 4.0}, {"backend": BatchClipped()}),
+    "same noise in every round": ({"batch": 50, "rounds": 4}, {"backend": SameNoise()}),
+    "all rows where few are claimed": ({"batch": 10, "rounds": 4}, {"task": AllRows}),
+    "same batch in every round": ({"batch": 10, "rounds": 20, "multiplier": 1.0}, {"task": SameBatch}),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_of_training_are_refuted(name):
+    how, mutant = MUTANTS[name]
+    assert not audit_cases.rows(silo_count=40, **how).refuted
+    assert audit_cases.rows(silo_count=40, **how, **mutant).bound.refutes(audit_cases.rows(silo_count=2, **how).claimed)
+
+
+class ClippedTooLate(DPFedAvg):
+    """Updates are clipped to more than the noise is for."""
+
+    def aggregate(self, task, state, t, clients, levels, updates, norms):
+        return super().aggregate(task, state, t, clients, levels, updates, norms / 3)
+
+
+class AveragedNoise(DPFedAvg):
+    """The noise is for an average over all clients, not over those who take part: too small by the rate."""
+
+    def levels(self, task):
+        return [level._replace(multiplier=level.multiplier * self.rate) for level in super().levels(task)]
+
+
+class NoiselessCounts(DPFedAvg):
+    """The count of clipped updates is released without noise."""
+
+    def aggregate(self, task, state, t, clients, levels, updates, norms):
+        clip = float(state["clip"])
+        notes = super().aggregate(task, state, t, clients, levels, updates, norms)
+        fraction = 0.5 + ((norms <= clip) - 0.5).sum() / (self.rate * task.n_clients)
+        state["clip"] = np.array(clip * np.exp(-self.clip_rate * (fraction - self.quantile)))
+        return notes
+
+
+@pytest.mark.parametrize(
+    ("mutant", "how"),
+    [
+        (ClippedTooLate, {"clients": 50, "rounds": 60}),
+        (AveragedNoise, {"clients": 100, "rounds": 100, "rate": 0.2}),
+        (NoiselessCounts, {"rounds": 300, "rate": 1.0}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_mutants_of_the_server_are_refuted(mutant, how):
+    assert audit_cases.clients(algorithm=mutant, **how).refuted
+
+
+def test_a_choice_without_the_factor_two_is_refuted():
+    def bold(scores, *, eps, **how):
+        return exponential_choice(scores, eps=2 * eps, **how)
+
+    assert audit_cases.exponential(choose=bold, candidates=20, runs=40_000).refuted
+
+
+def test_noise_of_single_messages_claimed_for_replaced_clients_is_refuted():
+    assert audit_cases.averaged_clients(runs=600, backend=DividedTwiceByTwo()).refuted
+
+
+class DividedTwiceByTwo(NumpyBackend):
+    """The noise is calibrated as if replacing moved a gradient by one clipping norm."""
+
+    def local_sgd(self, *args, noise, **how):
+        return super().local_sgd(*args, noise=dataclasses.replace(noise, multiplier=noise.multiplier / 2), **how)

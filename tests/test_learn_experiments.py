@@ -1,0 +1,73 @@
+"""Every experiment file runs on its embedded data, and every committed result belongs to an experiment as it is now."""
+
+import pytest
+
+from figures.learn import building
+from figures.learn.experiment import experiments, read
+from figures.learn.results import FOLDER, current, measured, read_lines
+from figures.learn.runs import execute
+from figures.learn.tables import PAGE, page
+
+COMMITTED = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
+LARGEST = 600_000
+"""Bytes of a committed file of results."""
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    yield
+    building.forget()
+
+
+def first_points(experiment):
+    """One run of two rounds of every method, on the embedded data."""
+    runs = {run.method: run for run in reversed(experiment.runs(seeds=[0], rounds=2, embedded=True))}
+    return list(reversed(runs.values()))
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_an_experiment_runs_on_its_embedded_data(name, tmp_path):
+    experiment = read(name)
+    if experiment.embedded.data.loader == "digits":
+        pytest.importorskip("sklearn")
+    if experiment.embedded.backend == "jax":
+        pytest.importorskip("jax")
+    results = {run.method: execute(run, tmp_path, workers=1) for run in first_points(experiment)}
+    assert set(results) == {method.name for method in experiment.methods}
+    assert {method: result["failed"] for method, result in results.items() if "failed" in result} == {}
+    wanted = [(printed.method, printed.measure) for printed in experiment.printed]
+    wanted += [(method.name, method.select["measure"]) for method in experiment.methods if method.select]
+    wanted += [(name, plot.measure) for plot in experiment.plots for name in plot.methods or ()]
+    for method, measure in wanted:
+        final = results[method]["final"]
+        assert measured(final, measure) is not None, f"{name}: {method} has no measure {measure}; it has {', '.join(final)}"
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_the_paper_is_one_of_the_five(name):
+    from theory.claim import PAPERS
+
+    assert read(name).paper in {*PAPERS, "none"}
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_committed_results_are_of_the_experiment_as_it_is(name):
+    path = FOLDER / f"{name}.jsonl"
+    assert path.stat().st_size < LARGEST
+    experiment, results = read(name), read_lines(path)
+    keys = [(result["method"], str(result["point"]), result["seed"]) for result in results]
+    assert len(set(keys)) == len(keys) > 0
+    for key, result in zip(keys, results, strict=True):
+        assert result["experiment"] == name
+        assert not (result["embedded"] and experiment.needs_data)
+        assert current(experiment, result), f"{name}: {key} was run with another configuration; run it again"
+
+
+def test_the_page_of_results_is_current():
+    assert (FOLDER / PAGE).read_text(encoding="utf-8") == page(), "run `borrow learn --table`"
+
+
+def test_pictures_are_of_committed_results():
+    assert {path.stem for path in FOLDER.glob("*.png")} <= set(COMMITTED)
+    for path in FOLDER.glob("*.png"):
+        assert path.stat().st_size < 150_000
