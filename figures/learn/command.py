@@ -1,0 +1,251 @@
+"""The command `borrow learn`: its options, messages, files of a whole experiment, exit status.
+
+Belongs here: arguments, progress, what is said and written.  Does not belong here: experiments as data (``experiment``),
+doing runs (``runs``, ``sweep``), tables and plots.
+
+Exit status 0: all runs are done; 1: a run diverged; 2: a run could not be done.
+"""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+__all__ = ["add_learn"]
+
+
+def add_learn(commands):
+    """Add the parser of `borrow learn` to the sub-parsers `commands`."""
+    from figures.learn.sweep import BACKENDS
+
+    parser = commands.add_parser(
+        "learn",
+        help="run the learning experiments of the papers",
+        description="Run a learning experiment of the papers and compare it with what they print. Without EXPERIMENT: list "
+        "them. Run again to go on after a stop: finished runs are kept, half ones go on with the same bits.",
+    )
+    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="name, or path of your own .toml file")
+    parser.add_argument("--data", metavar="DIR", help="folder of your data sets; without it embedded data are taken")
+    parser.add_argument("--out", default="build/learn", metavar="DIR", help="output folder (default: %(default)s)")
+    parser.add_argument("--backend", choices=("numpy", "jax"), help="(default: the experiment's)")
+    parser.add_argument("--seed", type=int, action="append", metavar="N", help="instead of the experiment's; repeatable")
+    parser.add_argument("--rounds", type=int, metavar="N", help="instead of the experiment's")
+    parser.add_argument("--methods", metavar="A;B", help="only these methods, separated by semicolons")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at once (default: %(default)s)")
+    parser.add_argument("--joblib-backend", choices=BACKENDS, default="loky", help="for several jobs (default: %(default)s)")
+    parser.add_argument("--workers", type=int, metavar="N", help="threads of a run (default: the cores shared by the jobs)")
+    parser.add_argument("--shard", metavar="I/N", help="only every N-th run, from the I-th: for several machines")
+    parser.add_argument("--fresh", action="store_true", help="begin anew, whatever is in the output folder")
+    parser.add_argument("--no-plot", action="store_true", help="write no picture")
+    parser.add_argument("--parquet", action="store_true", help="write the histories as Parquet too (needs pyarrow)")
+    parser.add_argument("--json", action="store_true", help="print the result lines as JSON")
+    parser.add_argument("--table", action="store_true", help="run nothing: write the page of the committed results anew")
+    parser.set_defaults(run=run_learn)
+
+
+def run_learn(args):
+    """List the experiments, write the page, or do the runs of one experiment."""
+    from figures.learn.experiment import read
+
+    for option in ("jobs", "workers", "rounds"):
+        value = getattr(args, option)
+        if value is not None and value < 1:
+            raise ValueError(f"--{option} must be at least 1, got {value}")
+    if args.table:
+        return write_page(args.experiment)
+    if args.experiment is None:
+        return list_experiments(args.json)
+    return do(args, read(args.experiment))
+
+
+def list_experiments(as_json):
+    """Say which experiments there are, what they need and how long they took."""
+    from figures.learn.experiment import experiments, read
+    from figures.learn.tables import committed, grid
+
+    took = {experiment.name: sum(r["seconds"] for r in results) / 3600 for experiment, results in committed()}
+    table = []
+    for name in experiments():
+        experiment = read(name)
+        runs = experiment.runs()
+        cost = f"{len(runs)} x {experiment.setup.rounds}"
+        data = experiment.setup.data.folder
+        table.append((name, experiment.paper, experiment.place, experiment.title, data, cost, took.get(name)))
+    if as_json:
+        names = ("experiment", "paper", "place", "title", "data", "runs_x_rounds", "hours")
+        print(json.dumps([dict(zip(names, line, strict=True)) for line in table], indent=1))
+        return 0
+    body = [
+        (*line[:4], f"DIR/{line[4]}" if line[4] else "none", line[5], "" if line[6] is None else f"{line[6]:.1f} h")
+        for line in table
+    ]
+    print(grid(["experiment", "paper", "place", "title", "data", "runs x rounds", "took us"], body), end="")
+    print(
+        "\nborrow learn EXPERIMENT --data DIR; without --data it runs on embedded data, which show the way, not the numbers"
+    )
+    return 0
+
+
+def do(args, experiment):
+    """Do the runs of an experiment and write what came out."""
+    from figures.learn.sweep import shard, sweep
+    from figures.saving import prepare
+
+    embedded = args.data is None and experiment.needs_data
+    methods = None if args.methods is None else [name.strip() for name in args.methods.split(";")]
+    runs = experiment.runs(args.seed, args.rounds, methods, embedded=embedded, backend=args.backend)
+    runs = runs if args.shard is None else shard(runs, args.shard)
+    out = prepare(Path(args.out, f"{experiment.name}-embedded" if embedded else experiment.name))
+    if args.parquet:
+        arrow()
+    if embedded:
+        print(
+            f"borrow: no --data, so {experiment.name} runs on embedded data ({experiment.embedded.data.loader}): "
+            "its numbers are not the paper's",
+            file=sys.stderr,
+        )
+    with Progress(runs) as progress:
+        options = {"jobs": args.jobs, "backend": args.joblib_backend, "workers": args.workers, "fresh": args.fresh}
+        outcomes = []
+        for outcome in sweep(runs, out, args.data, watch=progress.watch, **options):
+            progress.done(outcome)
+            outcomes.append(outcome)
+    lines, files = write(args, experiment, out, embedded)
+    report(args, experiment, lines, files)
+    failed = [outcome for outcome in outcomes if outcome.result is not None and "failed" in outcome.result]
+    missing = [outcome for outcome in outcomes if outcome.result is None]
+    for outcome in failed:
+        print(f"borrow: {outcome.run.name} failed: {outcome.result['failed']}", file=sys.stderr)
+    for reason in dict.fromkeys(outcome.error for outcome in missing):
+        names = [outcome.run.name for outcome in missing if outcome.error == reason]
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        print(f"borrow: {names[0]}{more} is not done: {reason}", file=sys.stderr)
+    return 2 if missing else 1 if failed else 0
+
+
+class Progress:
+    """A bar over all rounds of all runs, quiet unless stderr is a terminal."""
+
+    def __init__(self, runs):
+        from tqdm import tqdm
+
+        self.bar = tqdm(total=sum(run.rounds for run in runs), unit="round", disable=None, leave=False)
+        self.begun = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bar.close()
+
+    def watch(self, run):
+        """Function that is told the rounds of a run."""
+        before = self.bar.n
+        self.bar.set_description_str(run.name)
+
+        def progress(finished, rounds, record):
+            self.bar.update(before + finished - self.bar.n)
+            values = [f"{v:.4f}" for name, v in (record or {}).items() if name.endswith(("accuracy", "mse"))]
+            if values:
+                self.bar.set_postfix_str(values[0])
+
+        return progress
+
+    def done(self, outcome):
+        """Count a run whole, however many of its rounds were seen, and pass on its messages."""
+        self.begun += outcome.run.rounds
+        self.bar.update(self.begun - self.bar.n)
+        for message in outcome.messages:
+            self.bar.write(f"borrow: {message}", file=sys.stderr)
+
+
+def write(args, experiment, out, embedded):
+    """Write results.jsonl, the table and the plot of all finished runs in the folder; return the lines and the paths."""
+    from figures.learn.results import collect, lines_of
+    from figures.learn.tables import experiment_text
+    from figures.saving import write_all
+
+    content = lines_of(experiment, [result for result in collect(out) if result["embedded"] == embedded])
+    lines = [json.loads(line) for line in content.splitlines()]
+    if not lines:
+        return [], []
+    contents = {"results.jsonl": content.encode()}
+    if not args.no_plot:
+        contents |= picture(experiment, lines)
+    plot = "results.png" if "results.png" in contents else None
+    contents["results.md"] = experiment_text(experiment, lines, plot).encode()
+    if args.parquet:
+        contents["results.parquet"] = parquet(collect(out))
+    return lines, write_all(out, contents)
+
+
+def picture(experiment, lines, name="results.png"):
+    """The plot as PNG, by its name; nothing if there is nothing to draw."""
+    from figures import style
+    from figures.learn.plots import draw
+
+    figure = draw(experiment, lines)
+    return {} if figure is None else {name: style.render(figure, "png", experiment.title, 200)}
+
+
+def arrow():
+    """The module pyarrow."""
+    try:
+        import_module("pyarrow.parquet")
+        return import_module("pyarrow")
+    except ImportError:
+        raise ValueError("--parquet needs pyarrow: pip install 'borrowed-strength[parquet]'") from None
+
+
+def parquet(results):
+    """Histories as Parquet: one row per run, round and measure."""
+    import io
+
+    pyarrow = arrow()
+    columns = {name: [] for name in ("method", "point", "seed", "round", "measure", "value")}
+    for result in results:
+        for record in result["history"]:
+            for measure, value in record.items():
+                if measure != "round":
+                    point = json.dumps(result["point"], sort_keys=True)
+                    entry = (result["method"], point, result["seed"], record["round"], measure, float(value))
+                    for column, cell in zip(columns.values(), entry, strict=True):
+                        column.append(cell)
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), stream)
+    return stream.getvalue()
+
+
+def report(args, experiment, lines, files):
+    """Print the tables, or the lines as JSON."""
+    from figures.learn.results import rows, selected
+    from figures.learn.tables import comparison, order_text, summary
+
+    if args.json:
+        print(json.dumps(lines, indent=1, ensure_ascii=False))
+        return
+    found = rows(experiment, lines)
+    chosen = selected(experiment, found)
+    embedded = any(line["embedded"] for line in lines)
+    parts = [] if embedded else [comparison(experiment, found, chosen), order_text(experiment, found, chosen)]
+    print(*filter(None, [*parts, summary(experiment, chosen)]), sep="\n", end="\n" if lines else "")
+    if files:
+        print("written:", *files)
+
+
+def write_page(only):
+    """Write the page of committed results and the plots (of one experiment, or of all)."""
+    from figures.learn.results import FOLDER
+    from figures.learn.tables import PAGE, committed, page
+    from figures.saving import write_all
+
+    found = committed()
+    if only is not None and only not in [experiment.name for experiment, _ in found]:
+        raise ValueError(f"{only} has no committed results; copy its results.jsonl to {FOLDER / f'{only}.jsonl'}")
+    contents = {}
+    for experiment, results in found:
+        if only in (None, experiment.name):
+            contents |= picture(experiment, results, f"{experiment.name}.png")
+    files = write_all(FOLDER, contents) if contents else []
+    print(*files, *write_all(FOLDER, {PAGE: page().encode()}), sep="\n")
+    return 0

@@ -1,0 +1,245 @@
+"""Tables in Markdown: what came out, beside what was printed.
+
+Belongs here: text, the same for the same results, so that a test can tell whether a committed page is current.  Does not
+belong here: numbers (``results``), pictures (``plots``).
+"""
+
+from math import isnan
+
+from figures.learn.experiment import experiments, read
+from figures.learn.plan import label
+from figures.learn.results import FOLDER, current, key, read_lines, rows, selected
+
+__all__ = ["committed", "comparison", "experiment_text", "order_text", "page", "summary"]
+
+PAGE = "RESULTS.md"
+
+
+def number(measure, value, error=None):
+    """A measure as text: accuracies in per cent, the rest with four digits.
+
+    >>> number("clients.accuracy", 0.91234, 0.001), number("clients.mse", 0.02391, 0.0001)
+    ('91.23 ± 0.10', '0.02391 ± 0.00010')
+    """
+    percent = measure.endswith("accuracy") and "spread." not in measure
+    scale, form = (100, ".2f") if percent else (1, ".5f" if abs(value) < 1 else ".3f")
+    text = f"{scale * value:{form}}"
+    return text if error is None or isnan(error) else f"{text} ± {scale * error:{form}}"
+
+
+def grid(head, body):
+    """Markdown table with columns as wide as they need be."""
+    cells = [[str(cell).replace("|", "\\|") for cell in line] for line in [head, *body]]
+    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    lines.insert(1, " | ".join("-" * width for width in widths))
+    return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def where(point):
+    """A grid point as text, each key by its last part."""
+    return ", ".join(f"{name.rsplit('.', 1)[-1]} = {label(value)}" for name, value in point.items())
+
+
+def row_of(printed, found, chosen):
+    """The row that a printed number is compared with, None if it has no results."""
+    for row in [*chosen, *found]:
+        if row.method == printed.method and {*key(printed.at)} <= {*key(row.point)}:
+            return row
+    return None
+
+
+def comparison(experiment, found, chosen):
+    """Table of the paper's numbers beside ours; empty if the paper prints none."""
+    body = []
+    for printed in experiment.printed:
+        row = row_of(printed, found, chosen)
+        value = None if row is None else row.value(printed.measure)
+        says = [printed.method, where(printed.at), printed.measure, number(printed.measure, printed.value)]
+        if row is None or value is None:
+            body.append([*says, "not run" if row is None else "failed", "", "", printed.note])
+            continue
+        mean, error, n = value
+        picked = f"best of {row.best_of}: {where(row.point)}" if row.best_of > 1 else ""
+        note = "; ".join(filter(None, [picked, printed.note]))
+        sign = "+" if mean >= printed.value else "-"
+        difference = sign + number(printed.measure, abs(mean - printed.value))
+        body.append([*says, f"{number(printed.measure, mean, error)} ({n})", difference, verdict(printed, mean), note])
+    head = ["method", "at", "measure", "printed", "ours (seeds)", "difference", "within", "note"]
+    drop = [i for i in (1, 6, 7) if not any(line[i] for line in body)]
+    keep = [i for i in range(len(head)) if i not in drop]
+    return grid([head[i] for i in keep], [[line[i] for i in keep] for line in body]) if body else ""
+
+
+def verdict(printed, mean):
+    """Whether our mean is within the tolerance that the file gives."""
+    if printed.within is None:
+        return ""
+    near = abs(mean - printed.value) <= printed.within
+    return f"{'yes' if near else '**no**'} ({number(printed.measure, printed.within)})"
+
+
+def order_text(experiment, found, chosen):
+    """One sentence for each place where the paper orders at least three methods: whether ours has the same order."""
+    places = {}
+    for printed in experiment.printed:
+        row = row_of(printed, found, chosen)
+        value = None if row is None else row.value(printed.measure)
+        if value is not None:
+            places.setdefault((printed.measure, where(printed.at)), {})[printed.method] = (printed.value, value[0])
+    text = ""
+    for (measure, at), pairs in places.items():
+        if len(pairs) < 3:
+            continue
+        names = list(pairs)
+        swapped = [
+            f"{a} and {b}"
+            for i, a in enumerate(names)
+            for b in names[i + 1 :]
+            if (pairs[a][0] - pairs[b][0]) * (pairs[a][1] - pairs[b][1]) < 0
+        ]
+        place = f"{measure} at {at}" if at else measure
+        outcome = f"differs for {', '.join(swapped)}" if swapped else "as printed"
+        text += f"Order of the methods in {place}: {outcome}.\n"
+    return text
+
+
+def summary(experiment, chosen):
+    """Table of all methods: one line per method, grid point and kind of model, one column per group of clients."""
+    wheres, body = [], []
+    named = [item.measure for item in (*experiment.printed, *experiment.plots)]
+    named += [method.select["measure"] for method in experiment.methods if method.select]
+    rows_matter = any("rows" in measure.split(".") for measure in named)
+    for row in chosen:
+        for name in row.measures():
+            part = ".".join(name.split(".")[1:])
+            if part not in wheres and (rows_matter or not part.startswith("rows.")):
+                wheres.append(part)
+    for row in chosen:
+        picked = f" (best of {row.best_of})" if row.best_of > 1 else ""
+        failed = f"{len(row.results) - len(row.whole)} of {len(row.results)} failed"
+        kinds = list(dict.fromkeys(name.split(".")[0] for name in row.measures())) or [""]
+        for kind in kinds:
+            values = [row.value(f"{kind}.{part}") if f"{kind}.{part}" in row.measures() else None for part in wheres]
+            cells = ["" if v is None else number(part, *v[:2]) for part, v in zip(wheres, values, strict=True)]
+            state = failed if len(row.whole) < len(row.results) else str(len(row.results))
+            body.append([row.method, where(row.point) + picked, kind, *cells, promised(row), state])
+    head = ["method", "at", "model", *wheres, "privacy", "seeds"]
+    drop = [i for i in (1, len(head) - 2) if not any(line[i] for line in body)]
+    keep = [i for i in range(len(head)) if i not in drop]
+    return grid([head[i] for i in keep], [[line[i] for i in keep] for line in body]) if body else ""
+
+
+def promised(row):
+    """The guarantees of a row's first result as text, groups with the same ones together."""
+    entries = row.whole[0]["guarantees"] if row.whole else None
+    alike = {}
+    for entry in entries or ():
+        eps, delta = (span(entry[name]) for name in ("eps", "delta"))
+        alike.setdefault(f"ε {eps}, δ {delta}, {entry['adjacency']}", []).append(entry)
+    texts = []
+    for text, members in alike.items():
+        part, total = sum(entry["clients"] for entry in members), sum({e["group"]: e["of"] for e in members}.values())
+        groups = "all" if total == row.whole[0]["clients"] else " and ".join(dict.fromkeys(e["group"] for e in members))
+        texts.append(f"{groups if part == total else f'{part} of {total} {groups}'}: {text}")
+    return "; ".join(texts)
+
+
+def span(value):
+    """A number, or its least and greatest, with three digits; infinity is a text already."""
+    if isinstance(value, list):
+        return " to ".join(dict.fromkeys(map(span, value)))
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+def experiment_text(experiment, results, picture=None):
+    """Section of one experiment: what it is, the comparison, the order, all methods, where the data come from."""
+    found = rows(experiment, results)
+    chosen = selected(experiment, found)
+    embedded = any(result["embedded"] for result in results)
+    text = f"## {experiment.name}: {experiment.title}\n\n{experiment.paper}, {experiment.place}. {facts(results)}\n\n"
+    if embedded:
+        text += "**Embedded data: these numbers are not comparable with the paper's.**\n\n"
+    if experiment.notes:
+        text += f"{experiment.notes}\n\n"
+    parts = ["", ""] if embedded else [comparison(experiment, found, chosen), order_text(experiment, found, chosen)]
+    for part in (*parts, summary(experiment, chosen)):
+        text += f"{part}\n" if part else ""
+    if picture:
+        text += f"![{experiment.title}]({picture})\n\n"
+    return text + f"{origin(results)}\n"
+
+
+def facts(results):
+    """Rounds, seeds, clients and time of results."""
+    rounds, clients, seeds = ({result[name] for result in results} for name in ("rounds", "clients", "seed"))
+
+    def span(values):
+        return f"{min(values):,}" if len(values) == 1 else f"{min(values):,} to {max(values):,}"
+
+    hours = sum(result["seconds"] for result in results) / 3600
+    return (
+        f"{span(rounds)} rounds, {span(clients)} clients, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, "
+        f"{len(results)} runs, {hours:.1f} hours of runs."
+    )
+
+
+def origin(results):
+    """Data, versions, commits and backends of results."""
+    files = {}
+    for result in results:
+        files |= result["provenance"].get("files") or {}
+    data = ", ".join(sorted({result["provenance"].get("dataset", "") for result in results}))
+    hashes = ", ".join(f"{name} `{digest[:12]}`" for name, digest in sorted(files.items()))
+    versions = sorted({f"{name} {number}" for result in results for name, number in result["versions"].items()})
+    commits = sorted({result["commit"] for result in results if result["commit"]})
+    made = f" Commits: {', '.join(f'`{c[:12]}{c[40:]}`' for c in commits)}." if commits else ""
+    backends = ", ".join(sorted({result["backend"] for result in results}))
+    return f"Data: {data}{f' ({hashes})' if hashes else ''}. Backend: {backends}; {', '.join(versions)}.{made}\n"
+
+
+def committed(folder=FOLDER):
+    """Pairs of an experiment and its committed results, for those that have any."""
+    found = []
+    for name in experiments():
+        path = folder / f"{name}.jsonl"
+        if path.is_file() and (results := read_lines(path)):
+            found.append((read(name), results))
+    return found
+
+
+def page(folder=FOLDER):
+    """The page of all committed results."""
+    text = (
+        "# Results of the learning experiments\n\n"
+        "Made by `borrow learn --table` from the result lines beside it. Means over seeds ± their standard errors; "
+        "accuracies in per cent. `within` says whether the mean is as near to the printed number as the experiment's "
+        'file asks. "Best of n": the best of n grid points, chosen by the measure that is shown, as the papers do.\n\n'
+    )
+    body, sections = [], []
+    for experiment, results in committed(folder):
+        found = rows(experiment, results)
+        chosen = selected(experiment, found)
+        near = total = 0
+        for printed in experiment.printed:
+            row = row_of(printed, found, chosen)
+            value = None if row is None else row.value(printed.measure)
+            if value is not None and printed.within is not None:
+                total, near = total + 1, near + (abs(value[0] - printed.value) <= printed.within)
+        stale = sum(not current(experiment, result) for result in results)
+        state = f"{stale} of {len(results)} lines are of an earlier configuration" if stale else ""
+        body.append([f"[{experiment.name}](#{anchor(experiment)})", experiment.paper, experiment.place,
+                     f"{near} of {total}" if total else "", state])  # fmt: skip
+        picture = f"{experiment.name}.png"
+        sections.append(experiment_text(experiment, results, picture if (folder / picture).is_file() else None))
+    if not body:
+        return text + "No experiment has committed results yet.\n"
+    keep = 5 if any(line[4] for line in body) else 4
+    head = ["experiment", "paper", "place", "printed numbers reached", "state"]
+    return text + grid(head[:keep], [line[:keep] for line in body]) + "\n" + "\n".join(sections)
+
+
+def anchor(experiment):
+    """Name of a heading as web pages make it."""
+    heading = f"{experiment.name}: {experiment.title}".lower()
+    return "".join(c for c in heading if c.isalnum() or c in "-_ ").replace(" ", "-")
