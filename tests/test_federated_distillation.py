@@ -331,7 +331,7 @@ def test_without_noise_and_with_wide_clips_privacy_changes_nothing():
         (lambda: DPAdaPeD(**PRIVATE | {"delta": 1.0}), "delta must lie"),
         (lambda: DPAdaPeD(**PRIVATE | {"clip": 0.0}), "clip"),
         (lambda: DPAdaPeD(**PRIVATE | {"number": None, "rate": 0.5}), "give number"),
-        (lambda: adaped_multiplier(eps=1e-12, delta=1e-9, tau=5, rounds=5, K=5, m=5, vectors=1), "cannot be met"),
+        (lambda: adaped_multiplier(eps=1e-12, delta=1e-300, tau=5, rounds=5, K=5, m=5, vectors=1), "out of reach"),
         (lambda: make("QuPeD", {"lam": 0.5}), "learning_rate"),
         (lambda: FedAvgPlus(learning_rate=0.1, tuning_steps=-1), "tuning_steps"),
         (

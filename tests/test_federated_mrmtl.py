@@ -7,7 +7,6 @@ import pytest
 
 from estimators import privacy, tuning
 from estimators.accounting import ORDERS
-from estimators.federated import row_accounting
 from estimators.federated.algorithms import (
     IFCA,
     MRMTL,
@@ -436,7 +435,7 @@ def test_scores_have_the_noise_they_paid_for():
         (lambda: tuned(score_noise=0.0), "score_noise"),
         (lambda: tuned(validation=0.999).start(task(), rounds=1), "without training rows"),
         (lambda: tuned(validation=1e-9).start(task(), rounds=1), "no client has validation rows"),
-        (lambda: row_accounting.multipliers_beside(PRIVATE, task(), rounds=1, rho=-1.0), "rho"),
+        (lambda: PRIVATE.multipliers(task(), rounds=1, rho=-1.0), "rho"),
         (
             lambda: Tuned(
                 algorithm="IFCA", settings=RATE | {"clusters": 2}, grid={"eps_share": [0.1, 0.2]}, privacy=PRIVATE, mean=2.0

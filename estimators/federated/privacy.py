@@ -139,32 +139,31 @@ class RowPrivacy:
             ) from None
         return [(float(e), float(d)) for e, d in zip(eps, delta, strict=True)]
 
-    def plan(self, task, rounds):
-        """Tuples (eps, delta, sampling rate, steps) of each client, for Poisson batches only."""
-        if task.work["rule"] != "poisson":
-            raise ValueError('privacy beside other releases needs work with the rule "poisson"')
-        return [(*own, s.rate, s.number) for own, s in zip(self.budgets(task), row_steps(task, rounds), strict=True)]
+    def multiplier(self, eps, delta, steps, rho):
+        """Noise multiplier with which one client's `Steps`, beside what has zero-concentrated rate `rho`, meet eps."""
+        return noise_multiplier_for(
+            eps=eps,
+            delta=delta,
+            sampling_rate=steps.rate,
+            steps=steps.number,
+            sampling=steps.sampling,
+            accountant=self.accountant,
+            rho=rho,
+        )
 
-    def multipliers(self, task, *, rounds):
+    def multipliers(self, task, *, rounds, rho=0.0):
         """Noise multiplier (K,) of each client that trains in each of `rounds` rounds, 0 where eps is inf.
 
-        Raises ValueError naming a client whose eps no noise can meet.
+        Parameters
+        ----------
+        rho : number >= 0, or (K,), zero-concentrated rate of what else is published about a client's rows.
+
+        Raises ValueError naming a client whose eps no noise can meet, or for whose training `rho` leaves nothing.
         """
-        found = []
+        found, rho = [], np.broadcast_to(nonnegative("rho", rho), task.n_clients).tolist()
         for k, ((eps, delta), steps) in enumerate(zip(self.budgets(task), row_steps(task, rounds), strict=True)):
             try:
-                found.append(
-                    0.0
-                    if np.isinf(eps)
-                    else noise_multiplier_for(
-                        eps=eps,
-                        delta=delta,
-                        sampling_rate=steps.rate,
-                        steps=steps.number,
-                        sampling=steps.sampling,
-                        accountant=self.accountant,
-                    )
-                )
+                found.append(0.0 if np.isinf(eps) else self.multiplier(eps, delta, steps, rho[k]))
             except ValueError as error:
                 raise ValueError(f"client {k}: {error}") from None
         return np.array(found)

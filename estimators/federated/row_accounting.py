@@ -17,10 +17,9 @@ from estimators import privacy
 from estimators.accounting import ORDERS, Guarantee, calibrate_noise
 from estimators.federated.privacy import RowPrivacy, row_steps
 from estimators.mechanisms import exponential_zcdp
-from estimators.subsampling import SAMPLINGS, divergences, noise_multiplier_for
-from estimators.validation import nonnegative
+from estimators.subsampling import SAMPLINGS, divergences
 
-__all__ = ["TunedRowPrivacy", "choices_rho", "guarantees_beside", "multipliers_beside"]
+__all__ = ["TunedRowPrivacy", "choices_rho", "guarantees_beside"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +39,9 @@ class TunedRowPrivacy(RowPrivacy):
     runs: Any
     score_rho: float
 
-    def multipliers(self, task, *, rounds):
-        """Noise multiplier (K,) of each client in every run."""
-        return multipliers_beside(self, task, rounds=rounds, rho=0.0)
+    def multiplier(self, eps, delta, steps, rho):
+        """Noise multiplier of one client in every run."""
+        return tuned_multiplier(eps, delta, steps, rho, self.runs, self.score_rho)
 
     def guarantees(self, task, *, rounds):
         """Guarantee of each client's rows after publishing the best run."""
@@ -84,40 +83,6 @@ def tuned_multiplier(eps, delta, steps, rho, runs, score_rho):
     return calibrate_noise(spent, eps=eps)
 
 
-def each(rows, task, rounds, rho):
-    """Eps, delta, `Steps` and rho of each client."""
-    rho = np.broadcast_to(nonnegative("rho", rho), task.n_clients).tolist()
-    budgets, steps = rows.budgets(task), row_steps(task, rounds)
-    return [(eps, delta, own, r) for (eps, delta), own, r in zip(budgets, steps, rho, strict=True)]
-
-
-def multipliers_beside(rows, task, *, rounds, rho):
-    """Noise multiplier (K,) of each client's DP-SGD when something of zero-concentrated rate `rho` is published too.
-
-    Parameters
-    ----------
-    rows : RowPrivacy of all together; task : Task; rounds : whole number >= 1; rho : number >= 0, or (K,).
-
-    Raises ValueError naming a client for whose training `rho`, or the tuning, leaves nothing.
-    """
-    found = []
-    for k, (eps, delta, steps, own) in enumerate(each(rows, task, rounds, rho)):
-        try:
-            if np.isinf(eps):
-                z = 0.0
-            elif isinstance(rows, TunedRowPrivacy):
-                z = tuned_multiplier(eps, delta, steps, own, rows.runs, rows.score_rho)
-            else:
-                z = noise_multiplier_for(
-                    eps=eps, delta=delta, sampling_rate=steps.rate, steps=steps.number, sampling=steps.sampling,
-                    accountant=rows.accountant, rho=own,
-                )  # fmt: skip
-        except ValueError as error:
-            raise ValueError(f"client {k}: {error}") from None
-        found.append(z)
-    return np.array(found)
-
-
 def guarantees_beside(rows, task, *, rounds, rho):
     """Guarantee of each client's rows for training and what is published beside it, None where eps is inf.
 
@@ -126,8 +91,9 @@ def guarantees_beside(rows, task, *, rounds, rho):
     """
     tuned, found = isinstance(rows, TunedRowPrivacy), []
     runs, score_rho = (rows.runs, rows.score_rho) if tuned else (None, 0.0)
-    z = multipliers_beside(rows, task, rounds=rounds, rho=rho)
-    for (eps, delta, steps, own), multiplier in zip(each(rows, task, rounds, rho), z, strict=True):
+    z = rows.multipliers(task, rounds=rounds, rho=rho)
+    rho = np.broadcast_to(rho, task.n_clients).tolist()
+    for (eps, delta), steps, own, multiplier in zip(rows.budgets(task), row_steps(task, rounds), rho, z, strict=True):
         if np.isinf(eps):
             found.append(None)
             continue

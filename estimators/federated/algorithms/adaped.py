@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from estimators.accounting import ORDERS, Guarantee
+from estimators.accounting import ORDERS, Guarantee, calibrate_noise
 from estimators.adaped import adaped_epsilon, adaped_rdp
 from estimators.federated.algorithms.distillation import Coupled
 from estimators.federated.pairs import PairStep
@@ -109,7 +109,7 @@ def part(steps, start, stop):
 
 @lru_cache(maxsize=256)
 def adaped_multiplier(*, eps, delta, tau, rounds, K, m, vectors):
-    """Smallest noise multiplier, found to 1e-6 on the safe side, with which ``adaped_epsilon`` is at most eps.
+    """Smallest noise multiplier with which ``adaped_epsilon`` is at most eps.
 
     Parameters
     ----------
@@ -125,15 +125,7 @@ def adaped_multiplier(*, eps, delta, tau, rounds, K, m, vectors):
     def spent(z):
         return adaped_epsilon(delta=delta, orders=ORDERS, **parameters(z, tau, rounds, K, m, vectors))
 
-    low, high = 1e-3, 1.0
-    while spent(high) > eps:
-        low, high = high, 2 * high
-        if high > 1e9:
-            raise ValueError(f"eps = {eps:g} at delta = {delta:g} cannot be met; raise one of them")
-    while high > low * (1 + 1e-6):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if spent(middle) > eps else (low, middle)
-    return high
+    return calibrate_noise(spent, eps=eps)
 
 
 def parameters(z, tau, rounds, K, m, vectors):

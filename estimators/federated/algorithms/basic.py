@@ -1,7 +1,7 @@
-"""Local training and federated averaging.
+"""Local training and federated averaging, and what algorithms share.
 
-Belongs here: the two ends between which every personalised algorithm lies, and what all algorithms share (decay of the
-learning rate).  Does not belong here: personalisation, client-level privacy.
+Belongs here: the two ends between which every personalised algorithm lies; `Descent` and `RowTraining`, the bases of the
+other families; averages over clients.  Does not belong here: personalisation, client-level privacy.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
 from estimators.validation import choice, positive
 
-__all__ = ["FedAvg", "Local", "rate_at"]
+__all__ = ["WEIGHTS", "Descent", "FedAvg", "Local", "RowTraining", "averaging", "everyone", "rate_at"]
+
+WEIGHTS = ("rows", "uniform")
+"""What clients may weigh in an average, see `averaging`."""
 
 
 def rate_at(learning_rate, decay, t):
@@ -25,102 +28,134 @@ def rate_at(learning_rate, decay, t):
     return (rate if decay is None else rate * float(positive("decay", decay[0])) ** (t // int(decay[1])))[()]
 
 
-def train_rows(algorithm, task, state, starts, t, **options):
-    """Local training under the algorithm's learning rate, decay and privacy of rows."""
-    clients = options.get("clients")
-    private = {}
-    if algorithm.privacy is not None:
-        own = slice(None) if clients is None else clients
-        private = {"clip": algorithm.privacy.clip, "multiplier": state["multiplier"][own]}
-    rate = rate_at(algorithm.learning_rate, algorithm.decay, t)
-    return task.train(starts, t, **{"learning_rate": rate, **private, **options})
+def averaging(task, weights, clients=slice(None)):
+    """Weights of some clients in an average, adding to 1: by training "rows", or "uniform".
+
+    Weights by rows reveal the numbers of rows, which add-or-remove privacy does not allow (claim mrmtl:algA1:weights);
+    our guarantees take these numbers as public.
+    """
+    sizes = task.sizes[clients]
+    sizes = sizes if choice("weights", weights, WEIGHTS) == "rows" else np.ones(len(sizes))
+    return sizes / sizes.sum()
 
 
-def row_state(algorithm, task, rounds):
-    """Noise multipliers (K,) of private rows, as part of a state."""
-    return {} if algorithm.privacy is None else {"multiplier": algorithm.privacy.multipliers(task, rounds=rounds)}
-
-
-def row_guarantees(algorithm, task, rounds):
-    """Guarantee of each client's rows, None without privacy."""
-    if algorithm.privacy is None:
-        return [None] * task.n_clients
-    return algorithm.privacy.guarantees(task, rounds=rounds)
+def everyone(task, first=None):
+    """The same parameters for every client (K, P), as float32: `first`, or the task's first ones."""
+    return np.tile(np.asarray(task.initial() if first is None else first, dtype=np.float32), (task.n_clients, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local:
-    """Every client trains alone: the end of no borrowing.
+class Descent:
+    """Every algorithm's learning rate, and what most of them answer; with `RowTraining`, no algorithm by itself.
 
     Parameters
     ----------
     learning_rate : number > 0; decay : None or (factor, rounds), see `rate_at`.
-    privacy : RowPrivacy of every client's rows, or None.
     """
 
     learning_rate: float
     decay: tuple | None = None
-    privacy: RowPrivacy | None = None
 
-    def start(self, task, *, rounds):
-        """Every client's parameters, all the same first ones."""
-        first = np.asarray(task.initial(), dtype=np.float32)
-        return {"personal": np.tile(first, (task.n_clients, 1)), **row_state(self, task, rounds)}
+    def __post_init__(self):
+        self.pace(0)
 
-    def round(self, task, state, t):
-        """Train every client on its own rows."""
-        state["personal"] = train_rows(self, task, state, state["personal"], t)
-        return {}
+    def pace(self, t):
+        """Learning rate of round t."""
+        return rate_at(self.learning_rate, self.decay, t)
 
     def models(self, task, state):
-        """Personal parameters (K, P)."""
-        return {"personal": state["personal"]}
+        """What the state has of shared parameters (P,) and personal ones (K, P)."""
+        return {name: state[name] for name in ("shared", "personal") if name in state}
 
     def guarantees(self, task, *, rounds):
-        """Guarantees of rows."""
-        return row_guarantees(self, task, rounds)
+        """None for every client: nothing is promised."""
+        return [None] * task.n_clients
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAvg:
+class RowTraining(Descent):
+    """What algorithms share whose clients' rows are private, or may be.
+
+    Parameters
+    ----------
+    learning_rate, decay : as in `Descent`.
+    privacy : RowPrivacy of every client's rows, or None.
+    """
+
+    privacy: RowPrivacy | None = None
+    trainings = 1
+    """How often a client trains on its rows in a round."""
+
+    def row_state(self, task, rounds):
+        """Noise multipliers (K,) of private rows, as part of a state."""
+        if self.privacy is None:
+            return {}
+        return {"multiplier": self.privacy.multipliers(task, rounds=self.trainings * rounds)}
+
+    def train(self, task, state, starts, t, **options):
+        """Parameters (C, P) after local training under the learning rate and the privacy of rows; options as in
+        ``Task.train``."""
+        private = {}
+        if self.privacy is not None:
+            own = options.get("clients", slice(None))
+            private = {"clip": self.privacy.clip, "multiplier": state["multiplier"][own]}
+        return task.train(starts, t, **{"learning_rate": self.pace(t), **private, **options})
+
+    def guarantees(self, task, *, rounds):
+        """Guarantee of each client's rows, None without privacy."""
+        if self.privacy is None:
+            return [None] * task.n_clients
+        return self.privacy.guarantees(task, rounds=self.trainings * rounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(RowTraining):
+    """Every client trains alone: the end of no borrowing.
+
+    Parameters
+    ----------
+    learning_rate, decay, privacy : as in `RowTraining`.
+    """
+
+    def start(self, task, *, rounds):
+        """Every client's parameters, all the same first ones."""
+        return {"personal": everyone(task), **self.row_state(task, rounds)}
+
+    def round(self, task, state, t):
+        """Train every client on its own rows."""
+        state["personal"] = self.train(task, state, state["personal"], t)
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvg(RowTraining):
     """Federated averaging (McMahan et al. 2017): the end of full borrowing.
 
     Participants train from the shared parameters; the server averages their results.
 
     Parameters
     ----------
-    learning_rate, decay, privacy : as in `Local`.
+    learning_rate, decay, privacy : as in `RowTraining`.
     rate, number : participants of a round, see ``Task.participants``; neither: all.
-    weights : "rows", in proportion to training rows, or "uniform".
+    weights : "rows" or "uniform", see `averaging`.
     """
 
-    learning_rate: float
-    decay: tuple | None = None
-    privacy: RowPrivacy | None = None
     rate: float | None = None
     number: int | None = None
     weights: str = "rows"
 
     def __post_init__(self):
-        choice("weights", self.weights, ("rows", "uniform"))
+        super().__post_init__()
+        choice("weights", self.weights, WEIGHTS)
 
     def start(self, task, *, rounds):
         """Shared parameters."""
-        return {"shared": np.asarray(task.initial(), dtype=float), **row_state(self, task, rounds)}
+        return {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
 
     def round(self, task, state, t):
         """Train the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if len(clients):
-            ends = train_rows(self, task, state, state["shared"], t, clients=clients)
-            sizes = task.sizes[clients] if self.weights == "rows" else np.ones(len(clients))
-            state["shared"] = weighted_sum(sizes / sizes.sum(), ends)
+            ends = self.train(task, state, state["shared"], t, clients=clients)
+            state["shared"] = weighted_sum(averaging(task, self.weights, clients), ends)
         return {"participants": len(clients)}
-
-    def models(self, task, state):
-        """Shared parameters (P,)."""
-        return {"shared": state["shared"]}
-
-    def guarantees(self, task, *, rounds):
-        """Guarantees of rows."""
-        return row_guarantees(self, task, rounds)

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import train_rows
-from estimators.federated.algorithms.mean_regularised import averaging, everyone
+from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
 from estimators.federated.predictions import example_losses
-from estimators.federated.privacy import RowPrivacy
-from estimators.federated.row_accounting import choices_rho, guarantees_beside, multipliers_beside
+from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.federated.schedule import stream
 from estimators.federated.task import weighted_sum
 from estimators.mechanisms import exponential_choice
@@ -47,7 +45,7 @@ def badness(task, data, parameters, cap=None):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IFCA:
+class IFCA(RowTraining):
     """Iterative federated clustering (Ghosh et al. 2020; HypCluster, Mansour et al. 2020) as `mrmtl` runs it.
 
     In every round each client chooses the cluster's model with the least `badness` on its training rows and trains from it;
@@ -64,21 +62,19 @@ class IFCA:
     choosing : number in (0, 1], the share of the rounds in which clients choose, at least one round.
     eps_share : number in (0, 1), eps of a choice as a share of the total.
     cap : None, to choose by the number of wrong classes, or number > 0, by losses of at most `cap`.
-    learning_rate, decay, privacy, weights : as in ``mean_regularised.MRMTL``.
+    learning_rate, decay, privacy, weights : as in ``basic.FedAvg``.
 
     Raises ValueError if the choices alone cost all of eps.
     """
 
     clusters: int
-    learning_rate: float
     choosing: float = 1.0
     eps_share: float = 0.03
     cap: float | None = None
-    decay: tuple | None = None
-    privacy: RowPrivacy | None = None
     weights: str = "rows"
 
     def __post_init__(self):
+        super().__post_init__()
         index("clusters", self.clusters, 1, 10**6)
         if not float(probability("choosing", self.choosing)) > 0:
             raise ValueError("choosing must be > 0: clients choose in at least one round")
@@ -86,19 +82,23 @@ class IFCA:
             raise ValueError(f"eps_share must lie strictly between 0 and 1, got {self.eps_share}")
         if self.cap is not None:
             positive("cap", self.cap)
-        choice("weights", self.weights, ("rows", "uniform"))
+        choice("weights", self.weights, WEIGHTS)
 
     def start(self, task, *, rounds):
         """Models of the clusters (G, P), each client's cluster and parameters, the number of choosing rounds."""
-        state = {
+        return {
             "centres": centres(task, self.clusters),
             "chosen": np.zeros(task.n_clients, dtype=np.int64),
             "personal": everyone(task),
             "choosing": np.asarray(self.choices(rounds)),
+            **self.row_state(task, rounds),
         }
-        if self.privacy is not None:
-            state["multiplier"] = multipliers_beside(self.privacy, task, rounds=rounds, rho=self.rho(task, rounds))
-        return state
+
+    def row_state(self, task, rounds):
+        """Noise multipliers (K,) of private rows, as part of a state: what the choices leave."""
+        if self.privacy is None:
+            return {}
+        return {"multiplier": self.privacy.multipliers(task, rounds=rounds, rho=self.rho(task, rounds))}
 
     def choices(self, rounds):
         """Number of rounds in which clients choose."""
@@ -132,7 +132,7 @@ class IFCA:
         if t < state["choosing"]:
             state["chosen"] = self.choose(task, state, t)
         starts, pull = self.begin(state, t)
-        ends = train_rows(self, task, state, starts, t, pull=pull)
+        ends = self.train(task, state, starts, t, pull=pull)
         weights, state["centres"] = averaging(task, self.weights), state["centres"].copy()
         for g in np.unique(state["chosen"]):
             members = np.flatnonzero(state["chosen"] == g)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.algorithms.basic import Descent, everyone, rate_at
 from estimators.federated.pairs import PairStep
 from estimators.federated.task import weighted_sum
 from estimators.validation import probability
@@ -20,7 +20,7 @@ __all__ = ["FederatedMutualLearning", "QuPeD"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Coupled:
+class Coupled(Descent):
     """Rounds of pairs; what a step is, `step` of a subclass says.
 
     Parameters
@@ -30,13 +30,12 @@ class Coupled:
     rate, number : participants of a round, see ``Task.participants``; neither: all.
     """
 
-    learning_rate: float
     common_rate: float | None = None
-    decay: tuple | None = None
     rate: float | None = None
     number: int | None = None
 
     def __post_init__(self):
+        super().__post_init__()
         self.step(0)
 
     psi = 0.5  # 1 / (2 psi) = 1: the weights of `step` say all
@@ -52,12 +51,8 @@ class Coupled:
 
     def start(self, task, *, rounds):
         """Every network with the same first parameters."""
-        first = np.asarray(task.initial(), dtype=np.float32)
-        return {
-            "personal": np.tile(first, (task.n_clients, 1)),
-            "shared": first.astype(float),
-            "psi": np.array(float(self.psi)),
-        }
+        personal = everyone(task)
+        return {"personal": personal, "shared": personal[0].astype(float), "psi": np.array(float(self.psi))}
 
     def pairs(self, task, state, t, clients, **changes):
         """``Pairs`` of the clients' networks after the round's steps."""
@@ -74,14 +69,6 @@ class Coupled:
             state["shared"] = weighted_sum(share, ends.common)
             state["psi"] = np.asarray(weighted_sum(share, ends.psi))
         return {"participants": len(clients)}
-
-    def models(self, task, state):
-        """The clients' own parameters (K, P) and the common ones (P,)."""
-        return {"personal": state["personal"], "shared": state["shared"]}
-
-    def guarantees(self, task, *, rounds):
-        """None is promised."""
-        return [None] * task.n_clients
 
 
 @dataclass(frozen=True, kw_only=True)

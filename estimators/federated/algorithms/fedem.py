@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.algorithms.basic import Descent, averaging
 from estimators.federated.predictions import Mixture, example_losses, posterior
 from estimators.federated.schedule import Schedule
 from estimators.federated.task import weighted_sum
-from estimators.validation import index, positive
+from estimators.validation import index
 
 __all__ = ["FedEM"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedEM:
+class FedEM(Descent):
     """Expectation maximisation over shared components and clients' own proportions (Marfoq et al. 2021).
 
     A client with proportions p and components of losses l_m gives its example i the responsibilities
@@ -35,14 +35,12 @@ class FedEM:
     numbers of norm about 1 are added to each component.  No privacy is promised.
     """
 
-    learning_rate: float
     components: int
-    decay: tuple | None = None
     rate: float | None = None
     number: int | None = None
 
     def __post_init__(self):
-        positive("learning_rate", self.learning_rate)
+        super().__post_init__()
         index("components", self.components, 1, 1000)
 
     def start(self, task, *, rounds):
@@ -62,7 +60,7 @@ class FedEM:
             q = self.responsibilities(task, state, clients)
             state["weights"][clients] = (np.add.reduceat(q, first, axis=1) / sizes).T
             ends = self.train(task, state, t, steps, q[:, first[:, None, None] + steps.indices])
-            state["components"] = np.stack([weighted_sum(sizes / sizes.sum(), rows) for rows in ends])
+            state["components"] = np.stack([weighted_sum(averaging(task, "rows", clients), rows) for rows in ends])
         return {"participants": len(clients)}
 
     def responsibilities(self, task, state, clients):
@@ -82,13 +80,9 @@ class FedEM:
             np.tile(steps.steps, M),
         )
         starts = np.repeat(state["components"], C, axis=0)
-        rate = rate_at(self.learning_rate, self.decay, t)
+        rate = self.pace(t)
         return task.train(starts, t, learning_rate=rate, steps=every).reshape(M, C, -1)
 
     def models(self, task, state):
         """Every client's mixture."""
         return {"personal": Mixture(state["weights"], state["components"])}
-
-    def guarantees(self, task, *, rounds):
-        """None for every client."""
-        return [None] * task.n_clients

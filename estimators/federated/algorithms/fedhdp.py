@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.algorithms.basic import Descent
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
 from estimators.validation import finite, nonnegative, number, positive, probability
@@ -32,7 +32,7 @@ def own_lam(lam, level):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedAverage:
+class ClippedAverage(Descent):
     """What DP-FedAvg, FeO2 and FedHDP share: a round of clipped, noisy averages of levels, and personal models beside it.
 
     Subclasses say in `levels` who has how much noise and weight.  With the clipping norm S and the levels j,
@@ -45,10 +45,10 @@ class ClippedAverage:
 
     Parameters
     ----------
-    learning_rate, decay : as in ``basic.Local``.
+    learning_rate, decay : as in ``basic.Descent``.
     rate : number in (0, 1], each client takes part by itself with this probability; guarantees are then add-or-remove.
     number : whole number >= 1, as printed: so many clients take part, and n_j is the number found in every level, a level
-        without participants adding nothing, not even noise.  The same noise then promises much less (an eps of 22 where
+        without participants adding nothing, not even noise.  The same noise then promises much less (an eps of 16 where
         the paper says 3.6): neighbours differ in one client's data, which can move a sum by 2 S.
     clip : number > 0, the first S; inf: no clipping, for levels without noise only.
     quantile : number in [0, 1] of updates that S should leave as they are; clip_rate : number >= 0; 0: S stays.
@@ -60,8 +60,6 @@ class ClippedAverage:
         shared model is theirs), and train on the same batches, in the same rounds.
     """
 
-    learning_rate: float
-    decay: tuple | None = None
     rate: float | None = None
     number: int | None = None
     clip: float = 0.5
@@ -72,7 +70,7 @@ class ClippedAverage:
     lam: Any = None
 
     def __post_init__(self):
-        positive("learning_rate", self.learning_rate)
+        super().__post_init__()
         if (self.rate is None) == (self.number is None):
             raise ValueError("give rate (each client by itself) or number (so many)")
         if self.rate is not None and not float(probability("rate", self.rate)) > 0:
@@ -131,7 +129,7 @@ class ClippedAverage:
         clients = clients[active[clients]]
         updates = np.zeros((0, task.model.n_parameters))
         if len(clients):
-            steps, rate = task.schedule(t, clients), rate_at(self.learning_rate, self.decay, t)
+            steps, rate = task.schedule(t, clients), self.pace(t)
             updates = task.train(state["shared"], t, learning_rate=rate, steps=steps) - state["shared"]
             if self.lam is not None:
                 self.personalise(task, state, t, clients, levels, steps, rate)

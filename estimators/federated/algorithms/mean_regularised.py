@@ -11,31 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import row_guarantees, row_state, train_rows
-from estimators.federated.privacy import RowPrivacy
+from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
 from estimators.federated.task import weighted_sum
 from estimators.validation import choice, nonnegative, positive, probability
 
 __all__ = ["MRMTL", "Ditto", "FineTuning", "Mocha"]
 
 
-def averaging(task, weights):
-    """Weights (K,) of all clients in an average, adding to 1: by training "rows", or "uniform".
-
-    Weights by rows reveal the numbers of rows, which add-or-remove privacy does not allow (claim mrmtl:algA1:weights);
-    our guarantees take these numbers as public.
-    """
-    sizes = task.sizes if choice("weights", weights, ("rows", "uniform")) == "rows" else np.ones(task.n_clients)
-    return sizes / sizes.sum()
-
-
-def everyone(task):
-    """First parameters, the same for every client (K, P)."""
-    return np.tile(np.asarray(task.initial(), dtype=np.float32), (task.n_clients, 1))
-
-
 @dataclass(frozen=True, kw_only=True)
-class MRMTL:
+class MRMTL(RowTraining):
     """Mean-regularised multi-task learning, Algorithm A1 of `mrmtl`: a penalty lam/2 |w_k - mean|^2 at every client.
 
     Every client goes on from its own model; the mean is that of the round before.  lam = 0 is local training; a large lam
@@ -48,44 +32,37 @@ class MRMTL:
     Parameters
     ----------
     lam : number >= 0, or (K,) with one for each client (claim mrmtl:thmE.5).
-    learning_rate : number > 0; decay : None or (factor, rounds), see ``basic.rate_at``.
-    privacy : RowPrivacy of every client's rows, or None.
-    weights : of the mean, "rows" or "uniform", see `averaging`.
+    learning_rate, decay, privacy : as in ``basic.RowTraining``.
+    weights : of the mean, "rows" or "uniform", see ``basic.averaging``.
 
     Source: Liu, Hu, Wu and Smith (2022).
     """
 
     lam: Any
-    learning_rate: float
-    decay: tuple | None = None
-    privacy: RowPrivacy | None = None
     weights: str = "rows"
 
     def __post_init__(self):
+        super().__post_init__()
         nonnegative("lam", self.lam)
-        choice("weights", self.weights, ("rows", "uniform"))
+        choice("weights", self.weights, WEIGHTS)
 
     def start(self, task, *, rounds):
         """Every client's parameters, all the same first ones."""
-        return {"personal": everyone(task), **row_state(self, task, rounds)}
+        return {"personal": everyone(task), **self.row_state(task, rounds)}
 
     def round(self, task, state, t):
         """Train every client on its own rows, pulled towards the mean of the models."""
         mean = weighted_sum(averaging(task, self.weights), state["personal"])
-        state["personal"] = train_rows(self, task, state, state["personal"], t, pull=(self.lam, mean))
+        state["personal"] = self.train(task, state, state["personal"], t, pull=(self.lam, mean))
         return {}
 
     def models(self, task, state):
         """Personal parameters (K, P), and their mean (P,) as the shared ones."""
         return {"personal": state["personal"], "shared": weighted_sum(averaging(task, self.weights), state["personal"])}
 
-    def guarantees(self, task, *, rounds):
-        """Guarantees of rows."""
-        return row_guarantees(self, task, rounds)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Ditto:
+class Ditto(MRMTL):
     """Ditto with federated averaging as its solver, as `mrmtl` runs it (Li, Hu, Beirami and Smith 2021).
 
     In every round each client works twice on its rows: from the shared model, for the average, and from its own model,
@@ -96,29 +73,17 @@ class Ditto:
     lam, learning_rate, decay, privacy, weights : as in `MRMTL`.
     """
 
-    lam: Any
-    learning_rate: float
-    decay: tuple | None = None
-    privacy: RowPrivacy | None = None
-    weights: str = "rows"
-
-    def __post_init__(self):
-        nonnegative("lam", self.lam)
-        choice("weights", self.weights, ("rows", "uniform"))
+    trainings = 2
 
     def start(self, task, *, rounds):
         """Shared parameters, and every client's."""
-        return {
-            "shared": np.asarray(task.initial(), dtype=float),
-            "personal": everyone(task),
-            **row_state(self, task, 2 * rounds),
-        }
+        return {"shared": np.asarray(task.initial(), dtype=float), **super().start(task, rounds=rounds)}
 
     def round(self, task, state, t):
         """Train for the average in stage 0 and for oneself in stage 1."""
-        ends = train_rows(self, task, state, state["shared"], t, stage=0)
+        ends = self.train(task, state, state["shared"], t, stage=0)
         pull = (self.lam, state["shared"])
-        state["personal"] = train_rows(self, task, state, state["personal"], t, stage=1, pull=pull)
+        state["personal"] = self.train(task, state, state["personal"], t, stage=1, pull=pull)
         state["shared"] = weighted_sum(averaging(task, self.weights), ends)
         return {}
 
@@ -126,13 +91,9 @@ class Ditto:
         """Shared parameters (P,) and personal ones (K, P)."""
         return {"shared": state["shared"], "personal": state["personal"]}
 
-    def guarantees(self, task, *, rounds):
-        """Guarantees of rows, for two passes of work in a round."""
-        return row_guarantees(self, task, 2 * rounds)
-
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuning:
+class FineTuning(RowTraining):
     """Federated averaging for a share of the rounds, then every client alone from the shared model; `mrmtl`, Appendix C.3.
 
     Parameters
@@ -142,40 +103,30 @@ class FineTuning:
     """
 
     share: float = 0.5
-    learning_rate: float
-    decay: tuple | None = None
-    privacy: RowPrivacy | None = None
     weights: str = "rows"
 
     def __post_init__(self):
+        super().__post_init__()
         probability("share", self.share)
-        choice("weights", self.weights, ("rows", "uniform"))
+        choice("weights", self.weights, WEIGHTS)
 
     def start(self, task, *, rounds):
         """Every client's parameters, and the round from which they train alone."""
         alone = np.asarray(int(self.share * rounds + 1e-9))
-        return {"personal": everyone(task), "alone": alone, **row_state(self, task, rounds)}
+        return {"personal": everyone(task), "alone": alone, **self.row_state(task, rounds)}
 
     def round(self, task, state, t):
         """Train from the shared parameters and average, or go on alone."""
-        ends = train_rows(self, task, state, state["personal"], t)
+        ends = self.train(task, state, state["personal"], t)
         if t < state["alone"]:
             shared = weighted_sum(averaging(task, self.weights), ends)
             ends = np.tile(shared.astype(ends.dtype), (task.n_clients, 1))
         state["personal"] = ends
         return {}
 
-    def models(self, task, state):
-        """Personal parameters (K, P), all the same as long as clients average."""
-        return {"personal": state["personal"]}
-
-    def guarantees(self, task, *, rounds):
-        """Guarantees of rows."""
-        return row_guarantees(self, task, rounds)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Mocha:
+class Mocha(RowTraining):
     """Mocha in its primal form by SGD: models and the relations between clients are learned in turn.
 
     After every round the relation is S = (W W')^(1/2) / trace, for the matrix W (K, P) of all models; before the first it is
@@ -193,13 +144,11 @@ class Mocha:
     """
 
     lam: float
-    learning_rate: float
-    decay: tuple | None = None
-    privacy: RowPrivacy | None = None
     penalty: str = "inverse"
     floor: float = 0.01
 
     def __post_init__(self):
+        super().__post_init__()
         nonnegative("lam", self.lam)
         positive("floor", self.floor)
         choice("penalty", self.penalty, ("inverse", "relation"))
@@ -208,24 +157,16 @@ class Mocha:
         """Every client's parameters, and the penalty's matrix (K, K)."""
         K = task.n_clients
         matrix = np.eye(K) * (K if self.penalty == "inverse" else 1 / K)
-        return {"personal": everyone(task), "matrix": matrix, **row_state(self, task, rounds)}
+        return {"personal": everyone(task), "matrix": matrix, **self.row_state(task, rounds)}
 
     def round(self, task, state, t):
         """Train every client against the others' models, then relate the models anew."""
         strength = np.diag(state["matrix"])
         others = state["matrix"] - np.diag(strength)
         anchors = -np.einsum("kj,jp->kp", others, state["personal"].astype(float)) / strength[:, None]
-        ends = train_rows(self, task, state, state["personal"], t, pull=(self.lam * strength, anchors))
+        ends = self.train(task, state, state["personal"], t, pull=(self.lam * strength, anchors))
         state["personal"], state["matrix"] = ends, related(ends, self.penalty, self.floor)
         return {}
-
-    def models(self, task, state):
-        """Personal parameters (K, P)."""
-        return {"personal": state["personal"]}
-
-    def guarantees(self, task, *, rounds):
-        """Guarantees of rows."""
-        return row_guarantees(self, task, rounds)
 
 
 def related(models, penalty, floor):

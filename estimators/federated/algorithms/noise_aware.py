@@ -9,13 +9,13 @@ Belongs here: rounds of this form.  Does not belong here: weights of given updat
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from estimators import dpsgd, server_weights
 from estimators.aggregation import aggregate_variance, precision_weights, relative_excess
-from estimators.federated.algorithms.basic import rate_at, row_guarantees, row_state, train_rows
+from estimators.federated.algorithms.basic import RowTraining, rate_at
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
 from estimators.robust_pca import noise_variances
@@ -25,7 +25,7 @@ __all__ = ["PFA", "MinimumEps", "OracleWeights", "RobustHDP", "RowWeights", "Uni
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighted:
+class Weighted(RowTraining):
     """What the algorithms of this module share; a subclass says with which weights the updates are averaged.
 
     Parameters
@@ -45,20 +45,19 @@ class Weighted:
     `highest`: the extreme ratios of a client's weight to the best one.
     """
 
-    learning_rate: float
-    privacy: RowPrivacy
-    decay: tuple | None = None
+    privacy: RowPrivacy = field()
     per_noise: bool = False
     rate: float | None = None
     number: int | None = None
 
     def __post_init__(self):
+        super().__post_init__()
         if not isinstance(self.privacy, RowPrivacy):
             raise ValueError(f"privacy must be a RowPrivacy, got {self.privacy!r}; FedAvg also trains without")
 
     def start(self, task, *, rounds):
         """Shared parameters, noise multipliers (K,), learning rate."""
-        state = {"shared": np.asarray(task.initial(), dtype=float), **row_state(self, task, rounds)}
+        state = {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
         deviation = 1.0
         if self.per_noise:
             variances = noise_power(self, task, state)
@@ -73,7 +72,7 @@ class Weighted:
         if len(clients) == 0:
             return {"participants": 0}
         rate = rate_at(state["learning_rate"], self.decay, t)
-        updates = train_rows(self, task, state, state["shared"], t, clients=clients, learning_rate=rate) - state["shared"]
+        updates = self.train(task, state, state["shared"], t, clients=clients, learning_rate=rate) - state["shared"]
         weights, updates = self.weighted(task, state, t, clients, updates)
         state["shared"] = state["shared"] + weighted_sum(weights, updates)
         return {"participants": len(clients), **self.loss(task, state, clients, weights)}
@@ -99,14 +98,6 @@ class Weighted:
             "lowest": ratios.min(),
             "highest": ratios.max(),
         }
-
-    def models(self, task, state):
-        """Shared parameters (P,)."""
-        return {"shared": state["shared"]}
-
-    def guarantees(self, task, *, rounds):
-        """Guarantee of each client's rows; what the server does with private updates costs no privacy."""
-        return row_guarantees(self, task, rounds)
 
 
 def noise_power(algorithm, task, state):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators.federated import schedule as schedules
-from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
 from estimators.federated.task import weighted_sum
 from estimators.validation import choice, index, nonnegative, positive
 
@@ -16,7 +16,7 @@ __all__ = ["PerFedAvg"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerFedAvg:
+class PerFedAvg(Descent):
     """Minimise the mean over clients of f_k(w - alpha grad f_k(w)), the loss after adaptation (Fallah et al. 2020).
 
     A local step takes three independent batches D, D', D'': it adapts, u = w - alpha g(w; D), and moves along the gradient
@@ -36,23 +36,21 @@ class PerFedAvg:
     No privacy is promised.
     """
 
-    learning_rate: float
     alpha: float
     variant: str = "first-order"
     delta: float = 1e-3
     adaptations: int = 1
-    decay: tuple | None = None
     rate: float | None = None
     number: int | None = None
     weights: str = "uniform"
 
     def __post_init__(self):
-        positive("learning_rate", self.learning_rate)
+        super().__post_init__()
         nonnegative("alpha", self.alpha)
         choice("variant", self.variant, ("first-order", "hessian-free"))
         positive("delta", self.delta)
         index("adaptations", self.adaptations, 0, 10**6)
-        choice("weights", self.weights, ("rows", "uniform"))
+        choice("weights", self.weights, WEIGHTS)
 
     def start(self, task, *, rounds):
         """Shared parameters."""
@@ -62,14 +60,14 @@ class PerFedAvg:
         """Local steps of the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if len(clients):
-            sizes = task.sizes[clients] if self.weights == "rows" else np.ones(len(clients))
-            state["shared"] = weighted_sum(sizes / sizes.sum(), self.work(task, state["shared"], t, clients))
+            ends = self.work(task, state["shared"], t, clients)
+            state["shared"] = weighted_sum(averaging(task, self.weights, clients), ends)
         return {"participants": len(clients)}
 
     def work(self, task, shared, t, clients):
         """Parameters (C, P) after the local steps."""
         batches = [task.schedule(t, clients, stage=stage) for stage in range(3)]
-        rate = rate_at(self.learning_rate, self.decay, t)
+        rate = self.pace(t)
         if self.alpha == 0:
             return task.train(shared, t, learning_rate=rate, steps=batches[0])
         w = np.tile(shared.astype(task.backend.dtype), (len(clients), 1))
@@ -92,7 +90,3 @@ class PerFedAvg:
             return {"shared": shared, "personal": np.broadcast_to(shared, (task.n_clients, len(shared)))}
         whole = schedules.epochs(task.sizes, n_epochs=self.adaptations, batch_size=task.sizes, seed=0, round=0)
         return {"shared": shared, "personal": task.train(shared, 0, learning_rate=self.alpha, steps=whole)}
-
-    def guarantees(self, task, *, rounds):
-        """None for every client."""
-        return [None] * task.n_clients

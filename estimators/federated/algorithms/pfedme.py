@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import rate_at
+from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
 from estimators.federated.task import weighted_sum
 from estimators.validation import choice, index, nonnegative, positive
 
@@ -15,7 +15,7 @@ __all__ = ["PFedMe"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PFedMe:
+class PFedMe(Descent):
     """Minimise the mean over clients of the envelope F_k(w) = min_v f_k(v) + lam |v - w|^2 / 2 (T. Dinh et al. 2020).
 
     Every batch of a client's work is one local step of the method: `inner_steps` gradient steps on this batch move the
@@ -38,23 +38,22 @@ class PFedMe:
     No privacy is promised.
     """
 
-    learning_rate: float
     personal_rate: float
     lam: float
     inner_steps: int
     beta: float = 1.0
-    decay: tuple | None = None
     rate: float | None = None
     number: int | None = None
     everyone: bool = False
     weights: str = "uniform"
 
     def __post_init__(self):
-        for name in ("learning_rate", "personal_rate", "beta"):
+        super().__post_init__()
+        for name in ("personal_rate", "beta"):
             positive(name, getattr(self, name))
         nonnegative("lam", self.lam)
         index("inner_steps", self.inner_steps, 1, 10**6)
-        choice("weights", self.weights, ("rows", "uniform"))
+        choice("weights", self.weights, WEIGHTS)
 
     def start(self, task, *, rounds):
         """Shared parameters and every client's own, all the same first ones."""
@@ -69,8 +68,7 @@ class PFedMe:
             return {"participants": 0}
         state["personal"][clients], w = self.work(task, state["shared"], t, clients)
         if len(averaged):
-            sizes = task.sizes[averaged] if self.weights == "rows" else np.ones(len(averaged))
-            mean = weighted_sum(sizes / sizes.sum(), w[np.searchsorted(clients, averaged)])
+            mean = weighted_sum(averaging(task, self.weights, averaged), w[np.searchsorted(clients, averaged)])
             state["shared"] = (1 - self.beta) * state["shared"] + self.beta * mean
         return {"participants": len(averaged)}
 
@@ -78,17 +76,9 @@ class PFedMe:
         """Personal parameters (C, P) and w (C, P) after the clients' local steps."""
         w = v = np.tile(shared.astype(task.backend.dtype), (len(clients), 1))
         steps = task.schedule(t, clients)
-        pace = rate_at(self.learning_rate, self.decay, t) * self.lam
+        pace = self.pace(t) * self.lam
         for s in range(steps.indices.shape[1]):
             now = steps.step(s, times=self.inner_steps)
             v = task.train(v, t, learning_rate=self.personal_rate, steps=now, pull=(self.lam, w))
             w = w - (pace * (now.steps > 0)).astype(w.dtype)[:, None] * (w - v)
         return v, w
-
-    def models(self, task, state):
-        """Shared parameters (P,) and personal ones (K, P)."""
-        return {"shared": state["shared"], "personal": state["personal"]}
-
-    def guarantees(self, task, *, rounds):
-        """None for every client."""
-        return [None] * task.n_clients
