@@ -336,6 +336,14 @@ def test_without_noise_and_with_wide_clips_privacy_changes_nothing():
         (lambda: FedAvgPlus(learning_rate=0.1, tuning_steps=-1), "tuning_steps"),
         (
             lambda: train(
+                FedAvgPlus(learning_rate=0.1, tuning_steps=1),
+                task(work={"rule": "epochs", "n_epochs": 1, "batch_size": 4}),
+                rounds=1,
+            ),
+            'rule "fixed" or "poisson"',
+        ),
+        (
+            lambda: train(
                 AdaPeD(**ADAPTIVE, as_printed=True), task(work={"rule": "epochs", "n_epochs": 0, "batch_size": 4}), rounds=1
             ),
             "same number >= 1",

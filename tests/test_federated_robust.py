@@ -42,6 +42,10 @@ def task(workers=1, seed=0, batches=BATCHES, clients=8, hidden=6, rows=30, **opt
     return Task(federation, model, work=work, seed=seed, backend=NumpyBackend(workers=workers))
 
 
+def in_passes():
+    return Task(big().federation, big().model, work={"rule": "epochs", "n_epochs": 1, "batch_size": 4}, seed=0)
+
+
 def rows(eps=EPS, clip=1.0, delta=1e-3):
     return RowPrivacy(eps=eps, delta=delta, clip=clip)
 
@@ -390,6 +394,7 @@ def test_table_2_is_that_of_an_accountant_whose_orders_end_at_64(number):
         ),
         (lambda: make("RobustHDP", {**COMMON, "tol": 1}), "has no setting 'tol'"),
         (lambda: train(PFA(**COMMON, components=-1), task(), rounds=1), "components"),
+        (lambda: train(RobustHDP(**COMMON), in_passes(), rounds=1), 'rule "fixed" or "poisson"'),
     ],
 )
 def test_bad_arguments_are_named(call, says):

@@ -32,6 +32,15 @@ class FedAvgPlus(FedAvg):
         super().__post_init__()
         index("tuning_steps", self.tuning_steps, 0, 10**6)
 
+    def start(self, task, *, rounds):
+        """Shared parameters.
+
+        Raises ValueError for work that is counted in passes.
+        """
+        if "n_steps" not in task.work:
+            raise ValueError('work must have the rule "fixed" or "poisson" for tuning_steps, got "epochs"')
+        return super().start(task, rounds=rounds)
+
     def models(self, task, state):
         """Shared parameters (P,) and personal ones (K, P)."""
         batches = {"n_steps": self.tuning_steps}

@@ -56,7 +56,12 @@ class Weighted(RowTraining):
             raise ValueError(f"privacy must be a RowPrivacy, got {self.privacy!r}; FedAvg also trains without")
 
     def start(self, task, *, rounds):
-        """Shared parameters, noise multipliers (K,), learning rate."""
+        """Shared parameters, noise multipliers (K,), learning rate.
+
+        Raises ValueError for work that is counted in passes, whose last batches have another divisor.
+        """
+        if "n_steps" not in task.work:
+            raise ValueError('work must have the rule "fixed" or "poisson" for the noise of updates (7), got "epochs"')
         state = {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
         deviation = 1.0
         if self.per_noise:
