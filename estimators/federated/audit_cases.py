@@ -58,6 +58,12 @@ class Case:
         }  # fmt: skip
 
 
+def judged(name, claim, worlds, *, delta, beta, exact=None):
+    """`Case` of samples from two worlds; `exact` : Guarantee at delta ``TIGHT`` of a Gaussian mechanism, or None."""
+    gaussian = None if exact is None else (exact.eps, gaussian_bound(*worlds, delta=TIGHT, beta=beta))
+    return Case(name, claim.adjacency, claim.eps, epsilon_bound(*worlds, delta=delta, beta=beta), gaussian)
+
+
 def rows(
     rule="poisson",
     *,
@@ -102,12 +108,9 @@ def rows(
     said = {"noise_multiplier": multiplier, "sampling_rate": batch / n, "steps": rounds}
     said["sampling"] = "fixed" if replaced else "poisson"
     claim = sampled_guarantee(**said, delta=delta, accountant=accountant)
-    gaussian = None
-    if batch == n:
-        exact = sampled_guarantee(**said, delta=TIGHT)
-        gaussian = exact.eps, gaussian_bound(*worlds, delta=TIGHT, beta=beta)
     name = f"DP-SGD of rows, {rule}, batch {batch} of {n}, {rounds} steps, z = {multiplier:g}"
-    return Case(name, claim.adjacency, claim.eps, epsilon_bound(*worlds, delta=delta, beta=beta), gaussian)
+    exact = sampled_guarantee(**said, delta=TIGHT) if batch == n else None
+    return judged(name, claim, worlds, delta=delta, beta=beta, exact=exact)
 
 
 def clients(
@@ -142,13 +145,10 @@ def clients(
         worlds.append(np.concatenate(found, axis=1))
     released = count_noise if clients == 1 else np.inf
     claim = client_guarantee(z, released, rate=rate, rounds=1, delta=delta, accountant=accountant)
-    gaussian = None
-    if rate == 1:
-        exact = client_guarantee(z, released, rate=1.0, rounds=1, delta=TIGHT)
-        gaussian = exact.eps, gaussian_bound(*worlds, delta=TIGHT, beta=beta)
     name = f"DP-FedAvg of {clients} clients, rate {rate:g}, 1 round, z = {multiplier:g}"
     name += f", counts {count_noise:g}" if clients == 1 else ""
-    return Case(name, claim.adjacency, claim.eps, epsilon_bound(*worlds, delta=delta, beta=beta), gaussian)
+    exact = client_guarantee(z, released, rate=1.0, rounds=1, delta=TIGHT) if rate == 1 else None
+    return judged(name, claim, worlds, delta=delta, beta=beta, exact=exact)
 
 
 def exponential(*, eps=1.0, candidates=100, runs=100_000, beta=0.01, seed=0, choose=exponential_choice):
