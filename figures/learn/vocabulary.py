@@ -54,7 +54,7 @@ def algorithm(where, name):
     """The algorithm of this name; only its own module is loaded."""
     from estimators.federated import algorithms
 
-    return getattr(algorithms, named(where, name, algorithms.NAMES) and name)
+    return getattr(algorithms, named(where, name, {known: known for known in algorithms.NAMES}))
 
 
 def objects():
