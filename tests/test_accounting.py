@@ -1,8 +1,5 @@
 """Guarantees, budgets, compositions and calibration: exact where the theory is, never negative, against dp-accounting."""
 
-import importlib
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,15 +12,6 @@ from estimators.subsampling import pld_fixed_batch_epsilon
 few = settings(max_examples=max(1, settings().max_examples // 5))  # each example is a root search
 EPS = st.floats(1e-3, 20.0)
 DELTA = st.floats(1e-12, 1e-2)
-
-
-def accountant_module():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its dependencies, at import
-        try:
-            return importlib.import_module("dp_accounting"), importlib.import_module("dp_accounting.rdp")
-        except ImportError:
-            pytest.skip("dp-accounting is not installed (extra: dp)")
 
 
 def gaussian(ratio, delta=1e-5):
@@ -173,9 +161,9 @@ def test_golden_subsampled_gaussian():
     assert z == pytest.approx(1.513122, abs=2e-5)
 
 
+@pytest.mark.usefixtures("dp_accounting")
 def test_golden_privacy_loss_distribution():
     """dp-accounting 0.6.0, PLDAccountant: 1.828244; below the Renyi bound."""
-    accountant_module()
     eps = accounting.pld_sampled_gaussian_epsilon(noise_multiplier=1.0, sampling_rate=0.01, rounds=1000, delta=1e-5)
     assert eps == pytest.approx(1.828244, abs=1e-5)
 
