@@ -27,7 +27,7 @@ What is not in the map is machinery of those modules.
 0.55
 """
 
-from importlib import import_module
+from estimators.lazy import attach
 
 MODULES = (
     "accounting",
@@ -72,41 +72,24 @@ MODULES = (
     "tuning",
     "variance_components",
 )
-NAMES = {
-    "BetaBinomial": "beta_binomial",
-    "ClientTable": "client_table",
-    "FederatedMeans": "federated_means",
-    "GammaPoisson": "gamma_poisson",
-    "GaussianMeans": "gaussian_means",
-    "GaussianTally": "streaming",
-    "LinearClients": "linear_clients",
-    "LogisticClients": "logistic_clients",
-    "MixtureMeans": "mixture_means",
-    "NonparametricCounts": "nonparametric",
-    "NonparametricMeans": "nonparametric",
-    "NonparametricRates": "nonparametric",
-    "PointNormalMeans": "point_normal",
-    "RegressionTally": "client_rows",
-    "RowTally": "streaming",
-    "SampleTally": "streaming",
-    "efron_morris": "datasets",
-    "fit_passes": "streaming_passes",
-    "from_samples": "gaussian",
-    "james_stein": "gaussian",
-    "precision_weights": "aggregation",
-    "read_client_table": "client_table",
+HOMES = {
+    "aggregation": "precision_weights",
+    "beta_binomial": "BetaBinomial",
+    "client_rows": "RegressionTally",
+    "client_table": "ClientTable read_client_table",
+    "datasets": "efron_morris",
+    "federated_means": "FederatedMeans",
+    "gamma_poisson": "GammaPoisson",
+    "gaussian": "from_samples james_stein",
+    "gaussian_means": "GaussianMeans",
+    "linear_clients": "LinearClients",
+    "logistic_clients": "LogisticClients",
+    "mixture_means": "MixtureMeans",
+    "nonparametric": "NonparametricCounts NonparametricMeans NonparametricRates",
+    "point_normal": "PointNormalMeans",
+    "streaming": "GaussianTally RowTally SampleTally",
+    "streaming_passes": "fit_passes",
 }
 
-__all__ = [*MODULES, *NAMES]
-
-
-def __getattr__(name):
-    if name in MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name in NAMES:
-        return getattr(import_module(f"{__name__}.{NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__all__ = [*MODULES, *" ".join(HOMES.values()).split()]
+__getattr__, __dir__ = attach(__name__, HOMES, MODULES)

@@ -300,6 +300,19 @@ def sampled_gaussian_guarantee(*, noise_multiplier, sampling_rate, rounds, delta
     )
 
 
+def loss_distributions(*names, instead):
+    """Return these modules of ``dp-accounting``, or raise ImportError saying what gives a larger eps without it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its dependencies, at import
+            return [import_module(name) for name in names]
+    except ImportError:
+        raise ImportError(
+            "dp-accounting is needed for privacy loss distributions: pip install 'borrowed-strength[dp]'; "
+            f"without it {instead}, which gives a larger eps"
+        ) from None
+
+
 def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, delta):
     """Eps after `rounds` rounds of the Poisson-subsampled Gaussian by privacy loss distributions; a tight upper bound.
 
@@ -314,15 +327,9 @@ def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, del
     z = float(positive("noise_multiplier", noise_multiplier))
     q = float(probability("sampling_rate", sampling_rate))
     rounds, delta = int(count("rounds", rounds)), float(probability("delta", delta))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its dependencies, at import
-            dp_accounting, pld = import_module("dp_accounting"), import_module("dp_accounting.pld")
-    except ImportError:
-        raise ImportError(
-            "dp-accounting is needed for privacy loss distributions: pip install 'borrowed-strength[dp]'; "
-            "without it use privacy.sampled_gaussian_epsilon, which gives a larger eps"
-        ) from None
+    dp_accounting, pld = loss_distributions(
+        "dp_accounting", "dp_accounting.pld", instead="use privacy.sampled_gaussian_epsilon"
+    )
     if q == 0:
         return 0.0
     event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z))

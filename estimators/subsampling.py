@@ -14,14 +14,12 @@ Integrating this profile gives the moment
 of order a: the best that the profile allows, hence never above the bound of Wang, Balle and Kasiviswanathan (2019).
 """
 
-import warnings
 from functools import lru_cache
-from importlib import import_module
 
 import numpy as np
 
 from estimators import privacy
-from estimators.accounting import ORDERS, Guarantee, pld_sampled_gaussian_epsilon
+from estimators.accounting import ORDERS, Guarantee, loss_distributions, pld_sampled_gaussian_epsilon
 from estimators.mechanisms import gaussian_epsilon, gaussian_sigma
 from estimators.validation import choice, count, nonnegative, number, positive, probability
 
@@ -96,15 +94,9 @@ def pld_fixed_batch_epsilon(*, noise_multiplier, sampling_rate, rounds, delta, g
     """
     z, q = float(positive("noise_multiplier", noise_multiplier)), float(positive("sampling_rate", sampling_rate))
     rounds, delta = int(count("rounds", rounds)), float(probability("delta", delta))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its dependencies, at import
-            pld, pmfs = (import_module(f"dp_accounting.pld.{name}") for name in ("privacy_loss_distribution", "pld_pmf"))
-    except ImportError:
-        raise ImportError(
-            "dp-accounting is needed for privacy loss distributions: pip install 'borrowed-strength[dp]'; "
-            'without it take accountant="rdp", which gives a larger eps'
-        ) from None
+    pld, pmfs = loss_distributions(
+        "dp_accounting.pld.privacy_loss_distribution", "dp_accounting.pld.pld_pmf", instead='take accountant="rdp"'
+    )
     reach = np.log1p(probability("sampling_rate", q) * np.expm1(min((2 / z) * (2 / z / 2 + 10), 700.0)))
     losses = np.arange(-int(np.ceil(reach / grid)), int(np.ceil(reach / grid)) + 1)
     level = np.abs(losses) * grid

@@ -1,7 +1,7 @@
 """What one looks at: each figure is a module with `compute(quick) -> dict` apart from `draw(data) -> Figure`.
 
-Belongs here: the names of the figures, loaded on first use.  Does not belong here: matplotlib, numba or any
-work at import, because the console script imports this package for every command.
+Belongs here: the names of the figures, loaded on first use, and what is said of unknown names.  Does not belong here:
+matplotlib, numba or any work at import, because the console script imports this package for every command.
 
 Lines are closed forms from ``estimators``; points are Monte Carlo of the raw model.  `compute` raises
 ``points.FigureContradiction`` when the two disagree, so a figure cannot contradict what it shows.
@@ -10,7 +10,7 @@ Lines are closed forms from ``estimators``; points are Monte Carlo of the raw mo
 from difflib import get_close_matches
 from importlib import import_module
 
-__all__ = ["FIGURES", "check_names", "load"]
+__all__ = ["FIGURES", "check_names", "hint", "load"]
 
 FIGURES = {
     "opt_out_regression": "figures.opt_out_regression",
@@ -45,9 +45,17 @@ def check_names(names):
     """
     for name in names:
         if name not in FIGURES:
-            near = get_close_matches(name, FIGURES, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(FIGURES)}"
-            raise ValueError(f"no figure is called {name!r}; {hint}")
+            raise ValueError(f"no figure is called {name!r}; {hint(name, FIGURES)}")
+
+
+def hint(name, known):
+    """The known names nearest to `name`, or all of them, as the end of a message.
+
+    >>> hint("fedavgg", ["FedAvg", "Local"])
+    'did you mean FedAvg?'
+    """
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known) or 'none'}"
 
 
 def load(name):

@@ -1,9 +1,12 @@
-"""What all tests share: how hard Hypothesis searches.
+"""What all tests share: how hard Hypothesis searches, data and packages that may lack, checks of any federated algorithm.
 
 Runs are derandomised, here and in CI, so that a failure is a change of the code and not of luck. `--deep` searches at
 random and ten times as far. A test that must be frugal takes a fraction of `settings().max_examples`, never a number.
 """
 
+import copy
+import importlib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,48 @@ def shared_data():
         return path
 
     return find
+
+
+@pytest.fixture
+def dp_accounting():
+    """The package dp-accounting with its modules ``pld`` and ``rdp``; the test skips where it is absent."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its dependencies, at import
+        for name in ("pld", "rdp"):
+            pytest.importorskip(f"dp_accounting.{name}", reason="dp-accounting is not installed (extra: dp)")
+        return importlib.import_module("dp_accounting")
+
+
+@pytest.fixture
+def same_bits():
+    """A function that checks that 1 or 2 workers and a stop after round 2 give the same bits; returns the whole training.
+
+    Its `task` is a function that makes the same task anew, for a number of `workers` if it is told one.
+    """
+    from estimators.federated.training import train, training
+
+    def check(algorithm, task, rounds=5):
+        whole = train(algorithm, task(), rounds=rounds, every=1)
+        assert train(algorithm, task(workers=2), rounds=rounds, every=1).history == whole.history
+        stored = next(copy.deepcopy(s) for s in training(algorithm, task(), rounds=rounds, every=1) if s.finished == 2)
+        steps = list(training(algorithm, task(), rounds=rounds, every=1, state=stored.state, finished=2))
+        assert [step.record for step in steps] == whole.history[2:]
+        assert all((steps[-1].state[name] == value).all() for name, value in whole.state.items())
+        return whole
+
+    return check
+
+
+@pytest.fixture
+def idle_round():
+    """A function that checks that an algorithm's first round on a task leaves its state alone; returns the record."""
+
+    def check(algorithm, task):
+        state = algorithm.start(task, rounds=1)
+        before = copy.deepcopy(state)
+        record = algorithm.round(task, state, 0)
+        assert state.keys() == before.keys()
+        assert all((state[name] == value).all() for name, value in before.items())
+        return record
+
+    return check

@@ -1,8 +1,5 @@
 """Guarantees, budgets, compositions and calibration: exact where the theory is, never negative, against dp-accounting."""
 
-import importlib
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,19 +7,11 @@ from hypothesis import strategies as st
 
 from estimators import accounting, dpsgd, mechanisms, privacy, tuning
 from estimators.accounting import ORDERS, Budget, Guarantee
+from estimators.subsampling import pld_fixed_batch_epsilon
 
 few = settings(max_examples=max(1, settings().max_examples // 5))  # each example is a root search
 EPS = st.floats(1e-3, 20.0)
 DELTA = st.floats(1e-12, 1e-2)
-
-
-def accountant_module():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its dependencies, at import
-        try:
-            return importlib.import_module("dp_accounting"), importlib.import_module("dp_accounting.rdp")
-        except ImportError:
-            pytest.skip("dp-accounting is not installed (extra: dp)")
 
 
 def gaussian(ratio, delta=1e-5):
@@ -172,20 +161,27 @@ def test_golden_subsampled_gaussian():
     assert z == pytest.approx(1.513122, abs=2e-5)
 
 
+@pytest.mark.usefixtures("dp_accounting")
 def test_golden_privacy_loss_distribution():
     """dp-accounting 0.6.0, PLDAccountant: 1.828244; below the Renyi bound."""
-    accountant_module()
     eps = accounting.pld_sampled_gaussian_epsilon(noise_multiplier=1.0, sampling_rate=0.01, rounds=1000, delta=1e-5)
     assert eps == pytest.approx(1.828244, abs=1e-5)
 
 
-def test_without_dp_accounting_the_way_out_is_named(monkeypatch):
+@pytest.mark.parametrize(
+    ("epsilon", "way_out"),
+    [
+        (accounting.pld_sampled_gaussian_epsilon, "use privacy.sampled_gaussian_epsilon, which gives a larger eps"),
+        (pld_fixed_batch_epsilon, 'take accountant="rdp", which gives a larger eps'),
+    ],
+)
+def test_without_dp_accounting_the_way_out_is_named(monkeypatch, epsilon, way_out):
     def refuse(name):
         raise ImportError(name)
 
     monkeypatch.setattr(accounting, "import_module", refuse)
-    with pytest.raises(ImportError, match="sampled_gaussian_epsilon"):
-        accounting.pld_sampled_gaussian_epsilon(noise_multiplier=1.0, sampling_rate=0.01, rounds=10, delta=1e-5)
+    with pytest.raises(ImportError, match=way_out):
+        epsilon(noise_multiplier=1.0, sampling_rate=0.01, rounds=10, delta=1e-5)
 
 
 @pytest.mark.parametrize(("shape", "golden"), [(0.0, 3.522633), (0.5, 3.830596), (1.0, 4.103271), (np.inf, 4.329498)])

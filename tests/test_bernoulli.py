@@ -118,12 +118,12 @@ def test_randomize_draws_that_law():
     assert (abs(drawn.mean(axis=1) - x[:, 0]) < 5 * error).all()
 
 
-def test_two_reports_compose_exactly_as_dp_accounting_says():
-    mechanisms = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+def test_two_reports_compose_exactly_as_dp_accounting_says(dp_accounting):
+    losses = dp_accounting.pld.privacy_loss_distribution
     # (7) at the inputs 0 and 1 is randomised response between two outputs.
     eps = 0.8
     p_flip = 2 / (np.exp(eps) + 1)
-    one = mechanisms.from_randomized_response(p_flip, 2, value_discretization_interval=1e-4)
+    one = losses.from_randomized_response(p_flip, 2, value_discretization_interval=1e-4)
     assert one.get_delta_for_epsilon(eps * (1 + 1e-3)) < 1e-9 < one.get_delta_for_epsilon(eps * 0.99)
     both = one.self_compose(2)
     assert both.get_delta_for_epsilon(2 * eps * (1 + 1e-3)) < 1e-9 < both.get_delta_for_epsilon(2 * eps * 0.99)

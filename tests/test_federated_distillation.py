@@ -25,7 +25,7 @@ from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.reference_backend import activations, backwards, log_shares, losses
 from estimators.federated.schedule import Schedule
 from estimators.federated.task import Task
-from estimators.federated.training import train, training
+from estimators.federated.training import train
 
 WORK = {"rule": "fixed", "n_steps": 3, "batch_size": 4}
 RATES = {"learning_rate": 0.1, "common_rate": 0.2}
@@ -53,14 +53,9 @@ ALGORITHMS = {
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_same_bits_for_any_workers_and_after_a_resume(name):
+def test_same_bits_for_any_workers_and_after_a_resume(name, same_bits):
     algorithm = ALGORITHMS[name]
-    whole = train(algorithm, task(), rounds=5, every=1)
-    assert train(algorithm, task(workers=2), rounds=5, every=1).history == whole.history
-    stored = next(copy.deepcopy(step) for step in training(algorithm, task(), rounds=5, every=1) if step.finished == 2)
-    steps = list(training(algorithm, task(), rounds=5, every=1, state=stored.state, finished=2))
-    assert [step.record for step in steps] == whole.history[2:]
-    assert all((steps[-1].state[key] == value).all() for key, value in whole.state.items())
+    whole = same_bits(algorithm, task)
     assert train(algorithm, task(seed=1), rounds=5, every=1).history != whole.history
 
 
@@ -210,12 +205,8 @@ def test_psi_tends_to_the_mean_divergence():
 
 
 @pytest.mark.parametrize("algorithm", [AdaPeD(**ADAPTIVE, rate=0.0), QuPeD(**RATES, lam=0.5, rate=0.0)])
-def test_a_round_without_participants_changes_nothing(algorithm):
-    t = task()
-    state = algorithm.start(t, rounds=1)
-    before = copy.deepcopy(state)
-    assert algorithm.round(t, state, 0)["participants"] == 0
-    assert all((state[key] == value).all() for key, value in before.items())
+def test_a_round_without_participants_changes_nothing(algorithm, idle_round):
+    assert idle_round(algorithm, task())["participants"] == 0
 
 
 def test_without_participants_fine_tuning_goes_on_alone():

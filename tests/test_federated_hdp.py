@@ -1,7 +1,5 @@
 """Averaging with privacy of clients: DP-FedAvg, FeO2, FedHDP, and personal models beside them."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ from estimators.federated.models import logistic_regression
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import Task
-from estimators.federated.training import train, training
+from estimators.federated.training import train
 
 WORK = {"rule": "epochs", "n_epochs": 2, "batch_size": 6}
 GROUPS = {"public": [0, 3], "private": [1, 2, 4, 5, 6, 7]}
@@ -38,13 +36,8 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
-def test_same_bits_for_any_workers_and_after_a_resume(algorithm):
-    whole = train(algorithm, task(), rounds=5, every=1)
-    assert train(algorithm, task(workers=2), rounds=5, every=1).history == whole.history
-    stored = next(copy.deepcopy(step) for step in training(algorithm, task(), rounds=5, every=1) if step.finished == 2)
-    steps = list(training(algorithm, task(), rounds=5, every=1, state=stored.state, finished=2))
-    assert [step.record for step in steps] == whole.history[2:]
-    assert all((steps[-1].state[name] == value).all() for name, value in whole.state.items())
+def test_same_bits_for_any_workers_and_after_a_resume(algorithm, same_bits):
+    same_bits(algorithm, task)
 
 
 # --- the printed lines, plainly ----------------------------------------------------------------------------------------
@@ -276,12 +269,8 @@ def test_levels_without_participants_do_no_harm(rule):
     assert all(np.isfinite(list(record.values())).all() for record in trained.history)
 
 
-def test_an_empty_round_without_noise_changes_nothing():
-    algorithm, t = DPFedAvg(learning_rate=0.1, rate=1e-9), task()
-    state = algorithm.start(t, rounds=1)
-    before = copy.deepcopy(state)
-    algorithm.round(t, state, 0)
-    assert all((state[name] == before[name]).all() for name in state)
+def test_an_empty_round_without_noise_changes_nothing(idle_round):
+    idle_round(DPFedAvg(learning_rate=0.1, rate=1e-9), task())
 
 
 @pytest.mark.parametrize(

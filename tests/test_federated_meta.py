@@ -1,7 +1,5 @@
 """pFedMe, Per-FedAvg and FedEM against independent twins, in their limits and under resumes; mixtures of models."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -273,27 +271,18 @@ ALGORITHMS = [
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
 @pytest.mark.parametrize("work", [FIXED, {"rule": "poisson", "n_epochs": 1, "batch_size": 4}], ids=["fixed", "poisson"])
-def test_same_bits_for_any_workers_and_after_a_resume(algorithm, work):
+def test_same_bits_for_any_workers_and_after_a_resume(algorithm, work, same_bits):
     def one(workers=1):
         return task(work, workers=workers, dtype="float32", model=neural_network(6, 5, 4))
 
-    whole = train(algorithm, one(), rounds=4, every=1)
-    assert train(algorithm, one(workers=2), rounds=4, every=1).history == whole.history
-    stored = next(copy.deepcopy(step) for step in training(algorithm, one(), rounds=4, every=1) if step.finished == 2)
-    steps = list(training(algorithm, one(), rounds=4, every=1, state=stored.state, finished=2))
-    assert [step.record for step in steps] == whole.history[2:]
-    assert all((steps[-1].state[name] == value).all() for name, value in whole.state.items())
+    same_bits(algorithm, one, rounds=4)
     assert algorithm.guarantees(one(), rounds=4) == [None] * 5
 
 
 @pytest.mark.parametrize("algorithm", [ALGORITHMS[0], ALGORITHMS[2], ALGORITHMS[4]], ids=lambda a: type(a).__name__)
-def test_a_round_without_participants_changes_nothing(algorithm):
+def test_a_round_without_participants_changes_nothing(algorithm, idle_round):
     empty = make(type(algorithm).__name__, {**vars(algorithm), "rate": 0.0, "number": None})
-    t = task()
-    state = empty.start(t, rounds=1)
-    before = copy.deepcopy(state)
-    assert empty.round(t, state, 0) == {"participants": 0}
-    assert all((state[name] == value).all() for name, value in before.items())
+    assert idle_round(empty, task()) == {"participants": 0}
 
 
 @pytest.mark.parametrize("algorithm", [ALGORITHMS[0], ALGORITHMS[3]], ids=lambda a: type(a).__name__)

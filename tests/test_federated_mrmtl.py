@@ -1,7 +1,5 @@
 """Cross-silo algorithms of MR-MTL: limits, independent twins in plain NumPy, accounting of choices and of tuning."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -28,7 +26,7 @@ from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.reference_backend import ReferenceBackend
 from estimators.federated.task import Task
-from estimators.federated.training import train, training
+from estimators.federated.training import train
 
 WORK = {"rule": "poisson", "n_steps": 3, "batch_size": 4}
 PRIVATE = RowPrivacy(eps=3.0, delta=1e-3, clip=1.0)
@@ -61,13 +59,8 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
-def test_same_bits_for_any_workers_and_after_a_resume(algorithm):
-    whole = train(algorithm, task(), rounds=5, every=1)
-    assert train(algorithm, task(workers=2), rounds=5, every=1).history == whole.history
-    stored = next(copy.deepcopy(step) for step in training(algorithm, task(), rounds=5, every=1) if step.finished == 2)
-    steps = list(training(algorithm, task(), rounds=5, every=1, state=stored.state, finished=2))
-    assert [step.record for step in steps] == whole.history[2:]
-    assert all((steps[-1].state[name] == value).all() for name, value in whole.state.items())
+def test_same_bits_for_any_workers_and_after_a_resume(algorithm, same_bits):
+    same_bits(algorithm, task)
 
 
 # --- limits ------------------------------------------------------------------------------------------------------------

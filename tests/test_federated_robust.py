@@ -67,13 +67,8 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
-def test_same_bits_for_any_workers_and_after_a_resume(algorithm):
-    whole = train(algorithm, task(), rounds=4, every=1)
-    assert train(algorithm, task(workers=2), rounds=4, every=1).history == whole.history
-    stored = next(copy.deepcopy(step) for step in training(algorithm, task(), rounds=4, every=1) if step.finished == 2)
-    steps = list(training(algorithm, task(), rounds=4, every=1, state=stored.state, finished=2))
-    assert [step.record for step in steps] == whole.history[2:]
-    assert all((steps[-1].state[name] == value).all() for name, value in whole.state.items())
+def test_same_bits_for_any_workers_and_after_a_resume(algorithm, same_bits):
+    same_bits(algorithm, task, rounds=4)
 
 
 # Twins: one round in plain NumPy, from what clients send.
@@ -169,12 +164,8 @@ def test_one_client_is_all_there_is(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [RowWeights, RobustHDP])
-def test_a_round_without_participants_changes_nothing(algorithm):
-    t, empty = task(), algorithm(**COMMON, rate=0.0)
-    state = empty.start(t, rounds=1)
-    before = state["shared"].copy()
-    assert empty.round(t, state, 0) == {"participants": 0}
-    assert (state["shared"] == before).all()
+def test_a_round_without_participants_changes_nothing(algorithm, idle_round):
+    assert idle_round(algorithm(**COMMON, rate=0.0), task()) == {"participants": 0}
 
 
 def test_pfa_without_a_public_participant_projects_nothing():

@@ -2,8 +2,6 @@
 
 # pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -34,13 +32,8 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: type(a).__name__)
-def test_same_bits_for_any_workers_and_after_a_resume(algorithm):
-    whole = train(algorithm, task(), rounds=5, every=1)
-    assert train(algorithm, task(workers=2), rounds=5, every=1).history == whole.history
-    stored = next(copy.deepcopy(step) for step in training(algorithm, task(), rounds=5, every=1) if step.finished == 2)
-    steps = list(training(algorithm, task(), rounds=5, every=1, state=stored.state, finished=2))
-    assert [step.record for step in steps] == whole.history[2:]
-    assert all((steps[-1].state[name] == value).all() for name, value in whole.state.items())
+def test_same_bits_for_any_workers_and_after_a_resume(algorithm, same_bits):
+    same_bits(algorithm, task)
 
 
 def test_another_seed_gives_another_history():
@@ -53,13 +46,8 @@ def test_one_client_makes_averaging_and_local_training_the_same():
     assert (shared["shared"].astype(np.float32) == own["personal"][0]).all()
 
 
-def test_a_round_without_participants_changes_nothing():
-    empty = FedAvg(learning_rate=0.1, rate=0.0)
-    t = task()
-    state = empty.start(t, rounds=1)
-    before = state["shared"].copy()
-    assert empty.round(t, state, 0) == {"participants": 0}
-    assert (state["shared"] == before).all()
+def test_a_round_without_participants_changes_nothing(idle_round):
+    assert idle_round(FedAvg(learning_rate=0.1, rate=0.0), task()) == {"participants": 0}
 
 
 def test_private_rows_get_what_they_asked_for():

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -148,6 +149,28 @@ def test_a_fresh_import_loads_nothing_heavy(statement, absent):
     code = f"{statement}\nimport sys\nprint(*(m for m in {absent.split()!r} if m in sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []
+
+
+FRONTS = [p for p in MODULES if "estimators.lazy" in {module for module, _ in imports(p)}]
+
+
+@pytest.mark.parametrize("path", FRONTS, ids=name_of)
+def test_a_lazy_front_offers_what_it_shows_to_type_checkers(path):
+    front = import_module(".".join(path.parent.relative_to(ROOT).parts))
+    shown = {
+        alias.name: import_module(f"{front.__name__}.{node.module}")
+        for block in tree(path).body
+        if isinstance(block, ast.If)
+        for node in ast.walk(block)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert all(getattr(front, name) is getattr(module, name) for name, module in shown.items())
+    assert not shown or {name for name in front.__all__ if name not in vars(front)} == shown.keys()
+    assert all(hasattr(front, name) for name in front.__all__)
+    assert set(front.__all__) <= set(dir(front))
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        front.nonsense  # noqa: B018
 
 
 def test_the_map_of_estimators_names_every_public_module():

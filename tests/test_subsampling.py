@@ -1,6 +1,5 @@
 """Noise on random batches: the compiled curves, their calibration, and dp-accounting beside them."""
 
-import warnings
 from time import perf_counter
 
 import numpy as np
@@ -136,15 +135,8 @@ def test_bad_arguments_are_named(changes, says):
 # --- dp-accounting -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def dp():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its dependencies, at import
-        pytest.importorskip("dp_accounting.rdp")
-        return pytest.importorskip("dp_accounting")
-
-
-def test_poisson_eps_is_that_of_dp_accounting(dp):
+def test_poisson_eps_is_that_of_dp_accounting(dp_accounting):
+    dp = dp_accounting
     event = dp.PoissonSampledDpEvent(0.05, dp.GaussianDpEvent(1.3))
     other = dp.rdp.RdpAccountant(list(ORDERS)).compose(event, 200).get_epsilon(1e-5)
     ours = sampled_guarantee(noise_multiplier=1.3, sampling_rate=0.05, steps=200, delta=1e-5).eps
@@ -152,7 +144,8 @@ def test_poisson_eps_is_that_of_dp_accounting(dp):
 
 
 @pytest.mark.parametrize(("n", "b", "z", "steps"), [(1000, 20, 2.0, 300), (100, 50, 20.0, 100)])
-def test_fixed_batches_cost_less_than_wang_et_al_and_more_than_loss_distributions(dp, n, b, z, steps):
+def test_fixed_batches_cost_less_than_wang_et_al_and_more_than_loss_distributions(dp_accounting, n, b, z, steps):
+    dp = dp_accounting
     how = {"noise_multiplier": z, "sampling_rate": b / n, "delta": 1e-5}
     ours = sampled_guarantee(**how, steps=steps, sampling="fixed").eps
     replace = dp.rdp.RdpAccountant(list(range(2, 40)), neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
@@ -164,12 +157,14 @@ def test_fixed_batches_cost_less_than_wang_et_al_and_more_than_loss_distribution
     assert tight > poisson.eps  # both directions of a replacement are as bad as the worse of Poisson's
 
 
-def test_loss_distributions_of_a_full_batch_are_the_exact_ones(dp):
+@pytest.mark.usefixtures("dp_accounting")
+def test_loss_distributions_of_a_full_batch_are_the_exact_ones():
     found = pld_fixed_batch_epsilon(noise_multiplier=8.0, sampling_rate=1.0, rounds=4, delta=1e-5)
     assert found == pytest.approx(float(gaussian_epsilon(delta=1e-5, sensitivity=4.0, sigma=8.0)), rel=1e-3)
 
 
-def test_the_tight_accountant_needs_less_noise_and_keeps_its_word(dp):
+@pytest.mark.usefixtures("dp_accounting")
+def test_the_tight_accountant_needs_less_noise_and_keeps_its_word():
     how = {"delta": 1e-4, "sampling_rate": 0.05, "steps": 100, "sampling": "fixed"}
     loose, tight = (noise_multiplier_for(eps=2.0, **how, accountant=a) for a in ("rdp", "pld"))
     assert 0.8 * loose < tight < loose

@@ -120,12 +120,11 @@ def test_smaller_eta_is_cheaper():
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.5, 1.0, 4.0, np.inf])
-def test_against_dp_accounting(eta):
-    dp_event = pytest.importorskip("dp_accounting.dp_event")
-    rdp_accounting = pytest.importorskip("dp_accounting.rdp")
+def test_against_dp_accounting(dp_accounting, eta):
     orders = [1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0]
-    event = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(4.0), mean=10.0, shape=eta)
-    accountant = rdp_accounting.RdpAccountant(orders)
+    events = dp_accounting.dp_event
+    event = events.RepeatAndSelectDpEvent(events.GaussianDpEvent(4.0), mean=10.0, shape=eta)
+    accountant = dp_accounting.rdp.RdpAccountant(orders)
     accountant.compose(event)
     runs = PoissonRuns(10.0) if np.isinf(eta) else TruncatedNegativeBinomial.with_mean(eta=eta, mean=10.0)
     rdp = np.array(orders) / 32

@@ -4,9 +4,9 @@ Belongs here: the names of the parts, imported on first use.  Does not belong he
 many means are in ``estimators``.
 """
 
-from importlib import import_module
+from estimators.lazy import attach
 
-MODULES = (
+__all__ = [
     "algorithms",
     "audit",
     "backend",
@@ -21,16 +21,5 @@ MODULES = (
     "schedule",
     "task",
     "training",
-)
-
-__all__ = [*MODULES]
-
-
-def __getattr__(name):
-    if name in MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+]
+__getattr__, __dir__ = attach(__name__, {}, modules=__all__)

@@ -4,8 +4,9 @@ Belongs here: the public names, imported on first use so that importing this pac
 and never imports numba. Does not belong here: code.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from estimators.lazy import attach
 
 if TYPE_CHECKING:
     from .checks import (
@@ -35,66 +36,18 @@ if TYPE_CHECKING:
     from .streams import DEFAULT_ROOT, stream
 
 __all__ = [
-    "CHUNK",
-    "DECLARED",
-    "DEFAULT_ROOT",
-    "FALSE_ALARM",
-    "MISS",
-    "Check",
-    "CheckResult",
-    "ClientsExperiment",
-    "Experiment",
-    "JamesSteinExperiment",
-    "Moments",
-    "RegressionExperiment",
-    "SampledExperiment",
-    "TwoStageRule",
-    "combine",
-    "merge_chunks",
-    "n_chunks",
-    "perform",
-    "required_reps",
-    "run",
-    "run_chunks",
-    "smallest_detectable",
-    "stream",
-]
+    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MISS", "Check", "CheckResult", "ClientsExperiment", "Experiment",
+    "JamesSteinExperiment", "Moments", "RegressionExperiment", "SampledExperiment", "TwoStageRule", "combine",
+    "merge_chunks", "n_chunks", "perform", "required_reps", "run", "run_chunks", "smallest_detectable", "stream",
+]  # fmt: skip
 
-_HOME = {
-    "checks": (
-        "DECLARED",
-        "FALSE_ALARM",
-        "MISS",
-        "Check",
-        "CheckResult",
-        "TwoStageRule",
-        "perform",
-        "required_reps",
-        "smallest_detectable",
-    ),
-    "moments": ("Moments", "combine"),
-    "runner": (
-        "CHUNK",
-        "ClientsExperiment",
-        "Experiment",
-        "JamesSteinExperiment",
-        "RegressionExperiment",
-        "SampledExperiment",
-        "merge_chunks",
-        "n_chunks",
-        "run",
-        "run_chunks",
-    ),
-    "streams": ("DEFAULT_ROOT", "stream"),  # streams.streams would clash with the module's name
-}
-
-
-def __getattr__(name):
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "checks": "DECLARED FALSE_ALARM MISS Check CheckResult TwoStageRule perform required_reps smallest_detectable",
+        "moments": "Moments combine",
+        "runner": "CHUNK ClientsExperiment Experiment JamesSteinExperiment RegressionExperiment SampledExperiment "
+        "merge_chunks n_chunks run run_chunks",
+        "streams": "DEFAULT_ROOT stream",  # streams.streams would clash with the module's name
+    },
+)

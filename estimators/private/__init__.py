@@ -8,8 +8,9 @@ Belongs here: the public names, imported on first use.  Does not belong here: co
 ``accounting``.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from estimators.lazy import attach
 
 if TYPE_CHECKING:
     from .central import CentralPrior, release_prior
@@ -20,58 +21,21 @@ if TYPE_CHECKING:
     from .reports import MeanReport, RateReport, RegressionReport, read_report, read_reports
     from .server import PrivateGaussianMeans, guarantee_lines
 
-NAMES = {
-    "AtHome": "client",
-    "BetaPrior": "prior",
-    "CentralPrior": "central",
-    "MeanClient": "client",
-    "MeanReport": "reports",
-    "Prior": "prior",
-    "PrivateGaussianMeans": "server",
-    "PrivateRates": "rates",
-    "RateClient": "client",
-    "RateReport": "reports",
-    "PrivateRegressionMeans": "regression",
-    "RegressionClient": "regression",
-    "RegressionPrior": "regression",
-    "RegressionReport": "reports",
-    "a_priori_bounds": "client",
-    "guarantee_lines": "server",
-    "noisy_rate_moments": "rates",
-    "read_report": "reports",
-    "read_reports": "reports",
-    "release_prior": "central",
-}
-
 __all__ = [
-    "AtHome",
-    "BetaPrior",
-    "CentralPrior",
-    "MeanClient",
-    "MeanReport",
-    "Prior",
-    "PrivateGaussianMeans",
-    "PrivateRates",
-    "PrivateRegressionMeans",
-    "RateClient",
-    "RateReport",
-    "RegressionClient",
-    "RegressionPrior",
-    "RegressionReport",
-    "a_priori_bounds",
-    "guarantee_lines",
-    "noisy_rate_moments",
-    "read_report",
-    "read_reports",
-    "release_prior",
-]
+    "AtHome", "BetaPrior", "CentralPrior", "MeanClient", "MeanReport", "Prior", "PrivateGaussianMeans", "PrivateRates",
+    "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient", "RegressionPrior", "RegressionReport",
+    "a_priori_bounds", "guarantee_lines", "noisy_rate_moments", "read_report", "read_reports", "release_prior",
+]  # fmt: skip
 
-
-def __getattr__(name):
-    if name in NAMES:
-        return getattr(import_module(f"{__name__}.{NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "central": "CentralPrior release_prior",
+        "client": "AtHome MeanClient RateClient a_priori_bounds",
+        "prior": "BetaPrior Prior",
+        "rates": "PrivateRates noisy_rate_moments",
+        "regression": "PrivateRegressionMeans RegressionClient RegressionPrior",
+        "reports": "MeanReport RateReport RegressionReport read_report read_reports",
+        "server": "PrivateGaussianMeans guarantee_lines",
+    },
+)

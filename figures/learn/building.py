@@ -28,7 +28,7 @@ class Built(NamedTuple):
     rounds: int
 
 
-def build(run, data_dir=None, backend=None, workers=None):
+def build(run, data_dir=None, workers=None):
     """Task, algorithm and rounds of a run.
 
     The data of the last run are kept in this process, so that the runs of a sweep load them once.
@@ -36,7 +36,7 @@ def build(run, data_dir=None, backend=None, workers=None):
     Parameters
     ----------
     run : Run; data_dir : folder of the user's data, needed unless the run is embedded.
-    backend : None for the run's, "numpy" or "jax"; workers : threads of the NumPy backend, None for one per core.
+    workers : threads of the NumPy backend, None for one per core.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def build(run, data_dir=None, backend=None, workers=None):
     folder = None if setup.data.folder is None else str(Path(data_dir, setup.data.folder))
     try:
         with LOCK:  # threads wait for each other's data instead of loading them too
-            task = _task(recipe, folder, run.seed, backend or setup.backend, workers)
-        settings = {key: resolve(value, task, run.seed) for key, value in run.settings.items()}
+            task = _task(recipe, folder, run.seed, setup.backend, workers)
+        settings = {key: resolved(value, task.federation, run.seed) for key, value in run.settings.items()}
     except ImportError as error:
         raise ValueError(f"{error}") from error
     return Built(task, make(run.algorithm, settings), run.rounds)
@@ -102,50 +102,43 @@ def _task(recipe, folder, seed, backend, workers):
 
     plan = json.loads(recipe)
     kind = vocabulary.models()[plan["model"].pop("kind")]
-    images = vocabulary.takes(kind, "shape")
-    federation = _federation(json.dumps(plan["data"]), folder, seed, not images)
-    sizes = {"n_features": federation.x[0].size, "n_classes": federation.classes, "shape": federation.x.shape[1:]}
-    arguments = {key: value for key, value in sizes.items() if vocabulary.takes(kind, key)}
-    model = kind(**arguments | {key: tuple_of(value) for key, value in plan["model"].items()})
+    federation = _federation(json.dumps(plan["data"]), folder, seed)
+    sizes = {"n_features": federation.x.shape[1], "n_classes": federation.classes}
+    model = kind(**filled(kind, resolved(plan["model"], federation, seed), **sizes))
     groups = members(plan["groups"], federation, seed)
-    work = {key: resolved(value, federation, seed) for key, value in plan["work"].items()}
+    work = resolved(plan["work"], federation, seed)
     return Task(federation, model, work=work, seed=seed, backend=backend_of(backend, workers), groups=groups)
 
 
 @newest
-def _federation(source, folder, seed, flat):
+def _federation(source, folder, seed):
     source = json.loads(source)
-    pool = _pool(source["loader"], folder, json.dumps(source["options"]), None if not seeded(source) else seed)
+    pool = _pool(source["loader"], folder, json.dumps(source["options"]), seed if seeded(source) else None)
     for name, arguments in source["steps"]:
         step = vocabulary.steps()[name]
-        pool = step(pool, **with_seed(step, arguments, seed))
+        pool = step(pool, **filled(step, arguments, seed=seed))
     from estimators.federated.data import Federation
 
     if not isinstance(pool, Federation):
         raise ValueError(f"data.steps must end with a partition: {pool.name} has no clients yet")
-    return pool.scaled(flat=flat)
+    return pool.scaled(flat=True)
 
 
 def seeded(source):
     """Whether a loader's result depends on the run's seed."""
-    return "seed" in with_seed(vocabulary.loaders()[source["loader"]], source["options"], 0)
+    return "seed" in filled(vocabulary.loaders()[source["loader"]], source["options"], seed=0)
 
 
 @newest
 def _pool(loader, folder, options, seed):
     load = vocabulary.loaders()[loader]
-    arguments = with_seed(load, json.loads(options), seed)
+    arguments = filled(load, json.loads(options), seed=seed)
     return load(**arguments) if folder is None else load(folder, **arguments)
 
 
-def with_seed(function, arguments, seed):
-    """The arguments, with the run's seed if the function takes one and the file gives none."""
-    return {"seed": seed, **arguments} if vocabulary.takes(function, "seed") else arguments
-
-
-def tuple_of(value):
-    """Lists as tuples, at every depth."""
-    return tuple(map(tuple_of, value)) if isinstance(value, list) else value
+def filled(function, arguments, **given):
+    """The arguments of a file, with what is given of those that the function takes and the file leaves out."""
+    return {key: value for key, value in given.items() if vocabulary.takes(function, key)} | arguments
 
 
 def members(groups, federation, seed):
@@ -153,25 +146,13 @@ def members(groups, federation, seed):
     chosen = {}
     for name, how in groups.items():
         if how != "rest":
-            mask = np.asarray(chosen_by(how[0], how[1] if len(how) == 2 else {}, federation, seed))
+            choice, arguments = how[0], how[1] if len(how) == 2 else {}
+            mask = np.asarray(resolved({"choice": choice, **arguments}, federation, seed))
             if mask.dtype != bool:
-                raise ValueError(f"groups.{name}: {how[0]} does not say yes or no for every client; opt_out does")
+                raise ValueError(f"groups.{name}: {choice} does not say yes or no for every client; opt_out does")
             chosen[name] = np.flatnonzero(mask)
     rest = np.setdiff1d(np.arange(len(federation)), np.concatenate([*chosen.values(), np.empty(0, int)]))
     return {name: chosen.get(name, rest) for name in groups}
-
-
-def chosen_by(name, arguments, federation, seed):
-    """What a choice assigns to the clients of a federation."""
-    choice = vocabulary.choices()[name]
-    given = {"federation": federation, "clients": len(federation)}
-    given = {key: value for key, value in given.items() if vocabulary.takes(choice, key)}
-    return choice(**with_seed(choice, {**given, **{key: tuple_of(value) for key, value in arguments.items()}}, seed))
-
-
-def resolve(value, task, seed):
-    """A setting as the algorithm takes it."""
-    return resolved(value, task.federation, seed)
 
 
 def resolved(value, federation, seed):
@@ -182,7 +163,8 @@ def resolved(value, federation, seed):
         return value
     rest = {key: resolved(entry, federation, seed) for key, entry in value.items() if key not in ("kind", "choice")}
     if "choice" in value:
-        return chosen_by(value["choice"], rest, federation, seed)
+        choice = vocabulary.choices()[value["choice"]]
+        return choice(**filled(choice, rest, federation=federation, clients=len(federation), seed=seed))
     return vocabulary.objects()[value["kind"]](**rest) if "kind" in value else rest
 
 

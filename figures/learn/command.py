@@ -16,7 +16,7 @@ __all__ = ["add_learn"]
 
 def add_learn(commands):
     """Add the parser of `borrow learn` to the sub-parsers `commands`."""
-    from figures.learn.sweep import BACKENDS
+    from figures.learn import sweep, vocabulary
 
     parser = commands.add_parser(
         "learn",
@@ -27,12 +27,14 @@ def add_learn(commands):
     parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="name, or path of your own .toml file")
     parser.add_argument("--data", metavar="DIR", help="folder of your data sets; without it embedded data are taken")
     parser.add_argument("--out", default="build/learn", metavar="DIR", help="output folder (default: %(default)s)")
-    parser.add_argument("--backend", choices=("numpy", "jax"), help="(default: the experiment's)")
+    parser.add_argument("--backend", choices=vocabulary.BACKENDS, help="(default: the experiment's)")
     parser.add_argument("--seed", type=int, action="append", metavar="N", help="instead of the experiment's; repeatable")
     parser.add_argument("--rounds", type=int, metavar="N", help="instead of the experiment's")
     parser.add_argument("--methods", metavar="A;B", help="only these methods, separated by semicolons")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at once (default: %(default)s)")
-    parser.add_argument("--joblib-backend", choices=BACKENDS, default="loky", help="for several jobs (default: %(default)s)")
+    parser.add_argument(
+        "--joblib-backend", choices=sweep.BACKENDS, default="loky", help="for several jobs (default: %(default)s)"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="threads of a run (default: the cores shared by the jobs)")
     parser.add_argument("--shard", metavar="I/N", help="only every N-th run, from the I-th: for several machines")
     parser.add_argument("--fresh", action="store_true", help="begin anew, whatever is in the output folder")
@@ -218,17 +220,12 @@ def parquet(results):
 
 def report(args, experiment, lines, files):
     """Print the tables, or the lines as JSON."""
-    from figures.learn.results import rows, selected
-    from figures.learn.tables import comparison, order_text, summary
+    from figures.learn.tables import texts
 
     if args.json:
         print(json.dumps(lines, indent=1, ensure_ascii=False))
         return
-    found = rows(experiment, lines)
-    chosen = selected(experiment, found)
-    embedded = any(line["embedded"] for line in lines)
-    parts = [] if embedded else [comparison(experiment, found, chosen), order_text(experiment, found, chosen)]
-    print(*filter(None, [*parts, summary(experiment, chosen)]), sep="\n", end="\n" if lines else "")
+    print(*texts(experiment, lines), sep="\n", end="\n" if lines else "")
     if files:
         print("written:", *files)
 

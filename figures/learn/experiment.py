@@ -6,13 +6,12 @@ Belongs here: the schema.  Does not belong here: what an experiment is (``plan``
 making tasks from runs (``building``).
 """
 
-import inspect
 import tomllib
 from copy import deepcopy
-from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 
+from figures import hint
 from figures.learn import vocabulary
 from figures.learn.plan import Experiment, Method, Plot, Printed, Run, Setup, Source, label, plain, put, slug
 
@@ -33,10 +32,7 @@ def read(name, folder=FOLDER):
     """
     path = Path(name) if str(name).endswith(".toml") else Path(folder) / f"{name}.toml"
     if not path.is_file():
-        known = experiments(folder)
-        near = get_close_matches(str(name), known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known) or 'none'}"
-        raise ValueError(f"no experiment is called {name!r}; {hint}")
+        raise ValueError(f"no experiment is called {name!r}; {hint(str(name), experiments(folder))}")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -121,7 +117,7 @@ def source(where, table):
     keys(where, table, ("loader",), SOURCE[1:])
     loader = vocabulary.named(f"{where}.loader", table["loader"], vocabulary.loaders())
     folder, options = table.get("folder"), table.get("options", {})
-    takes_path = "path" in inspect.signature(loader).parameters
+    takes_path = vocabulary.takes(loader, "path")
     if takes_path != (folder is not None):
         raise ValueError(f"{where}.folder is {'needed' if takes_path else 'not for'} the loader {table['loader']!r}")
     vocabulary.fits(f"{where}.options", loader, options, *([folder] if takes_path else []))
@@ -174,7 +170,7 @@ def setup_of(where, table, data):
         raise ValueError(f"{at}work.rule is missing")
     vocabulary.check_work(f"{at}work", work)
     backend = table.get("backend", "numpy")
-    vocabulary.named(f"{at}backend", backend, dict.fromkeys(vocabulary.BACKENDS))
+    vocabulary.known(f"{at}backend", backend, vocabulary.BACKENDS)
     return Setup(data, model, work, rounds, min(every, rounds), seeds, groups, backend)
 
 
@@ -215,9 +211,9 @@ def method_of(where, table):
     select = table.get("select")
     if select is not None:
         keys(f"{where}.select", select, ("measure", "best"), ("over",))
-        vocabulary.named(f"{where}.select.best", select["best"], {"min": None, "max": None})
-        for key in select.get("over", list(grid)):
-            vocabulary.named(f"{where}.select.over", key, grid)
+        vocabulary.known(f"{where}.select.best", select["best"], ("min", "max"))
+        for key in select.get("over", ()):
+            vocabulary.known(f"{where}.select.over", key, grid)
     return Method(table["name"], table["algorithm"], settings, grid, work, select)
 
 
@@ -231,7 +227,7 @@ def printed_of(where, table, methods):
         values = vocabulary.named(f"{where}.at", key, method.grid)
         if label(value) not in {label(entry) for entry in values}:
             raise ValueError(f"{where}.at.{key} is {value!r}; the grid has {', '.join(map(label, values))}")
-    free = [key for key in method.grid if key not in at and key not in chosen_over(method)]
+    free = [key for key in method.grid if key not in at and key not in method.over]
     if free:
         raise ValueError(f"{where}.at must give {', '.join(free)}, over which {method.name} does not select")
     within = None if "within" not in table else real(f"{where}.within", table["within"])
@@ -239,20 +235,15 @@ def printed_of(where, table, methods):
     return Printed(method.name, text(f"{where}.measure", table["measure"]), value, within, at, table.get("note", ""))
 
 
-def chosen_over(method):
-    """Keys of a method's grid of which tables show the best value only."""
-    return () if method.select is None else method.select.get("over", list(method.grid))
-
-
 def plot_of(where, table, methods):
     """Checked Plot."""
     keys(where, table, ("x", "measure"), ("at", "methods"))
     grids = {key for method in methods for key in method.grid}
-    vocabulary.named(f"{where}.x", table["x"], dict.fromkeys(["round", *sorted(grids)]))
+    vocabulary.known(f"{where}.x", table["x"], {"round", *grids})
     for key in table.get("at", {}):
-        vocabulary.named(f"{where}.at", key, dict.fromkeys(sorted(grids)))
+        vocabulary.known(f"{where}.at", key, grids)
     chosen = table.get("methods")
     for name in chosen or ():
-        vocabulary.named(f"{where}.methods", name, {method.name: method for method in methods})
+        vocabulary.known(f"{where}.methods", name, [method.name for method in methods])
     chosen = None if chosen is None else tuple(chosen)
     return Plot(table["x"], text(f"{where}.measure", table["measure"]), table.get("at", {}), chosen)

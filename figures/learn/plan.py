@@ -50,6 +50,11 @@ class Method:
     work: dict = field(default_factory=dict)
     select: dict | None = None
 
+    @property
+    def over(self):
+        """Keys of the grid of which tables show the best value only."""
+        return () if self.select is None else self.select.get("over", tuple(self.grid))
+
     def points(self):
         """Every combination of the grid's values, as dicts from its keys."""
         return [dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())]

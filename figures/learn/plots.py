@@ -95,7 +95,7 @@ def lines_of(experiment, plot, found):
             if len(t) and np.isfinite(mean).any():
                 lines.append((name_of(row, rest), t, mean, error))
         return lines
-    over = {method.name: (method.select or {"over": ()}).get("over", list(method.grid)) for method in experiment.methods}
+    over = {method.name: method.over for method in experiment.methods}
     families = {}
     for row in selected(experiment, chosen, keep=(plot.x,)):
         rest = {k: v for k, v in row.point.items() if k != plot.x and k not in plot.at and k not in over[row.method]}

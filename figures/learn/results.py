@@ -176,7 +176,7 @@ def selected(experiment, found, keep=()):
         if method.select is None:
             chosen += own
             continue
-        over = [name for name in method.select.get("over", list(method.grid)) if name not in keep]
+        over = [name for name in method.over if name not in keep]
         families = {}
         for row in own:
             families.setdefault(key({n: v for n, v in row.point.items() if n not in over}), []).append(row)

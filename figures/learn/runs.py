@@ -57,25 +57,20 @@ def execute(run, directory, data_dir=None, *, workers=None, every_rounds=None, e
     OSError
         If the disk is full, with finished rounds kept.
     """
-    folder, say, used = Path(directory, run.name), say or (lambda message: None), versions(run.setup.backend)
+    folder, say = Path(directory, run.name), say or (lambda message: None)
     if fresh:
         clear(folder)
     done = finished(run, directory)
     if done is not None:
         return done
-    stored = configuration(run, folder)
-    task, algorithm, rounds = build(run, data_dir, workers=workers)
-    provenance = portable(task.federation.provenance)
+    stored, used = configuration(run, folder), versions(run.setup.backend)
+    built = build(run, data_dir, workers=workers)
+    provenance = portable(built.task.federation.provenance)
     if stored is not None and stored["provenance"] != provenance:
         raise ValueError(f"{folder} was begun with other data; give those, another --out, or --fresh to begin anew")
     if stored is None:
         folder.mkdir(parents=True, exist_ok=True)
-        content = {
-            "hash": configuration_hash(run),
-            **run.configuration(),
-            "provenance": provenance,
-            "versions": used,
-        }
+        content = {"hash": configuration_hash(run), **run.configuration(), "provenance": provenance, "versions": used}
         checkpoints.write(folder / CONFIG, line(content))
     found = checkpoints.load(folder) if stored else None
     if stored and found:
@@ -83,22 +78,21 @@ def execute(run, directory, data_dir=None, *, workers=None, every_rounds=None, e
             say(f"{run.name}: {found[2]}")
         if stored["versions"] != used:
             say(f"{run.name}: begun with other versions ({differing(stored['versions'], used)}); bits may differ")
-    return rounds_of(run, folder, task, algorithm, rounds, found, provenance, every_rounds, every_seconds, progress)
+    return rounds_of(run, folder, built, found, provenance, used, every_rounds, every_seconds, progress)
 
 
-def rounds_of(run, folder, task, algorithm, rounds, found, provenance, every_rounds, every_seconds, progress):
+def rounds_of(run, folder, built, found, provenance, used, every_rounds, every_seconds, progress):
     """Do the rounds that are left, storing checkpoints, and write the result."""
     from estimators.federated.backend import Diverged
     from estimators.federated.training import training
 
+    task, algorithm, rounds = built
     state, record, _ = found or (None, {"finished": 0, "history": [], "seconds": 0.0}, "")
     history, begun = list(record["history"]), time.monotonic() - record["seconds"]
     checkpoints.write(folder / HISTORY, b"".join(map(line, history)))
     promises = summarised(algorithm.guarantees(task, rounds=rounds), task.groups)  # what cannot be promised is not run
     stored, failed = time.monotonic(), None
-    steps = training(
-        algorithm, task, rounds=rounds, every=run.setup.every, state=state, finished=record["finished"]
-    )  # fmt: skip
+    steps = training(algorithm, task, rounds=rounds, every=run.setup.every, state=state, finished=record["finished"])
     try:
         for step in steps:
             if step.record is not None:
@@ -106,10 +100,8 @@ def rounds_of(run, folder, task, algorithm, rounds, found, provenance, every_rou
                 append(folder / HISTORY, line(step.record))
             due = every_rounds is not None and step.finished % every_rounds == 0
             if step.finished < rounds and (due or time.monotonic() - stored >= every_seconds):
-                seconds = time.monotonic() - begun
-                checkpoints.save(
-                    folder, step.state, {"finished": step.finished, "history": history, "seconds": seconds}
-                )  # fmt: skip
+                so_far = {"finished": step.finished, "history": history, "seconds": time.monotonic() - begun}
+                checkpoints.save(folder, step.state, so_far)
                 stored = time.monotonic()
             if progress is not None:
                 progress(step.finished, rounds, step.record)
@@ -132,7 +124,7 @@ def rounds_of(run, folder, task, algorithm, rounds, found, provenance, every_rou
         "history": history,
         "guarantees": promises,
         "seconds": round(time.monotonic() - begun, 3),
-        "versions": versions(run.setup.backend),
+        "versions": used,
         "commit": commit(),
     }
     checkpoints.write(folder / RESULT, line(result))
@@ -248,7 +240,6 @@ def span(values):
     return low if low == high else [low, high]
 
 
-@lru_cache(maxsize=1)
 def versions(backend):
     """Versions of what computes with this backend."""
     found = {"python": platform.python_version()}

@@ -10,7 +10,7 @@ from figures.learn.experiment import experiments, read
 from figures.learn.plan import label
 from figures.learn.results import FOLDER, current, key, read_lines, rows, selected
 
-__all__ = ["committed", "comparison", "experiment_text", "order_text", "page", "summary"]
+__all__ = ["committed", "comparison", "experiment_text", "order_text", "page", "summary", "texts"]
 
 PAGE = "RESULTS.md"
 
@@ -27,9 +27,10 @@ def number(measure, value, error=None):
     return text if error is None or isnan(error) else f"{text} ± {scale * error:{form}}"
 
 
-def grid(head, body):
-    """Markdown table with columns as wide as they need be."""
-    cells = [[str(cell).replace("|", "\\|") for cell in line] for line in [head, *body]]
+def grid(head, body, optional=()):
+    """Markdown table with columns as wide as they need be; columns that are optional and empty are left out."""
+    keep = [i for i in range(len(head)) if i not in optional or any(line[i] for line in body)]
+    cells = [[str(line[i]).replace("|", "\\|") for i in keep] for line in [head, *body]]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     lines = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
     lines.insert(1, " | ".join("-" * width for width in widths))
@@ -41,20 +42,19 @@ def where(point):
     return ", ".join(f"{name.rsplit('.', 1)[-1]} = {label(value)}" for name, value in point.items())
 
 
-def row_of(printed, found, chosen):
-    """The row that a printed number is compared with, None if it has no results."""
-    for row in [*chosen, *found]:
-        if row.method == printed.method and {*key(printed.at)} <= {*key(row.point)}:
-            return row
-    return None
+def beside(experiment, found, chosen):
+    """Each printed number with the row that it is compared with and that row's `value`, None where there is none."""
+    for printed in experiment.printed:
+        at = {*key(printed.at)}
+        own = (row for row in [*chosen, *found] if row.method == printed.method and at <= {*key(row.point)})
+        row = next(own, None)
+        yield printed, row, None if row is None else row.value(printed.measure)
 
 
 def comparison(experiment, found, chosen):
     """Table of the paper's numbers beside ours; empty if the paper prints none."""
     body = []
-    for printed in experiment.printed:
-        row = row_of(printed, found, chosen)
-        value = None if row is None else row.value(printed.measure)
+    for printed, row, value in beside(experiment, found, chosen):
         says = [printed.method, where(printed.at), printed.measure, number(printed.measure, printed.value)]
         if row is None or value is None:
             body.append([*says, "not run" if row is None else "failed", "", "", printed.note])
@@ -66,9 +66,7 @@ def comparison(experiment, found, chosen):
         difference = sign + number(printed.measure, abs(mean - printed.value))
         body.append([*says, f"{number(printed.measure, mean, error)} ({n})", difference, verdict(printed, mean), note])
     head = ["method", "at", "measure", "printed", "ours (seeds)", "difference", "within", "note"]
-    drop = [i for i in (1, 6, 7) if not any(line[i] for line in body)]
-    keep = [i for i in range(len(head)) if i not in drop]
-    return grid([head[i] for i in keep], [[line[i] for i in keep] for line in body]) if body else ""
+    return grid(head, body, optional=(1, 6, 7)) if body else ""
 
 
 def verdict(printed, mean):
@@ -82,9 +80,7 @@ def verdict(printed, mean):
 def order_text(experiment, found, chosen):
     """One sentence for each place where the paper orders at least three methods: whether ours has the same order."""
     places = {}
-    for printed in experiment.printed:
-        row = row_of(printed, found, chosen)
-        value = None if row is None else row.value(printed.measure)
+    for printed, _, value in beside(experiment, found, chosen):
         if value is not None:
             places.setdefault((printed.measure, where(printed.at)), {})[printed.method] = (printed.value, value[0])
     text = ""
@@ -125,9 +121,7 @@ def summary(experiment, chosen):
             state = failed if len(row.whole) < len(row.results) else str(len(row.results))
             body.append([row.method, where(row.point) + picked, kind, *cells, promised(row), state])
     head = ["method", "at", "model", *wheres, "privacy", "seeds"]
-    drop = [i for i in (1, len(head) - 2) if not any(line[i] for line in body)]
-    keep = [i for i in range(len(head)) if i not in drop]
-    return grid([head[i] for i in keep], [[line[i] for i in keep] for line in body]) if body else ""
+    return grid(head, body, optional=(1, len(head) - 2)) if body else ""
 
 
 def promised(row):
@@ -152,19 +146,23 @@ def span(value):
     return value if isinstance(value, str) else f"{value:.3g}"
 
 
-def experiment_text(experiment, results, picture=None):
-    """Section of one experiment: what it is, the comparison, the order, all methods, where the data come from."""
+def texts(experiment, results):
+    """What there is to say of results: the comparison and the order, unless the data were embedded, and all methods."""
     found = rows(experiment, results)
     chosen = selected(experiment, found)
     embedded = any(result["embedded"] for result in results)
+    parts = [] if embedded else [comparison(experiment, found, chosen), order_text(experiment, found, chosen)]
+    return [part for part in [*parts, summary(experiment, chosen)] if part]
+
+
+def experiment_text(experiment, results, picture=None):
+    """Section of one experiment: what it is, the comparison, the order, all methods, where the data come from."""
     text = f"## {experiment.name}: {experiment.title}\n\n{experiment.paper}, {experiment.place}. {facts(results)}\n\n"
-    if embedded:
+    if any(result["embedded"] for result in results):
         text += "**Embedded data: these numbers are not comparable with the paper's.**\n\n"
     if experiment.notes:
         text += f"{experiment.notes}\n\n"
-    parts = ["", ""] if embedded else [comparison(experiment, found, chosen), order_text(experiment, found, chosen)]
-    for part in (*parts, summary(experiment, chosen)):
-        text += f"{part}\n" if part else ""
+    text += "".join(f"{part}\n" for part in texts(experiment, results))
     if picture:
         text += f"![{experiment.title}]({picture})\n\n"
     return text + f"{origin(results)}\n"
@@ -174,12 +172,12 @@ def facts(results):
     """Rounds, seeds, clients and time of results."""
     rounds, clients, seeds = ({result[name] for result in results} for name in ("rounds", "clients", "seed"))
 
-    def span(values):
+    def extent(values):
         return f"{min(values):,}" if len(values) == 1 else f"{min(values):,} to {max(values):,}"
 
     hours = sum(result["seconds"] for result in results) / 3600
     return (
-        f"{span(rounds)} rounds, {span(clients)} clients, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, "
+        f"{extent(rounds)} rounds, {extent(clients)} clients, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, "
         f"{len(results)} runs, {hours:.1f} hours of runs."
     )
 
@@ -219,11 +217,8 @@ def page(folder=FOLDER):
     body, sections = [], []
     for experiment, results in committed(folder):
         found = rows(experiment, results)
-        chosen = selected(experiment, found)
         near = total = 0
-        for printed in experiment.printed:
-            row = row_of(printed, found, chosen)
-            value = None if row is None else row.value(printed.measure)
+        for printed, _, value in beside(experiment, found, selected(experiment, found)):
             if value is not None and printed.within is not None:
                 total, near = total + 1, near + (abs(value[0] - printed.value) <= printed.within)
         stale = sum(not current(experiment, result) for result in results)
@@ -234,9 +229,8 @@ def page(folder=FOLDER):
         sections.append(experiment_text(experiment, results, picture if (folder / picture).is_file() else None))
     if not body:
         return text + "No experiment has committed results yet.\n"
-    keep = 5 if any(line[4] for line in body) else 4
     head = ["experiment", "paper", "place", "printed numbers reached", "state"]
-    return text + grid(head[:keep], [line[:keep] for line in body]) + "\n" + "\n".join(sections)
+    return text + grid(head, body, optional=(4,)) + "\n" + "\n".join(sections)
 
 
 def anchor(experiment):

@@ -5,17 +5,18 @@ schema (``experiment``), calling anything (``building``).
 """
 
 import inspect
-from difflib import get_close_matches
 from importlib import import_module
 
+from figures import hint
+
 __all__ = [
-    "BACKENDS", "FROM_DATA", "FROM_FEDERATION", "algorithm", "check_values", "check_work", "choices", "fits", "loaders",
-    "models", "named", "objects", "steps", "takes",
+    "BACKENDS", "FROM_DATA", "FROM_FEDERATION", "algorithm", "check_values", "check_work", "choices", "fits", "known",
+    "loaders", "models", "named", "objects", "steps", "takes",
 ]  # fmt: skip
 
 BACKENDS = ("numpy", "jax")
-FROM_DATA = ("n_features", "n_classes", "shape")
-"""Arguments of models that come from the data; a model that takes `shape` gets images that are not flat."""
+FROM_DATA = ("n_features", "n_classes")
+"""Arguments of models that come from the data, where the file does not give them."""
 FROM_FEDERATION = ("federation", "clients")
 """Arguments of choices that come from the federation, where the file does not give them."""
 
@@ -54,7 +55,7 @@ def algorithm(where, name):
     """The algorithm of this name; only its own module is loaded."""
     from estimators.federated import algorithms
 
-    return getattr(algorithms, named(where, name, algorithms.NAMES) and name)
+    return getattr(algorithms, known(where, name, algorithms.NAMES))
 
 
 def objects():
@@ -65,11 +66,14 @@ def objects():
 
 def named(where, name, table):
     """Return table[name], or raise a ValueError with the names nearest to it."""
-    if isinstance(name, str) and name in table:
-        return table[name]
-    near = get_close_matches(str(name), table, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(table))}"
-    raise ValueError(f"{where}: {name!r} is unknown; {hint}")
+    return table[known(where, name, table)]
+
+
+def known(where, name, names):
+    """Return a name if it is among the names, or raise a ValueError with those nearest to it."""
+    if isinstance(name, str) and name in names:
+        return name
+    raise ValueError(f"{where}: {name!r} is unknown; {hint(str(name), sorted(names))}")
 
 
 def takes(function, name):

@@ -7,8 +7,9 @@ noise calibration and guarantees (``estimators.federated.privacy``).
 """
 
 from dataclasses import fields
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from estimators.lazy import attach
 
 if TYPE_CHECKING:
     from .adaped import AdaPeD, DPAdaPeD
@@ -24,76 +25,30 @@ if TYPE_CHECKING:
     from .pfedme import PFedMe
     from .tuned import Tuned
 
-NAMES = {
-    "AdaPeD": "adaped",
-    "ClusteredMRMTL": "clustered",
-    "DPAdaPeD": "adaped",
-    "DPFedAvg": "fedhdp",
-    "Ditto": "mean_regularised",
-    "FeO2": "fedhdp",
-    "FedAvg": "basic",
-    "FedAvgPlus": "fine_tuning",
-    "FedEM": "fedem",
-    "FedHDP": "fedhdp",
-    "FederatedMutualLearning": "distillation",
-    "FineTuning": "mean_regularised",
-    "IFCA": "clustered",
-    "Local": "basic",
-    "MRMTL": "mean_regularised",
-    "MinimumEps": "noise_aware",
-    "Mocha": "mean_regularised",
-    "OracleWeights": "noise_aware",
-    "PFA": "noise_aware",
-    "PFedMe": "pfedme",
-    "PerFedAvg": "per_fedavg",
-    "QuPeD": "distillation",
-    "RobustHDP": "noise_aware",
-    "RowWeights": "noise_aware",
-    "Tuned": "tuned",
-    "UniformWeights": "noise_aware",
-    "WeiAvg": "noise_aware",
-}
-
 __all__ = [
-    "IFCA",
-    "MRMTL",
-    "PFA",
-    "AdaPeD",
-    "ClusteredMRMTL",
-    "DPAdaPeD",
-    "DPFedAvg",
-    "Ditto",
-    "FeO2",
-    "FedAvg",
-    "FedAvgPlus",
-    "FedEM",
-    "FedHDP",
-    "FederatedMutualLearning",
-    "FineTuning",
-    "Local",
-    "MinimumEps",
-    "Mocha",
-    "OracleWeights",
-    "PFedMe",
-    "PerFedAvg",
-    "QuPeD",
-    "RobustHDP",
-    "RowWeights",
-    "Tuned",
-    "UniformWeights",
-    "WeiAvg",
-    "make",
-]
+    "IFCA", "MRMTL", "PFA", "AdaPeD", "ClusteredMRMTL", "DPAdaPeD", "DPFedAvg", "Ditto", "FeO2", "FedAvg", "FedAvgPlus",
+    "FedEM", "FedHDP", "FederatedMutualLearning", "FineTuning", "Local", "MinimumEps", "Mocha", "OracleWeights", "PFedMe",
+    "PerFedAvg", "QuPeD", "RobustHDP", "RowWeights", "Tuned", "UniformWeights", "WeiAvg", "make",
+]  # fmt: skip
+NAMES = tuple(name for name in __all__ if name != "make")
 
-
-def __getattr__(name):
-    if name in NAMES:
-        return getattr(import_module(f"{__name__}.{NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "adaped": "AdaPeD DPAdaPeD",
+        "basic": "FedAvg Local",
+        "clustered": "IFCA ClusteredMRMTL",
+        "distillation": "FederatedMutualLearning QuPeD",
+        "fedem": "FedEM",
+        "fedhdp": "DPFedAvg FedHDP FeO2",
+        "fine_tuning": "FedAvgPlus",
+        "mean_regularised": "MRMTL Ditto FineTuning Mocha",
+        "noise_aware": "PFA MinimumEps OracleWeights RobustHDP RowWeights UniformWeights WeiAvg",
+        "per_fedavg": "PerFedAvg",
+        "pfedme": "PFedMe",
+        "tuned": "Tuned",
+    },
+)
 
 
 def make(name, settings):
@@ -106,7 +61,7 @@ def make(name, settings):
     """
     if name not in NAMES:
         raise ValueError(f"algorithm must be one of {', '.join(sorted(NAMES))}, got {name!r}")
-    kind = getattr(import_module(f"{__name__}.{NAMES[name]}"), name)
+    kind = __getattr__(name)
     known = {field.name: field for field in fields(kind)}
     for setting in settings:
         if setting not in known:

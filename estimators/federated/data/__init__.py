@@ -13,8 +13,9 @@ algorithms are in ``estimators.federated``.
 (20, (24, 10))
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from estimators.lazy import attach
 
 if TYPE_CHECKING:
     from .choices import draw_eps, eps_levels, opt_out, robusthdp_batch_sizes, robusthdp_eps
@@ -24,76 +25,21 @@ if TYPE_CHECKING:
     from .partitions import dirichlet, five_random_classes, iid, one_class, random_classes, three_classes
     from .silos import masked, merged, rotated_silos, standardised
 
-NAMES = {
-    "Client": "federation",
-    "Examples": "federation",
-    "Federation": "federation",
-    "cifar10": "loaders",
-    "digits": "generated",
-    "dirichlet": "partitions",
-    "draw_eps": "choices",
-    "emnist": "loaders",
-    "eps_levels": "choices",
-    "fashion_mnist": "loaders",
-    "femnist": "loaders",
-    "five_random_classes": "partitions",
-    "gleam": "loaders",
-    "iid": "partitions",
-    "landmine": "loaders",
-    "masked": "silos",
-    "merged": "silos",
-    "mnist": "loaders",
-    "one_class": "partitions",
-    "opt_out": "choices",
-    "random_classes": "partitions",
-    "robusthdp_batch_sizes": "choices",
-    "robusthdp_eps": "choices",
-    "rotated_silos": "silos",
-    "school": "loaders",
-    "standardised": "silos",
-    "synthetic_federation": "generated",
-    "three_classes": "partitions",
-    "vehicle": "loaders",
-}
-
 __all__ = [
-    "Client",
-    "Examples",
-    "Federation",
-    "cifar10",
-    "digits",
-    "dirichlet",
-    "draw_eps",
-    "emnist",
-    "eps_levels",
-    "fashion_mnist",
-    "femnist",
-    "five_random_classes",
-    "gleam",
-    "iid",
-    "landmine",
-    "masked",
-    "merged",
-    "mnist",
-    "one_class",
-    "opt_out",
-    "random_classes",
-    "robusthdp_batch_sizes",
-    "robusthdp_eps",
-    "rotated_silos",
-    "school",
-    "standardised",
-    "synthetic_federation",
-    "three_classes",
-    "vehicle",
-]
+    "Client", "Examples", "Federation", "cifar10", "digits", "dirichlet", "draw_eps", "emnist", "eps_levels",
+    "fashion_mnist", "femnist", "five_random_classes", "gleam", "iid", "landmine", "masked", "merged", "mnist", "one_class",
+    "opt_out", "random_classes", "robusthdp_batch_sizes", "robusthdp_eps", "rotated_silos", "school", "standardised",
+    "synthetic_federation", "three_classes", "vehicle",
+]  # fmt: skip
 
-
-def __getattr__(name):
-    if name in NAMES:
-        return getattr(import_module(f"{__name__}.{NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "choices": "draw_eps eps_levels opt_out robusthdp_batch_sizes robusthdp_eps",
+        "federation": "Client Examples Federation",
+        "generated": "digits synthetic_federation",
+        "loaders": "cifar10 emnist fashion_mnist femnist gleam landmine mnist school vehicle",
+        "partitions": "dirichlet five_random_classes iid one_class random_classes three_classes",
+        "silos": "masked merged rotated_silos standardised",
+    },
+)
