@@ -25,7 +25,7 @@ from estimators.subsampling import sampled_guarantee
 from estimators.tuning import TruncatedNegativeBinomial, tuned_epsilon
 from estimators.validation import choice
 
-__all__ = ["CASES", "Case", "averaged_clients", "clients", "exponential", "rows", "table", "tuned"]
+__all__ = ["CASES", "TIGHT", "Case", "averaged_clients", "clients", "exponential", "rows", "table", "tuned"]
 
 TIGHT = 1e-5
 """Delta of bounds for Gaussian mechanisms."""
