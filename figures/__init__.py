@@ -31,6 +31,7 @@ FIGURES = {
     "private_messages": "figures.private_messages",
     "adaped_bound": "figures.adaped_bound",
     "collaboration_region": "figures.collaboration_region",
+    "privacy_audit": "figures.privacy_audit",
 }
 """Name of each figure and the module that computes and draws it."""
 

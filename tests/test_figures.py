@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 import figures
 from estimators import aggregation, bernoulli, dpsgd, gaussian, mean_regularized, mixture, personalization, privacy
+from estimators.federated import audit_cases
 from estimators.montecarlo import SampledExperiment, run
 from figures import FIGURES, build, points, saving, style
 from figures.commands import add_figures
@@ -134,7 +136,15 @@ def test_bytes_are_the_same_in_another_process(tmp_path):
                 assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
-REDRAWN = ("opt_out_point", "mr_mtl_tuning", "dpsgd_noise", "aggregate_noise", "mixture_learning", "collaboration_region")
+REDRAWN = (
+    "opt_out_point",
+    "mr_mtl_tuning",
+    "dpsgd_noise",
+    "aggregate_noise",
+    "mixture_learning",
+    "collaboration_region",
+    "privacy_audit",
+)
 
 
 @pytest.mark.parametrize("built", REDRAWN, indirect=True)
@@ -171,6 +181,7 @@ BROKEN = {
     "private_messages": (gaussian, "risk"),
     "adaped_bound": (privacy, "gaussian_delta"),
     "collaboration_region": (personalization, "local_mse"),
+    "privacy_audit": (privacy, "gaussian_delta"),
 }
 
 
@@ -260,6 +271,39 @@ def test_theorem_7_is_drawn_without_the_optional_accountant_too(monkeypatch):
     data = module.compute(quick=True)
     assert data["numerical"] is None
     assert "dp-accounting" not in {text.get_text() for text in module.draw(data).axes[0].texts}
+
+
+@pytest.mark.parametrize("built", ["privacy_audit"], indirect=True)
+def test_audits_prove_no_more_than_is_claimed_but_of_broken_mechanisms(built):
+    _, data, _ = built
+    assert [case["case"] for case in data["sound"]] == list(audit_cases.CASES)
+    for case in data["sound"]:
+        assert 0.1 * case["claimed"] < case["proved"] <= case["claimed"]
+        if case["claimed_gaussian"] is not None:
+            assert 0.1 * case["claimed_gaussian"] < case["proved_gaussian"] <= case["claimed_gaussian"]
+    assert len(data["broken"]) == 4
+    assert all(case["proved"] > case["claimed"] for case in data["broken"])
+
+
+def test_an_audit_that_finds_the_opposite_is_refused(monkeypatch):
+    module = figures.load("privacy_audit")
+    monkeypatch.setattr(module, "profile", lambda *args: None)
+    bold = module.BROKEN["Exponential mechanism without the 2"]
+    sound = audit_cases.CASES["choice"]
+    monkeypatch.setattr(module, "CASES", {"choice": bold})
+    with pytest.raises(points.FigureContradiction, match="the audit refutes choice among 100"):
+        module.compute(quick=True)
+    monkeypatch.setattr(module, "CASES", {"choice": sound})
+    monkeypatch.setattr(module, "BROKEN", {"sound": partial(sound, runs=20_000)})
+    with pytest.raises(points.FigureContradiction, match="does not see that it is broken: sound"):
+        module.compute(quick=True)
+
+
+def test_claims_of_audits_are_larger_without_the_optional_accountant(monkeypatch):
+    module, case = figures.load("privacy_audit"), audit_cases.CASES["rows, Poisson"]
+    monkeypatch.setattr(module, "ACCOUNTANT", "rdp")
+    row = module.audited("rows, Poisson", "title", case, silo_count=2)
+    assert row["claimed"] == pytest.approx(2.96, abs=0.01)
 
 
 def test_pictures_for_screens_are_small(tmp_path):
