@@ -7,7 +7,7 @@ figures (``figures.style``).
 from itertools import cycle, islice
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from figures import style
 from figures.learn.plan import Plot, label
@@ -154,7 +154,13 @@ def line_of(axes, plot, x, mean, error, look):
 
 
 def limits(axes, plot, lines):
-    """Logarithmic axis where a grid spans more than a factor of 20."""
+    """Logarithmic axes where a grid spans more than a factor of 20, and where errors span more than one of 4."""
+    means = np.concatenate([mean for _, _, mean, _ in lines])
+    if plot.measure.endswith("mse") and means.min() > 0 and means.max() > 4 * means.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     if plot.x == "round":
         axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
