@@ -175,6 +175,12 @@ def test_kinks_have_slope_zero_in_every_backend(backend):
     assert not expected[0, :9].any()
 
 
+def test_the_first_step_from_zeros_has_half_the_slope_of_a_certain_error(backend):
+    """Linear models start with scores of exactly 0, where the logistic loss is smooth."""
+    found = backend.example_gradients(logistic_regression(1), [0.0, 0.0], [[2.0], [2.0]], [0, 1])
+    np.testing.assert_allclose(found, [[1, 0.5], [-1, -0.5]], rtol=1e-6)
+
+
 def test_equal_largest_values_share_the_slope(backend):
     """A block of four equal pixels passes a quarter to each."""
     model = Model((4, 1), "square", (2, 2, 1), (Convolution(1, 1),))

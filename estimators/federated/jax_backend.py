@@ -98,7 +98,8 @@ def losses_of(model, scores, y):
     margin = (2 * y - 1) * s
     if model.loss == "hinge":
         return jnp.where(margin < 1, 1 - margin, 0)
-    return jnp.maximum(0, -margin) + jnp.log1p(jnp.exp(-jnp.abs(margin)))
+    size = jnp.maximum(margin, -margin)  # abs would have the slope 1 at 0, where this has 0
+    return jnp.maximum(0, -margin) + jnp.log1p(jnp.exp(-size))
 
 
 def slopes_of(model, parameters, x, y):
