@@ -175,6 +175,12 @@ def test_kinks_have_slope_zero_in_every_backend(backend):
     assert not expected[0, :9].any()
 
 
+def test_the_first_step_from_zeros_has_half_the_slope_of_a_certain_error(backend):
+    """Linear models start with scores of exactly 0, where the logistic loss is smooth."""
+    found = backend.example_gradients(logistic_regression(1), [0.0, 0.0], [[2.0], [2.0]], [0, 1])
+    np.testing.assert_allclose(found, [[1, 0.5], [-1, -0.5]], rtol=1e-6)
+
+
 def test_equal_largest_values_share_the_slope(backend):
     """A block of four equal pixels passes a quarter to each."""
     model = Model((4, 1), "square", (2, 2, 1), (Convolution(1, 1),))
@@ -213,3 +219,36 @@ def test_a_network_with_convolutions_learns_digits(backend):
     task = Task(clients, model, work={"rule": "epochs", "n_epochs": 1, "batch_size": 10}, seed=0, backend=backend)
     record = train(FedAvg(learning_rate=0.3), task, rounds=6).history[-1]
     assert record["shared.rows.accuracy"] > 0.9
+
+
+ROUNDS = {
+    "adaped": ("AdaPeD", {"psi_rate": 0.3, "psi": 0.7, "floor": 0.4, "fine_tuning": True}),
+    "private": ("DPAdaPeD", {"psi_rate": 0.3, "psi": 0.7, "eps": 8.0, "delta": 1e-3, "clip": 0.1, "psi_clip": 0.2}),
+    "quped": ("QuPeD", {"lam": 0.25}),
+    "mutual": ("FederatedMutualLearning", {"alpha": 0.25, "beta": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_rounds_of_pairs_equal_those_of_the_other_backend(backend, name):
+    from estimators.federated.algorithms import make
+    from estimators.federated.data import synthetic_federation
+    from estimators.federated.jax_backend import trained
+    from estimators.federated.task import Task
+    from estimators.federated.training import train
+
+    federation = synthetic_federation(clients=6, rows=25, seed=1)
+    model, work = logistic_regression(10, federation.classes), {"rule": "fixed", "n_steps": 3, "batch_size": 4}
+    kind, settings = ROUNDS[name]
+    algorithm = make(kind, {"learning_rate": 0.1, "common_rate": 0.2, "number": 3, "decay": (0.9, 1), **settings})
+    programs = backend._programs[trained]._cache_size()
+    expected, found = (
+        train(algorithm, Task(federation, model, work=work, seed=0, backend=b), rounds=4)
+        for b in (NumpyBackend(dtype="float64", workers=1), backend)
+    )
+    assert expected.state.keys() == found.state.keys()
+    for key, value in expected.state.items():
+        np.testing.assert_allclose(found.state[key], value, atol=1e-6)  # own parameters are stored in single precision
+    assert found.history[-1] == pytest.approx(expected.history[-1], abs=1e-6)
+    programs = backend._programs[trained]._cache_size() - programs
+    assert programs <= 1 + (name == "adaped")  # one for all rounds, whatever the rates; one for those who tune alone

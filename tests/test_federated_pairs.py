@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from estimators.federated.backend import Diverged
-from estimators.federated.models import linear_svm, logistic_regression, neural_network
+from estimators.federated.jax_backend import JaxBackend
+from estimators.federated.models import convolutional_network, linear_svm, logistic_regression, neural_network
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.pairs import PairStep
 from estimators.federated.reference_backend import ReferenceBackend, activations, log_shares, losses
-from estimators.federated.schedule import GaussianNoise, Schedule, fixed_batches, poisson_batches
+from estimators.federated.schedule import GaussianNoise, Schedule, epochs, fixed_batches, poisson_batches
 
 MODELS = {
     "logistic": logistic_regression(9),
@@ -131,6 +132,91 @@ def test_training_equals_the_plain_twin_at_full_size():
     found = EXACT.local_pairs(model, own, common, 1.0, data, batches, step=STEPS["adaped"])
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+# JAX against the plain twin.  Compiling is what these tests wait for, so that not every model meets every step.
+
+POISSON = poisson_batches(SIZES, n_steps=11, batch_size=1, seed=3, round=5)
+IMAGES = convolutional_network(49, 3, channels=(2, 3), size=2, same=True, hidden=(4,))
+
+
+def jax_backend(dtype="float64", memory=None):
+    pytest.importorskip("jax", reason="the extra learn is not installed")
+    return JaxBackend(dtype=dtype, memory=memory)
+
+
+def both(backend, model, batches, step, *, noise=None, psi=(0.5, 0.6, 0.7, 2.0)):
+    """Pairs trained by the plain twin and by a backend from the same start."""
+    own, common = (np.stack([start(model, 10 * j + int(k)) for k in batches.clients]) for j in (0, 1))
+    psi = np.array(psi)[batches.clients]
+    return [
+        b.local_pairs(model, own, common, psi, prepared(model, backend=b), batches, step=step, noise=noise)
+        for b in (REFERENCE, backend)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "noisy", "dtype"),
+    [
+        *(("network", way, False, "float64") for way in STEPS),
+        ("network", "clipped", True, "float64"),
+        ("logistic", "clipped", True, "float64"),
+        ("multinomial", "joint", True, "float64"),
+        ("images", "joint", True, "float64"),
+        ("network", "clipped", True, "float32"),
+    ],
+)
+def test_jax_equals_the_plain_twin(name, way, noisy, dtype):
+    backend, model = jax_backend(dtype), {**MODELS, "images": IMAGES}[name]
+    noise = GaussianNoise(0.7, seed=7, round=5) if noisy else None
+    expected, found = both(backend, model, POISSON, STEPS[way], noise=noise)
+    assert abs(expected.own - start(model, 0)).max() > 1e-3
+    assert found.own.dtype == found.common.dtype == backend.dtype
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11 if dtype == "float64" else 2e-5)
+
+
+@pytest.mark.parametrize(("memory", "noise"), [(None, None), (1, GaussianNoise(0.7, seed=7, round=5))])
+def test_jax_cuts_clients_of_unequal_work_and_leaves_those_without_any(memory, noise):
+    """All at once and one client at a time, in another order than that of their steps."""
+    model = MODELS["network"]
+    batches = epochs(SIZES, n_epochs=[2, 0, 4, 11], batch_size=4, seed=1, round=2, clients=[3, 2, 1, 0])
+    assert batches.steps.tolist() == [11, 12, 0, 12]
+    expected, found = both(jax_backend(memory=memory), model, batches, STEPS["clipped"], noise=noise)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11)
+    assert (found.own[2] == start(model, 1)).all()
+    assert (found.common[2] == start(model, 11)).all()
+    assert found.psi[2] == 0.6
+
+
+def test_jax_keeps_what_does_not_move():
+    """No steps, no copy and a psi beyond single precision, as ``AdaPeD(psi=inf)`` has it, where theta trains alone."""
+    backend, model = jax_backend("float32"), MODELS["logistic"]
+    alone = PairStep(rates=(0.1, 0, 0), own=(1, 1), common=(0, 1))
+    _, found = both(backend, model, POISSON, alone, psi=[1e300] * 4)
+    own = np.stack([start(model, k) for k in range(4)])
+    expected = REFERENCE.local_sgd(model, own, prepared(model), POISSON, learning_rate=0.1)
+    np.testing.assert_allclose(found.own, expected, atol=1e-6)
+    assert (found.common == np.stack([start(model, 10 + k) for k in range(4)]).astype(np.float32)).all()
+    assert found.psi.tolist() == [1e300] * 4
+    none = fixed_batches(SIZES, n_steps=0, batch_size=2, seed=0, round=0, clients=[2])
+    for a, b in zip(*both(backend, model, none, STEPS["adaped"]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7)
+
+
+@pytest.mark.parametrize("way", ["one sided", "adaped"])
+def test_divergence_names_the_same_client_and_step_everywhere(way):
+    model, rng = MODELS["network"], np.random.default_rng(0)
+    scales = (1, 1e200, 1e200, 1)  # the second client's training diverges too
+    clients = [(s * rng.standard_normal((n, 9)), rng.integers(0, 4, n)) for s, n in zip(scales, SIZES, strict=True)]
+    batches, found = POISSON.rows([3, 0, 2, 1]), []
+    for backend in (REFERENCE, EXACT, jax_backend()):
+        data = backend.prepare(model, clients)
+        with pytest.raises(Diverged, match="client 2 diverged in step") as failure:
+            backend.local_pairs(model, start(model, 1), start(model, 2), 1.0, data, batches, step=STEPS[way])
+        found.append(failure.value.step)
+    assert max(found) - min(found) <= 1
 
 
 # Laws.
@@ -255,13 +341,6 @@ def train(model=MODELS["multinomial"], psi=1.0, noise=None, common=None):
     data, w = prepared(MODELS["multinomial"]), np.zeros(model.n_parameters)
     common = w if common is None else common
     return EXACT.local_pairs(model, w, common, psi, data, schedule(data), step=STEPS["adaped"], noise=noise)
-
-
-def test_jax_says_where_pairs_are_trained():
-    jax_backend = pytest.importorskip("estimators.federated.jax_backend")
-    pytest.importorskip("jax")
-    with pytest.raises(ValueError, match="NumpyBackend"):
-        jax_backend.JaxBackend().local_pairs(*[None] * 6, step=None)
 
 
 def test_steps_are_plain_values():

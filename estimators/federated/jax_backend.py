@@ -8,175 +8,32 @@ On a CPU bits are reproducible with the same settings, machine and version of JA
 with `memory`, with the kind of device, and with the other clients of a round, since XLA orders the terms of a sum by the
 shapes of the arrays that it compiles for; ``numpy_backend`` promises more.  On GPUs nothing is promised beyond rounding.
 
-With the inputs a and the slopes d of a layer, one row for each position of the image, an example's gradient by the layer is
-a' d.  Clipping forms these for convolutions only: with one position the norm is |a| |d| (Goodfellow 2015, arXiv:1510.01799)
-and the sum over the batch, each times its factor, is one product of matrices.
-
-Belongs here: `JaxBackend`.  Does not belong here: what is computed, which ``backend`` says; the backend without extras is in
+Belongs here: `JaxBackend`, which checks, draws noise and cuts rounds into chunks of clients.  Does not belong here: what is
+compiled (``jax_kernels``, ``jax_pairs``), what is computed, which ``backend`` says; the backend without extras is in
 ``numpy_backend``.
 """
 
 # pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 
 from dataclasses import replace
-from functools import partial
-from math import inf, prod
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
+from estimators.federated.jax_kernels import gradients_of, jax, jnp, mean_loss, one_step, scored, taps_of, trained
+from estimators.federated.jax_pairs import pair_step
+from estimators.federated.pairs import Pairs, checked_pairs
 from estimators.federated.reference_backend import losses
 from estimators.validation import choice, index
 
-try:
-    import jax
-    from jax import numpy as jnp
-except ImportError:  # the extra is not installed
-    jax = jnp = None
-
 __all__ = ["JaxBackend"]
 
-TINY = 1e-30
 AHEAD = 8
 """Steps whose noise goes to the device at once."""
 ROWS = 256
 """Examples that are evaluated together with the same parameters."""
-
-
-def patches_of(layer, image):
-    """Numbers (n, positions, inputs) of each patch of the images (n, height, width, channels)."""
-    rows, columns = layer.positions(image.shape[1:])
-    around = ((layer.size - 1) // 2, layer.size // 2) if layer.same else (0, 0)
-    padded = jnp.pad(image, ((0, 0), around, around, (0, 0)))
-    pixels = [(i, j) for i in range(layer.size) for j in range(layer.size)]
-    parts = [padded[:, i : i + rows, j : j + columns] for i, j in pixels]
-    return jnp.concatenate(parts, axis=-1).reshape(len(image), rows * columns, -1)
-
-
-def pooled(layer, values):
-    """Largest value of each block of values (n, rows, columns, channels)."""
-    n, height, width, channels = values.shape
-    rows, columns = height // layer.pool, width // layer.pool
-    whole = values[:, : rows * layer.pool, : columns * layer.pool]
-    return whole.reshape(n, rows, layer.pool, columns, layer.pool, channels).max(axis=(2, 4))
-
-
-def taps_of(model, n, dtype):
-    """Zeros (n, positions, outputs) of each layer, to be added to its outputs: slopes by them are slopes by the outputs."""
-    positions = [prod(c.positions(i)) for c, i in zip(model.convolutions, model.images[:-1], strict=True)]
-    positions += [1] * (len(model.shapes) - len(positions))
-    return [jnp.zeros((n, p, outputs), dtype) for p, (_, outputs) in zip(positions, model.shapes, strict=True)]
-
-
-def forward(model, parameters, x, taps):
-    """Scores (n, scores) of examples x (n, features), and what each layer takes, (n, positions, inputs)."""
-    taken, layers = [], zip(model.layers(parameters), taps, strict=True)
-
-    def affine(values):
-        layer, tap = next(layers)
-        taken.append(values)
-        return values @ layer[:-1] + layer[-1] + tap
-
-    if model.convolutions:
-        x = x.reshape(len(x), *model.image)
-    for layer in model.convolutions:
-        values = jax.nn.relu(affine(patches_of(layer, x)))
-        x = pooled(layer, values.reshape(len(x), *layer.positions(x.shape[1:]), -1))
-    values = affine(x.reshape(len(x), 1, -1))
-    for _ in model.sizes[2:]:
-        values = affine(jax.nn.relu(values))
-    return values[:, 0], taken
-
-
-def losses_of(model, scores, y):
-    """Loss (n,) of examples with scores (n, scores)."""
-    if model.loss == "softmax":
-        return jax.nn.logsumexp(scores, axis=1) - jnp.take_along_axis(scores, y.astype(int)[:, None], axis=1)[:, 0]
-    s = scores[:, 0]
-    if model.loss == "square":
-        return (s - y) ** 2 / 2
-    margin = (2 * y - 1) * s
-    if model.loss == "hinge":
-        return jnp.where(margin < 1, 1 - margin, 0)
-    return jnp.maximum(0, -margin) + jnp.log1p(jnp.exp(-jnp.abs(margin)))
-
-
-def slopes_of(model, parameters, x, y):
-    """For each layer what it takes, (n, positions, inputs), and the slopes of each example's loss by its outputs."""
-
-    def total(taps):
-        scores, taken = forward(model, parameters, x, taps)
-        return losses_of(model, scores, y).sum(), taken
-
-    slopes, taken = jax.grad(total, has_aux=True)(taps_of(model, len(x), x.dtype))
-    return list(zip(taken, slopes, strict=True))
-
-
-def summed(taken, slopes):
-    """Gradient by one layer, summed over examples, as a vector."""
-    return jnp.concatenate([jnp.einsum("npi,npo->io", taken, slopes).ravel(), slopes.sum(axis=(0, 1))])
-
-
-def by_example(taken, slopes):
-    """Squared norm (n,) of each example's gradient by one layer, and a function from weights (n,) to the weighted sum."""
-    if taken.shape[1] == 1:
-        norms = ((taken**2).sum(axis=(1, 2)) + 1) * (slopes**2).sum(axis=(1, 2))
-        return norms, lambda weights: summed(taken, slopes * weights[:, None, None])
-    matrices, intercepts = jnp.einsum("npi,npo->nio", taken, slopes), slopes.sum(axis=1)
-    norms = (matrices**2).sum(axis=(1, 2)) + (intercepts**2).sum(axis=1)
-    return norms, lambda weights: jnp.concatenate([(weights @ matrices.reshape(len(weights), -1)), weights @ intercepts])
-
-
-def one_step(model, clipped, w, x, y, batch, how, normals):
-    """Parameters of one client after one step; see ``backend`` for the formula."""
-    rows, weights, divisor, taken = batch
-    rate, lam, anchor, clip, scale = how
-    pairs = slopes_of(model, w, x[rows], y[rows])
-    if clipped:
-        norms, sums = zip(*(by_example(*pair) for pair in pairs), strict=True)
-        weights = weights * jnp.minimum(1, clip / jnp.maximum(jnp.sqrt(sum(norms)), TINY))
-        total = jnp.concatenate([weighted(weights) for weighted in sums])
-    else:
-        total = jnp.concatenate([summed(a, slopes * weights[:, None, None]) for a, slopes in pairs])
-    moved = w - rate * ((total + scale * normals) / divisor + lam * (w - anchor))
-    return jnp.where(taken, moved, w)
-
-
-def trained(model, clipped, noisy, state, x, y, batches, how, normals, first, stop):
-    """Parameters (C, P) and the first step (C,) that left them not finite, or -1, after the steps first .. stop - 1.
-
-    batches have axes (S, C, ...); normals (T, C, P), those of the steps from `first` on, are used if `noisy`.
-    """
-    each = jax.vmap(partial(one_step, model, clipped), (0, None, None, 0, 0, 0))
-
-    def step(number, state):
-        w, failed = state
-        batch = [part[number] for part in batches]
-        noise = normals[number - first] if noisy else jnp.zeros((len(w), 1), w.dtype)
-        w = each(w, x, y, batch, how, noise)
-        return w, jnp.where((failed < 0) & ~jnp.isfinite(w).all(axis=1), number, failed)
-
-    return jax.lax.fori_loop(first, stop, step, state)
-
-
-def scored(model, each, parameters, x, rows):
-    """Scores (U, R, n_scores) of rows (U, R), each U with parameters of its own if `each`."""
-
-    def one(w, rows):
-        return forward(model, w, x[rows], taps_of(model, len(rows), x.dtype))[0]
-
-    return jax.vmap(one, (0 if each else None, 0))(parameters, rows)
-
-
-def mean_loss(model, parameters, x, y):
-    """Mean loss of examples."""
-    return losses_of(model, forward(model, parameters, x, taps_of(model, len(x), x.dtype))[0], y).mean()
-
-
-def gradients_of(model, parameters, x, y):
-    """Gradient (n, P) of each example's loss."""
-    pairs = slopes_of(model, parameters, x, y)
-    return jax.vmap(lambda pairs: jnp.concatenate([summed(a[None], d[None]) for a, d in pairs]))(pairs)
 
 
 def bucket(n):
@@ -189,8 +46,29 @@ def bucket(n):
     return max(1, -(-int(n) // unit) * unit)
 
 
+class Training(NamedTuple):
+    """What the C clients of a schedule do in each of their steps.
+
+    step, form : as in ``jax_kernels.trained``; starts, settings : arrays (C, ...), its `state` and `how`.
+    noise : None or GaussianNoise, of which each step of the clients that are `noisy` (C,) takes so many `numbers`.
+    """
+
+    step: Any
+    form: Any
+    starts: tuple
+    settings: tuple
+    noise: Any
+    noisy: np.ndarray
+    numbers: int
+
+    @property
+    def networks(self):
+        """How many vectors of parameters a client trains."""
+        return sum(part.ndim == 2 for part in self.starts)
+
+
 class JaxBackend:
-    """Training, gradients and evaluation in JAX.
+    """Training of networks and of pairs, gradients and evaluation in JAX.
 
     Parameters
     ----------
@@ -213,7 +91,7 @@ class JaxBackend:
             raise ImportError("JaxBackend needs JAX: pip install 'borrowed-strength[learn]'")
         usual = 2**26 if jax.default_backend() == "cpu" else 2**32
         self.memory = usual if memory is None else index("memory", memory, 1, inf)
-        fixed = {trained: (0, 1, 2), scored: (0, 1), mean_loss: (0,), gradients_of: (0,)}
+        fixed = {trained: (0, 1, 2, 3), scored: (0, 1), mean_loss: (0,), gradients_of: (0,)}
         self._programs = {function: jax.jit(function, static_argnums=first) for function, first in fixed.items()}
 
     def _run(self, function, *arguments):
@@ -255,20 +133,45 @@ class JaxBackend:
     def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
         """Parameters (C, P) after local SGD; see `Backend`."""
         how = local_training(model, starts, data, schedule, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise)
+        scale = how.multiplier * np.where(how.multiplier > 0, how.clip, 0)
+        settings = how.rate, how.lam, how.anchors, how.clip, scale
+        work = Training(one_step, clip is not None, (how.starts,), settings, noise, scale != 0, model.n_parameters)
+        return self._train(model, work, data, schedule)[0]
+
+    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
+        """`Pairs` after their training; see `Backend`."""
+        start, z = checked_pairs(model, own, common, psi, data, schedule, step=step, noise=noise)
+        C, copied, learned = len(schedule.clients), any(step.rates[1:]), step.rates[2] > 0
+        scales = [z * clip if z else 0.0 for clip in (step.clips[0], step.clips[not step.joint])]
+        values = step.rates, step.own, step.common, step.floor, step.clips, scales
+        settings = tuple(np.broadcast_to(value, (C, *np.shape(value))) for value in values)
+        largest = np.minimum(start.psi, np.finfo(self.dtype).max)
+        noisy = np.full(C, z > 0 and copied)
+        form = step.mutual, step.joint, copied, learned
+        work = Training(pair_step, form, (*start[:2], largest), settings, noise, noisy, model.n_parameters + 1)
+        own, common, psi = self._train(model, work, data, schedule)
+        moved = learned & (schedule.steps > 0)  # only this psi is rounded to the backend's precision
+        return Pairs(own, common, np.where(moved, np.maximum(psi.astype(float), step.floor), start.psi))
+
+    def _train(self, model, work, data, schedule):
+        """Arrays like the starts of `work`, after the steps of the schedule."""
         C, most = len(schedule.clients), schedule.indices.shape[2]
-        width = min(self._fitting(model, bucket(most), 4 + AHEAD * (noise is not None)), bucket(C))
+        copies = 4 * work.networks + AHEAD * (work.noise is not None)
+        width = min(self._fitting(model, work.networks * bucket(most), copies), bucket(C))
         order, failed = np.argsort(-schedule.steps, kind="stable"), np.full(C, -1)  # those with many steps together
-        ends = np.empty((C, model.n_parameters), self.dtype)
+        ends = [np.empty(part.shape, self.dtype) for part in work.starts]
         for chunk in (order[first : first + width] for first in range(0, C, width)):
-            ends[chunk], failed[chunk] = self._train(model, data, schedule, how, chunk, width, clip is not None)
+            found, failed[chunk] = self._train_chunk(model, work, data, schedule, chunk, width)
+            for end, part in zip(ends, found, strict=True):
+                end[chunk] = part
         if (failed >= 0).any():
             i = int(np.argmax(failed >= 0))
             raise Diverged(int(schedule.clients[i]), int(failed[i]))
         return ends
 
-    def _train(self, model, data, schedule, how, chunk, width, clipped):
-        """Parameters (n, P) of some rows of the schedule and their first step that is not finite, or -1."""
-        n, steps, clients = len(chunk), schedule.steps[chunk], schedule.clients[chunk]
+    def _train_chunk(self, model, work, data, schedule, chunk, width):
+        """What some rows of the schedule end with, and their first step (n,) that is not finite, or -1."""
+        steps, clients = schedule.steps[chunk], schedule.clients[chunk]
         last = int(steps.max(initial=0))
         weights = schedule.weights[chunk, :last] * (np.arange(last) < steps[:, None])[..., None]
         batch = int(np.flatnonzero(weights.any(axis=(0, 1))).max(initial=-1)) + 1
@@ -287,30 +190,24 @@ class JaxBackend:
             filled(np.arange(last) < steps[:, None], *shape, dtype=bool),
         ]
         batches = [np.moveaxis(part, 1, 0) for part in batches]
-        scale = how.multiplier * np.where(how.multiplier > 0, how.clip, 0)
-        settings = [
-            filled(part[chunk], width, *part.shape[1:], value=1)
-            for part in (how.rate, how.lam, how.anchors, how.clip, scale)
-        ]
-        state = filled(how.starts[chunk], width, model.n_parameters), np.full(width, -1)
-        noisy = bool(scale.any())
+        starts, settings = (
+            tuple(filled(part[chunk], width, *part.shape[1:], value=1) for part in parts)
+            for parts in (work.starts, work.settings)
+        )
+        state = starts, np.full(width, -1)
+        noisy = bool(work.noisy[chunk].any())
         ahead = AHEAD if noisy else bucket(last)
-        normals = np.zeros((ahead, width, model.n_parameters) if noisy else (1, 1, 1), self.dtype)
+        normals = np.zeros((ahead, width, work.numbers) if noisy else (1, 1, 1), self.dtype)
         for first in range(0, last, ahead):
             stop = min(first + ahead, last)
             if noisy:
                 normals = normals.copy()  # the device may still read the last one
-                for i, client in enumerate(clients):
-                    if scale[chunk[i]] == 0:
-                        continue
-                    normals[: stop - first, i] = how.noise.draw(client, range(first, stop), model.n_parameters)
+                for i in np.flatnonzero(work.noisy[chunk]):
+                    normals[: stop - first, i] = work.noise.draw(clients[i], range(first, stop), work.numbers)
             arguments = data.x, data.y, batches, settings, normals, first, stop
-            state = self._run(trained, model, clipped, noisy, state, *arguments)
-        return tuple(np.asarray(part)[:n] for part in state)
-
-    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
-        """Not in this backend; see `Backend`."""
-        raise ValueError("JaxBackend does not train pairs of networks; use NumpyBackend")
+            state = self._run(trained, work.step, model, work.form, noisy, state, *arguments)
+        ends, failed = state
+        return [np.asarray(part)[: len(chunk)] for part in ends], np.asarray(failed)[: len(chunk)]
 
     def scores(self, model, parameters, data):
         """Scores of all clients' examples; see `Backend`."""

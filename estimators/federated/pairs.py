@@ -10,7 +10,7 @@ its rows, a step is
 each line with what the lines above it have just made; D = KL(p_mu || p_theta), or KL(p_theta || p_mu) where mutual;
 clip(v, C) = v min(1, C / |v|) of the whole batch's gradient, for the privacy of whole clients; N standard normal.
 
-Belongs here: the checked settings of such steps.  Does not belong here: arithmetic (``pair_kernels``,
+Belongs here: the checked settings of such steps.  Does not belong here: arithmetic (``pair_kernels``, ``jax_pairs``,
 ``reference_backend``), the algorithms made of them (``algorithms.adaped``, ``algorithms.distillation``).
 """
 

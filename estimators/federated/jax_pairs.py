@@ -1,0 +1,71 @@
+"""A step of a client's pair of networks, its own and its copy of the common one, in JAX.
+
+Belongs here: the function that ``jax_kernels.trained`` repeats for the pairs that ``pairs`` defines.  Does not belong here:
+checks and noise (``jax_backend``); networks, losses and slopes, which are those of ``jax_kernels``.
+"""
+
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+
+from functools import partial
+
+from estimators.federated.jax_kernels import TINY, forward, jax, jnp, losses_of, summed, taps_of
+
+
+def log_shares(model, scores):
+    """Logarithms (n, classes) of the probabilities of the classes."""
+    if model.loss == "softmax":
+        return jax.nn.log_softmax(scores)
+    return jax.nn.log_sigmoid(jnp.concatenate([-scores, scores], axis=1))
+
+
+def divergence(log_p, log_q):
+    """KL(p || q) (n,) in nats."""
+    return (jnp.exp(log_p) * (log_p - log_q)).sum(axis=1)
+
+
+def pair_step(model, form, state, x, y, batch, how, normals):
+    """Theta, mu and psi of one client after one step; see ``pairs`` for the formulas.
+
+    form says whether the divergence is mutual, whether mu and psi are clipped as one, whether either moves, and whether psi
+    does; normals (P + 1,) are multiplied by two scales.
+    """
+    (theta, mu, psi), (rows, weights, divisor) = state, batch
+    mutual, joint, copied, learned = form
+    rates, own, common, floor, clips, scales = how
+    x, y = x[rows], y[rows]
+
+    def mean(values):
+        return weights @ values / divisor
+
+    def network(w):
+        """Logarithms of its shares, and a function from weights of cross-entropy and divergence to their gradient."""
+        scores, back, taken = jax.vjp(partial(forward, model, w, x), taps_of(model, len(x), x.dtype), has_aux=True)
+
+        def gradient(parts, apart):
+            def objective(scores):
+                each = apart(log_shares(model, scores))
+                return parts[0] * mean(losses_of(model, scores, y)) + parts[1] * mean(each) / (2 * psi)
+
+            (slopes,) = back(jax.grad(objective)(scores))
+            return jnp.concatenate([summed(a, d) for a, d in zip(taken, slopes, strict=True)])
+
+        return log_shares(model, scores), gradient
+
+    def slope(log_q):
+        """Slope k of the objective in psi."""
+        return (1 - mean(divergence(log_q, log_p)) / psi) / (2 * psi)
+
+    log_q, gradient_of_mu = network(mu)
+    _, gradient_of_theta = network(theta)
+    theta = theta - rates[0] * gradient_of_theta(own, lambda log_p: divergence(log_q, log_p))
+    if not copied:
+        return theta, mu, psi
+    log_p, _ = network(theta)
+    h = gradient_of_mu(common, lambda log_q: divergence(log_p, log_q) if mutual else divergence(log_q, log_p))
+    k = slope(log_q) if joint else 0.0
+    kept = jnp.minimum(1, clips[0] / jnp.maximum(jnp.sqrt((h**2).sum() + k**2), TINY))
+    mu = mu - rates[1] * (kept * h + scales[0] * normals[: len(mu)])
+    if learned:
+        k = kept * k if joint else jnp.clip(slope(network(mu)[0]), -clips[1], clips[1])
+        psi = jnp.maximum(floor, psi - rates[2] * (k + scales[1] * normals[-1]))
+    return theta, mu, psi
