@@ -1,7 +1,8 @@
 """Compiled local SGD of one client and its evaluation, for models without or with one hidden layer.
 
-Belongs here: ``@njit`` functions with everything they call.  Does not belong here: checks, threads, random numbers
-(``numpy_backend``); batches (``schedule``).  The plain twin of these loops is ``reference_backend``.
+Belongs here: ``@njit`` functions with everything they call, among them what a step of ``pair_kernels`` is made of.  Does not
+belong here: checks, threads, random numbers (``numpy_backend``); batches (``schedule``); pairs of networks
+(``pair_kernels``).  The plain twin of these loops is ``reference_backend``.
 
 Layers are matrices (inputs + 1, units), each row filled up with zeros to whole vectors of `LANES` numbers, with room for the
 ones that multiply the next layer's intercepts.  All products go through one routine whose innermost loop keeps a tile of the
@@ -27,6 +28,9 @@ ROWS = 128
 """Examples that are evaluated together."""
 
 SQUARE, LOGISTIC, HINGE, SOFTMAX = 0, 1, 2, 3
+
+part = njit(nogil=True, cache=True, inline="always")
+"""Decorator of what steps are made of: copied to where it is called, as fast as one long loop; `put` by call costs 5%."""
 
 
 @intrinsic
@@ -212,21 +216,55 @@ def square_norm(row, n):
     return total
 
 
-@njit(nogil=True, cache=True)
-def forward(a, n, columns, bottom, top, h, scores, n_hidden):
-    """Scores of the n examples in a, 0 but for some columns (and hidden values in h, if there is a hidden layer)."""
+@part
+def room(most, features, bottom, top, n_scores):
+    """Room for `most` examples: inputs, responses, weights, hidden values, scores, slopes by both, and `top` across."""
+    a, t, w = np.empty((most, features + 1), top.dtype), np.empty(most, top.dtype), np.empty(most, top.dtype)
+    h, below = np.zeros((most, bottom.shape[1]), top.dtype), np.zeros((most, bottom.shape[1]), top.dtype)
+    scores, slopes = np.zeros((most, top.shape[1]), top.dtype), np.zeros((most, top.shape[1]), top.dtype)
+    return a, t, w, h, scores, slopes, below, np.zeros((n_scores, bottom.shape[1]), top.dtype)
+
+
+@part
+def put(x, row, a, i):
+    """Make an example, and a one for the intercepts, row i of a."""
+    for k in range(x.shape[1]):
+        a[i, k] = x[row, k]
+    a[i, x.shape[1]] = 1
+
+
+@part
+def fill(x, y, indices, weights, a, t, w):
+    """Take over the examples with weights > 0; return how many there are."""
+    n = 0
+    for j in range(indices.size):
+        if weights[j] > 0:
+            put(x, indices[j], a, n)
+            t[n], w[n] = y[indices[j]], weights[j]
+            n += 1
+    return n
+
+
+@part
+def forward(a, n, columns, bottom, top, h, scores, n_hidden, n_scores):
+    """Find scores (and hidden values) of the n examples in a, 0 but for some columns; return whether scores are finite."""
     scores[:n] = 0
     if n_hidden == 0:
         add_columns_product(a, top, scores, n, columns)
-        return
-    h[:n] = 0
-    add_columns_product(a, bottom, h, n, columns)
+    else:
+        h[:n] = 0
+        add_columns_product(a, bottom, h, n, columns)
+        for i in range(n):
+            for j in range(n_hidden):
+                if h[i, j] < 0:  # lets NaN pass
+                    h[i, j] = 0
+            h[i, n_hidden] = 1
+        add_product(h, top, scores, n, n_hidden + 1)
     for i in range(n):
-        for j in range(n_hidden):
-            if h[i, j] < 0:  # lets NaN pass
-                h[i, j] = 0
-        h[i, n_hidden] = 1
-    add_product(h, top, scores, n, n_hidden + 1)
+        for j in range(n_scores):
+            if not math.isfinite(scores[i, j]):
+                return False
+    return True
 
 
 @njit(nogil=True, cache=True)
@@ -268,80 +306,79 @@ def shift(layer, units, start, flat, by_layer, by_flat):
             row[j] += by_layer * row[j] + by_flat * other[j]
 
 
+@part
+def weigh(a, n, w, h, slopes, below, across, top, n_hidden, n_scores, by, clip):
+    """Find the slopes by hidden values from those by scores; multiply both by `by`, the weights and what clipping leaves."""
+    if n_hidden:
+        for j in range(n_scores):
+            for k in range(n_hidden):
+                across[j, k] = top[k, j]
+        below[:n] = 0
+        add_product(slopes, across, below, n, n_scores)
+        for i in range(n):
+            for k in range(n_hidden):
+                if not h[i, k] > 0:
+                    below[i, k] = 0
+    for i in range(n):
+        factor = np.float64(w[i])
+        if clip < math.inf:
+            inputs = square_norm(a[i], a.shape[1])
+            norm2 = square_norm(slopes[i], n_scores)
+            if n_hidden:
+                norm2 = norm2 * square_norm(h[i], n_hidden + 1) + square_norm(below[i], n_hidden) * inputs
+            else:
+                norm2 *= inputs
+            if norm2 > clip * clip:
+                factor *= clip / math.sqrt(norm2)
+        factor *= by
+        for j in range(n_scores):
+            slopes[i, j] *= factor
+        for k in range(n_hidden):
+            below[i, k] *= factor
+
+
+@part
+def add_gradient(a, n, columns, h, slopes, below, bottom, top, n_hidden):
+    """Add the gradient that has the slopes of `weigh` to two layers, which need not be the network's."""
+    if n_hidden:
+        add_rows_product(a.T, below, bottom, columns, n)
+        add_product(h.T, slopes, top, n_hidden + 1, n)
+    else:
+        add_rows_product(a.T, slopes, top, columns, n)
+
+
 @njit(nogil=True, cache=True)
 def sgd(
-    x, y, indices, weights, divisors, first, bottom, top, n_hidden, n_scores, kind, rate, lam, anchor, clip, noise, scale
-):
-    """Take the steps of divisors from number `first` on, in place; return the first step with infinite or NaN scores, or -1.
+    x, y, indices, weights, divisors, first, last, noise, bottom, top, n_hidden, n_scores, kind,
+    rate, lam, anchor, clip, scale,
+):  # fmt: skip
+    """Take the steps first .. last - 1 in place; return the first step with infinite or NaN scores, or -1.
 
-    indices, weights (S, B) and divisors (S,) are those of all steps.  noise (T, P) has the normal numbers of the steps
-    first .. first + T - 1, to be multiplied by scale; with scale 0 all remaining steps are taken.
+    indices, weights (S, B) and divisors (S,) are those of all steps.  noise (last - first, P) has normal numbers, to be
+    multiplied by scale; it may be empty where that is 0.
     """
-    d, most = x.shape[1], indices.shape[1]
-    a, t, w = np.empty((most, d + 1), x.dtype), np.empty(most, x.dtype), np.empty(most, x.dtype)
-    h, below = np.zeros((most, bottom.shape[1]), x.dtype), np.zeros((most, bottom.shape[1]), x.dtype)
-    scores, slopes = np.zeros((most, top.shape[1]), x.dtype), np.zeros((most, top.shape[1]), x.dtype)
-    across = np.zeros((n_scores, bottom.shape[1]), x.dtype)
-    split, used = bottom.shape[0] * n_hidden, np.empty(d + 1, np.bool_)
-    for step in range(first, first + noise.shape[0] if scale > 0 else divisors.size):
-        n = 0
-        for j in range(most):
-            if weights[step, j] > 0:
-                row = indices[step, j]
-                for k in range(d):
-                    a[n, k] = x[row, k]
-                a[n, d] = 1
-                t[n], w[n] = y[row], weights[step, j]
-                n += 1
+    a, t, w, h, scores, slopes, below, across = room(indices.shape[1], x.shape[1], bottom, top, n_scores)
+    split, used = bottom.shape[0] * n_hidden, np.empty(x.shape[1] + 1, np.bool_)
+    for step in range(first, last):
+        n = fill(x, y, indices[step], weights[step], a, t, w)
         columns = used_columns(a, n, used)
-        forward(a, n, columns, bottom, top, h, scores, n_hidden)
+        if not forward(a, n, columns, bottom, top, h, scores, n_hidden, n_scores):
+            return step
         for i in range(n):
-            for j in range(n_scores):
-                if not math.isfinite(scores[i, j]):
-                    return step
             loss_and_slopes(kind, scores[i], n_scores, t[i], slopes[i])
-        if n_hidden:
-            for j in range(n_scores):
-                for k in range(n_hidden):
-                    across[j, k] = top[k, j]
-            below[:n] = 0
-            add_product(slopes, across, below, n, n_scores)
-            for i in range(n):
-                for k in range(n_hidden):
-                    if not h[i, k] > 0:
-                        below[i, k] = 0
-        for i in range(n):
-            factor = np.float64(w[i])
-            if clip < math.inf:
-                inputs = square_norm(a[i], d + 1)
-                norm2 = square_norm(slopes[i], n_scores)
-                if n_hidden:
-                    norm2 = norm2 * square_norm(h[i], n_hidden + 1) + square_norm(below[i], n_hidden) * inputs
-                else:
-                    norm2 *= inputs
-                if norm2 > clip * clip:
-                    factor *= clip / math.sqrt(norm2)
-            factor *= -rate / divisors[step]
-            for j in range(n_scores):
-                slopes[i, j] *= factor
-            for k in range(n_hidden):
-                below[i, k] *= factor
+        weigh(a, n, w, h, slopes, below, across, top, n_hidden, n_scores, -rate / divisors[step], clip)
         if lam > 0:
             shift(bottom, n_hidden, 0, anchor, -rate * lam, rate * lam)
             shift(top, n_scores, split, anchor, -rate * lam, rate * lam)
         if scale > 0:
             shift(bottom, n_hidden, 0, noise[step - first], 0.0, -rate * scale / divisors[step])
             shift(top, n_scores, split, noise[step - first], 0.0, -rate * scale / divisors[step])
-        if n_hidden:
-            add_rows_product(a.T, below, bottom, columns, n)
-            add_product(h.T, slopes, top, n_hidden + 1, n)
-        else:
-            add_rows_product(a.T, slopes, top, columns, n)
+        add_gradient(a, n, columns, h, slopes, below, bottom, top, n_hidden)
     return -1
 
 
 @njit(nogil=True, cache=True)
-def all_scores(x, bottom, top, n_hidden):
+def all_scores(x, bottom, top, n_hidden, n_scores):
     """Scores of the examples x, in rows of whole vectors."""
     d, most = x.shape[1], min(ROWS, x.shape[0])
     a, h = np.empty((most, d + 1), x.dtype), np.zeros((most, bottom.shape[1]), x.dtype)
@@ -349,17 +386,16 @@ def all_scores(x, bottom, top, n_hidden):
     for start in range(0, x.shape[0], most):
         n = min(most, x.shape[0] - start)
         for i in range(n):
-            for k in range(d):
-                a[i, k] = x[start + i, k]
-            a[i, d] = 1
-        forward(a, n, used_columns(a, n, used), bottom, top, h, scores[start : start + n], n_hidden)
+            put(x, start + i, a, i)
+        columns = used_columns(a, n, used)
+        forward(a, n, columns, bottom, top, h, scores[start : start + n], n_hidden, n_scores)
     return scores
 
 
 @njit(nogil=True, cache=True)
 def evaluate(x, y, bottom, top, n_hidden, n_scores, kind):
     """Mean loss and share of predicted classes."""
-    scores, slopes = all_scores(x, bottom, top, n_hidden), np.zeros(top.shape[1], x.dtype)
+    scores, slopes = all_scores(x, bottom, top, n_hidden, n_scores), np.zeros(top.shape[1], x.dtype)
     total, hits = 0.0, 0
     for i in range(x.shape[0]):
         loss, hit = loss_and_slopes(kind, scores[i], n_scores, y[i], slopes)

@@ -64,7 +64,7 @@ class NumpyBackend(ReferenceBackend):
             layers = Layers(model, self.dtype)
             for i in rows:
                 layers.load(how.starts[i])
-                layers.train(how, data, schedule, i, ends[i])
+                train_one(layers, ends, how, data, schedule, i)
 
         self._share(train, len(ends))
         return ends
@@ -98,7 +98,7 @@ class NumpyBackend(ReferenceBackend):
             layers = Layers(model, self.dtype)
             for k in clients:
                 layers.load(rows[k])
-                found = kernels.all_scores(data.client(k)[0], layers.bottom, layers.top, layers.sizes[0])
+                found = kernels.all_scores(data.client(k)[0], layers.bottom, layers.top, *layers.sizes[:2])
                 scores[last[k] - data.sizes[k] : last[k]] = found[:, : model.sizes[-1]]
 
         self._share(work, len(rows))
@@ -176,82 +176,56 @@ class Layers:
         finite = self.kernels.store(self.bottom, self.sizes[0], end, 0)
         return self.kernels.store(self.top, self.sizes[1], end, self.split) and finite
 
-    def train(self, how, data, schedule, i, end):
-        """Train row i of the schedule and write its parameters to end (P,)."""
-        client, steps = int(schedule.clients[i]), int(schedule.steps[i])
-        scale = float(how.multiplier[i] * how.clip[i]) if how.multiplier[i] else 0.0
-        anchor = np.ascontiguousarray(how.anchors[i], dtype=self.dtype)
 
-        def go(first, noise):
-            return self.kernels.sgd(
-                *data.client(client),
-                schedule.indices[i],
-                schedule.weights[i],
-                schedule.divisors[i, :steps],
-                first,
-                self.bottom,
-                self.top,
-                *self.sizes,
-                float(how.rate[i]),
-                float(how.lam[i]),
-                anchor,
-                float(how.clip[i]),
-                noise,
-                scale,
-            )
+def train_one(layers, ends, how, data, schedule, i):
+    """Train row i of the schedule and write its parameters to `ends`."""
+    scale = float(how.multiplier[i] * how.clip[i]) if how.multiplier[i] else 0.0
+    anchor = np.ascontiguousarray(how.anchors[i], dtype=layers.dtype)
+    settings = float(how.rate[i]), float(how.lam[i]), anchor, float(how.clip[i]), scale
 
-        failed = -1
-        if scale:
-            for first in range(0, steps, AHEAD):
-                failed = go(first, how.noise.draw(client, range(first, min(first + AHEAD, steps)), len(end)))
-                if failed >= 0:
-                    break
-        else:
-            failed = go(0, np.empty((0, 0), np.float32))
-        if not self.store(end) and failed < 0:
-            failed = steps - 1
-        if failed >= 0:
-            raise Diverged(client, failed)
+    def go(*steps):
+        return layers.kernels.sgd(*steps, layers.bottom, layers.top, *layers.sizes, *settings)
+
+    def store():
+        return layers.store(ends[i])
+
+    take_steps(go, store, data, schedule, i, how.noise if scale else None, ends.shape[1])
 
 
 def train_pair(theta, mu, ends, step, data, schedule, i, noise, multiplier):
     """Train the pair of row i of the schedule and write it to `ends`."""
     from estimators.federated import pair_kernels
 
-    client, steps, psi = int(schedule.clients[i]), int(schedule.steps[i]), float(ends.psi[i])
-    failed, ahead, numbers = -1, AHEAD if multiplier else max(steps, 1), np.empty((0, 0), np.float32)
+    layers = theta.bottom, theta.top, mu.bottom, mu.top
+    settings = step.rates, step.own, step.common, bool(step.mutual), step.floor, step.clips, bool(step.joint), multiplier
+
+    def go(*steps):
+        failed, ends.psi[i] = pair_kernels.train(*steps, *layers, float(ends.psi[i]), *theta.sizes, *settings)
+        return failed
+
+    def store():
+        return all([theta.store(ends.own[i]), mu.store(ends.common[i]), np.isfinite(ends.psi[i])])
+
+    take_steps(go, store, data, schedule, i, noise if multiplier else None, ends.own.shape[1] + 1)
+
+
+def take_steps(go, store, data, schedule, i, noise, size):
+    """Take the steps of row i of the schedule, a few at a time if they need noise (steps, size); raise `Diverged`.
+
+    go(x, y, indices, weights, divisors, first, last, normals) takes some and returns the first that failed, or -1;
+    store() keeps what they led to and returns whether it is finite.
+    """
+    client, steps = int(schedule.clients[i]), int(schedule.steps[i])
+    batches = *data.client(client), schedule.indices[i], schedule.weights[i], schedule.divisors[i]
+    failed, normals, ahead = -1, np.empty((0, 0), np.float32), AHEAD if noise else max(steps, 1)
     for first in range(0, steps, ahead):
         last = min(first + ahead, steps)
-        if multiplier:
-            numbers = noise.draw(client, range(first, last), ends.own.shape[1] + 1)
-        failed, psi = pair_kernels.train(
-            *data.client(client),
-            schedule.indices[i],
-            schedule.weights[i],
-            schedule.divisors[i],
-            first,
-            last,
-            theta.bottom,
-            theta.top,
-            mu.bottom,
-            mu.top,
-            psi,
-            *theta.sizes,
-            step.rates,
-            step.own,
-            step.common,
-            bool(step.mutual),
-            step.floor,
-            step.clips,
-            bool(step.joint),
-            numbers,
-            multiplier,
-        )
+        if noise:
+            normals = noise.draw(client, range(first, last), size)
+        failed = go(*batches, first, last, normals)
         if failed >= 0:
             break
-    finite = [theta.store(ends.own[i]), mu.store(ends.common[i]), np.isfinite(psi)]
-    ends.psi[i] = psi
-    if failed < 0 and not all(finite):
+    if not store() and failed < 0:
         failed = max(steps - 1, 0)
     if failed >= 0:
         raise Diverged(client, failed)

@@ -1,8 +1,8 @@
 """Compiled training of a client's pair of networks, its own and its copy of the common one, coupled by their divergence.
 
 Belongs here: ``@njit`` functions for the steps that ``pairs`` defines.  Does not belong here: checks and random numbers
-(``pairs``, ``numpy_backend``); products, losses and layers, which are those of ``kernels``.  The plain twin of these loops
-is ``ReferenceBackend.local_pairs``.
+(``pairs``, ``numpy_backend``); batches, losses and gradients of one network, which are those of ``kernels``.  The plain twin
+of these loops is ``ReferenceBackend.local_pairs``.
 """
 
 import math
@@ -12,13 +12,15 @@ from numba import njit
 
 from estimators.federated.kernels import (
     LOGISTIC,
-    add_product,
-    add_rows_product,
+    add_gradient,
+    fill,
     forward,
     loss_and_slopes,
+    room,
     shift,
     square_norm,
     used_columns,
+    weigh,
 )
 
 
@@ -45,12 +47,11 @@ def shares(kind, s, n_scores, p, log_p):
 
 
 @njit(nogil=True, cache=True)
-def all_shares(kind, scores, n, n_scores, p, log_p):
-    """`shares` of n examples; whether all scores are finite."""
+def predict(kind, a, n, columns, bottom, top, h, scores, n_hidden, n_scores, p, log_p):
+    """`forward`, then `shares` of all examples; return whether all scores are finite."""
+    if not forward(a, n, columns, bottom, top, h, scores, n_hidden, n_scores):
+        return False
     for i in range(n):
-        for j in range(n_scores):
-            if not math.isfinite(scores[i, j]):
-                return False
         shares(kind, scores[i], n_scores, p[i], log_p[i])
     return True
 
@@ -65,39 +66,12 @@ def divergence(p, log_p, log_q):
 
 
 @njit(nogil=True, cache=True)
-def mean_divergence(p, log_p, log_q, w, n, divisor):
-    """Weighted sum of the divergences of n examples over the divisor."""
+def slope_in_psi(psi, q, log_q, log_p, w, n, divisor):
+    """k of ``pairs``, from the shares q of the common network and p of the own one for n examples."""
     total = 0.0
     for i in range(n):
-        total += w[i] * divergence(p[i], log_p[i], log_q[i])
-    return total / divisor
-
-
-@njit(nogil=True, cache=True)
-def descend(a, columns, h, slopes, below, across, n, w, by, bottom, top, into_bottom, into_top, n_hidden, n_scores):
-    """Add `by` times the weighted gradient of a network with those slopes of its scores to two layers."""
-    if n_hidden:
-        for j in range(n_scores):
-            for k in range(n_hidden):
-                across[j, k] = top[k, j]
-        below[:n] = 0
-        add_product(slopes, across, below, n, n_scores)
-        for i in range(n):
-            for k in range(n_hidden):
-                if not h[i, k] > 0:
-                    below[i, k] = 0
-    for i in range(n):
-        factor = np.float64(w[i])
-        factor *= by
-        for j in range(n_scores):
-            slopes[i, j] *= factor
-        for k in range(n_hidden):
-            below[i, k] *= factor
-    if n_hidden:
-        add_rows_product(a.T, below, into_bottom, columns, n)
-        add_product(h.T, slopes, into_top, n_hidden + 1, n)
-    else:
-        add_rows_product(a.T, slopes, into_top, columns, n)
+        total += w[i] * divergence(q[i], log_q[i], log_p[i])
+    return 1 / (2 * psi) - total / divisor / (2 * psi * psi)
 
 
 @njit(nogil=True, cache=True)
@@ -111,61 +85,47 @@ def add_layer(layer, by, other):
 
 @njit(nogil=True, cache=True)
 def train(
-    x, y, indices, weights, divisors, first, last,
+    x, y, indices, weights, divisors, first, last, noise,
     own_bottom, own_top, common_bottom, common_top, psi, n_hidden, n_scores, kind,
-    rates, own, common, mutual, floor, clips, joint, noise, multiplier,
+    rates, own, common, mutual, floor, clips, joint, multiplier,
 ):  # fmt: skip
     """Take the steps first .. last - 1 in place; return the first with infinite or NaN scores, or -1, and psi.
 
     noise (last - first, P + 1) has normal numbers, to be multiplied by multiplier and clip; it may be empty where that is 0.
     The other settings are those of ``pairs.PairStep``.
     """
-    d, most, n_classes = x.shape[1], indices.shape[1], max(n_scores, 2)
-    a, t, w = np.empty((most, d + 1), x.dtype), np.empty(most, x.dtype), np.empty(most, x.dtype)
-    h, below = np.zeros((most, own_bottom.shape[1]), x.dtype), np.zeros((most, own_bottom.shape[1]), x.dtype)
-    common_h, across = np.zeros_like(h), np.zeros((n_scores, own_bottom.shape[1]), x.dtype)
-    scores, slopes = np.zeros((most, own_top.shape[1]), x.dtype), np.zeros((most, own_top.shape[1]), x.dtype)
-    common_scores = np.zeros_like(scores)
+    most, n_classes = indices.shape[1], max(n_scores, 2)
+    a, t, w, h, scores, slopes, below, across = room(most, x.shape[1], own_bottom, own_top, n_scores)
+    common_h, common_scores, used = np.zeros_like(h), np.zeros_like(scores), np.empty(x.shape[1] + 1, np.bool_)
     p, log_p = np.empty((most, n_classes)), np.empty((most, n_classes))
     q, log_q = np.empty((most, n_classes)), np.empty((most, n_classes))
     split = own_bottom.shape[0] * n_hidden
     last_noise = split + own_top.shape[0] * n_scores
     other = n_classes - n_scores  # class of the first score
-    formed = clips[0] < math.inf
-    g_bottom, g_top = (np.zeros_like(own_bottom), np.zeros_like(own_top)) if formed else (own_bottom, own_top)
-    k, used = 0.0, np.empty(d + 1, np.bool_)
+    formed = clips[0] < math.inf  # whether mu's gradient is formed before it is added
+    g_bottom, g_top = (np.zeros_like(common_bottom), np.zeros_like(common_top)) if formed else (common_bottom, common_top)
+    k = 0.0
     for step in range(first, last):
-        n = 0
-        for j in range(most):
-            if weights[step, j] > 0:
-                row = indices[step, j]
-                for k in range(d):
-                    a[n, k] = x[row, k]
-                a[n, d] = 1
-                t[n], w[n] = y[row], weights[step, j]
-                n += 1
-        columns, divisor = used_columns(a, n, used), divisors[step]
+        n, divisor = fill(x, y, indices[step], weights[step], a, t, w), divisors[step]
+        columns = used_columns(a, n, used)
 
-        forward(a, n, columns, own_bottom, own_top, h, scores, n_hidden)
-        forward(a, n, columns, common_bottom, common_top, common_h, common_scores, n_hidden)
-        if not all_shares(kind, scores, n, n_scores, p, log_p):
+        if not predict(kind, a, n, columns, own_bottom, own_top, h, scores, n_hidden, n_scores, p, log_p):
             return step, psi
-        if not all_shares(kind, common_scores, n, n_scores, q, log_q):
+        if not predict(
+            kind, a, n, columns, common_bottom, common_top, common_h, common_scores, n_hidden, n_scores, q, log_q
+        ):  # fmt: skip
             return step, psi
         pull = own[1] / (2 * psi)
         for i in range(n):
             loss_and_slopes(kind, scores[i], n_scores, t[i], slopes[i])
             for j in range(n_scores):
                 slopes[i, j] = own[0] * slopes[i, j] + pull * (p[i, other + j] - q[i, other + j])
-        descend(
-            a, columns, h, slopes, below, across, n, w, -rates[0] / divisor, own_bottom, own_top, own_bottom, own_top,
-            n_hidden, n_scores,
-        )  # fmt: skip
+        weigh(a, n, w, h, slopes, below, across, own_top, n_hidden, n_scores, -rates[0] / divisor, math.inf)
+        add_gradient(a, n, columns, h, slopes, below, own_bottom, own_top, n_hidden)
         if rates[1] == 0 and rates[2] == 0:
             continue
 
-        forward(a, n, columns, own_bottom, own_top, h, scores, n_hidden)
-        if not all_shares(kind, scores, n, n_scores, p, log_p):
+        if not predict(kind, a, n, columns, own_bottom, own_top, h, scores, n_hidden, n_scores, p, log_p):
             return step, psi
         pull = common[1] / (2 * psi)
         for i in range(n):
@@ -176,27 +136,21 @@ def train(
                 c = other + j
                 slope = q[i, c] - p[i, c] if mutual else q[i, c] * (log_q[i, c] - log_p[i, c] - apart)
                 slopes[i, j] = (common[0] * slopes[i, j] if common[0] > 0 else 0.0) + pull * slope
-        if not formed:
-            if joint:
-                k = 1 / (2 * psi) - mean_divergence(q, log_q, log_p, w, n, divisor) / (2 * psi * psi)
-            descend(
-                a, columns, common_h, slopes, below, across, n, w, -rates[1] / divisor, common_bottom, common_top,
-                common_bottom, common_top, n_hidden, n_scores,
-            )  # fmt: skip
-        else:
+        if joint:
+            k = slope_in_psi(psi, q, log_q, log_p, w, n, divisor)
+        if formed:
             g_bottom[:] = 0
             g_top[:] = 0
-            descend(
-                a, columns, common_h, slopes, below, across, n, w, 1 / divisor, common_bottom, common_top, g_bottom, g_top,
-                n_hidden, n_scores,
-            )  # fmt: skip
+        by = (1 if formed else -rates[1]) / divisor
+        weigh(a, n, w, common_h, slopes, below, across, common_top, n_hidden, n_scores, by, math.inf)
+        add_gradient(a, n, columns, common_h, slopes, below, g_bottom, g_top, n_hidden)
+        if formed:
             norm2 = 0.0
             for i in range(g_bottom.shape[0]):
                 norm2 += square_norm(g_bottom[i], g_bottom.shape[1])
             for i in range(g_top.shape[0]):
                 norm2 += square_norm(g_top[i], g_top.shape[1])
             if joint:
-                k = 1 / (2 * psi) - mean_divergence(q, log_q, log_p, w, n, divisor) / (2 * psi * psi)
                 norm2 += k * k
             kept = 1.0 if norm2 <= clips[0] * clips[0] else clips[0] / math.sqrt(norm2)
             add_layer(common_bottom, -rates[1] * kept, g_bottom)
@@ -209,10 +163,11 @@ def train(
             shift(common_top, n_scores, split, noise[step - first], 0.0, by)
         if rates[2] > 0:
             if not joint:
-                forward(a, n, columns, common_bottom, common_top, common_h, common_scores, n_hidden)
-                if not all_shares(kind, common_scores, n, n_scores, q, log_q):
+                if not predict(
+                    kind, a, n, columns, common_bottom, common_top, common_h, common_scores, n_hidden, n_scores, q, log_q
+                ):  # fmt: skip
                     return step, psi
-                k = 1 / (2 * psi) - mean_divergence(q, log_q, log_p, w, n, divisor) / (2 * psi * psi)
+                k = slope_in_psi(psi, q, log_q, log_p, w, n, divisor)
                 k = min(max(k, -clips[1]), clips[1])
             if multiplier > 0:
                 k += multiplier * (clips[0] if joint else clips[1]) * noise[step - first, last_noise]
