@@ -4,7 +4,27 @@ Belongs here: the names of the parts, imported on first use.  Does not belong he
 many means are in ``estimators``.
 """
 
+from typing import TYPE_CHECKING
+
 from estimators.lazy import attach
+
+if TYPE_CHECKING:
+    from . import (
+        algorithms,
+        audit,
+        backend,
+        data,
+        jax_backend,
+        models,
+        numpy_backend,
+        pairs,
+        predictions,
+        privacy,
+        reference_backend,
+        schedule,
+        task,
+        training,
+    )
 
 __all__ = [
     "algorithms",

@@ -56,12 +56,7 @@ class Weighted(RowTraining):
             raise ValueError(f"privacy must be a RowPrivacy, got {self.privacy!r}; FedAvg also trains without")
 
     def start(self, task, *, rounds):
-        """Shared parameters, noise multipliers (K,), learning rate.
-
-        Raises ValueError for work that is counted in passes, whose last batches have another divisor.
-        """
-        if "n_steps" not in task.work:
-            raise ValueError('work must have the rule "fixed" or "poisson" for the noise of updates (7), got "epochs"')
+        """Shared parameters, noise multipliers (K,), learning rate."""
         state = {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
         deviation = 1.0
         if self.per_noise:
@@ -110,6 +105,8 @@ def noise_power(algorithm, task, state):
 
     (7) with the noise of (3) alone: what sampling adds to it needs the gradients.  Claim: robusthdp:eq7.
     """
+    if "n_steps" not in task.work:  # a pass ends with a batch that has another divisor
+        raise ValueError('work must have the rule "fixed" or "poisson" for the noise of updates (7), got "epochs"')
     b = task.work["batch_size"]
     return dpsgd.model_update_variance(
         K=task.work["n_steps"], N=b, b=b, eta=1.0, c=algorithm.privacy.clip, z=state["multiplier"], p=1, path="shuffled"
