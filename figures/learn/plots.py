@@ -92,7 +92,7 @@ def lines_of(experiment, plot, found):
         for row in selected(experiment, chosen):
             t, mean, error = row.history(plot.measure)
             rest = {k: v for k, v in row.point.items() if k not in plot.at}
-            if len(t) and np.isfinite(mean).any():
+            if len(t) > 1 and np.isfinite(mean).any():  # one evaluation is no course over the rounds
                 lines.append((name_of(row, rest), t, mean, error))
         return lines
     over = {method.name: method.over for method in experiment.methods}
