@@ -157,16 +157,19 @@ FRONTS = [p for p in MODULES if "estimators.lazy" in {module for module, _ in im
 @pytest.mark.parametrize("path", FRONTS, ids=name_of)
 def test_a_lazy_front_offers_what_it_shows_to_type_checkers(path):
     front = import_module(".".join(path.parent.relative_to(ROOT).parts))
-    shown = {
-        alias.name: import_module(f"{front.__name__}.{node.module}")
+    lines = [
+        node
         for block in tree(path).body
         if isinstance(block, ast.If)
         for node in ast.walk(block)
         if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    ]
+    shown = {a.name: import_module(f"{front.__name__}.{node.module}") for node in lines if node.module for a in node.names}
+    modules = {a.name for node in lines if not node.module for a in node.names}
     assert all(getattr(front, name) is getattr(module, name) for name, module in shown.items())
-    assert not shown or {name for name in front.__all__ if name not in vars(front)} == shown.keys()
+    assert all(getattr(front, name) is import_module(f"{front.__name__}.{name}") for name in modules)
+    assert not lines or {name for name in front.__all__ if name not in vars(front)} - modules == shown.keys()
+    assert modules <= set(front.__all__)
     assert all(hasattr(front, name) for name in front.__all__)
     assert set(front.__all__) <= set(dir(front))
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
