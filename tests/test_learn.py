@@ -15,6 +15,7 @@ import pytest
 from figures.learn import building, checkpoints, sweep
 from figures.learn.command import add_learn
 from figures.learn.experiment import read
+from figures.learn.plots import draw
 from figures.learn.results import lines_of, rows, selected, slim
 from figures.learn.runs import execute, same_result
 from figures.learn.tables import comparison, experiment_text, order_text, summary
@@ -412,6 +413,17 @@ def test_tables_by_hand(small):
     lost = [made("FedAvg", 0, 0, failed=True), made("FedAvg", 1, 0.5)]
     assert "1 of 2 failed" in summary(experiment, rows(experiment, lost))
     assert "50.00 (1)" in comparison(experiment, rows(experiment, lost), [])
+
+
+def test_plots_mark_printed_numbers_where_runs_are(small):
+    over_eps = '[[plots]]\nx = "privacy.eps"\nmeasure = "clients.accuracy"\n[[printed]]\nmethod = "Local"'
+    printed = f'{over_eps}\nat = {{ "privacy.eps" = 8.0 }}\nmeasure = "clients.accuracy"\nvalue = 0.5\n[[printed]]\n'
+    experiment = read(small(("[[printed]]\n", printed)))
+    marked = [made("Local", 0, 0.7, {"privacy.eps": 8.0}), made("Local", 0, 0.6, {"privacy.eps": "inf"})]
+    for results, marks in ((marked, 1), (marked[1:], 0)):  # a grid point that was not run has no place
+        axes = draw(experiment, results).axes[0]
+        assert sum(line.get_marker() == "D" and len(line.get_xdata()) > 0 for line in axes.lines) == marks
+    assert draw(read(small()), [made("FedAvg", 0, 0.5)]) is None  # one evaluation is no course over the rounds
 
 
 def test_promises_are_put_together(small):

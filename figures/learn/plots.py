@@ -37,7 +37,7 @@ def draw(experiment, results):
 @style.styled
 def figure_of(experiment, panels, looks, embedded):
     """Figure with one axes per panel and a legend above all."""
-    columns = min(len(panels), MOST)
+    columns = 2 if len(panels) == 4 else min(len(panels), MOST)
     depth = -(-len(panels) // columns)
     width = style.COLUMN * 1.25 if columns == 1 else style.PAGE
     key_columns = max(1, min(len(looks) + 1, int(width / (0.35 + 0.058 * max(map(len, looks))))))
@@ -59,7 +59,8 @@ def figure_of(experiment, panels, looks, embedded):
             axes.set_ylabel("\n".join(filter(None, [what, ", ".join(filter(None, [place, where(plot.at)]))])))
         else:
             axes.set_ylabel(what)
-            style.panel_caption(axes, "abcdefghijkl"[i], ", ".join(filter(None, [place, where(plot.at)])))
+            between = ", " if columns < MOST else "\n"
+            style.panel_caption(axes, "abcdefghijkl"[i], between.join(filter(None, [*place.split(", "), where(plot.at)])))
     handles = [figure.axes[0].plot([], [], color=colour, linestyle=dash)[0] for colour, dash in looks.values()]
     names = list(looks)
     if drawn:
@@ -193,8 +194,10 @@ def printed_of(axes, plot, experiment, lines, looks):
         elif x is None:
             place = None
         elif plot.x in printed.at:
-            at, _ = positions(plot, x)
-            place = at[[label(v) for v in x].index(label(printed.at[plot.x]))]
+            labels = [label(v) for v in x]
+            if label(printed.at[plot.x]) not in labels:  # not run
+                continue
+            place = positions(plot, x)[0][labels.index(label(printed.at[plot.x]))]
         else:
             continue
         colour = looks[printed.method][0]
