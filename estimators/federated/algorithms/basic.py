@@ -39,9 +39,9 @@ def averaging(task, weights, clients=slice(None)):
     return sizes / sizes.sum()
 
 
-def everyone(task, first=None):
-    """The same parameters for every client (K, P), as float32: `first`, or the task's first ones."""
-    return np.tile(np.asarray(task.initial() if first is None else first, dtype=np.float32), (task.n_clients, 1))
+def everyone(task):
+    """The task's first parameters for every client (K, P), as float32."""
+    return np.tile(np.asarray(task.initial(), dtype=np.float32), (task.n_clients, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
