@@ -14,6 +14,7 @@ import numpy as np
 
 from estimators.bernoulli import Moments
 from estimators.conjugate import ConjugateModel, Maximum, Priors, average, maximise
+from estimators.limits import times
 from estimators.tallies import (
     LARGEST,
     NARROW,
@@ -188,7 +189,8 @@ class BetaBinomial(ConjugateModel):
         "bayes" averages the posteriors over alpha and beta given all counts, so that intervals keep their promise with few
         clients too; the hyperprior is uniform in the mean and in (alpha + beta)^(-1/2) <= 100, with density proportional
         to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data Analysis, 3rd ed. 2013, section 5.3).  It needs a client
-        with both ones and zeros.  Below, alpha_ and beta_ are then the most likely values;
+        with both ones and zeros.  Below, the four numbers of the prior are then the most likely ones, which posteriors do
+        not use; `prior_summary` describes what they use;
         "marginal-likelihood" maximises the probability of the counts, exactly and globally along the overdispersion, and
         takes the maximum for true: with few clients its intervals are too short;
         "moments" matches the unbiased estimates of the prior's mean and variance (``bernoulli.moments``);
@@ -204,6 +206,8 @@ class BetaBinomial(ConjugateModel):
         ones): mean_ = 0 (or 1), every client gets that.  Every client with several trials has all zeros or all ones:
         marginal likelihood ends at concentration_ = 0, each p_i is 0 or 1.
     posterior_mean_, posterior_sd_ : of each p_i.  A client with n_i = 0 gets the prior's.
+    weights_ : weight of each client's own x_i / n_i in its posterior mean, n_i / (n_i + alpha + beta); for "bayes" its
+        posterior mean.
     log_likelihood_ : log probability of the counts under the fitted prior, binomial coefficients included.
     converged_ : bool; n_iter_ : passes over the tallies.
 
@@ -257,13 +261,9 @@ class BetaBinomial(ConjugateModel):
             most = mean * (1 - mean)
             rho = 0.0 if sigma2 <= 0 else np.inf if sigma2 >= most else sigma2 / (most - sigma2)
         self.mean_, self._rho = float(mean), float(rho)
-        self.concentration_ = np.inf if rho == 0 else float(1 / rho)
-        with np.errstate(invalid="ignore"):
-            self.alpha_, self.beta_ = (
-                float(0.0 if share == 0 else share * self.concentration_) for share in (self.mean_, 1 - self.mean_)
-            )
+        self.alpha_, self.beta_, self.concentration_ = shapes(self.mean_, self._rho)
         self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
-        self.components_ = Priors(*np.array([[self.mean_], [self._rho], [1.0]]))
+        self.components_, self._stated = Priors(*np.array([[self.mean_], [self._rho], [1.0]])), (self.mean_, self._rho)
         if self.prior == "bayes":
             self._average(tally)
         return self
@@ -292,6 +292,7 @@ class BetaBinomial(ConjugateModel):
         best = Maximum(np.log(self.mean_ / (1 - self.mean_)), self._rho, 0.0, 0, True)
         priors = average(Surface(tally), best)
         self.components_ = priors._replace(locations=expit(priors.locations))
+        self._stated = self._alike((tally.ones.sum + tally.zeros.sum) / tally.clients[tally.trials > 0].sum())
 
     def posterior(self, x, n):
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
@@ -302,42 +303,58 @@ class BetaBinomial(ConjugateModel):
         return self.posterior(x, n).posterior_mean_
 
     def prior_summary(self):
-        """Return the fitted prior as plain Python values."""
-        sd = np.sqrt(self.mean_ * (1 - self.mean_) * (self._rho / (1 + self._rho) if np.isfinite(self._rho) else 1.0))
+        """Return the prior that posteriors use, as plain Python values.
+
+        For "bayes" that is an average of Beta laws.  It is described by the Beta law that borrows as much: under it a client
+        with the average number of trials n has the same posterior mean, whatever its x, and so the same weight
+        n / (n + concentration).  The most likely Beta law is in alpha_, beta_, mean_ and concentration_.
+
+        >>> model = BetaBinomial().fit([3, 5, 4, 6], 10)
+        >>> model.concentration_, round(model.prior_summary()["concentration"], 1), model.weights_.round(2).tolist()
+        (inf, 19.2, [0.34, 0.34, 0.34, 0.34])
+        """
+        self._require_prior()
+        mean, rho = self._stated
+        alpha, beta, concentration = shapes(mean, rho)
         return {
             "family": "beta",
             "found_by": self.prior,
-            "alpha": self.alpha_,
-            "beta": self.beta_,
-            "mean": self.mean_,
-            "sd": float(sd),
-            "concentration": self.concentration_,
+            "alpha": alpha,
+            "beta": beta,
+            "mean": mean,
+            "sd": float(np.sqrt(mean * (1 - mean) * (rho / (1 + rho) if np.isfinite(rho) else 1.0))),
+            "concentration": concentration,
         }
 
     def draw(self, generator):
-        """Draw new probabilities from the fitted prior and new counts of as many trials: (truth, (x, n))."""
+        """Draw new probabilities from the prior of `prior_summary` and new counts of as many trials: (truth, (x, n))."""
         self.require_fit()
         _, n = self.clients_
-        if self._rho == 0 or self.mean_ in (0, 1):
-            truth = np.full(n.shape, self.mean_)
-        elif np.isinf(self._rho):
-            truth = (generator.random(n.shape) < self.mean_).astype(float)
+        mean, rho = self._stated
+        if rho == 0 or mean in (0, 1):
+            truth = np.full(n.shape, mean)
+        elif np.isinf(rho):
+            truth = (generator.random(n.shape) < mean).astype(float)
         else:
-            truth = generator.beta(self.alpha_, self.beta_, n.shape)
+            truth = generator.beta(*shapes(mean, rho)[:2], n.shape)
         return truth, (generator.binomial(n, truth), n)
 
     def local_false_sign_rate(self, at=None):
-        """Return min(P(p_i <= at), P(p_i >= at)) given the data; at=None is the prior's mean, "above or below average".
+        """Return min(P(p_i <= at), P(p_i >= at)) given the data; at=None is the prior's mean in `prior_summary`.
 
         >>> BetaBinomial(prior="fixed", alpha=1, beta=1).fit([0, 5, 10], 10).local_false_sign_rate().round(4).tolist()
         [0.0005, 0.5, 0.0005]
         """
         self.require_fit()
-        return super().local_false_sign_rate(self.mean_ if at is None else finite("at", at))
+        return super().local_false_sign_rate(self._stated[0] if at is None else finite("at", at))
 
     def _keys(self):
         x, n = self.clients_
         return x * (int(n.max()) + 1) + n
+
+    @staticmethod
+    def _strength(mu, rho, rows):
+        return times(rho, rows[1]) if np.ndim(rho) == 0 else rho * rows[1]
 
     @staticmethod
     def _moments(mu, rho, rows):
@@ -385,6 +402,12 @@ class BetaBinomial(ConjugateModel):
         inside = betaincinv(np.where(a > 0, a, 1.0), np.where(b > 0, b, 1.0), q)
         at_ends = np.where(a > 0, 1.0, np.where(b > 0, 0.0, float(q > 1 - mu)))
         return np.where((a > 0) & (b > 0), inside, at_ends)
+
+
+def shapes(mean, rho):
+    """Return alpha, beta and alpha + beta of the Beta law with this mean and rho = 1 / (alpha + beta)."""
+    concentration = np.inf if rho == 0 else 1 / rho
+    return *(0.0 if part == 0 else part * concentration for part in (mean, 1 - mean)), concentration
 
 
 def is_point(mu, rho):

@@ -23,7 +23,8 @@ class CoefficientModel(ClientModel):
     """Base of models whose client i has a vector of coefficients with the posterior N(posterior_mean_[i], ...).
 
     After `fit`: ``posterior_mean_`` (m, d), ``posterior_covariance_`` (m, d, d), ``posterior_sd_`` (m, d); ``mu_`` (d,),
-    ``covariance_`` (d, d) of the prior; ``borrowed_`` (m,), the share of a client's estimate that comes from the others;
+    ``covariance_`` (d, d) of the prior; ``borrowed_`` (m,), the share of a client's estimate that comes from the others:
+    1 less the slope of a coefficient's posterior mean in the client's own estimate of it, averaged over the coefficients;
     ``unseen_`` (d, u), directions in which no client's features vary.  Along those the data say nothing about a learnt
     prior: the mean there is 0, the covariance matrices leave the direction out, and the standard deviation of every
     coefficient that such a direction touches is inf.
@@ -35,6 +36,11 @@ class CoefficientModel(ClientModel):
     posterior_mean_: Any
     posterior_covariance_: Any
     posterior_sd_: Any
+
+    @property
+    def blind_(self):
+        """Coefficients (d,) that an unseen direction touches."""
+        return np.linalg.norm(self.unseen_, axis=1) > 1e-9
 
     def posterior_cdf(self, t, strict=False):
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, array (m, d)."""
@@ -69,16 +75,17 @@ class CoefficientModel(ClientModel):
         return X @ mean, np.where(blind, np.inf, np.sqrt(variance))
 
     def prior_summary(self):
-        """Return the fitted prior as plain Python values."""
+        """Return the fitted prior as plain Python values; "sd" is inf for coefficients that `unseen_` directions touch."""
         self.require_fit()
         sd = np.sqrt(np.diag(self.covariance_))
         with np.errstate(invalid="ignore", divide="ignore"):
             correlation = np.where(np.outer(sd, sd) > 0, self.covariance_ / np.outer(sd, sd), 0.0)
+        given = self.mu is not None and not isinstance(self.covariance, str)
         return {
             "family": "normal",
-            "found_by": self.prior,
+            "found_by": "fixed" if given else self.prior,
             "mean": self.mu_.tolist(),
-            "sd": sd.tolist(),
+            "sd": np.where(self.blind_, np.inf, sd).tolist(),
             "correlation": correlation.tolist(),
             "covariance": self.covariance_.tolist(),
         }

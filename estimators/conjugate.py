@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.inversion import quantiles
+from estimators.limits import share
 from estimators.model import ClientModel
 from estimators.tallies import distinct
 from estimators.validation import finite, probability
@@ -162,7 +163,14 @@ class ConjugateModel(ClientModel):
     A subclass sets ``components_``, the Priors whose posteriors are averaged (one of weight 1 for a prior taken as known),
     and ``clients_`` (arrays of the data, one entry per client), and has functions of (location, rho, rows) with rows of
     the data: ``_moments`` (mean and variance), ``_cdf`` and ``_density`` (also of t), ``_quantile`` (also of q; for one
-    prior); and ``_keys`` (whole numbers, equal for clients with equal data).
+    prior); ``_strength`` (the ratio of the weights that a client's own estimate and the prior's mean get in its posterior
+    mean); and ``_keys`` (whole numbers, equal for clients with equal data).
+
+    After `fit` or `posterior`, ``weights_`` (m,) is the weight of each client's own estimate in its posterior mean: how
+    much the latter moves when the former moves by one.  Posterior means are linear in own estimates whether or not they
+    are averaged, as the weights of the components are those given all clients' counts: posterior_mean_ is
+    weights_ own + (1 - weights_) c, where c is the prior's mean, averaged if there are several with what each prior takes
+    of it.  So c depends a little on the client's size, and is the same for clients of equal size.
     """
 
     _support = (0.0, np.inf)
@@ -176,9 +184,12 @@ class ConjugateModel(ClientModel):
 
     def _serving(self, clients):
         """Return a model with the same prior and the posteriors of these clients."""
+        self._require_prior()
+        return copy.copy(self)._take(clients)
+
+    def _require_prior(self):
         if not hasattr(self, "components_"):
             raise ValueError(f"this {type(self).__name__} has not been fitted; call fit or fit_tally first")
-        return copy.copy(self)._take(clients)
 
     def _take(self, clients):
         """Keep these clients, set their posterior means and standard deviations, and return self."""
@@ -186,11 +197,29 @@ class ConjugateModel(ClientModel):
         if self.components_.weights.size == 1:
             mean, variance = self._mixed(self._moments, self.clients_)
             self.posterior_mean_, self.posterior_sd_ = mean, np.sqrt(variance)
+            self.weights_ = self._mixed(self._own, self.clients_)
             return self
         rows, inverse = self._distinct()
         mean, sd = self._mean_and_sd(rows)
         self.posterior_mean_, self.posterior_sd_ = mean[inverse], sd[inverse]
+        self.weights_ = self._mixed(self._own, rows)[inverse]
         return self
+
+    def _own(self, location, rho, rows):
+        """Return the weight of each client's own estimate in its posterior mean."""
+        strength = self._strength(location, rho, rows)
+        return share(strength, 1.0) if np.ndim(rho) == 0 else strength / (1 + strength)  # one prior may be without end
+
+    def _alike(self, size):
+        """Return mean and rho of the one prior that gives clients of this size the posterior means of the average.
+
+        The mean and the variance of an average of priors are no use here: for rates neither is finite, as the data do not
+        rule out priors of any mean as long as they are wide enough.
+        """
+        none = np.zeros(1, np.int64), np.array([size])  # a client with nothing counted: its posterior mean is rest * mean
+        own, rest = self._mixed(self._own, none), self._mixed(lambda *prior: 1 / (1 + self._strength(*prior)), none)
+        mean = float((self._mixed(self._moments, none)[0] / rest)[0])
+        return mean, float((own / rest / self._strength(mean, 1.0, none))[0])
 
     def _mean_and_sd(self, rows):
         mean = self._mixed(self._moments, rows)[0]

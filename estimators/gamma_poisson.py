@@ -180,7 +180,8 @@ class GammaPoisson(ConjugateModel):
     prior : how shape and rate are found.
         "bayes" averages the posteriors over shape and rate given all counts, so that intervals keep their promise with few
         clients too; the hyperprior is uniform in the logarithm of the mean and in shape^(-1/2) <= 100, the coefficient of
-        variation.  It needs two clients with events.  Below, shape_ and rate_ are then the most likely values;
+        variation.  It needs two clients with events.  Below, the three numbers of the prior are then the most likely
+        ones, which posteriors do not use; `prior_summary` describes what they use;
         "marginal-likelihood" maximises the probability of the counts, globally along the overdispersion, and takes the
         maximum for true: with few clients its intervals are too short;
         "moments" matches unbiased estimates of the mean and (for any exposures) the variance of the rates;
@@ -192,6 +193,8 @@ class GammaPoisson(ConjugateModel):
     shape_, rate_, mean_ : the prior.  No more spread than Poisson: shape_ = rate_ = inf, and every client gets mean_, the
         pooled rate.  No events at all: mean_ = 0.
     posterior_mean_, posterior_sd_ : of each theta_i, per unit of exposure.  Without exposure it is the prior's.
+    weights_ : weight of each client's own x_i / exposure_i in its posterior mean, exposure_i / (exposure_i + rate); for
+        "bayes" its posterior mean.
     log_likelihood_ : log probability of the counts under the fitted prior, constants included.
     converged_ : bool; n_iter_ : passes over the tallies.
 
@@ -246,15 +249,16 @@ class GammaPoisson(ConjugateModel):
             self.converged_, self.n_iter_ = best.converged, best.passes
             mean, rho = np.exp(best.location), best.rho
         self.mean_, self._rho = float(mean), float(rho)
-        self.shape_ = np.inf if rho == 0 else 1 / self._rho
-        self.rate_ = np.inf if rho == 0 else self.shape_ / self.mean_
+        self.shape_, self.rate_ = shapes(self.mean_, self._rho)
         self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
-        self.components_ = Priors(*np.array([[self.mean_], [self._rho], [1.0]]))
+        self.components_, self._stated = Priors(*np.array([[self.mean_], [self._rho], [1.0]])), (self.mean_, self._rho)
         if self.prior == "bayes":
             if tally.counts.counts[tally.counts.values > 0].sum() < 2:
                 raise ValueError("prior='bayes' needs two clients with events; use 'marginal-likelihood' or 'fixed'")
             priors = average(Surface(tally), Maximum(np.log(self.mean_), self._rho, 0.0, 0, True))
             self.components_ = priors._replace(locations=np.exp(priors.locations))
+            some = tally.exposures > 0
+            self._stated = self._alike((tally.clients * tally.exposures).sum() / tally.clients[some].sum())
         return self
 
     def posterior(self, x, exposure=1.0):
@@ -266,34 +270,52 @@ class GammaPoisson(ConjugateModel):
         return self.posterior(x, exposure).posterior_mean_
 
     def prior_summary(self):
-        """Return the fitted prior as plain Python values."""
+        """Return the prior that posteriors use, as plain Python values.
+
+        For "bayes" that is an average of Gamma laws.  It is described by the Gamma law that borrows as much: under it a
+        client of average exposure has the same posterior mean, whatever its x, and so the same weight
+        exposure / (exposure + rate).  The most likely Gamma law is in shape_, rate_ and mean_.
+
+        >>> model = GammaPoisson().fit([4, 7, 6, 5, 9, 5])
+        >>> model.rate_, round(model.prior_summary()["rate"], 2), model.weights_.round(2).tolist()
+        (inf, 2.88, [0.26, 0.26, 0.26, 0.26, 0.26, 0.26])
+        """
+        self._require_prior()
+        mean, rho = self._stated
+        shape, rate = shapes(mean, rho)
         return {
             "family": "gamma",
             "found_by": self.prior,
-            "shape": self.shape_,
-            "rate": self.rate_,
-            "mean": self.mean_,
-            "sd": float(self.mean_ * np.sqrt(self._rho)),
+            "shape": shape,
+            "rate": rate,
+            "mean": mean,
+            "sd": float(mean * np.sqrt(rho)),
         }
 
     def draw(self, generator):
-        """Draw new rates from the fitted prior and new counts over the same exposures: (truth, (x, exposure))."""
+        """Draw rates from the prior of `prior_summary` and new counts over the same exposures: (truth, (x, exposure))."""
         self.require_fit()
         _, exposure = self.clients_
-        if self._rho == 0:
-            truth = np.full(exposure.shape, self.mean_)
+        mean, rho = self._stated
+        if rho == 0:
+            truth = np.full(exposure.shape, mean)
         else:
-            truth = generator.gamma(self.shape_, 1 / self.rate_, exposure.shape)
+            shape, rate = shapes(mean, rho)
+            truth = generator.gamma(shape, 1 / rate, exposure.shape)
         return truth, (generator.poisson(exposure * truth), exposure)
 
     def local_false_sign_rate(self, at=None):
-        """Return min(P(theta_i <= at), P(theta_i >= at)) given the data; at=None is the prior's mean."""
+        """Return min(P(theta_i <= at), P(theta_i >= at)) given the data; at=None is the prior's mean in `prior_summary`."""
         self.require_fit()
-        return super().local_false_sign_rate(self.mean_ if at is None else finite("at", at))
+        return super().local_false_sign_rate(self._stated[0] if at is None else finite("at", at))
 
     def _keys(self):
         x, exposure = self.clients_
         return np.unique(exposure, return_inverse=True)[1] * (int(x.max()) + 1) + x
+
+    @staticmethod
+    def _strength(mu, rho, rows):
+        return rho * mu * rows[1]
 
     @staticmethod
     def _moments(mu, rho, rows):
@@ -325,6 +347,11 @@ class GammaPoisson(ConjugateModel):
             return np.full(rows[0].shape, mu)
         x, e = rows
         return gammaincinv(1 / rho + x, q) / (1 / (rho * mu) + e)
+
+
+def shapes(mean, rho):
+    """Return shape and rate of the Gamma law with this mean and rho = 1 / shape."""
+    return (np.inf, np.inf) if rho == 0 else (1 / rho, 1 / rho / mean)
 
 
 def is_point(rho):

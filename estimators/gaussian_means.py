@@ -162,15 +162,29 @@ class GaussianMeans(ClientModel):
             np.sqrt(np.einsum("ik,k->i", variances, shares), out=self.posterior_sd_[rows])
 
     def prior_summary(self):
-        """Return the fitted prior as plain Python values."""
+        """Return the prior that posteriors use, as plain Python values.
+
+        For "bayes" that is an average of normal laws, described by mu_ and the variance between clients that borrows as
+        much: with it a client of the average precision, of variance v, has the same weight variance / (variance + v).
+
+        >>> model = GaussianMeans().fit([1.0, 2.0, 3.0, 6.0], variances=1.0)
+        >>> round(model.prior_summary()["variance"], 2), model.weights_.round(3).tolist()
+        (13.04, [0.929, 0.929, 0.929, 0.929])
+        """
         self.require_fit()
+        tau2s, _, _, shares = self.nodes_
+        variance = self.tau2_
+        if shares.size > 1:
+            finite_ones = self.variances_[np.isfinite(self.variances_)]
+            v = finite_ones.min() / np.mean(finite_ones.min() / finite_ones)
+            variance = v * dot(shares, tau2s / (tau2s + v)) / dot(shares, v / (tau2s + v))
         return {
             "family": "normal",
             "found_by": self.prior,
             "mean": self.mu_,
             "mean_standard_error": self.mu_sd_,
-            "sd": float(np.sqrt(self.tau2_)),
-            "variance": self.tau2_,
+            "sd": float(np.sqrt(variance)),
+            "variance": float(variance),
         }
 
     def mixtures(self):

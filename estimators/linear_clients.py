@@ -188,8 +188,7 @@ class LinearClients(CoefficientModel):
         self.posterior_mean_ = centre + best.deviation @ root.T
         self.posterior_covariance_ = covariance
         self.unseen_ = np.zeros((len(centre), 0)) if known else data.coordinates.unseen
-        blind = np.linalg.norm(self.unseen_, axis=1) > 1e-9
-        self.posterior_sd_ = np.where(blind, np.inf, np.sqrt(np.einsum("mii->mi", covariance)))
+        self.posterior_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("mii->mi", covariance)))
         own = np.linalg.eigvalsh(K) - 1
         self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / len(centre)
 

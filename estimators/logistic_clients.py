@@ -131,8 +131,7 @@ class LogisticClients(CoefficientModel):
         half = np.linalg.solve(np.linalg.cholesky(best.K), np.broadcast_to(root.T, (m, *root.T.shape)))
         self.posterior_covariance_ = np.swapaxes(half, 1, 2) @ half
         self.unseen_ = np.zeros((d, 0)) if known else coordinates.unseen
-        blind = np.linalg.norm(self.unseen_, axis=1) > 1e-9
-        self.posterior_sd_ = np.where(blind, np.inf, np.sqrt(np.einsum("mii->mi", self.posterior_covariance_)))
+        self.posterior_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("mii->mi", self.posterior_covariance_)))
         self.borrowed_ = 1 - np.einsum("mii->m", best.P) / d
         self.rows_ = rows
         return self

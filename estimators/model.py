@@ -23,9 +23,11 @@ class ClientModel:
     - ``posterior_mean_``, ``posterior_sd_`` : arrays, clients on axis 0;
     - ``log_likelihood_`` : float, log density of the data at the fitted prior, constants included;
     - ``converged_`` : bool; ``n_iter_`` : int;
-    - ``prior_summary()`` : dict of plain Python values that describe the fitted prior, for people and JSON: "family",
-      "mean" and "sd" of the clients' true values, "found_by" where there is a choice, "probabilities", "means" and "sds"
-      of its groups where it has groups, and what is particular to the family;
+    - ``prior_summary()`` : dict of plain Python values that describe the prior which posteriors use, for people and JSON:
+      "family", "mean" and "sd" of the clients' true values, "found_by" where there is a choice, "probabilities", "means"
+      and "sds" of its groups where it has groups, and what is particular to the family.  An average of priors is described
+      by the one that borrows as much from others for a client of average size;
+    - ``weights_`` : where posterior means are linear in own estimates, the weight of each client's own;
     - ``posterior_cdf(t, strict=False)`` : P(theta_i <= t), or < t if strict, given the data, one entry per client;
     - ``posterior_quantile(q)`` : smallest t with P(theta_i <= t) >= q, one entry per client;
     - ``draw(generator)`` : (truth, arguments), a new truth of every client from the fitted prior and new data of the

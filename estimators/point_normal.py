@@ -39,7 +39,7 @@ class PointNormalMeans(ClientModel):
     mode_, spike_weight_, tau2_ : the prior; if nothing differs from the mode, spike_weight_ is 1 and tau2_ is 0.
     posterior_mean_, posterior_sd_ : of each theta_i.
     slab_probability_ : posterior probability that theta_i is not exactly the mode.
-    weights_ : weight of each client's own estimate in its posterior mean.
+    weights_ : weight w of each client's own estimate y in its posterior mean, mode_ + w (y - mode_); it depends on y too.
     log_likelihood_ : log density of the estimates of finite variance at the fitted prior.  Not below that of a normal
         prior, which is the limit spike_weight_ = 0.
     converged_ : bool; n_iter_ : number of passes over the data.
@@ -121,6 +121,7 @@ class PointNormalMeans(ClientModel):
         self.require_fit()
         return {
             "family": "point-normal",
+            "found_by": "marginal-likelihood",
             "mean": self.mode_,
             "sd": float(np.sqrt((1 - self.spike_weight_) * self.tau2_)),
             "spike_weight": self.spike_weight_,

@@ -139,8 +139,7 @@ def fit(args, table):
     model = build(kind, options, args.seed).fit(*DATA[table.data](table))
     own, error, n = own_estimates(table, model, kind)
     coefficients = table.features if table.data == "regression" else ()
-    weight = kind.weight and kind.weight(model, table)
-    return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients, weight)
+    return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients)
 
 
 def private_fit(args, table, options):

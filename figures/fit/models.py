@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.limits import share
 from figures.fit.regressions import least_squares, own_logistic
 
 __all__ = ["DATA", "MODELS", "Model", "build", "choose", "exposures", "parse_options"]
@@ -19,8 +18,7 @@ __all__ = ["DATA", "MODELS", "Model", "build", "choose", "exposures", "parse_opt
 class Model:
     """A model: its name for --model, the data it takes, its class in ``estimators``, what it assumes, options set.
 
-    `weight`, for models without ``weights_``, gives the weight of a client's own estimate in its posterior mean from the
-    fitted model and the table; `own`, for regressions, a client's own coefficients and their standard errors from X and y.
+    `own`, for regressions, gives a client's own coefficients and their standard errors from X and y.
     """
 
     name: str
@@ -28,7 +26,6 @@ class Model:
     path: str
     assumes: str
     options: tuple = ()
-    weight: Callable | None = None
     own: Callable | None = None
 
     def load(self):
@@ -59,15 +56,9 @@ MODELS = (
         "points", "means", "MixtureMeans", f"{NORMAL}; true values come from a few groups of equals",
         options=(("components", "points"),),
     ),
-    Model(
-        "beta-binomial", "binomial", "BetaBinomial", f"{COUNTS}; probabilities come from a Beta law",
-        weight=lambda model, table: share(table.trials, model.concentration_),
-    ),
+    Model("beta-binomial", "binomial", "BetaBinomial", f"{COUNTS}; probabilities come from a Beta law"),
     Model("npmle", "binomial", "NonparametricRates", f"{COUNTS}; nothing is assumed about how they differ"),
-    Model(
-        "gamma-poisson", "poisson", "GammaPoisson", f"{EVENTS}; rates come from a Gamma law",
-        weight=lambda model, table: share(exposures(table), model.rate_),
-    ),
+    Model("gamma-poisson", "poisson", "GammaPoisson", f"{EVENTS}; rates come from a Gamma law"),
     Model("npmle", "poisson", "NonparametricCounts", f"{EVENTS}; nothing is assumed about how they differ"),
     Model("linear", "regression", "LinearClients", f"linear regressions; {REGRESSION}", own=least_squares),
     Model("logistic", "regression", "LogisticClients", f"logistic regressions; {REGRESSION}", own=own_logistic),

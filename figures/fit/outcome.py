@@ -19,7 +19,8 @@ class Outcome:
     """A fitted table.  Arrays have one entry per row; numbers that do not exist are NaN.
 
     `row_clients` names the client of each row; `coefficient` the coefficient, for regressions only.  `own` is what the
-    client knows by itself, `error` its standard error if the model is right, `weight` the part of `own` in `mean`.
+    client knows by itself, `error` its standard error if the model is right, `weight` the part of `own` in `mean` (for
+    regressions its average over a client's coefficients), None where the model has no such part.
     """
 
     model: object
@@ -39,15 +40,15 @@ class Outcome:
     notes: list = field(default_factory=list)
 
     @classmethod
-    def of(cls, kind, model, clients, own, error, n, level, coefficients=(), weight=None, **more):
-        """Read the posterior off the fitted `model`; `own`, `error`, `weight` and its arrays have clients on axis 0."""
+    def of(cls, kind, model, clients, own, error, n, level, coefficients=(), **more):
+        """Read the posterior off the fitted `model`; `own`, `error` and its arrays have clients on axis 0."""
         low, high = model.interval(level)
         shape = np.shape(model.posterior_mean_)
 
         def flat(values):
             return np.broadcast_to(np.asarray(values, float), shape).reshape(-1)
 
-        weight = getattr(model, "weights_", weight)
+        weight = getattr(model, "weights_", None)
         if weight is None and hasattr(model, "borrowed_"):
             weight = 1 - np.asarray(model.borrowed_, float)
             weight = weight[:, None] if weight.ndim < len(shape) else weight
@@ -55,6 +56,13 @@ class Outcome:
             model, kind, tuple(clients), n, flat(own), flat(error), flat(model.posterior_mean_), flat(model.posterior_sd_),
             flat(low), flat(high), level, None if weight is None else flat(weight), tuple(coefficients), **more,
         )  # fmt: skip
+
+    @property
+    def heard(self):
+        """Rows of clients who know something by themselves: finite own estimates, or any rows of a regression."""
+        if self.coefficients:
+            return np.repeat(self.n, self.per_client) > 0
+        return np.isfinite(self.own) & np.isfinite(self.error)
 
     @property
     def per_client(self):
@@ -131,7 +139,7 @@ class Outcome:
         else:
             facts |= {"centre": self.centre, "spread": self.spread}
         if self.weight is not None:
-            weight = self.weight[np.isfinite(self.weight)]
+            weight = self.weight[self.heard] if self.heard.any() else self.weight
             facts |= {"smallest_weight_on_own": float(weight.min()), "largest_weight_on_own": float(weight.max())}
         if not self.coefficients and np.isfinite(self.error).all() and np.isfinite(self.sd).all():
             facts["expected_squared_error_before"] = float((self.error**2).sum())

@@ -3,6 +3,8 @@
 Belongs here: words.  Numbers are in ``outcome``.
 """
 
+import numpy as np
+
 __all__ = ["SHOWN", "report"]
 
 SHOWN = 40
@@ -24,6 +26,16 @@ FOUND = {
 """How a prior was found, in words."""
 
 VALUES = {"means": "values", "binomial": "probabilities", "poisson": "rates"}
+
+NONE_SEEN = "The data show no difference between clients beyond their noise"
+
+LESS = {
+    "means": "the noisier it is, the less",
+    "binomial": "the fewer its trials, the less",
+    "poisson": "the smaller its exposure, the less",
+    "regression": "the fewer they are, the less",
+}
+"""What own weights go with, where they do."""
 
 
 def report(outcome):
@@ -82,12 +94,21 @@ def explanation(outcome):
 
 def sureness(outcome):
     """Return what intervals count and what they do not."""
-    if outcome.model.prior_summary().get("found_by") in ("bayes", "integrated"):
+    prior = outcome.model.prior_summary()
+    found, sds = prior.get("found_by"), prior.get("sds", [1.0])
+    if found in ("bayes", "integrated"):
         return "Intervals count what the clients leave unknown about the prior."
-    text = "Intervals take the prior found for true; with few clients they are too short"
-    if outcome.kind.name == "npmle":
-        return f"{text}, and their ends are among its {len(outcome.model.prior_summary()['means'])} points."
-    return f"{text}."
+    if outcome.coefficients:
+        counted = found in ("reml", "penalised-reml") and outcome.model.mu is None
+    else:
+        counted = prior.get("mean_standard_error", 0.0) > 0
+    what = "count how uncertain the centre is and take the spread" if counted else "take the prior"
+    if found == "fixed":
+        return f"Intervals {what} as given."
+    text = f"Intervals {what} found for true; with few clients they are too short"
+    if any(sds):
+        return f"{text}."
+    return f"{text}, and their ends are among its {len(sds)} points." if len(sds) > 1 else f"{text}: here a single point."
 
 
 def centre(outcome, facts):
@@ -104,7 +125,8 @@ def centre(outcome, facts):
         more = f", and {len(groups) - GROUPS} smaller groups" if len(groups) > GROUPS else ""
         lines.append(f"Their groups: {', '.join(texts)}{more}.")
     if spread == 0:
-        lines.append("The data show no difference between clients beyond their noise: everyone gets the centre.")
+        given = prior.get("found_by") == "fixed"
+        lines.append(("No difference between clients is assumed" if given else NONE_SEEN) + ": everyone gets the centre.")
     return lines
 
 
@@ -118,22 +140,24 @@ def coefficients(outcome):
 
 def borrowed(outcome, facts):
     """Return who borrowed most and least."""
-    lines = []
-    if outcome.weight is not None and facts.get("spread") != 0:
-        small, large = facts["smallest_weight_on_own"], facts["largest_weight_on_own"]
-        least, highest = f"{small:.0%}", f"{large:.0%}"
-        if outcome.coefficients:
-            lines.append(f"A client's own rows make up {least} to {highest} of its estimate; the fewer they are, the less.")
-        elif least == highest:
-            lines.append(f"An estimate keeps {least} of its distance to the centre.")
+    lines, heard = [], outcome.heard
+    if outcome.weight is None:
+        lines += [ways(outcome.own[heard], outcome.mean[heard], facts["centre"])] if facts["spread"] else []
+    elif facts.get("spread") != 0 and heard.any():
+        places = np.flatnonzero(heard)
+        ends = [places[pick(outcome.weight[places])] for pick in (np.argmin, np.argmax)]
+        shares = [f"{outcome.weight[i]:.0%}" for i in ends]
+        why = ""
+        if shares[0] == shares[1]:
+            shares = shares[:1]
         else:
-            noisiest, surest = (short(outcome.clients[int(i)]) for i in (outcome.weight.argmin(), outcome.weight.argmax()))
-            lines.append(
-                f"An estimate keeps {least} ({noisiest}) to {highest} ({surest}) of its distance to the centre; "
-                "the noisier it is, the less."
-            )
-    elif outcome.weight is None and facts.get("spread") != 0:
-        lines.append("An estimate moves towards where other clients lie; the noisier it is, the further.")
+            why = f"; {LESS[facts['data']]}" if goes_with_size(outcome) else ""
+            if not outcome.coefficients:
+                shares = [f"{share} ({short(outcome.clients[i])})" for share, i in zip(shares, ends, strict=True)]
+        if outcome.coefficients:
+            lines.append(f"A client's own rows make up {' to '.join(shares)} of its estimate{why}.")
+        else:
+            lines.append(f"An estimate keeps {' to '.join(shares)} of its distance to the centre{why}.")
     most = facts["moved_most"]
     i = outcome.clients.index(most) * outcome.per_client
     if outcome.coefficients:
@@ -142,3 +166,24 @@ def borrowed(outcome, facts):
     if abs(outcome.own[i] - outcome.mean[i]) > 1e-12 * abs(outcome.own[i]):
         lines.append(f"{most} moved most, from {outcome.own[i]:.4g} to {outcome.mean[i]:.4g}.")
     return lines
+
+
+def goes_with_size(outcome):
+    """Return whether own weights fall, and never rise, from clients who know more to those who know less."""
+    if outcome.kind.data == "means":
+        noise = outcome.error
+    elif outcome.n is None:
+        return False
+    else:
+        noise = -np.repeat(np.asarray(outcome.n, float), outcome.per_client)
+    noise, weight = noise[outcome.heard], outcome.weight[outcome.heard]
+    steps = np.diff(weight[np.lexsort((weight, noise))])  # of equally noisy ones the lightest comes first
+    return bool((steps <= 1e-12).all())
+
+
+def ways(own, mean, centre):
+    """Return how many estimates moved towards the centre."""
+    towards = (mean - own) * (centre - own)
+    if (towards >= 0).all():
+        return "No estimate moved away from the centre."
+    return f"{np.sum(towards > 0)} of {own.size} estimates moved towards the centre, {np.sum(towards < 0)} away from it."
