@@ -192,7 +192,9 @@ class GammaPoisson(ConjugateModel):
     ----------
     shape_, rate_, mean_ : the prior.  No more spread than Poisson: shape_ = rate_ = inf, and every client gets mean_, the
         pooled rate.  No events at all: mean_ = 0.
-    posterior_mean_, posterior_sd_ : of each theta_i, per unit of exposure.  Without exposure it is the prior's.
+    posterior_mean_, posterior_sd_ : of each theta_i, per unit of exposure.  Without exposure it is the prior's: for
+        "bayes" inf where few clients leave priors possible that are so wide that no mean, or no variance, is finite
+        (1 / shape up to the number of clients, or half of it); intervals are finite all the same.
     weights_ : weight of each client's own x_i / exposure_i in its posterior mean, exposure_i / (exposure_i + rate); for
         "bayes" its posterior mean.
     log_likelihood_ : log probability of the counts under the fitted prior, constants included.
@@ -251,14 +253,16 @@ class GammaPoisson(ConjugateModel):
         self.mean_, self._rho = float(mean), float(rho)
         self.shape_, self.rate_ = shapes(self.mean_, self._rho)
         self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
+        self._widest = 0.0  # the largest 1 / shape that is averaged over, to the number of clients with exposure
         self.components_, self._stated = Priors(*np.array([[self.mean_], [self._rho], [1.0]])), (self.mean_, self._rho)
         if self.prior == "bayes":
             if tally.counts.counts[tally.counts.values > 0].sum() < 2:
                 raise ValueError("prior='bayes' needs two clients with events; use 'marginal-likelihood' or 'fixed'")
             priors = average(Surface(tally), Maximum(np.log(self.mean_), self._rho, 0.0, 0, True))
             self.components_ = priors._replace(locations=np.exp(priors.locations))
-            some = tally.exposures > 0
-            self._stated = self._alike((tally.clients * tally.exposures).sum() / tally.clients[some].sum())
+            many = tally.clients[tally.exposures > 0].sum()
+            self._stated = self._alike((tally.clients * tally.exposures).sum() / many)
+            self._widest = self.components_.rhos.max() / many
         return self
 
     def posterior(self, x, exposure=1.0):
@@ -308,6 +312,16 @@ class GammaPoisson(ConjugateModel):
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data; at=None is the prior's mean in `prior_summary`."""
         self.require_fit()
         return super().local_false_sign_rate(self._stated[0] if at is None else finite("at", at))
+
+    def _take(self, clients):
+        super()._take(clients)
+        # Given rho, the law of the mean falls off as its power -many / rho.
+        silent = clients[1] == 0
+        if self._widest >= 0.5 and silent.any():
+            self.posterior_sd_[silent] = np.inf
+            if self._widest >= 1:
+                self.posterior_mean_[silent] = np.inf
+        return self
 
     def _keys(self):
         x, exposure = self.clients_

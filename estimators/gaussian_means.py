@@ -66,7 +66,8 @@ class GaussianMeans(ClientModel):
     ----------
     mu_, tau2_ : the prior's mean and variance; for "bayes" the posterior mean of mu and geometric mean of tau2.
     mu_sd_ : standard error of mu_ (0 if mu was given; inf for "bayes" with fewer than 6 clients, who do not bound it).
-    posterior_mean_, posterior_sd_ : of each theta_i.
+    posterior_mean_, posterior_sd_ : of each theta_i; for "bayes" with fewer than 6 clients (5 if mu was given), who do not
+        bound the prior's variance, the sd of a client of infinite variance is inf.
     weights_ : weight of each client's own estimate in its posterior mean, tau2 / (tau2 + variance_i); for "bayes" its
         posterior mean.
     log_likelihood_ : log density of the estimates of finite variance at (mu_, tau2_), whatever the `prior`.
@@ -150,6 +151,8 @@ class GaussianMeans(ClientModel):
             averages(self.estimates_, v, *self.nodes_, self.weights_, self.posterior_mean_, self.posterior_sd_)
         else:
             self.set_averages(shares)
+        if averaged and likelihood.size < 6 - likelihood.known:
+            self.posterior_sd_[np.isinf(self.variances_)] = np.inf
         self.log_likelihood_ = float(likelihood.objective(np.array([self.tau2_]), mu, restricted=False)[0])
         self.n_iter_ = likelihood.passes
 
@@ -213,13 +216,13 @@ class GaussianMeans(ClientModel):
         return np.concatenate(found)
 
     def draw(self, generator):
-        """Return (truth, (estimates, variances)) from N(mu_, tau2_) with the design that was fitted.
+        """Return (truth, (estimates, variances)) from the prior of `prior_summary` with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
         """
         self.require_fit()
         noise = np.sqrt(np.where(np.isinf(self.variances_), 0.0, self.variances_))
-        truth = self.mu_ + np.sqrt(self.tau2_) * generator.standard_normal(noise.size)
+        truth = self.mu_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
         return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
 
 

@@ -155,6 +155,24 @@ def test_six_wards_and_efron_and_morris():
     assert players.concentration_ > 4 * players.prior_summary()["concentration"]
 
 
+def test_silent_clients_get_the_prior_and_no_number_that_only_the_quadrature_makes():
+    """E[mean] given 1 / shape = rho exists for rho < m, the number of clients, its square for 2 rho < m."""
+    rng = np.random.default_rng(0)
+    for x, mean, sd in (([3, 0, 2], False, False), (WARDS, False, False), (rng.poisson(rng.gamma(2, 1, 100)), True, True)):
+        model = GammaPoisson().fit([*x, 0], [*np.ones(len(x)), 0.0])
+        assert (np.isfinite(model.posterior_mean_[-1]), np.isfinite(model.posterior_sd_[-1])) == (mean, sd)
+        assert np.isfinite([model.posterior_mean_[:-1], model.posterior_sd_[:-1]]).all()
+        median = model.posterior_quantile(0.5)
+        np.testing.assert_allclose(model.posterior_cdf(median), 0.5, atol=1e-9)
+        assert model.prior_summary()["mean"] == pytest.approx(np.mean(x), rel=0.01)
+        assert np.isfinite(GammaPoisson("marginal-likelihood").fit([*x, 0], [*np.ones(len(x)), 0.0]).posterior_sd_).all()
+    for size, given, finite in ((4, None, False), (5, None, False), (6, None, True), (4, 2.0, False), (5, 2.0, True)):
+        model = GaussianMeans(mu=given).fit([*TEN[:size], 0], [*np.ones(size), np.inf])
+        assert np.isfinite(model.posterior_sd_).tolist() == [True] * size + [finite]
+        assert np.isfinite(model.posterior_mean_).all()
+        assert np.isfinite(model.interval()).all()
+
+
 # --- means -----------------------------------------------------------------------------------------------------------
 
 
