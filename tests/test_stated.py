@@ -21,7 +21,7 @@ from figures.fit.report import LESS, NONE_SEEN, explanation, report
 
 WARDS = np.array([4, 7, 6, 5, 9, 5])
 TEN = np.array([3, 2, 9, 0, 1, 1, 4, 15, 6, 2])
-SIZES = np.array([20, 30, 25, 8, 12, 9, 16, 40, 11, 10])
+SIZES = np.array([20, 30, 25, 8, 12, 9, 16, 40, 11, 9])  # 18 on average
 
 BETA = (
     {},
@@ -96,6 +96,20 @@ def test_the_stated_prior_gives_the_same_posterior_means(family, way, clients):
     alone = family("fixed", **{name: stated[name] for name in names}).fit(x, n)
     np.testing.assert_allclose(alone.posterior_mean_, model.posterior_mean_, rtol=1e-9)
     np.testing.assert_allclose(alone.weights_, model.weights_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("family", "way"), COUNTS, ids=named)
+def test_with_unequal_sizes_the_stated_prior_is_that_of_the_average_client(family, way):
+    model = family(**way).fit(TEN, SIZES)
+    stated, average = model.prior_summary(), model.posterior([0, 7, 18], 18)
+    own = 18 / (18 + stated["concentration" if family is BetaBinomial else "rate"])
+    np.testing.assert_allclose(average.weights_, own, rtol=1e-9)
+    np.testing.assert_allclose(
+        average.posterior_mean_, own * np.array([0, 7, 18]) / 18 + (1 - own) * stated["mean"], atol=1e-9
+    )
+    centre = (model.posterior_mean_ - model.weights_ * TEN / SIZES) / (1 - model.weights_)
+    assert centre.min() - 1e-9 <= stated["mean"] <= centre.max() + 1e-9
+    assert np.ptp(centre) < 0.1 * stated["sd"]  # so little that one centre serves in words
 
 
 @pytest.mark.parametrize(("family", "way"), COUNTS, ids=named)
