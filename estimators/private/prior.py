@@ -10,11 +10,12 @@ clients' and the server's side are in ``client``, ``server`` and ``central``.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
 from estimators.limits import quiet
+from estimators.untrusted import read_json, shown
 from estimators.validation import finite, nonnegative, probability
 
 __all__ = ["BetaPrior", "Broadcast", "NormalMixtures", "Prior", "grid_posterior"]
@@ -33,10 +34,14 @@ class Broadcast:
     @classmethod
     def from_json(cls, text):
         """Return the prior that `to_json` wrote; ValueError for text that is incomplete or holds impossible numbers."""
+        content = read_json(text, what="prior")
+        wanted = {field.name for field in fields(cls)}
+        if not isinstance(content, dict) or not content.keys() <= wanted:
+            raise ValueError(f"prior must be a JSON object with the entries {sorted(wanted)}, got {shown(content)}")
         try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"prior is not complete JSON: {error}") from None
+            return cls(**content)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"prior is not complete JSON, or holds impossible numbers: {str(error)[:200]}") from None
 
 
 @dataclass(frozen=True)

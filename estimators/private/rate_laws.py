@@ -15,18 +15,29 @@ import numpy as np
 from estimators.limits import quiet
 from estimators.private.exact_noise import discrete_gaussian
 
-__all__ = ["BetaMixtures", "log_likelihood", "noisy_value", "rate_posteriors"]
+__all__ = ["BetaMixtures", "check", "log_likelihood", "noisy_value", "rate_posteriors"]
 
 NEGLIGIBLE = 40.0  # in log weight, below the largest
 PARTS = 1024  # of a mixture; neighbouring counts beyond that are merged, which moves the law by less than 1 / PARTS
 EXACT_ANSWERS = 512  # trials up to which the law of randomised answers is summed; beyond, it is taken as normal
-BLOCK = 1 << 20  # entries at a time
+MOST_TRIALS = 10_000_000  # a report may say any number, and memory goes with it
+BLOCK = 1 << 22  # entries that are kept for later clients
 STEPS = 200  # of the search for quantiles, which takes about ten
 
 
 def trials_of(report):
     """Number of trials whose ones the report is about: for "pairs" two, as both of two are ones with probability p^2."""
     return 2 if report.statistic == "pairs" else int(report.trials)
+
+
+def check(report):
+    """Raise ValueError for more than `MOST_TRIALS`, and for a report without noise whose value is no number of ones."""
+    if report.trials > MOST_TRIALS:
+        raise ValueError(f"trials must be at most {MOST_TRIALS}, over which the posterior is summed, got {report.trials}")
+    if report.noise_variance == 0 and not (0 <= report.value <= report.trials and report.value == round(report.value)):
+        raise ValueError(
+            f"value must be a whole number in 0..{report.trials} in a report without noise, got {report.value:g}"
+        )
 
 
 def wrong_probability(trials, noise_variance):
@@ -39,11 +50,6 @@ def log_likelihood(report):
 
     Discrete Laplace, discrete and continuous Gaussian noise; randomised answers ("answers", "two-point"); other mechanisms
     are taken as normal.  A report without noise tells k.
-
-    Raises
-    ------
-    ValueError
-        For a report without noise whose value is no number of ones.
 
     >>> from estimators.private import RateClient
     >>> report = RateClient(eps=1.0).report([1, 0], np.random.default_rng(3))
@@ -58,19 +64,22 @@ def log_likelihood(report):
         counted = n
     away = report.value - k
     if variance == 0:
-        if not (away == 0).any():
-            raise ValueError(f"value must be a whole number in 0..{counted} in a report without noise, got {report.value}")
         with quiet():
             return np.log((away == 0).astype(float))
     mechanism = report.guarantee.mechanism
     if mechanism == "discrete-laplace":
-        return -np.abs(away) * 2 * np.arcsinh(1 / (2 * np.sqrt(variance)))
+        return -np.abs(away) * laplace_rate(variance)
     if mechanism in ("answers", "two-point") and counted <= EXACT_ANSWERS:
         wrong = wrong_probability(counted, variance)
         said = int(np.clip(np.rint(report.value * (1 - 2 * wrong) + counted * wrong), 0, counted))
         with quiet():
             return np.log(answer_law(counted, float(wrong))[said])[k]
     return -(away**2) / (2 * variance)  # the variance of discrete Gaussian noise is its sigma2 to seven digits
+
+
+def laplace_rate(variance):
+    """Fall of the log probability per step of discrete Laplace noise of that variance; inverse of its formula."""
+    return 2 * np.arcsinh(1 / np.sqrt(2 * variance))
 
 
 @lru_cache(maxsize=64)
@@ -92,7 +101,7 @@ def noisy_value(report, rate, generator):
     if variance == 0:
         return float(hits)
     if mechanism == "discrete-laplace":
-        stop = -np.expm1(-2 * np.arcsinh(1 / (2 * np.sqrt(variance))))
+        stop = -np.expm1(-laplace_rate(variance))
         return float(hits + generator.geometric(stop) - generator.geometric(stop))
     if mechanism == "discrete-gaussian":
         return float(hits + discrete_gaussian(round(variance), generator))

@@ -11,7 +11,7 @@ import numpy as np
 
 from estimators.bernoulli import moments_from_reports
 from estimators.private.prior import BetaPrior
-from estimators.private.rate_laws import noisy_value, rate_posteriors
+from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
 from estimators.validation import finite, nonnegative, probability
@@ -133,6 +133,8 @@ class PrivateRates(PrivateModel):
             For reports that do not show the prior's variance, and for one without noise whose value is no number of ones.
         """
         reports = read(reports, RateReport)
+        for report in reports:
+            check(report)
         values, trials, noise = (
             np.array([getattr(r, name) for r in reports], float) for name in ("value", "trials", "noise_variance")
         )
@@ -246,7 +248,7 @@ def pair_errors(mu, sigma2, ones_noise, pairs_noise):
 def cut_mean(estimate, error, high):
     """Return the mean of the normal law of an estimate and its standard error cut off at 0 and `high`.
 
-    >>> cut_mean(0.3, 0.01, 1.0), round(cut_mean(-5.0, 1.0, 100.0), 6), round(cut_mean(0.9, 100.0, 1.0), 6)
+    >>> cut_mean(0.3, 0.01, 1.0), round(cut_mean(-5.0, 1.0, 100.0), 6), round(cut_mean(0.9, 100.0, 1.0), 4)
     (0.3, 0.186504, 0.5)
     """
     nodes, weights = np.polynomial.legendre.leggauss(64)

@@ -18,7 +18,7 @@ import numpy as np
 
 from estimators import regression
 from estimators.accounting import budget_numbers
-from estimators.private.client import own_budget
+from estimators.private.client import own_budget, raw
 from estimators.private.noise import add_noise, check_generator, choose_mechanism
 from estimators.private.prior import Broadcast, normalised
 from estimators.private.reports import RegressionReport
@@ -180,7 +180,7 @@ class RegressionClient:
 
 def read_design(X, Y):
     """Return the rows (x, y) as one array."""
-    X, Y = finite("X", X), finite("Y", Y)
+    X, Y = raw("X", X), raw("Y", Y)
     if X.ndim != 2 or X.size == 0:
         raise ValueError(f"X must have shape (rows, coefficients), at least one of each, got {X.shape}")
     if Y.shape != X.shape[:1]:
