@@ -12,6 +12,7 @@ import json
 import math
 import re
 import reprlib
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -30,6 +31,7 @@ STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 STEP = np.zeros(256, np.int8)  # in nesting, of each byte
 STEP[list(b"[{")], STEP[list(b"]}")] = 1, -1
 CHUNK = 1 << 22
+HEADLESS = (TypeError, SyntaxError, RecursionError, MemoryError, OverflowError, tokenize.TokenError)  # of npy's parser
 BROKEN = (ValueError, EOFError, OSError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -205,6 +207,8 @@ def read_array(archive, member, what):
     """Return one array of an archive."""
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise Refused("is packed by another method than npz has; save it with numpy.savez_compressed")
         with archive.open(member) as stream:
             start = io.BytesIO(stream.read(min(member.file_size, HEADER)))
             version = np.lib.format.read_magic(start)
@@ -218,11 +222,12 @@ def read_array(archive, member, what):
             needed = math.prod(shape) * dtype.itemsize
             if min(shape, default=0) < 0 or needed != member.file_size - start.tell():
                 raise ValueError(f"its header promises {needed} bytes, there are {member.file_size - start.tell()}")
-            data = start.read() + stream.read()
+            data = start.read()
+            data += stream.read(needed - len(data))  # without a number it would unpack more than the archive promises
             if len(data) != needed:
                 raise ValueError(f"{len(data)} of {needed} bytes are there")
     except Refused as error:
         raise ValueError(f"{what} {error}") from None
-    except (*BROKEN, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError) as error:
-        raise ValueError(f"{what} is damaged ({error})") from None
+    except (*BROKEN, *HEADLESS) as error:
+        raise ValueError(f"{what} is damaged ({str(error)[:200]})") from None
     return np.frombuffer(bytearray(data), dtype=dtype).reshape(shape, order="F" if fortran else "C")

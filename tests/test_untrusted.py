@@ -1,23 +1,23 @@
-"""Files and messages of others: whatever the bytes are, plain values or a ValueError, and neither memory nor the stack goes."""
+"""Files and messages of others: whatever the bytes are, values or a ValueError, and neither memory nor the stack goes."""
 
 import gzip
 import io
 import json
 import random
 import struct
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 import zlib
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from estimators import tally_state
 from estimators.beta_binomial import BetaBinomialTally
 from estimators.federated import data
 from estimators.federated.data import files
+from estimators.federated.data.matlab import cell_arrays
 from estimators.private import BetaPrior, MeanClient, Prior, RateClient, RegressionClient, RegressionPrior, read_report
 from estimators.private.reports import checksum
 from estimators.streaming import GaussianTally, RowTally
@@ -64,12 +64,13 @@ def tallies():
 
 def survives(call, *arguments):
     """A value, or a ValueError of readable length, and nothing behind it that is not a ValueError's cause."""
+    said = None
     try:
         call(*arguments)
     except ValueError as error:
-        assert 5 < len(str(error)) < 2000
-        return False
-    return True
+        said = str(error)
+    assert said is None or 5 < len(said) < 2000
+    return said is None
 
 
 def mutated(text, chance):
@@ -217,7 +218,7 @@ HEADERS = {
 def test_a_header_that_promises_something_else_is_refused_before_memory_is_taken(header):
     content = zipped(y=npy(header=header))
     tracemalloc.start()
-    with pytest.raises(ValueError, match="a.npz: 'y'"):
+    with pytest.raises(ValueError, match=r"a\.npz: 'y'"):
         read_arrays(content, what="a.npz")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -235,6 +236,24 @@ def test_bombs_are_refused_before_they_unpack():
         read_arrays(content, what="a.npz", largest=10**6)
     with pytest.raises(ValueError, match="unpacks to more than 1000000 bytes"):
         files.gunzip(packed, what="a.gz", largest=10**6)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
+
+
+def test_archives_that_lie_about_their_size_unpack_no_further():
+    zeros = npy(np.zeros(1 << 23))  # 64 MB
+    content = zipped(y=zeros)
+    lying = content.replace(struct.pack("<I", len(zeros)), struct.pack("<I", 128 + 80))
+    other = zipped(zipfile.ZIP_BZIP2, y=zeros)
+    short = zipped(y=zeros[:128].replace(b"(8388608,)", b"(10,)     ") + bytes(80))
+    assert read_arrays(short, what="a.npz")["y"].tolist() == [0.0] * 10
+    lying = lying.replace(b"(8388608,)", b"(10,)     ")
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="is damaged"):
+        read_arrays(lying, what="a.npz")
+    with pytest.raises(ValueError, match="packed by another method"):
+        read_arrays(other, what="a.npz")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5e6
@@ -278,7 +297,7 @@ def test_damaged_checkpoints_are_damaged_and_nothing_else(tmp_path):
         checkpoints.load(tmp_path)
 
 
-# --- MATLAB and LEAF ---------------------------------------------------------------------------------------------------------
+# --- MATLAB and LEAF -------------------------------------------------------------------------------------------------------
 
 
 def element(kind, content):
@@ -300,24 +319,45 @@ def nested_cells(depth, name=b"X"):
 HEAD = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x100) + b"IM"
 
 
-def test_deeply_nested_cells_do_not_reach_the_parser(tmp_path):
-    """In a process of its own: SciPy's parser ends the whole process on such a file."""
+def test_deeply_nested_cells_are_no_numbers(tmp_path):
+    """SciPy's reader ends the whole process on such a file."""
     file = tmp_path / "vehicle.mat"
-    packed = zlib.compress(nested_cells(5000))
-    file.write_bytes(HEAD + struct.pack("<II", 15, len(packed)) + packed)
-    code = f"from estimators.federated import data\ntry: data.vehicle({str(file)!r})\nexcept ValueError as e: print(e)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0
-    assert "nested deeper than 32" in ran.stdout
-
-
-def test_packed_matlab_bombs_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "EXPANDED", 1 << 20)
-    file = tmp_path / "vehicle.mat"
-    packed = zlib.compress(matrix(6, element(9, bytes(1 << 22)), b"X"))
-    file.write_bytes(HEAD + struct.pack("<II", 15, len(packed)) + packed)
-    with pytest.raises(ValueError, match="unpacks to more than 1048576 bytes"):
+    packed = zlib.compress(nested_cells(5000) + nested_cells(5000, b"Y"))
+    file.write_bytes(HEAD + nested_cells(5000) + nested_cells(5000, b"Y"))
+    with pytest.raises(ValueError, match="client 0 does not hold numbers"):
         data.vehicle(file)
+    file.write_bytes(HEAD + struct.pack("<II", 15, len(packed)) + packed)
+    with pytest.raises(ValueError, match="packed variables that are not one each"):
+        data.vehicle(file)
+
+
+def test_matlab_cells_are_what_scipy_reads(tmp_path):
+    """Types, layouts and sparse cells, packed or not, in a grid of cells of two columns."""
+    from scipy.io import loadmat, savemat
+
+    rng, cells = RNG(8), np.empty((3, 2), object)
+    kinds = (float, np.float32, np.int8, np.uint16, np.int64, bool)
+    for place, kind in zip(np.ndindex(3, 2), kinds, strict=True):
+        cells[place] = (3 * rng.normal(size=(4, 1 + place[0]))).astype(kind)
+    cells[2, 0] = sparse.random(5, 4, 0.4, random_state=1, format="csc")
+    for packed in (False, True):
+        savemat(tmp_path / "a.mat", {"X": cells, "n": 3.0, "s": {"a": 1}}, do_compression=packed)
+        found = cell_arrays((tmp_path / "a.mat").read_bytes())
+        assert found["n"] is None
+        assert found["s"] is None
+        stored = loadmat(tmp_path / "a.mat", spmatrix=False)["X"].ravel()
+        for ours, theirs in zip(found["X"], stored, strict=True):
+            np.testing.assert_array_equal(ours, theirs.toarray() if sparse.issparse(theirs) else theirs)
+
+
+def test_packed_matlab_bombs_are_refused():
+    packed = zlib.compress(matrix(6, element(9, bytes(1 << 24)), b"X"))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="unpacks to more bytes than are read"):
+        cell_arrays(HEAD + struct.pack("<II", 15, len(packed)) + packed, largest=1 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
 
 
 def test_any_matlab_file_is_data_or_a_value_error(tmp_path):
@@ -337,7 +377,7 @@ def test_any_matlab_file_is_data_or_a_value_error(tmp_path):
             file.write_bytes(bytes(content))
             survives(data.vehicle, file)
         file.write_bytes(whole)
-        assert data.vehicle(file).n_clients == 3
+        assert len(data.vehicle(file).train) == 3
 
 
 def test_any_leaf_file_is_data_or_a_value_error(tmp_path):
@@ -362,7 +402,7 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path):
         read_bytes("/dev/zero", largest=10)
 
 
-# --- nothing of the data in an error at the client's ------------------------------------------------------------------------
+# --- nothing of the data in an error at the client's ----------------------------------------------------------------------
 
 SECRET = "salary 52000"
 MEAN = {"bounds": (0.0, 1.0), "eps": 1.0}
@@ -405,8 +445,8 @@ BAD_ROWS = {
     ],
     ids=["mean", "local mean", "clipped", "at home", "rate", "rate at home", "X", "Y"],
 )
-def test_errors_at_the_client_tell_positions_and_no_value(call, rows, message, request):
-    with pytest.raises(ValueError) as caught:
+def test_errors_at_the_client_tell_positions_and_no_value(call, rows, message):
+    with pytest.raises(ValueError, match="must") as caught:
         call(rows)
     error, chain = caught.value, []
     while error is not None and error not in chain:
@@ -419,8 +459,7 @@ def test_errors_at_the_client_tell_positions_and_no_value(call, rows, message, r
     ]:
         assert "52000" not in text
         assert "3.14" not in text
-    if "-X" not in request.node.name and "table" not in request.node.name:
-        assert __import__("re").search(message, str(caught.value))
+    assert message in str(caught.value)
 
 
 def test_answers_that_are_neither_0_nor_1_are_told_by_position():

@@ -7,15 +7,14 @@ Belongs here: formats.  Published checksums are in ``checksums``; which files ma
 """
 
 import hashlib
-import io
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from estimators.federated.data.checksums import KNOWN
-from estimators.untrusted import DEEPEST, EXPANDED, gunzip, names_of_arrays, read_arrays, read_bytes, read_json
+from estimators.federated.data.matlab import cell_arrays
+from estimators.untrusted import EXPANDED, gunzip, names_of_arrays, read_arrays, read_bytes, read_json
 
 __all__ = ["Reader", "cifar_binary", "idx", "leaf", "matlab_cells", "npz"]
 
@@ -132,89 +131,26 @@ def matlab_cells(content, path, pairs):
     -------
     list of float arrays (n_k, d), list of float arrays (n_k,).
     """
-    from scipy.io import loadmat, whosmat
-
     if content[124:128] in (b"\x00\x02IM", b"\x02\x00MI"):
         raise ValueError(f"{path} is a MATLAB 7.3 (HDF5) file; save it again in MATLAB with -v7")
-    content = flat_matlab(content, path)
     try:
-        there = [name for name, *_ in whosmat(io.BytesIO(content))]
-        chosen = next((pair for pair in pairs if set(pair) <= set(there)), ())
-        stored = loadmat(io.BytesIO(content), variable_names=chosen) if chosen else {}
-    except Exception as error:  # the parser of a damaged file may stumble over anything
-        raise ValueError(f"{path} is no MATLAB file, or a damaged one ({type(error).__name__}: {error}); {AGAIN}") from None
-    if not chosen:
+        stored = cell_arrays(content)
+    except ValueError as error:
+        raise ValueError(f"{path} is no MATLAB file, or a damaged one ({error}); {AGAIN}") from None
+    features, targets = next((pair for pair in pairs if set(pair) <= stored.keys()), (None, None))
+    if features is None:
         asked = " or ".join(f"{a} and {b}" for a, b in pairs)
         raise ValueError(
-            f"{path} has the variables {', '.join(there) or 'nothing'}; needed are the cell arrays {asked}, with one cell "
-            "per client"
+            f"{path} has the variables {', '.join(stored)[:200] or 'nothing'}; needed are the cell arrays {asked}, with one "
+            "cell per client"
         )
-    features, targets = chosen
-    x, y = (stored[name].ravel() for name in (features, targets))
-    if stored[features].dtype != object or stored[targets].dtype != object or len(x) != len(y) or len(x) == 0:
+    x, y = stored[features], stored[targets]
+    if not x or not y or len(x) != len(y):
         raise ValueError(f"{path}: {features} and {targets} must be cell arrays with one cell per client and equally many")
-    return [client_rows(path, k, a, 2) for k, a in enumerate(x)], [client_rows(path, k, a, 1) for k, a in enumerate(y)]
-
-
-def flat_matlab(content, path):
-    """The MATLAB 5 file with its variables unpacked, which are checked not to be nested too deeply.
-
-    SciPy unpacks without a limit, and nested cells take it as deep into the machine's stack as the file says.
-    """
-    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
-    if order is None:
-        raise ValueError(f"{path} is no MATLAB file, or a damaged one, or of version 4; {AGAIN}, or save it with -v7")
-    parts, left = [content[:128]], EXPANDED
-    for kind, begin, end in elements(content, 128, len(content), order):
-        if end > len(content):
-            raise ValueError(f"{path} is no MATLAB file, or a damaged one (it is cut off); {AGAIN}")
-        part = content[begin:end]
-        if kind == PACKED:
-            unpacking = zlib.decompressobj()
-            try:
-                part = unpacking.decompress(part, left + 1)
-            except zlib.error as error:
-                raise ValueError(f"{path} is no MATLAB file, or a damaged one ({error}); {AGAIN}") from None
-            parts.append(part)
-        else:
-            parts.append(content[begin - 8 : end])
-        left -= len(parts[-1])
-        if left < 0:
-            raise ValueError(f"{path} unpacks to more than {EXPANDED} bytes, the largest that is read")
-    content = b"".join(parts)
-    waiting = [(128, len(content), 0)]
-    while waiting:
-        begin, end, level = waiting.pop()
-        inner = [(a, min(b, end), level + 1) for kind, a, b in elements(content, begin, end, order) if kind == MATRIX]
-        if level > DEEPEST:
-            raise ValueError(f"{path} has cells nested deeper than {DEEPEST}; needed are cell arrays, one cell per client")
-        waiting += inner
-    return content
-
-
-MATRIX, PACKED = 14, 15  # types of elements of a MATLAB 5 file
-
-
-def elements(content, begin, end, order):
-    """Type, begin and end of the elements in a part of a MATLAB 5 file, as they say: the last may pass the end."""
-    while begin + 8 <= end:
-        kind, size = struct.unpack_from(f"{order}II", content, begin)
-        if kind >> 16:  # a small element: its size is in the upper half, its data in the place of the size
-            begin += 8
-            continue
-        yield kind, begin + 8, begin + 8 + size
-        begin += 8 + (size if kind == PACKED else size + -size % 8)
-
-
-def client_rows(path, k, cell, dimensions):
-    """One client's cell as a float array of one or two dimensions."""
-    if hasattr(cell, "toarray") and np.prod(cell.shape, dtype=object) * 8 > EXPANDED:
-        raise ValueError(f"{path}: the sparse cell of client {k} has shape {cell.shape}, too large to be filled")
-    try:
-        array = np.asarray(cell.toarray() if hasattr(cell, "toarray") else cell, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{path}: the cell of client {k} does not hold numbers") from None
-    return array.ravel() if dimensions == 1 else np.atleast_2d(array)
+    for k, pair in enumerate(zip(x, y, strict=True)):
+        if any(cell is None for cell in pair):
+            raise ValueError(f"{path}: the cell of client {k} does not hold numbers")
+    return x, [cell.ravel() for cell in y]
 
 
 def leaf(content, path):
@@ -235,7 +171,8 @@ def leaf(content, path):
     users = {}
     for user, (x, y) in pairs.items():
         try:
-            users[user] = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+            with np.errstate(over="ignore"):  # what is too large becomes an infinity, which is refused later
+                users[user] = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{path}: user {user} has rows of unequal length or entries that are no numbers") from None
         rows, labels = (np.shape(part)[0] if np.ndim(part) else 0 for part in users[user])
