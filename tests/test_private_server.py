@@ -498,7 +498,7 @@ def test_a_merged_mixture_keeps_its_law():
     k = np.arange(5001)
     weight = betabinom.pmf(k, 5000, 2.0, 3.0) * np.exp(log_likelihood(report))
     weight /= weight.sum()
-    assert len(law.a) <= 1024 < len(k)
+    assert len(law.a) <= 512 < len(k)
     assert law.mean()[0] == pytest.approx(np.sum(weight * (2 + k) / 5005), rel=1e-10)
     for q in (0.025, 0.5, 0.975):
         t = law.quantile(q)[0]

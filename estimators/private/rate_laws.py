@@ -18,7 +18,7 @@ from estimators.private.exact_noise import discrete_gaussian
 __all__ = ["BetaMixtures", "check", "log_likelihood", "noisy_value", "rate_posteriors"]
 
 NEGLIGIBLE = 40.0  # in log weight, below the largest
-PARTS = 1024  # of a mixture; neighbouring counts beyond that are merged, which moves the law by less than 1 / PARTS
+PARTS = 512  # of a mixture; neighbouring counts beyond that are merged, which moves the law by less than 1 / PARTS
 EXACT_ANSWERS = 512  # trials up to which the law of randomised answers is summed; beyond, it is taken as normal
 MOST_TRIALS = 10_000_000  # a report may say any number, and memory goes with it
 BLOCK = 1 << 22  # entries that are kept for later clients
@@ -237,5 +237,5 @@ class BetaMixtures:
             new = np.where(inside, new, (low[waiting] + high[waiting]) / 2)
             moved = np.abs(new - x[waiting])
             x[waiting] = new
-            waiting = waiting[moved > 1e-11 * np.maximum(1.0, np.abs(new))]
+            waiting = waiting[moved > 1e-10 * np.maximum(1.0, np.abs(new))]
         return np.where(self.sizes > 1, expit(x), found)[self.inverse]
