@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from estimators.bernoulli import moments_from_reports
-from estimators.private.prior import BetaPrior
+from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
@@ -243,20 +243,3 @@ def pair_errors(mu, sigma2, ones_noise, pairs_noise):
     m1, m2 = len(ones_noise), len(pairs_noise)
     one, two = ones_noise.mean() + mu * (1 - mu), pairs_noise.mean() + second * (1 - second)
     return float(np.sqrt(one / m1)), float(np.sqrt(two / m2 + 4 * mu**2 * one / m1 + 2 * one**2 / (m1 * (m1 - 1))))
-
-
-def cut_mean(estimate, error, high):
-    """Return the mean of the normal law of an estimate and its standard error cut off at 0 and `high`.
-
-    >>> cut_mean(0.3, 0.01, 1.0), round(cut_mean(-5.0, 1.0, 100.0), 6), round(cut_mean(0.9, 100.0, 1.0), 4)
-    (0.3, 0.186504, 0.5)
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    best = min(max(estimate, 0.0), high)
-    # Log density relative to the best point falls by 40 within this of it, on either side.
-    reach = min(error**2 * 40 / max(abs(estimate - best), 1e-300), 9 * error)
-    low, top = max(best - reach, 0.0), min(best + reach, high)
-    x = low + (top - low) * (nodes + 1) / 2
-    log_weight = -((x - best) * (x + best - 2 * estimate)) / (2 * error**2)
-    weight = weights * np.exp(log_weight - log_weight.max())
-    return float(np.sum(weight * x) / weight.sum())
