@@ -345,8 +345,10 @@ class RateClient:
 
 def read_answers(answers):
     """Return one client's answers as an array of 0 and 1."""
-    if isinstance(answers, np.ndarray) and answers.dtype.kind == "b":
+    if getattr(getattr(answers, "dtype", None), "kind", None) == "b":
         answers = np.asarray(answers, float)
+    elif isinstance(answers, (list, tuple)):
+        answers = [int(answer) if isinstance(answer, (bool, np.bool_)) else answer for answer in answers]
     answers = read_rows(answers, "answers")
     wrong = np.flatnonzero(~np.isin(answers, (0.0, 1.0)))
     if wrong.size:
