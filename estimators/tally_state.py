@@ -14,7 +14,11 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from estimators.untrusted import read_bytes, read_json
+
 __all__ = ["Stored", "load", "save", "seal", "unseal"]
+
+LARGEST_FILE = 1 << 29  # bytes, for some ten million clients in a tally that keeps each of them
 
 
 def digest(kind, content):
@@ -37,10 +41,11 @@ def unseal(kind, data):
     if not isinstance(data, dict) or not {"tally", "content", "sha256"} <= data.keys():
         raise ValueError(f"this is no saved {kind}; give what its to_dict() returned")
     if data["tally"] != kind:
-        raise ValueError(f"this is a saved {data['tally']}, not a {kind}; load it with {data['tally']}.from_dict")
+        found = data["tally"] if isinstance(data["tally"], str) else "tally of no name"
+        raise ValueError(f"this is a saved {found[:40]}, not a {kind}; load it with {found[:40]}.from_dict")
     try:
         intact = digest(kind, data["content"]) == data["sha256"]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         intact = False
     if not intact:
         raise ValueError(f"the saved {kind} is damaged: its content does not fit its SHA-256; tally those clients again")
@@ -67,7 +72,7 @@ class Stored:
         content = unseal(cls.__name__, data)
         try:
             return cls.of_content(content)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"the saved {cls.__name__} makes no sense ({error}); tally those clients again") from None
 
 
@@ -98,12 +103,13 @@ def load(kind, path):
     Raises
     ------
     ValueError
-        If the file is cut off, damaged, or holds another kind of tally.
+        If the file is cut off, damaged, holds another kind of tally, or is larger than `LARGEST_FILE`.
     """
+    content = read_bytes(path, largest=LARGEST_FILE)
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError:
-        raise ValueError(f"{path} is cut off or no JSON; tally those clients again") from None
+        data = read_json(content, what="it", largest=LARGEST_FILE)
+    except ValueError as error:
+        raise ValueError(f"{path} is cut off or no JSON of a tally ({error}); tally those clients again") from None
     try:
         return kind.from_dict(data)
     except ValueError as error:

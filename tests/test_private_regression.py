@@ -112,6 +112,23 @@ def test_hidden_parameters_are_told():
     assert (model.tau2_, model.converged_) == (0.0, False)
 
 
+def test_a_row_variance_hidden_by_noise_is_not_taken_as_none():
+    """Noise moves the estimate of sigma2 below 0; with 0 a client would take the line through its rows for certain."""
+    rng = RNG(0)
+
+    def one():
+        X = rng.normal(size=(60, 2)) / 2
+        Y = X @ rng.normal([1.0, -1.0], 0.5) + rng.normal(0.0, 0.02, 60)
+        return RegressionClient(norm=3.0, eps=4.0, delta=1e-5).report(X, Y, rng)
+
+    with pytest.warns(UserWarning, match="sigma2 = -"):
+        model = PrivateRegressionMeans().fit([one() for _ in range(300)])
+    assert not model.converged_
+    assert 0 < model.sigma2_ < 0.2
+    covariance = RegressionClient(norm=3.0, eps=1.0, delta=1e-5).at_home(np.eye(2), [1.0, -1.0], model.prior_)[1]
+    assert (np.linalg.eigvalsh(covariance) > 0.001).all()
+
+
 def test_guarantees_and_summary():
     data = list(clients(RNG(11), 50, 200, [1.0], 0.1, 0.1))
     with warnings.catch_warnings():

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from estimators.accounting import Budget, Guarantee, budget_numbers
+from estimators.limits import quiet
 from estimators.private.exact_noise import randomised_response
 from estimators.private.noise import (
     MECHANISMS,
@@ -26,7 +27,7 @@ from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
 from estimators.validation import choice, count, finite, positive, probability
 
-__all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds"]
+__all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
 
 MAX_BITS = 20
 
@@ -168,11 +169,12 @@ class MeanClient:
                 sensitivities.append((n - 1) * levels**2)
                 units.append(step**2 / (n * (n - 1)))
         else:
-            position = (np.clip(rows.mean(), low, high) - low) / step
+            position = (np.clip(mean_of(rows), low, high) - low) / step
             totals, sensitivities, units = [int(quantised_integers(position, levels, generator))], [levels], [step]
             if two:
                 unit = self.variance_bound / levels
-                spread = np.clip(rows.var(ddof=1) / unit, 0.0, levels)
+                with quiet():
+                    spread = np.clip(np.sum((rows - mean_of(rows)) ** 2) / (n - 1) / unit, 0.0, levels)
                 totals.append(int(quantised_integers(spread, levels, generator)))
                 sensitivities.append(levels)
                 units.append(unit)
@@ -215,7 +217,7 @@ class MeanClient:
 
         Raw data: it must stay with the client, to see what bias clipping causes there.
         """
-        values = read_rows(rows) if self.adjacency == "row" else read_rows(rows).mean(keepdims=True)
+        values = read_rows(rows) if self.adjacency == "row" else np.atleast_1d(mean_of(read_rows(rows)))
         return float(np.mean((values < self.bounds[0]) | (values > self.bounds[1])))
 
     def at_home(self, rows, prior, report=None):
@@ -243,7 +245,7 @@ class MeanClient:
         rows = read_rows(rows)
         within = prior.row_variance(rows)
         told = None if report is None else (report.estimate, report_variance(report, prior.sigma2))
-        return AtHome(prior.at_home(float(rows.mean()), within / len(rows), told))
+        return AtHome(prior.at_home(float(mean_of(rows)), within / len(rows), told))
 
 
 class RateClient:
@@ -343,9 +345,14 @@ class RateClient:
 
 def read_answers(answers):
     """Return one client's answers as an array of 0 and 1."""
-    answers = read_rows(answers)
-    if not np.isin(answers, (0.0, 1.0)).all():
-        raise ValueError("answers must be 0 or 1")
+    if getattr(getattr(answers, "dtype", None), "kind", None) == "b":
+        answers = np.asarray(answers, float)
+    elif isinstance(answers, (list, tuple)):
+        answers = [int(answer) if isinstance(answer, (bool, np.bool_)) else answer for answer in answers]
+    answers = read_rows(answers, "answers")
+    wrong = np.flatnonzero(~np.isin(answers, (0.0, 1.0)))
+    if wrong.size:
+        raise ValueError(f"answers must be 0 or 1; the entry at position {wrong[0]} is neither")
     return answers
 
 
@@ -392,9 +399,49 @@ def own_budget(budget, eps, delta, adjacency):
     return budget
 
 
-def read_rows(rows):
+def raw(name, values):
+    """Return raw data as an array of finite numbers; an error tells positions and never a value.
+
+    Nothing of the data is in the exception, nor in one behind it, whatever the check of numbers has to say.
+    """
+    try:
+        return finite(name, values)
+    except Exception:  # of whatever kind: its text may quote the data, and so it is dropped here and not chained
+        pass
+    raise ValueError(f"{name} must be an array of finite numbers; {complaint(values)}")
+
+
+def complaint(values):
+    """Say where values are no finite numbers, without quoting any."""
+    if isinstance(values, (list, tuple)) and any(isinstance(value, (list, tuple)) for value in values):
+        sizes = [len(value) if isinstance(value, (list, tuple)) else -1 for value in values]
+        if len(set(sizes)) > 1:
+            return f"the entry at position {sizes.index(next(s for s in sizes if s != sizes[0]))} has another length"
+    try:
+        array = np.asarray(values, dtype=object)
+    except Exception:
+        return "they are no array"
+    for place, value in np.ndenumerate(array):
+        try:
+            number = None if isinstance(value, (str, bytes)) else float(value)
+        except Exception:
+            number = None
+        if number is None or not np.isfinite(number):
+            what = "is no number" if number is None else "is NaN" if np.isnan(number) else "is an infinity"
+            return f"the entry at position {', '.join(map(str, place))} {what}" if place else f"what was given {what}"
+    return "they cannot be read as such"
+
+
+def read_rows(rows, name="rows"):
     """Return one client's rows as a 1-d array with at least one finite value."""
-    array = finite("rows", rows)
+    array = raw(name, rows)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"rows must be a 1-d array with at least one value, got shape {array.shape}")
+        raise ValueError(f"{name} must be a 1-d array with at least one value, got shape {array.shape}")
     return array
+
+
+def mean_of(rows):
+    """Return the mean of finite rows, finite also where their sum is not."""
+    with quiet():
+        mean = rows.mean()
+        return mean if np.isfinite(mean) else np.sum(rows / len(rows))

@@ -5,19 +5,21 @@ the truth promise too much, and clients would give up their own data for a bad c
 values of tau with their posterior probabilities (flat prior on tau between 0 and a bound known in advance: Gelman 2006),
 each with the mean and sd of mu given tau, and everything is averaged over the grid.
 
-Belongs here: the grid from reports or from a central release, and the mixtures of normal laws that posteriors are.  The
-clients' and the server's side are in ``client``, ``server`` and ``central``.
+Belongs here: the grid from reports or from a central release, what is left of an estimate beyond its end, and the
+mixtures of normal laws that posteriors are.  The clients' and the server's side are in ``client``, ``server`` and
+``central``.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
 from estimators.limits import quiet
+from estimators.untrusted import read_json, shown
 from estimators.validation import finite, nonnegative, probability
 
-__all__ = ["BetaPrior", "Broadcast", "NormalMixtures", "Prior", "grid_posterior"]
+__all__ = ["BetaPrior", "Broadcast", "NormalMixtures", "Prior", "cut_mean", "grid_posterior"]
 
 NODES = 33
 DROP = 12.0  # in log probability, where the grid ends
@@ -33,10 +35,14 @@ class Broadcast:
     @classmethod
     def from_json(cls, text):
         """Return the prior that `to_json` wrote; ValueError for text that is incomplete or holds impossible numbers."""
+        content = read_json(text, what="prior")
+        wanted = {field.name for field in fields(cls)}
+        if not isinstance(content, dict) or not content.keys() <= wanted:
+            raise ValueError(f"prior must be a JSON object with the entries {sorted(wanted)}, got {shown(content)}")
         try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"prior is not complete JSON: {error}") from None
+            return cls(**content)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"prior is not complete JSON, or holds impossible numbers: {str(error)[:200]}") from None
 
 
 @dataclass(frozen=True)
@@ -219,6 +225,28 @@ class NormalMixtures:
 def log_normal(residual, variance):
     """Return the log density of a centred normal law, up to a constant."""
     return -(np.log(variance) + residual**2 / variance) / 2
+
+
+def cut_mean(estimate, error, high=np.inf):
+    """Return the mean of the normal law of an estimate and its standard error cut off at 0 and `high`.
+
+    For a parameter in (0, high) whose estimate noise has moved outside, or near an end: never an end itself, unless the
+    error is 0.
+
+    >>> cut_mean(0.3, 0.01, 1.0), round(cut_mean(-5.0, 1.0, 100.0), 6), round(cut_mean(0.9, 100.0, 1.0), 4)
+    (0.3, 0.186504, 0.5)
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    best = min(max(estimate, 0.0), high)
+    if error == 0:
+        return float(best)
+    # Log density relative to the best point falls by 40 within this of it, on either side.
+    reach = min(error**2 * 40 / max(abs(estimate - best), 1e-300), 9 * error)
+    low, top = max(best - reach, 0.0), min(best + reach, high)
+    x = low + (top - low) * (nodes + 1) / 2
+    log_weight = -((x - best) * (x + best - 2 * estimate)) / (2 * error**2)
+    weight = weights * np.exp(log_weight - log_weight.max())
+    return float(np.sum(weight * x) / weight.sum())
 
 
 def normalised(log_weight):

@@ -1,7 +1,7 @@
 """What the server makes of reports about rates: noisy numbers of ones, or one random bit per client.
 
-Belongs here: moments of the prior from noisy counts, and the fitted model.  What a client sends is in ``client``;
-noise-free counts are in ``bernoulli``.
+Belongs here: moments of the prior from noisy counts, and the fitted model.  A client's law given its report is in
+``rate_laws``, what a client sends in ``client``; noise-free counts are in ``bernoulli``.
 """
 
 import warnings
@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from estimators.bernoulli import moments_from_reports
-from estimators.limits import quotient
-from estimators.private.prior import BetaPrior
+from estimators.private.prior import BetaPrior, cut_mean
+from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
 from estimators.validation import finite, nonnegative, probability
@@ -79,15 +79,15 @@ def noisy_rate_moments(values, trials, noise_variances, weights=None):
 class PrivateRates(PrivateModel):
     """Empirical Bayes for the clients' rates (probabilities) from private reports.
 
-    Model: p_i ~ Beta(alpha, beta); a report is Binomial(trials_i, p_i) plus noise of mean 0 and known variance.  The
+    Model: p_i ~ Beta(alpha, beta); a report is Binomial(trials_i, p_i) behind the known noise of its mechanism.  The
     prior comes from moments (`noisy_rate_moments`; ``bernoulli.moments_from_reports`` if some clients report "pairs",
-    generative:thm4:protocol).  A client's posterior mean is the best linear one, mu + a (y_i - mu), and its posterior the
-    Beta law with that mean and as many trials as a noise-free client would need for the weight a: exact without noise
-    (generative:bern:posterior), an approximation with it.
+    generative:thm4:protocol).  A client's posterior is exact for that prior: with noise the mixture of Beta laws over the
+    numbers of ones that the report leaves open, without noise a single one (generative:bern:posterior).  Noise of a
+    mechanism that ``RateClient`` does not have is taken as normal.
 
-    Boundaries, never passed silently: an estimated variance <= 0 becomes a common rate for all (`boundary_` is
-    "no differences"), one >= mu (1 - mu) becomes rates 0 and 1 ("only zeros and ones"); mu is kept in [0, 1]; in each case
-    there is a warning.
+    Moments that noise moves out of their domain, or near its end, are no truth to take at face value: mu is the mean of the
+    normal law of its estimate and error cut off at 0 and 1, sigma2 likewise at 0 and mu (1 - mu).  Hence no interval has
+    width 0.  Where the estimate itself is outside there is a warning, and `boundary_` says which end it is beyond.
 
     Parameters
     ----------
@@ -96,10 +96,12 @@ class PrivateRates(PrivateModel):
     Attributes
     ----------
     mu_, sigma2_ : mean and variance of the prior as used; prior_ : the `BetaPrior` to broadcast.
-    moments_ : as estimated, before the boundaries.
-    alpha_, beta_ : of the prior, inf or 0 at a boundary; boundary_ : str or None.
-    weights_ : a_i; posterior_mean_, posterior_sd_ ; converged_ (True), n_iter_ (1), log_likelihood_ : log density of
-        the reports at the fitted prior's mean and variance, in the normal approximation.
+    moments_ : as estimated, perhaps outside of their domain; moment_errors_ : their approximate standard errors.
+    alpha_, beta_ : of the prior; boundary_ : None, "no differences" (estimated variance <= 0) or "only zeros and ones" (not
+        below mu (1 - mu)).
+    weights_ : weights of the clients' own reports in the best linear estimates, 0 for "pairs".
+    posterior_mean_, posterior_sd_ ; converged_ (True), n_iter_ (1), log_likelihood_ : log probability (for continuous
+        noise: density, up to constants of the noise) of the reports at the fitted prior.
     guarantees_, guarantee_, clients_ : see ``PrivateModel``.
 
     >>> import numpy as np
@@ -124,8 +126,15 @@ class PrivateRates(PrivateModel):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            For reports that do not show the prior's variance, and for one without noise whose value is no number of ones.
         """
         reports = read(reports, RateReport)
+        for report in reports:
+            check(report)
         values, trials, noise = (
             np.array([getattr(r, name) for r in reports], float) for name in ("value", "trials", "noise_variance")
         )
@@ -134,55 +143,48 @@ class PrivateRates(PrivateModel):
         if pairs.any():
             if (trials[~pairs] > 1).any() or (~pairs).sum() < 2:
                 raise ValueError('reports with statistic="pairs" go with at least two one-bit reports of "ones" (two-point)')
-            mu, sigma2 = moments_from_reports(y[~pairs], y[pairs])
+            self.moments_ = tuple(moments_from_reports(y[~pairs], y[pairs]))
+            self.moment_errors_ = pair_errors(*self.moments_, noise[~pairs], noise[pairs])
         else:
-            mu, sigma2, _ = noisy_rate_moments(values, trials, noise)
-        self.moments_ = (mu, sigma2)
-        self.settle(mu, sigma2)
+            *found, within = noisy_rate_moments(values, trials, noise)
+            self.moments_ = tuple(found)
+            self.moment_errors_ = rate_errors(y, trials, noise, *self.moments_, within)
+        self.settle()
         mu, sigma2 = self.mu_, self.sigma2_
         sampling = (mu * (1 - mu) - sigma2) / trials + noise / trials**2
-        total = sigma2 + sampling
-        self.weights_ = np.where(pairs, 0.0, quotient(np.full(len(y), sigma2), total))
-        size = self.alpha_ + self.beta_
-        self.posterior_mean_ = np.clip(mu + self.weights_ * (y - mu), 0.0, 1.0)
-        self.sizes_ = np.full(len(y), size) if size in (0.0, np.inf) else quotient(size, 1 - self.weights_)
-        self.posterior_sd_ = np.sqrt(self.posterior_mean_ * (1 - self.posterior_mean_) / (self.sizes_ + 1))
-        ones = ~pairs & (total > 0)
-        with np.errstate(divide="ignore"):
-            density = np.log(2 * np.pi * total[ones]) + (y[ones] - mu) ** 2 / total[ones]
-        self.log_likelihood_ = float(-0.5 * density.sum())
+        self.weights_ = np.where(pairs, 0.0, sigma2 / (sigma2 + sampling))
+        self.posteriors_, self.log_likelihood_ = rate_posteriors(reports, self.alpha_, self.beta_)
+        self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
         self.converged_, self.n_iter_ = True, 1
         self.prior_ = BetaPrior(mu, sigma2)
         self.keep(reports)
         return self
 
-    def settle(self, mu, sigma2):
-        """Set the prior from its moments, moved to the boundary where they are beyond it."""
-        self.boundary_ = None
+    def settle(self):
+        """Set the prior from the estimated moments and their errors, inside the domain."""
+        (mu, sigma2), (mu_error, sigma2_error) = self.moments_, self.moment_errors_
         if not 0 <= mu <= 1:
             warnings.warn(f"the reports average to {mu:.3g}, outside [0, 1]: the noise is too large", stacklevel=3)
-            mu = min(max(mu, 0.0), 1.0)
-        largest = mu * (1 - mu)
-        if sigma2 <= 0 or largest == 0:
+        self.mu_ = cut_mean(mu, mu_error, 1.0)
+        largest = self.mu_ * (1 - self.mu_)
+        self.boundary_ = None
+        if sigma2 <= 0:
             self.boundary_ = "no differences"
             warnings.warn(
-                f"the estimated variance between clients is {sigma2:.3g} <= 0: every client gets the common rate "
-                "(no differences between clients are seen above sampling and privacy noise)",
+                f"the estimated variance between clients is {sigma2:.3g} <= 0, with standard error {sigma2_error:.3g}: no "
+                "differences between clients are seen above sampling and privacy noise; what the error leaves open is used",
                 stacklevel=3,
             )
-            sigma2 = 0.0
         elif sigma2 >= largest:
             self.boundary_ = "only zeros and ones"
             warnings.warn(
-                f"the estimated variance between clients, {sigma2:.3g}, is not below mu (1 - mu) = {largest:.3g}: the prior "
-                "has only the rates 0 and 1",
+                f"the estimated variance between clients, {sigma2:.3g}, is not below mu (1 - mu) = {largest:.3g}, that of "
+                "rates 0 and 1 only; what its error leaves open is used",
                 stacklevel=3,
             )
-            sigma2 = largest
-        size = np.inf if sigma2 == 0 else largest / sigma2 - 1
-        self.mu_, self.sigma2_ = float(mu), float(sigma2)
-        with np.errstate(invalid="ignore"):
-            self.alpha_, self.beta_ = (float(np.nan_to_num(size * p, nan=0.0, posinf=np.inf)) for p in (mu, 1 - mu))
+        self.sigma2_ = cut_mean(sigma2, sigma2_error, largest)
+        size = largest / self.sigma2_ - 1
+        self.alpha_, self.beta_ = self.mu_ * size, (1 - self.mu_) * size
 
     def prior_summary(self):
         """Return the fitted prior as plain values."""
@@ -197,54 +199,47 @@ class PrivateRates(PrivateModel):
             "guarantees": guarantee_lines(self.guarantees_),
         }
 
-    def shapes(self):
-        """Return the two Beta parameters of each posterior."""
-        return self.posterior_mean_ * self.sizes_, (1 - self.posterior_mean_) * self.sizes_
-
     def posterior_cdf(self, t, strict=False):
-        """Return P(p_i <= t), or P(p_i < t) if `strict`, given the reports, one entry per client."""
-        from scipy.special import betainc
-
+        """Return P(p_i <= t) given the reports, one entry per client; P(p_i < t) is the same, as no rate has an atom."""
         self.require_fit()
-        t = float(finite("t", t))
-        mean = self.posterior_mean_
-        regular = np.isfinite(self.sizes_) & (self.sizes_ > 0) & (mean > 0) & (mean < 1)
-        a, b = np.where(regular, self.shapes(), 1.0) if regular.all() else self.safe_shapes(regular)
-        smooth = betainc(a, b, min(max(t, 0.0), 1.0))
-        at_point = np.where(mean < t, 1.0, np.where(mean == t, 0.0 if strict else 1.0, 0.0))
-        zero_one = np.where(t > 0 if strict else t >= 0, 1 - mean, 0.0) + np.where(t > 1 if strict else t >= 1, mean, 0.0)
-        return np.where(regular, smooth, np.where(self.sizes_ == 0, zero_one, at_point))
-
-    def safe_shapes(self, regular):
-        """Return Beta parameters with 1 where the posterior is no Beta law."""
-        size = np.where(regular, self.sizes_, 2.0)
-        mean = np.where(regular, self.posterior_mean_, 0.5)
-        return mean * size, (1 - mean) * size
+        return self.posteriors_.cdf(float(finite("t", t)))
 
     def posterior_quantile(self, q):
-        """Return the smallest t with P(p_i <= t) >= q given the reports, one entry per client."""
-        from scipy.special import betaincinv
-
+        """Return the q-quantile of each client's posterior."""
         self.require_fit()
-        q = float(probability("q", q))
-        mean = self.posterior_mean_
-        regular = np.isfinite(self.sizes_) & (self.sizes_ > 0) & (mean > 0) & (mean < 1)
-        smooth = betaincinv(*self.safe_shapes(regular), q)
-        zero_one = np.where(q <= 1 - mean, 0.0, 1.0)
-        return np.where(regular, smooth, np.where(self.sizes_ == 0, zero_one, mean))
+        return self.posteriors_.quantile(float(probability("q", q)))
 
     def draw(self, generator):
-        """Return new rates from the fitted prior and new reports of the same design, with normal noise."""
+        """Return new rates from the fitted prior and new reports of the same design, with their mechanisms' noise."""
         self.require_fit()
-        size = len(self.reports_)
-        if self.boundary_ == "no differences":
-            truth = np.full(size, self.mu_)
-        elif self.boundary_:
-            truth = (generator.random(size) < self.mu_).astype(float)
-        else:
-            truth = generator.beta(self.alpha_, self.beta_, size)
-        drawn = []
-        for p, r in zip(truth, self.reports_, strict=True):
-            hits = generator.binomial(r.trials, p**2 if r.statistic == "pairs" else p)
-            drawn.append(replace(r, value=float(hits + np.sqrt(r.noise_variance) * generator.standard_normal())))
+        truth = generator.beta(self.alpha_, self.beta_, len(self.reports_))
+        drawn = [replace(r, value=noisy_value(r, p, generator)) for p, r in zip(truth, self.reports_, strict=True)]
         return truth, (drawn,)
+
+
+def rate_errors(y, trials, noise, mu, sigma2, within):
+    """Return approximate standard errors of the estimates of `noisy_rate_moments`.
+
+    The larger of what normal reports would give and what the squares themselves scatter.  Sampling variance is never taken
+    as 0: mu is smoothed by one success and one failure, as all clients may have answered alike by chance.
+    """
+    answers = trials.sum()
+    smooth = (answers * min(max(mu, 0.0), 1.0) + 1) / (answers + 2)
+    least = smooth * (1 - smooth) / (answers + 2)
+    variances = max(sigma2, 0.0) + np.clip(within, least, 0.25) / trials + noise / trials**2
+    w = 1 / variances
+    w /= w.sum()
+    scatter = max(np.sum(w**2 * 2 * variances**2), np.sum(w**2 * ((y - mu) ** 2 - variances) ** 2))
+    return float(np.sqrt(np.sum(w**2 * variances))), float(np.sqrt(scatter) / np.sum(w * (1 - w)))
+
+
+def pair_errors(mu, sigma2, ones_noise, pairs_noise):
+    """Return approximate standard errors of ``moments_from_reports``, at the nearest moments that can be.
+
+    generative:thm4:protocol:variance, with noise that may differ between clients.
+    """
+    mu = min(max(mu, 0.0), 1.0)
+    second = min(max(sigma2 + mu**2, 0.0), 1.0)
+    m1, m2 = len(ones_noise), len(pairs_noise)
+    one, two = ones_noise.mean() + mu * (1 - mu), pairs_noise.mean() + second * (1 - second)
+    return float(np.sqrt(one / m1)), float(np.sqrt(two / m2 + 4 * mu**2 * one / m1 + 2 * one**2 / (m1 * (m1 - 1))))

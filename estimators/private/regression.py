@@ -18,9 +18,9 @@ import numpy as np
 
 from estimators import regression
 from estimators.accounting import budget_numbers
-from estimators.private.client import own_budget
+from estimators.private.client import own_budget, raw
 from estimators.private.noise import add_noise, check_generator, choose_mechanism
-from estimators.private.prior import Broadcast, normalised
+from estimators.private.prior import Broadcast, cut_mean, normalised
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read
 from estimators.validation import count, finite, nonnegative, positive
@@ -180,7 +180,7 @@ class RegressionClient:
 
 def read_design(X, Y):
     """Return the rows (x, y) as one array."""
-    X, Y = finite("X", X), finite("Y", Y)
+    X, Y = raw("X", X), raw("Y", Y)
     if X.ndim != 2 or X.size == 0:
         raise ValueError(f"X must have shape (rows, coefficients), at least one of each, got {X.shape}")
     if Y.shape != X.shape[:1]:
@@ -204,7 +204,8 @@ class PrivateRegressionMeans:
     ----------
     mu_ : array (d,); tau2_, sigma2_ : floats >= 0; tau2_sd_ : standard error; prior_ : RegressionPrior to broadcast.
     mu_covariance_ : array (d, d), sandwich estimate of the covariance of mu_.
-    converged_ : False if an estimated variance came out negative and was set to 0, with a warning.
+    converged_ : False if an estimated variance came out negative, with a warning: tau2_ is then 0, sigma2_ the mean of the
+        normal law of its estimate and error cut off at 0, as it always is.
     guarantees_ : tuple, one per client; guarantee_ : Counter of them; clients_ : tuple of names.
 
     >>> rng = np.random.default_rng(0)
@@ -244,7 +245,7 @@ class PrivateRegressionMeans:
         n, noise = np.array([(r.n, r.noise_variance) for r in reports], float).T
         given = None if self.sigma2 is None else float(nonnegative("sigma2", self.sigma2))
         mu = pooled_coefficients(sums, noise, 1 / n)
-        tau2, sigma2, _ = variances(sums, noise, n, mu, 1 / n**2, given)
+        tau2, sigma2, *_ = variances(sums, noise, n, mu, 1 / n**2, given)
         d = len(mu)
         gram = max(np.trace(sums[:, :d, :d], axis1=1, axis2=2).sum() / (d * n.sum()), 0.0) * n
         surprise = noise / 2 * (1 + mu @ mu)
@@ -252,15 +253,16 @@ class PrivateRegressionMeans:
             information = max(tau2, 0.0) * gram + max(sigma2, 0.0) + np.where(gram > 0, surprise / gram, 0.0)
         weights = information[information > 0].min() / information if (information > 0).all() else 1 / n
         self.mu_ = pooled_coefficients(sums, noise, weights)
-        tau2, sigma2, self.tau2_sd_ = variances(sums, noise, n, self.mu_, weights**2, given)
+        tau2, sigma2, self.tau2_sd_, sigma2_sd = variances(sums, noise, n, self.mu_, weights**2, given)
         self.converged_ = tau2 >= 0 and sigma2 >= 0
         if not self.converged_:
             warnings.warn(
-                f"tau2 = {tau2:.3g} and sigma2 = {sigma2:.3g} come out of the moments; a negative one is set to 0: the "
-                "noise hides it (give sigma2, a larger eps, or more clients)",
+                f"tau2 = {tau2:.3g} and sigma2 = {sigma2:.3g} come out of the moments: noise hides a negative one; tau2 is "
+                "set to 0, sigma2 to what its error leaves open (give sigma2, a larger eps, or more clients)",
                 stacklevel=2,
             )
-        self.tau2_, self.sigma2_ = max(tau2, 0.0), max(sigma2, 0.0)
+        # With sigma2 = 0 a client would take the line through its own rows for certain, whatever the noise hides.
+        self.tau2_, self.sigma2_ = max(tau2, 0.0), sigma2 if given is not None else cut_mean(sigma2, sigma2_sd)
         scores = weights[:, None] * (sums[:, :d, d] - np.einsum("ijk,k->ij", sums[:, :d, :d], self.mu_))
         bread = np.linalg.inv(np.einsum("i,ijk->jk", weights, sums[:, :d, :d]))
         self.mu_covariance_ = bread @ np.einsum("ij,ik->jk", scores, scores) @ bread
@@ -292,7 +294,7 @@ def pooled_coefficients(sums, noise, weights):
 
 
 def variances(sums, noise, n, mu, weights, sigma2):
-    """Return tau2, sigma2 and the standard error of tau2 from two moments of the reports at mu; noise can make them < 0."""
+    """Return tau2, sigma2 and their standard errors from two moments of the reports at mu; noise can make them < 0."""
     d = len(mu)
     v = np.append(-mu, 1.0)
     gram = sums[:, :d, :d]
@@ -308,11 +310,11 @@ def variances(sums, noise, n, mu, weights, sigma2):
         slope = left.sum(axis=2)
         found = np.linalg.solve(slope, right.sum(axis=1))
         error = right - np.einsum("abi,b->ai", left, found)
-        influence = np.linalg.solve(slope, error)[0]
+        influence = np.linalg.solve(slope, error)
         if found[0] < 0:
             found[1] = right[0].sum() / slope[0, 1]
     else:
         tau2 = (right[1] - sigma2 * left[1, 1]).sum() / left[1, 0].sum()
         found = np.array([tau2, sigma2])
-        influence = (right[1] - sigma2 * left[1, 1] - tau2 * left[1, 0]) / left[1, 0].sum()
-    return float(found[0]), float(found[1]), float(np.sqrt(np.sum(influence**2)))
+        influence = (right[1] - sigma2 * left[1, 1] - tau2 * left[1, 0]) / left[1, 0].sum() * np.array([[1.0], [0.0]])
+    return *map(float, found), *map(float, np.sqrt(np.sum(influence**2, axis=1)))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from estimators.accounting import Guarantee
+from estimators.untrusted import read_json, shown
 from estimators.validation import choice, count, finite, nonnegative
 
 __all__ = ["MeanReport", "RateReport", "RegressionReport", "read_report", "read_reports"]
@@ -37,9 +38,8 @@ class Report:
 
     def __post_init__(self):
         if not isinstance(self.client, str):
-            raise ValueError(f"client must be a string, the client's public name, got {self.client!r}")
-        if isinstance(self.n, bool) or int(count("n", self.n)) != self.n:
-            raise ValueError(f"n must be a whole number >= 1, got {self.n!r}")
+            raise ValueError(f"client must be a string, the client's public name, got {shown(self.client)}")
+        one("n", self.n, count)
         if not isinstance(self.guarantee, Guarantee):
             raise ValueError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
 
@@ -53,9 +53,22 @@ class Report:
 
 
 def one(name, value, check=finite):
-    """Check one number of a report."""
-    if isinstance(value, (bool, str)) or np.ndim(check(name, value)):
-        raise ValueError(f"{name} must be one number, got {value!r}")
+    """Check one number of a report, which may come from anybody."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ValueError(f"{name} must be one number, got {shown(value)}")
+    if abs(value) > np.finfo(float).max:
+        raise ValueError(f"{name} must be finite")
+    check(name, value)
+
+
+def numbers(name, values):
+    """Return an array of finite numbers out of a report, which may come from anybody."""
+    try:
+        return finite(name, values)
+    except ValueError as error:
+        raise ValueError(str(error)[:200]) from None
+    except (TypeError, OverflowError):
+        raise ValueError(f"{name} must be finite numbers, as many in each row, got {shown(values)}") from None
 
 
 @dataclass(frozen=True)
@@ -111,8 +124,7 @@ class RateReport(Report):
     def __post_init__(self):
         super().__post_init__()
         choice("statistic", self.statistic, ("ones", "pairs"))
-        if isinstance(self.trials, bool) or int(count("trials", self.trials)) != self.trials:
-            raise ValueError(f"trials must be a whole number >= 1, got {self.trials!r}")
+        one("trials", self.trials, count)
         one("value", self.value)
         one("noise_variance", self.noise_variance, nonnegative)
 
@@ -134,7 +146,7 @@ class RegressionReport(Report):
 
     def __post_init__(self):
         super().__post_init__()
-        matrix = finite("products", self.products)
+        matrix = numbers("products", self.products)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise ValueError(f"products must be a square matrix of at least two rows, got shape {matrix.shape}")
         if (matrix != matrix.T).any():
@@ -151,9 +163,9 @@ KINDS = {cls.__name__: cls for cls in (MeanReport, RateReport, RegressionReport)
 
 def low_high(name, bounds):
     """Return bounds (low, high) as floats, low < high."""
-    pair = finite(name, bounds)
+    pair = numbers(name, bounds)
     if pair.shape != (2,) or not pair[0] < pair[1]:
-        raise ValueError(f"{name} must be a pair (low, high) with low < high, got {bounds!r}")
+        raise ValueError(f"{name} must be a pair (low, high) with low < high, got {shown(bounds)}")
     return float(pair[0]), float(pair[1])
 
 
@@ -167,34 +179,32 @@ def read_report(text):
     Raises
     ------
     ValueError
-        For text that is no JSON, incomplete, of another version, with unknown or impossible entries, or whose checksum
-        does not fit.
+        For text that is no JSON, incomplete, too long or too deeply nested (``untrusted.read_json``), of another version,
+        with unknown or impossible entries, or whose checksum does not fit.
     """
     try:
-        content = json.loads(text)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"report is not complete JSON ({error}); ask the client to send it again") from None
+        content = read_json(text, what="report")
+    except ValueError as error:
+        raise ValueError(f"{error}; ask the client to send it again") from None
     if not isinstance(content, dict):
         raise ValueError(f"report must be a JSON object, got {type(content).__name__}")
-    kind = content.get("kind")
-    if kind not in KINDS:
-        raise ValueError(f"report has kind {kind!r}; known are {', '.join(KINDS)}")
-    if content.get("version") != VERSION:
-        raise ValueError(f"report has version {content.get('version')!r}; this program reads version {VERSION}")
+    kind, version = content.get("kind"), content.get("version")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"report has kind {shown(kind)}; known are {', '.join(KINDS)}")
+    if type(version) is not int or version != VERSION:
+        raise ValueError(f"report has version {shown(version)}; this program reads version {VERSION}")
     cls = KINDS[kind]
     wanted = {"kind", "version", "checksum", *(field.name for field in fields(cls))}
     if content.keys() != wanted:
         missing, unknown = sorted(wanted - content.keys()), sorted(content.keys() - wanted)
-        raise ValueError(f"report lacks {missing} and has unknown entries {unknown}")
-    stated = content.pop("checksum")
-    try:
-        fits = stated == checksum(content)
-    except ValueError:
-        raise ValueError("report holds a number that is not finite; ask the client to send it again") from None
-    if not fits:
+        raise ValueError(f"report lacks {missing} and has unknown entries {shown(unknown)}")
+    if content.pop("checksum") != checksum(content):
         raise ValueError("report does not fit its checksum: it was changed or damaged; ask the client to send it again")
     arguments = {field.name: content[field.name] for field in fields(cls)}
-    arguments["guarantee"] = Guarantee.from_dict(arguments["guarantee"])
+    try:
+        arguments["guarantee"] = Guarantee.from_dict(arguments["guarantee"])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"report has an impossible guarantee ({str(error)[:200]})") from None
     return cls(**arguments)
 
 

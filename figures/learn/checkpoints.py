@@ -11,11 +11,12 @@ import errno
 import io
 import json
 import os
-import zipfile
 from contextlib import suppress
 from hashlib import sha256
 
 import numpy as np
+
+from estimators.untrusted import read_arrays, read_json
 
 __all__ = ["CHECKPOINT", "Damaged", "explained", "load", "remove", "save", "write"]
 
@@ -112,13 +113,13 @@ def load(folder):
 def read(path):
     """State and record in one file."""
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        content = path.read_bytes()
+        arrays = read_arrays(content, what=str(path), largest=len(content))  # stored as they are, not packed
         wanted = arrays.pop(DIGEST).tobytes().decode()
         if digest(arrays) != wanted:
             raise Damaged(f"{path} is damaged (its checksum is wrong)")
-        record = json.loads(arrays.pop(RECORD).tobytes())
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        record = read_json(arrays.pop(RECORD).tobytes(), what="record", largest=len(content))
+    except (ValueError, KeyError) as error:
         if isinstance(error, Damaged):
             raise
         raise Damaged(f"{path} is damaged or half written") from None

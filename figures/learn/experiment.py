@@ -35,7 +35,7 @@ def read(name, folder=FOLDER):
         raise ValueError(f"no experiment is called {name!r}; {hint(str(name), experiments(folder))}")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from None
     try:
         return checked(path.stem, data)

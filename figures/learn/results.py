@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from estimators.untrusted import EXPANDED, read_json
 from figures.learn.plan import label, plain
 from figures.learn.runs import RESULT, configuration_hash
 
@@ -58,7 +59,7 @@ def collect(directory):
     found = []
     for path in sorted(Path(directory).glob(f"*/{RESULT}")):
         try:
-            found.append(json.loads(path.read_text(encoding="utf-8")))
+            found.append(read_json(path.read_bytes(), what=str(path), largest=EXPANDED))
         except ValueError:
             raise ValueError(f"{path} is damaged; remove its folder and run again") from None
     return found
@@ -80,7 +81,7 @@ def read_lines(path):
     found = []
     for number, text in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         try:
-            found.append(json.loads(text))
+            found.append(read_json(text, what="line", largest=EXPANDED))
         except ValueError:
             raise ValueError(f"{path}, line {number}: not JSON; copy the file again") from None
     return found

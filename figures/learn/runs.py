@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from estimators.untrusted import EXPANDED, read_json
 from figures.learn import checkpoints
 from figures.learn.building import build
 from figures.learn.plan import plain
@@ -160,7 +161,7 @@ def finished(run, directory):
     if configuration(run, folder) is None or not (folder / RESULT).exists():
         return None
     try:
-        return json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        return read_json((folder / RESULT).read_bytes(), what=RESULT, largest=EXPANDED)
     except ValueError:
         raise ValueError(f"{folder / RESULT} is damaged; --fresh begins this run anew") from None
 
@@ -176,8 +177,8 @@ def configuration(run, folder):
             raise ValueError(f"{path} is missing, so nobody knows what was run there; --fresh begins this run anew")
         return None
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        whole = {"hash", "provenance", "versions"} <= set(stored)
+        stored = read_json(path.read_bytes(), what=CONFIG)
+        whole = isinstance(stored, dict) and {"hash", "provenance", "versions"} <= stored.keys()
     except (ValueError, TypeError):
         stored, whole = {}, False
     if not whole:

@@ -6,18 +6,15 @@ file: arrays of Python objects are refused.  A damaged file raises a ValueError 
 Belongs here: formats.  Published checksums are in ``checksums``; which files make a data set is in ``loaders``.
 """
 
-import gzip
 import hashlib
-import io
-import json
 import struct
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from estimators.federated.data.checksums import KNOWN
+from estimators.federated.data.matlab import cell_arrays
+from estimators.untrusted import EXPANDED, gunzip, names_of_arrays, read_arrays, read_bytes, read_json
 
 __all__ = ["Reader", "cifar_binary", "idx", "leaf", "matlab_cells", "npz"]
 
@@ -40,7 +37,7 @@ class Reader:
         """Bytes of the file, after its checksum; `part` is what it is taken for (a published file must agree)."""
         path = Path(path)
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, largest=EXPANDED)
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} does not exist; give the path of your own copy of {self.dataset}") from None
         except OSError as error:
@@ -80,9 +77,9 @@ def idx(content, path, dimensions):
     """
     if content[:2] == b"\x1f\x8b":
         try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is a damaged or half gzip file ({error}); {AGAIN}") from error
+            content = gunzip(content, what=str(path))
+        except ValueError as error:
+            raise ValueError(f"{error}; {AGAIN}") from None
     head = 4 + 4 * dimensions
     if len(content) < head or content[:4] != bytes([0, 0, 8, dimensions]):
         raise ValueError(
@@ -101,25 +98,13 @@ def idx(content, path, dimensions):
 
 
 def npz(content, path, required, optional=()):
-    """Dict of the named arrays in an npz file; arrays of Python objects are refused."""
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        what = "is cut off or damaged" if content[:2] == b"PK" else "is not an npz file"
-        raise ValueError(f"{path} {what} (no zip directory at its end); {AGAIN}")
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        missing = [name for name in required if name not in archive.files]
-        if missing:
-            raise ValueError(f"{path} has no array {missing[0]!r} (it has {', '.join(archive.files)}); rename its keys")
-        found = {}
-        for name in (*required, *(name for name in optional if name in archive.files)):
-            try:
-                found[name] = archive[name]
-            except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-                if "allow_pickle" in str(error):
-                    why = "is kept as pickled Python objects, which could run any code; save it as a plain array"
-                else:
-                    why = f"is damaged ({error}); {AGAIN}"
-                raise ValueError(f"{path}: {name!r} {why}") from error
-    return found
+    """Dict of the named arrays in an npz file; see ``untrusted.read_arrays`` for what is refused."""
+    try:
+        there = names_of_arrays(content, what=str(path))
+        wanted = (*required, *(name for name in optional if name in there))
+        return read_arrays(content, what=str(path), names=wanted)
+    except ValueError as error:
+        raise ValueError(f"{error}; {AGAIN}, or rename its arrays to {', '.join(required)}") from None
 
 
 def cifar_binary(content, path):
@@ -146,34 +131,26 @@ def matlab_cells(content, path, pairs):
     -------
     list of float arrays (n_k, d), list of float arrays (n_k,).
     """
-    from scipy.io import loadmat
-
+    if content[124:128] in (b"\x00\x02IM", b"\x02\x00MI"):
+        raise ValueError(f"{path} is a MATLAB 7.3 (HDF5) file; save it again in MATLAB with -v7")
     try:
-        stored = loadmat(io.BytesIO(content))
-    except NotImplementedError as error:
-        raise ValueError(f"{path} is a MATLAB 7.3 (HDF5) file; save it again in MATLAB with -v7") from error
-    except Exception as error:  # the parser of a damaged file may stumble over anything
-        raise ValueError(f"{path} is no MATLAB file, or a damaged one ({type(error).__name__}: {error}); {AGAIN}") from error
-    for features, targets in pairs:
-        if features in stored and targets in stored:
-            break
-    else:
-        names = ", ".join(name for name in stored if not name.startswith("__")) or "nothing"
+        stored = cell_arrays(content)
+    except ValueError as error:
+        raise ValueError(f"{path} is no MATLAB file, or a damaged one ({error}); {AGAIN}") from None
+    features, targets = next((pair for pair in pairs if set(pair) <= stored.keys()), (None, None))
+    if features is None:
         asked = " or ".join(f"{a} and {b}" for a, b in pairs)
-        raise ValueError(f"{path} has the variables {names}; needed are the cell arrays {asked}, with one cell per client")
-    x, y = (stored[name].ravel() for name in (features, targets))
-    if stored[features].dtype != object or stored[targets].dtype != object or len(x) != len(y) or len(x) == 0:
+        raise ValueError(
+            f"{path} has the variables {', '.join(stored)[:200] or 'nothing'}; needed are the cell arrays {asked}, with one "
+            "cell per client"
+        )
+    x, y = stored[features], stored[targets]
+    if not x or not y or len(x) != len(y):
         raise ValueError(f"{path}: {features} and {targets} must be cell arrays with one cell per client and equally many")
-    return [client_rows(path, k, a, 2) for k, a in enumerate(x)], [client_rows(path, k, a, 1) for k, a in enumerate(y)]
-
-
-def client_rows(path, k, cell, dimensions):
-    """One client's cell as a float array of one or two dimensions."""
-    try:
-        array = np.asarray(cell.toarray() if hasattr(cell, "toarray") else cell, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{path}: the cell of client {k} does not hold numbers") from None
-    return array.ravel() if dimensions == 1 else np.atleast_2d(array)
+    for k, pair in enumerate(zip(x, y, strict=True)):
+        if any(cell is None for cell in pair):
+            raise ValueError(f"{path}: the cell of client {k} does not hold numbers")
+    return x, [cell.ravel() for cell in y]
 
 
 def leaf(content, path):
@@ -182,22 +159,25 @@ def leaf(content, path):
     Format: LEAF (Caldas et al. 2018), keys `users` and `user_data`, where a user's data has lists x and y.
     """
     try:
-        stored = json.loads(content)
+        stored = read_json(content, what="it", largest=EXPANDED)
+    except ValueError as error:
+        raise ValueError(f"{path} is no json file, or a damaged one ({error}); {AGAIN}") from None
+    try:
         pairs = {str(user): (stored["user_data"][user]["x"], stored["user_data"][user]["y"]) for user in stored["users"]}
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is no json file, or a damaged one ({error}); {AGAIN}") from error
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, IndexError) as error:
         raise ValueError(
             f"{path} is no LEAF file: it lacks `users`, or `user_data` with x and y for each ({error})"
-        ) from error
+        ) from None
     users = {}
     for user, (x, y) in pairs.items():
         try:
-            users[user] = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
-        except (TypeError, ValueError):
+            with np.errstate(over="ignore"):  # what is too large becomes an infinity, which is refused later
+                users[user] = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{path}: user {user} has rows of unequal length or entries that are no numbers") from None
-        if len(x) == 0 or len(x) != len(y):
-            raise ValueError(f"{path}: user {user} has {len(x)} rows and {len(y)} labels; drop the user or repair the file")
+        rows, labels = (np.shape(part)[0] if np.ndim(part) else 0 for part in users[user])
+        if rows == 0 or rows != labels:
+            raise ValueError(f"{path}: user {user} has {rows} rows and {labels} labels; drop the user or repair the file")
     if not users:
         raise ValueError(f"{path} lists no user")
     return users
