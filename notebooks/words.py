@@ -53,11 +53,15 @@ MATH_NUMBER = re.compile(r"\d+\.\d+|(?:=|\\approx|\\le)\s*-?\d+(?=[.,;]?\$)")
 
 def answer(code, names):
     """Run one check on a copy of `names`; generators are copied too, so that a check uses up no draws of the notebook."""
+    import ast
     import copy
 
     import numpy as np
 
+    said = set()
+
     def says(words, holds):
+        said.add(words)
         if not isinstance(holds, bool | np.bool_):
             raise TypeError(f"whether {words!r} holds is True or False, not {holds!r}")
         if not holds:
@@ -68,6 +72,10 @@ def answer(code, names):
 
     copied = {k: copy.deepcopy(v) if isinstance(v, np.random.Generator) else v for k, v in names.items()}
     exec(code, {**copied, "says": says, "beyond": beyond})  # what the notebook's author wrote, as any cell of it
+    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    for node in nodes:
+        if getattr(node.func, "id", None) == "says" and ast.literal_eval(node.args[0]) not in said:
+            raise AssertionError(f"nothing was computed for {ast.unparse(node.args[0])}: its check was never reached")
 
 
 def hidden(source):

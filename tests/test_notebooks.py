@@ -156,11 +156,18 @@ def test_a_check_answers_for_words_that_stand_in_the_text_once(check, complaint)
     assert (not wrong) if complaint is None else any(complaint in line for line in wrong)
 
 
-@pytest.mark.parametrize(("condition", "status"), [("other == error / 2", 0), ("other == error / 3", 1), ("other", 1)])
-def test_words_that_the_numbers_contradict_are_seen(condition, status, tmp_path, monkeypatch, capsys):
-    check = f'<!-- check\nerror = error * 1.0\nsays("It is half of the other", {condition})\n-->'
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        ('says("It is half of the other", other == error / 2)', 0),
+        ('says("It is half of the other", other == error / 3)', 1),
+        ('says("It is half of the other", other)', 1),
+        ('for x in []:\n    says("It is half of the other", x == other)', 1),
+    ],
+)
+def test_words_that_the_numbers_contradict_are_seen(check, status, tmp_path, monkeypatch, capsys):
     path = tmp_path / "01_test.ipynb"
-    nbformat.write(notebook_of(f"{HALF}\n\n{check}"), path)
+    nbformat.write(notebook_of(f"{HALF}\n\n<!-- check\nerror = error * 1.0\n{check}\n-->"), path)
     monkeypatch.setattr(run, "HERE", tmp_path)
     assert run.main([]) == 0
     assert run.main(["--check"]) == status
