@@ -2,8 +2,8 @@
 
 Left the upper of the two centres round by round, right the error of the personalised models.  Lines for Algorithm 1 are its
 course with arbitrarily many clients, by quadrature, and points the algorithm run on data; EM and the risk under the true
-prior stand beside.  With 2000 clients the centres are off by 0.004
-at most up to round 6, beyond which Algorithm 1 is not run.  The parameters are ours; the paper has no such figure.
+prior stand beside.  With 2000 clients the points meet these lines up to round 6, beyond which Algorithm 1 is not run.  The
+parameters are ours; the paper has no such figure.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """

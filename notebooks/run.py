@@ -1,9 +1,11 @@
 """Execute notebooks from clean and rewrite them without the noise of the run, or check that they still say the same.
 
     python notebooks/run.py [NAME...]          execute and rewrite
-    python notebooks/run.py --check [NAME...]  execute, compare the text of all outputs, change nothing
+    python notebooks/run.py --check [NAME...]  execute with the solutions and checks that a reader does not see, compare the
+                                               text of all outputs, change nothing
 
-Belongs here: execution, normal form, comparison.  Does not belong here: what the notebooks teach.
+Belongs here: execution, normal form, comparison.  Does not belong here: what the notebooks teach, and whether their words
+fit their numbers (`words.py`).
 
 The normal form keeps what a reader sees: sources, outputs, cell ids by position.  Times, versions of the kernel, streams
 cut at odd places and bytes that differ from run to run go.
@@ -17,6 +19,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import words
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 600  # a hung cell; how long a notebook may take is a matter of the tests
@@ -50,6 +54,26 @@ def execute(notebook):
     client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(HERE)}})
     client.extra_arguments = ["--IPKernelApp.log_level=ERROR"]
     return client.execute()
+
+
+def with_hidden(notebook):
+    """Return `notebook` with its hidden code, solutions and checks, as tagged cells after the text in which it stands."""
+    from nbformat.v4 import new_code_cell
+
+    cells = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            cells += [new_code_cell(code, metadata={"tags": [f"hidden-{kind}"]}) for kind, code in words.hidden(cell.source)]
+    notebook.cells = cells
+    return notebook
+
+
+def without_hidden(notebook):
+    """Return `notebook` without the cells that `with_hidden` has put in."""
+    tags = {"hidden-solution", "hidden-check"}
+    notebook.cells = [cell for cell in notebook.cells if not tags & set(cell.metadata.get("tags", ()))]
+    return notebook
 
 
 def normal(notebook):
@@ -130,7 +154,8 @@ def main(arguments=None):
     for path in paths:
         start = time.perf_counter()
         try:
-            made = normal(execute(nbformat.read(path, as_version=4)))
+            notebook = nbformat.read(path, as_version=4)
+            made = normal(without_hidden(execute(with_hidden(notebook) if options.check else notebook)))
         except Exception as error:  # the message of nbclient names the cell; go on with the others
             print(f"{path.name}: {error}", file=sys.stderr)
             bad += 1
@@ -140,8 +165,9 @@ def main(arguments=None):
             before = text_of(nbformat.read(path, as_version=4))
             apart = list(difflib.unified_diff(before, text_of(made), "committed", "executed", lineterm="", n=1))
             print(took + (", differs from what is committed:" if apart else ""))
-            print(*apart[:40], sep="\n", end="\n" if apart else "")
-            bad += bool(apart)
+            wrong = words.unsupported(made)
+            print(*apart[:40], *wrong, sep="\n", end="\n" if apart or wrong else "")
+            bad += bool(apart or wrong)
         else:
             write(made, path)
             print(took)
