@@ -149,12 +149,18 @@ class RegressionReport(Report):
 KINDS = {cls.__name__: cls for cls in (MeanReport, RateReport, RegressionReport)}
 
 
+WIDTHS = 1e-70, 1e70  # between which fourth powers, the variances of variances, are ordinary numbers
+
+
 def low_high(name, bounds):
-    """Return bounds (low, high) as floats, low < high."""
+    """Return bounds (low, high) as floats, low < high and neither too near nor too far apart to calculate with."""
     pair = finite(name, bounds)
     if pair.shape != (2,) or not pair[0] < pair[1]:
         raise ValueError(f"{name} must be a pair (low, high) with low < high, got {bounds!r}")
-    return float(pair[0]), float(pair[1])
+    low, high = pair.tolist()
+    if not WIDTHS[0] <= high - low <= WIDTHS[1]:
+        raise ValueError(f"{name} must be between {WIDTHS[0]:g} and {WIDTHS[1]:g} apart, got {low:g} and {high:g}; change the units")
+    return low, high
 
 
 def read_report(text):
