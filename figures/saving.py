@@ -55,7 +55,7 @@ def write_all(folder, contents):
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
             os.chmod(path, 0o644)  # mkstemp makes files that only their owner can read
-        for path, final in waiting.items():  # noqa: B007, the message needs it
+        for path, final in waiting.items():
             os.replace(path, final)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(final)) from None

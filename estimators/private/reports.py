@@ -158,8 +158,9 @@ def low_high(name, bounds):
     if pair.shape != (2,) or not pair[0] < pair[1]:
         raise ValueError(f"{name} must be a pair (low, high) with low < high, got {bounds!r}")
     low, high = pair.tolist()
-    if not WIDTHS[0] <= high - low <= WIDTHS[1]:
-        raise ValueError(f"{name} must be between {WIDTHS[0]:g} and {WIDTHS[1]:g} apart, got {low:g} and {high:g}; change the units")
+    least, most = WIDTHS
+    if not least <= high - low <= most:
+        raise ValueError(f"{name} must be {least:g} to {most:g} apart, got {low:g} and {high:g}; change the units")
     return low, high
 
 

@@ -88,18 +88,19 @@ def run(args):
     features = None if args.features is None else [feature for feature in args.features.split(",") if feature.strip()]
     if args.no_intercept and args.target is None:
         raise ValueError("--no-intercept is for regressions; give --target and --features too")
-    with steps() as step, warnings.catch_warnings(record=True) as caught:  # said in the report, as notes
-        warnings.simplefilter("always")
-        table = read_client_table(
-            example_lines() if args.example else args.file,
-            columns,
-            args.target,
-            features,
-            not args.no_intercept,
-            lambda rows: step(f"reading, {rows} rows"),
-        )
-        step("fitting")
-        outcome = fit(args, table)
+    with steps() as step:
+        with warnings.catch_warnings(record=True) as caught:  # said in the report, as notes
+            warnings.simplefilter("always")
+            table = read_client_table(
+                example_lines() if args.example else args.file,
+                columns,
+                args.target,
+                features,
+                not args.no_intercept,
+                lambda rows: step(f"reading, {rows} rows"),
+            )
+            step("fitting")
+            outcome = fit(args, table)
         words = wording(args, table, outcome.model)
         outcome.notes.extend(dict.fromkeys(words(warning.message) for warning in caught))
         folder = prepare(args.out or default_folder(args.file))
@@ -162,6 +163,8 @@ def steps():
 
 def fit(args, table):
     """Return the `Outcome` for `table`."""
+    from numpy.linalg import LinAlgError
+
     from figures.fit.models import DATA, build, choose
     from figures.fit.outcome import Outcome, own_estimates
 
@@ -177,6 +180,10 @@ def fit(args, table):
         warnings.warn(f"--seed changes nothing: the model {kind.name} draws no random numbers", stacklevel=1)
     try:
         model.fit(*DATA[table.data](table))
+    except (ArithmeticError, LinAlgError) as error:
+        raise ValueError(
+            f"the model {kind.name} breaks down on these numbers ({error}); change the units or take another --model"
+        ) from None
     except ValueError as error:
         raise ValueError(wording(args, table, model)(error)) from None
     own, error, n = own_estimates(table, model, kind)

@@ -10,9 +10,10 @@ __all__ = ["in_flags"]
 COLUMNS = {
     "binomial": {"x": "successes", "n": "trials"},
     "poisson": {"x": "count"},
-    "regression": {"Xs": "the features", "Ys": "the target"},
+    "regression": {"Xs": "the table", "Ys": "the target"},
 }
 """Columns by the names that models have for them, for each kind of data."""
+
 
 def in_flags(message, flags, options, data):
     """Return `message` with options of the command line instead of arguments of Python.
@@ -45,5 +46,5 @@ def in_flags(message, flags, options, data):
     message = re.sub(rf"({names})=('[^']*'|[-+]?\w[\w.+-]*\w|\w)", with_value, message)
     # By itself a name can be prose ("the prior"), but not where a message begins or says what to give.
     several = rf"{names}(?:(?:, | and | or ){names})*"
-    return re.sub(rf"^{several}(?= (?:must|needs?|has|have|holds|differs|are)\b)|(?<=\bgive ){several}|(?<=\braise ){several}",
-                  alone, message)  # fmt: skip
+    begins = rf"^{several}(?= (?:must|needs?|has|have|holds|differs|are)\b)"
+    return re.sub(rf"{begins}|(?<=\bgive ){several}|(?<=\braise ){several}", alone, message)
