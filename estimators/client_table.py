@@ -298,7 +298,6 @@ def read_means(read):
 def read_estimates(read):
     """Return the table of rows client,estimate,se[,n]."""
     variances = read.positive("se", "a standard error must be positive; pool it if it is 0 by chance") ** 2
-    read.check("se", ~((variances > 0) & (variances < np.inf)), "{} cannot be squared; change the units")
     counts = read.get("n")
     if counts is not None and (counts == np.floor(counts)).all():
         counts = counts.astype(np.int64)

@@ -86,6 +86,8 @@ def run(args):
     name = "efron_morris" if args.example else Path(args.file).stem
     columns = {role: getattr(args, role) for role in ROLES if getattr(args, role) is not None}
     features = None if args.features is None else [feature for feature in args.features.split(",") if feature.strip()]
+    if args.seed is not None and args.seed < 0:
+        raise ValueError(f"--seed must be a whole number >= 0, got {args.seed}")
     if args.no_intercept and args.target is None:
         raise ValueError("--no-intercept is for regressions; give --target and --features too")
     with steps() as step:
@@ -172,7 +174,8 @@ def fit(args, table):
     if args.eps is not None:
         return private_fit(args, table, options)
     for flag in ("delta", "bounds", "local", "sigma2"):
-        if getattr(args, flag) not in (None, False):
+        given = getattr(args, flag)
+        if given is not None and given is not False:  # 0 is given
             raise ValueError(f"--{flag} is for private fits; give --eps too")
     kind = choose(args.model, table)
     model = build(kind, options, args.seed)
@@ -186,6 +189,10 @@ def fit(args, table):
         ) from None
     except ValueError as error:
         raise ValueError(wording(args, table, model)(error)) from None
+    except TypeError as error:
+        if not args.options:
+            raise
+        raise ValueError(f"--with {' '.join(args.options)}: not values for the model {kind.name} ({error})") from None
     own, error, n = own_estimates(table, model, kind)
     coefficients = table.features if table.data == "regression" else ()
     weight = kind.weight and kind.weight(model, table)
@@ -196,10 +203,11 @@ def model_options(args):
     """Return the arguments of the model that were given, each once."""
     from figures.fit.models import parse_options
 
-    options = {name: getattr(args, name) for name in SHARED if getattr(args, name) is not None}
+    names = [*SHARED, *(["sigma2"] if args.eps is not None else [])]
+    options = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     for text in args.options:
         for name, value in parse_options([text]).items():
-            if name in options:
+            if name in options or (name == "seed" and args.seed is not None):
                 raise ValueError(f"{name} is given twice, the second time by --with {text}; give it once")
             options[name] = value
     return options
@@ -226,7 +234,9 @@ def private_fit(args, table, options):
         raise ValueError(f"--model {args.model} has no private version here; leave out --model")
     if args.seed is not None:
         print("borrow: --seed makes the noise predictable: for experiments only, it is no privacy", file=sys.stderr)
-    kind, model = model_for(table, options, args.bounds, args.sigma2)
+    if args.bounds is not None and not args.bounds[0] < args.bounds[1]:
+        raise ValueError(f"--bounds must be two numbers, the smaller one first, got {args.bounds[0]:g} {args.bounds[1]:g}")
+    kind, model = model_for(table, options, args.bounds)
     try:
         return private_outcome(
             table,

@@ -18,17 +18,17 @@ NEAR = 0.05
 """Part of the width of the bounds that counts as at an end."""
 
 
-def model_for(table, options, bounds, sigma2):
+def model_for(table, options, bounds):
     """Return (`Model`, its instance) for the reports of `table`; ValueError for what does not go together."""
     if table.data == "binomial":
-        if bounds is not None or sigma2 is not None:
+        if bounds is not None or "sigma2" in options:
             raise ValueError("--bounds and --sigma2 are for measurements; counts are 0 or 1 per trial")
         return RATES, build(RATES, options)
     if table.data != "means" or table.rows is None:
         raise ValueError("--eps needs raw rows, client,value or client,outcome, or counts, client,successes,trials")
     if bounds is None:
         raise ValueError("--bounds LOW HIGH must be given with --eps: ends that a value may have, known without the data")
-    return MEANS, build(MEANS, {**options, "sigma2": sigma2})
+    return MEANS, build(MEANS, options)
 
 
 def private_outcome(table, kind, model, *, eps, delta, bounds, local, level, generator, progress):

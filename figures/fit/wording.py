@@ -45,6 +45,6 @@ def in_flags(message, flags, options, data):
 
     message = re.sub(rf"({names})=('[^']*'|[-+]?\w[\w.+-]*\w|\w)", with_value, message)
     # By itself a name can be prose ("the prior"), but not where a message begins or says what to give.
-    several = rf"{names}(?:(?:, | and | or ){names})*"
+    several = rf"{names}(?:(?:, or |, | and | or ){names})*"
     begins = rf"^{several}(?= (?:must|needs?|has|have|holds|differs|are)\b)"
     return re.sub(rf"{begins}|(?<=\bgive ){several}|(?<=\braise ){several}", alone, message)

@@ -100,6 +100,8 @@ def do(args, experiment):
     out = prepare(Path(args.out, f"{experiment.name}-embedded" if embedded else experiment.name))
     if args.parquet:
         arrow()
+    if args.data is not None and not experiment.needs_data:
+        print(f"borrow: {experiment.name} makes its own data: --data is not used", file=sys.stderr)
     if embedded:
         print(
             f"borrow: no --data, so {experiment.name} runs on embedded data ({experiment.embedded.data.loader}): "
