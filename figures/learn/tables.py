@@ -14,7 +14,7 @@ from figures.learn.experiment import experiments, read
 from figures.learn.plan import label
 from figures.learn.results import FOLDER, current, key, read_lines, rows, selected
 
-__all__ = ["committed", "comparison", "experiment_text", "order_text", "page", "screen", "summary", "texts"]
+__all__ = ["committed", "comparison", "experiment_text", "grid", "order_text", "page", "screen", "summary", "texts"]
 
 PAGE = "RESULTS.md"
 
@@ -63,11 +63,10 @@ def narrowed(widths, words, total):
     """
     for least in (words, [8] * len(widths)):
         for cap in range(max(widths), 7, -1):
-            cut = [min(width, max(word, cap)) for width, word in zip(widths, least, strict=True)]
-            if sum(cut) <= total:
-                return cut
-        widths = cut
-    return cut
+            if sum(widths) <= total:
+                return widths
+            widths = [min(width, max(word, cap)) for width, word in zip(widths, least, strict=True)]
+    return widths
 
 
 def fold(line, widths):
