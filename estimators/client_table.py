@@ -4,6 +4,7 @@ Belongs here: what columns mean, which forms of tables there are, and what their
 are in ``table_file``, fitting is in the models.
 """
 
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +35,9 @@ FORMS = {
     "poisson": Form(("client", "count"), ("exposure",)),
 }
 """Forms told apart by their columns; regression, the remaining one, by a target and features that the user names."""
+
+LARGEST = 1e100
+"""Largest number in a table, and its reciprocal the smallest variance, error and exposure, because models square them."""
 
 ROLES = tuple(dict.fromkeys(role for form in FORMS.values() for role in (*form.roles, *form.optional)))
 
@@ -129,6 +133,11 @@ def read_client_table(source, columns=None, target=None, features=None, intercep
     ValueError
         Saying the line, the column, what is wrong and what is expected.
 
+    Warns
+    -----
+    UserWarning
+        If the table looks like one of frequencies, which is not read as such.
+
     >>> table = read_client_table(["client,mean,variance,n", "a,1.5,4.0,8", "b,2.5,4.0,2"])
     >>> table.clients, table.estimates.tolist(), table.variances.tolist()
     (('a', 'b'), [1.5, 2.5], [0.5, 2.0])
@@ -148,11 +157,15 @@ def read_client_table(source, columns=None, target=None, features=None, intercep
         return regression(table, named, target, features, intercept, progress)
     for role, column in named.items():
         require(table, column, f"for {role}")
+        other = next(first for first, same in named.items() if same == column)
+        if other != role:
+            raise ValueError(f"column {column!r} is named for both {other} and {role}; name another one for one of them")
     form, found = choose(table, named)
     client = found.get("client")
     read = Reader(table, found, *table.read([c for r, c in found.items() if r != "client"], client, progress))
     if FORMS[form].one_row_each:
         read.one_row_each()
+    read.ordinary()
     return MAKERS[form](read)
 
 
@@ -172,7 +185,10 @@ def choose(table, named):
     fitting = {}
     for name, form in FORMS.items():
         roles = {role: named.get(role, role) for role in (*form.roles, *form.optional)}
-        found = {role: column for role, column in roles.items() if column in table.header}
+        taken = {column: role for role, column in named.items()}  # and so not there for the role of its own name
+        found = {
+            role: column for role, column in roles.items() if column in table.header and taken.get(column, role) == role
+        }
         missing = set(form.roles) - found.keys()
         nameless = missing == {"client"} and form.one_row_each and named
         if named.keys() <= found.keys() and (not missing or nameless):
@@ -180,13 +196,21 @@ def choose(table, named):
     if len(fitting) > 1:
         two = " and of ".join(str(FORMS[name]) for name in list(fitting)[:2])
         raise ValueError(
-            f"{table.head}: the columns of {two} in {table.shown()}; leave out one set, or name those to be used"
+            f"{table.head}: the columns of {two} in {table.shown()}; leave out one set, or name those to be used, "
+            "as in --mean COLUMN"
         )
     if not fitting:
         raise ValueError(
-            f"{table.head}: missing columns in {table.shown()}; give {expected()}, or say which play these roles"
+            f"{table.head}: missing columns in {table.shown()}; give {expected()}, or say which play these roles, "
+            "as in --client COLUMN"
         )
     return next(iter(fitting.items()))
+
+
+def too_large(table, column, values):
+    """Raise ValueError for the first of `values` that is too large to calculate with."""
+    bad = np.abs(values) > LARGEST
+    table.first_bad(column, bad, lambda row: f"{values[row]:g} is beyond {LARGEST:g}; change the units")
 
 
 class Reader:
@@ -224,9 +248,15 @@ class Reader:
         """Raise ValueError with `problem`, in which {} is the number, at the first row where `bad` is true."""
         self.table.first_bad(self.found[role], bad, lambda row: problem.format(f"{self[role][row]:g}"))
 
+    def ordinary(self):
+        """Raise ValueError for numbers too large to square and to add up."""
+        for column, values in self.columns.items():
+            too_large(self.table, column, values)
+
     def positive(self, role, what):
-        """Return the column after checking that it is > 0."""
+        """Return the column after checking that it is > 0, by more than models can tell from 0."""
         self.check(role, self[role] <= 0, f"{{}} is not > 0; {what}")
+        self.check(role, self[role] < 1 / LARGEST, f"{{}} is less than {1 / LARGEST:g}; change the units")
         return self[role]
 
     def whole(self, role, minimum, what):
@@ -250,11 +280,11 @@ def read_samples(read):
     means = np.bincount(codes, values - first[codes]) / counts
     squares = np.bincount(codes, (values - first[codes] - means[codes]) ** 2)
     pooled = squares.sum() / (counts - 1).sum()
-    if not 0 < pooled < np.inf:
-        problem = (
-            "no client's values differ, so their variance would be 0" if pooled == 0 else "values are too large to square"
-        )
-        raise ValueError(f"{name}, column {column!r}: {problem}; give client,mean,variance")
+    if pooled < 1 / LARGEST**2:
+        differ = (values != first[codes]).any()
+        problem = f"differences have the variance {pooled:g}" if differ else "no client's values differ"
+        way_out = "change the units" if differ else "so their variance would be 0; give client,mean,variance"
+        raise ValueError(f"{name}, column {column!r}: {problem}, {way_out}")
     return ClientTable(read.clients, first + means, pooled / counts, counts, (codes, values))
 
 
@@ -268,7 +298,6 @@ def read_means(read):
 def read_estimates(read):
     """Return the table of rows client,estimate,se[,n]."""
     variances = read.positive("se", "a standard error must be positive; pool it if it is 0 by chance") ** 2
-    read.check("se", ~((variances > 0) & (variances < np.inf)), "{} cannot be squared; change the units")
     counts = read.get("n")
     if counts is not None and (counts == np.floor(counts)).all():
         counts = counts.astype(np.int64)
@@ -297,9 +326,26 @@ def read_outcomes(read):
 def read_poisson(read):
     """Return the table of rows client,count[,exposure]."""
     counts = read.whole("count", 0, "events")
+    if "exposure" not in read:
+        warn_of_frequencies(read)
     if "exposure" in read:
         read.positive("exposure", "an exposure must be positive; drop clients without")
     return PoissonTable(read.clients, counts, read.get("exposure"))
+
+
+def warn_of_frequencies(read):
+    """Warn where rows could be numbers of events, 0, 1, 2 and so on, and `count` how many clients had so many."""
+    unused = ",".join(column for column in read.table.header if column and column not in read.found.values())
+    client, labels = read.found.get("client"), read.clients
+    rising = all(label.isdecimal() for label in labels) and (np.diff([int(label) for label in labels]) > 0).all()
+    if client == "client" or not (client or unused) or not rising or int(labels[0]) > 1:
+        return
+    count, name = read.found["count"], f"its {client}" if client else f"the number of its row, with {unused} not used"
+    warnings.warn(
+        f"every row is one client here, called by {name}; if {count!r} tells instead how many clients had so many events, "
+        "the table is one of frequencies: give every client a row of its own",
+        stacklevel=2,
+    )
 
 
 MAKERS = {
@@ -328,6 +374,8 @@ def regression(table, named, target, features, intercept, progress):
         if used.count(column) > 1 or column == client:
             raise ValueError(f"column {column!r} is named twice among client, target and features; name it once")
     names, columns = table.read(used, client, progress)
+    for column, values in columns.items():
+        too_large(table, column, values)
     X = np.column_stack([*([np.ones(names.codes.size)] if intercept else []), *(columns[f] for f in features)])
     m = len(names.labels)
     designs, targets = by_client(names.codes, X, m), by_client(names.codes, columns[target], m)

@@ -74,10 +74,14 @@ class ParquetTable(Table):
         try:
             self.file = parquet.ParquetFile(path)
         except (OSError, ValueError) as error:
-            raise ValueError(f"{path} is no valid Parquet file ({str(error).splitlines()[0]}); write it again") from None
+            raise self.invalid(error) from None
         self.columns = {name.strip().lower(): name for name in self.file.schema_arrow.names}
         self.header = [name.strip().lower() for name in self.file.schema_arrow.names]
         self.check_header(self.head)
+
+    def invalid(self, error):
+        """Return the ValueError for what pyarrow cannot read."""
+        return ValueError(f"{self.name} is no valid Parquet file ({str(error).splitlines()[0]}); write it again")
 
     def place(self, row):
         """Return the row counted from 1."""
@@ -87,7 +91,10 @@ class ParquetTable(Table):
         """Return names and columns, as ``CsvTable.read`` does."""
         pyarrow = arrow()
         wanted = dict.fromkeys([*numbers, *([client] if client else [])])
-        table = self.file.read(columns=[self.columns[column] for column in wanted])
+        try:
+            table = self.file.read(columns=[self.columns[column] for column in wanted])
+        except (OSError, ValueError) as error:
+            raise self.invalid(error) from None
         if table.num_rows == 0:
             raise ValueError(f"{self.name} has column names but no clients; add a row per observation or client")
         for column in wanted:
@@ -101,16 +108,27 @@ class ParquetTable(Table):
             kind = cells.type
             if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)):
                 raise ValueError(f"{self.name}, column {column!r}: holds {kind}, not numbers; convert it to numbers")
-            found[column] = pyarrow.compute.cast(cells, pyarrow.float64()).to_numpy().copy()
+            found[column] = pyarrow.compute.cast(cells, pyarrow.float64(), safe=False).to_numpy().copy()
             self.first_bad(
                 column,
                 ~np.isfinite(found[column]),
                 lambda row, column=column: f"'{found[column][row]}' is not finite; drop rows with missing values",
             )
-        names = names_of(table[self.columns[client]]) if client else None
+        names = self.names(client, table[self.columns[client]]) if client else None
         if names and "" in names.labels:
             row = int(np.argmax(names.codes == names.labels.index("")))
             raise self.error(client, row, "is blank; every row needs the name of its client")
         if progress:
             progress(table.num_rows)
         return names, found
+
+    def names(self, client, cells):
+        """Return the `Names` in the cells of the column `client`."""
+        pyarrow = arrow()
+        if pyarrow.types.is_floating(cells.type):  # numbers with gaps, whose gaps are no client
+            nan = pyarrow.compute.is_nan(cells).to_numpy()
+            self.first_bad(client, nan, lambda row: "is missing; drop the row or fill it in")
+        try:
+            return names_of(cells)
+        except pyarrow.ArrowException:
+            raise ValueError(f"{self.name}, column {client!r}: holds {cells.type}, not names in UTF-8") from None

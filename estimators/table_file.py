@@ -18,11 +18,19 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["CsvTable", "Names", "Table", "open_table"]
+__all__ = ["CsvTable", "Names", "Table", "open_table", "printable"]
 
 CHUNK = 1 << 16
 LARGE = 1 << 23  # bytes from which importing pyarrow pays
 DELIMITERS = ",;\t"
+FOREIGN = {
+    b"\x1f\x8b": "compressed; unpack it first",
+    b"PK\x03\x04": "an archive or an Excel file; save it as CSV in UTF-8",
+    b"PAR1": "Parquet; give it a name that ends in .parquet",
+    b"\xff\xfe": "UTF-16 text; save it again as CSV in UTF-8",
+    b"\xfe\xff": "UTF-16 text; save it again as CSV in UTF-8",
+}
+"""What files are not CSV, by their first bytes."""
 
 
 def open_table(source):
@@ -47,7 +55,19 @@ def open_table(source):
             raise ValueError(
                 f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
             ) from None
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe can be read only once
+        with open(path, encoding="utf-8-sig", newline="") as pipe, utf8_only(str(source)):
+            return CsvTable(list(pipe), str(source))
     return CsvTable(path, str(source))
+
+
+def printable(text):
+    r"""Return `text` with codes instead of characters that would break lines or steer a terminal.
+
+    >>> printable("a\nb")
+    'a\\nb'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class Names:
@@ -77,7 +97,7 @@ class Table:
 
     def shown(self):
         """Return the header as one printable text."""
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in ",".join(self.header))
+        return printable(",".join(self.header))
 
     def check_header(self, place):
         """Raise ValueError if a name of a column appears twice."""
@@ -109,6 +129,7 @@ class CsvTable(Table):
 
     def __init__(self, source, name):
         self.source, self.name = source, name
+        self.check_kind()
         with self.lines() as lines:
             text = next((line for line in lines if line.strip()), "")
         self.delimiter = max(DELIMITERS, key=text.count)
@@ -118,17 +139,23 @@ class CsvTable(Table):
         self.head = f"{name}, line {self.first}"
         self.check_header(self.head)
 
+    def check_kind(self):
+        """Raise ValueError for a file of another kind."""
+        if not isinstance(self.source, list):
+            with open(self.source, "rb") as file:
+                start = file.read(4)
+            what = next((what for magic, what in FOREIGN.items() if start.startswith(magic)), None)
+            if what:
+                raise ValueError(f"{self.name} is {what}")
+
     @contextmanager
     def lines(self):
         """Open the source as an iterator over its lines, with comments above the header blanked."""
         if isinstance(self.source, list):
             yield without_comments(iter(self.source))
             return
-        try:
-            with open(self.source, encoding="utf-8-sig", newline="") as file:
-                yield without_comments(file)
-        except UnicodeDecodeError:
-            raise ValueError(f"{self.name} is not UTF-8 text; save it again as CSV in UTF-8") from None
+        with open(self.source, encoding="utf-8-sig", newline="") as file, utf8_only(self.name):
+            yield without_comments(file)
 
     def reader(self, lines):
         """Return the csv reader of `lines`."""
@@ -190,9 +217,10 @@ class CsvTable(Table):
                 while chunk := list(islice(reader, CHUNK)):
                     rows = self.whole_rows(chunk)
                     for part, place in zip(parts, places, strict=True):
-                        part.append(np.fromiter(map(float, map(itemgetter(place), rows)), float, len(rows)))
-                        if not np.isfinite(part[-1]).all():
-                            raise ValueError("not finite")
+                        texts = list(map(itemgetter(place), rows))
+                        part.append(np.fromiter(map(float, texts), float, len(rows)))
+                        if not np.isfinite(part[-1]).all() or "_" in "".join(texts):
+                            raise ValueError("not finite, or 5_0, a number in Python only")
                     if who is not None:
                         names = list(map(str.strip, map(itemgetter(who), rows)))
                         if "" in names:
@@ -252,6 +280,15 @@ class CsvTable(Table):
 
 
 @contextmanager
+def utf8_only(name):
+    """Say that the file `name` is not UTF-8."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} is not UTF-8 text; save it again as CSV in UTF-8") from None
+
+
+@contextmanager
 def without_collections():
     """Pause the garbage collector, which otherwise walks millions of new rows again and again."""
     running = gc.isenabled()
@@ -277,10 +314,11 @@ def without_comments(lines):
 
 def number_problem(text):
     """Return what is wrong with `text` as a finite number, or None."""
+    shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
     try:
-        value = float(text)
+        value = float(text.replace("_", "?"))
     except ValueError:
         if text.lower() in ("", "na", "null", "none", "-"):
-            return f"{text!r} is not a number; drop the row or fill in the missing value"
-        return f"{text!r} is not a number; write it like 0.25"
-    return None if math.isfinite(value) else f"{text!r} is not finite; drop rows with missing values"
+            return f"{shown} is not a number; drop the row or fill in the missing value"
+        return f"{shown} is not a number; write it like 0.25"
+    return None if math.isfinite(value) else f"{shown} is not finite; drop rows with missing values"

@@ -39,18 +39,26 @@ def write_all(folder, contents):
     """Write the files {name: bytes} into `folder`: each appears whole, and none before all are written.
 
     Returns the paths.
+
+    Raises
+    ------
+    OSError
+        Naming the file that could not be written.
     """
     folder = prepare(folder)
-    waiting = {}
+    waiting, final = {}, folder
     try:
         for name, content in contents.items():
+            final = folder / name
             handle, path = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-            waiting[path] = folder / name
+            waiting[path] = final
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
             os.chmod(path, 0o644)  # mkstemp makes files that only their owner can read
         for path, final in waiting.items():
             os.replace(path, final)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(final)) from None
     finally:
         for path in waiting:
             with suppress(FileNotFoundError):
@@ -58,8 +66,8 @@ def write_all(folder, contents):
     return list(waiting.values())
 
 
-def to_json(data):
-    """Return `data`, with arrays and NumPy scalars anywhere in it, as JSON text.
+def to_json(data, ascii_only=False):
+    """Return `data`, with arrays and NumPy scalars anywhere in it, as JSON text, for any terminal if `ascii_only`.
 
     >>> to_json({"x": np.array([1.0, 0.5])})
     '{\\n "x": [\\n  1.0,\\n  0.5\\n ]\\n}\\n'
@@ -70,4 +78,4 @@ def to_json(data):
             return value.tolist()
         raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
-    return json.dumps(data, default=convert, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return json.dumps(data, default=convert, indent=1, allow_nan=False, ensure_ascii=ascii_only) + "\n"

@@ -1,7 +1,11 @@
 """The console script: what it prints, its exit status, and that it keeps what is finished."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -293,3 +297,67 @@ def test_no_command_prints_help(borrow):
     assert status == 2
     assert "verify" in out
     assert "evaluate" in out
+
+
+def run(*argv, **environment):
+    """Run the command line in a process of its own, as consoles of other encodings and full disks need."""
+    command = [sys.executable, "-m", "theory.cli", *map(str, argv)]
+    return subprocess.run(command, capture_output=True, env={**os.environ, **environment}, timeout=300)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("show", "mrmtl:eq5"),
+        ("evaluate", "mrmtl:eq5", "--at", "n=3", "sigma2=1", "sigma2_dp=2"),
+        ("claims",),
+        ("fit", "naïve.csv", "--no-plot"),
+        ("fit", "naïve.csv", "--no-plot", "--json"),
+        ("learn",),
+    ],
+    ids=lambda argv: " ".join(argv[:1] + argv[3:]),
+)
+def test_an_ascii_console_gets_replacements(argv, tmp_path, monkeypatch):
+    Path("naïve.csv").write_text("client,mean,variance\né,1,1\n±,2,1\nc,5,1\nd,3,2\n", encoding="utf-8")
+    done = run(*argv, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    assert done.stderr == b""
+    if "--json" in argv:
+        assert [client["client"] for client in json.loads(done.stdout)["clients"]] == ["é", "±", "c", "d"]
+    elif argv[0] == "fit":
+        assert b"\n\\xe9  " in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_under_standard_output_is_exit_status_2():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "theory.cli", "claims"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr == b"borrow: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "usage", "said"),
+    [
+        (["fit", "x.csv", "--modle", "npmle"], "usage: borrow fit", "arguments: --modle npmle; did you mean --model?"),
+        (["fit", "--delat=3", "x.csv"], "usage: borrow fit", "did you mean --delta?"),
+        (["claims", "--jsn"], "usage: borrow claims", "did you mean --json?"),
+        (["claims", "extra"], "usage: borrow claims", "unrecognized arguments: extra\n"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_option_shows_the_usage_of_its_command(argv, usage, said, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith(usage)
+    assert said in err
+
+
+@pytest.mark.parametrize("value", ["-1e3", "-1.5E-3", "-.5", "-2"])
+def test_negative_numbers_are_values_of_options(value, borrow):
+    Path("t.csv").write_text("client,mean,variance\na,1,1\nb,2,1\nc,5,1\nd,3,2\n")
+    status, out, _ = borrow("fit", "t.csv", "--no-plot", "--json", "--prior", "fixed", "--tau2", 1, "--mu", value)
+    assert status == 0
+    assert json.loads(out)["centre"] == float(value)

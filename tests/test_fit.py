@@ -128,6 +128,87 @@ def test_the_default_folder_is_named_after_the_file(table, tmp_path, monkeypatch
     assert (tmp_path / "build" / "fit" / "clients" / "estimates.csv").exists()
 
 
+def test_files_of_the_same_name_keep_their_own_outputs(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    files = [
+        here / "clients.csv",
+        here / "a" / "clients.csv",
+        tmp_path / "b" / "clients.csv",
+        tmp_path / "c" / "clients.csv",
+    ]
+    files.append(here / "clients")  # the same name but for its ending
+    for i, path in enumerate(files):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SUMMARY.replace("6.0", f"{6 + i}.0"))
+    monkeypatch.chdir(here)
+    for path in files:
+        assert main(path, "--no-plot") == 0
+    found = [path.read_text() for path in here.glob("build/fit/**/estimates.csv")]
+    assert sorted(text.split("c,1,")[1][:3] for text in found) == ["10.", "6.0", "7.0", "8.0", "9.0"]
+    assert main("a/../clients.csv", "--no-plot") == 0  # the same file by another way
+    assert len(list(here.glob("build/fit/**/estimates.csv"))) == 5
+
+
+def test_files_of_an_earlier_fit_do_not_stay(raw, tmp_path, capsys):
+    """A picture of raw data beside the estimates of a private fit would tell what the fit hides."""
+    out = tmp_path / "out"
+    assert main(raw, "--out", out) == 0
+    (out / "mine.txt").write_text("kept")
+    capsys.readouterr()
+    assert main(raw, "--out", out, "--eps", 2, "--bounds", 0, 10, "--no-plot") == 0
+    assert {path.name for path in out.iterdir()} == {"estimates.csv", "mine.txt"}
+    assert "removed, because an earlier fit made them: " in capsys.readouterr().out
+
+
+def test_a_full_disk_names_the_file(table, tmp_path, monkeypatch):
+    from theory.evidence import write_atomically
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        main(table, "--out", tmp_path / "out", "--no-plot")
+    assert caught.value.filename == str(tmp_path / "out" / "estimates.csv")
+    assert not list((tmp_path / "out").iterdir())
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomically(tmp_path / "ledger.json", "{}")
+    assert caught.value.filename == str(tmp_path / "ledger.json")
+
+
+def test_names_cannot_steer_the_terminal(tmp_path, capsys):
+    path = tmp_path / "clients.csv"
+    path.write_text('client,mean,variance\n"a\nb",1,1\n\x1b[2Jc,9,1\nd,3,1\ne,4,1\n')
+    assert main(path, "--no-plot", "--out", tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "\\x1b[2Jc" in said
+    assert "a\\nb" in said
+    assert "\x1b" not in said
+    assert written(tmp_path)[1]["client"] == "\x1b[2Jc"
+
+
+FREQUENCIES = "z,count\n0,10\n1,20\n2,8\n3,4\n5,1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "warned"),
+    [
+        (FREQUENCIES, ["--client", "z"], True),
+        (FREQUENCIES, ["--count", "count"], True),
+        (FREQUENCIES.replace("z", "client"), [], False),  # who calls them clients means clients
+        (FREQUENCIES.replace("\n0,", "\nward 0,"), ["--client", "z"], False),
+        (FREQUENCIES.replace("\n0,", "\n107,"), ["--client", "z"], False),
+        (FREQUENCIES.replace("z,count", "z,count,exposure").replace("0\n", "0,1\n").replace("8\n", "8,1\n")
+         .replace("4\n", "4,1\n").replace(",1\n5,1\n", ",1\n5,1,1\n"), ["--client", "z"], False),
+    ],
+)  # fmt: skip
+def test_a_table_of_frequencies_is_not_taken_for_clients_without_a_word(text, flags, warned, tmp_path, capsys):
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    assert main(path, *flags, "--no-plot", "--out", tmp_path) == 0
+    assert ("the table is one of frequencies" in capsys.readouterr().out) == warned
+
+
 def test_pictures_are_the_same_bytes(table, tmp_path):
     for folder in ("one", "two"):
         assert main(table, "--out", tmp_path / folder) == 0
@@ -382,6 +463,56 @@ def test_private_rates(tmp_path, capsys):
     assert main(path, "--eps", 1, "--no-plot", "--out", tmp_path / "out") == 0  # noise of the operating system
 
 
+def notes_of(capsys, *arguments):
+    assert main(*arguments, "--json", "--no-plot") == 0
+    return json.loads(capsys.readouterr().out)["notes"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ((0, 10), None),
+        ((-5, 15), None),
+        ((100, 200), "at the lower end of --bounds 100 200"),
+        ((-20, -10), "at the upper end of --bounds -20 -10"),
+        ((0, 1000), "at the lower end of --bounds 0 1000"),
+        ((4.9, 5.1), "as if most were at the two ends of --bounds 4.9 5.1"),
+    ],
+)
+def test_bounds_that_clip_most_values_are_remarked_from_the_reports(bounds, said, raw, tmp_path, capsys):
+    notes = notes_of(capsys, raw, "--eps", 5, "--bounds", *bounds, "--seed", 1, "--out", tmp_path)
+    clipped = [note for note in notes if "clipped" in note]
+    assert len(clipped) == bool(said)
+    assert not said or said in clipped[0]
+
+
+def test_notes_on_clipping_depend_on_the_reports_alone(raw, tmp_path, capsys):
+    flags = ["--eps", 5, "--bounds", 100, 200, "--seed", 1, "--out", tmp_path]
+    first = notes_of(capsys, raw, *flags)
+    rows = [line.split(",") for line in raw.read_text().splitlines()[1:]]
+    raw.write_text("\n".join(["client,value", *(f"{who},{-1000 * abs(float(value))}" for who, value in rows)]))
+    assert notes_of(capsys, raw, *flags) == first
+
+
+def test_noise_as_wide_as_the_bounds_is_remarked(raw, tmp_path, capsys):
+    notes = notes_of(capsys, raw, "--eps", 0.001, "--bounds", 0, 10, "--sigma2", 1, "--seed", 1, "--out", tmp_path)
+    assert "by noise alone, which hides where between --bounds 0 10 the values lie" in notes[0]
+
+
+def test_a_delta_that_is_not_spent_is_remarked(raw, tmp_path, capsys):
+    flags = ["--eps", 1, "--bounds", 0, 10, "--sigma2", 1, "--seed", 1, "--out", tmp_path]
+    assert "--delta 1e-06 was not spent: " in notes_of(capsys, raw, *flags, "--delta", 1e-6)[0]
+    assert notes_of(capsys, raw, *flags, "--delta", 0.9) == []  # so large that Gaussian noise is the smaller
+    assert notes_of(capsys, raw, *flags) == []
+
+
+def test_a_seed_without_draws_is_remarked(table, tmp_path, capsys):
+    assert notes_of(capsys, table, "--seed", 1, "--out", tmp_path) == [
+        "--seed changes nothing: the model normal draws no random numbers"
+    ]
+    assert notes_of(capsys, table, "--seed", 1, "--model", "mixture", "--out", tmp_path) == []
+
+
 # --- mistakes --------------------------------------------------------------------------------------------------------
 
 MALFORMED = [
@@ -425,7 +556,7 @@ def test_malformed_tables_are_refused_and_nothing_is_overwritten(text, message, 
         ([], ValueError, "give one table"),
         (["{table}", "--example"], ValueError, "give one table"),
         (["{table}", "--prior", "fixed"], ValueError, "tau2 must be given"),
-        (["{table}", "--tau2", "1"], ValueError, "tau2 must be given for prior='fixed' and left out"),
+        (["{table}", "--tau2", "1"], ValueError, "--tau2 must be given for --prior fixed and left out"),
         (["{table}", "--prior", "fixed", "--tau2", "-1"], ValueError, "tau2 must be >= 0"),
         (["{table}", "--mu", "nan"], ValueError, "mu holds NaN"),
         (["{table}", "--level", "1"], ValueError, "--level must lie strictly between 0 and 1, got 1"),
@@ -436,7 +567,7 @@ def test_malformed_tables_are_refused_and_nothing_is_overwritten(text, message, 
         (
             ["{table}", "--with", "tau2=1", "--prior", "reml"],
             ValueError,
-            "tau2 must be given for prior='fixed' and left out",
+            "--tau2 must be given for --prior fixed and left out",
         ),
         (["{table}", "--mean", "average"], ValueError, "line 1: no column 'average' \\(for mean\\)"),
         (["{table}", "--target", "mean"], ValueError, "a regression needs both a target and features"),
@@ -451,6 +582,19 @@ def test_malformed_tables_are_refused_and_nothing_is_overwritten(text, message, 
         (["{raw}", "--eps", "1", "--bounds", "9", "0"], ValueError, "bounds must"),
         (["{raw}", "--eps", "1", "--bounds", "0", "9", "--model", "npmle"], ValueError, "has no private version here"),
         (["{raw}", "--eps", "1", "--bounds", "0", "9", "--with", "k=1"], ValueError, "has no option 'k'"),
+        (["{raw}", "--eps", "1", "--bounds", "0", "1e300"], ValueError, "--bounds must be .* apart.*change the units"),
+        (["{raw}", "--eps", "1", "--bounds", "0", "1e300", "--local"], ValueError, "--bounds must be .* apart"),
+        (["{raw}", "--eps", "1e-300", "--bounds", "0", "9"], ValueError, "--eps must be at least 1e-70"),
+        (["{raw}", "--eps", "1e-300", "--delta", "1e-6", "--bounds", "0", "9"], ValueError, "--eps must be at least 1e-70"),
+        (["{raw}", "--eps", "1", "--bounds", "0", "9", "--sigma2", "1", "--with", "sigma2=1"], ValueError, "given twice"),
+        (["{table}", "--delta", "0"], ValueError, "--delta is for private fits; give --eps too"),
+        (["{table}", "--sigma2", "0"], ValueError, "--sigma2 is for private fits; give --eps too"),
+        (["{table}", "--mu", "1", "--with", "mu=2"], ValueError, "mu is given twice"),
+        (["{table}", "--no-intercept"], ValueError, "--no-intercept is for regressions"),
+        (["{table}", "--seed", "-1"], ValueError, "--seed must be"),
+        (["{table}", "--with", "mu=[1,2]"], ValueError, "--with mu=\\[1,2\\]|--mu must"),
+        (["{table}", "--model", "mixture", "--with", "k=0"], ValueError, "--with k=VALUE must be a whole number"),
+        (["{table}", "--client", "mean", "--mean", "mean"], ValueError, "named for both client and mean"),
         (["missing.csv"], FileNotFoundError, "missing.csv"),
     ],
 )

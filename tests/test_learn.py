@@ -18,7 +18,7 @@ from figures.learn.experiment import read
 from figures.learn.plots import draw
 from figures.learn.results import lines_of, rows, selected, slim
 from figures.learn.runs import execute, same_result
-from figures.learn.tables import comparison, experiment_text, order_text, summary
+from figures.learn.tables import comparison, experiment_text, grid, order_text, summary
 
 SMALL = """
 title = "Small"
@@ -463,16 +463,34 @@ def test_committed_lines_are_small(small, tmp_path):
     assert json.loads(lines_of(experiment, [result])) == line
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_tables_fit_the_screen_and_lose_no_word(width, capsys, monkeypatch):
+    body = [["adaped-table1-cnn", "Personal networks with few participants, the paper's network", "3.25"], ["b", "", "1"]]
+    text = grid(["experiment", "title", "value"], body, width=width)
+    lines = text.splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert len(lines[0]) <= width
+    assert "adaped-table1-cnn" in text
+    cells = [cell for line in lines[2:] for cell in line.split("|")]
+    assert sorted(word for cell in cells for word in cell.split()) == sorted(" ".join(map(" ".join, body)).split())
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main() == 0
+    assert max(len(line) for line in capsys.readouterr().out.splitlines() if line.startswith("|")) <= width
+
+
 def test_the_list_and_wrong_options(capsys, tmp_path, small):
     assert main() == 0
-    assert "demo" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "demo" in said
+    assert max(map(len, said.splitlines())) <= 120
     assert main("--json") == 0
     assert {entry["experiment"] for entry in json.loads(capsys.readouterr().out)} >= {"demo"}
     for arguments, says in [
         (["demoo"], "no experiment is called 'demoo'; did you mean demo"),
         (["demo", "--jobs", 0], "--jobs must be at least 1"),
         (["demo", "--rounds", 0], "--rounds must be at least 1"),
-        (["demo", "--methods", "Ditto"], "demo has no method 'Ditto'; it has FedAvg, Local"),
+        (["demo", "--methods", "Ditto"], "demo has no method 'Ditto'; it has FedAvg; Local"),
         (["nothing", "--table"], "nothing has no committed results"),
     ]:
         with pytest.raises(ValueError, match=says):

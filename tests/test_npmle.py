@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from estimators import NonparametricMeans
 from estimators.npmle import (
     binomial_clients,
     dual,
@@ -270,3 +271,13 @@ def test_bad_input(call, match):
 
 def test_a_hopeless_distribution_has_no_certificate():
     assert optimality_gap(gaussian_clients([0.0], 1e-6), [1.0], [1.0]) == (np.inf, -np.inf)
+
+
+@pytest.mark.parametrize("error", [1e-13, 1e-25, 1e-100])
+def test_errors_too_small_for_double_precision_are_refused(error):
+    estimates, errors = [0.0, -1e6, -1.0, 0.2, -2.0], [0.9, 0.7, 2.0, error, 1.0]
+    with pytest.raises(ValueError, match="too little for double precision"):
+        NonparametricMeans().fit(estimates, np.square(errors))
+    errors[3] = 1e-6
+    fitted = NonparametricMeans().fit(estimates, np.square(errors))
+    assert fitted.posterior_mean_[3] == pytest.approx(0.2, abs=1e-5)

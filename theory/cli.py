@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import sympy as sp
 from tqdm import tqdm
 
-from theory import api, prove
+from theory import api, console, prove
 from theory.algebra import entries
 from theory.claim import PAPERS, Claim
 from theory.domain import DomainError, case_of, in_line
@@ -30,18 +29,23 @@ from theory.registry import UnknownClaim, claims, find
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
+    console.printable()
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments = console.parse(parser, argv)
     if not hasattr(arguments, "run"):
         parser.print_help()
         return 2
     try:
-        return arguments.run(arguments)
+        status = arguments.run(arguments)
+        sys.stdout.flush()  # a full disk is an error before the exit status says success
+        return status
     except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        console.discard()
         return 0
     except (UnknownClaim, DomainError, LedgerError, prove.ProofError, ValueError, OSError) as error:
-        print(f"borrow: {error}", file=sys.stderr)
+        print(f"borrow: {console.explain(error)}", file=sys.stderr)
+        if isinstance(error, OSError) and error.strerror and not error.filename:
+            console.discard()
         return 2
     except KeyboardInterrupt:
         print("\nborrow: interrupted; finished evidence is kept", file=sys.stderr)
@@ -100,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
 
     for entry in sorted(entry_points(group="borrow.commands"), key=lambda e: e.name):
         entry.load()(commands)
+    for p in commands.choices.values():
+        console.read_numbers(p)
+        p.set_defaults(parser=p)  # whose usage to show
     return parser
 
 

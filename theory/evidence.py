@@ -168,7 +168,18 @@ class Ledger:
 
 
 def write_atomically(path: Path, content: str) -> None:
-    """Write a text file so that readers see the old or the new content, never a part."""
+    """Write a text file so that readers see the old or the new content, never a part.
+
+    Raises OSError naming the file.
+    """
+    try:
+        write_through_part(path, content)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def write_through_part(path: Path, content: str) -> None:
+    """Write `content` beside `path` and then move it there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:

@@ -43,6 +43,11 @@ class Dual:
         level = levels_of(clients.s)
         spacing = clients.s.max() / FINENESS / 2.0**level
         place = clients.t - self.first
+        if self.last - self.first > 2.0**52 * spacing.min():  # neighbouring nodes would be the same double
+            raise ValueError(
+                f"the most precise client's standard error is {clients.s.min() / (self.last - self.first):.1g} of "
+                "the distance between clients, too little for double precision; leave it out, or give it a larger error"
+            )
         node = np.rint(place / spacing).astype(np.int64)
         self.starts = (node * spacing - place) / clients.s
         self.steps = spacing / clients.s

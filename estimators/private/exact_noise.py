@@ -121,7 +121,8 @@ def discrete_laplace_variance(scale):
     >>> round(float(discrete_laplace_variance(10.0)), 4)
     199.8334
     """
-    return 1 / (2 * np.sinh(1 / (2 * positive("scale", scale))) ** 2)
+    with np.errstate(over="ignore"):  # no variance is left
+        return 1 / (2 * np.sinh(1 / (2 * positive("scale", scale))) ** 2)
 
 
 def discrete_gaussian_variance(sigma2):

@@ -41,6 +41,7 @@ CLAIMS = {
     "none": (),
 }
 LAPLACE_DENOMINATOR = 1 << 30
+SMALLEST_EPS = 1e-70
 SUMMABLE = 1e12  # largest sigma2 at which the exact delta is summed
 
 
@@ -63,8 +64,10 @@ def check_generator(generator):
 def choose_mechanism(mechanism, eps, delta, options=MECHANISMS):
     """Return the mechanism to use, checked against eps and delta; None is the one with the least noise on one number."""
     eps, delta = budget_numbers(eps, delta)
+    if eps < SMALLEST_EPS:
+        raise ValueError(f"eps must be at least {SMALLEST_EPS:g} for noise whose variance can be calculated, got {eps:g}")
     if mechanism is None:
-        pure = delta == 0 or np.isinf(eps) or 2 / eps**2 <= 1 / largest_ratio("gaussian", eps, delta) ** 2
+        pure = delta == 0 or np.isinf(eps) or 2 / eps / eps <= 1 / largest_ratio("gaussian", eps, delta) ** 2
         mechanism = "discrete-laplace" if pure else "discrete-gaussian"
     choice("mechanism", mechanism, options)
     if mechanism.endswith("gaussian") and delta == 0 and np.isfinite(eps):

@@ -161,12 +161,19 @@ class RegressionReport(Report):
 KINDS = {cls.__name__: cls for cls in (MeanReport, RateReport, RegressionReport)}
 
 
+WIDTHS = 1e-70, 1e70  # between which fourth powers, the variances of variances, are ordinary numbers
+
+
 def low_high(name, bounds):
-    """Return bounds (low, high) as floats, low < high."""
+    """Return bounds (low, high) as floats, low < high and neither too near nor too far apart to calculate with."""
     pair = numbers(name, bounds)
     if pair.shape != (2,) or not pair[0] < pair[1]:
         raise ValueError(f"{name} must be a pair (low, high) with low < high, got {shown(bounds)}")
-    return float(pair[0]), float(pair[1])
+    low, high = pair.tolist()
+    least, most = WIDTHS
+    if not least <= high - low <= most:
+        raise ValueError(f"{name} must be {least:g} to {most:g} apart, got {low:g} and {high:g}; change the units")
+    return low, high
 
 
 def read_report(text):

@@ -5,6 +5,8 @@ Does not belong here: reading, fitting, wording, drawing.
 """
 
 import argparse
+import hashlib
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -21,6 +23,16 @@ EPILOG = """columns, told apart by their names (any case; a file of yours with o
 models: normal (the default for measurements), point-normal, mixture, points, npmle; beta-binomial, npmle for counts out of
   trials; gamma-poisson, npmle for events; linear, logistic.
 """
+
+SHARED = ("prior", "mu", "tau2")
+"""Arguments of several models that have an option of their own."""
+
+PRIVATE = ("eps", "delta", "bounds", "sigma2")
+"""Options of private fits by their names in ``estimators.private``."""
+
+PICTURES = {form: f"shrinkage.{form}" for form in ("svg", "png")}
+OUTPUTS = {"estimates.csv", *PICTURES.values()}
+"""All that this command ever writes into a folder."""
 
 
 def add_arguments(parser):
@@ -40,7 +52,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--level", type=float, default=0.95, metavar="P", help="probability of intervals (default: 0.95)")
     parser.add_argument("--seed", type=int, metavar="N", help="for models that draw; with --eps for experiments only")
-    parser.add_argument("--out", metavar="DIR", help="output folder (default: build/fit/NAME of the file)")
+    parser.add_argument("--out", metavar="DIR", help="output folder (default: in build/fit, one for every FILE)")
     parser.add_argument("--json", action="store_true", help="print the fit as JSON")
     parser.add_argument("--no-plot", action="store_true", help="write no picture")
     columns = parser.add_argument_group(
@@ -53,7 +65,7 @@ def add_arguments(parser):
     columns.add_argument("--no-intercept", action="store_true", help="leave out the column of ones")
     private = parser.add_argument_group("privacy: each client turns raw rows into a noisy report, and only reports are used")
     private.add_argument("--eps", type=float, metavar="E", help="budget of each client")
-    private.add_argument("--delta", type=float, default=0.0, metavar="D", help="(default: 0)")
+    private.add_argument("--delta", type=float, metavar="D", help="(default: 0)")
     private.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="to which values are clipped")
     private.add_argument("--local", action="store_true", help="protect all rows of a client together, not one of them")
     private.add_argument("--sigma2", type=float, metavar="V", help="variance of one row, if known (else it is reported too)")
@@ -74,35 +86,67 @@ def run(args):
     name = "efron_morris" if args.example else Path(args.file).stem
     columns = {role: getattr(args, role) for role in ROLES if getattr(args, role) is not None}
     features = None if args.features is None else [feature for feature in args.features.split(",") if feature.strip()]
+    if args.seed is not None and args.seed < 0:
+        raise ValueError(f"--seed must be a whole number >= 0, got {args.seed}")
+    if args.no_intercept and args.target is None:
+        raise ValueError("--no-intercept is for regressions; give --target and --features too")
     with steps() as step:
-        table = read_client_table(
-            example_lines() if args.example else args.file,
-            columns,
-            args.target,
-            features,
-            not args.no_intercept,
-            lambda rows: step(f"reading, {rows} rows"),
-        )
-        step("fitting")
         with warnings.catch_warnings(record=True) as caught:  # said in the report, as notes
             warnings.simplefilter("always")
+            table = read_client_table(
+                example_lines() if args.example else args.file,
+                columns,
+                args.target,
+                features,
+                not args.no_intercept,
+                lambda rows: step(f"reading, {rows} rows"),
+            )
+            step("fitting")
             outcome = fit(args, table)
-        outcome.notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
-        folder = prepare(args.out or Path("build", "fit", name))
+        words = wording(args, table, outcome.model)
+        outcome.notes.extend(dict.fromkeys(words(warning.message) for warning in caught))
+        folder = prepare(args.out or default_folder(args.file))
         step("writing")
         contents = {"estimates.csv": to_csv(outcome)}
         if not args.no_plot:
             step("drawing")
             contents |= pictures(outcome, name)
         files = write_all(folder, contents)
+        removed = remove(folder / name for name in OUTPUTS - contents.keys())
     if args.json:
-        print(to_json({**outcome.summary(), "clients": outcome.rows(), "files": [str(path) for path in files]}), end="")
+        paths = {"files": [str(path) for path in files], "removed": [str(path) for path in removed]}
+        print(to_json({**outcome.summary(), "clients": outcome.rows(), **paths}, ascii_only=True), end="")
     else:
         print(report(outcome))
         if args.example and args.eps is None:
             print(example_outcome(outcome))
         print("written:", *files)
+        if removed:
+            print("removed, because an earlier fit made them:", *removed)
     return 0 if outcome.model.converged_ else 1
+
+
+def default_folder(file):
+    """Return the output folder for `file`, or for the example (None): never that of another file.
+
+    A CSV file in the working folder or below has its place there, all others a folder with a hash of where they are.
+    """
+    if file is None:
+        return Path("build", "fit", "example", "efron_morris")
+    path = Path(os.path.abspath(file))
+    if path.suffix == ".csv" and path.is_relative_to(Path.cwd()):
+        return Path("build", "fit", path.relative_to(Path.cwd()).with_suffix(""))
+    return Path("build", "fit", f"{path.stem}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
+
+
+def remove(paths):
+    """Remove those of `paths` that exist and return them: files of an earlier fit, perhaps of raw data, are not of this."""
+    removed = []
+    for path in sorted(paths):
+        if path.is_file():
+            path.unlink()
+            removed.append(path)
+    return removed
 
 
 def steps():
@@ -121,25 +165,61 @@ def steps():
 
 def fit(args, table):
     """Return the `Outcome` for `table`."""
-    from figures.fit.models import DATA, build, choose, parse_options
+    from numpy.linalg import LinAlgError
+
+    from figures.fit.models import DATA, build, choose
     from figures.fit.outcome import Outcome, own_estimates
 
-    options = {"prior": args.prior, "mu": args.mu, "tau2": args.tau2, **parse_options(args.options)}
+    options = model_options(args)
     if args.eps is not None:
         return private_fit(args, table, options)
-    for flag, given in (
-        ("--delta", args.delta),
-        ("--bounds", args.bounds),
-        ("--local", args.local),
-        ("--sigma2", args.sigma2),
-    ):
-        if given:
-            raise ValueError(f"{flag} is for private fits; give --eps too")
+    for flag in ("delta", "bounds", "local", "sigma2"):
+        given = getattr(args, flag)
+        if given is not None and given is not False:  # 0 is given
+            raise ValueError(f"--{flag} is for private fits; give --eps too")
     kind = choose(args.model, table)
-    model = build(kind, options, args.seed).fit(*DATA[table.data](table))
+    model = build(kind, options, args.seed)
+    if args.seed is not None and "seed" not in model.get_params():
+        warnings.warn(f"--seed changes nothing: the model {kind.name} draws no random numbers", stacklevel=1)
+    try:
+        model.fit(*DATA[table.data](table))
+    except (ArithmeticError, LinAlgError) as error:
+        raise ValueError(
+            f"the model {kind.name} breaks down on these numbers ({error}); change the units or take another --model"
+        ) from None
+    except ValueError as error:
+        raise ValueError(wording(args, table, model)(error)) from None
+    except TypeError as error:
+        if not args.options:
+            raise
+        raise ValueError(f"--with {' '.join(args.options)}: not values for the model {kind.name} ({error})") from None
     own, error, n = own_estimates(table, model, kind)
     coefficients = table.features if table.data == "regression" else ()
     return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients)
+
+
+def model_options(args):
+    """Return the arguments of the model that were given, each once."""
+    from figures.fit.models import parse_options
+
+    names = [*SHARED, *(["sigma2"] if args.eps is not None else [])]
+    options = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    for text in args.options:
+        for name, value in parse_options([text]).items():
+            if name in options or (name == "seed" and args.seed is not None):
+                raise ValueError(f"{name} is given twice, the second time by --with {text}; give it once")
+            options[name] = value
+    return options
+
+
+def wording(args, table, model):
+    """Return a function from what `model` says to what to tell who typed the command."""
+    from figures.fit.wording import in_flags
+
+    private = () if args.eps is None else PRIVATE
+    known = list(model.get_params())
+    flags = [*private, *(name for name in known if name in (*SHARED, "seed") and name not in private)]
+    return lambda message: in_flags(str(message), flags, [name for name in known if name not in flags], table.data)
 
 
 def private_fit(args, table, options):
@@ -147,34 +227,38 @@ def private_fit(args, table, options):
     import numpy as np
     from tqdm import tqdm
 
-    from figures.fit.private import private_outcome
+    from figures.fit.private import model_for, private_outcome
 
     if args.model != "auto":
         raise ValueError(f"--model {args.model} has no private version here; leave out --model")
     if args.seed is not None:
         print("borrow: --seed makes the noise predictable: for experiments only, it is no privacy", file=sys.stderr)
-    return private_outcome(
-        table,
-        eps=args.eps,
-        delta=args.delta,
-        bounds=None if args.bounds is None else tuple(args.bounds),
-        local=args.local,
-        sigma2=args.sigma2,
-        level=args.level,
-        options={name: value for name, value in options.items() if value is not None},
-        generator=None if args.seed is None else np.random.default_rng(args.seed),
-        progress=lambda clients: tqdm(clients, unit="client", disable=None, leave=False),
-    )
+    if args.bounds is not None and not args.bounds[0] < args.bounds[1]:
+        raise ValueError(f"--bounds must be two numbers, the smaller one first, got {args.bounds[0]:g} {args.bounds[1]:g}")
+    kind, model = model_for(table, options, args.bounds)
+    try:
+        return private_outcome(
+            table,
+            kind,
+            model,
+            eps=args.eps,
+            delta=args.delta or 0.0,
+            bounds=args.bounds and tuple(args.bounds),
+            local=args.local,
+            level=args.level,
+            generator=None if args.seed is None else np.random.default_rng(args.seed),
+            progress=lambda clients: tqdm(clients, unit="client", disable=None, leave=False),
+        )
+    except ValueError as error:
+        raise ValueError(wording(args, table, model)(error)) from None
 
 
 def pictures(outcome, name):
     """Return the pictures of the outcome as {file name: bytes}."""
     from figures import shrinkage, style
 
-    contents = {}
-    for form in ("svg", "png"):
-        contents[f"shrinkage.{form}"] = style.render(shrinkage.picture(outcome), form, f"shrinkage of {name}")
-    return contents
+    title = f"shrinkage of {name}"
+    return {file: style.render(shrinkage.picture(outcome), form, title) for form, file in PICTURES.items()}
 
 
 def example_lines():

@@ -5,6 +5,8 @@ Belongs here: words.  Numbers are in ``outcome``.
 
 import numpy as np
 
+from estimators.table_file import printable
+
 __all__ = ["SHOWN", "report"]
 
 SHOWN = 40
@@ -64,7 +66,8 @@ def table(outcome):
 
 
 def short(name):
-    """Return a name of at most 18 characters."""
+    """Return a name of at most 18 characters, in one line."""
+    name = printable(name)
     return name if len(name) <= 18 else f"{name[:17]}…"
 
 
@@ -163,6 +166,7 @@ def borrowed(outcome, facts):
     if outcome.coefficients:
         i += outcome.coefficients.index(facts["moved_most_coefficient"])
         most = f"{most} ({facts['moved_most_coefficient']})"
+    most = printable(most)
     if abs(outcome.own[i] - outcome.mean[i]) > 1e-12 * abs(outcome.own[i]):
         lines.append(f"{most} moved most, from {outcome.own[i]:.4g} to {outcome.mean[i]:.4g}.")
     return lines

@@ -63,7 +63,7 @@ def run_learn(args):
 def list_experiments(as_json):
     """Say which experiments there are, what they need and how long they took."""
     from figures.learn.experiment import experiments, read
-    from figures.learn.tables import committed, grid
+    from figures.learn.tables import committed, grid, screen
 
     took = {experiment.name: sum(r["seconds"] for r in results) / 3600 for experiment, results in committed()}
     table = []
@@ -77,11 +77,11 @@ def list_experiments(as_json):
         names = ("experiment", "paper", "place", "title", "data", "runs_x_rounds", "hours")
         print(json.dumps([dict(zip(names, line, strict=True)) for line in table], indent=1))
         return 0
-    body = [
-        (*line[:4], f"DIR/{line[4]}" if line[4] else "none", line[5], "" if line[6] is None else f"{line[6]:.1f} h")
-        for line in table
-    ]
-    print(grid(["experiment", "paper", "place", "title", "data", "runs x rounds", "took us"], body), end="")
+    body = []
+    for name, paper, place, title, data, cost, hours in table:
+        took = "" if hours is None else f"; took us {hours:.1f} h"
+        body.append((name, f"{paper}, {place}: {title}. Data {f'DIR/{data}' if data else 'none'}; {cost} rounds{took}."))
+    print(grid(["experiment", "what it is"], body, width=screen()), end="")
     print(
         "\nborrow learn EXPERIMENT --data DIR; without --data it runs on embedded data, which show the way, not the numbers"
     )
@@ -100,6 +100,8 @@ def do(args, experiment):
     out = prepare(Path(args.out, f"{experiment.name}-embedded" if embedded else experiment.name))
     if args.parquet:
         arrow()
+    if args.data is not None and not experiment.needs_data:
+        print(f"borrow: {experiment.name} makes its own data: --data is not used", file=sys.stderr)
     if embedded:
         print(
             f"borrow: no --data, so {experiment.name} runs on embedded data ({experiment.embedded.data.loader}): "
@@ -220,12 +222,12 @@ def parquet(results):
 
 def report(args, experiment, lines, files):
     """Print the tables, or the lines as JSON."""
-    from figures.learn.tables import texts
+    from figures.learn.tables import screen, texts
 
     if args.json:
-        print(json.dumps(lines, indent=1, ensure_ascii=False))
+        print(json.dumps(lines, indent=1))
         return
-    print(*texts(experiment, lines), sep="\n", end="\n" if lines else "")
+    print(*texts(experiment, lines, screen()), sep="\n", end="\n" if lines else "")
     if files:
         print("written:", *files)
 

@@ -169,7 +169,7 @@ class Experiment:
         known = [method.name for method in self.methods]
         for name in methods or ():
             if name not in known:
-                raise ValueError(f"{self.name} has no method {name!r}; it has {', '.join(known)}")
+                raise ValueError(f"{self.name} has no method {name!r}; it has {'; '.join(known)}")
         chosen = [method for method in self.methods if methods is None or method.name in methods]
         return [
             self._run(method, point, seed, setup, embedded)

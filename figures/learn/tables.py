@@ -4,13 +4,17 @@ Belongs here: text, the same for the same results, so that a test can tell wheth
 belong here: numbers (``results``), pictures (``plots``).
 """
 
+import sys
+from itertools import zip_longest
 from math import isnan
+from shutil import get_terminal_size
+from textwrap import wrap
 
 from figures.learn.experiment import experiments, read
 from figures.learn.plan import label
 from figures.learn.results import FOLDER, current, key, read_lines, rows, selected
 
-__all__ = ["committed", "comparison", "experiment_text", "order_text", "page", "summary", "texts"]
+__all__ = ["committed", "comparison", "experiment_text", "grid", "order_text", "page", "screen", "summary", "texts"]
 
 PAGE = "RESULTS.md"
 
@@ -27,14 +31,53 @@ def number(measure, value, error=None):
     return text if error is None or isnan(error) else f"{text} ± {scale * error:{form}}"
 
 
-def grid(head, body, optional=()):
-    """Markdown table with columns as wide as they need be; columns that are optional and empty are left out."""
+def grid(head, body, optional=(), width=None):
+    """Markdown table with columns as wide as they need be; columns that are optional and empty are left out.
+
+    With a `width` it is text for a screen of as many columns, and cells too wide for it go on in the lines below.
+
+    >>> print(grid(["name", "what it is"], [["a", "one two three"]], width=20), end="")
+    | name | what it   |
+    |      | is        |
+    | ---- | --------- |
+    | a    | one two   |
+    |      | three     |
+    """
     keep = [i for i in range(len(head)) if i not in optional or any(line[i] for line in body)]
     cells = [[str(line[i]).replace("|", "\\|") for i in keep] for line in [head, *body]]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-    lines.insert(1, " | ".join("-" * width for width in widths))
+    if width is not None:
+        words = [max(len(word) for cell in column for word in [*cell.split(), ""]) for column in zip(*cells, strict=True)]
+        widths = narrowed(widths, words, width - 3 * len(widths) - 1)
+    rows = [fold(line, widths) for line in cells]
+    rows.insert(1, [["-" * width for width in widths]])
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for row in rows for line in row]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def narrowed(widths, words, total):
+    """Widths of columns that add up to `total`, by cutting the widest; words stay whole unless even they are too wide.
+
+    >>> narrowed([5, 40, 30], [5, 22, 4], 45), narrowed([5, 40, 30], [5, 40, 4], 45)
+    ([5, 22, 18], [5, 32, 8])
+    """
+    for least in (words, [8] * len(widths)):
+        for cap in range(max(widths), 7, -1):
+            if sum(widths) <= total:
+                return widths
+            widths = [min(width, max(word, cap)) for width, word in zip(widths, least, strict=True)]
+    return widths
+
+
+def fold(line, widths):
+    """The lines of text, each with one part of every cell, that show cells in columns of these widths."""
+    parts = [wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(line, widths, strict=True)]
+    return list(zip_longest(*parts, fillvalue=""))
+
+
+def screen():
+    """Columns to print in: those of the terminal, or 120 for files and pipes."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 120
 
 
 def where(point):
@@ -51,8 +94,8 @@ def beside(experiment, found, chosen):
         yield printed, row, None if row is None else row.value(printed.measure)
 
 
-def comparison(experiment, found, chosen):
-    """Table of the paper's numbers beside ours; empty if the paper prints none."""
+def comparison(experiment, found, chosen, width=None):
+    """Table of the paper's numbers beside ours; empty if the paper prints none.  `width` as for `grid`."""
     body = []
     for printed, row, value in beside(experiment, found, chosen):
         says = [printed.method, where(printed.at), printed.measure, number(printed.measure, printed.value)]
@@ -66,7 +109,7 @@ def comparison(experiment, found, chosen):
         difference = sign + number(printed.measure, abs(mean - printed.value))
         body.append([*says, f"{number(printed.measure, mean, error)} ({n})", difference, verdict(printed, mean), note])
     head = ["method", "at", "measure", "printed", "ours (seeds)", "difference", "within", "note"]
-    return grid(head, body, optional=(1, 6, 7)) if body else ""
+    return grid(head, body, (1, 6, 7), width) if body else ""
 
 
 def verdict(printed, mean):
@@ -100,7 +143,7 @@ def order_text(experiment, found, chosen):
     return text
 
 
-def summary(experiment, chosen):
+def summary(experiment, chosen, width=None):
     """Table of all methods: one line per method, grid point and kind of model, one column per group of clients."""
     wheres, body = [], []
     named = [item.measure for item in (*experiment.printed, *experiment.plots)]
@@ -121,7 +164,7 @@ def summary(experiment, chosen):
             state = failed if len(row.whole) < len(row.results) else str(len(row.results))
             body.append([row.method, where(row.point) + picked, kind, *cells, promised(row), state])
     head = ["method", "at", "model", *wheres, "privacy", "seeds"]
-    return grid(head, body, optional=(1, len(head) - 2)) if body else ""
+    return grid(head, body, (1, len(head) - 2), width) if body else ""
 
 
 def promised(row):
@@ -146,13 +189,13 @@ def span(value):
     return value if isinstance(value, str) else f"{value:.3g}"
 
 
-def texts(experiment, results):
+def texts(experiment, results, width=None):
     """What there is to say of results: the comparison and the order, unless the data were embedded, and all methods."""
     found = rows(experiment, results)
     chosen = selected(experiment, found)
     embedded = any(result["embedded"] for result in results)
-    parts = [] if embedded else [comparison(experiment, found, chosen), order_text(experiment, found, chosen)]
-    return [part for part in [*parts, summary(experiment, chosen)] if part]
+    parts = [] if embedded else [comparison(experiment, found, chosen, width), order_text(experiment, found, chosen)]
+    return [part for part in [*parts, summary(experiment, chosen, width)] if part]
 
 
 def experiment_text(experiment, results, picture=None):
