@@ -17,7 +17,7 @@ import numpy as np
 
 from estimators.aggregation import read_levels
 from estimators.limits import harmonic, pooled_variance, quotient, share, split, times
-from estimators.validation import index
+from estimators.validation import index, paired
 
 __all__ = ["bayes_mse", "local_mse", "personalization_strength"]
 
@@ -30,6 +30,7 @@ def own_and_others(level, levels):
     return own, others
 
 
+@paired
 def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
     """Strength lam* that minimises the error of a client of the given level.
 
@@ -78,6 +79,7 @@ def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *
     return quotient(levels.alpha2, spread)
 
 
+@paired
 def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
     """Mean squared error of the personalised estimate of a client's own phi_j at strength `lam`.
 
@@ -112,6 +114,7 @@ def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_nois
     return (keep + pull * weight) ** 2 * levels.alpha2 + times(pull**2, spread)
 
 
+@paired
 def bayes_mse(level, sizes, gamma2s, alpha2, tau2):
     """Smallest mean squared error for a client that knows its own y_j and the messages of all others.
 

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from estimators.subsampling import ACCOUNTANTS, noise_multiplier_for, sampled_guarantee
-from estimators.validation import choice, count, nonnegative, number, positive
+from estimators.validation import choice, count, nonnegative, number, positive, single
 
 __all__ = [
     "RowPrivacy",
@@ -192,7 +192,7 @@ def update_multiplier(multiplier, count_noise):
     >>> round(update_multiplier(1.5, 5.0), 4)
     1.5172
     """
-    z, counts = float(nonnegative("multiplier", multiplier)), float(number("count_noise", count_noise))
+    z, counts = single(nonnegative, "multiplier", multiplier), single(number, "count_noise", count_noise)
     if z == 0:
         return 0.0
     if not 2 * counts > z:

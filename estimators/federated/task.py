@@ -18,7 +18,7 @@ from estimators.federated.data import Federation
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.predictions import Mixture, evaluate_mixture
 from estimators.federated.schedule import GaussianNoise, stream
-from estimators.validation import choice, count, index, nonnegative, probability
+from estimators.validation import choice, count, index, nonnegative, probability, single
 
 __all__ = ["Task", "weighted_sum"]
 
@@ -120,7 +120,7 @@ class Task:
         if rate is not None and number is not None:
             raise ValueError("give rate (each client by itself) or number (so many), not both")
         if rate is not None:
-            return np.flatnonzero(generator.random(K) < float(probability("rate", rate)))
+            return np.flatnonzero(generator.random(K) < single(probability, "rate", rate))
         if number is not None:
             return np.sort(generator.permutation(K)[: index("number", number, 1, K)])
         return np.arange(K)

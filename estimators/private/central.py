@@ -15,7 +15,7 @@ import numpy as np
 from estimators.accounting import Budget, Guarantee
 from estimators.private.client import MeanClient, read_rows
 from estimators.private.prior import Prior, grid_posterior, log_normal
-from estimators.validation import nonnegative, probability
+from estimators.validation import nonnegative, probability, single
 
 __all__ = ["CentralPrior", "release_prior"]
 
@@ -83,7 +83,7 @@ def release_prior(
         raise ValueError(
             f"means must be of at least two clients, with one variance or one each, got {means.shape} and {variances.shape}"
         )
-    if not 0 < float(probability("variance_share", variance_share)) < 1:
+    if not 0 < single(probability, "variance_share", variance_share) < 1:
         raise ValueError(f"variance_share must lie strictly between 0 and 1, got {variance_share}")
     server = MeanClient(bounds=bounds, eps=eps, delta=delta, mechanism=mechanism, bits=bits, variance_share=variance_share)
     report = server.report(means, generator)

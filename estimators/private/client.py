@@ -24,7 +24,7 @@ from estimators.private.noise import (
 )
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
-from estimators.validation import choice, count, finite, positive, probability
+from estimators.validation import choice, count, finite, paired, positive, probability, single
 
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds"]
 
@@ -49,7 +49,7 @@ def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
     from estimators.quantization import message_range
 
     half = float(message_range(m, n, tau2, sigma2, radius))
-    middle = float(finite("centre", centre))
+    middle = single(finite, "centre", centre)
     return low_high("bounds", (middle - half, middle + half))
 
 
@@ -65,7 +65,7 @@ class AtHome:
 
     def interval(self, level=0.95):
         """Return the ends (low, high) of the equal-tailed posterior interval."""
-        level = float(probability("level", level))
+        level = single(probability, "level", level)
         return float(self.law.quantile((1 - level) / 2)[0]), float(self.law.quantile((1 + level) / 2)[0])
 
 
@@ -126,19 +126,20 @@ class MeanClient:
         if mechanism == "two-point":
             flip_probability(self.eps)
             bits = 1
-        self.bits = int(count("bits", bits))
+        self.bits = int(single(count, "bits", bits))
         if self.bits > MAX_BITS:
             raise ValueError(f"bits must be at most {MAX_BITS}, got {self.bits}")
-        self.variance_share = float(probability("variance_share", variance_share))
+        self.variance_share = single(probability, "variance_share", variance_share)
         if self.variance_share == 1 or (self.variance_share > 0 and mechanism == "two-point"):
             raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point'")
         needed = self.variance_share > 0 and adjacency == "client"
         if needed != (variance_bound is not None):
             raise ValueError("variance_bound must be given exactly if adjacency='client' and variance_share > 0")
-        self.variance_bound = None if variance_bound is None else float(positive("variance_bound", variance_bound))
+        self.variance_bound = None if variance_bound is None else single(positive, "variance_bound", variance_bound)
         self.name = name
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
+    @paired
     def report(self, rows, generator=None):
         """Return the client's report, if its budget still allows it.
 
@@ -210,6 +211,7 @@ class MeanClient:
         self.budget.spend(noisy.guarantee)
         return noisy
 
+    @paired
     def share_clipped(self, rows):
         """Share of the rows (adjacency "row") or of the one mean ("client") outside the bounds.
 
@@ -218,6 +220,7 @@ class MeanClient:
         values = read_rows(rows) if self.adjacency == "row" else read_rows(rows).mean(keepdims=True)
         return float(np.mean((values < self.bounds[0]) | (values > self.bounds[1])))
 
+    @paired
     def at_home(self, rows, prior, report=None):
         """Posterior law of the client's own mean from its exact rows and the prior that the server broadcast.
 
@@ -278,6 +281,7 @@ class RateClient:
         self.name = name
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
+    @paired
     def report(self, answers, generator=None):
         """Return the client's report, if its budget still allows it.
 
@@ -318,6 +322,7 @@ class RateClient:
             self.budget.spend(guarantee)
         return RateReport(self.name, n, guarantee, "ones", n, float(value), variance)
 
+    @paired
     def at_home(self, answers, prior):
         """Posterior of the client's own rate from its exact answers: Beta(alpha + ones, beta + n - ones).
 
@@ -343,7 +348,7 @@ class RateClient:
 
 def read_answers(answers):
     """Return one client's answers as an array of 0 and 1."""
-    answers = read_rows(answers)
+    answers = read_rows(answers, booleans=True)
     if not np.isin(answers, (0.0, 1.0)).all():
         raise ValueError("answers must be 0 or 1")
     return answers
@@ -366,7 +371,7 @@ class AtHomeRate:
         """Return the ends (low, high) of the equal-tailed posterior interval."""
         from scipy.special import betaincinv
 
-        level = float(probability("level", level))
+        level = single(probability, "level", level)
         if np.isinf(self.size):
             return self.mean, self.mean
         a, b = self.mean * self.size, (1 - self.mean) * self.size
@@ -392,9 +397,9 @@ def own_budget(budget, eps, delta, adjacency):
     return budget
 
 
-def read_rows(rows):
+def read_rows(rows, booleans=False):
     """Return one client's rows as a 1-d array with at least one finite value."""
-    array = finite("rows", rows)
+    array = finite("rows", rows, booleans=booleans)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"rows must be a 1-d array with at least one value, got shape {array.shape}")
     return array

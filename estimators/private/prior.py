@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from estimators.limits import quiet
-from estimators.validation import finite, nonnegative, probability
+from estimators.validation import finite, nonnegative, probability, single
 
 __all__ = ["BetaPrior", "Broadcast", "NormalMixtures", "Prior", "grid_posterior"]
 
@@ -200,7 +200,7 @@ class NormalMixtures:
         """Quantile of each client's law, by bisection between the quantiles of its parts."""
         from scipy.special import ndtri
 
-        q = float(probability("q", q))
+        q = single(probability, "q", q)
         with quiet():
             ends = self.means + np.where(self.variances > 0, np.sqrt(self.variances) * ndtri(q), 0.0)
         low, high = ends.min(axis=0), ends.max(axis=0)

@@ -14,7 +14,7 @@ from estimators.limits import quotient
 from estimators.private.prior import BetaPrior
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
-from estimators.validation import finite, nonnegative, probability
+from estimators.validation import finite, nonnegative, probability, single
 
 __all__ = ["PrivateRates", "noisy_rate_moments"]
 
@@ -206,7 +206,7 @@ class PrivateRates(PrivateModel):
         from scipy.special import betainc
 
         self.require_fit()
-        t = float(finite("t", t))
+        t = single(finite, "t", t)
         mean = self.posterior_mean_
         regular = np.isfinite(self.sizes_) & (self.sizes_ > 0) & (mean > 0) & (mean < 1)
         a, b = np.where(regular, self.shapes(), 1.0) if regular.all() else self.safe_shapes(regular)
@@ -226,7 +226,7 @@ class PrivateRates(PrivateModel):
         from scipy.special import betaincinv
 
         self.require_fit()
-        q = float(probability("q", q))
+        q = single(probability, "q", q)
         mean = self.posterior_mean_
         regular = np.isfinite(self.sizes_) & (self.sizes_ > 0) & (mean > 0) & (mean < 1)
         smooth = betaincinv(*self.safe_shapes(regular), q)

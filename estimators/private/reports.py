@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from estimators.accounting import Guarantee
-from estimators.validation import choice, count, finite, nonnegative
+from estimators.validation import choice, count, finite, nonnegative, single
 
 __all__ = ["MeanReport", "RateReport", "RegressionReport", "read_report", "read_reports"]
 
@@ -38,7 +38,7 @@ class Report:
     def __post_init__(self):
         if not isinstance(self.client, str):
             raise ValueError(f"client must be a string, the client's public name, got {self.client!r}")
-        if isinstance(self.n, bool) or int(count("n", self.n)) != self.n:
+        if isinstance(self.n, bool) or int(single(count, "n", self.n)) != self.n:
             raise ValueError(f"n must be a whole number >= 1, got {self.n!r}")
         if not isinstance(self.guarantee, Guarantee):
             raise ValueError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
@@ -111,7 +111,7 @@ class RateReport(Report):
     def __post_init__(self):
         super().__post_init__()
         choice("statistic", self.statistic, ("ones", "pairs"))
-        if isinstance(self.trials, bool) or int(count("trials", self.trials)) != self.trials:
+        if isinstance(self.trials, bool) or int(single(count, "trials", self.trials)) != self.trials:
             raise ValueError(f"trials must be a whole number >= 1, got {self.trials!r}")
         one("value", self.value)
         one("noise_variance", self.noise_variance, nonnegative)
