@@ -266,9 +266,9 @@ def composed_gaussian_sigma(*, sensitivities, shares, eps, delta):
     [4.170973, 8.341946]
     """
     sensitivities = np.atleast_1d(nonnegative("sensitivities", sensitivities))
-    if np.ndim(shares) == 0:
-        shares = np.full(int(single(count, "shares", shares)), 1 / shares)
     shares = positive("shares", shares)
+    if shares.ndim == 0:
+        shares = np.full(int(count("shares", shares)), 1 / shares)
     if shares.shape != sensitivities.shape or abs(shares.sum() - 1) > 1e-9:
         raise ValueError(f"shares must add to 1 and be as many as the sensitivities, got {shares.tolist()}")
     return gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0) * sensitivities / np.sqrt(shares)
@@ -367,6 +367,8 @@ def calibrate_noise(spent, *, eps):
     from scipy.optimize import brentq
 
     eps = single(positive, "eps", eps)
+    if not callable(spent):
+        raise ValueError(f"spent must be a function of the noise that returns an eps, not a {type(spent).__name__}")
 
     def excess(log_noise):
         with quiet():

@@ -168,7 +168,9 @@ def optimal_ratio(N1, N2, alpha2, tau2, gamma2_1, gamma2_2):
     >>> optimal_ratio(2, 3, alpha2=1.0, tau2=0.5, gamma2_1=0.0, gamma2_2=1.0).round(6).tolist()
     0.333333
     """
-    return level_ratios([N1, N2], [gamma2_1, gamma2_2], alpha2, tau2)[1]
+    sizes = [count("N1", N1), count("N2", N2)]
+    noises = [nonnegative(name, value, infinite=True) for name, value in (("gamma2_1", gamma2_1), ("gamma2_2", gamma2_2))]
+    return level_ratios(sizes, noises, alpha2, tau2)[1]
 
 
 @paired
@@ -210,7 +212,7 @@ def eps_weights(eps, axis=-1):
 def read_weighted(weights, variances, axis):
     """Check weights against positive variances; return both with clients last and the weights summing to one."""
     weights, variances = np.broadcast_arrays(finite("weights", weights), positive("variances", variances))
-    axis = axis_of("variances", variances, axis)
+    axis = axis_of("weights and variances", variances, axis)
     weights, variances = np.moveaxis(weights, axis, -1), np.moveaxis(variances, axis, -1)
     total = weights.sum(axis=-1, keepdims=True)
     if (total == 0).any():

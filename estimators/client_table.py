@@ -137,6 +137,8 @@ def read_client_table(source, columns=None, target=None, features=None, intercep
     >>> table.successes.tolist(), table.trials.tolist()
     ([1, 7], [50, 80])
     """
+    if not isinstance(columns, (dict, type(None))):
+        raise ValueError(f"columns must be a dict from roles to names of columns, got a {type(columns).__name__}")
     table = open_table(source)
     if not table.header:
         raise ValueError(f"{table.name} is empty; its first line must name the columns, {expected()}")

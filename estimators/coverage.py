@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from estimators.model import ClientModel
 from estimators.validation import count, index, single
 
 __all__ = ["Coverage", "coverage"]
@@ -62,6 +63,8 @@ def coverage(model, *, level=0.95, replicates=1000, seed=0, workers=1):
     >>> abs(found.average - 0.95) < 4 * found.average_se < 0.01
     True
     """
+    if not isinstance(model, ClientModel):
+        raise ValueError(f"model must be a fitted ClientModel, not a {type(model).__name__}")
     model.require_fit()
     model.interval(level)  # an improper level is refused before any work
     replicates = int(single(count, "replicates", replicates, 4))

@@ -272,6 +272,8 @@ def robbins(x):
     [0.5, 0.5, 2.0, 0.0]
     """
     x = count("x", x, 0).astype(np.int64)
+    if x.ndim != 1:
+        raise ValueError(f"x must be a list with one count per client, got shape {x.shape}")
     _, place, tally = np.unique(x, return_inverse=True, return_counts=True)
     seen = dict(zip(x.tolist(), tally[place].tolist(), strict=True))
     return np.array([(k + 1) * seen.get(k + 1, 0) / seen[k] for k in x.tolist()])

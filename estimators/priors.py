@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators import regression
+from estimators.client_rows import all_finite, read_rows
 from estimators.validation import count, finite, nonnegative, paired, positive, single
 
 __all__ = [
@@ -222,19 +223,12 @@ def best_variance(thetas, mu, b=0.0):
 
 def read_clients(Xs, Ys):
     """Check lists of designs and responses, one entry per client; returns lists of arrays and d."""
-    if len(Xs) != len(Ys) or len(Xs) == 0:
-        raise ValueError(f"Xs and Ys need one entry per client each, got {len(Xs)} and {len(Ys)}")
-    designs, responses = [], []
-    for i, (X, Y) in enumerate(zip(Xs, Ys, strict=True)):
-        X, Y = finite(f"Xs[{i}]", X), finite(f"Ys[{i}]", Y)
-        if X.ndim != 2 or X.size == 0 or Y.shape != X.shape[:1]:
-            raise ValueError(f"Xs[{i}] must be (samples, coefficients) and Ys[{i}] (samples,), got {X.shape} and {Y.shape}")
-        designs.append(X)
-        responses.append(Y)
-    widths = {X.shape[1] for X in designs}
-    if len(widths) > 1:
-        raise ValueError(f"Xs must agree in their number of columns, got {sorted(widths)}")
-    return designs, responses, widths.pop()
+    designs, responses = read_rows(Xs, Ys)
+    all_finite(designs, responses)
+    for i, X in enumerate(designs):
+        if X.size == 0:
+            raise ValueError(f"Xs[{i}] must hold at least one sample, got shape {X.shape}; leave the client out")
+    return designs, responses, designs[0].shape[1]
 
 
 @paired

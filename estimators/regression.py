@@ -8,7 +8,7 @@ here.
 
 import numpy as np
 
-from estimators.client_rows import ClientRows
+from estimators.client_rows import all_finite, read_rows
 from estimators.limits import harmonic, quotient
 from estimators.validation import finite, nonnegative, paired
 
@@ -97,10 +97,9 @@ def posterior_all(Xs, Ys, mu, sigma2_theta, sigma2_x):
     >>> means.round(12).tolist()
     [[1.0], [2.0]]
     """
-    clients = ClientRows.read(Xs, Ys)
-    starts = np.cumsum(clients.counts)[:-1]
-    rows = zip(np.split(clients.X, starts), np.split(clients.Y, starts), strict=True)
-    fits = [posterior(X, Y, mu, sigma2_theta, sigma2_x) for X, Y in rows]
+    designs, responses = read_rows(Xs, Ys)
+    all_finite(designs, responses)
+    fits = [posterior(X, Y, mu, sigma2_theta, sigma2_x) for X, Y in zip(designs, responses, strict=True)]
     return tuple(np.stack(parts) for parts in zip(*fits, strict=True))
 
 

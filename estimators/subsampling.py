@@ -38,7 +38,6 @@ ACCOUNTANTS = ("rdp", "pld")
 CLAIMS = ("mrmtl:appA:composition:adaptive", "mrmtl:eq13")
 
 
-@lru_cache(maxsize=4096)
 @paired
 def divergences(sampling, multiplier, rate):
     """Renyi divergences of one step at ``ORDERS`` under the adjacency of ``SAMPLINGS[sampling]``; upper bounds.
@@ -50,7 +49,14 @@ def divergences(sampling, multiplier, rate):
     >>> divergences("fixed", 2.0, 1.0)[:2].tolist()
     [1.0, 1.05]
     """
-    shift = SAMPLINGS[choice("sampling", sampling, SAMPLINGS)][1] / multiplier
+    rate = single(probability, "rate", rate)
+    return known_divergences(choice("sampling", sampling, SAMPLINGS), single(positive, "multiplier", multiplier), rate)
+
+
+@lru_cache(maxsize=4096)
+def known_divergences(sampling, multiplier, rate):
+    """Return what `divergences` does, of checked arguments."""
+    shift = SAMPLINGS[sampling][1] / multiplier
     if rate == 1:
         return np.array(ORDERS) * shift**2 / 2
     from estimators import subsampling_kernels
@@ -115,7 +121,6 @@ def pld_epsilon(sampling, **arguments):
     return (pld_sampled_gaussian_epsilon if sampling == "poisson" else pld_fixed_batch_epsilon)(**arguments)
 
 
-@lru_cache(maxsize=4096)
 @paired
 def noise_multiplier_for(*, eps, delta, sampling_rate, steps, sampling="poisson", accountant="rdp", rho=0.0):
     """Smallest noise multiplier with which so many steps are certified as (eps, delta)-private; on the safe side.
@@ -141,7 +146,7 @@ def noise_multiplier_for(*, eps, delta, sampling_rate, steps, sampling="poisson"
     >>> round(noise_multiplier_for(eps=2.0, delta=1e-4, sampling_rate=0.02, steps=1000, sampling="fixed"), 4)
     3.1994
     """
-    shift = SAMPLINGS[choice("sampling", sampling, SAMPLINGS)][1]
+    choice("sampling", sampling, SAMPLINGS)
     choice("accountant", accountant, ACCOUNTANTS)
     eps, delta = single(positive, "eps", eps), single(positive, "delta", delta)
     rate = single(positive, "sampling_rate", probability("sampling_rate", sampling_rate))
@@ -151,6 +156,13 @@ def noise_multiplier_for(*, eps, delta, sampling_rate, steps, sampling="poisson"
     rho = single(nonnegative, "rho", rho)
     if rho > 0 and accountant == "pld":
         raise ValueError('rho needs accountant="rdp": rho says nothing of privacy loss distributions')
+    return known_multiplier(eps, delta, rate, steps, sampling, accountant, rho)
+
+
+@lru_cache(maxsize=4096)
+def known_multiplier(eps, delta, rate, steps, sampling, accountant, rho):
+    """Return what `noise_multiplier_for` does, of checked arguments."""
+    shift = SAMPLINGS[sampling][1]
     if rho > 0 and privacy.epsilon_from_zcdp(rho=rho, delta=delta) >= eps:
         raise ValueError(f"eps={eps:g} at delta={delta:g} is spent by rho={rho:g} before any step")
     if steps == 0:

@@ -15,7 +15,7 @@ import numpy as np
 
 from estimators.limits import quiet
 from estimators.privacy import epsilon_from_rdp
-from estimators.validation import count, finite, nonnegative, number, paired, positive, probability, single
+from estimators.validation import count, finite, nonnegative, number, paired, positive, probability, shown, single
 
 __all__ = [
     "FixedRuns",
@@ -301,6 +301,14 @@ def delta_from_rdp(orders, rdp, *, eps):
     return float(min(1.0, np.exp(usable.min()), total_variation.min()))
 
 
+def read_runs(runs):
+    """Return the law of the number of runs, refusing a bare number of them."""
+    if not isinstance(runs, (FixedRuns, PoissonRuns, TruncatedNegativeBinomial)):
+        fix = f"; give FixedRuns({runs!r}) for so many every time" if isinstance(runs, int) else ""
+        raise ValueError(f"runs must be FixedRuns, PoissonRuns or TruncatedNegativeBinomial, got {shown(runs)}{fix}")
+    return runs
+
+
 @paired
 def tuned_epsilon(runs, orders, rdp, *, delta, conversion="improved"):
     """Smallest eps at `delta` that the bounds give for publishing the best of `runs` runs; an upper bound.
@@ -319,6 +327,7 @@ def tuned_epsilon(runs, orders, rdp, *, delta, conversion="improved"):
     >>> round(tuned_epsilon(TruncatedNegativeBinomial.with_mean(eta=0, mean=10), orders, one_run, delta=1e-6), 2)
     1.06
     """
+    read_runs(runs)
     return float(epsilon_from_rdp(orders, runs.rdp(orders, rdp), delta=delta, conversion=conversion))
 
 
@@ -338,7 +347,7 @@ def noise_inflation(runs, *, eps, delta):
     >>> round(noise_inflation(TruncatedNegativeBinomial.with_mean(eta=0, mean=10), eps=1.0, delta=1e-7), 3)
     2.309
     """
-    eps, log_delta = single(positive, "eps", eps), float(-np.log(positive("delta", delta)))
+    eps, log_delta = single(positive, "eps", eps), -np.log(single(positive, "delta", delta))
     if not log_delta > 0:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
     one = _root_rho(1.0, np.sqrt(log_delta), eps)

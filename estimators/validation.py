@@ -36,7 +36,9 @@ __all__ = [
     "probability",
     "real",
     "same_labels",
+    "shown",
     "single",
+    "switch",
     "texts",
     "without_labels",
 ]
@@ -44,7 +46,7 @@ __all__ = [
 PLAIN = {float, int, *(np.dtype(code).type for code in "bhilqBHILQefd")}
 MISSING = ("NoneType", "NAType", "NaTType")  # of pandas, which need not be installed, the last two
 # Of shapes: this module's words, then NumPy's.  A check in advance would have to know which arguments meet which.
-MISFIT = ("do not fit together", "could not be broadcast", "cannot be broadcast", "has a mismatch in its core dimension")
+MISFIT = ("do not fit together; give numbers", "could not be broadcast", "cannot be broadcast", "mismatch in its core")
 REFUSED = {
     "b": "booleans; convert with .astype(float) if 0 and 1 are meant",
     "c": "complex numbers; give the real part or the modulus, whichever is meant",
@@ -223,10 +225,10 @@ def paired(function: Function) -> Function:
             if not any(words in str(error) for words in MISFIT):
                 raise
             shapes = shapes_of(signature(function).bind(*args, **kwargs).arguments)
-            if len(shapes) < 2:
+            if not shapes:
                 raise
             told = " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-        raise ValueError(f"{told} {MISFIT[0]}; give numbers, or arrays whose shapes broadcast")
+        raise ValueError(f"{told} {MISFIT[0]}, or arrays whose shapes broadcast")
 
     return checked  # type: ignore[return-value]
 
@@ -235,7 +237,7 @@ def shapes_of(arguments):
     """Return the shapes of those arguments that are arrays, by name; a jagged list counts by the shapes of its entries."""
     shapes = {}
     for name, value in arguments.items():
-        if isinstance(value, (list, tuple, np.ndarray)):
+        if isinstance(value, (list, tuple, range)) or hasattr(value, "__array__"):
             try:
                 shape = np.shape(value)
             except ValueError:
@@ -271,7 +273,10 @@ def texts(name, values) -> np.ndarray:
     ValueError: clients is missing at position 1; every row needs the name of its client
     """
     refuse_masked(name, values)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be a list of names, and is jagged") from None
     entries = values if isinstance(values, (list, tuple)) else array.ravel().tolist() if array.dtype.kind in "OMf" else ()
     lost = np.array([type(entry).__name__ in MISSING or (isinstance(entry, float) and entry != entry) for entry in entries])
     if lost.any():
@@ -282,12 +287,18 @@ def texts(name, values) -> np.ndarray:
 
 
 def flags(name, values) -> np.ndarray:
-    """Return True and False (or 1 and 0) as an array of bool."""
-    array = real(name, values, booleans=True)
-    bad = (array != 0) & (array != 1)
-    if bad.any():
-        raise ValueError(f"{name} must hold True or False only, and does not{places(bad)}")
+    """Return an array of True and False, which nothing else stands for."""
+    array = number(name, values, booleans=True)
+    if np.asarray(values).dtype != bool:
+        raise ValueError(f"{name} must hold True or False only, not numbers; compare them, as in {name} == 1")
     return array == 1
+
+
+def switch(name, value) -> bool:
+    """Return `value` if it is True or False, which nothing else stands for (the text "False" would be true)."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
 
 
 def places(bad) -> str:

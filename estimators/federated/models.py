@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import choice, finite, index
+from estimators.validation import choice, finite, index, real
 
 __all__ = [
     "Convolution", "Model", "adaped_network", "convolutional_network", "fedhdp_network", "linear_regression", "linear_svm",
@@ -171,7 +171,7 @@ class Model:
 
     def check_parameters(self, name, parameters):
         """Return finite `parameters` (..., P) as an array of float64 or float32."""
-        array = np.asarray(parameters)
+        array = parameters if type(parameters) is np.ndarray else real(name, parameters)
         if array.dtype != np.float32 or not np.isfinite(array).all():  # float32 is kept: these arrays may be large
             array = finite(name, array)
         if array.ndim == 0 or array.shape[-1] != self.n_parameters:

@@ -77,7 +77,7 @@ def release_prior(
     >>> round(found.prior.mean, 1), round(found.prior.variance, 1), found.guarantee.adjacency
     (3.0, 0.9, 'client')
     """
-    means = read_rows(means)
+    means = read_rows(means, "means")
     variances = nonnegative("variances", variances)
     if len(means) < 2 or variances.shape not in ((), means.shape):
         raise ValueError(

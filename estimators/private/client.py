@@ -24,7 +24,7 @@ from estimators.private.noise import (
 )
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
-from estimators.validation import choice, count, finite, paired, positive, probability, single
+from estimators.validation import choice, count, finite, nonnegative, paired, positive, probability, single
 
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds"]
 
@@ -48,6 +48,9 @@ def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
     """
     from estimators.quantization import message_range
 
+    tau2, sigma2, radius = (
+        single(nonnegative, name, x) for name, x in (("tau2", tau2), ("sigma2", sigma2), ("radius", radius))
+    )
     half = float(message_range(m, n, tau2, sigma2, radius))
     middle = single(finite, "centre", centre)
     return low_high("bounds", (middle - half, middle + half))
@@ -348,7 +351,7 @@ class RateClient:
 
 def read_answers(answers):
     """Return one client's answers as an array of 0 and 1."""
-    answers = read_rows(answers, booleans=True)
+    answers = read_rows(answers, "answers", booleans=True)
     if not np.isin(answers, (0.0, 1.0)).all():
         raise ValueError("answers must be 0 or 1")
     return answers
@@ -397,9 +400,9 @@ def own_budget(budget, eps, delta, adjacency):
     return budget
 
 
-def read_rows(rows, booleans=False):
+def read_rows(rows, name="rows", booleans=False):
     """Return one client's rows as a 1-d array with at least one finite value."""
-    array = finite("rows", rows, booleans=booleans)
+    array = finite(name, rows, booleans=booleans)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"rows must be a 1-d array with at least one value, got shape {array.shape}")
+        raise ValueError(f"{name} must be a 1-d array with at least one value, got shape {array.shape}")
     return array

@@ -76,7 +76,8 @@ class Prior(Broadcast):
     @classmethod
     def known(cls, *, mu, tau2, sigma2=None, mu_sd=0.0):
         """Return the prior of a single tau."""
-        return cls((float(np.sqrt(nonnegative("tau2", tau2))),), (1.0,), (float(mu),), (float(mu_sd),), sigma2)
+        tau = np.sqrt(single(nonnegative, "tau2", tau2))
+        return cls((float(tau),), (1.0,), (single(finite, "mu", mu),), (single(nonnegative, "mu_sd", mu_sd),), sigma2)
 
     @property
     def mean(self):

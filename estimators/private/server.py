@@ -17,14 +17,14 @@ import numpy as np
 from estimators.model import ClientModel
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
-from estimators.validation import choice, finite, nonnegative, single
+from estimators.validation import choice, finite, listing, nonnegative, single
 
 __all__ = ["PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
 
 
 def read(reports, kind, fewest=2):
     """Return the reports as a list, checked to be of one kind and from different clients."""
-    reports = list(reports)
+    reports = list(listing("reports", reports))
     wrong = next((r for r in reports if not isinstance(r, kind)), None)
     if wrong is not None:
         raise ValueError(f"reports must be {kind.__name__}s (see read_reports), got {type(wrong).__name__}")
