@@ -142,7 +142,10 @@ def read_client_table(source, columns=None, target=None, features=None, intercep
     table = open_table(source)
     if not table.header:
         raise ValueError(f"{table.name} is empty; its first line must name the columns, {expected()}")
-    named = {role: column.strip().lower() for role, column in (columns or {}).items()}
+    columns = columns or {}
+    if not all(isinstance(column, str) for column in columns.values()):
+        raise ValueError("columns must hold names of columns; give strings")
+    named = {role: column.strip().lower() for role, column in columns.items()}
     for role in named:
         if role not in ROLES:
             raise ValueError(f"columns has the role {role!r}; known are {', '.join(ROLES)}")

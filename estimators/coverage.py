@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.model import ClientModel
-from estimators.validation import count, index, single
+from estimators.validation import count, index, shown, single
 
 __all__ = ["Coverage", "coverage"]
 
@@ -64,7 +64,7 @@ def coverage(model, *, level=0.95, replicates=1000, seed=0, workers=1):
     True
     """
     if not isinstance(model, ClientModel):
-        raise ValueError(f"model must be a fitted ClientModel, not a {type(model).__name__}")
+        raise ValueError(f"model must be a fitted ClientModel, got {shown(model)}")
     model.require_fit()
     model.interval(level)  # an improper level is refused before any work
     replicates = int(single(count, "replicates", replicates, 4))

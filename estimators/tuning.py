@@ -139,6 +139,7 @@ class TruncatedNegativeBinomial:
         start = -self.eta * (np.log(below) + step)
         return np.exp(start + _log_grown(self.eta, step) - _log_grown(self.eta, self.log_inverse_gamma))
 
+    @paired
     def rdp(self, orders, rdp):
         """Renyi divergences of publishing the best run; an upper bound (Papernot and Steinke 2022, Theorem 2).
 
@@ -263,6 +264,7 @@ class FixedRuns:
             best = -shrink * np.exp(self.runs * np.log(upto))
         return np.where(masses == 0, 0.0, best)
 
+    @paired
     def rdp(self, orders, rdp):
         """Renyi divergences of publishing the best run: those of publishing all runs; an upper bound.
 

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 PLAIN = {float, int, *(np.dtype(code).type for code in "bhilqBHILQefd")}
+FLOAT = np.dtype(float)
 MISSING = ("NoneType", "NAType", "NaTType")  # of pandas, which need not be installed, the last two
 # Of shapes: this module's words, then NumPy's.  A check in advance would have to know which arguments meet which.
 MISFIT = ("do not fit together; give numbers", "could not be broadcast", "cannot be broadcast", "mismatch in its core")
@@ -80,7 +81,7 @@ def number(name, value, *, booleans=False) -> np.ndarray:
     ...
     ValueError: x is masked at position 1; drop or fill the masked entries first
     """
-    array = value if type(value) is np.ndarray and value.dtype == float else real(name, value, booleans)
+    array = value if type(value) is np.ndarray and value.dtype == FLOAT else real(name, value, booleans)
     missing = np.isnan(array)
     if missing.any():
         raise ValueError(f"{name} holds NaN{places(missing)}; drop or fill the missing values first")
@@ -89,6 +90,11 @@ def number(name, value, *, booleans=False) -> np.ndarray:
 
 def real(name, value, booleans=False) -> np.ndarray:
     """Return `value` as a float array, in which NaN is left to the caller, who says in which row it is."""
+    if type(value) in PLAIN:  # as most arguments are
+        try:
+            return np.array(value, FLOAT)
+        except OverflowError:
+            raise ValueError(f"{name} is an integer too large for a float") from None
     if isinstance(value, (list, tuple)):
         return listed(name, value, booleans)
     if hasattr(value, "toarray"):
@@ -410,9 +416,9 @@ def axis_of(name, array, axis) -> int:
     return axis
 
 
-def choice(name, value, options) -> str:
-    """Return `value` if it is one of the strings `options`."""
-    if not isinstance(value, str) or value not in options:
+def choice(name, value, options):
+    """Return `value` if it is one of `options`, which are text, True, False or None."""
+    if not isinstance(value, (str, bool, type(None))) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
     return value
 

@@ -15,7 +15,7 @@ import numpy as np
 from estimators.accounting import Budget, Guarantee
 from estimators.private.client import MeanClient, read_rows
 from estimators.private.prior import Prior, grid_posterior, log_normal
-from estimators.validation import nonnegative, probability, single
+from estimators.validation import nonnegative, paired, probability, single
 
 __all__ = ["CentralPrior", "release_prior"]
 
@@ -34,6 +34,7 @@ class CentralPrior(NamedTuple):
     variance_noise: float
 
 
+@paired
 def release_prior(
     means,
     variances,

@@ -14,11 +14,12 @@ from estimators.limits import quotient
 from estimators.private.prior import BetaPrior
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
-from estimators.validation import finite, nonnegative, probability, single
+from estimators.validation import finite, nonnegative, paired, probability, single
 
 __all__ = ["PrivateRates", "noisy_rate_moments"]
 
 
+@paired
 def noisy_rate_moments(values, trials, noise_variances, weights=None):
     """Estimates of the mean and the variance of the clients' rates from noisy counts; unbiased for fixed weights.
 
