@@ -23,6 +23,7 @@ from estimators.aggregation import aggregate_variance, precision_weights
 from estimators.beta_binomial import BetaBinomial, BetaBinomialTally
 from estimators.client_rows import RegressionTally
 from estimators.coverage import coverage
+from estimators.federated.data import Examples
 from estimators.gamma_poisson import GammaPoisson, GammaPoissonTally
 from estimators.gaussian import from_samples
 from estimators.gaussian_means import GaussianMeans
@@ -430,3 +431,18 @@ def test_pandas_labels():
     assert (GaussianMeans("moments").fit(frame.y, frame.v).posterior_mean_ == expected).all()
     with pytest.raises(ValueError, match="estimates and variances have different labels"):
         GaussianMeans("moments").fit(frame.y, frame.v.sort_index())
+
+
+def test_a_pool_of_examples_is_read_strictly_and_keeps_its_type():
+    images = np.arange(8, dtype=np.uint8).reshape(4, 2)
+    assert Examples(images, [0, 1, 0, 1], classes=2).x.dtype == np.uint8
+    for bad in (np.ma.masked_less(images, 1), images.astype(str), images + 0j, np.zeros((4, 2), "M8[D]")):
+        with pytest.raises(ValueError, match=r"x (is masked|must)"):
+            Examples(bad, [0, 1, 0, 1], classes=2)
+    for bad in (np.ma.masked_less([0.0, 1.0, 0.0, 1.0], 1), ["0", "1", "0", "1"]):
+        with pytest.raises(ValueError, match=r"y(\[0\])? (is masked|must)"):
+            Examples(images, bad)
+    with pytest.raises(ValueError, match="test must hold True or False only"):
+        Examples(images, [0, 1, 0, 1], classes=2, test=[0, 0, 1, 2])
+    with pytest.raises(ValueError, match="x and y have different labels"):
+        Examples(Column(images, [1, 2, 3, 4]), Column([0, 1, 0, 1], [4, 3, 2, 1]), classes=2)
