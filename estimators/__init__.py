@@ -22,6 +22,10 @@ A map:
 
 What is not in the map is machinery of those modules.
 
+Numbers, arrays, and columns of data frames are read strictly: what is masked, missing, complex, a date, a boolean or text is
+refused with its position and the fix.  Columns with labels (a pandas index) are paired by position if their labels are equal
+and refused if not; True and False are taken for the responses of a regression and for answers of yes and no only.
+
 >>> import estimators
 >>> round(float(estimators.mean_regularized.mse(1.0, sigma2_loc=1.0, tau2=1.0, K=10)), 12)
 0.55

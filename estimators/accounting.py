@@ -15,7 +15,7 @@ import numpy as np
 from estimators import privacy
 from estimators.limits import quiet
 from estimators.mechanisms import gaussian_epsilon, gaussian_sigma
-from estimators.validation import choice, count, finite, nonnegative, number, positive, probability
+from estimators.validation import choice, count, finite, nonnegative, number, paired, positive, probability, single
 
 __all__ = [
     "ADJACENCIES",
@@ -43,7 +43,7 @@ ROUNDING = 1e-9  # by which a sum of parts of a budget may exceed it
 
 def budget_numbers(eps, delta):
     """Return eps in (0, inf] and delta in [0, 1) as floats."""
-    eps, delta = float(number("eps", eps)), float(number("delta", delta))
+    eps, delta = single(number, "eps", eps), single(number, "delta", delta)
     if not eps > 0:
         raise ValueError(f"eps must be > 0, got {eps}; inf is no privacy")
     if not 0 <= delta < 1:
@@ -224,6 +224,7 @@ def total_epsilon(guarantees, delta):
 # --- compositions of Gaussian releases ---------------------------------------------------------------------------------
 
 
+@paired
 def composed_gaussian_epsilon(*, sensitivities, sigmas, delta):
     """Smallest eps at `delta` of several Gaussian releases together; exact.
 
@@ -245,10 +246,11 @@ def composed_gaussian_epsilon(*, sensitivities, sigmas, delta):
     with quiet():
         ratios = np.where(sensitivities == 0, 0.0, sensitivities / sigmas)
     if np.isinf(ratios).any():
-        return 0.0 if float(probability("delta", delta)) == 1 else np.inf
+        return 0.0 if single(probability, "delta", delta) == 1 else np.inf
     return gaussian_epsilon(delta=delta, sensitivity=np.sqrt(np.sum(ratios**2)), sigma=1.0)
 
 
+@paired
 def composed_gaussian_sigma(*, sensitivities, shares, eps, delta):
     """Deviations of several Gaussian releases that together are exactly (eps, delta)-private.
 
@@ -264,7 +266,9 @@ def composed_gaussian_sigma(*, sensitivities, shares, eps, delta):
     [4.170973, 8.341946]
     """
     sensitivities = np.atleast_1d(nonnegative("sensitivities", sensitivities))
-    shares = np.full(int(count("shares", shares)), 1 / shares) if np.ndim(shares) == 0 else positive("shares", shares)
+    shares = positive("shares", shares)
+    if shares.ndim == 0:
+        shares = np.full(int(count("shares", shares)), 1 / shares)
     if shares.shape != sensitivities.shape or abs(shares.sum() - 1) > 1e-9:
         raise ValueError(f"shares must add to 1 and be as many as the sensitivities, got {shares.tolist()}")
     return gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0) * sensitivities / np.sqrt(shares)
@@ -273,6 +277,7 @@ def composed_gaussian_sigma(*, sensitivities, shares, eps, delta):
 # --- subsampled Gaussian -----------------------------------------------------------------------------------------------
 
 
+@paired
 def sampled_gaussian_guarantee(*, noise_multiplier, sampling_rate, rounds, delta, adjacency="row add-remove"):
     """Guarantee of `rounds` rounds of the Poisson-subsampled Gaussian, to be spent from a `Budget`; an upper bound.
 
@@ -313,6 +318,7 @@ def loss_distributions(*names, instead):
         ) from None
 
 
+@paired
 def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, delta):
     """Eps after `rounds` rounds of the Poisson-subsampled Gaussian by privacy loss distributions; a tight upper bound.
 
@@ -324,9 +330,9 @@ def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, del
     ImportError
         If ``dp-accounting`` is not installed.
     """
-    z = float(positive("noise_multiplier", noise_multiplier))
-    q = float(probability("sampling_rate", sampling_rate))
-    rounds, delta = int(count("rounds", rounds)), float(probability("delta", delta))
+    z = single(positive, "noise_multiplier", noise_multiplier)
+    q = single(probability, "sampling_rate", sampling_rate)
+    rounds, delta = int(single(count, "rounds", rounds)), single(probability, "delta", delta)
     dp_accounting, pld = loss_distributions(
         "dp_accounting", "dp_accounting.pld", instead="use privacy.sampled_gaussian_epsilon"
     )
@@ -339,6 +345,7 @@ def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, del
 # --- calibration -------------------------------------------------------------------------------------------------------
 
 
+@paired
 def calibrate_noise(spent, *, eps):
     """Smallest noise at which an accountant reports at most `eps`; on the safe side of a root found numerically.
 
@@ -359,7 +366,9 @@ def calibrate_noise(spent, *, eps):
     """
     from scipy.optimize import brentq
 
-    eps = float(positive("eps", eps))
+    eps = single(positive, "eps", eps)
+    if not callable(spent):
+        raise ValueError(f"spent must be a function of the noise that returns an eps, not a {type(spent).__name__}")
 
     def excess(log_noise):
         with quiet():
@@ -382,6 +391,7 @@ def calibrate_noise(spent, *, eps):
     return float(np.exp(found))
 
 
+@paired
 def tuned_noise_multiplier(runs, *, eps, delta, sampling_rate=1.0, rounds=1, orders=ORDERS):
     """Noise multiplier of each run for which publishing the best of `runs` runs is (eps, delta)-private; an upper bound.
 
@@ -399,7 +409,7 @@ def tuned_noise_multiplier(runs, *, eps, delta, sampling_rate=1.0, rounds=1, ord
     """
     from estimators.tuning import tuned_epsilon
 
-    if not 0 < float(finite("delta", delta)) < 1:
+    if not 0 < single(finite, "delta", delta) < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
 
     def spent(z):

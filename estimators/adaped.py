@@ -9,13 +9,14 @@ import numpy as np
 
 from estimators.limits import quiet, quotient
 from estimators.privacy import epsilon_from_rdp
-from estimators.validation import choice, count, finite, nonnegative, positive
+from estimators.validation import choice, count, finite, nonnegative, paired, positive
 
 __all__ = ["SHIFTS", "adaped_epsilon", "adaped_rdp"]
 
 SHIFTS = {"zero-out": 1.0, "replace": 2.0}  # largest change of a clipped gradient, in clipping norms
 
 
+@paired
 def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adjacency="replace", average=False):
     """Renyi divergence of all messages of DP-AdaPeD; upper bound, exact for a server that sees every message.
 
@@ -49,8 +50,9 @@ def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adj
         raise ValueError(f"K must be at most m, got K = {K} of m = {m} clients")
     shift = SHIFTS[choice("adjacency", adjacency, tuple(SHIFTS))]
     signal = nonnegative("C1", C1) ** 2 / positive("sigma2_q1", sigma2_q1)
-    signal = signal + nonnegative("C2", C2) ** 2 / positive("sigma2_q2", sigma2_q2)
-    hidden = np.where(average & (np.asarray(C2) == 0), np.minimum(tau, tau**2 / K), tau)
+    C2 = nonnegative("C2", C2)
+    signal = signal + C2**2 / positive("sigma2_q2", sigma2_q2)
+    hidden = np.where(average & (C2 == 0), np.minimum(tau, tau**2 / K), tau)
     round_ = order * hidden * shift**2 * signal / 2
     grown, share = (order - 1) * round_, K / m
     with quiet():
@@ -60,6 +62,7 @@ def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adj
     return (T / tau * one)[()]
 
 
+@paired
 def adaped_epsilon(*, delta, orders=tuple(range(2, 129)), conversion="improved", **parameters):
     """Smallest eps at `delta` that `adaped_rdp` gives for one whole client; an upper bound.
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.limits import pooled_variance, quotient, relative_precisions, share, times
-from estimators.validation import by_level, count, finite, nonnegative, positive
+from estimators.validation import axis_of, by_level, count, finite, nonnegative, paired, positive
 
 __all__ = [
     "aggregate_variance",
@@ -76,6 +76,7 @@ def read_levels(sizes, gamma2s, alpha2, tau2, ratios=None):
     return Levels(lists["sizes"], noises, variances, weights, alpha2, tau2)
 
 
+@paired
 def message_variances(sizes, gamma2s, alpha2, tau2):
     """Variance of a message of each level around the centre, s_i = alpha2 + tau2 + N_i gamma2_i.
 
@@ -102,6 +103,7 @@ def message_variances(sizes, gamma2s, alpha2, tau2):
     return read_levels(sizes, gamma2s, alpha2, tau2).variances
 
 
+@paired
 def level_ratios(sizes, gamma2s, alpha2, tau2):
     """Optimal weight of a client of each level relative to one of the first level, r_i* = s_1 / s_i.
 
@@ -115,6 +117,7 @@ def level_ratios(sizes, gamma2s, alpha2, tau2):
     return np.where(variances == variances[0], 1.0, quotient(variances[0], variances))
 
 
+@paired
 def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
     """Server's weight on each single client of each level, w_i = r_i / sum_k N_k r_k.
 
@@ -137,6 +140,7 @@ def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
     return read_levels(sizes, gamma2s, alpha2, tau2, ratios).weights
 
 
+@paired
 def server_mse(sizes, gamma2s, alpha2, tau2, ratios=None):
     """Mean squared error of the server's estimate of the centre, sum_i N_i w_i^2 s_i.
 
@@ -154,6 +158,7 @@ def server_mse(sizes, gamma2s, alpha2, tau2, ratios=None):
     return np.sum(levels.sizes * times(levels.weights**2, levels.variances), axis=0)[()]
 
 
+@paired
 def optimal_ratio(N1, N2, alpha2, tau2, gamma2_1, gamma2_2):
     """Optimal ratio r* of the weights of a client of the second and of the first level.
 
@@ -163,9 +168,12 @@ def optimal_ratio(N1, N2, alpha2, tau2, gamma2_1, gamma2_2):
     >>> optimal_ratio(2, 3, alpha2=1.0, tau2=0.5, gamma2_1=0.0, gamma2_2=1.0).round(6).tolist()
     0.333333
     """
-    return level_ratios([N1, N2], [gamma2_1, gamma2_2], alpha2, tau2)[1]
+    sizes = [count("N1", N1), count("N2", N2)]
+    noises = [nonnegative(name, value, infinite=True) for name, value in (("gamma2_1", gamma2_1), ("gamma2_2", gamma2_2))]
+    return level_ratios(sizes, noises, alpha2, tau2)[1]
 
 
+@paired
 def precision_weights(variances, axis=-1):
     """Weights inversely proportional to `variances` (>= 0 or inf) that add to one along `axis`.
 
@@ -176,12 +184,12 @@ def precision_weights(variances, axis=-1):
     [0.8, 0.2, 0.0]
     """
     variances = nonnegative("variances", variances, infinite=True)
-    if variances.ndim == 0 or variances.shape[axis] == 0:
-        raise ValueError("variances must hold at least one variance along axis; give an array of one per client")
+    axis = axis_of("variances", variances, axis)
     relative = relative_precisions(variances, axis)
     return relative / relative.sum(axis=axis, keepdims=True)
 
 
+@paired
 def eps_weights(eps, axis=-1):
     """Weights proportional to the clients' privacy parameters, eps_i / sum_j eps_j (WeiAvg and PFA).
 
@@ -196,8 +204,7 @@ def eps_weights(eps, axis=-1):
     [0.25, 0.75]
     """
     eps = positive("eps", eps)
-    if eps.ndim == 0 or eps.shape[axis] == 0:
-        raise ValueError("eps must hold at least one number along axis; give an array of one per client")
+    axis = axis_of("eps", eps, axis)
     eps = eps / eps.max(axis=axis, keepdims=True)
     return eps / eps.sum(axis=axis, keepdims=True)
 
@@ -205,8 +212,7 @@ def eps_weights(eps, axis=-1):
 def read_weighted(weights, variances, axis):
     """Check weights against positive variances; return both with clients last and the weights summing to one."""
     weights, variances = np.broadcast_arrays(finite("weights", weights), positive("variances", variances))
-    if variances.ndim == 0 or variances.shape[axis] == 0:
-        raise ValueError("weights and variances must hold one entry per client along axis; they are empty or single numbers")
+    axis = axis_of("weights and variances", variances, axis)
     weights, variances = np.moveaxis(weights, axis, -1), np.moveaxis(variances, axis, -1)
     total = weights.sum(axis=-1, keepdims=True)
     if (total == 0).any():
@@ -214,6 +220,7 @@ def read_weighted(weights, variances, axis):
     return weights / total, variances
 
 
+@paired
 def aggregate_variance(weights, variances, axis=-1):
     """Variance of the weighted average of independent updates, sum_i w_i^2 sigma_i^2; exact.
 
@@ -236,6 +243,7 @@ def aggregate_variance(weights, variances, axis=-1):
     return np.sum(weights**2 * variances, axis=-1)[()]
 
 
+@paired
 def least_variance(variances, axis=-1):
     """Least variance of a weighted average of independent updates, 1 / sum_i (1 / sigma_i^2); exact.
 
@@ -245,11 +253,11 @@ def least_variance(variances, axis=-1):
     0.8
     """
     variances = positive("variances", variances)
-    if variances.ndim == 0 or variances.shape[axis] == 0:
-        raise ValueError("variances must hold at least one variance along axis; give an array of one per client")
+    axis = axis_of("variances", variances, axis)
     return pooled_variance(1.0, np.moveaxis(variances, axis, 0))[()]
 
 
+@paired
 def relative_excess(weights, variances, axis=-1):
     """What weights lose against the best ones, relative to the least variance; exact, 0 for the best ones.
 
@@ -271,6 +279,7 @@ def relative_excess(weights, variances, axis=-1):
     return (np.sum(precisions * loads**2, axis=-1) * total[..., 0])[()]
 
 
+@paired
 def excess_variance(weights, variances, axis=-1):
     """Variance of a weighted average beyond the least one, sum_i s_i (w_i - w_i*)^2; exact, without cancellation.
 
@@ -293,6 +302,7 @@ def opt_out(N_np, N_p, alpha2, tau2, gamma2):
     return N_np / N, N_p / N, gamma2, share(excess, nonnegative("alpha2", alpha2) + nonnegative("tau2", tau2))
 
 
+@paired
 def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of equal weights (HDP-FedAvg, r = 1) in excess of the optimum, in the opt-out model.
 
@@ -312,6 +322,7 @@ def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
     return times(times(private**2, part), gamma2)
 
 
+@paired
 def gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of DP-FedAvg (everybody adds noise of variance N_p gamma2) in excess of the optimum.
 
@@ -324,6 +335,7 @@ def gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2):
     return gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2) + gap_dp_to_uniform(N_np, N_p, gamma2)
 
 
+@paired
 def gap_dp_to_uniform(N_np, N_p, gamma2):
     """Server error of DP-FedAvg in excess of HDP-FedAvg, which is just rho (1-rho) gamma2.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import choice, count, finite, positive, probability
+from estimators.validation import choice, count, finite, paired, positive, probability
 
 __all__ = [
     "Moments",
@@ -66,6 +66,7 @@ def _counts(x, n):
     return x, n
 
 
+@paired
 def prior_variance(alpha, beta):
     """Variance of a Beta(alpha, beta) probability; exact.
 
@@ -77,6 +78,7 @@ def prior_variance(alpha, beta):
     return (alpha / s) * (beta / s) / (s + 1)
 
 
+@paired
 def local_mse(alpha, beta, n):
     """Mean squared error of the client's own share of ones, x/n; exact.  Claim: generative:bern:known-mse:local.
 
@@ -92,6 +94,7 @@ def local_mse(alpha, beta, n):
     return (alpha / s) * (beta / (s + 1)) / count("n", n)
 
 
+@paired
 def posterior_weight(alpha, beta, n):
     """Weight n/(alpha + beta + n) of the client's own share of ones in its posterior mean; exact.
 
@@ -105,6 +108,7 @@ def posterior_weight(alpha, beta, n):
     return n / (alpha + beta + n)
 
 
+@paired
 def shrinkage_gain(alpha, beta, n):
     """Relative gain (alpha + beta)/(alpha + beta + n) of the posterior mean over the local estimate; exact.
 
@@ -117,6 +121,7 @@ def shrinkage_gain(alpha, beta, n):
     return (alpha + beta) / (alpha + beta + count("n", n))
 
 
+@paired
 def posterior_mean(x, n, alpha, beta):
     """Posterior mean of a client's probability after x ones in n samples; exact.  Claim: generative:bern:posterior.
 
@@ -136,6 +141,7 @@ def posterior_mean(x, n, alpha, beta):
     return (alpha + x) / (alpha + beta + n)
 
 
+@paired
 def mse(alpha, beta, n, weight=None):
     """Mean squared error of weight x/n + (1 - weight) mean of the prior; exact.  Claim: generative:bern:known-mse.
 
@@ -156,6 +162,7 @@ def mse(alpha, beta, n, weight=None):
 # --- unknown prior -----------------------------------------------------------------------------------------------------
 
 
+@paired
 def naive_variance_mean(alpha, beta, n, m=None):
     """Mean of the naive estimate sum_{l != i} (x_l/n - mu_hat_l)^2 / (m-2) of the prior's variance; exact.
 
@@ -166,13 +173,14 @@ def naive_variance_mean(alpha, beta, n, m=None):
     >>> float(naive_variance_mean(1, 1, 2)), float(naive_variance_mean(1, 1, 2, m=4))
     (0.16666666666666666, 0.3333333333333333)
     """
-    variance = prior_variance(alpha, beta) * (1 + (alpha + np.asarray(beta, float)) / count("n", n))
+    variance = prior_variance(alpha, beta) * (1 + (positive("alpha", alpha) + positive("beta", beta)) / count("n", n))
     if m is None:
         return variance
     m = count("m", m, 3)
     return variance * (m / (m - 2))
 
 
+@paired
 def limit_weight(alpha, beta, n):
     """Weight that the naive estimates lead to with many clients, n (n+s)/(n^2 + (2n-1) s) with s = alpha + beta; exact.
 
@@ -186,6 +194,7 @@ def limit_weight(alpha, beta, n):
     return (n + s) / (n + (2 - 1 / n) * s)
 
 
+@paired
 def naive_excess(alpha, beta, n):
     """What the naive estimates add to the least mean squared error, in multiples of it, with many clients; exact.
 
@@ -199,6 +208,7 @@ def naive_excess(alpha, beta, n):
     return s / n * ((s + 1) / (n + (2 - 1 / n) * s)) ** 2
 
 
+@paired
 def moments(x, n, *, method="unbiased"):
     """Estimate of the mean and the variance of the clients' probabilities, for any prior on [0, 1] and any n_i.
 
@@ -242,6 +252,7 @@ def moments(x, n, *, method="unbiased"):
     return Moments(float(mu), float(both - (mu**2 - spread / len(x))))
 
 
+@paired
 def shrinkage_weight(mu, sigma2, n):
     """Weight n/(mu (1-mu)/sigma2 - 1 + n) of the client's own share of ones, kept in [0, 1]; an estimate.
 
@@ -262,6 +273,7 @@ def shrinkage_weight(mu, sigma2, n):
     return np.where(spread == 0, 0.0, weight)[()]
 
 
+@paired
 def estimate_rates(x, n, *, method="unbiased", prior=None):
     """Estimate every client's probability: own share of ones shrunk to the common mean, prior learnt from the clients.
 
@@ -297,6 +309,7 @@ def _budget(eps):
     return np.expm1(eps)
 
 
+@paired
 def randomize(x, *, eps, rng):
     """Randomise numbers in [0, 1] to two points, unbiased and eps-LDP for any two inputs (replacement); exact guarantee.
 
@@ -314,6 +327,7 @@ def randomize(x, *, eps, rng):
     return np.where(rng.random(np.broadcast_shapes(x.shape, rise.shape)) < high, 1 + 1 / rise, -1 / rise)
 
 
+@paired
 def report_variance(x, *, eps):
     """Variance e^eps/(e^eps - 1)^2 + x (1-x) of a two-point report of x; exact.  Claim: generative:qpriv:variance.
 
@@ -324,6 +338,7 @@ def report_variance(x, *, eps):
     return (1 + 1 / rise) / rise + x * (1 - x)
 
 
+@paired
 def private_reports(x, n, *, eps, rng):
     """Let every client send one eps-LDP report, from which `moments_from_reports` learns the prior's mean and variance.
 
@@ -353,6 +368,7 @@ def private_reports(x, n, *, eps, rng):
     return PrivateReports(randomize(x[in_means] / n[in_means], eps=eps, rng=rng), randomize(both, eps=eps, rng=rng))
 
 
+@paired
 def moments_from_reports(means, pairs):
     """Unbiased estimates of the prior's mean and variance from private (or plain) reports; an estimate.
 
@@ -373,6 +389,7 @@ def moments_from_reports(means, pairs):
     return Moments(float(mu), float(pairs.mean() - (mu**2 - means.var(ddof=1) / len(means))))
 
 
+@paired
 def private_variance(alpha, beta, m1, m2, *, eps):
     """Variance of the private estimate of the prior's variance; exact.  Claim: generative:thm4:protocol:variance.
 

@@ -26,7 +26,7 @@ from estimators.tallies import (
     log_rises_over_factorials,
     square_sums,
 )
-from estimators.validation import choice, count, finite, positive
+from estimators.validation import choice, count, finite, paired, positive, single
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
 
@@ -74,6 +74,7 @@ class BetaBinomialTally(CountTally):
     squares: np.ndarray
 
     @classmethod
+    @paired
     def of(cls, x, n):
         """Tally clients with counts x out of n; x array (m,), n array (m,) or number, whole and >= 0."""
         return cls.of_integers(*read_counts(x, n))
@@ -225,6 +226,7 @@ class BetaBinomial(ConjugateModel):
         self.alpha = alpha
         self.beta = beta
 
+    @paired
     def fit(self, x, n):
         """Fit the prior and the posterior of every client.
 
@@ -252,7 +254,7 @@ class BetaBinomial(ConjugateModel):
             raise ValueError("alpha and beta must be given for prior='fixed' and left out otherwise, where they are learnt")
         self.converged_, self.n_iter_ = True, 0
         if self.prior == "fixed":
-            alpha, beta = float(positive("alpha", self.alpha)), float(positive("beta", self.beta))
+            alpha, beta = single(positive, "alpha", self.alpha), single(positive, "beta", self.beta)
             mean, rho = alpha / (alpha + beta), 1 / (alpha + beta)
         elif self.prior in ("bayes", "marginal-likelihood"):
             mean, rho = self._maximise(tally)

@@ -9,9 +9,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.validation import count, finite
+from estimators.validation import count, finite, listing, real, same_labels
 
-__all__ = ["ClientRows", "RegressionTally", "Tallies"]
+__all__ = ["ClientRows", "RegressionTally", "Tallies", "all_finite", "read_rows"]
+
+
+def read_rows(Xs, Ys):
+    """Return the lists of designs (n_i, d) and responses (n_i,), of equal d, in which NaN is left to the caller.
+
+    Responses may be True and False, for yes and no.
+    """
+    Xs, Ys = listing("Xs", Xs), None if Ys is None else listing("Ys", Ys)
+    if Ys is None or len(Xs) != len(Ys) or len(Xs) == 0:
+        got = "none" if Ys is None else len(Ys)
+        raise ValueError(f"Xs and Ys need one entry per client each, got {len(Xs)} and {got}")
+    designs, responses = [], []
+    for i, (X, Y) in enumerate(zip(Xs, Ys, strict=True)):
+        X, Y = same_labels(**{f"Xs[{i}]": X, f"Ys[{i}]": Y}).values()
+        X, Y = real(f"Xs[{i}]", X), real(f"Ys[{i}]", Y, booleans=True)
+        if X.ndim != 2 or X.shape[1] == 0 or Y.shape != X.shape[:1]:
+            raise ValueError(f"Xs[{i}] must be (samples, coefficients) and Ys[{i}] (samples,), got {X.shape} and {Y.shape}")
+        designs.append(X)
+        responses.append(Y)
+    widths = {X.shape[1] for X in designs}
+    if len(widths) > 1:
+        raise ValueError(f"Xs must agree in their number of columns, got {sorted(widths)}")
+    return designs, responses
+
+
+def all_finite(designs, responses):
+    """Raise ValueError naming the client whose numbers are not finite."""
+    for i, (X, Y) in enumerate(zip(designs, responses, strict=True)):
+        finite(f"Xs[{i}]", X)
+        finite(f"Ys[{i}]", Y)
 
 
 @dataclass(frozen=True)
@@ -25,29 +55,10 @@ class ClientRows:
     @classmethod
     def read(cls, Xs, Ys):
         """Check lists of designs (n_i, d) and responses (n_i,); a client may have no rows, as an array (0, d)."""
-        if Ys is None or len(Xs) != len(Ys) or len(Xs) == 0:
-            got = "none" if Ys is None else len(Ys)
-            raise ValueError(f"Xs and Ys need one entry per client each, got {len(Xs)} and {got}")
-        designs, responses = [], []
-        for i, (X, Y) in enumerate(zip(Xs, Ys, strict=True)):
-            try:
-                X, Y = np.asarray(X, float), np.asarray(Y, float)
-            except (TypeError, ValueError):
-                raise ValueError(f"Xs[{i}] and Ys[{i}] must be arrays of numbers") from None
-            if X.ndim != 2 or X.shape[1] == 0 or Y.shape != X.shape[:1]:
-                raise ValueError(
-                    f"Xs[{i}] must be (samples, coefficients) and Ys[{i}] (samples,), got {X.shape} and {Y.shape}"
-                )
-            designs.append(X)
-            responses.append(Y)
-        widths = {X.shape[1] for X in designs}
-        if len(widths) > 1:
-            raise ValueError(f"Xs must agree in their number of columns, got {sorted(widths)}")
+        designs, responses = read_rows(Xs, Ys)
         X, Y = np.concatenate(designs), np.concatenate(responses)
-        if not (np.isfinite(X).all() and np.isfinite(Y).all()):
-            for i, (X, Y) in enumerate(zip(designs, responses, strict=True)):
-                finite(f"Xs[{i}]", X)
-                finite(f"Ys[{i}]", Y)
+        if not (np.isfinite(X).all() and np.isfinite(Y).all()):  # one look at all; who is to blame only if need be
+            all_finite(designs, responses)
         return cls(X, Y, np.array([len(Y) for Y in responses]))
 
     def batches(self):
@@ -137,6 +148,7 @@ class Tallies:
     @classmethod
     def read(cls, Xs, Ys=None):
         """Tally lists of designs and responses, or collect a list of tallies (with Ys=None)."""
+        Xs = listing("Xs", Xs)
         if Ys is not None or len(Xs) == 0 or not all(isinstance(tally, RegressionTally) for tally in Xs):
             return cls.of(ClientRows.read(Xs, Ys))
         widths = {tally.d for tally in Xs}

@@ -146,10 +146,15 @@ def read_client_table(source, columns=None, target=None, features=None, intercep
     >>> table.successes.tolist(), table.trials.tolist()
     ([1, 7], [50, 80])
     """
+    if not isinstance(columns, (dict, type(None))):
+        raise ValueError(f"columns must be a dict from roles to names of columns, got a {type(columns).__name__}")
     table = open_table(source)
     if not table.header:
         raise ValueError(f"{table.name} is empty; its first line must name the columns, {expected()}")
-    named = {role: column.strip().lower() for role, column in (columns or {}).items()}
+    columns = columns or {}
+    if not all(isinstance(column, str) for column in columns.values()):
+        raise ValueError("columns must hold names of columns; give strings")
+    named = {role: column.strip().lower() for role, column in columns.items()}
     for role in named:
         if role not in ROLES:
             raise ValueError(f"columns has the role {role!r}; known are {', '.join(ROLES)}")

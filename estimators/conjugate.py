@@ -17,7 +17,7 @@ from estimators.inversion import quantiles
 from estimators.limits import share
 from estimators.model import ClientModel
 from estimators.tallies import distinct
-from estimators.validation import finite, probability
+from estimators.validation import finite, probability, single
 
 __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
 
@@ -249,7 +249,7 @@ class ConjugateModel(ClientModel):
         from scipy.special import ndtri
 
         self.require_fit()
-        q = float(probability("q", q))
+        q = single(probability, "q", q)
         if not 0 < q < 1:
             raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
         rows, inverse = self._distinct()

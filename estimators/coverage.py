@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import count, index
+from estimators.model import ClientModel
+from estimators.validation import count, index, shown, single
 
 __all__ = ["Coverage", "coverage"]
 
@@ -62,11 +63,13 @@ def coverage(model, *, level=0.95, replicates=1000, seed=0, workers=1):
     >>> abs(found.average - 0.95) < 4 * found.average_se < 0.01
     True
     """
+    if not isinstance(model, ClientModel):
+        raise ValueError(f"model must be a fitted ClientModel, got {shown(model)}")
     model.require_fit()
     model.interval(level)  # an improper level is refused before any work
-    replicates = int(count("replicates", replicates, 4))
+    replicates = int(single(count, "replicates", replicates, 4))
     seed = index("seed", seed, 0, 2**63)
-    workers = min(int(count("workers", workers)), replicates)
+    workers = min(int(single(count, "workers", workers)), replicates)
     jobs = [(model, level, seed, part) for part in np.array_split(np.arange(replicates), workers)]
     if workers == 1:
         results = [measure(*jobs[0])]

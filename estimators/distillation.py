@@ -8,7 +8,7 @@ distributions.  psi is an inverse variance here; AdaPeD's objective has 1/(2 psi
 import numpy as np
 from scipy.special import betaln, digamma, entr
 
-from estimators.validation import number, positive, probability
+from estimators.validation import number, paired, positive, probability
 
 __all__ = ["log_normalizer", "variance_penalty"]
 
@@ -29,6 +29,7 @@ def entropy(p):
     return entr(p) + entr(1 - p)
 
 
+@paired
 def log_normalizer(psi, p_mu, p_x=None):
     """Logarithm of the normaliser c(psi) of the distillation density; exact.
 
@@ -55,6 +56,7 @@ def log_normalizer(psi, p_mu, p_x=None):
     return -np.sum(w * entropy(p_mu) + betaln(1 + w * p_mu, 1 + w * (1 - p_mu)))
 
 
+@paired
 def variance_penalty(psi, p_mu, p_x=None):
     """The term -log c(1/(2 psi)) of the distillation objective, for AdaPeD's variance psi, and its slope in psi; exact.
 

@@ -13,7 +13,7 @@ import numpy as np
 from estimators import privacy
 from estimators.accounting import calibrate_noise
 from estimators.limits import quiet
-from estimators.validation import choice, count, finite, nonnegative, number, positive, probability
+from estimators.validation import choice, count, finite, nonnegative, number, paired, positive, probability, single
 
 __all__ = [
     "batch_gradient_variance",
@@ -27,6 +27,7 @@ SAMPLINGS = ("independent", "without replacement", "poisson")
 PATHS = ("fixed mean", "shuffled", "curved")
 
 
+@paired
 def batch_gradient_variance(*, b, c, z, p, alignment=1.0, others=0, sampling="independent"):
     """Variance of a noisy batch gradient when every gradient is clipped; exact.
 
@@ -63,6 +64,7 @@ def batch_gradient_variance(*, b, c, z, p, alignment=1.0, others=0, sampling="in
     return (part + noise)[()]
 
 
+@paired
 def unclipped_gradient_variance(*, sigma2_g, b, c, z, p):
     """Variance of a noisy batch gradient when no gradient is clipped, sigma2_g + p c^2 z^2 / b^2; exact.
 
@@ -78,6 +80,7 @@ def unclipped_gradient_variance(*, sigma2_g, b, c, z, p):
     return nonnegative("sigma2_g", sigma2_g) + batch_gradient_variance(b=b, c=c, z=z, p=p)
 
 
+@paired
 def model_update_variance(*, K, N, b, eta, c, z, p, alignment=1.0, contraction=0.0, path="fixed mean"):
     """Variance of a client's model update after K epochs of DP-SGD, given where it started; exact.
 
@@ -111,6 +114,7 @@ def model_update_variance(*, K, N, b, eta, c, z, p, alignment=1.0, contraction=0
     return (visits * one)[()]
 
 
+@paired
 def closed_form_noise_multiplier(*, eps, delta, steps):
     """Noise multiplier that is enough for (eps, delta) after `steps` steps, whatever is sampled; an upper bound.
 
@@ -128,6 +132,7 @@ def closed_form_noise_multiplier(*, eps, delta, steps):
     return (np.sqrt(steps / 2) * (np.sqrt(log_delta + eps) + np.sqrt(log_delta)) / eps)[()]
 
 
+@paired
 def noise_multiplier(*, eps, delta, sampling_rate, steps, orders=privacy.DEFAULT_ORDERS):
     """Smallest noise multiplier that the accountant certifies as (eps, delta)-private; an upper bound on the need.
 
@@ -148,11 +153,11 @@ def noise_multiplier(*, eps, delta, sampling_rate, steps, orders=privacy.DEFAULT
     1.429
     """
     eps, delta, rate = (
-        float(positive("eps", eps)),
-        float(number("delta", delta)),
-        float(probability("sampling_rate", sampling_rate)),
+        single(positive, "eps", eps),
+        single(number, "delta", delta),
+        single(probability, "sampling_rate", sampling_rate),
     )
-    steps = int(count("steps", steps))
+    steps = int(single(count, "steps", steps))
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
     if rate == 0:

@@ -11,7 +11,7 @@ from estimators.limits import split
 from estimators.model import ClientModel
 from estimators.server_weights import server_weights
 from estimators.strengths import personalization_strengths, personalized_mse
-from estimators.validation import choice, finite, nonnegative, positive
+from estimators.validation import choice, finite, nonnegative, paired, positive
 from estimators.variance_components import Restricted, per_client, read_messages, variance_components
 
 __all__ = ["FederatedMeans"]
@@ -68,6 +68,7 @@ class FederatedMeans(ClientModel):
         self.strength = strength
         self.tau2 = tau2
 
+    @paired
     def fit(self, messages, variances=0.0, noises=0.0, n_samples=None):
         """Estimate the variance components, the weights and the strengths from messages.
 

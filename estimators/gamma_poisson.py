@@ -24,7 +24,7 @@ from estimators.tallies import (
     spread_over_nodes,
     square_sums,
 )
-from estimators.validation import choice, count, finite, nonnegative, positive
+from estimators.validation import choice, count, finite, nonnegative, paired, positive, single
 
 __all__ = ["GammaPoisson", "GammaPoissonTally"]
 
@@ -70,6 +70,7 @@ class GammaPoissonTally(CountTally):
     squares: np.ndarray
 
     @classmethod
+    @paired
     def of(cls, x, exposure=1.0):
         """Tally clients with counts x (m,) of whole numbers over exposures > 0 (m,) or one for all (0 where x is 0)."""
         return cls.of_checked(*read_counts(x, exposure))
@@ -210,6 +211,7 @@ class GammaPoisson(ConjugateModel):
         self.shape = shape
         self.rate = rate
 
+    @paired
     def fit(self, x, exposure=1.0):
         """Fit the prior and the posterior of every client.
 
@@ -239,7 +241,7 @@ class GammaPoisson(ConjugateModel):
             raise ValueError("x must hold at least two clients with exposure to learn a prior from")
         self.converged_, self.n_iter_ = True, 0
         if self.prior == "fixed":
-            shape, rate = float(positive("shape", self.shape)), float(positive("rate", self.rate))
+            shape, rate = single(positive, "shape", self.shape), single(positive, "rate", self.rate)
             mean, rho = shape / rate, 1 / shape
         elif tally.counts.sum == 0:
             mean, rho = 0.0, 0.0

@@ -8,7 +8,7 @@ in which messages carry privacy noise of several levels are in ``aggregation`` a
 import numpy as np
 
 from estimators.limits import share
-from estimators.validation import choice, count, finite, index, nonnegative
+from estimators.validation import choice, count, finite, index, listing, nonnegative, paired, without_labels
 
 __all__ = [
     "conditional_bias",
@@ -33,6 +33,7 @@ def read_variances(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
     return sigma2_theta, local_risk(sigma2_x, n)
 
 
+@paired
 def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
     """Best weight `a` on a client's own mean in a x_bar_i + (1 - a) average of the clients' messages.
 
@@ -57,6 +58,7 @@ def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
     return share(*read_variances(sigma2_theta, sigma2_x, n, sigma2_q, m))
 
 
+@paired
 def risk(sigma2_theta, sigma2_x, n, m, sigma2_q=0.0, d=1):
     """Mean squared error of a client at the best `shrinkage_factor`, d sigma2_x / n ((1 - a) / m + a).
 
@@ -74,6 +76,7 @@ def risk(sigma2_theta, sigma2_x, n, m, sigma2_q=0.0, d=1):
     return count("d", d) * within * (share(between, within) + share(within, between) / count("m", m))
 
 
+@paired
 def local_risk(sigma2_x, n, d=1):
     """Mean squared error of a client's own sample mean, d sigma2_x / n.
 
@@ -91,6 +94,7 @@ def read_theta(theta, i):
     return theta, index("i", i, 0, len(theta) - 1)
 
 
+@paired
 def conditional_bias(theta, i, sigma2_theta, sigma2_x, n):
     """Bias of client i's shrunk estimate given all true values, (1 - a)(mean of theta - theta_i).
 
@@ -109,6 +113,7 @@ def conditional_bias(theta, i, sigma2_theta, sigma2_x, n):
     return share(within, between) * np.mean(theta - theta[i], axis=0)
 
 
+@paired
 def conditional_risk(theta, i, sigma2_theta, sigma2_x, n):
     """Mean squared error of client i's shrunk estimate when all true values `theta` are given.
 
@@ -121,10 +126,11 @@ def conditional_risk(theta, i, sigma2_theta, sigma2_x, n):
     bias = conditional_bias(theta, i, sigma2_theta, sigma2_x, n)
     between, within = read_variances(sigma2_theta, sigma2_x, n)
     a = share(between, within)
-    variance = within * (a**2 + share(within, between) * (1 + a) / len(np.asarray(theta)))
+    variance = within * (a**2 + share(within, between) * (1 + a) / len(finite("theta", theta)))
     return np.size(bias) * variance + np.sum(bias**2)
 
 
+@paired
 def james_stein_risk(m, sigma2_theta, sigma2_x, n):
     """Mean squared error per client of James-Stein shrinkage to the grand mean, s (a + 3 (1 - a) / m).
 
@@ -139,6 +145,7 @@ def james_stein_risk(m, sigma2_theta, sigma2_x, n):
     return within * (share(between, within) + 3 * share(within, between) / count("m", m, 4))
 
 
+@paired
 def james_stein(x, variance, toward="mean", positive_part=True):
     """James-Stein estimate of the means of which `x` holds one observation each, of a common known variance.
 
@@ -176,6 +183,7 @@ def james_stein(x, variance, toward="mean", positive_part=True):
         return target + np.where(deviation == 0, 0.0, factor * deviation)
 
 
+@paired
 def from_samples(samples):
     """Turn raw samples into client means and their variances, the pooled variance over each n_i.
 
@@ -191,7 +199,7 @@ def from_samples(samples):
     >>> estimates.tolist(), variances.tolist()
     ([2.0, 5.0], [1.0, 2.0])
     """
-    arrays = [finite(f"samples[{i}]", sample) for i, sample in enumerate(samples)]
+    arrays = [finite(f"samples[{i}]", without_labels(sample)) for i, sample in enumerate(listing("samples", samples))]
     if not arrays:
         raise ValueError("samples is empty; give one array per client")
     for i, array in enumerate(arrays):

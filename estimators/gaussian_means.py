@@ -11,7 +11,7 @@ import numpy as np
 
 from estimators import normal_mixture
 from estimators.model import ClientModel
-from estimators.validation import choice, finite, nonnegative
+from estimators.validation import choice, finite, nonnegative, paired, single
 
 __all__ = ["GaussianMeans", "read_estimates"]
 
@@ -87,6 +87,7 @@ class GaussianMeans(ClientModel):
         self.mu = mu
         self.tau2 = tau2
 
+    @paired
     def fit(self, estimates, variances):
         """Fit the prior and the posterior of every client.
 
@@ -118,7 +119,7 @@ class GaussianMeans(ClientModel):
                 f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
                 f"prior={self.prior!r}, and variances leave {y.size}; use another prior, or give mu or tau2 if known"
             )
-        likelihood = MarginalLikelihood(y, v, None if unknown else float(finite("mu", self.mu)), self.prior)
+        likelihood = MarginalLikelihood(y, v, None if unknown else single(finite, "mu", self.mu), self.prior)
         shares = np.ones(1)
         if self.prior == "fixed":
             tau2s, self.converged_ = nonnegative("tau2", self.tau2).reshape(1), True
@@ -128,7 +129,7 @@ class GaussianMeans(ClientModel):
             tau2, self.converged_ = likelihood.maximise()
             tau2s = np.array([tau2])
         if not self.converged_:
-            warnings.warn("the search for tau2 did not converge; do not use the fit", RuntimeWarning, stacklevel=2)
+            warnings.warn("the search for tau2 did not converge; do not use the fit", RuntimeWarning, stacklevel=3)
         self.set_posterior(likelihood, tau2s, shares)
         return self
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from estimators.client_rows import ClientRows
 from estimators.priors import mixture_penalty
-from estimators.validation import choice, count, finite, nonnegative, positive
+from estimators.validation import choice, count, finite, nonnegative, number, paired, positive, single
 
 __all__ = ["Personalized", "discrete_prior", "linear_descent", "logistic_descent", "mixture_descent"]
 
@@ -93,10 +93,10 @@ def variance_step(v, eta, size, squares):
 
 def descend(losses, eta, T, theta, mu, v, s, as_printed, tol):
     """Rounds of Algorithm 2 (s is the noise variance) or 3 (s is None), simultaneous in all parameters."""
-    eta, T, tol = float(positive("eta", eta)), int(count("T", T)), float(nonnegative("tol", tol))
+    eta, T, tol = single(positive, "eta", eta), int(single(count, "T", T)), single(nonnegative, "tol", tol)
     theta, mu = read_start(losses, theta, mu)
-    v = float(positive("sigma2_theta", v))
-    s = None if s is None else float(positive("sigma2_x", s))
+    v = single(positive, "sigma2_theta", v)
+    s = None if s is None else single(positive, "sigma2_x", s)
     d, counts, eye = losses.d, losses.counts, np.eye(losses.d)
     for t in range(1, T + 1):
         before = (theta, mu, v, s)
@@ -122,7 +122,7 @@ def descend(losses, eta, T, theta, mu, v, s, as_printed, tol):
             s = float(np.mean(variance_step(noise, rate_s, counts, residuals)))
         mu = mus.mean(axis=0)
         if not (v > 0 and (s is None or s > 0) and np.isfinite(theta).all() and np.abs(theta).max() < 1e100):
-            warnings.warn(f"a variance or a parameter left its domain in round {t}; kept as before it", stacklevel=3)
+            warnings.warn(f"a variance or a parameter left its domain in round {t}; kept as before it", stacklevel=4)
             return (*before, t, False)
         change = max(np.abs(theta - before[0]).max(), np.abs(mu - before[1]).max(), abs(v - before[2]))
         if max(change, 0.0 if s is None else abs(s - before[3])) <= tol * eta:
@@ -130,6 +130,7 @@ def descend(losses, eta, T, theta, mu, v, s, as_printed, tol):
     return theta, mu, v, s, T, False
 
 
+@paired
 def linear_descent(Xs, Ys, *, eta, T, theta=None, mu=None, sigma2_theta=1.0, sigma2_x=1.0, as_printed=False, tol=1e-9):
     """Personalised linear regressions, their centre and variances, by gradient steps: Algorithm 2.
 
@@ -164,6 +165,7 @@ def linear_descent(Xs, Ys, *, eta, T, theta=None, mu=None, sigma2_theta=1.0, sig
     return Personalized(state[0], dict(zip(("mu", "sigma2_theta", "sigma2_x"), state[1:], strict=True)), t, good)
 
 
+@paired
 def logistic_descent(Xs, Ys, *, eta, T, theta=None, mu=None, sigma2_theta=1.0, as_printed=False, tol=1e-9):
     """Personalised logistic regressions, their centre and variance, by gradient steps: Algorithm 3.
 
@@ -199,6 +201,7 @@ def printed_mixture_gradient(theta, p, mus, v, m):
     return np.einsum("ml,mld->md", weights / v, gaps)
 
 
+@paired
 def mixture_descent(Xs, Ys, *, eta, T, p, mus, sigma2_thetas, loss="linear", theta=None, b=0.1, as_printed=False, tol=1e-9):
     """Personalised models whose prior is a mixture of Gaussians, by gradient steps: Algorithm 4.
 
@@ -223,16 +226,17 @@ def mixture_descent(Xs, Ys, *, eta, T, p, mus, sigma2_thetas, loss="linear", the
     (True, [[-2.5], [2.5]])
     """
     losses = Losses(Xs, Ys, choice("loss", loss, ("linear", "logistic")))
-    eta, T, b, tol = float(positive("eta", eta)), int(count("T", T)), float(positive("b", b)), float(nonnegative("tol", tol))
+    eta, T = single(positive, "eta", eta), int(single(count, "T", T))
+    b, tol = single(positive, "b", b), single(nonnegative, "tol", tol)
     theta, _ = read_start(losses, theta, None)
     mixture_penalty(theta, p, mus, sigma2_thetas)  # its checks
-    p, mus, v = np.asarray(p, float), np.asarray(mus, float), np.asarray(sigma2_thetas, float)
+    p, mus, v = number("p", p), number("mus", mus), number("sigma2_thetas", sigma2_thetas)
     for t in range(1, T + 1):
         before = theta, p, mus, v
         prior = printed_mixture_gradient(theta, p, mus, v, losses.m) if as_printed else mixture_penalty(theta, p, mus, v)[1]
         theta = theta - eta * (losses.gradient(theta) + prior)
         if not (np.isfinite(theta).all() and np.abs(theta).max() < 1e100):
-            warnings.warn(f"the parameters blew up in round {t}; these are the values before", stacklevel=2)
+            warnings.warn(f"the parameters blew up in round {t}; these are the values before", stacklevel=3)
             return Personalized(before[0], dict(zip(("p", "mus", "sigma2_thetas"), before[1:], strict=True)), t, False)
         gaps = np.sum((theta[:, None, :] - mus) ** 2, axis=2)
         logs = np.log(np.maximum(p, 1e-300)) - losses.d / 2 * np.log(v) - gaps / (2 * v)
@@ -249,6 +253,7 @@ def mixture_descent(Xs, Ys, *, eta, T, p, mus, sigma2_thetas, loss="linear", the
     return Personalized(theta, {"p": p, "mus": mus, "sigma2_thetas": v}, T, False)
 
 
+@paired
 def discrete_prior(Xs, Ys, *, mus, sigma2_x, T=1000, p=None, as_printed=False, tol=1e-9):
     """Personalised linear regressions whose parameters take one of k values: Algorithm 7.
 
@@ -273,8 +278,8 @@ def discrete_prior(Xs, Ys, *, mus, sigma2_x, T=1000, p=None, as_printed=False, t
     (True, [[-2.5], [2.5]], [[-2.5], [-2.5], [2.5], [2.5]])
     """
     losses = Losses(Xs, Ys, "linear")
-    mus, s = finite("mus", mus), float(positive("sigma2_x", sigma2_x))
-    T, tol = int(count("T", T)), float(nonnegative("tol", tol))
+    mus, s = finite("mus", mus), single(positive, "sigma2_x", sigma2_x)
+    T, tol = int(single(count, "T", T)), single(nonnegative, "tol", tol)
     if mus.ndim != 2 or mus.shape[1] != losses.d:
         raise ValueError(f"mus must have shape (values, {losses.d}), got {mus.shape}")
     p = np.full(len(mus), 1 / len(mus)) if p is None else positive("p", p)

@@ -12,7 +12,7 @@ import numpy as np
 
 from estimators.client_rows import Tallies
 from estimators.coefficient_model import CoefficientModel, Coordinates, Factor, climb, climb_inside, read_prior, score
-from estimators.validation import choice, count, positive
+from estimators.validation import choice, count, paired, positive, single
 
 __all__ = ["LinearClients"]
 
@@ -79,10 +79,11 @@ class LinearClients(CoefficientModel):
         self.max_iter = max_iter
         self.tol = tol
 
+    @paired
     def fit(self, Xs, Ys=None):
         """Fit to lists of designs (n_i, d) and responses (n_i,), or to a list of `RegressionTally`; return self."""
         choice("prior", self.prior, ("marginal-likelihood", "reml", "penalised-reml"))
-        max_iter, tol = int(count("max_iter", self.max_iter)), float(positive("tol", self.tol))
+        max_iter, tol = int(single(count, "max_iter", self.max_iter)), single(positive, "tol", self.tol)
         tallies = Tallies.read(Xs, Ys)
         d = tallies.factors.shape[2] - 1
         mu, root = read_prior(self.mu, self.covariance, d)
@@ -97,7 +98,7 @@ class LinearClients(CoefficientModel):
             )
         best, factor_root, self.n_iter_, self.converged_ = self.search(data, root, max_iter, tol)
         if not self.converged_:
-            warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=2)
+            warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=3)
         self.store(data, best, factor_root, root is not None and mu is not None)
         self.tallies_ = tallies
         return self

@@ -13,7 +13,7 @@ import numpy as np
 from estimators.client_rows import ClientRows, Tallies
 from estimators.coefficient_model import CoefficientModel, Coordinates, Factor, climb, climb_inside, read_prior, score
 from estimators.logistic_normal import averages
-from estimators.validation import choice, count, positive
+from estimators.validation import choice, count, paired, positive, single
 
 __all__ = ["LogisticClients"]
 
@@ -80,9 +80,10 @@ class LogisticClients(CoefficientModel):
         self.max_iter = max_iter
         self.tol = tol
 
+    @paired
     def fit(self, Xs, Ys):
         """Fit to lists of designs (n_i, d) and labels (n_i,), each 0 or 1; return self."""
-        max_iter, tol = int(count("max_iter", self.max_iter)), float(positive("tol", self.tol))
+        max_iter, tol = int(single(count, "max_iter", self.max_iter)), single(positive, "tol", self.tol)
         choice("prior", self.prior, ("marginal-likelihood", "penalised"))
         rows = ClientRows.read(Xs, Ys)
         d = rows.X.shape[1]
@@ -123,7 +124,7 @@ class LogisticClients(CoefficientModel):
         best = bound.at(coordinates.into @ root)
         self.n_iter_, self.converged_ = steps, good and best.settled
         if not self.converged_:
-            warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=2)
+            warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=3)
         self.mu_ = np.array(coordinates.out @ best.phi if mu is None else mu)
         self.covariance_ = root @ root.T
         self.log_likelihood_ = -float(best.loss)

@@ -5,7 +5,7 @@ Belongs here: `logistic_normal`.  The regressions that need it are in ``logistic
 
 import numpy as np
 
-from estimators.validation import finite, nonnegative
+from estimators.validation import finite, nonnegative, paired
 
 __all__ = ["logistic_normal"]
 
@@ -25,6 +25,7 @@ SCALES = np.array(
 )
 
 
+@paired
 def logistic_normal(mean, variance):
     """Averages of log(1 + e^z), 1/(1 + e^-z) and its slope over z ~ N(mean, variance); within 1e-8 everywhere.
 

@@ -12,7 +12,7 @@ combination of the same formula (``mrmtl:negative``).  Weighted averages are in 
 import numpy as np
 
 from estimators.limits import harmonic, pooled_variance, quotient, relative_precisions, share, split, times
-from estimators.validation import by_level, count, index, nonnegative
+from estimators.validation import by_level, count, index, nonnegative, paired
 
 __all__ = [
     "gap_to_fedavg",
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 
+@paired
 def local_variance(sigma2, n, sigma2_dp):
     """Variance of a local private mean of `n` records, sigma2 / n + sigma2_dp / n^2.
 
@@ -55,6 +56,7 @@ def local_variance(sigma2, n, sigma2_dp):
     return nonnegative("sigma2", sigma2) / n + nonnegative("sigma2_dp", sigma2_dp, infinite=True) / n**2
 
 
+@paired
 def own_weight(lam, K):
     """Weight of silo k's own estimate in w_hat_k(lam), (K + lam) / ((1 + lam) K); claim: mrmtl:lem6.1.
 
@@ -65,6 +67,7 @@ def own_weight(lam, K):
     return keep + pull / count("K", K)
 
 
+@paired
 def strength(sigma2_loc, tau2):
     """Strength lam* = sigma2_loc / tau2 that minimises `mse`; claim: mrmtl:thm6.3.
 
@@ -76,6 +79,7 @@ def strength(sigma2_loc, tau2):
     return quotient(nonnegative("sigma2_loc", sigma2_loc), nonnegative("tau2", tau2, infinite=True))
 
 
+@paired
 def mse(lam, sigma2_loc, tau2, K):
     """Mean squared error of the mean-regularised estimate of one silo's centre.
 
@@ -102,6 +106,7 @@ def mse(lam, sigma2_loc, tau2, K):
     return times(1 - 1 / K, spread) + sigma2_loc / K
 
 
+@paired
 def optimal_mse(sigma2_loc, tau2, K):
     """Smallest mean squared error over lam, sigma2_loc (sigma2_loc + K tau2) / (K (sigma2_loc + tau2)).
 
@@ -115,6 +120,7 @@ def optimal_mse(sigma2_loc, tau2, K):
     return times(1 - 1 / K, harmonic(sigma2_loc, nonnegative("tau2", tau2, infinite=True))) + sigma2_loc / K
 
 
+@paired
 def gap_to_local(sigma2_loc, tau2, K):
     """Excess error of local training (lam = 0), (1 - 1/K) sigma2_loc^2 / (sigma2_loc + tau2).
 
@@ -127,6 +133,7 @@ def gap_to_local(sigma2_loc, tau2, K):
     return (1 - 1 / count("K", K)) * sigma2_loc * share(sigma2_loc, nonnegative("tau2", tau2, infinite=True))
 
 
+@paired
 def gap_to_fedavg(sigma2_loc, tau2, K):
     """Excess error of FedAvg (lam = inf), (1 - 1/K) tau2^2 / (sigma2_loc + tau2).
 
@@ -139,6 +146,7 @@ def gap_to_fedavg(sigma2_loc, tau2, K):
     return (1 - 1 / count("K", K)) * tau2 * share(tau2, nonnegative("sigma2_loc", sigma2_loc, infinite=True))
 
 
+@paired
 def privacy_gap(lam, K, n, sigma2_dp):
     """Error due to the privacy noise at strength `lam`, [(1 - 1/K) / (1 + lam)^2 + 1/K] sigma2_dp / n^2.
 
@@ -153,6 +161,7 @@ def privacy_gap(lam, K, n, sigma2_dp):
     return part * local_variance(0.0, n, sigma2_dp)
 
 
+@paired
 def train_strength(sigma2, n, sigma2_dp, tau2):
     """Strength that minimises the error to the silo's own *empirical* mean, v / (tau2 + sigma2 / n).
 
@@ -177,6 +186,7 @@ def read_silos(k, sigma2_locs, tau2):
     return sigma2_locs[k], np.delete(sigma2_locs, k, axis=0), nonnegative("tau2", tau2), K
 
 
+@paired
 def silo_strength(k, sigma2_locs, tau2):
     """Strength for silo `k` of unequal silos, s_k / (tau2 + (mean of the others' s_j - s_k) / K).
 
@@ -201,6 +211,7 @@ def silo_strength(k, sigma2_locs, tau2):
     return quotient(own, tau2 + np.mean(others - own, axis=0) / K)
 
 
+@paired
 def silo_mse(lam, k, sigma2_locs, tau2):
     """Mean squared error of w_hat_k(lam) for silo `k` when silos differ in their local variance.
 
@@ -213,6 +224,7 @@ def silo_mse(lam, k, sigma2_locs, tau2):
     return (keep + pull / K) ** 2 * own + pull**2 * spread
 
 
+@paired
 def silo_posterior_variance(k, sigma2_locs, tau2):
     """Posterior variance of w_k given w_hat_k and the plain average of the others; claim: mrmtl:lemE.4:var.
 
@@ -225,6 +237,7 @@ def silo_posterior_variance(k, sigma2_locs, tau2):
     return harmonic(own, K / (K - 1) * tau2 + np.sum(others, axis=0) / (K - 1) ** 2)
 
 
+@paired
 def silo_mmse(k, sigma2_locs, tau2):
     """Posterior variance of w_k given *all* w_hat_j, (1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)))^-1.
 
@@ -238,6 +251,7 @@ def silo_mmse(k, sigma2_locs, tau2):
     return harmonic(own, tau2 + pooled_variance(np.ones_like(others), tau2 + others))
 
 
+@paired
 def silo_mmse_weights(k, sigma2_locs, tau2):
     """Weights on all K local estimates, in the silos' order, that attain `silo_mmse`; they add to one.
 

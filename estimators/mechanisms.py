@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.limits import quiet, times
 from estimators.privacy import gaussian_curve
-from estimators.validation import choice, count, finite, nonnegative, positive, probability
+from estimators.validation import choice, count, finite, nonnegative, paired, positive, probability, single
 
 __all__ = [
     "ADJACENCIES",
@@ -37,6 +37,7 @@ CLASSICAL_EPS = 3.5  # up to here sqrt(2 log(1.25/delta))/eps is enough at every
 # --- sensitivities -----------------------------------------------------------------------------------------------------
 
 
+@paired
 def clipped_sum_sensitivity(*, c, adjacency):
     """Largest change of a sum of vectors clipped to norm c; exact: 2c under "replace", c under "add-remove".
 
@@ -49,6 +50,7 @@ def clipped_sum_sensitivity(*, c, adjacency):
     return (nonnegative("c", c) * (2 if adjacency == "replace" else 1))[()]
 
 
+@paired
 def accuracy_sensitivity(*, n, adjacency):
     """Largest change of the accuracy of a fixed classifier on n records; exact.  Claim: mrmtl:eq15.
 
@@ -102,6 +104,7 @@ def smallest_ratio(eps, delta):
     return np.exp(brentq(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(excess(low)) else high)
 
 
+@paired
 def gaussian_sigma(*, eps, delta, sensitivity):
     """Smallest deviation of Gaussian noise that gives (eps, delta)-privacy; exact, for every eps and in any dimension.
 
@@ -132,6 +135,7 @@ def gaussian_sigma(*, eps, delta, sensitivity):
         return np.vectorize(one, otypes=[float])(eps, delta, sensitivity)[()]
 
 
+@paired
 def gaussian_epsilon(*, delta, sensitivity, sigma):
     """Smallest eps >= 0 at which Gaussian noise is (eps, delta)-private; exact, inverse of ``gaussian_sigma`` in eps.
 
@@ -171,6 +175,7 @@ def gaussian_epsilon(*, delta, sensitivity, sigma):
     return np.vectorize(one, otypes=[float])(delta, sensitivity, sigma)[()]
 
 
+@paired
 def classical_gaussian_sigma(*, eps, delta, sensitivity):
     """Deviation sensitivity sqrt(2 log(1.25/delta)) / eps of the classical Gaussian mechanism; enough, not smallest.
 
@@ -191,6 +196,7 @@ def classical_gaussian_sigma(*, eps, delta, sensitivity):
     return (nonnegative("sensitivity", sensitivity) * np.sqrt(2 * np.log(1.25 / delta)) / eps)[()]
 
 
+@paired
 def private_mean(values, *, c, eps, delta, adjacency, rng):
     """Release the mean of vectors clipped to norm c with the least Gaussian noise; (eps, delta)-private.
 
@@ -213,7 +219,7 @@ def private_mean(values, *, c, eps, delta, adjacency, rng):
     array = finite("values", values)
     if array.ndim not in (1, 2) or len(array) == 0:
         raise ValueError(f"values must have shape (n,) or (n, d) with n >= 1, got {array.shape}")
-    bound = float(positive("c", c))
+    bound = single(positive, "c", c)
     rows = array.reshape(len(array), -1)
     norms = np.linalg.norm(rows, axis=1)
     total = np.sum(rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, None], axis=0)
@@ -223,6 +229,7 @@ def private_mean(values, *, c, eps, delta, adjacency, rng):
     return released if array.ndim == 2 else released[0]
 
 
+@paired
 def clipping_bound(*, bound, sigma2, n, beta):
     """Clipping norm bound + sigma sqrt(2 log(n/beta)) that clips one of n records with probability at most beta.
 
@@ -241,6 +248,7 @@ def clipping_bound(*, bound, sigma2, n, beta):
     return (nonnegative("bound", bound) + deviation * np.sqrt(2 * np.log(count("n", n) / beta)))[()]
 
 
+@paired
 def clipping_probability(*, c, centre, sigma2, n):
     """Probability that clipping to [-c, c] changes one of n records x_i ~ N(centre, sigma2); exact.
 
@@ -271,9 +279,10 @@ def exponential_logits(scores, eps, sensitivity):
     scores = finite("scores", scores)
     if scores.ndim != 1 or scores.size == 0:
         raise ValueError(f"scores must be 1-d with at least one candidate, got shape {scores.shape}")
-    return float(nonnegative("eps", eps)) / (2 * float(positive("sensitivity", sensitivity))) * scores
+    return single(nonnegative, "eps", eps) / (2 * single(positive, "sensitivity", sensitivity)) * scores
 
 
+@paired
 def exponential_probabilities(scores, *, eps, sensitivity):
     """Probability of each candidate under the exponential mechanism, exp(eps s / (2 sensitivity)) / sum; exact.
 
@@ -292,6 +301,7 @@ def exponential_probabilities(scores, *, eps, sensitivity):
     return weights / weights.sum()
 
 
+@paired
 def exponential_choice(scores, *, eps, sensitivity, rng, size=None):
     """Index (or `size` indices) drawn by the exponential mechanism, by Gumbel noise on the scores.
 
@@ -306,6 +316,7 @@ def exponential_choice(scores, *, eps, sensitivity, rng, size=None):
     return np.argmax(logits + rng.gumbel(size=(*shape, len(logits))), axis=-1)
 
 
+@paired
 def exponential_epsilon(*, eps, n_candidates=None, score_range=np.inf, sensitivity=1.0):
     """Exact pure eps of the exponential mechanism run with parameter `eps`, over all scores within a known range.
 
@@ -336,6 +347,7 @@ def exponential_epsilon(*, eps, n_candidates=None, score_range=np.inf, sensitivi
     return np.where(eps > 30, far, exact)[()]
 
 
+@paired
 def exponential_zcdp(*, eps):
     """Rate rho = eps^2/8 of zero-concentrated privacy of the exponential mechanism; an upper bound.
 
@@ -350,6 +362,7 @@ def exponential_zcdp(*, eps):
 # --- subsampling -----------------------------------------------------------------------------------------------------
 
 
+@paired
 def amplified_budget(*, eps, delta, sampling_rate):
     """Budget (log(1 + q (exp(eps) - 1)), q delta) of a mechanism run on a random share q of the records.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import count, finite, positive
+from estimators.validation import count, finite, paired, positive, single
 
 __all__ = [
     "Alternation",
@@ -73,6 +73,7 @@ def normalised(log_terms):
     return terms / total, (top + np.log(total))[:, 0]
 
 
+@paired
 def posterior_weights(means, p, mus, variances):
     """Posterior probability of each value for each client; exact.  Claim: generative:thm5.
 
@@ -98,6 +99,7 @@ def posterior_weights(means, p, mus, variances):
     return normalised(log_joint(means, p, mus, variances))[0]
 
 
+@paired
 def posterior_mean(means, p, mus, variances):
     """Posterior mean of each client's parameter, the estimate of least mean squared error; exact.
 
@@ -111,6 +113,7 @@ def posterior_mean(means, p, mus, variances):
     return estimate[:, 0] if flat else estimate
 
 
+@paired
 def log_likelihood(means, p, mus, variances):
     """Log density of the clients' means under a discrete prior; exact.  Parameters as in `posterior_weights`.
 
@@ -121,6 +124,7 @@ def log_likelihood(means, p, mus, variances):
     return normalised(log_joint(means, p, mus, variances))[1].sum()
 
 
+@paired
 def risk(p, mus, sigma2_x, n):
     """Mean squared error of the posterior mean under the true prior, summed over coordinates; exact to rounding.
 
@@ -208,7 +212,7 @@ def seeds(means, k, generator):
 
 def values_wanted(k, m):
     """Return k as an int in 1..m."""
-    k = int(count("k", k))
+    k = int(single(count, "k", k))
     if k > m:
         raise ValueError(f"k = {k} values cannot be learned from {m} clients; give at least k clients")
     return k
@@ -261,6 +265,7 @@ class DiscretePrior:
             setattr(self, name, value)
         return self
 
+    @paired
     def fit(self, means, variances):
         """Fit the prior and the posterior of every client.
 
@@ -280,8 +285,8 @@ class DiscretePrior:
         means, flat = points("means", means)
         variances = spread(variances, len(means))
         k = values_wanted(self.k, len(means))
-        restarts, longest = int(count("restarts", self.restarts)), int(count("max_iter", self.max_iter))
-        enough = float(positive("tol", self.tol)) * len(means)
+        restarts, longest = int(single(count, "restarts", self.restarts)), int(single(count, "max_iter", self.max_iter))
+        enough = single(positive, "tol", self.tol) * len(means)
         generator = np.random.default_rng(self.seed)
         runs = [run_em(means, variances, seeds(means, k, generator), longest, enough) for _ in range(restarts)]
         p, mus, trace, converged = max(runs, key=lambda found: found[2][-1])
@@ -324,6 +329,7 @@ class Alternation(NamedTuple):
     spreads: np.ndarray
 
 
+@paired
 def alternate_clusters(means, variances, k, rounds, seed=0):
     """Algorithm 1 of the paper as printed, for comparison with `DiscretePrior`; not a consistent estimate of the prior.
 
@@ -349,7 +355,7 @@ def alternate_clusters(means, variances, k, rounds, seed=0):
     generator = np.random.default_rng(seed)
     models, spreads = means, []
     p, mus = lloyd(models, k, generator)
-    for _ in range(int(count("rounds", rounds))):
+    for _ in range(int(single(count, "rounds", rounds))):
         spreads.append(widest(mus))
         models = normalised(log_joint(means, p, mus, variances))[0] @ mus
         p, mus = lloyd(models, k, generator)

@@ -16,7 +16,7 @@ import numpy as np
 from estimators.inversion import quantiles
 from estimators.mixture import points, spread, values_wanted
 from estimators.model import ClientModel
-from estimators.validation import choice, count, finite, positive, probability
+from estimators.validation import choice, count, finite, paired, positive, probability, single
 
 __all__ = ["MixtureMeans"]
 
@@ -214,6 +214,7 @@ class MixtureMeans(ClientModel):
         self.tol = tol
         self.seed = seed
 
+    @paired
     def fit(self, estimates, variances):
         """Fit the prior and the posterior of every client.
 
@@ -235,8 +236,8 @@ class MixtureMeans(ClientModel):
         if len(y) < 2:
             raise ValueError("estimates must hold at least two clients to learn a prior from")
         choice("components", self.components, ("gaussian", "points"))
-        starts, longest = int(count("restarts", self.restarts)), int(count("max_iter", self.max_iter))
-        tol = float(positive("tol", self.tol))
+        starts, longest = int(single(count, "restarts", self.restarts)), int(single(count, "max_iter", self.max_iter))
+        tol = single(positive, "tol", self.tol)
         data = Data(y, v, self.components)
         few = data.sample(np.random.default_rng(self.seed))
         self.path_, best, previous, rises = {}, None, None, 0
@@ -258,7 +259,7 @@ class MixtureMeans(ClientModel):
         assert best is not None
         prior, self.log_likelihoods_, self.converged_ = best[1]
         if not self.converged_:
-            warnings.warn("the fit did not settle; raise max_iter, or tol", RuntimeWarning, stacklevel=2)
+            warnings.warn("the fit did not settle; raise max_iter, or tol", RuntimeWarning, stacklevel=3)
         order = np.lexsort(prior.mus.T[::-1])
         self.p_, self._mus, self.tau2s_ = prior.p[order], prior.mus[order], prior.tau2s[order]
         self.mus_ = self._mus[:, 0] if self._flat else self._mus
@@ -293,7 +294,7 @@ class MixtureMeans(ClientModel):
         from scipy.special import ndtr, ndtri
 
         self.require_fit()
-        q = float(probability("q", q))
+        q = single(probability, "q", q)
         if not 0 < q < 1:
             raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
         k, m, d = self._centres.shape

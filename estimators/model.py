@@ -9,7 +9,7 @@ import inspect
 
 import numpy as np
 
-from estimators.validation import finite, probability
+from estimators.validation import finite, probability, single
 
 __all__ = ["ClientModel"]
 
@@ -77,7 +77,7 @@ class ClientModel:
             repetitions is measured by ``coverage``.
         """
         self.require_fit()
-        level = float(probability("level", level))
+        level = single(probability, "level", level)
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
         return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
@@ -88,5 +88,5 @@ class ClientModel:
         A posterior probability of theta_i = at counts on both sides (Stephens 2017, Biostatistics 18:275).
         """
         self.require_fit()
-        at = float(finite("at", at))
+        at = single(finite, "at", at)
         return np.minimum(self.posterior_cdf(at), 1 - self.posterior_cdf(at, strict=True))

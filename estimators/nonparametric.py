@@ -14,7 +14,7 @@ import numpy as np
 from estimators import npmle
 from estimators.model import ClientModel
 from estimators.npmle.clients import shapes
-from estimators.validation import count, finite, nonnegative, probability
+from estimators.validation import count, finite, nonnegative, paired, probability, single
 
 __all__ = ["NonparametricCounts", "NonparametricMeans", "NonparametricRates", "robbins"]
 
@@ -59,7 +59,7 @@ class Nonparametric(ClientModel):
                 f"{type(self).__name__} stopped with a gap of {left:.3g} in the log-likelihood, more than tolerance="
                 f"{self.tolerance}; raise max_iter or tolerance",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         self.support_, self.masses_ = mixing.support, mixing.masses
         self.log_likelihood_, self.gap_, self.grid_gap_ = mixing.log_likelihood, mixing.gap, mixing.grid_gap
@@ -95,14 +95,14 @@ class Nonparametric(ClientModel):
     def posterior_cdf(self, t, strict=False):
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
-        t = float(finite("t", t))
+        t = single(finite, "t", t)
         below = self.support_ < t if strict else self.support_ <= t
         return np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks()])
 
     def posterior_quantile(self, q):
         """Return the smallest atom t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
-        q = float(probability("q", q))
+        q = single(probability, "q", q)
         # Sums of probabilities are exact to rounding only; a shortfall of that size counts as reached.
         return np.concatenate([self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()])
 
@@ -151,6 +151,7 @@ class NonparametricMeans(Nonparametric):
     ([-3.0, 3.0], [-3.0, -3.0, 3.0, 3.0])
     """
 
+    @paired
     def fit(self, estimates, variances):
         """Fit to estimates, array (n,), with known variances, array (n,) or a number, > 0 or inf.  Returns self.
 
@@ -187,6 +188,7 @@ class NonparametricRates(Nonparametric):
     ([0.1, 0.9], [0.1, 0.1, 0.9, 0.9])
     """
 
+    @paired
     def fit(self, x, n):
         """Fit to successes x, array of whole numbers, in n trials, array or a number.  Returns self.
 
@@ -220,6 +222,7 @@ class NonparametricCounts(Nonparametric):
     ([0.0, 20.0], [0.0, 0.0, 20.0, 20.0])
     """
 
+    @paired
     def fit(self, x, exposure=1.0):
         """Fit to counts x, array of whole numbers, with exposures, array or a number, >= 0.  Returns self.
 
@@ -269,6 +272,8 @@ def robbins(x):
     [0.5, 0.5, 2.0, 0.0]
     """
     x = count("x", x, 0).astype(np.int64)
+    if x.ndim != 1:
+        raise ValueError(f"x must be a list with one count per client, got shape {x.shape}")
     _, place, tally = np.unique(x, return_inverse=True, return_counts=True)
     seen = dict(zip(x.tolist(), tally[place].tolist(), strict=True))
     return np.array([(k + 1) * seen.get(k + 1, 0) / seen[k] for k in x.tolist()])

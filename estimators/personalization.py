@@ -17,7 +17,7 @@ import numpy as np
 
 from estimators.aggregation import read_levels
 from estimators.limits import harmonic, pooled_variance, quotient, share, split, times
-from estimators.validation import index
+from estimators.validation import index, paired, switch
 
 __all__ = ["bayes_mse", "local_mse", "personalization_strength"]
 
@@ -30,6 +30,7 @@ def own_and_others(level, levels):
     return own, others
 
 
+@paired
 def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
     """Strength lam* that minimises the error of a client of the given level.
 
@@ -57,7 +58,7 @@ def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *
     ...  for own in (False, True)]
     [1.454545, 1.439252]
     """
-    levels = read_levels(sizes, gamma2s, alpha2, tau2, ratios)
+    levels, own_noise = read_levels(sizes, gamma2s, alpha2, tau2, ratios), switch("own_noise", own_noise)
     own, others = own_and_others(level, levels)
     noise = levels.noises[own]
     if ratios is None:
@@ -78,6 +79,7 @@ def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *
     return quotient(levels.alpha2, spread)
 
 
+@paired
 def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
     """Mean squared error of the personalised estimate of a client's own phi_j at strength `lam`.
 
@@ -95,7 +97,7 @@ def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_nois
     ...  for lam in (0.0, 1.439252, float("inf"))]
     [1.0, 0.432088, 0.70625]
     """
-    levels = read_levels(sizes, gamma2s, alpha2, tau2, ratios)
+    levels, own_noise = read_levels(sizes, gamma2s, alpha2, tau2, ratios), switch("own_noise", own_noise)
     own, others = own_and_others(level, levels)
     keep, pull = split(lam)
     weight = levels.weights[own]
@@ -112,6 +114,7 @@ def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_nois
     return (keep + pull * weight) ** 2 * levels.alpha2 + times(pull**2, spread)
 
 
+@paired
 def bayes_mse(level, sizes, gamma2s, alpha2, tau2):
     """Smallest mean squared error for a client that knows its own y_j and the messages of all others.
 

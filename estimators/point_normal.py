@@ -11,7 +11,7 @@ import numpy as np
 from estimators import normal_mixture
 from estimators.gaussian_means import HUGE, MANY, GaussianMeans, parts, read_estimates
 from estimators.model import ClientModel
-from estimators.validation import finite
+from estimators.validation import finite, paired, single
 
 __all__ = ["PointNormalMeans"]
 
@@ -58,6 +58,7 @@ class PointNormalMeans(ClientModel):
     def __init__(self, mode=None):
         self.mode = mode
 
+    @paired
     def fit(self, estimates, variances):
         """Fit the prior and the posterior of every client.
 
@@ -77,7 +78,7 @@ class PointNormalMeans(ClientModel):
         """
         y, v = read_estimates(estimates, variances)
         v = np.broadcast_to(v, y.shape)
-        mode = None if self.mode is None else float(finite("mode", self.mode))
+        mode = None if self.mode is None else single(finite, "mode", self.mode)
         normal = GaussianMeans("marginal-likelihood", mu=mode).fit(y, v)
         used = np.isfinite(v)
         unit = 1 / np.sqrt(np.mean(1 / v[used]))
@@ -95,7 +96,7 @@ class PointNormalMeans(ClientModel):
             self.spike_weight_, self.tau2_, self.mode_ = float(normal.tau2_ == 0), normal.tau2_, normal.mu_
             self.log_likelihood_, self.converged_ = normal.log_likelihood_, normal.converged_
         if not self.converged_:
-            warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=2)
+            warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=3)
         self.estimates_, self.variances_ = y.copy(), v.copy()
         self.set_posterior()
         return self

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators import regression
-from estimators.validation import count, finite, nonnegative, positive
+from estimators.client_rows import all_finite, read_rows
+from estimators.validation import count, finite, nonnegative, paired, positive, single
 
 __all__ = [
     "PopulationFit",
@@ -43,14 +44,6 @@ def read_parameters(thetas):
     return thetas
 
 
-def read_one(name, value):
-    """Check one positive number."""
-    value = positive(name, value)
-    if value.ndim:
-        raise ValueError(f"{name} must be one number, got shape {value.shape}")
-    return float(value)
-
-
 def read_centre(mu, d):
     """Check a centre: one number or one entry per coordinate."""
     mu = finite("mu", mu)
@@ -71,6 +64,7 @@ def read_sample(X, Y, theta):
     return X, Y, theta
 
 
+@paired
 def gaussian_penalty(thetas, mu, sigma2_theta):
     """Minus the log-density of parameters from N(mu, sigma2_theta I), and its gradient; exact.
 
@@ -95,11 +89,12 @@ def gaussian_penalty(thetas, mu, sigma2_theta):
     (2.837877, [[-1.0], [1.0]])
     """
     thetas = read_parameters(thetas)
-    v = read_one("sigma2_theta", sigma2_theta)
+    v = single(positive, "sigma2_theta", sigma2_theta)
     gaps = thetas - read_centre(mu, thetas.shape[1])
     return thetas.size / 2 * (LOG_2PI + np.log(v)) + np.sum(gaps**2) / (2 * v), gaps / v
 
 
+@paired
 def laplace_penalty(thetas, mu, b):
     """Minus the log-density of parameters with independent Laplace coordinates, and a subgradient; exact.
 
@@ -114,11 +109,12 @@ def laplace_penalty(thetas, mu, b):
     (4.0, [[-2.0, 2.0]])
     """
     thetas = read_parameters(thetas)
-    b = read_one("b", b)
+    b = single(positive, "b", b)
     gaps = thetas - read_centre(mu, thetas.shape[1])
     return thetas.size * np.log(2 * b) + np.sum(np.abs(gaps)) / b, np.sign(gaps) / b
 
 
+@paired
 def laplace_scale(thetas, mu):
     """Scale b that minimises `laplace_penalty`: the mean absolute deviation of a coordinate.
 
@@ -131,6 +127,7 @@ def laplace_scale(thetas, mu):
     return np.mean(np.abs(thetas - read_centre(mu, thetas.shape[1])))
 
 
+@paired
 def mixture_penalty(thetas, p, mus, sigma2_thetas):
     """Minus the log-density of parameters from a mixture of Gaussians, and its gradient; exact.
 
@@ -163,6 +160,7 @@ def mixture_penalty(thetas, p, mus, sigma2_thetas):
     return -np.sum(top + np.log(total)), np.einsum("ml,mld->md", shares / total / v, gaps)
 
 
+@paired
 def gaussian_loss(X, Y, theta, sigma2_x):
     """Minus the log-likelihood of responses N(X theta, sigma2_x I), and its gradient in theta; exact.
 
@@ -177,11 +175,12 @@ def gaussian_loss(X, Y, theta, sigma2_x):
     (1.418939, [-2.0])
     """
     X, Y, theta = read_sample(X, Y, theta)
-    v = read_one("sigma2_x", sigma2_x)
+    v = single(positive, "sigma2_x", sigma2_x)
     residuals = Y - X @ theta
     return Y.size / 2 * (LOG_2PI + np.log(v)) + residuals @ residuals / (2 * v), -X.T @ residuals / v
 
 
+@paired
 def logistic_loss(X, Y, theta):
     """Minus the log-likelihood of labels with log-odds X theta, and its gradient in theta; exact.
 
@@ -203,6 +202,7 @@ def logistic_loss(X, Y, theta):
     return np.sum(np.logaddexp(0.0, -signed)), -X.T @ ((2 * Y - 1) * np.exp(-np.logaddexp(0.0, signed)))
 
 
+@paired
 def best_variance(thetas, mu, b=0.0):
     """Prior variance of a coordinate that fits given parameters best, (2b + sum |theta_i - mu|^2)/(m d); exact.
 
@@ -223,21 +223,15 @@ def best_variance(thetas, mu, b=0.0):
 
 def read_clients(Xs, Ys):
     """Check lists of designs and responses, one entry per client; returns lists of arrays and d."""
-    if len(Xs) != len(Ys) or len(Xs) == 0:
-        raise ValueError(f"Xs and Ys need one entry per client each, got {len(Xs)} and {len(Ys)}")
-    designs, responses = [], []
-    for i, (X, Y) in enumerate(zip(Xs, Ys, strict=True)):
-        X, Y = finite(f"Xs[{i}]", X), finite(f"Ys[{i}]", Y)
-        if X.ndim != 2 or X.size == 0 or Y.shape != X.shape[:1]:
-            raise ValueError(f"Xs[{i}] must be (samples, coefficients) and Ys[{i}] (samples,), got {X.shape} and {Y.shape}")
-        designs.append(X)
-        responses.append(Y)
-    widths = {X.shape[1] for X in designs}
-    if len(widths) > 1:
-        raise ValueError(f"Xs must agree in their number of columns, got {sorted(widths)}")
-    return designs, responses, widths.pop()
+    designs, responses = read_rows(Xs, Ys)
+    all_finite(designs, responses)
+    for i, X in enumerate(designs):
+        if X.size == 0:
+            raise ValueError(f"Xs[{i}] must hold at least one sample, got shape {X.shape}; leave the client out")
+    return designs, responses, designs[0].shape[1]
 
 
+@paired
 def joint_objective(Xs, Ys, thetas, mu, sigma2_theta, sigma2_x):
     """Minus the log-density of all parameters and responses; exact.  Claims: generative:eq14, generative:eq19.
 
@@ -260,6 +254,7 @@ def joint_objective(Xs, Ys, thetas, mu, sigma2_theta, sigma2_x):
     return sum(losses) + gaussian_penalty(thetas, mu, sigma2_theta)[0]
 
 
+@paired
 def marginal_objective(Xs, Ys, mu, sigma2_theta, sigma2_x):
     """Minus the log-likelihood of all responses with the parameters integrated out, and its gradient; exact.
 
@@ -280,7 +275,7 @@ def marginal_objective(Xs, Ys, mu, sigma2_theta, sigma2_x):
     (2.265512, [-1.0], -0.25, -0.25)
     """
     designs, responses, d = read_clients(Xs, Ys)
-    v, s, mu = read_one("sigma2_theta", sigma2_theta), read_one("sigma2_x", sigma2_x), read_centre(mu, d)
+    v, s, mu = single(positive, "sigma2_theta", sigma2_theta), single(positive, "sigma2_x", sigma2_x), read_centre(mu, d)
     value, slopes = 0.0, [np.zeros(d), 0.0, 0.0]
     for X, Y in zip(designs, responses, strict=True):
         n = Y.size
@@ -295,6 +290,7 @@ def marginal_objective(Xs, Ys, mu, sigma2_theta, sigma2_x):
     return value, tuple(slopes)
 
 
+@paired
 def em_step(Xs, Ys, mu, sigma2_theta, sigma2_x):
     """One step of expectation-maximisation for mu, sigma2_theta and sigma2_x; exact.
 
@@ -314,7 +310,7 @@ def em_step(Xs, Ys, mu, sigma2_theta, sigma2_x):
     ([2.0], 1.5, 1.5)
     """
     designs, responses, d = read_clients(Xs, Ys)
-    v, s, mu = read_one("sigma2_theta", sigma2_theta), read_one("sigma2_x", sigma2_x), read_centre(mu, d)
+    v, s, mu = single(positive, "sigma2_theta", sigma2_theta), single(positive, "sigma2_x", sigma2_x), read_centre(mu, d)
     return Reduced.of(designs, responses).step(mu, v, s)[:3]
 
 
@@ -386,6 +382,7 @@ class PopulationFit:
     converged: bool
 
 
+@paired
 def fit_population(Xs, Ys, max_iter=10_000, tol=1e-10):
     """Population centre and variances of largest marginal likelihood, by expectation-maximisation; a local optimum.
 
@@ -404,7 +401,7 @@ def fit_population(Xs, Ys, max_iter=10_000, tol=1e-10):
     (True, [2.9], 3.8, 1.0)
     """
     designs, responses, _ = read_clients(Xs, Ys)
-    max_iter, tol = int(count("max_iter", max_iter)), read_one("tol", tol)
+    max_iter, tol = int(single(count, "max_iter", max_iter)), single(positive, "tol", tol)
     if len(designs) < 2:
         raise ValueError("Xs must hold at least two clients; one client says nothing about how clients vary")
     data = Reduced.of(designs, responses)

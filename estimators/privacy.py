@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from estimators.limits import quiet, quotient, times
-from estimators.validation import choice, count, finite, nonnegative, number, positive, probability
+from estimators.validation import choice, count, finite, nonnegative, number, paired, positive, probability, single
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -35,6 +35,7 @@ __all__ = [
 DEFAULT_ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 512, 1024)
 
 
+@paired
 def server_noise_variance(*, z, S, q, N):
     """Variance (z S / (q N))^2 of each coordinate of the noise in the server's average.
 
@@ -85,6 +86,7 @@ def fractional_order_rdp(noise_multiplier, sampling_rate, order):
     return (top + np.log(np.sum(signs * np.exp(log_terms - top)))) / (order - 1)
 
 
+@paired
 def rdp_sampled_gaussian(*, noise_multiplier, sampling_rate, order):
     """Renyi divergence of one round of the Poisson-subsampled Gaussian mechanism; exact, add-or-remove.
 
@@ -122,6 +124,7 @@ def rdp_sampled_gaussian(*, noise_multiplier, sampling_rate, order):
     )(orders)[()]
 
 
+@paired
 def compose(rdp, rounds):
     """Renyi divergence of `rounds` rounds, each of divergence `rdp` at the same order.
 
@@ -133,6 +136,7 @@ def compose(rdp, rounds):
     return times(count("rounds", rounds, 0), nonnegative("rdp", rdp, infinite=True))
 
 
+@paired
 def epsilon_from_rdp(orders, rdp, *, delta, conversion="improved"):
     """Smallest eps that Renyi divergences give at `delta`; an upper bound on the true eps.
 
@@ -155,7 +159,7 @@ def epsilon_from_rdp(orders, rdp, *, delta, conversion="improved"):
     if (orders <= 1).any():
         raise ValueError(f"orders must be > 1, got {orders.min()}")
     choice("conversion", conversion, ("classic", "improved"))
-    delta = float(probability("delta", delta))
+    delta = single(probability, "delta", delta)
     if (rdp == 0).any():
         return 0.0  # no divergence at one order is no divergence at all
     if delta == 0:
@@ -167,6 +171,7 @@ def epsilon_from_rdp(orders, rdp, *, delta, conversion="improved"):
     return max(0.0, eps.min())
 
 
+@paired
 def sampled_gaussian_epsilon(
     *, noise_multiplier, sampling_rate, rounds, delta, orders=DEFAULT_ORDERS, conversion="improved"
 ):
@@ -183,6 +188,7 @@ def sampled_gaussian_epsilon(
     return epsilon_from_rdp(orders, compose(rdp, rounds), delta=delta, conversion=conversion)
 
 
+@paired
 def epsilon_at_order(*, order, rdp, delta):
     """Eps at `delta` that a Renyi divergence at one order gives; an upper bound, below 0 where that order gives less.
 
@@ -204,6 +210,7 @@ def epsilon_at_order(*, order, rdp, delta):
     return (nonnegative("rdp", rdp) + np.log1p(-1 / order) - np.log(order * delta) / (order - 1))[()]
 
 
+@paired
 def renyi_divergence(p, q, *, order):
     """Renyi divergence of order > 1 between two finite distributions; exact, in nats.  Claim: mrmtl:eq12.
 
@@ -221,7 +228,7 @@ def renyi_divergence(p, q, *, order):
     for name, law in (("p", p), ("q", q)):
         if abs(law.sum() - 1) > 1e-9:
             raise ValueError(f"{name} must add to 1, got {law.sum()}")
-    order = float(number("order", order))
+    order = single(number, "order", order)
     if order < 1:
         raise ValueError(f"order must be >= 1, got {order}")
     seen = p > 0
@@ -244,6 +251,7 @@ def renyi_divergence(p, q, *, order):
     return max(0.0, float(moment / (order - 1)))
 
 
+@paired
 def gaussian_zcdp(*, sensitivity, sigma):
     """Rate rho of zero-concentrated privacy of Gaussian noise, sensitivity^2 / (2 sigma^2); exact.
 
@@ -261,6 +269,7 @@ def gaussian_zcdp(*, sensitivity, sigma):
         return (quotient(nonnegative("sensitivity", sensitivity), nonnegative("sigma", sigma)) ** 2 / 2)[()]
 
 
+@paired
 def rdp_from_zcdp(rho, order):
     """Renyi divergence that rho-zCDP allows at each order: order times rho; an upper bound.
 
@@ -275,6 +284,7 @@ def rdp_from_zcdp(rho, order):
     return times(nonnegative("rho", rho, infinite=True), order)
 
 
+@paired
 def epsilon_from_zcdp(*, rho, delta):
     """Smallest eps that rho-zCDP gives at `delta` through the best real order; an upper bound.
 
@@ -289,7 +299,7 @@ def epsilon_from_zcdp(*, rho, delta):
     """
     from scipy.optimize import brentq
 
-    rho, delta = float(nonnegative("rho", rho, infinite=True)), float(probability("delta", delta))
+    rho, delta = single(nonnegative, "rho", rho, infinite=True), single(probability, "delta", delta)
     if rho == 0 or delta * delta >= -np.expm1(-rho):  # the order tends to 1: total variation by Bretagnolle-Huber
         return 0.0
     if delta == 0 or np.isinf(rho):
@@ -307,6 +317,7 @@ def epsilon_from_zcdp(*, rho, delta):
     return max(0.0, float(epsilon_at_order(order=order, rdp=rho * order, delta=delta)))
 
 
+@paired
 def rdp_pure(eps, order):
     """Renyi divergence of a purely eps-private release, log(p exp((a-1) eps) + (1-p) exp(-(a-1) eps)) / (a-1).
 
@@ -323,7 +334,7 @@ def rdp_pure(eps, order):
     order = finite("order", order)
     if (order <= 1).any():
         raise ValueError(f"order must be > 1, got {order.min()}")
-    eps = float(nonnegative("eps", eps, infinite=True))
+    eps = single(nonnegative, "eps", eps, infinite=True)
     if np.isinf(eps):
         return np.full(order.shape, np.inf)[()]
     step = (order - 1) * eps
@@ -334,6 +345,7 @@ def rdp_pure(eps, order):
     return np.minimum(np.where(step < 1, near, far) / (order - 1), eps)[()]
 
 
+@paired
 def zcdp_from_epsilon(*, eps, delta):
     """Largest rho for which rho-zCDP gives eps at `delta` by ``epsilon_from_zcdp``; a lower bound on what is allowed.
 
@@ -347,7 +359,7 @@ def zcdp_from_epsilon(*, eps, delta):
     >>> round(zcdp_from_epsilon(eps=1.0, delta=1e-5), 6)
     0.030557
     """
-    eps, delta = float(number("eps", eps)), float(probability("delta", delta))
+    eps, delta = single(number, "eps", eps), single(probability, "delta", delta)
     if eps <= 0:
         raise ValueError(f"eps must be > 0, got {eps}")
     if delta >= 1:
@@ -408,6 +420,7 @@ def gaussian_curve(eps, step):
     return delta, ndtr(t) + density * mills(b)
 
 
+@paired
 def gaussian_delta(*, eps, sensitivity, sigma):
     """Smallest delta at which Gaussian noise is (eps, delta)-private; exact (Balle and Wang 2018).
 

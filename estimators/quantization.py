@@ -7,7 +7,7 @@ Does not belong here: what quantised messages cost an estimate (``gaussian``), a
 import numpy as np
 
 from estimators.limits import quiet, quotient
-from estimators.validation import count, finite, nonnegative, positive, probability
+from estimators.validation import count, finite, nonnegative, paired, positive, probability
 
 __all__ = [
     "box_sensitivity",
@@ -37,6 +37,7 @@ def _grid(x, half_range, bits):
     return below, position - below, 2 * half / steps
 
 
+@paired
 def quantise(x, half_range, bits, generator):
     """Random rounding of x to one of 2^bits levels in [-half_range, half_range] whose mean is x.
 
@@ -69,6 +70,7 @@ def quantise(x, half_range, bits, generator):
     return ((below + up) * step - positive("half_range", half_range))[()]
 
 
+@paired
 def quantiser_variance(x, half_range, bits):
     """Variance of the stochastic quantiser's output at x; exact.
 
@@ -81,6 +83,7 @@ def quantiser_variance(x, half_range, bits):
     return (step**2 * ahead * (1 - ahead))[()]
 
 
+@paired
 def quantiser_variance_bound(half_range, bits):
     """Largest variance of the stochastic quantiser, (half_range / (2^bits - 1))^2; attained midway between levels.
 
@@ -92,6 +95,7 @@ def quantiser_variance_bound(half_range, bits):
     return ((positive("half_range", half_range) / (2.0 ** count("bits", bits) - 1)) ** 2)[()]
 
 
+@paired
 def message_range(m, n, sigma2_theta, sigma2_x, r):
     """Half range b that holds all m sample means with probability at least 1 - 1/(m n); a lower bound on it.
 
@@ -111,6 +115,7 @@ def message_range(m, n, sigma2_theta, sigma2_x, r):
     return (nonnegative("r", r) + np.sqrt(2 * spread * np.log(m**2 * n)))[()]
 
 
+@paired
 def norm_radius(m, n, d, sigma2_x, r):
     """Radius that holds the norms of all m sample means with probability at least 1 - 1/(m n); a lower bound on it.
 
@@ -124,6 +129,7 @@ def norm_radius(m, n, d, sigma2_x, r):
     return (nonnegative("r", r) + noise * (np.sqrt(count("d", d)) + np.sqrt(2 * np.log(m**2 * n))))[()]
 
 
+@paired
 def probability_all_inside(margin, mu, variance, m):
     """Probability that m independent N(mu, variance) numbers all lie within +-(|mu| + margin); exact.
 
@@ -149,6 +155,7 @@ def probability_all_inside(margin, mu, variance, m):
         return np.exp(count("m", m) * np.log1p(-outside))[()]
 
 
+@paired
 def projection_bias(half_range, mu, variance):
     """Bias of a N(mu, variance) number after projection onto [-half_range, half_range]; exact.
 
@@ -172,6 +179,7 @@ def projection_bias(half_range, mu, variance):
     return (scale * (loss((half + mu) / scale) - loss((half - mu) / scale)))[()]
 
 
+@paired
 def box_sensitivity(half_range, d):
     """Largest Euclidean distance of two messages in the box [-half_range, half_range]^d, 2 half_range sqrt(d); exact.
 
@@ -183,6 +191,7 @@ def box_sensitivity(half_range, d):
     return (2 * nonnegative("half_range", half_range) * np.sqrt(count("d", d)))[()]
 
 
+@paired
 def gaussian_noise_variance(*, eps, delta, sensitivity):
     """Variance 2 sensitivity^2 log(2/delta) / eps^2 of Gaussian noise per coordinate for (eps, delta); an upper bound.
 

@@ -8,8 +8,9 @@ here.
 
 import numpy as np
 
+from estimators.client_rows import all_finite, read_rows
 from estimators.limits import harmonic, quotient
-from estimators.validation import finite, nonnegative
+from estimators.validation import finite, nonnegative, paired
 
 __all__ = ["local_mse", "posterior", "posterior_all", "posterior_mse"]
 
@@ -43,6 +44,7 @@ def posterior_variances(singular, sigma2_theta, sigma2_x):
     return harmonic(sigma2_theta, known)
 
 
+@paired
 def posterior(X, Y, mu, sigma2_theta, sigma2_x):
     """Posterior mean and covariance of the client's coefficients; exact.  Claim: generative:thm6.
 
@@ -71,7 +73,7 @@ def posterior(X, Y, mu, sigma2_theta, sigma2_x):
     sigma2_theta = read_variance("sigma2_theta", sigma2_theta, infinite=True)
     sigma2_x = read_variance("sigma2_x", sigma2_x)
     variances = posterior_variances(singular, sigma2_theta, sigma2_x)
-    X, Y, mu = np.asarray(X, float), finite("Y", Y), finite("mu", mu)
+    X, Y, mu = finite("X", X), finite("Y", Y), finite("mu", mu)
     if Y.shape != X.shape[:1]:
         raise ValueError(f"Y must have one response per row of X, {X.shape[:1]}, got shape {Y.shape}")
     if mu.shape not in ((), X.shape[1:]):
@@ -83,6 +85,7 @@ def posterior(X, Y, mu, sigma2_theta, sigma2_x):
     return mu + Vt[:used].T @ (gains[:used] * surprise), (Vt.T * variances) @ Vt
 
 
+@paired
 def posterior_all(Xs, Ys, mu, sigma2_theta, sigma2_x):
     """Posterior means (m, d) and covariances (m, d, d) of m clients with their own data and one common prior.
 
@@ -94,15 +97,13 @@ def posterior_all(Xs, Ys, mu, sigma2_theta, sigma2_x):
     >>> means.round(12).tolist()
     [[1.0], [2.0]]
     """
-    if len(Xs) != len(Ys) or len(Xs) == 0:
-        raise ValueError(f"Xs and Ys need one entry per client each, got {len(Xs)} and {len(Ys)}")
-    widths = {np.shape(X)[-1] for X in Xs}
-    if len(widths) > 1:
-        raise ValueError(f"Xs must agree in their number of columns, got {sorted(widths)}")
-    fits = [posterior(X, Y, mu, sigma2_theta, sigma2_x) for X, Y in zip(Xs, Ys, strict=True)]
+    designs, responses = read_rows(Xs, Ys)
+    all_finite(designs, responses)
+    fits = [posterior(X, Y, mu, sigma2_theta, sigma2_x) for X, Y in zip(designs, responses, strict=True)]
     return tuple(np.stack(parts) for parts in zip(*fits, strict=True))
 
 
+@paired
 def posterior_mse(X, sigma2_theta, sigma2_x):
     """Mean squared error of the posterior mean, tr((I / sigma2_theta + X'X / sigma2_x)^-1); exact.
 
@@ -117,6 +118,7 @@ def posterior_mse(X, sigma2_theta, sigma2_x):
     return np.sum(variances)
 
 
+@paired
 def local_mse(X, sigma2_x, sigma2_theta=None, mu=None):
     """Mean squared error of the client's own least-squares estimate (pseudo-inverse of X); exact.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from estimators.aggregation import precision_weights
 from estimators.limits import relative_precisions
-from estimators.validation import choice, count, index, nonnegative, positive
+from estimators.validation import choice, count, index, nonnegative, paired, positive, real, single
 
 __all__ = [
     "Decomposition",
@@ -55,10 +55,7 @@ class NoiseEstimate(NamedTuple):
 
 def read_updates(updates):
     """Check a matrix of updates, parameters in rows and clients in columns."""
-    try:
-        matrix = np.asarray(updates, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("updates must be a matrix of numbers, with as many parameters for every client") from None
+    matrix = real("updates", updates)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
             f"updates must be a matrix with one row per parameter and one column per client, got shape {matrix.shape}"
@@ -103,6 +100,7 @@ def shrink_singular_values(matrix, threshold, method):
     return (left[:, kept] * (singular[kept] - threshold)) @ right[kept], singular[kept] - threshold
 
 
+@paired
 def robust_pca(updates, *, lam=None, mu=None, variant="published", method="fused", tol=1e-7, max_iter=3000):
     """Split a matrix into a low-rank and a sparse part by principal component pursuit; an estimate, not exact.
 
@@ -146,12 +144,12 @@ def robust_pca(updates, *, lam=None, mu=None, variant="published", method="fused
     matrix = read_updates(updates)
     choice("variant", variant, ("published", "reference", "dense"))
     choice("method", method, ("fused", "gram", "svd"))
-    lam = 1 / np.sqrt(max(matrix.shape)) if lam is None else single("lam", lam)
-    tol = single("tol", tol)
+    lam = 1 / np.sqrt(max(matrix.shape)) if lam is None else single(positive, "lam", lam)
+    tol = single(positive, "tol", tol)
     max_iter = index("max_iter", max_iter, 1, np.iinfo(np.int64).max)
     size = np.sqrt(np.einsum("ij,ij->", matrix, matrix))
     if mu is not None:
-        mu = single("mu", mu)
+        mu = single(positive, "mu", mu)
     if size == 0:
         return Decomposition(np.zeros_like(matrix), np.zeros_like(matrix), 0, True, 0, 0.0, 0.0)
     mu = step_parameter(matrix, variant) if mu is None else mu
@@ -160,14 +158,6 @@ def robust_pca(updates, *, lam=None, mu=None, variant="published", method="fused
         if found is not None:
             return found
     return pursue(matrix, lam, mu, method, tol * size, max_iter, size)
-
-
-def single(name, value):
-    """Return one number > 0."""
-    array = positive(name, value)
-    if array.ndim:
-        raise ValueError(f"{name} must be a single number, got an array of shape {array.shape}")
-    return float(array)
 
 
 def pursue(matrix, lam, mu, method, target, max_iter, size):
@@ -232,6 +222,7 @@ def pursue_tiles(matrix, lam, mu, target, max_iter, size):
     return assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, target, size)
 
 
+@paired
 def noise_variances(
     updates, *, block_rows=None, lam=None, variant="dense", method="fused", tol=1e-5, max_iter=3000, workers=None
 ):
@@ -279,6 +270,7 @@ def noise_variances(
     return NoiseEstimate(sum(sums) / len(matrix), all(converged), max(iterations), max(gaps), len(starts))
 
 
+@paired
 def aggregation_weights(updates, **options):
     """Robust-HDP's weights of the clients, inversely proportional to `noise_variances`; they add to one.
 
@@ -298,6 +290,7 @@ def aggregation_weights(updates, **options):
     return precision_weights(noise_variances(updates, **options).variances)
 
 
+@paired
 def excess_noise(sigma2s, alpha2, r=1.0):
     """Noise of the aggregate above the least possible, as a fraction of it, with a common error in the variances; exact.
 
@@ -315,7 +308,7 @@ def excess_noise(sigma2s, alpha2, r=1.0):
     variances = positive("sigma2s", sigma2s)
     if variances.ndim != 1 or len(variances) == 0:
         raise ValueError("sigma2s must be a list with one variance per client")
-    added = float(nonnegative("alpha2", alpha2)) / single("r", r) ** 2
+    added = single(nonnegative, "alpha2", alpha2) / single(positive, "r", r) ** 2
     best = relative_precisions(variances)
     best = best / best.sum()
     kept = 1 / (1 + added / variances)
@@ -324,6 +317,7 @@ def excess_noise(sigma2s, alpha2, r=1.0):
     return float(np.sum(np.outer(best, best) * apart**2) / 2 / np.sum(best * kept) ** 2)
 
 
+@paired
 def estimate_tail(p, x):
     """Probability that a Gaussian noise variance, estimated from p elements, is off by more than the fraction x; exact.
 

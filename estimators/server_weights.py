@@ -25,7 +25,7 @@ import numpy as np
 
 from estimators import robust_pca
 from estimators.aggregation import aggregate_variance, eps_weights, precision_weights, relative_excess
-from estimators.validation import choice, finite, index, positive
+from estimators.validation import choice, finite, flags, index, listing, paired, positive
 
 __all__ = [
     "SCHEMES",
@@ -62,6 +62,7 @@ def per_client(name, values):
     return values
 
 
+@paired
 def sample_weights(n_samples):
     """Weights proportional to the clients' numbers of samples, n_i / sum_j n_j.
 
@@ -73,6 +74,7 @@ def sample_weights(n_samples):
     return eps_weights(per_client("n_samples", n_samples))
 
 
+@paired
 def server_weights(scheme, *, variances=None, n_samples=None, eps=None, updates=None):
     """Weights of the clients by the named scheme, and the variance of the average that they give.
 
@@ -123,7 +125,7 @@ def server_weights(scheme, *, variances=None, n_samples=None, eps=None, updates=
                 f"robust PCA has not converged (gap {estimate.gap:.1g}), so the weights may be far from the best; "
                 "see robust_pca.noise_variances, whose max_iter can be raised",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         found = estimate.variances
         weights = precision_weights(found)
@@ -139,6 +141,7 @@ def server_weights(scheme, *, variances=None, n_samples=None, eps=None, updates=
     return ServerWeights(weights, float(aggregate_variance(weights, variances)), float(relative_excess(weights, variances)))
 
 
+@paired
 def compare_schemes(variances, *, n_samples=None, eps=None, updates=None):
     """Every scheme whose needs are met, with its excess over the least variance: a dict from scheme to `ServerWeights`.
 
@@ -157,6 +160,7 @@ def compare_schemes(variances, *, n_samples=None, eps=None, updates=None):
     return {scheme: server_weights(scheme, **given) for scheme in possible}
 
 
+@paired
 def stack_updates(vectors):
     """Matrix with one column per client from a list of the clients' vectors.
 
@@ -168,7 +172,7 @@ def stack_updates(vectors):
     >>> stack_updates([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    columns = [finite(f"vectors[{i}]", vector) for i, vector in enumerate(vectors)]
+    columns = [finite(f"vectors[{i}]", vector) for i, vector in enumerate(listing("vectors", vectors))]
     if not columns:
         raise ValueError("vectors is empty; give one vector per client")
     for i, column in enumerate(columns):
@@ -180,6 +184,7 @@ def stack_updates(vectors):
     return np.column_stack(columns)
 
 
+@paired
 def aggregate(updates, weights):
     """Weighted average of the clients' updates, sum_i w_i update_i; claim: robusthdp:alg1.
 
@@ -203,6 +208,7 @@ def aggregate(updates, weights):
     return np.einsum("ij,j->i", matrix, weights)
 
 
+@paired
 def public_clients(eps):
     """Which clients have the large privacy parameters, by the split of eps into two groups of least squared distances.
 
@@ -231,6 +237,7 @@ def public_clients(eps):
     return eps > ordered[np.argmax(gain)]
 
 
+@paired
 def project_private(updates, public, components=1):
     """Updates in which those of private clients are projected on what varies most among the public ones (PFA).
 
@@ -257,9 +264,9 @@ def project_private(updates, public, components=1):
     [[0.0, 2.0, 1.0], [1.0, 1.0, 1.0]]
     """
     matrix = robust_pca.read_updates(updates)
-    public = np.asarray(public)
-    if public.dtype != bool or public.shape != matrix.shape[1:]:
-        raise ValueError(f"public must hold True or False for each of the {matrix.shape[1]} clients, got {public!r}")
+    public = flags("public", public)
+    if public.shape != matrix.shape[1:]:
+        raise ValueError(f"public must hold True or False for each of the {matrix.shape[1]} clients, got {public.shape}")
     if not public.any():
         raise ValueError("public must be True for at least one client, else there is nothing to project on")
     kept = index("components", components, 0, int(public.sum()) - 1)

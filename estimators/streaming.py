@@ -15,7 +15,7 @@ import numpy as np
 from estimators.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums, rounded
 from estimators.streaming_prior import Moments, batch, fit_prior
 from estimators.tally_state import Stored
-from estimators.validation import count, index, nonnegative
+from estimators.validation import count, finite, index, nonnegative, number, paired, single, texts
 
 __all__ = ["GaussianTally", "RowTally", "SampleTally"]
 
@@ -96,6 +96,7 @@ class GaussianTally(Tally):
         """Number of clients."""
         return sum(counted for counted, _, _ in self.sums.groups.values())
 
+    @paired
     def add(self, estimates, variances):
         """Add a batch of clients and return self; a batch that is refused changes nothing.
 
@@ -222,6 +223,7 @@ class SampleTally(Tally):
         """Number of clients."""
         return self.means.n_clients
 
+    @paired
     def add(self, counts, means, scatters):
         """Add a batch of clients and return self; a batch that is refused changes nothing.
 
@@ -229,9 +231,9 @@ class SampleTally(Tally):
         ----------
         counts : array (m,) of whole numbers >= 1; means : array (m,), finite; scatters : array (m,) >= 0.
         """
-        counts, scatters = count("counts", counts), nonnegative("scatters", scatters)
-        if not counts.shape == scatters.shape == np.shape(means):
-            shapes = f"{counts.shape}, {np.shape(means)} and {scatters.shape}"
+        counts, means, scatters = count("counts", counts), finite("means", means), nonnegative("scatters", scatters)
+        if not counts.shape == scatters.shape == means.shape or counts.ndim != 1:
+            shapes = f"{counts.shape}, {means.shape} and {scatters.shape}"
             raise ValueError(f"counts, means and scatters must have one entry per client, got shapes {shapes}")
         if (scatters[counts == 1] > 0).any():
             raise ValueError("scatters must be 0 where counts are 1: one observation does not differ from its mean")
@@ -256,7 +258,7 @@ class SampleTally(Tally):
 
     def gaussian(self, sigma2=None):
         """Return the GaussianTally of the means, with variances sigma2 / n (None: the pooled variance)."""
-        sigma2 = self.pooled_variance() if sigma2 is None else float(sigma2)
+        sigma2 = self.pooled_variance() if sigma2 is None else single(number, "sigma2", sigma2)
         if not 0 < sigma2 < math.inf:
             raise ValueError(f"the variance within clients must be > 0 and finite, got {sigma2}; give another sigma2")
         tally = GaussianTally(self.max_counts)
@@ -299,6 +301,7 @@ class RowTally(Tally):
         """Number of clients."""
         return len(self.sums.groups)
 
+    @paired
     def add(self, clients, values):
         """Add a batch of rows and return self.
 
@@ -306,12 +309,13 @@ class RowTally(Tally):
         ----------
         clients : array or list (m,) of names; values : array (m,), finite.
         """
-        values, _ = batch(values, 1.0)
-        clients = np.asarray(clients)
-        if clients.shape != values.shape:
-            raise ValueError(f"clients must name the client of each of {values.size} values, got shape {clients.shape}")
+        clients, values = texts("clients", clients), finite("values", values)
+        if values.ndim != 1 or clients.shape != values.shape:
+            raise ValueError(
+                f"clients and values must have one entry per row, got shapes {clients.shape} and {values.shape}"
+            )
         if values.size:
-            names, place = np.unique(clients.astype(str), return_inverse=True)
+            names, place = np.unique(clients, return_inverse=True)
             self.sums.merge(zip(names.tolist(), *power_sums(values, place, names.size), strict=True))
         return self
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import choice, finite, nonnegative, positive
+from estimators.validation import choice, finite, nonnegative, paired, positive, single
 
 __all__ = ["GaussianPrior", "Moments", "fit_prior"]
 
@@ -48,6 +48,7 @@ class GaussianPrior:
     n_iter: int
     n_clients: int
 
+    @paired
     def posterior(self, estimates, variances):
         """Return posterior means and standard deviations of a batch of clients.
 
@@ -96,13 +97,13 @@ def fit_prior(source, prior="marginal-likelihood", mu=None, tau2=None):
     if source.n < (1 if prior == "fixed" else 2):
         raise ValueError(f"the tally holds {source.n} clients; add at least two to learn from")
     known = mu is not None
-    origin = source.centre(float(finite("mu", mu)) if known else None)
+    origin = source.centre(single(finite, "mu", mu) if known else None)
     spread = max(abs(source.high - origin), abs(source.low - origin)) if known else source.high - source.low
     if not (max(spread, 1.0) / min(source.smallest, 1.0) < 1e150 and source.largest < 1e300):
         raise ValueError("estimates or variances are so far from 1 that their squares overflow; change their units")
     search = Search(source, prior, known, spread)
     if prior == "fixed":
-        best, converged = float(nonnegative("tau2", tau2)), True
+        best, converged = single(nonnegative, "tau2", tau2), True
     else:
         best, converged = search.best()
     at = search.at(best)

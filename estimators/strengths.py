@@ -15,7 +15,7 @@ import numpy as np
 
 from estimators.aggregation import precision_weights
 from estimators.limits import pooled_variance, quotient, share, split, times
-from estimators.validation import nonnegative
+from estimators.validation import nonnegative, paired
 
 __all__ = ["Strengths", "personalization_strengths", "personalized_mse"]
 
@@ -90,6 +90,7 @@ def error(lam, clients):
     return (keep + pull * weights) ** 2 * own + pull**2 * spread
 
 
+@paired
 def personalized_mse(lam, own_variances, tau2, *, noises=0.0, weights="precision"):
     """Mean squared error of every client's personalised estimate at strengths `lam`, per coordinate.
 
@@ -130,6 +131,7 @@ def claim_of(clients, common):
     return "mrmtl:thmE.5" if uniform and silent else "fedhdp:levels:lambda"
 
 
+@paired
 def personalization_strengths(own_variances, tau2, *, noises=0.0, weights="precision", common=False):
     """Strength lam >= 0 that minimises each client's error, or one for all that minimises the mean of the errors; exact.
 

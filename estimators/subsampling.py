@@ -21,7 +21,7 @@ import numpy as np
 from estimators import privacy
 from estimators.accounting import ORDERS, Guarantee, loss_distributions, pld_sampled_gaussian_epsilon
 from estimators.mechanisms import gaussian_epsilon, gaussian_sigma
-from estimators.validation import choice, count, nonnegative, number, positive, probability
+from estimators.validation import choice, count, nonnegative, number, paired, positive, probability, single
 
 __all__ = [
     "SAMPLINGS",
@@ -38,7 +38,7 @@ ACCOUNTANTS = ("rdp", "pld")
 CLAIMS = ("mrmtl:appA:composition:adaptive", "mrmtl:eq13")
 
 
-@lru_cache(maxsize=4096)
+@paired
 def divergences(sampling, multiplier, rate):
     """Renyi divergences of one step at ``ORDERS`` under the adjacency of ``SAMPLINGS[sampling]``; upper bounds.
 
@@ -49,7 +49,14 @@ def divergences(sampling, multiplier, rate):
     >>> divergences("fixed", 2.0, 1.0)[:2].tolist()
     [1.0, 1.05]
     """
-    shift = SAMPLINGS[choice("sampling", sampling, SAMPLINGS)][1] / multiplier
+    rate = single(probability, "rate", rate)
+    return known_divergences(choice("sampling", sampling, SAMPLINGS), single(positive, "multiplier", multiplier), rate)
+
+
+@lru_cache(maxsize=4096)
+def known_divergences(sampling, multiplier, rate):
+    """Return what `divergences` does, of checked arguments."""
+    shift = SAMPLINGS[sampling][1] / multiplier
     if rate == 1:
         return np.array(ORDERS) * shift**2 / 2
     from estimators import subsampling_kernels
@@ -57,6 +64,7 @@ def divergences(sampling, multiplier, rate):
     return subsampling_kernels.curve(rate, shift, np.array(ORDERS, float), sampling == "fixed")
 
 
+@paired
 def fixed_batch_rdp(*, noise_multiplier, sampling_rate, order):
     """Renyi divergence of Gaussian noise on a batch drawn without replacement; one row replaced; an upper bound.
 
@@ -70,7 +78,7 @@ def fixed_batch_rdp(*, noise_multiplier, sampling_rate, order):
     >>> round(float(fixed_batch_rdp(noise_multiplier=2.0, sampling_rate=0.1, order=2)), 6)
     0.023134
     """
-    z, q = float(positive("noise_multiplier", noise_multiplier)), float(positive("sampling_rate", sampling_rate))
+    z, q = single(positive, "noise_multiplier", noise_multiplier), single(positive, "sampling_rate", sampling_rate)
     order = number("order", order)
     if not (order >= 2).all():
         raise ValueError(f"order must be >= 2, got {order.min()}")
@@ -81,6 +89,7 @@ def fixed_batch_rdp(*, noise_multiplier, sampling_rate, order):
     return subsampling_kernels.curve(q, 2 / z, np.atleast_1d(order).ravel(), True).reshape(order.shape)[()]
 
 
+@paired
 def pld_fixed_batch_epsilon(*, noise_multiplier, sampling_rate, rounds, delta, grid=1e-3):
     """Eps of `rounds` fixed-size batches by privacy loss distributions; one row replaced; an upper bound.
 
@@ -92,8 +101,8 @@ def pld_fixed_batch_epsilon(*, noise_multiplier, sampling_rate, rounds, delta, g
     ImportError
         If ``dp-accounting`` is not installed.
     """
-    z, q = float(positive("noise_multiplier", noise_multiplier)), float(positive("sampling_rate", sampling_rate))
-    rounds, delta = int(count("rounds", rounds)), float(probability("delta", delta))
+    z, q = single(positive, "noise_multiplier", noise_multiplier), single(positive, "sampling_rate", sampling_rate)
+    rounds, delta = int(single(count, "rounds", rounds)), single(probability, "delta", delta)
     pld, pmfs = loss_distributions(
         "dp_accounting.pld.privacy_loss_distribution", "dp_accounting.pld.pld_pmf", instead='take accountant="rdp"'
     )
@@ -112,7 +121,7 @@ def pld_epsilon(sampling, **arguments):
     return (pld_sampled_gaussian_epsilon if sampling == "poisson" else pld_fixed_batch_epsilon)(**arguments)
 
 
-@lru_cache(maxsize=4096)
+@paired
 def noise_multiplier_for(*, eps, delta, sampling_rate, steps, sampling="poisson", accountant="rdp", rho=0.0):
     """Smallest noise multiplier with which so many steps are certified as (eps, delta)-private; on the safe side.
 
@@ -137,16 +146,23 @@ def noise_multiplier_for(*, eps, delta, sampling_rate, steps, sampling="poisson"
     >>> round(noise_multiplier_for(eps=2.0, delta=1e-4, sampling_rate=0.02, steps=1000, sampling="fixed"), 4)
     3.1994
     """
-    shift = SAMPLINGS[choice("sampling", sampling, SAMPLINGS)][1]
+    choice("sampling", sampling, SAMPLINGS)
     choice("accountant", accountant, ACCOUNTANTS)
-    eps, delta = float(positive("eps", eps)), float(positive("delta", delta))
-    rate = float(positive("sampling_rate", probability("sampling_rate", sampling_rate)))
+    eps, delta = single(positive, "eps", eps), single(positive, "delta", delta)
+    rate = single(positive, "sampling_rate", probability("sampling_rate", sampling_rate))
     if not delta < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
-    steps = int(count("steps", steps, 0))
-    rho = float(nonnegative("rho", rho))
+    steps = int(single(count, "steps", steps, 0))
+    rho = single(nonnegative, "rho", rho)
     if rho > 0 and accountant == "pld":
         raise ValueError('rho needs accountant="rdp": rho says nothing of privacy loss distributions')
+    return known_multiplier(eps, delta, rate, steps, sampling, accountant, rho)
+
+
+@lru_cache(maxsize=4096)
+def known_multiplier(eps, delta, rate, steps, sampling, accountant, rho):
+    """Return what `noise_multiplier_for` does, of checked arguments."""
+    shift = SAMPLINGS[sampling][1]
     if rho > 0 and privacy.epsilon_from_zcdp(rho=rho, delta=delta) >= eps:
         raise ValueError(f"eps={eps:g} at delta={delta:g} is spent by rho={rho:g} before any step")
     if steps == 0:
@@ -172,6 +188,7 @@ def noise_multiplier_for(*, eps, delta, sampling_rate, steps, sampling="poisson"
     return high
 
 
+@paired
 def sampled_guarantee(
     *, noise_multiplier, sampling_rate, steps, delta, sampling="poisson", accountant="rdp", trusted="client"
 ):
@@ -194,8 +211,8 @@ def sampled_guarantee(
     """
     adjacency, shift = SAMPLINGS[choice("sampling", sampling, SAMPLINGS)]
     choice("accountant", accountant, ACCOUNTANTS)
-    z, q = float(nonnegative("noise_multiplier", noise_multiplier)), float(probability("sampling_rate", sampling_rate))
-    steps, delta = int(count("steps", steps, 0)), float(number("delta", delta))
+    z, q = single(nonnegative, "noise_multiplier", noise_multiplier), single(probability, "sampling_rate", sampling_rate)
+    steps, delta = int(single(count, "steps", steps, 0)), single(number, "delta", delta)
     adjacency = adjacency.replace("row", "client") if trusted == "server" else adjacency
     least = np.finfo(float).tiny  # a Guarantee's eps is > 0
     if steps == 0 or q == 0:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from estimators.validation import listing
+
 __all__ = ["CsvTable", "Names", "Table", "open_table", "printable"]
 
 CHUNK = 1 << 16
@@ -44,7 +46,10 @@ def open_table(source):
     (('a', 'b'), [0, 1, 0], [1.0, 2.5, 3.0])
     """
     if not isinstance(source, (str, Path)):
-        return CsvTable(list(source), "table")
+        lines = listing("source", source)
+        if hasattr(source, "__array__") or not all(isinstance(line, str) for line in lines):
+            raise ValueError("source must be a path or lines of CSV; give columns of a data frame to the models themselves")
+        return CsvTable(lines, "table")
     path = Path(source)
     if path.suffix.lower() in (".parquet", ".pq"):
         from estimators.table_arrow import ParquetTable

@@ -15,7 +15,7 @@ import numpy as np
 
 from estimators.limits import quiet
 from estimators.privacy import epsilon_from_rdp
-from estimators.validation import count, finite, nonnegative, number, positive, probability
+from estimators.validation import count, finite, nonnegative, number, paired, positive, probability, shown, single
 
 __all__ = [
     "FixedRuns",
@@ -66,7 +66,7 @@ class TruncatedNegativeBinomial:
         """
         from scipy.optimize import brentq
 
-        shape, target = float(finite("eta", eta)), float(finite("mean", mean))
+        shape, target = single(finite, "eta", eta), single(finite, "mean", mean)
         if shape <= -1:
             raise ValueError(f"eta must be > -1, got {eta}")
         if target <= 1:
@@ -139,6 +139,7 @@ class TruncatedNegativeBinomial:
         start = -self.eta * (np.log(below) + step)
         return np.exp(start + _log_grown(self.eta, step) - _log_grown(self.eta, self.log_inverse_gamma))
 
+    @paired
     def rdp(self, orders, rdp):
         """Renyi divergences of publishing the best run; an upper bound (Papernot and Steinke 2022, Theorem 2).
 
@@ -263,6 +264,7 @@ class FixedRuns:
             best = -shrink * np.exp(self.runs * np.log(upto))
         return np.where(masses == 0, 0.0, best)
 
+    @paired
     def rdp(self, orders, rdp):
         """Renyi divergences of publishing the best run: those of publishing all runs; an upper bound.
 
@@ -275,6 +277,7 @@ class FixedRuns:
         return _monotone(orders, self.runs * rdp)
 
 
+@paired
 def delta_from_rdp(orders, rdp, *, eps):
     """Smallest delta that Renyi divergences give at `eps`; an upper bound on the true delta.
 
@@ -290,7 +293,7 @@ def delta_from_rdp(orders, rdp, *, eps):
     0.000736
     """
     orders, rdp = _curve(orders, rdp)
-    eps = float(nonnegative("eps", eps, infinite=True))
+    eps = single(nonnegative, "eps", eps, infinite=True)
     if np.isinf(eps):
         return 0.0
     with quiet():
@@ -300,6 +303,15 @@ def delta_from_rdp(orders, rdp, *, eps):
     return float(min(1.0, np.exp(usable.min()), total_variation.min()))
 
 
+def read_runs(runs):
+    """Return the law of the number of runs, refusing a bare number of them."""
+    if not isinstance(runs, (FixedRuns, PoissonRuns, TruncatedNegativeBinomial)):
+        fix = f"; give FixedRuns({runs!r}) for so many every time" if isinstance(runs, int) else ""
+        raise ValueError(f"runs must be FixedRuns, PoissonRuns or TruncatedNegativeBinomial, got {shown(runs)}{fix}")
+    return runs
+
+
+@paired
 def tuned_epsilon(runs, orders, rdp, *, delta, conversion="improved"):
     """Smallest eps at `delta` that the bounds give for publishing the best of `runs` runs; an upper bound.
 
@@ -317,9 +329,11 @@ def tuned_epsilon(runs, orders, rdp, *, delta, conversion="improved"):
     >>> round(tuned_epsilon(TruncatedNegativeBinomial.with_mean(eta=0, mean=10), orders, one_run, delta=1e-6), 2)
     1.06
     """
+    read_runs(runs)
     return float(epsilon_from_rdp(orders, runs.rdp(orders, rdp), delta=delta, conversion=conversion))
 
 
+@paired
 def noise_inflation(runs, *, eps, delta):
     """Factor >= 1 on the noise variance of one Gaussian release that pays for tuning at the same (eps, delta).
 
@@ -335,7 +349,7 @@ def noise_inflation(runs, *, eps, delta):
     >>> round(noise_inflation(TruncatedNegativeBinomial.with_mean(eta=0, mean=10), eps=1.0, delta=1e-7), 3)
     2.309
     """
-    eps, log_delta = float(positive("eps", eps)), float(-np.log(positive("delta", delta)))
+    eps, log_delta = single(positive, "eps", eps), -np.log(single(positive, "delta", delta))
     if not log_delta > 0:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
     one = _root_rho(1.0, np.sqrt(log_delta), eps)
@@ -352,6 +366,7 @@ def noise_inflation(runs, *, eps, delta):
     return float((one / tuned) ** 2)
 
 
+@paired
 def renyi_divergence(p, q, *, order):
     """Renyi divergence of one finite law from another, in nats; exact.
 
@@ -364,7 +379,7 @@ def renyi_divergence(p, q, *, order):
     0.287682
     """
     p, q = _law(p, "p"), _law(q, "q")
-    order = float(finite("order", order))
+    order = single(finite, "order", order)
     if order <= 1:
         raise ValueError(f"order must be > 1, got {order}")
     if p.shape != q.shape:

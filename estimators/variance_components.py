@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import finite, nonnegative, positive
+from estimators.validation import count, finite, nonnegative, paired, positive, real
 
 __all__ = ["Components", "RoundVariances", "round_variances", "variance_components"]
 
@@ -43,10 +43,7 @@ class RoundVariances(NamedTuple):
 
 def read_messages(messages):
     """Return messages as a matrix with one row per client, named by the client where they are bad."""
-    try:
-        matrix = np.asarray(messages, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("messages must be numbers, with as many coordinates for every client") from None
+    matrix = real("messages", messages)
     if matrix.ndim not in (1, 2) or 0 in matrix.shape:
         raise ValueError(f"messages must have one row per client (or one number per client), got shape {matrix.shape}")
     matrix = matrix.reshape(len(matrix), -1)
@@ -57,36 +54,36 @@ def read_messages(messages):
     return matrix
 
 
-def per_client(name, values, count):
+def per_client(name, values, m):
     """Return a number or one per client as one per client."""
-    if values.shape not in ((), (count,)):
-        raise ValueError(f"{name} must be one number or one for each of the {count} clients, got shape {values.shape}")
-    return np.broadcast_to(values, (count,))
+    if values.shape not in ((), (m,)):
+        raise ValueError(f"{name} must be one number or one for each of the {m} clients, got shape {values.shape}")
+    return np.broadcast_to(values, (m,))
 
 
-def read_design(count, known, n_samples, level):
+def read_design(m, known, n_samples, level):
     """Return the names and the matrix of the unknown components, and the known variances."""
-    known = per_client("known", nonnegative("known", known), count)
-    names, columns = ["tau2"], [np.ones(count)]
+    known = per_client("known", nonnegative("known", known), m)
+    names, columns = ["tau2"], [np.ones(m)]
     if n_samples is not None:
         names.append("sigma2")
-        columns.append(1 / per_client("n_samples", positive("n_samples", n_samples), count))
+        columns.append(1 / per_client("n_samples", positive("n_samples", n_samples), m))
     if level is not None:
-        level = np.asarray(level)
-        if level.shape != (count,) or level.dtype.kind not in "iu" or (level < 0).any():
-            raise ValueError(f"level must hold a whole number >= 0 for each of the {count} clients")
+        level = count("level", level, 0).astype(int)
+        if level.shape != (m,):
+            raise ValueError(f"level must hold a whole number >= 0 for each of the {m} clients")
         for unknown in np.unique(level[level > 0]):
             names.append(f"gamma2[{unknown}]")
             columns.append((level == unknown).astype(float))
     design = np.column_stack(columns)
     scaled = design / design.max(axis=0)
-    if np.linalg.matrix_rank(scaled, tol=1e-8 * np.sqrt(count)) < len(names):
+    if np.linalg.matrix_rank(scaled, tol=1e-8 * np.sqrt(m)) < len(names):
         raise ValueError(
             f"the components {', '.join(names)} cannot be told apart: sigma2 needs n_samples that differ, and unknown "
             "levels need clients of level 0, whose noise is known; otherwise give the sampling variances in known"
         )
-    if count <= len(names):
-        raise ValueError(f"messages of {count} clients cannot tell {len(names)} components; {len(names) + 1} are needed")
+    if m <= len(names):
+        raise ValueError(f"messages of {m} clients cannot tell {len(names)} components; {len(names) + 1} are needed")
     return names, design, known
 
 
@@ -174,6 +171,7 @@ class Restricted:
         return theta, objective, False, MAX_ITER
 
 
+@paired
 def variance_components(messages, *, known=0.0, n_samples=None, level=None):
     """Variance components of clients' messages by restricted maximum likelihood; estimates with standard errors.
 
@@ -226,7 +224,7 @@ def variance_components(messages, *, known=0.0, n_samples=None, level=None):
             f"variance_components: no convergence in {MAX_ITER} steps; the likelihood is flat or has its maximum at the "
             "edge of a component that these messages hardly determine",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     covariance = np.linalg.inv(model.score(variances, squares)[1])
     density = -0.5 * (model.coordinates * np.log(2 * np.pi * variances).sum() + np.sum(squares / variances))
@@ -242,6 +240,7 @@ def variance_components(messages, *, known=0.0, n_samples=None, level=None):
     )
 
 
+@paired
 def round_variances(rounds):
     """Variance of each client's message from round to round, around what is common to the round; unbiased, with errors.
 

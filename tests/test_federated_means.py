@@ -204,7 +204,7 @@ Y = np.arange(8.0).reshape(4, 2)
     ("model", "arguments", "message"),
     [
         (FederatedMeans(), ([[1.0, np.nan], [1.0, 1.0]],), "row 0 of 2"),
-        (FederatedMeans(), ([[1.0, 2.0], [1.0]],), "as many coordinates"),
+        (FederatedMeans(), ([[1.0, 2.0], [1.0]],), "messages has entries of different shapes"),
         (FederatedMeans(), ([[1.0, 2.0]], 1.0), "2 are needed"),
         (FederatedMeans(), (Y, -1.0), "variances must be >= 0"),
         (FederatedMeans(), (Y, [1.0, 2.0]), "variances must be one number or one for each of the 4"),

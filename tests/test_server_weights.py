@@ -246,7 +246,7 @@ def test_identical_public_clients_span_no_direction():
         (lambda: server_weights.server_weights("uniform"), "how many clients"),
         (lambda: compare_schemes([1.0, 2.0], updates=np.ones((4, 3))), "same clients"),
         (lambda: aggregate([[1.0, np.nan, 2.0]], [0.5, 0.2, 0.3]), "column 1 of 3"),
-        (lambda: aggregate([[1.0, 2.0], [1.0]], [0.5, 0.5]), "as many parameters for every client"),
+        (lambda: aggregate([[1.0, 2.0], [1.0]], [0.5, 0.5]), "updates has entries of different shapes"),
         (lambda: aggregate(np.ones((3, 2)), [1.0]), "one entry for each of the 2 clients"),
         (lambda: aggregate(np.ones((3, 2)), [1.0, 1.0]), "add to one"),
         (lambda: stack_updates([[1.0, 2.0], [1.0]]), r"vectors\[1\] has shape \(1,\)"),

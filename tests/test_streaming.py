@@ -279,7 +279,7 @@ def test_an_interrupted_save_leaves_the_old_state(tmp_path, monkeypatch):
         ([1.0, 2.0], [1.0, np.inf], "variances must be finite"),
         ([1.0, 2.0], [1.0], "variances must be one number or match"),
         ([[1.0, 2.0]], [[1.0, 1.0]], "estimates must be 1-d"),
-        (["x"], [1.0], "estimates must be a number"),
+        (["x"], [1.0], "estimates[0] must be a number"),
     ],
 )
 def test_a_bad_batch_is_refused_and_changes_nothing(y, v, message):
@@ -324,7 +324,7 @@ def test_what_cannot_be_fitted_is_refused():
         SampleTally.of([1, 2], [1.0, 2.0], [0.5, 0.0])
     with pytest.raises(ValueError, match="one entry per client"):
         SampleTally.of([1, 2], [1.0, 2.0], [0.5])
-    with pytest.raises(ValueError, match="clients must name"):
+    with pytest.raises(ValueError, match="clients and values must have one entry per row"):
         RowTally.of(["a"], [1.0, 2.0])
     with pytest.raises(TypeError):
         _ = GaussianTally() + RowTally()

@@ -199,9 +199,9 @@ Y = np.random.default_rng(12).normal(size=(4, 3))
     ("arguments", "options", "message"),
     [
         (([[1.0, np.nan], [1.0, 2.0]],), {}, "row 0 of 2; leave"),
-        (([[1.0, 2.0], [1.0]],), {}, "as many coordinates for every client"),
+        (([[1.0, 2.0], [1.0]],), {}, "messages has entries of different shapes"),
         (([],), {}, "one row per client"),
-        (([["a"]],), {}, "messages must be numbers"),
+        (([["a"]],), {}, r"messages\[0\]\[0\] must be a number"),
         ((np.ones((2, 2, 2)),), {}, "one row per client"),
         (([[1.0, 2.0]],), {}, "2 are needed"),
         ((Y,), {"known": -1.0}, "known must be >= 0"),
@@ -210,8 +210,8 @@ Y = np.random.default_rng(12).normal(size=(4, 3))
         ((Y,), {"n_samples": [1, 2, 3, 0]}, "n_samples must be > 0"),
         ((Y,), {"n_samples": 5}, "tau2, sigma2 cannot be told apart"),
         ((Y,), {"level": [1, 1, 2, 2]}, r"gamma2\[2\] cannot be told apart"),
-        ((Y,), {"level": [0, 1, -1, 0]}, "level must hold a whole number"),
-        ((Y,), {"level": [0.0, 1.0, 1.0, 0.0]}, "level must hold a whole number"),
+        ((Y,), {"level": [0, 1, -1, 0]}, "level must be a whole number >= 0"),
+        ((Y,), {"level": [0, 1, 0.5, 0]}, "level must be a whole number >= 0"),
         ((Y[:3],), {"level": [0, 1, 2]}, "4 are needed"),
     ],
 )

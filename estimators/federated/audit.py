@@ -34,7 +34,7 @@ from estimators.federated.models import linear_regression
 from estimators.federated.task import Task
 from estimators.federated.training import training
 from estimators.mechanisms import gaussian_epsilon
-from estimators.validation import choice, finite, index, number, probability
+from estimators.validation import choice, finite, index, number, probability, single
 
 __all__ = ["Bound", "Fixed", "client_releases", "epsilon_bound", "gaussian_bound", "row_releases", "row_statistics"]
 
@@ -127,7 +127,7 @@ def shift_bound(low, high, delta):
 
 def best_event(without, with_canary, delta, beta, score):
     """The event of the largest `score` in some of the runs, with its score and counts in the others."""
-    delta, beta = float(probability("delta", delta)), float(probability("beta", beta))
+    delta, beta = single(probability, "delta", delta), single(probability, "beta", beta)
     choosing, counting = parts(without, with_canary)
     runs = len(choosing[0])
     best = (-np.inf, 0, 0.0, True, 1)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import choice, finite, index
+from estimators.validation import choice, finite, index, listing, real
 
 __all__ = [
     "Convolution", "Model", "adaped_network", "convolutional_network", "fedhdp_network", "linear_regression", "linear_svm",
@@ -171,7 +171,7 @@ class Model:
 
     def check_parameters(self, name, parameters):
         """Return finite `parameters` (..., P) as an array of float64 or float32."""
-        array = np.asarray(parameters)
+        array = parameters if type(parameters) is np.ndarray else real(name, parameters)
         if array.dtype != np.float32 or not np.isfinite(array).all():  # float32 is kept: these arrays may be large
             array = finite(name, array)
         if array.ndim == 0 or array.shape[-1] != self.n_parameters:
@@ -205,7 +205,7 @@ def logistic_regression(n_features, n_classes=2):
     >>> logistic_regression(4).n_parameters, logistic_regression(4, 3).n_parameters
     (5, 15)
     """
-    n_classes = index("n_classes", n_classes, 2, inf)
+    n_features, n_classes = index("n_features", n_features, 1, inf), index("n_classes", n_classes, 2, inf)
     return Model((n_features, 1), "logistic") if n_classes == 2 else Model((n_features, n_classes), "softmax")
 
 
@@ -215,7 +215,7 @@ def linear_svm(n_features):
     >>> linear_svm(4).loss
     'hinge'
     """
-    return Model((n_features, 1), "hinge")
+    return Model((index("n_features", n_features, 1, inf), 1), "hinge")
 
 
 def neural_network(n_features=784, n_hidden=50, n_classes=10):
@@ -239,13 +239,14 @@ def convolutional_network(n_features=784, n_classes=10, *, channels, size, same=
     >>> convolutional_network(64, channels=(8,), size=3).shapes
     ((10, 8), (73, 10))
     """
+    n_features = index("n_features", n_features, 1, inf)
     if image is None:
         sides = {c: isqrt(n_features // c) for c in (1, 3)}
         image = next(((side, side, c) for c, side in sides.items() if c * side**2 == n_features), None)
         if image is None:
             raise ValueError(f"n_features = {n_features} is no square image of 1 or 3 channels; give image")
     scores, loss = (n_classes, "softmax") if n_classes else (1, "square")
-    convolutions = tuple(Convolution(c, size, bool(same)) for c in channels)
+    convolutions = tuple(Convolution(c, size, bool(same)) for c in listing("channels", channels))
     return Model((n_features, *hidden, scores), loss, tuple(image), convolutions)
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.federated.backend import local_training
-from estimators.validation import nonnegative, positive
+from estimators.validation import nonnegative, positive, single
 
 __all__ = ["PairStep", "Pairs", "checked_pairs"]
 
@@ -70,7 +70,7 @@ class PairStep:
         numbers("own", 2)
         numbers("common", 2)
         numbers("clips", 2, domain=lambda name, v: inf if v == inf else positive(name, v))
-        object.__setattr__(self, "floor", float(nonnegative("floor", self.floor)))
+        object.__setattr__(self, "floor", single(nonnegative, "floor", self.floor))
         if self.rates[2] > 0 and self.floor == 0:
             raise ValueError("floor must be > 0 where psi is learned: nothing else keeps psi from 0")
 

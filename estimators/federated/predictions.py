@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.federated.backend import Evaluation
 from estimators.federated.reference_backend import losses
-from estimators.validation import nonnegative
+from estimators.validation import nonnegative, number
 
 __all__ = ["Mixture", "evaluate_mixture", "example_losses", "posterior"]
 
@@ -80,7 +80,7 @@ def posterior(weights, losses):
     ([1.0, 0.0], -0.6931)
     """
     with np.errstate(divide="ignore"):
-        logs = np.log(weights) - losses
+        logs = np.log(nonnegative("weights", weights)) - number("losses", losses)
     top = logs.max(axis=0)
     shares = np.exp(logs - top)
     total = shares.sum(axis=0)

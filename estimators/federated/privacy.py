@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from estimators.subsampling import ACCOUNTANTS, noise_multiplier_for, sampled_guarantee
-from estimators.validation import choice, count, nonnegative, number, positive
+from estimators.validation import choice, count, nonnegative, number, positive, probability, single
 
 __all__ = [
     "RowPrivacy",
@@ -192,7 +192,7 @@ def update_multiplier(multiplier, count_noise):
     >>> round(update_multiplier(1.5, 5.0), 4)
     1.5172
     """
-    z, counts = float(nonnegative("multiplier", multiplier)), float(number("count_noise", count_noise))
+    z, counts = single(nonnegative, "multiplier", multiplier), single(number, "count_noise", count_noise)
     if z == 0:
         return 0.0
     if not 2 * counts > z:
@@ -220,11 +220,12 @@ def client_guarantee(updates, count_noise, *, rate, rounds, delta, sampling="poi
     >>> round(client_guarantee(z, 5.0, rate=0.05, rounds=500, delta=1e-4).eps, 2)
     3.61
     """
-    together = float((positive("updates", updates) ** -2 + (2 * number("count_noise", count_noise)) ** -2) ** -0.5)
+    updates, count_noise = np.array(single(positive, "updates", updates)), single(number, "count_noise", count_noise)
+    together = float((updates**-2 + (2 * np.array(count_noise)) ** -2) ** -0.5)
     return sampled_guarantee(
         noise_multiplier=together,
         sampling_rate=rate,
-        steps=rounds,
+        steps=int(single(count, "rounds", rounds)),
         delta=delta,
         sampling=sampling,
         accountant=accountant,
@@ -240,6 +241,8 @@ def client_multiplier(*, eps, delta, rate, rounds, accountant="rdp"):
     >>> round(client_multiplier(eps=2.0, delta=1e-5, rate=0.05, rounds=100), 4)
     1.4445
     """
+    rounds = int(single(count, "rounds", rounds))
+    rate = single(probability, "rate", rate)
     return noise_multiplier_for(eps=eps, delta=delta, sampling_rate=rate, steps=rounds, accountant=accountant)
 
 

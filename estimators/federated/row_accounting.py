@@ -18,6 +18,7 @@ from estimators.accounting import ORDERS, Guarantee, calibrate_noise
 from estimators.federated.privacy import RowPrivacy, row_steps
 from estimators.mechanisms import exponential_zcdp
 from estimators.subsampling import SAMPLINGS, divergences
+from estimators.validation import count, nonnegative, single
 
 __all__ = ["TunedRowPrivacy", "choices_rho", "guarantees_beside"]
 
@@ -56,7 +57,7 @@ def choices_rho(eps, number):
     >>> choices_rho(2.0, 10)
     5.0
     """
-    return float(exponential_zcdp(eps=eps)) * number
+    return float(exponential_zcdp(eps=single(nonnegative, "eps", eps))) * single(count, "number", number, 0)
 
 
 def release(z, steps, rho, runs, score_rho):

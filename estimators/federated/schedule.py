@@ -98,6 +98,8 @@ class Schedule:
 def drawn(sizes, clients, batches, *, seed, round):
     """Schedule of `batches(generator, n, client)`, which gives a list of index arrays and one divisor per step."""
     sizes = count("sizes", sizes, 0).astype(np.int64)
+    if sizes.ndim != 1:
+        raise ValueError(f"sizes must be a list with the rows of each client, got shape {sizes.shape}")
     clients = np.arange(len(sizes)) if clients is None else count("clients", clients, 0).astype(np.int64)
     if (clients >= len(sizes)).any():
         raise ValueError(f"clients must be positions below {len(sizes)}, the number of sizes, got {clients.max()}")

@@ -18,7 +18,7 @@ from estimators.federated.data import Federation
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.predictions import Mixture, evaluate_mixture
 from estimators.federated.schedule import GaussianNoise, stream
-from estimators.validation import choice, count, index, nonnegative, probability
+from estimators.validation import choice, count, index, nonnegative, number, probability, real, single
 
 __all__ = ["Task", "weighted_sum"]
 
@@ -33,7 +33,11 @@ def weighted_sum(weights, rows):
     >>> weighted_sum([0.5, 0.5], np.array([[1.0, 3.0], [3.0, 5.0]])).tolist()
     [2.0, 4.0]
     """
-    return np.einsum("c,c...->...", np.asarray(weights, dtype=float), np.asarray(rows))
+    weights = number("weights", weights)
+    rows = rows if isinstance(rows, np.ndarray) else real("rows", rows)
+    if weights.ndim != 1 or rows.shape[:1] != weights.shape:
+        raise ValueError(f"weights must have one entry for each row, got shapes {weights.shape} and {rows.shape}")
+    return np.einsum("c,c...->...", weights, rows)
 
 
 class Task:
@@ -120,7 +124,7 @@ class Task:
         if rate is not None and number is not None:
             raise ValueError("give rate (each client by itself) or number (so many), not both")
         if rate is not None:
-            return np.flatnonzero(generator.random(K) < float(probability("rate", rate)))
+            return np.flatnonzero(generator.random(K) < single(probability, "rate", rate))
         if number is not None:
             return np.sort(generator.permutation(K)[: index("number", number, 1, K)])
         return np.arange(K)

@@ -21,6 +21,8 @@ from typing import Protocol
 
 import numpy as np
 
+from estimators.validation import finite
+
 from .moments import Moments, combine
 from .streams import DEFAULT_ROOT, stream
 
@@ -462,13 +464,7 @@ def _freeze(instance, name, value):
 
 def _array(name, value):
     """Own, C-contiguous float copy of `value`, all finite."""
-    try:
-        array = np.array(value, dtype=float, order="C")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers in a rectangular array, got {value!r}") from error
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite (no NaN, no infinity)")
-    return array
+    return np.array(finite(name, value), order="C")
 
 
 def _matrix(name, value):

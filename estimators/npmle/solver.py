@@ -12,7 +12,7 @@ import numpy as np
 
 from estimators.npmle.clients import condensed, cover, shapes
 from estimators.npmle.dual import Dual
-from estimators.validation import count, finite, nonnegative, positive
+from estimators.validation import count, finite, nonnegative, positive, single
 
 CHUNK = 8192  # clients per task: fixed, so that sums have the same order on any number of threads
 CONDENSE = 5000  # clients, above which the fit starts with fewer that are like them,
@@ -303,9 +303,9 @@ def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
     >>> two.support.round(6).tolist(), two.masses.round(6).tolist(), two.gap < 1e-4
     ([0.0, 10.0], [0.333333, 0.666667], True)
     """
-    tolerance = float(positive("tolerance", tolerance)) / clients.total
-    max_iter = int(count("max_iter", max_iter))
-    with ThreadPoolExecutor(os.cpu_count() if threads is None else int(count("threads", threads))) as pool:
+    tolerance = single(positive, "tolerance", tolerance) / clients.total
+    max_iter = int(single(count, "max_iter", max_iter))
+    with ThreadPoolExecutor(os.cpu_count() if threads is None else int(single(count, "threads", threads))) as pool:
         workers = Workers(clients.t.size, pool)
         if grid is not None:
             return maximise_on_grid(clients, workers, read_grid(clients, grid), tolerance, max_iter)
@@ -401,7 +401,7 @@ def optimality_gap(clients, support, masses, threads=None):
         )
     t = clients.coordinate(support)
     order = np.argsort(t, kind="stable")
-    with ThreadPoolExecutor(os.cpu_count() if threads is None else int(count("threads", threads))) as pool:
+    with ThreadPoolExecutor(os.cpu_count() if threads is None else int(single(count, "threads", threads))) as pool:
         workers = Workers(clients.t.size, pool)
         state = evaluate(clients, workers, t[order], (masses / masses.sum())[order], 0)
         if not np.isfinite(state.value):

@@ -15,7 +15,7 @@ import numpy as np
 from estimators.accounting import Budget, Guarantee
 from estimators.private.client import MeanClient, read_rows
 from estimators.private.prior import Prior, grid_posterior, log_normal
-from estimators.validation import nonnegative, probability
+from estimators.validation import nonnegative, paired, probability, single
 
 __all__ = ["CentralPrior", "release_prior"]
 
@@ -34,6 +34,7 @@ class CentralPrior(NamedTuple):
     variance_noise: float
 
 
+@paired
 def release_prior(
     means,
     variances,
@@ -77,13 +78,13 @@ def release_prior(
     >>> round(found.prior.mean, 1), round(found.prior.variance, 1), found.guarantee.adjacency
     (3.0, 0.9, 'client')
     """
-    means = read_rows(means)
+    means = read_rows(means, "means")
     variances = nonnegative("variances", variances)
     if len(means) < 2 or variances.shape not in ((), means.shape):
         raise ValueError(
             f"means must be of at least two clients, with one variance or one each, got {means.shape} and {variances.shape}"
         )
-    if not 0 < float(probability("variance_share", variance_share)) < 1:
+    if not 0 < single(probability, "variance_share", variance_share) < 1:
         raise ValueError(f"variance_share must lie strictly between 0 and 1, got {variance_share}")
     server = MeanClient(bounds=bounds, eps=eps, delta=delta, mechanism=mechanism, bits=bits, variance_share=variance_share)
     report = server.report(means, generator)

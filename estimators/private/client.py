@@ -25,7 +25,7 @@ from estimators.private.noise import (
 )
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
-from estimators.validation import choice, count, finite, positive, probability
+from estimators.validation import choice, count, finite, nonnegative, paired, positive, probability, single
 
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
 
@@ -49,8 +49,11 @@ def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
     """
     from estimators.quantization import message_range
 
+    tau2, sigma2, radius = (
+        single(nonnegative, name, x) for name, x in (("tau2", tau2), ("sigma2", sigma2), ("radius", radius))
+    )
     half = float(message_range(m, n, tau2, sigma2, radius))
-    middle = float(finite("centre", centre))
+    middle = single(finite, "centre", centre)
     return low_high("bounds", (middle - half, middle + half))
 
 
@@ -66,7 +69,7 @@ class AtHome:
 
     def interval(self, level=0.95):
         """Return the ends (low, high) of the equal-tailed posterior interval."""
-        level = float(probability("level", level))
+        level = single(probability, "level", level)
         return float(self.law.quantile((1 - level) / 2)[0]), float(self.law.quantile((1 + level) / 2)[0])
 
 
@@ -127,19 +130,20 @@ class MeanClient:
         if mechanism == "two-point":
             flip_probability(self.eps)
             bits = 1
-        self.bits = int(count("bits", bits))
+        self.bits = int(single(count, "bits", bits))
         if self.bits > MAX_BITS:
             raise ValueError(f"bits must be at most {MAX_BITS}, got {self.bits}")
-        self.variance_share = float(probability("variance_share", variance_share))
+        self.variance_share = single(probability, "variance_share", variance_share)
         if self.variance_share == 1 or (self.variance_share > 0 and mechanism == "two-point"):
             raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point'")
         needed = self.variance_share > 0 and adjacency == "client"
         if needed != (variance_bound is not None):
             raise ValueError("variance_bound must be given exactly if adjacency='client' and variance_share > 0")
-        self.variance_bound = None if variance_bound is None else float(positive("variance_bound", variance_bound))
+        self.variance_bound = None if variance_bound is None else single(positive, "variance_bound", variance_bound)
         self.name = name
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
+    @paired
     def report(self, rows, generator=None):
         """Return the client's report, if its budget still allows it.
 
@@ -212,6 +216,7 @@ class MeanClient:
         self.budget.spend(noisy.guarantee)
         return noisy
 
+    @paired
     def share_clipped(self, rows):
         """Share of the rows (adjacency "row") or of the one mean ("client") outside the bounds.
 
@@ -220,6 +225,7 @@ class MeanClient:
         values = read_rows(rows) if self.adjacency == "row" else np.atleast_1d(mean_of(read_rows(rows)))
         return float(np.mean((values < self.bounds[0]) | (values > self.bounds[1])))
 
+    @paired
     def at_home(self, rows, prior, report=None):
         """Posterior law of the client's own mean from its exact rows and the prior that the server broadcast.
 
@@ -280,6 +286,7 @@ class RateClient:
         self.name = name
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
+    @paired
     def report(self, answers, generator=None):
         """Return the client's report, if its budget still allows it.
 
@@ -320,6 +327,7 @@ class RateClient:
             self.budget.spend(guarantee)
         return RateReport(self.name, n, guarantee, "ones", n, float(value), variance)
 
+    @paired
     def at_home(self, answers, prior):
         """Posterior of the client's own rate from its exact answers: Beta(alpha + ones, beta + n - ones).
 
@@ -345,11 +353,7 @@ class RateClient:
 
 def read_answers(answers):
     """Return one client's answers as an array of 0 and 1."""
-    if getattr(getattr(answers, "dtype", None), "kind", None) == "b":
-        answers = np.asarray(answers, float)
-    elif isinstance(answers, (list, tuple)):
-        answers = [int(answer) if isinstance(answer, (bool, np.bool_)) else answer for answer in answers]
-    answers = read_rows(answers, "answers")
+    answers = read_rows(answers, "answers", booleans=True)
     wrong = np.flatnonzero(~np.isin(answers, (0.0, 1.0)))
     if wrong.size:
         raise ValueError(f"answers must be 0 or 1; the entry at position {wrong[0]} is neither")
@@ -373,7 +377,7 @@ class AtHomeRate:
         """Return the ends (low, high) of the equal-tailed posterior interval."""
         from scipy.special import betaincinv
 
-        level = float(probability("level", level))
+        level = single(probability, "level", level)
         if np.isinf(self.size):
             return self.mean, self.mean
         a, b = self.mean * self.size, (1 - self.mean) * self.size
@@ -399,13 +403,13 @@ def own_budget(budget, eps, delta, adjacency):
     return budget
 
 
-def raw(name, values):
+def raw(name, values, booleans=False):
     """Return raw data as an array of finite numbers; an error tells positions and never a value.
 
     Nothing of the data is in the exception, nor in one behind it, whatever the check of numbers has to say.
     """
     try:
-        return finite(name, values)
+        return finite(name, values, booleans=booleans)
     except Exception:  # of whatever kind: its text may quote the data, and so it is dropped here and not chained
         pass
     raise ValueError(f"{name} must be an array of finite numbers; {complaint(values)}")
@@ -417,6 +421,9 @@ def complaint(values):
         sizes = [len(value) if isinstance(value, (list, tuple)) else -1 for value in values]
         if len(set(sizes)) > 1:
             return f"the entry at position {sizes.index(next(s for s in sizes if s != sizes[0]))} has another length"
+    masked = np.argwhere(np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else ()
+    if len(masked):
+        return f"the entry at position {', '.join(map(str, masked[0]))} is masked"
     try:
         array = np.asarray(values, dtype=object)
     except Exception:
@@ -429,12 +436,12 @@ def complaint(values):
         if number is None or not np.isfinite(number):
             what = "is no number" if number is None else "is NaN" if np.isnan(number) else "is an infinity"
             return f"the entry at position {', '.join(map(str, place))} {what}" if place else f"what was given {what}"
-    return "they cannot be read as such"
+    return "they are of a kind that is not taken for numbers (booleans, dates, complex, or labels that are not 0..n-1)"
 
 
-def read_rows(rows, name="rows"):
+def read_rows(rows, name="rows", booleans=False):
     """Return one client's rows as a 1-d array with at least one finite value."""
-    array = raw(name, rows)
+    array = raw(name, rows, booleans)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a 1-d array with at least one value, got shape {array.shape}")
     return array

@@ -14,7 +14,7 @@ from math import isqrt
 
 import numpy as np
 
-from estimators.validation import nonnegative, positive
+from estimators.validation import nonnegative, positive, single
 
 __all__ = [
     "discrete_gaussian",
@@ -131,7 +131,7 @@ def discrete_gaussian_variance(sigma2):
     >>> round(discrete_gaussian_variance(0.5), 6)
     0.498979
     """
-    sigma2 = float(nonnegative("sigma2", sigma2))
+    sigma2 = single(nonnegative, "sigma2", sigma2)
     if sigma2 == 0 or sigma2 >= 3:
         return sigma2
     y = np.arange(1, 80)
@@ -153,7 +153,7 @@ def discrete_gaussian_delta(*, eps, sensitivity, sigma2):
     >>> float(round(discrete_gaussian_delta(eps=1.0, sensitivity=1, sigma2=14), 9))
     9.956e-06
     """
-    eps, sigma2 = float(nonnegative("eps", eps)), float(positive("sigma2", sigma2))
+    eps, sigma2 = single(nonnegative, "eps", eps), single(positive, "sigma2", sigma2)
     if sigma2 > 1e14:
         raise ValueError(f"sigma2 must be at most 1e14 to be summed, got {sigma2:g}; use privacy.gaussian_delta there")
     change = int(sensitivity)

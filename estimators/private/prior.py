@@ -17,7 +17,7 @@ import numpy as np
 
 from estimators.limits import quiet
 from estimators.untrusted import read_json, shown
-from estimators.validation import finite, nonnegative, probability
+from estimators.validation import finite, nonnegative, probability, single
 
 __all__ = ["BetaPrior", "Broadcast", "NormalMixtures", "Prior", "cut_mean", "grid_posterior"]
 
@@ -82,7 +82,8 @@ class Prior(Broadcast):
     @classmethod
     def known(cls, *, mu, tau2, sigma2=None, mu_sd=0.0):
         """Return the prior of a single tau."""
-        return cls((float(np.sqrt(nonnegative("tau2", tau2))),), (1.0,), (float(mu),), (float(mu_sd),), sigma2)
+        tau = np.sqrt(single(nonnegative, "tau2", tau2))
+        return cls((float(tau),), (1.0,), (single(finite, "mu", mu),), (single(nonnegative, "mu_sd", mu_sd),), sigma2)
 
     @property
     def mean(self):
@@ -206,7 +207,7 @@ class NormalMixtures:
         """Quantile of each client's law, by bisection between the quantiles of its parts."""
         from scipy.special import ndtri
 
-        q = float(probability("q", q))
+        q = single(probability, "q", q)
         with quiet():
             ends = self.means + np.where(self.variances > 0, np.sqrt(self.variances) * ndtri(q), 0.0)
         low, high = ends.min(axis=0), ends.max(axis=0)
@@ -236,6 +237,8 @@ def cut_mean(estimate, error, high=np.inf):
     >>> cut_mean(0.3, 0.01, 1.0), round(cut_mean(-5.0, 1.0, 100.0), 6), round(cut_mean(0.9, 100.0, 1.0), 4)
     (0.3, 0.186504, 0.5)
     """
+    estimate, error = single(finite, "estimate", estimate), single(nonnegative, "error", error)
+    high = single(nonnegative, "high", high, infinite=True)
     nodes, weights = np.polynomial.legendre.leggauss(64)
     best = min(max(estimate, 0.0), high)
     if error == 0:

@@ -14,6 +14,7 @@ import numpy as np
 
 from estimators.limits import quiet
 from estimators.private.exact_noise import discrete_gaussian
+from estimators.validation import finite, probability, single
 
 __all__ = ["BetaMixtures", "check", "log_likelihood", "noisy_value", "rate_posteriors"]
 
@@ -204,13 +205,14 @@ class BetaMixtures:
         """P(rate <= t) of each client."""
         from scipy.special import betainc
 
-        t = min(max(float(t), 0.0), 1.0)
+        t = min(max(single(finite, "t", t), 0.0), 1.0)
         return self.sums(self.weights * betainc(self.a, self.b, t), self.sizes)[self.inverse]
 
     def quantile(self, q):
         """Quantile of each client's law: Newton's steps in the log odds, halving where they leave the bracket."""
         from scipy.special import betainc, betaincinv, betaln, expit, logit
 
+        q = single(probability, "q", q)
         mean, sd = self.moments()
         size = mean * (1 - mean) / sd**2 - 1
         found = betaincinv(mean * size, (1 - mean) * size, q)

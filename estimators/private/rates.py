@@ -14,11 +14,12 @@ from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
-from estimators.validation import finite, nonnegative, probability
+from estimators.validation import finite, nonnegative, paired
 
 __all__ = ["PrivateRates", "noisy_rate_moments"]
 
 
+@paired
 def noisy_rate_moments(values, trials, noise_variances, weights=None):
     """Estimates of the mean and the variance of the clients' rates from noisy counts; unbiased for fixed weights.
 
@@ -202,12 +203,12 @@ class PrivateRates(PrivateModel):
     def posterior_cdf(self, t, strict=False):
         """Return P(p_i <= t) given the reports, one entry per client; P(p_i < t) is the same, as no rate has an atom."""
         self.require_fit()
-        return self.posteriors_.cdf(float(finite("t", t)))
+        return self.posteriors_.cdf(t)
 
     def posterior_quantile(self, q):
         """Return the q-quantile of each client's posterior."""
         self.require_fit()
-        return self.posteriors_.quantile(float(probability("q", q)))
+        return self.posteriors_.quantile(q)
 
     def draw(self, generator):
         """Return new rates from the fitted prior and new reports of the same design, with their mechanisms' noise."""

@@ -23,7 +23,7 @@ from estimators.private.noise import add_noise, check_generator, choose_mechanis
 from estimators.private.prior import Broadcast, cut_mean, normalised
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read
-from estimators.validation import count, finite, nonnegative, positive
+from estimators.validation import count, finite, nonnegative, paired, positive, single
 
 __all__ = ["PrivateRegressionMeans", "RegressionClient", "RegressionPrior"]
 
@@ -89,12 +89,12 @@ class RegressionClient:
     """
 
     def __init__(self, *, norm, eps, delta, mechanism=None, bits=16, name="", budget=None):
-        self.norm = float(positive("norm", norm))
+        self.norm = single(positive, "norm", norm)
         self.eps, self.delta = budget_numbers(eps, delta)
         self.mechanism = choose_mechanism(
             mechanism or "discrete-gaussian", self.eps, self.delta, ("discrete-gaussian", "gaussian")
         )
-        self.bits = int(count("bits", bits))
+        self.bits = int(single(count, "bits", bits))
         if self.bits > MAX_BITS:
             raise ValueError(f"bits must be at most {MAX_BITS}, got {self.bits}")
         self.name = name
@@ -110,10 +110,12 @@ class RegressionClient:
         whole[long] -= np.sign(whole[long])
         return whole
 
+    @paired
     def share_clipped(self, X, Y):
         """Share of rows longer than `norm`.  Raw data: it must stay with the client."""
         return float(np.mean(np.linalg.norm(read_design(X, Y), axis=1) > self.norm))
 
+    @paired
     def report(self, X, Y, generator=None):
         """Return the client's report, if its budget still allows it.
 
@@ -148,6 +150,7 @@ class RegressionClient:
             self.name, n, noisy.guarantee, tuple(map(tuple, matrix.tolist())), unit**2 * noisy.variances[0], self.norm
         )
 
+    @paired
     def at_home(self, X, Y, prior):
         """Posterior mean (d,) and covariance (d, d) of the client's own coefficients from its exact rows.
 
@@ -243,7 +246,7 @@ class PrivateRegressionMeans:
             raise ValueError(f"reports must agree in their number of columns, got {sorted(w - 1 for w in widths)}")
         sums = np.array([r.products for r in reports])
         n, noise = np.array([(r.n, r.noise_variance) for r in reports], float).T
-        given = None if self.sigma2 is None else float(nonnegative("sigma2", self.sigma2))
+        given = None if self.sigma2 is None else single(nonnegative, "sigma2", self.sigma2)
         mu = pooled_coefficients(sums, noise, 1 / n)
         tau2, sigma2, *_ = variances(sums, noise, n, mu, 1 / n**2, given)
         d = len(mu)

@@ -17,14 +17,14 @@ import numpy as np
 from estimators.model import ClientModel
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
-from estimators.validation import choice, finite, nonnegative
+from estimators.validation import choice, finite, listing, nonnegative, single
 
 __all__ = ["PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
 
 
 def read(reports, kind, fewest=2):
     """Return the reports as a list, checked to be of one kind and from different clients."""
-    reports = list(reports)
+    reports = list(listing("reports", reports))
     wrong = next((r for r in reports if not isinstance(r, kind)), None)
     if wrong is not None:
         raise ValueError(f"reports must be {kind.__name__}s (see read_reports), got {type(wrong).__name__}")
@@ -123,7 +123,7 @@ class PrivateGaussianMeans(PrivateModel):
         choice("prior", self.prior, ("integrated", "marginal-likelihood", "reml", "moments"))
         reports = read(reports, MeanReport, 3 if self.prior == "integrated" else 2)
         known = self.sigma2 is not None
-        self.sigma2_, error = (float(nonnegative("sigma2", self.sigma2)), 0.0) if known else pooled_sigma2(reports)
+        self.sigma2_, error = (single(nonnegative, "sigma2", self.sigma2), 0.0) if known else pooled_sigma2(reports)
         x = np.array([r.estimate for r in reports])
         self.noise_variances_ = np.array([r.noise_variance for r in reports])
         self.variances_ = np.array([report_variance(r, self.sigma2_) for r in reports])
@@ -165,7 +165,7 @@ class PrivateGaussianMeans(PrivateModel):
     def posterior_cdf(self, t, strict=False):
         """Return P(theta_i <= t), or < t if `strict`, given the reports, one entry per client."""
         self.require_fit()
-        return self.posteriors_.cdf(float(finite("t", t)), strict)
+        return self.posteriors_.cdf(single(finite, "t", t), strict)
 
     def posterior_quantile(self, q):
         """Return the q-quantile of each client's posterior."""

@@ -59,7 +59,9 @@ def make(name, settings):
     >>> make("Local", {"learning_rate": 0.1}).learning_rate
     0.1
     """
-    if name not in NAMES:
+    if not isinstance(settings, dict):
+        raise ValueError(f"settings must be a dict from names to values, got a {type(settings).__name__}")
+    if not isinstance(name, str) or name not in NAMES:
         raise ValueError(f"algorithm must be one of {', '.join(sorted(NAMES))}, got {name!r}")
     kind = __getattr__(name)
     known = {field.name: field for field in fields(kind)}

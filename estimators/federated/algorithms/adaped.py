@@ -15,7 +15,7 @@ from estimators.adaped import adaped_epsilon, adaped_rdp
 from estimators.federated.algorithms.distillation import Coupled
 from estimators.federated.pairs import PairStep
 from estimators.federated.schedule import Schedule
-from estimators.validation import number, positive
+from estimators.validation import number, positive, single
 
 __all__ = ["AdaPeD", "DPAdaPeD", "adaped_multiplier"]
 
@@ -158,9 +158,9 @@ class DPAdaPeD(AdaPeD):
     psi_clip: float | None = None
 
     def __post_init__(self):
-        if not float(number("eps", self.eps)) > 0:
+        if not single(number, "eps", self.eps) > 0:
             raise ValueError(f"eps must be > 0 (inf: no privacy), got {self.eps}")
-        if not 0 < float(number("delta", self.delta)) < 1:
+        if not 0 < single(number, "delta", self.delta) < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
         if self.rate is not None:
             raise ValueError("rate cannot be used with privacy of clients here; give number, the participants of a round")

@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
-from estimators.validation import choice, positive
+from estimators.validation import choice, count, positive, shown, single
 
 __all__ = ["WEIGHTS", "Descent", "FedAvg", "Local", "RowTraining", "averaging", "everyone", "rate_at"]
 
@@ -25,7 +25,11 @@ def rate_at(learning_rate, decay, t):
     [0.5, 0.5, 0.45]
     """
     rate = np.asarray(positive("learning_rate", learning_rate))
-    return (rate if decay is None else rate * float(positive("decay", decay[0])) ** (t // int(decay[1])))[()]
+    if decay is None:
+        return rate[()]
+    if np.shape(decay) != (2,):
+        raise ValueError(f"decay must be a pair (factor, rounds) or None, got {shown(decay)}")
+    return (rate * single(positive, "decay", decay[0]) ** (t // int(single(count, "decay", decay[1]))))[()]
 
 
 def averaging(task, weights, clients=slice(None)):

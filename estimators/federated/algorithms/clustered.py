@@ -18,7 +18,7 @@ from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.federated.schedule import stream
 from estimators.federated.task import weighted_sum
 from estimators.mechanisms import exponential_choice
-from estimators.validation import choice, index, nonnegative, positive, probability
+from estimators.validation import choice, index, nonnegative, positive, probability, single
 
 __all__ = ["IFCA", "ClusteredMRMTL", "badness"]
 
@@ -76,9 +76,9 @@ class IFCA(RowTraining):
     def __post_init__(self):
         super().__post_init__()
         index("clusters", self.clusters, 1, 10**6)
-        if not float(probability("choosing", self.choosing)) > 0:
+        if not single(probability, "choosing", self.choosing) > 0:
             raise ValueError("choosing must be > 0: clients choose in at least one round")
-        if not 0 < float(probability("eps_share", self.eps_share)) < 1:
+        if not 0 < single(probability, "eps_share", self.eps_share) < 1:
             raise ValueError(f"eps_share must lie strictly between 0 and 1, got {self.eps_share}")
         if self.cap is not None:
             positive("cap", self.cap)

@@ -14,7 +14,7 @@ import numpy as np
 from estimators.federated.algorithms.basic import Descent, everyone, rate_at
 from estimators.federated.pairs import PairStep
 from estimators.federated.task import weighted_sum
-from estimators.validation import probability
+from estimators.validation import probability, single
 
 __all__ = ["FederatedMutualLearning", "QuPeD"]
 
@@ -88,7 +88,7 @@ class QuPeD(Coupled):
 
     def step(self, t):
         """How pairs are trained in round t."""
-        lam = float(probability("lam", self.lam))
+        lam = single(probability, "lam", self.lam)
         return PairStep(rates=(*self.rates(t), 0.0), own=(1 - lam, lam), common=(0.0, lam))
 
 
@@ -110,5 +110,5 @@ class FederatedMutualLearning(Coupled):
 
     def step(self, t):
         """How pairs are trained in round t."""
-        a, b = float(probability("alpha", self.alpha)), float(probability("beta", self.beta))
+        a, b = single(probability, "alpha", self.alpha), single(probability, "beta", self.beta)
         return PairStep(rates=(*self.rates(t), 0.0), own=(a, 1 - a), common=(b, 1 - b), mutual=True)

@@ -12,7 +12,7 @@ import numpy as np
 from estimators.federated.algorithms.basic import Descent
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
-from estimators.validation import finite, nonnegative, number, positive, probability
+from estimators.validation import finite, nonnegative, number, positive, probability, single
 
 __all__ = ["DPFedAvg", "FeO2", "FedHDP"]
 
@@ -73,7 +73,7 @@ class ClippedAverage(Descent):
         super().__post_init__()
         if (self.rate is None) == (self.number is None):
             raise ValueError("give rate (each client by itself) or number (so many)")
-        if self.rate is not None and not float(probability("rate", self.rate)) > 0:
+        if self.rate is not None and not single(probability, "rate", self.rate) > 0:
             raise ValueError("rate must be > 0")
         probability("quantile", self.quantile)
         nonnegative("clip_rate", self.clip_rate)
@@ -84,7 +84,7 @@ class ClippedAverage(Descent):
             raise ValueError(f"clip must be > 0 (inf: no clipping), got {self.clip}")
         if private and np.isinf(self.clip):
             raise ValueError("clip must be finite where a level has noise: the noise is a multiple of it")
-        if private and (self.delta is None or not 0 < float(finite("delta", self.delta)) < 1):
+        if private and (self.delta is None or not 0 < single(finite, "delta", self.delta) < 1):
             raise ValueError(f"delta must be given, strictly between 0 and 1, where a level has noise, got {self.delta}")
         if self.count_noise is not None:
             positive("count_noise", self.count_noise)
@@ -217,7 +217,7 @@ class DPFedAvg(ClippedAverage):
 
     def noise(self):
         """The one multiplier."""
-        return [float(nonnegative("multiplier", self.multiplier))]
+        return [single(nonnegative, "multiplier", self.multiplier)]
 
     def levels(self, task):
         """One level."""
@@ -288,7 +288,7 @@ class FeO2(ClippedAverage):
 
     def noise(self):
         """None for those who opted out."""
-        return [0.0, float(nonnegative("multiplier", self.multiplier))]
+        return [0.0, single(nonnegative, "multiplier", self.multiplier)]
 
     def levels(self, task):
         """Two levels."""

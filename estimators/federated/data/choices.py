@@ -8,7 +8,7 @@ Belongs here: assignments of choices to clients.  What an epsilon costs in noise
 import numpy as np
 
 from estimators.federated.data.federation import apportion, fixed, generator
-from estimators.validation import choice, index, nonnegative, positive, probability
+from estimators.validation import choice, index, nonnegative, positive, probability, single
 
 __all__ = ["DISTRIBUTIONS", "draw_eps", "eps_levels", "opt_out", "robusthdp_batch_sizes", "robusthdp_eps"]
 
@@ -60,7 +60,7 @@ def opt_out(federation, *, share=0.05, label=None, others=False, seed):
     >>> opt_out(pool, share=0.5, label=7, seed=0).tolist()
     [True, True, False, False]
     """
-    number = round(float(probability("share", share)) * len(federation))
+    number = round(single(probability, "share", share) * len(federation))
     able = np.arange(len(federation)) if label is None else np.flatnonzero(federation.holds(label))
     if number > len(able):
         raise ValueError(
@@ -113,7 +113,7 @@ def robusthdp_eps(name, *, clients=20, eps_min=0.0):
     """
     values = DISTRIBUTIONS[choice("name", name, DISTRIBUTIONS)]
     values = listed(f"{values} {MORE_EPS}" if name == "Dist6" else values, clients, f"clients of {name}")
-    return fixed(np.maximum(values, float(nonnegative("eps_min", eps_min))))
+    return fixed(np.maximum(values, single(nonnegative, "eps_min", eps_min)))
 
 
 def robusthdp_batch_sizes(*, clients=20):
@@ -147,7 +147,7 @@ def draw_eps(clients, components, *, eps_min=0.1, seed):
     >>> draw_eps(3, [(1.0, "uniform", 0.2, 0.5)], seed=0).round(3).max() <= 0.5
     np.True_
     """
-    clients, eps_min = index("clients", clients, 1, 10**9), float(positive("eps_min", eps_min))
+    clients, eps_min = index("clients", clients, 1, 10**9), single(positive, "eps_min", eps_min)
     weights = probability("weights of components", [weight for weight, *_ in components])
     if len(weights) == 0 or abs(weights.sum() - 1) > 1e-9:
         raise ValueError(f"weights of components must add up to 1, they add up to {weights.sum():g}")

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from estimators.validation import index
+from estimators.validation import flags, index, real, same_labels
 
 __all__ = [
     "Client",
@@ -62,9 +62,16 @@ def apportion(total, shares):
     return counts
 
 
+def as_it_is(name, array):
+    """Return an array of numbers in its own type, which images keep; whatever is no array is read strictly first."""
+    if type(array) is not np.ndarray:
+        real(name, array, booleans=True)
+    return np.asarray(array)
+
+
 def labels(name, y):
     """Return `y` as int64 labels 0, 1, ... or raise a ValueError."""
-    array = np.asarray(y)
+    array = as_it_is(name, y)
     if (
         array.ndim != 1
         or array.dtype.kind not in "biuf"
@@ -108,9 +115,10 @@ class Examples:
     provenance: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        x = np.asarray(self.x)
-        y = labels("y", self.y) if self.classes else np.asarray(self.y, dtype=float)
-        test = np.zeros(len(y), dtype=bool) if self.test is None else np.asarray(self.test, dtype=bool)
+        x, y, test = same_labels(x=self.x, y=self.y, test=self.test).values()
+        x = as_it_is("x", x)
+        y = labels("y", y) if self.classes else real("y", y)
+        test = np.zeros(len(y), dtype=bool) if test is None else flags("test", test)
         if x.ndim < 2 or y.ndim != 1 or len(x) == 0:
             raise ValueError(f"{self.name}: x must have one row per example and at least one row, got shape {x.shape}")
         if not len(x) == len(y) == len(test):

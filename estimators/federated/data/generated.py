@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator, held_share
-from estimators.validation import choice, index, nonnegative
+from estimators.validation import choice, index, nonnegative, single
 
 __all__ = ["digits", "synthetic_federation"]
 
@@ -52,7 +52,7 @@ def synthetic_federation(
     groups, classes = index("groups", groups, 1, clients), index("classes", classes, 2, 10**6)
     scales = {"tau2": tau2, "shift2": shift2, "sigma2": sigma2, "apart2": apart2}
     tau, shift, sigma, apart = (float(np.sqrt(nonnegative(name, value))) for name, value in scales.items())
-    spread, share = float(nonnegative("unequal", unequal)), held_share("test_fraction", test_fraction)
+    spread, share = single(nonnegative, "unequal", unequal), held_share("test_fraction", test_fraction)
     rng = generator(seed, "synthetic_federation")
     shape = (classes, features) if model == "mixture" else (features,)
     centre = rng.standard_normal(shape) + (

@@ -11,7 +11,7 @@ in ``choices``.
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator
-from estimators.validation import count, index, positive
+from estimators.validation import count, index, positive, single
 
 __all__ = ["dirichlet", "five_random_classes", "iid", "one_class", "random_classes", "three_classes"]
 
@@ -73,7 +73,7 @@ def one_class(examples, *, clients, size=None, test_size=None, seed):
     train, test = (by_class(examples, rows) for rows in rows_by_part(examples))
     rows = np.array([len(part) for part in train])
     largest = largest_size(rows, clients)
-    size = largest if size is None else int(count("size", size))
+    size = largest if size is None else int(single(count, "size", size))
     if size < 1 or size > largest:
         raise ValueError(
             f"size {size} needs {clients} x {size} rows of single classes; {examples.name} serves {clients} clients with "
@@ -185,7 +185,7 @@ def dirichlet(examples, *, clients, alpha, seed):
     >>> dirichlet(pool, clients=3, alpha=1.0, seed=0).sizes.sum()
     np.int64(40)
     """
-    clients, alpha = number_of(clients), float(positive("alpha", alpha))
+    clients, alpha = number_of(clients), single(positive, "alpha", alpha)
     rng = generator(seed, "dirichlet")
     # Proportions are cut to 2^-40, so that the last bit of a machine's logarithms does not decide who gets a row.
     draws = rng.dirichlet(np.full(clients, alpha), size=max(examples.classes, 1)).T

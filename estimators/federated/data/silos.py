@@ -12,7 +12,7 @@ import numpy as np
 
 from estimators.federated.data.federation import fixed, generator
 from estimators.federated.data.partitions import iid
-from estimators.validation import choice, index, probability
+from estimators.validation import choice, index, probability, single
 
 __all__ = ["masked", "merged", "rotated_silos", "standardised"]
 
@@ -72,7 +72,7 @@ def masked(federation, *, ratio, patch=2, seed):
     """
     if federation.x.ndim not in (3, 4):
         raise ValueError(f"{federation.name}: masks need images (n, side, side), got rows of {federation.x.shape[1:]}")
-    ratio = float(probability("ratio", ratio))
+    ratio = single(probability, "ratio", ratio)
     height, width = federation.x.shape[1:3]
     patch = index("patch", patch, 1, max(height, width))
     grid = generator(seed, "masked").random((len(federation), -(-height // patch), -(-width // patch))) < ratio
