@@ -105,7 +105,7 @@ def _derived(claim: Claim) -> dict[str, Any]:
         return {"status": "unknown", "detail": detail}
     level["counterexample"] = _describe(claim, counterexample)
     if claim.condition is not None:
-        met_at, nowhere = _condition_met(claim)
+        met_at, nowhere = condition_met(claim)
         if nowhere:
             return level | {"status": "fail", "detail": nowhere}
         level["condition_met_at"] = met_at
@@ -202,7 +202,7 @@ def _left_out(claim: Claim) -> Point | None:
     return None
 
 
-def _condition_met(claim: Claim) -> tuple[dict[str, Any], str]:
+def condition_met(claim: Claim) -> tuple[dict[str, Any], str]:
     """A point of the domain that meets the condition, and what is wrong: each of its alternatives must be met somewhere."""
     first: dict[str, Any] = {}
     for case in claim.cases():
@@ -317,9 +317,10 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     for point in small:
         truth = claim.at(claim.oracle, point)
         other = claim.derived_at(point)
-        if any(x is sp.nan for x in (*entries(truth), *entries(other))):
+        pairs = list(zip(entries(truth), entries(other), strict=True))
+        if all(a is b and a in (None, sp.nan) for a, b in pairs):
             continue  # no value to compare
-        for a, b in zip(entries(truth), entries(other), strict=True):
+        for a, b in pairs:
             if differs(a, b):
                 at = {k: as_text(v) for k, v in point.items()}
                 detail = f"oracle {as_text(a)} and derivation {as_text(b)} disagree at {at}"

@@ -47,6 +47,14 @@ PATIENCE = 10.0  # times its processor time, by the clock: then coqc waits for s
 BATCH = 8  # claims per run of coqc
 NOT_ALGEBRAIC = "not algebra over the reals"
 NOT_DECIDED = "not decided"
+BEYOND = "beyond the generated scripts"
+# Why a claim has no proof: the reason that is noted begins with one of the first three, or is the generator's or coqc's own.
+WITHOUT = {
+    SAME_TEXT: "the derivation ends in the printed formula itself and leaves Coq nothing to show; not counted as proved",
+    NOT_ALGEBRAIC: "Coq has no certificates here for roots, logarithms, error functions and the like",
+    NOT_DECIDED: "within the processor time given",
+    BEYOND: "no certificate was found, or coqc did not accept it",
+}
 EXHAUSTED = re.compile(r"Error: (Out of memory|Stack overflow|Timeout)|exception (Out_of_memory|Stack_overflow)")
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"
 # What Coq's standard real numbers rest on (Reals, version 8.16).
@@ -99,6 +107,15 @@ def read(path: Path) -> tuple[str, str, bool]:
 def unproved() -> dict[str, str]:
     """Claims without a proof file, and why."""
     return json.loads(UNPROVED.read_text(encoding="utf-8")) if UNPROVED.exists() else {}
+
+
+def category(reason: str) -> str:
+    """Which of `WITHOUT` a noted reason belongs to.
+
+    >>> category("not decided: no answer within 90 s of processor time")
+    'not decided'
+    """
+    return next((c for c in WITHOUT if reason.startswith(c)), BEYOND)
 
 
 def count_theorems(text: str) -> int:
@@ -429,8 +446,10 @@ __all__ = [
     "NOT_ALGEBRAIC",
     "NOT_DECIDED",
     "SAME_TEXT",
+    "WITHOUT",
     "Outcome",
     "ProofError",
+    "category",
     "check",
     "compile_texts",
     "coqc",
