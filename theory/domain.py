@@ -54,7 +54,8 @@ class Variable:
             bounded = low <= high < sp.oo and low > -sp.oo
             # The ends belong to the range, so they must belong to what the kind admits.
             if not bounded or not all(replace(self, within=None, lengths=None)._admits(x) for x in (low, high)):
-                raise DomainError(f"{self.name}: the ends of [{low}, {high}] are not both {self.kind}")
+                what = f"nothing can be sampled within [{low}, {high}], ends included, as {self.kind}"
+                raise DomainError(f"{self.name}: {what}")
 
     def symbol(self, suffix: str = "") -> sp.Symbol:
         """The SymPy symbol of this variable (of one entry, with a suffix, when it is a list)."""
