@@ -749,7 +749,7 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: boo
             if p is None:
                 continue
             p, d = sp.sympify(p), sp.sympify(d)
-            if term(p) == term(d):
+            if term(p.subs(where)) == term(d.subs(where)):
                 continue  # nothing to prove
             suffix = (f"_{i}" if len(model) > 1 else "") + end
             at = "".join(f", where {s} = {v}" for s, v in where.items())
