@@ -33,10 +33,11 @@ def made(variables, printed, derived, **more):
     )  # fmt: skip
 
 
-def right_for(value, condition, k=K):
-    """a/value is printed for a/K, right where K == value only."""
+def right_for(value, condition):
+    """a (1 + a)/value is printed for a (1 + a)/K, right where K == value only."""
     return made(
-        (k, A), lambda K, a: a / value, lambda K, a: a / K, condition=condition, condition_text="K is as it must be"
+        (K, A), lambda K, a: a / value + a**2 / value, lambda K, a: a * (1 + a) / K,
+        condition=condition, condition_text="K is as it must be",
     )  # fmt: skip
 
 

@@ -414,12 +414,16 @@ def _named(setting: _Setting, expressions: Sequence[Any]) -> tuple[list[Any], li
 # --- the kinds of statement --------------------------------------------------------------------------------------------
 
 
+def _must_be_met(claim: Claim, case: Case, relations: Sequence[Any]) -> None:
+    if relations and met(claim, case, relations) is None:
+        raise Unprovable(f"no point of the domain was found that meets {' and '.join(map(str, relations))}")
+
+
 def _stated(
     name: str, says: str, claim: Claim, case: Case, setting: _Setting, conclusion: str, script: list[str]
 ) -> Theorem:
     """The theorem, once a point of the domain is known to meet its hypotheses."""
-    if setting.needs and met(claim, case, setting.needs) is None:
-        raise Unprovable(f"no point of the domain was found that meets {' and '.join(map(str, setting.needs))}")
+    _must_be_met(claim, case, setting.needs)
     return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
 
 
@@ -743,6 +747,7 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: boo
     relation_ = "=" if refuted or claim.printed is None else claim.relation
     what = "corrected" if refuted else "printed" if claim.printed is not None and not claim.ours else "claimed"
     for a, conditions in enumerate(ways):
+        _must_be_met(claim, case, conditions)
         where, _ = substitutions(conditions)
         end = "".join(f"_{part}" for part in (label, f"or{a + 1}" if len(ways) > 1 else "") if part)
         for i, (p, d) in enumerate(zip(stated, model, strict=True), 1):
