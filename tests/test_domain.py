@@ -268,6 +268,12 @@ def test_examples_and_counterexamples_are_points_of_their_claim(claim):
         assert claim.point(claim.point(point)) == claim.point(point)
 
 
+@pytest.mark.parametrize("value", [sp.sqrt(2), sp.Rational(5, 2), sp.Integer(1), sp.pi])
+def test_a_size_is_a_whole_number_from_its_least_on(value):
+    with pytest.raises(DomainError, match="K: must be an integer >= 2"):
+        Variable("K", "size", "number of silos", low=2).check(value)
+
+
 def test_as_float_and_as_text():
     assert as_float([sp.Rational(1, 2), sp.Integer(3), sp.oo]) == [0.5, 3, math.inf]
     assert isinstance(as_float(sp.Integer(3)), int)
@@ -285,6 +291,9 @@ def test_as_float_and_as_text():
         ({"kind": "nonnegative", "within": (-1, 1)}, "nothing can be sampled"),
         ({"kind": "size", "within": (1, "5/2")}, "nothing can be sampled"),
         ({"kind": "real", "within": (0, "inf")}, "nothing can be sampled"),
+        ({"kind": "positive", "within": (0, 1)}, "nothing can be sampled"),  # the ends belong to a range
+        ({"kind": "fraction", "within": ("1/2", 1)}, "nothing can be sampled"),
+        ({"kind": "fraction", "closed": True, "within": ("1/2", 2)}, "nothing can be sampled"),
         ({"kind": "choice"}, "at least one"),
         ({"kind": "real", "choices": (1, 2)}, "at least one"),
         ({"kind": "wibble"}, "is not one of"),

@@ -1,5 +1,7 @@
 """Proofs: what is stated follows the claim, coqc decides, and nothing that is edited, stale or admitted passes."""
 
+import os
+import re
 import shutil
 from dataclasses import replace
 
@@ -8,10 +10,12 @@ import sympy as sp
 
 from theory import cli, coq, find, prove
 from theory.algebra import entrywise
+from theory.derivation import Derivation
 from theory.prove import ProofError, check, path_of, read, with_header
 
 needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
-SMALL = "mrmtl:eq5"
+SMALL = "mrmtl:thm6.8"
+SAME = "mrmtl:algA1"  # the derivation ends in the printed formula itself
 
 
 @pytest.fixture
@@ -83,7 +87,7 @@ def test_a_claim_states_its_formula_its_domain_and_its_conditions():
     text = stated(find("fedhdp:lemma2:rstar"))
     assert "1 <= N1" in text
     assert "0 <= gamma2_1" in text
-    assert "Definition all_theorems := (holds" in text
+    assert "Definition all_theorems := (optimal)" in text
     assert "printed_fails" in stated(find("mrmtl:eq39"))
 
 
@@ -126,6 +130,172 @@ def test_what_is_assumed_is_not_proved(text, folder):
     assert not accepted_
     assert "rests on" in why
     assert not prove.compile_texts(path, {"a:cheat": head + text})[0]  # nor what is not asked about
+
+
+# --- nothing is proved by a text that equals itself ----------------------------------------------------------------------
+
+
+def sides(theorem):
+    """The two sides of a theorem's conclusion, as they stand in a file."""
+    conclusion = theorem.split("->")[-1].split("R,\n")[-1]
+    return [part.strip() for part in re.split(r"(?<![<>])=|<=|>=", conclusion)]
+
+
+def test_a_claim_that_is_derived_as_it_is_printed_has_nothing_to_prove():
+    with pytest.raises(coq.SameText, match="same text"):
+        coq.theorems(find(SAME))
+
+
+def test_the_order_of_terms_makes_no_theorem_and_a_step_of_algebra_does():
+    claim = find(SMALL)
+    (case,) = claim.cases()
+    letters = sorted(sp.sympify(claim.derived(case)).free_symbols, key=str)
+    x, y = letters[:2]
+
+    def theorems(printed, derived):
+        def of(e):
+            return lambda **v: e
+
+        small = replace(claim, printed=of(printed), derive=lambda **v: Derivation().conclude("", derived))
+        return coq.theorems(small)
+
+    for one, other in ((x + y, y + x), (x * y / 2, y * x / 2), ((x + y) / x, (y + x) / x), (x + x, 2 * x)):
+        with pytest.raises(coq.SameText):
+            theorems(one, other)
+    assert len(theorems(1 + y / x, (x + y) / x)) == 1
+
+
+def test_no_committed_theorem_has_the_same_text_on_both_sides():
+    count = 0
+    for file in REAL.rglob("*/*.v"):
+        for name, body in re.findall(r"^Theorem (\w+) :(.*?)\.\nProof", file.read_text(), re.DOTALL | re.MULTILINE):
+            found = sides(body)
+            count += 1
+            assert len(found) != 2 or found[0] != found[1], f"{file.name}: {name}"
+    assert count > 400
+    same = [i for i, reason in prove.unproved().items() if reason == prove.SAME_TEXT]
+    assert SAME in same
+    assert not any(path_of(i).exists() for i in same)
+
+
+@needs_coqc
+def test_a_proof_of_the_same_text_is_removed_and_the_reason_noted(folder):
+    file = path_of(SAME)
+    file.parent.mkdir(parents=True)
+    file.write_text(with_header("(* as it was *)\n", "model"))
+    (outcome,) = prove.write([find(SAME)], jobs=1)
+    assert (outcome.state, outcome.detail, file.exists()) == ("unproved", prove.SAME_TEXT, False)
+    assert prove.unproved() == {SAME: prove.SAME_TEXT}
+    assert prove.category(prove.unproved()[SAME]) in prove.WITHOUT
+    assert [o.ok for o in check([find(SAME)], jobs=1)] == [True]
+
+
+# --- a proof is kept unless something says no ---------------------------------------------------------------------------
+
+FAKE = """#!/bin/sh
+case "$*" in
+  *--version*) echo "The Coq Proof Assistant, version 8.16.1" ;;
+  *Positive.v*) touch Positive.vo ;;
+  *) {does} ;;
+esac
+"""
+REFUSES = 'echo "Error: No applicable tactic." >&2; exit 1'
+UNDECIDED = {
+    "slow": "sleep 60",
+    "slow, with a process of its own": "sleep 60 & wait",
+    "busy": "while :; do :; done",
+    "killed": "kill -9 $$",
+    "ended": "kill -15 $$",
+    "out of memory": 'echo "Error: Out of memory." >&2; exit 1',
+    "without a word": "exit 1",
+}
+
+
+@pytest.fixture
+def proof(folder):
+    """A good proof on file, and a note about another claim."""
+    claim = find(SMALL)
+    path = path_of(claim.id)
+    path.parent.mkdir(parents=True)
+    shutil.copy(REAL / path.relative_to(prove.FOLDER), path)
+    prove.UNPROVED.write_text('{"mrmtl:eq2": "a reason"}')
+    return path
+
+
+def fake(folder, monkeypatch, does):
+    """A coqc of one's own, first on the PATH."""
+    program = folder / "bin" / "coqc"
+    program.parent.mkdir()
+    program.write_text(FAKE.format(does=does))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+
+
+def contents(folder):
+    return {f.relative_to(folder): f.read_bytes() for f in (folder / "proofs").rglob("*") if f.is_file()}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_a_coqc_that_does_not_answer_decides_nothing(name, proof, folder, monkeypatch):
+    fake(folder, monkeypatch, UNDECIDED[name])
+    monkeypatch.setattr(prove, "COQC_SECONDS", 1.0)
+    monkeypatch.setattr(prove, "PATIENCE", 30.0 if name == "busy" else 1.0)
+    prove.prepare(prove.coqc()[0])
+    decided, why = prove.compile_texts(prove.coqc()[0], {SMALL: stated(find(SMALL))})
+    assert decided is None
+    assert why
+    assert not list(prove.WORK.glob("check_*"))
+
+
+@pytest.mark.parametrize("name", ["slow", "killed"])
+def test_a_proof_survives_a_slow_and_a_killed_coqc(name, proof, folder, monkeypatch, capsys):
+    before = contents(folder)
+    fake(folder, monkeypatch, UNDECIDED[name])
+    monkeypatch.setattr(prove, "COQC_SECONDS", 1.0)
+    monkeypatch.setattr(prove, "PATIENCE", 1.0)
+    assert cli.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
+    assert "UNDECIDED" in capsys.readouterr().out
+    assert contents(folder) == before
+    assert cli.main(["prove", "--jobs", "1", SMALL]) == 3
+    assert contents(folder) == before
+
+
+def test_a_proof_survives_a_slow_generation(proof, folder, monkeypatch, capsys):
+    before = contents(folder)
+    fake(folder, monkeypatch, REFUSES)
+    monkeypatch.setattr(prove, "MODES", dict.fromkeys(prove.MODES, 1e-3))
+    assert cli.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
+    assert prove.NOT_DECIDED in capsys.readouterr().out
+    assert contents(folder) == before
+
+
+def test_what_was_never_decided_is_noted_once_and_is_known_then(proof, folder, monkeypatch):
+    fake(folder, monkeypatch, REFUSES)
+    monkeypatch.setattr(prove, "MODES", dict.fromkeys(prove.MODES, 1e-3))
+    proof.unlink()
+    claim = find(SMALL)
+    assert [o.state for o in prove.write([claim], jobs=1)] == ["undecided"]
+    assert prove.category(prove.unproved()[SMALL]) == prove.NOT_DECIDED
+    assert prove.unproved()["mrmtl:eq2"] == "a reason"
+    assert [o.state for o in prove.write([claim], jobs=1)] == ["unproved"]
+
+
+def test_a_coqc_that_says_no_removes_the_proof(proof, folder, monkeypatch, capsys):
+    fake(folder, monkeypatch, REFUSES)
+    assert cli.main(["prove", "--jobs", "1", SMALL]) == 1  # a check changes nothing
+    assert proof.exists()
+    assert cli.main(["prove", "--write", "--jobs", "1", SMALL]) == 0
+    assert "No applicable tactic" in capsys.readouterr().out
+    assert not proof.exists()
+    assert prove.unproved() == {"mrmtl:eq2": "a reason", SMALL: "coqc: Error: No applicable tactic."}
+
+
+def test_a_coqc_that_cannot_compile_anything_is_said(folder, monkeypatch, capsys):
+    fake(folder, monkeypatch, "exit 0")
+    program = folder / "bin" / "coqc"
+    program.write_text(program.read_text().replace("touch Positive.vo", 'echo "Error: no library" >&2; exit 1'))
+    assert cli.main(["prove", SMALL]) == 2
+    assert "coqc does not compile Positive.v" in capsys.readouterr().err
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -22,25 +22,27 @@ class TimeLimit(Exception):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimit in the body after `seconds` (main thread only; elsewhere there is no limit)."""
+    """Raise TimeLimit in the body after `seconds` of processor time, so that what is decided does not depend on how busy
+    the machine is (main thread only; elsewhere there is no limit).
+    """  # fmt: skip
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def ring(signum: int, frame: Any) -> None:
-        raise TimeLimit(f"no answer within {seconds:g} s")
+        raise TimeLimit(f"no answer within {seconds:g} s of processor time")
 
-    previous = signal.signal(signal.SIGALRM, ring)
-    start = time.monotonic()
-    outer = signal.getitimer(signal.ITIMER_REAL)[0]
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, outer) if outer else seconds)
+    previous = signal.signal(signal.SIGPROF, ring)
+    start = time.process_time()
+    outer = signal.getitimer(signal.ITIMER_PROF)[0]
+    signal.setitimer(signal.ITIMER_PROF, min(seconds, outer) if outer else seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
         if outer:  # an outer limit goes on with what is left of it
-            signal.setitimer(signal.ITIMER_REAL, max(outer - (time.monotonic() - start), 1e-6))
+            signal.setitimer(signal.ITIMER_PROF, max(outer - (time.process_time() - start), 1e-6))
 
 
 FACTORABLE = 120, 7  # operations and letters; factoring larger rational functions can take minutes
@@ -112,19 +114,23 @@ def _nonzero_at_a_point(expression: sp.Expr) -> bool:
 
 
 def nonnegative(expression: Any, shifts: Mapping[sp.Symbol, Any] | None = None) -> bool | None:
-    """A sign certificate for a rational function of non-negative symbols: True, False or None (unknown).
+    """A sign certificate for a rational function: True, False or None (unknown).
 
     After the substitution `shifts` (such as N -> 1 + n for a size, rho -> t/(1+t) for a fraction) every
-    symbol ranges over the non-negative numbers; if all coefficients of numerator and denominator are then
+    symbol that is not known to be non-negative is looked at on both sides of zero, so that each ranges over the
+    non-negative numbers; if all coefficients of numerator and denominator are then
     non-negative the function is >= 0 wherever it is defined. False needs a witness: all numerator
     coefficients negative with a positive denominator. Anything else is unknown.
     """
     expression = sp.sympify(expression)
-    fresh = {s: sp.Dummy(s.name, nonnegative=True) for s in expression.free_symbols}
     if shifts:
         expression = expression.subs(dict(shifts), simultaneous=True)
-        fresh.update({s: sp.Dummy(s.name, nonnegative=True) for s in expression.free_symbols if s not in fresh})
-    expression = expression.subs(fresh)
+    for s in sorted(expression.free_symbols, key=str):
+        if not s.is_nonnegative:
+            x = sp.Dummy(s.name, nonnegative=True)
+            sides = [nonnegative(expression.subs(s, side)) for side in (x, -x)]
+            return sides[0] if sides[0] is sides[1] else None
+    expression = expression.subs({s: sp.Dummy(s.name, nonnegative=True) for s in expression.free_symbols})
     # Innermost sums of positive terms as letters of their own keep the polynomials small.
     sums = {a: sp.Dummy(f"s{i}", nonnegative=True) for i, a in enumerate(sorted(_positive_sums(expression), key=str))}
     if sums and _sign_of_coefficients(sp.together(expression.xreplace(sums))) is True:
@@ -132,6 +138,30 @@ def nonnegative(expression: Any, shifts: Mapping[sp.Symbol, Any] | None = None) 
     # Common factors of numerator and denominator rarely hide a sign, and finding them is what takes long.
     answer = _sign_of_coefficients(sp.together(expression))
     return answer if answer is not None else _sign_of_coefficients(sp.cancel(sp.together(expression)))
+
+
+def covers(shifts: Mapping[Any, Any], values: Mapping[Any, Any]) -> bool:
+    """Whether non-negative values of the new letters of `shifts` lead to these values of the old ones, or tend to them.
+
+    Each substitution may bring one new letter.
+
+    >>> n, p, more, t = sp.symbols("n p more t")
+    >>> [covers({n: 2 + more, p: t / (1 + t)}, {n: k, p: 1}) for k in (1, 2)]
+    [False, True]
+    """
+    known = dict(values)
+    for s, expression in shifts.items():
+        expression = sp.sympify(expression).subs(known)
+        if not expression.free_symbols:
+            if expression != values[s]:
+                return False
+            continue
+        (letter,) = expression.free_symbols
+        roots = [r for r in sp.solve(expression - values[s], letter) if r >= 0]
+        if not roots and sp.limit(expression, letter, sp.oo) != values[s]:
+            return False
+        known[letter] = roots[0] if roots else sp.oo
+    return True
 
 
 def _positive_sums(expression: sp.Expr) -> set[sp.Expr]:

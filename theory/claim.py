@@ -7,7 +7,7 @@ judging (judging.py), storage (evidence.py), any concrete claim (one module per 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -78,7 +78,8 @@ class Claim:
         The right formula in readable form (verified against `derive`); `slip` says which slip of the pen
         explains a misprint.
     shifts
-        For sign certificates: function from the symbols to substitutions by non-negative new symbols.
+        For sign certificates: function from the symbols to substitutions by non-negative new symbols, or to a list of
+        such that together cover the domain (orders of the entries of a list, say); that they cover it is checked.
     objective, decision
         For optima: `objective(x, **variables)` is the model's risk as a function of the decision x (a tuple where
         the claimed optimum is one), which the right formula minimises over all x >= 0 ("nonnegative") or over all
@@ -114,7 +115,7 @@ class Claim:
     corrected: Callable[..., Any] | None = None
     corrected_text: str = ""
     slip: str = ""
-    shifts: Callable[..., Mapping[Any, Any]] | None = None
+    shifts: Callable[..., Mapping[Any, Any] | Sequence[Mapping[Any, Any]]] | None = None
     objective: Callable[..., Any] | None = None
     decision: str = "nonnegative"
     approach: Callable[..., Any] | None = None
@@ -205,6 +206,11 @@ class Claim:
         case = domain.case_of(self.variables, point)
         rules = domain.substitution(self.variables, case, point)
         return entrywise(self.derived(case), lambda e: tidy(evaluate_exactly(e, rules)))
+
+    def shifted(self, case: Case) -> list[Mapping[Any, Any]]:
+        """The substitutions for sign certificates of a case, which together cover the domain; one empty one without any."""
+        found = {} if self.shifts is None else self.symbolic(self.shifts, case)
+        return [found] if isinstance(found, Mapping) else list(found)
 
     def holds_at(self, point: Point) -> bool:
         """Whether the condition of the claim holds at a point (True without a condition)."""

@@ -1,6 +1,7 @@
 """The console script `borrow`: verify, claims, show, evaluate; other packages add commands by entry points.
 
-Belongs here: reading arguments, printing, exit status (0 success, 1 a claim is not verified, 2 bad input, 130 Ctrl-C).
+Belongs here: reading arguments, printing, exit status (0 success, 1 a claim is not verified, 2 bad input, 3 a proof is
+not decided in its time, 130 Ctrl-C).
 Does not belong here: mathematics, files other than the ledger.
 """
 
@@ -207,15 +208,22 @@ def _prove(a: argparse.Namespace) -> int:
         outcomes = make(chosen, jobs=a.jobs, progress=progress)
     ok = all(o.ok for o in outcomes)
     proved = [o for o in outcomes if o.state == "proved"]
+    undecided = [o for o in outcomes if o.state == "undecided"]
+    status = 0 if ok else 1 if any(not o.ok and o not in undecided for o in outcomes) else 3
     if a.json:
         print(json.dumps({"ok": ok, "claims": {o.claim: vars(o) for o in outcomes}}, indent=1))
-        return 0 if ok else 1
+        return status
     for o in outcomes:
         if o.state != "proved":
             print(f"{o.state.upper():9} {o.claim}: {o.detail}")
     print(f"{len(proved)} of {len(outcomes)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
-    return 0 if ok else 1
+    same = sum(o.detail == prove.SAME_TEXT for o in outcomes)
+    if same:
+        print(f"{same} claims are not counted: {prove.SAME_TEXT}")
+    if undecided:
+        print(f"{len(undecided)} not decided: what is on file stays as it was")
+    return status
 
 
 # --- ledger ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ What is stated, per claim and case:
 - a limit with an `approach`: an explicit C with |f(t) - limit| <= C/t for all t >= 1;
 - a refuted printed formula, and one that needs a condition: its negation, at an exact rational point.
 
-Sizes are real numbers here (at least as large as the smallest size), which proves more than is claimed.
+Sizes are real numbers here (at least as large as the smallest size), which proves more than is claimed. A claim's
+condition is a hypothesis, as its domain is, and a point of the domain meets all hypotheses of a theorem, or it is not
+stated. Nor is an equality whose two sides are the same text: it would prove nothing.
 
 Belongs here: printing terms, building statements and scripts. Does not belong here: files, running coqc (prove.py).
 """
@@ -26,6 +28,7 @@ import sympy as sp
 from theory import domain
 from theory.algebra import entries, time_limit
 from theory.claim import Claim
+from theory.condition import alternatives, met, substitutions
 from theory.domain import Case, Variable
 from theory.judging import find_counterexample
 
@@ -37,8 +40,15 @@ RESERVED = {"as", "at", "cofix", "else", "end", "exists", "fix", "for", "forall"
             "return", "then", "using", "where", "with", "R", "IZR", "sqrt", "Type", "Set", "Prop"}  # fmt: skip
 
 
+SAME_TEXT = "both sides are the same text"
+
+
 class Unprovable(Exception):
     """A claim, or a case of it, that cannot be stated or certified here; the message says why."""
+
+
+class SameText(Unprovable):
+    """A claim of which nothing can be stated but that something equals itself."""
 
 
 # --- terms ---------------------------------------------------------------------------------------------------------
@@ -147,7 +157,9 @@ def _comment(text: str) -> str:
 class _Setting:
     """Quantified letters of a theorem and what is known of them.
 
-    `opening` introduces them; `shift` replaces bounded letters by non-negative ones in the goal (`rules` says by what);
+    `opening` introduces them; `fix` puts the values that the conditions give to letters (`where`) in their places; `shift`
+    replaces the other bounded letters by non-negative ones in the goal (`rules` says by what); `needs` are the conditions
+    and the denominators that must not be zero, which a point of the domain has to meet;
     `named` are letters that stand for the inner denominators of the statement, with their simplified values. A letter
     x between two ends is followed through its distances P and Q from them, x = (low Q + high P)/(P + Q); `ends` puts
     x - low and high - x back in their places.
@@ -155,7 +167,9 @@ class _Setting:
 
     symbols: list[Any] = field(default_factory=list)
     hypotheses: list[tuple[str, str]] = field(default_factory=list)
-    shift: list[str] = field(default_factory=list)
+    shifts: list[tuple[Any, str]] = field(default_factory=list)
+    needs: list[Any] = field(default_factory=list)
+    where: dict[Any, Any] = field(default_factory=dict)
     rules: dict[Any, Any] = field(default_factory=dict)
     named: dict[Any, Any] = field(default_factory=dict)
     ends: dict[Any, Any] = field(default_factory=dict)
@@ -165,14 +179,26 @@ class _Setting:
         """The script's first line, which introduces all letters and hypotheses."""
         return [f"intros {' '.join([*map(name_of, self.symbols), *(h for h, _ in self.hypotheses)])}."]
 
-    def require(self, text: str) -> None:
+    @property
+    def fix(self) -> list[str]:
+        """The script's lines that put the values of the conditions in their letters' places."""
+        return [f"subst {name_of(s)}." for s in self.where]
+
+    @property
+    def shift(self) -> list[str]:
+        """The script's lines that replace the bounded letters that are left then."""
+        return [line for s, line in self.shifts if s not in self.where]
+
+    def require(self, expression: Any) -> None:
         """Add the hypothesis that a term is not zero."""
-        if not any(h == f"{text} <> 0" for _, h in self.hypotheses):
-            self.hypotheses.append((f"Z{len(self.hypotheses)}", f"{text} <> 0"))
+        text = f"{term(expression)} <> 0"
+        if not any(h == text for _, h in self.hypotheses):
+            self.hypotheses.append((f"Z{len(self.hypotheses)}", text))
+            self.needs.append(sp.Ne(expression, 0))
 
     def rewritten(self, expression: Any) -> Any:
         """The expression in the letters that hold after `opening` and `shift`."""
-        return sp.sympify(expression).subs(self.named).subs(self.rules, simultaneous=True)
+        return sp.sympify(expression).subs(self.named).subs(self.where).subs(self.rules, simultaneous=True)
 
 
 def _hypotheses(v: Variable, name: str) -> list[tuple[str, str]]:
@@ -220,13 +246,15 @@ def _setting(
     if unknown:
         raise Unprovable(f"letters without a domain: {', '.join(sorted(map(str, unknown)))}")
     found.hypotheses += [(f"C{i}", relation(c)) for i, c in enumerate(conditions, 1)]
-    letters = claim.symbolic(claim.shifts, case) if claim.shifts is not None else {}
-    for s, e in letters.items():
+    found.needs += conditions
+    found.where, _ = substitutions(conditions)
+    for s, e in claim.shifted(case)[0].items():
         if s in found.symbols and s not in {**sizes, **bounded} and s not in fractions:
             _new_letter(found, s, sp.sympify(e))
     for s in fractions:
         n = sp.Symbol(f"n_{name_of(s)}", positive=True)
-        found.shift.append(f"destruct (between {name_of(s)}) as [{n} [P_{n} E_{n}]]; [lra | subst {name_of(s)}].")
+        line = f"destruct (between {name_of(s)}) as [{n} [P_{n} E_{n}]]; [lra | subst {name_of(s)}]."
+        found.shifts.append((s, line))
         found.rules = {k: v.subs(s, n / (1 + n)) for k, v in found.rules.items()} | {s: n / (1 + n)}
     for s, (low, high) in bounded.items():
         p, q = (sp.Symbol(f"{side}_{name_of(s)}", nonnegative=True) for side in "PQ")
@@ -235,7 +263,8 @@ def _setting(
         found.ends |= {p: s - low, q: high - s}
     for s, low in sizes.items():
         n = sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
-        found.shift.append(f"destruct (above {low} {name_of(s)}) as [{n} [P_{n} E_{n}]]; [lra | subst {name_of(s)}].")
+        line = f"destruct (above {low} {name_of(s)}) as [{n} [P_{n} E_{n}]]; [lra | subst {name_of(s)}]."
+        found.shifts.append((s, line))
         found.rules = {k: v.subs(s, low + n) for k, v in found.rules.items()} | {s: low + n}
     return found
 
@@ -248,12 +277,13 @@ def _new_letter(found: _Setting, s: Any, e: Any) -> None:
         return
     x, new = name_of(s), sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
     e = e.subs(fresh[0], new)
-    found.shift += [
+    lines = [
         f"pose ({new} := {term(sp.factor(solution[0]))}).",
         f"assert (P_{new} : 0 <= {new}) by (unfold {new}; nonneg).",
         f"assert (E_{new} : {x} = {term(e)}) by (unfold {new}; field; nonzero).",
         f"clearbody {new}; subst {x}.",
     ]
+    found.shifts += [(s, line) for line in lines]
     found.rules[s] = e
 
 
@@ -321,13 +351,13 @@ class _Naming:
             part, power = (factor.base, factor.exp) if isinstance(factor, sp.Pow) else (factor, sp.Integer(1))
             one = (1 if part > 0 else -1) if part.is_Number else _coefficient_sign(sp.expand(part))
             if one is None or not structural(part := part if one > 0 else sp.expand(-part)):
-                self.setting.require(term(sp.expand(base)))
+                self.setting.require(sp.expand(base))
                 return 1
             sign *= one if power % 2 else 1
             positive *= part**power
         text = term(sp.expand(base if sign > 0 else -base))
         shown = term(positive.subs(self.setting.ends, simultaneous=True))
-        steps = "".join(s.rstrip(".").replace(". ", "; ") + "; " for s in self.setting.shift)
+        steps = "".join(s.rstrip(".").replace(". ", "; ") + "; " for _, s in self.setting.shifts)
         line = f"by (apply not_zero; {steps}apply (same_sign _ ({shown})); [identity | positive])."
         if not any(f" : {text} <> 0)" in known for known in self.lines):
             self.lines.append(f"assert (D{len(self.lines) + 1} : {text} <> 0) {line}")
@@ -384,11 +414,24 @@ def _named(setting: _Setting, expressions: Sequence[Any]) -> tuple[list[Any], li
 # --- the kinds of statement --------------------------------------------------------------------------------------------
 
 
+def _must_be_met(claim: Claim, case: Case, relations: Sequence[Any]) -> None:
+    if relations and met(claim, case, relations) is None:
+        raise Unprovable(f"no point of the domain was found that meets {' and '.join(map(str, relations))}")
+
+
+def _stated(
+    name: str, says: str, claim: Claim, case: Case, setting: _Setting, conclusion: str, script: list[str]
+) -> Theorem:
+    """The theorem, once a point of the domain is known to meet its hypotheses."""
+    _must_be_met(claim, case, setting.needs)
+    return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
+
+
 def _identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: Any, conditions: Sequence[Any]) -> Theorem:
     setting = _setting(claim, case, (left, right), conditions)
     (left, right), lines = _named(setting, (left, right))
-    script = [*setting.opening, *lines, "identity."]
-    return Theorem(name, says, setting.symbols, setting.hypotheses, f"{term(left)}\n    = {term(right)}", script)
+    script = [*setting.opening, *lines, *setting.fix, "identity."]
+    return _stated(name, says, claim, case, setting, f"{term(left)}\n    = {term(right)}", script)
 
 
 def factored(expression: Any) -> Any:
@@ -474,11 +517,11 @@ def _inequality(
     setting = _setting(claim, case, (small, large), conditions, extra)
     (small, large), lines = _named(setting, (small, large))
     if form is None:
-        form = nonnegative_form((large - small).subs(setting.named), setting.rules)
+        form = nonnegative_form((large - small).subs(setting.named).subs(setting.where), setting.rules)
     form = sp.sympify(form).subs(setting.ends, simultaneous=True)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity | nonneg]."] if form != 0 else ["right. identity."]
-    script = [*setting.opening, *lines, *setting.shift, *proof]
-    return Theorem(name, says, setting.symbols, setting.hypotheses, f"{term(small)}\n    <= {term(large)}", script)
+    script = [*setting.opening, *lines, *setting.fix, *setting.shift, *proof]
+    return _stated(name, says, claim, case, setting, f"{term(small)}\n    <= {term(large)}", script)
 
 
 def _squares(gap: Any, decision: Sequence[Any]) -> Any:
@@ -499,14 +542,13 @@ def _squares(gap: Any, decision: Sequence[Any]) -> Any:
     return total
 
 
-def _optimum(name: str, claim: Claim, case: Case, right: Sequence[Any], conditions: Sequence[Any],
-             where: Mapping[Any, Any]) -> Theorem:  # fmt: skip
+def _optimum(name: str, claim: Claim, case: Case, right: Sequence[Any], conditions: Sequence[Any]) -> Theorem:
     assert claim.objective is not None
     arguments = domain.symbols_of(claim.variables, case)
 
     def risk(values: Sequence[Any]) -> Any:
         x = tuple(values) if len(right) > 1 else values[0]
-        return sp.sympify(claim.call(claim.objective, {**arguments, "x": x})).subs(where)
+        return sp.sympify(claim.call(claim.objective, {**arguments, "x": x}))
 
     free = {"nonnegative": True} if claim.decision == "nonnegative" else {"real": True}
     decision = [sp.Symbol(f"x{i + 1}" if len(right) > 1 else "x", **free) for i in range(len(right))]
@@ -549,7 +591,7 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
             why = error
             continue
         script = [
-            *setting.opening, *setting.shift, f"exists ({term(bound)}), ({term(start)}). intros t H_t.",
+            *setting.opening, *setting.fix, *setting.shift, f"exists ({term(bound)}), ({term(start)}). intros t H_t.",
             f"destruct (above _ t H_t) as [{n} [P_{n} E_{n}]]; subst t. split.",
         ]  # fmt: skip
         script += [f"apply (at_most _ _ ({term(f)})); [identity | nonneg]." if f != 0 else "right. identity." for f in forms]
@@ -558,7 +600,7 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
             f"exists C T, forall t, T <= t ->\n    {f} - ({limit_value}) <= C / t /\\\n    {limit_value} - ({f}) <= C / t"
         )
         says = "The quantity is within C/t of the claimed limit from some T on."
-        return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
+        return _stated(name, says, claim, case, setting, conclusion, script)
     raise why
 
 
@@ -633,36 +675,6 @@ def _at(e: Any, values: Mapping[Any, Any]) -> str:
 # --- a whole claim ---------------------------------------------------------------------------------------------------
 
 
-def conjunctions(condition: Any) -> list[list[Any]]:
-    """A condition as alternatives of lists of relations; [] where it is never met, [[]] where it always is."""
-    if condition in (True, sp.true):
-        return [[]]
-    if condition in (False, sp.false):
-        return []
-    if isinstance(condition, sp.Or):
-        return [c for part in condition.args for c in conjunctions(part)]
-    if isinstance(condition, sp.And):
-        found: list[list[Any]] = [[]]
-        for part in condition.args:
-            found = [[*a, *b] for a in found for b in conjunctions(part)]
-        return found
-    return [[condition]]
-
-
-def _substitutions(conditions: Sequence[Any]) -> tuple[dict[Any, Any], list[Any]]:
-    """Equations for a letter as substitutions, and the other conditions."""
-    where: dict[Any, Any] = {}
-    rest = []
-    for c in conditions:
-        c = c.subs(where)
-        if isinstance(c, sp.Equality) and (c.lhs.is_Symbol or c.rhs.is_Symbol):
-            old, new = (c.lhs, c.rhs) if c.lhs.is_Symbol else (c.rhs, c.lhs)
-            where = {k: v.subs(old, new) for k, v in where.items()} | {old: new}
-        elif c not in (True, sp.true):
-            rest.append(c)
-    return where, rest
-
-
 def is_algebraic(claim: Claim) -> bool:
     """Whether printed and derived values are rational functions (of letters or of nothing) in every case."""
     for case in claim.cases():
@@ -706,7 +718,7 @@ def theorems(claim: Claim, simplified: bool = False) -> list[Theorem]:
     if claim.printed is not None and (claim.condition is not None or claim.corrected is not None):
         found.append(_refutation(claim, derived))
     if not found:
-        raise Unprovable("nothing but equal constants to prove")
+        raise SameText(SAME_TEXT)
     seen: dict[str, int] = {}
     for t in found:  # choices whose labels differ in signs only
         seen[t.name] = seen.get(t.name, 0) + 1
@@ -730,23 +742,24 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: boo
     model = entries(derived(case))
     refuted = claim.corrected is not None and claim.printed is not None and claim.condition is None
     formula = claim.corrected if refuted or claim.printed is None else claim.printed
-    alternatives = [[]] if claim.condition is None else conjunctions(claim.symbolic(claim.condition, case))
+    ways = [[]] if claim.condition is None else alternatives(claim.symbolic(claim.condition, case))
     stated = entries(claim.symbolic(formula, case)) if formula is not None else (None,) * len(model)
     relation_ = "=" if refuted or claim.printed is None else claim.relation
     what = "corrected" if refuted else "printed" if claim.printed is not None and not claim.ours else "claimed"
-    for a, conditions in enumerate(alternatives):
-        where, conditions = _substitutions(conditions)
-        end = "".join(f"_{part}" for part in (label, f"or{a + 1}" if len(alternatives) > 1 else "") if part)
+    for a, conditions in enumerate(ways):
+        _must_be_met(claim, case, conditions)
+        where, _ = substitutions(conditions)
+        end = "".join(f"_{part}" for part in (label, f"or{a + 1}" if len(ways) > 1 else "") if part)
         for i, (p, d) in enumerate(zip(stated, model, strict=True), 1):
             if p is None:
                 continue
-            p, d = sp.sympify(p).subs(where), sp.sympify(d).subs(where)
+            p, d = sp.sympify(p), sp.sympify(d)
+            if term(p.subs(where)) == term(d.subs(where)):
+                continue  # nothing to prove
             suffix = (f"_{i}" if len(model) > 1 else "") + end
             at = "".join(f", where {s} = {v}" for s, v in where.items())
             entry = f" ({claim.entries[i - 1]})" if len(claim.entries) == len(model) and len(model) > 1 else ""
-            if relation_ == "=" or p == d:
-                if p == d and not p.free_symbols:
-                    continue  # equal constants prove nothing
+            if relation_ == "=":
                 says = f"The {what} formula is what the model gives{entry}{at}."
                 found.append(_identity("holds" + suffix, says, claim, case, p, d, conditions))
             else:
@@ -754,18 +767,17 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: boo
                 side = "at most" if relation_ == "<=" else "at least"
                 says = f"What the model gives is {side} the {what} formula{entry}{at}."
                 found.append(_inequality("holds" + suffix, says, claim, case, small, large, conditions))
-        right = [sp.sympify(p if p is not None else d).subs(where) for p, d in zip(stated, model, strict=True)]
+        right = [sp.sympify(p if p is not None else d) for p, d in zip(stated, model, strict=True)]
         if claim.objective is not None:
-            found.append(_optimum("optimal" + end, claim, case, right, conditions, where))
+            found.append(_optimum("optimal" + end, claim, case, right, conditions))
         if claim.approach is not None:
             t = sp.Symbol("t", positive=True)
             values = entries(claim.call(claim.approach, {**domain.symbols_of(claim.variables, case), "t": t}))
             for i, (v, f) in enumerate(zip(right, values, strict=True), 1):
-                if f is not None:
-                    suffix = (f"_{i}" if len(right) > 1 else "") + end
-                    f = sp.sympify(f).subs(where)
-                    f = factored(f) if simplified else f
-                    found.append(_limit("limit" + suffix, claim, case, v, f, t, conditions))
+                if f is None or (f := sp.sympify(f)) == v:
+                    continue
+                suffix = (f"_{i}" if len(right) > 1 else "") + end
+                found.append(_limit("limit" + suffix, claim, case, v, factored(f) if simplified else f, t, conditions))
     return found
 
 
@@ -787,4 +799,4 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 110)
 
 
-__all__ = ["SHOW", "Theorem", "Unprovable", "conjunctions", "is_algebraic", "source", "term", "theorems"]
+__all__ = ["SAME_TEXT", "SHOW", "Theorem", "Unprovable", "is_algebraic", "source", "term", "theorems"]

@@ -123,7 +123,7 @@ def _proof(claim_id: str) -> dict[str, Any]:
     if not path.exists():
         return {"text": "", "reason": prove.unproved().get(claim_id, "none has been written")}
     text = path.read_text(encoding="utf-8")
-    return {"text": text, "theorems": len(re.findall(r"^(?:Theorem|Lemma)\b", text, re.MULTILINE)), "reason": ""}
+    return {"text": text, "theorems": prove.count_theorems(text), "reason": ""}
 
 
 def _code(claim: Claim) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Belongs here: variables, points, validation of points, the relations between a p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -51,9 +51,11 @@ class Variable:
             raise DomainError(f"{self.name}: choices belong to a choice, which needs at least one")
         if self.within is not None:
             low, high = (exact(x, self.name) for x in self.within)
-            least = {"positive": 0, "nonnegative": 0, "fraction": 0, "size": self.low}.get(self.kind, -sp.oo)
-            if not least <= low <= high < sp.oo or (self.kind == "size" and {low.q, high.q} != {1}):
-                raise DomainError(f"{self.name}: nothing can be sampled within [{low}, {high}] as {self.kind}")
+            bounded = low <= high < sp.oo and low > -sp.oo
+            # The ends belong to the range, so they must belong to what the kind admits.
+            if not bounded or not all(replace(self, within=None, lengths=None)._admits(x) for x in (low, high)):
+                what = f"nothing can be sampled within [{low}, {high}], ends included, as {self.kind}"
+                raise DomainError(f"{self.name}: {what}")
 
     def symbol(self, suffix: str = "") -> sp.Symbol:
         """The SymPy symbol of this variable (of one entry, with a suffix, when it is a list)."""
@@ -78,6 +80,13 @@ class Variable:
             raise DomainError(f"{self.name}: expected one number ({self.meaning}), got a list")
         return self._check_one(value, self.name)
 
+    def _admits(self, value: Any) -> bool:
+        try:
+            self._check_one(value, self.name)
+        except DomainError:
+            return False
+        return True
+
     def _check_one(self, value: Any, name: str) -> Any:
         if self.kind == "choice":
             for option in self.choices:
@@ -90,7 +99,7 @@ class Variable:
             if self.kind in ("nonnegative", "positive"):
                 return number
             raise DomainError(f"{name}: must be finite ({self.meaning})")
-        if self.kind == "size" and (number.q != 1 or number < self.low):
+        if self.kind == "size" and not (number.is_integer and number >= self.low):
             raise DomainError(f"{name}: must be an integer >= {self.low} ({self.meaning}), got {value}")
         if self.kind == "nonnegative" and number < 0:
             raise DomainError(f"{name}: must be >= 0 ({self.meaning}), got {value}")
@@ -385,6 +394,15 @@ def substitution(variables: Sequence[Variable], case: Case, point: Mapping[str, 
         elif isinstance(symbol, sp.Symbol):
             rules[symbol] = point[name]
     return rules
+
+
+def point_of(variables: Sequence[Variable], case: Case, values: Mapping[Any, Any]) -> Point:
+    """The point of a case whose symbols have these values: the inverse of `substitution`."""
+    return {
+        name: [values[s] for s in symbol] if isinstance(symbol, list) else values.get(symbol, symbol)
+        if isinstance(symbol, sp.Symbol) else symbol
+        for name, symbol in symbols_of(variables, case).items()
+    }  # fmt: skip
 
 
 def case_of(variables: Sequence[Variable], point: Mapping[str, Any]) -> Case:

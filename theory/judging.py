@@ -11,6 +11,7 @@ attacked   a search of the domain for points that break the verdict; mutants mus
 
 from __future__ import annotations
 
+import itertools
 import time
 import traceback
 from collections import Counter
@@ -22,8 +23,9 @@ import numpy as np
 import sympy as sp
 
 from theory import domain, intervals
-from theory.algebra import TimeLimit, entries, entrywise, is_zero, nonnegative
+from theory.algebra import TimeLimit, covers, entries, entrywise, is_zero, nonnegative
 from theory.claim import Claim, evaluate_exactly, tidy
+from theory.condition import alternatives, met, on_condition, substitutions
 from theory.domain import Case, Point, as_float, as_text
 from theory.evidence import Record, source_hash
 from theory.mutants import classify, mutants
@@ -32,6 +34,7 @@ FLOAT_TOLERANCE = 1e-12  # relative; 64-bit closed forms keep 12 of 16 digits on
 DIGITS = 50
 POINTS_PER_CASE = 3
 EXTREME_PER_CASE = 4
+COVER_PER_CASE = 8
 ATTACK_POINTS = 60
 SIMULATED_EXAMPLES = 2
 MUTANT_POINTS = 16
@@ -89,6 +92,10 @@ def _derived(claim: Claim) -> dict[str, Any]:
     counterexample = find_counterexample(claim) if claim.condition is not None or claim.corrected else None
     refuted = counterexample is not None and claim.condition is None
     agrees, how = (False, set()) if refuted else _agreement(claim)
+    left_out = _left_out(claim) if "signs" in how else None
+    if left_out is not None:
+        at = ", ".join(f"{k} = {as_text(v)}" for k, v in left_out.items())
+        return {"status": "unknown", "detail": f"the sign certificate leaves out a part of the domain, such as {at}"}
     if agrees and claim.condition is None:
         level |= {"judgement": "agrees", "detail": _agreement_text(claim, how)}
         return level
@@ -98,8 +105,10 @@ def _derived(claim: Claim) -> dict[str, Any]:
         return {"status": "unknown", "detail": detail}
     level["counterexample"] = _describe(claim, counterexample)
     if claim.condition is not None:
-        if not any(solutions(claim.symbolic(claim.condition, case)) for case in claim.cases()):
-            return level | {"status": "fail", "detail": "the condition holds nowhere"}
+        met_at, nowhere = condition_met(claim)
+        if nowhere:
+            return level | {"status": "fail", "detail": nowhere}
+        level["condition_met_at"] = met_at
         if not agrees:
             return level | {
                 "status": "fail",
@@ -112,7 +121,7 @@ def _derived(claim: Claim) -> dict[str, Any]:
     if claim.corrected is None:
         return level | {"status": "fail", "detail": "the printed formula fails and no corrected one is given"}
     plain = [c for c in claim.cases() if all(c.choices[v.name] == v.default for v in claim.switches)]
-    level["slip"] = bool(claim.slip) and all(_is_slip(claim, case) for case in plain)
+    level["slip"] = bool(claim.slip and plain) and all(_is_slip(claim, case) for case in plain)
     return level | _check_corrected(claim)
 
 
@@ -137,7 +146,8 @@ def _agreement(claim: Claim) -> tuple[bool, set[str]]:
         printed, derived = claim.symbolic(claim.printed, case), claim.derived(case)
         # With a condition, what holds outside it does not matter here: the counterexample shows what does not.
         condition = True if claim.condition is None else claim.symbolic(claim.condition, case)
-        for rules in solutions(condition):
+        for relations in alternatives(condition):
+            rules, _ = substitutions(relations)
             held, ways = _relation_holds(claim, case, printed, derived, rules)
             agrees &= held
             how |= ways
@@ -154,11 +164,15 @@ def _agreement_text(claim: Claim, how: set[str]) -> str:
 
 def _same(a: Any, b: Any) -> bool:
     a, b = sp.sympify(a), sp.sympify(b)
+    if a is sp.nan or b is sp.nan:  # no value is not a value that agrees
+        return False
     return a == b or (a - b != sp.nan and is_zero(a - b))
 
 
 def _relation_holds(claim: Claim, case: Case, printed: Any, derived: Any, rules: Mapping[Any, Any]) -> tuple[bool, set[str]]:
     """Whether the claimed relation holds for all symbols (after substituting `rules`), and what shows it."""
+    if all(p is None for p in entries(printed)):
+        raise ValueError("no entry of the formula is printed, so that there is nothing to compare")
     how: set[str] = set()
     for p, d in zip(entries(printed), entries(derived), strict=True):
         if p is None:
@@ -169,10 +183,7 @@ def _relation_holds(claim: Claim, case: Case, printed: Any, derived: Any, rules:
         if claim.relation == "=":
             return False, set()
         gap = d - p if claim.relation == ">=" else p - d
-        shifts = {}
-        if claim.shifts is not None:
-            shifts = claim.symbolic(claim.shifts, case)
-        if gap.is_rational_function() and nonnegative(gap, shifts) is True:
+        if gap.is_rational_function() and all(nonnegative(gap, shifts) is True for shifts in claim.shifted(case)):
             how.add("signs")
         elif intervals.nonnegative(gap, domain.box(claim.variables, case)) is True:
             how.add("intervals")
@@ -181,23 +192,28 @@ def _relation_holds(claim: Claim, case: Case, printed: Any, derived: Any, rules:
     return True, how
 
 
-def solutions(condition: Any) -> list[dict[Any, Any]]:
-    """Substitutions that realise a condition: none for a false one, {} where it only restricts a range."""
-    if condition in (True, sp.true):
-        return [{}]
-    if condition in (False, sp.false):
-        return []
-    if isinstance(condition, sp.Or):
-        return [s for part in condition.args for s in solutions(part)]
-    if isinstance(condition, sp.And):
-        merged: list[dict[Any, Any]] = [{}]
-        for part in condition.args:
-            merged = [{**a, **b} for a in merged for b in solutions(part)]
-        return merged
-    if isinstance(condition, sp.Equality):
-        left, right = condition.args
-        return [{left: right}] if left.is_Symbol else [{right: left}]
-    return [{}]
+def _left_out(claim: Claim) -> Point | None:
+    """A point of the domain, and of the condition, to which no substitution of the sign certificate leads."""
+    for point in (*map(claim.point, claim.examples), *_points(claim, "cover", COVER_PER_CASE * len(claim.cases()))):
+        case = domain.case_of(claim.variables, point)
+        values = domain.substitution(claim.variables, case, point)
+        if claim.holds_at(point) and not any(covers(shifts, values) for shifts in claim.shifted(case)):
+            return point
+    return None
+
+
+def condition_met(claim: Claim) -> tuple[dict[str, Any], str]:
+    """A point of the domain that meets the condition, and what is wrong: each of its alternatives must be met somewhere."""
+    first: dict[str, Any] = {}
+    for case in claim.cases():
+        for relations in alternatives(claim.symbolic(claim.condition, case)) if claim.condition else ():
+            point = met(claim, case, relations)
+            if point is None or not claim.holds_at(point):
+                what = " and ".join(map(str, relations)) or claim.condition_text
+                where = f" ({case.label()})" if case.label() else ""
+                return {}, f"no point of the domain was found at which the condition {what} holds{where}"
+            first = first or {k: as_text(v) for k, v in point.items()}
+    return first, "" if first else "the condition holds nowhere"
 
 
 def _leaves(expression: Any) -> Counter[str]:
@@ -229,6 +245,13 @@ def _points(claim: Claim, purpose: str, count: int, extreme: bool = False) -> It
     for i in range(count):
         case = all_cases[i % len(all_cases)]
         yield domain.sample_point(claim.variables, case, rng, extreme)
+
+
+def _with_condition(claim: Claim, points: Iterator[Point]) -> Iterator[Point]:
+    """The points, and after each those on the claim's condition that it leads to: random ones hardly meet an equation."""
+    for point in points:
+        yield point
+        yield from on_condition(claim, point)
 
 
 def differs(a: Any, b: Any) -> bool:
@@ -294,13 +317,18 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     for point in small:
         truth = claim.at(claim.oracle, point)
         other = claim.derived_at(point)
-        for a, b in zip(entries(truth), entries(other), strict=True):
+        pairs = list(zip(entries(truth), entries(other), strict=True))
+        if all(a is b and a in (None, sp.nan) for a, b in pairs):
+            continue  # no value to compare
+        for a, b in pairs:
             if differs(a, b):
                 at = {k: as_text(v) for k, v in point.items()}
                 detail = f"oracle {as_text(a)} and derivation {as_text(b)} disagree at {at}"
                 return {"status": "fail", "detail": detail}
         worst = max(worst, _float_error(claim, point, truth))
         compared += 1
+    if not compared:
+        return {"status": "unknown", "detail": "oracle and derivation have a value together at no point tried", "points": 0}
     far = list(_points(claim, "extreme", EXTREME_PER_CASE * len(claim.cases()), extreme=True))
     for point in far if claim.computed is not None else ():
         worst = max(worst, _float_error(claim, point, claim.derived_at(point)))
@@ -386,10 +414,10 @@ def simulate_at(claim: Claim, point: Point) -> Any:
 def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     if claim.printed is None:
         return {"status": "not applicable", "detail": "the paper prints no formula"}
-    tried = broken = excused = 0
+    tried = inside = broken = excused = 0
     rounds = max(ATTACK_POINTS, 2 * len(claim.cases()))
     for extreme in (False, True):
-        for point in _points(claim, f"attack{extreme}", rounds, extreme):
+        for point in _with_condition(claim, _points(claim, f"attack{extreme}", rounds, extreme)):
             try:
                 truth = claim.at(claim.oracle, point) if not extreme and tried < 20 else claim.derived_at(point)
                 printed = claim.at(claim.printed, point)
@@ -398,9 +426,11 @@ def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
             if any(x is sp.nan for x in (*entries(printed), *entries(truth))):
                 continue
             tried += 1
+            holds = claim.holds_at(point)
+            inside += holds
             if violates(claim, printed, truth):
                 broken += 1
-                excused += claim.condition is not None and not claim.holds_at(point)
+                excused += not holds
     unexcused = broken - excused
     refuted = derived.get("judgement") == "differs"
     if unexcused and not refuted:
@@ -408,6 +438,8 @@ def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
             "fail",
             f"{unexcused} of {tried} points break the printed formula where it should hold",
         )
+    elif not inside:
+        status, detail = "unknown", f"none of {tried} points at which both sides have a value meets the condition"
     elif refuted:
         status, detail = "pass", f"fails at {broken} of {tried} points tried"
     elif claim.condition is not None:
@@ -423,6 +455,7 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
     survivors: list[str] = []
     by_simulation = 0
     seen = simulated.get("smallest_detectable")
+    sampled = False
     for case in claim.cases():
         formula, condition = _judged_formula(claim, case, derived)
         if condition and claim.symbolic(claim.condition, case) not in (True, sp.true) and _has_plain_case(claim):
@@ -431,6 +464,7 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
         first = next(iter(samples), None)
         if first is None:
             continue
+        sampled = True
         for i, entry in enumerate(entries(formula)):
             if entry is None:
                 continue
@@ -444,6 +478,8 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
                     truth, value = entries(first[1])[i], tidy(evaluate_exactly(mutant.formula, first[0]))
                     if truth.is_finite and truth != 0 and value.is_finite:
                         by_simulation += bool(abs(value / truth - 1) > seen)
+    if not sampled:
+        return {"status": "unknown", "detail": "at no point that meets the condition does the oracle have a value"}
     return {
         "status": "fail" if survivors else "pass",
         "killed": tally["killed"],
@@ -476,8 +512,9 @@ def _mutant_samples(claim: Claim, case: Case, condition: bool) -> Iterator[tuple
     rng = _rng(claim, "mutants" + case.label())
     examples = [p for e in claim.examples if _case_matches(claim, p := claim.point(e), case)]
     found = 0
-    for i in range(4 * MUTANT_POINTS):
-        point = examples[i] if i < len(examples) else domain.sample_point(claim.variables, case, rng)
+    drawn = (domain.sample_point(claim.variables, case, rng) for _ in range(4 * MUTANT_POINTS - len(examples)))
+    points = itertools.chain(examples, drawn)
+    for point in _with_condition(claim, points) if condition else points:
         if condition and not claim.holds_at(point):
             continue
         truth = claim.at(claim.oracle, point)

@@ -4,6 +4,9 @@ A file is generated from its claim (coq.py) and is never edited: its first line 
 check generates the text anew, so that a statement cannot drift from its claim. The theorem states what the
 derivation gives before simplification ("model"); where that is too large, its simplified result ("simplified").
 
+A file is replaced or removed only by a decision: coqc accepts the new text, or the claim cannot be stated, or coqc says
+no. Running out of processor time, or being killed, decides nothing.
+
 Belongs here: files, worker processes, running coqc, what is proved. Does not belong here: statements (coq.py).
 """
 
@@ -11,20 +14,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import re
 import shutil
+import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from theory.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.claim import Claim
-from theory.coq import SHOW
+from theory.coq import SAME_TEXT, SHOW
 from theory.evidence import write_atomically
 from theory.registry import find
 
@@ -32,11 +39,23 @@ FOLDER = Path(__file__).resolve().parent / "proofs"
 UNPROVED = FOLDER / "unproved.json"
 WORK = Path("build") / "proofs"
 STATUS = WORK / "status.json"
-MODES = {"model": 40.0, "simplified": 90.0}  # seconds to generate a file that is new; checking it gets more
+# Limits are seconds of processor time.
+MODES = {"model": 40.0, "simplified": 90.0}  # to generate a file that is new; checking it gets more
 CHECK_SECONDS = 240.0
 COQC_SECONDS = 60.0  # for one claim
+PATIENCE = 10.0  # times its processor time, by the clock: then coqc waits for something that does not come
 BATCH = 8  # claims per run of coqc
 NOT_ALGEBRAIC = "not algebra over the reals"
+NOT_DECIDED = "not decided"
+BEYOND = "beyond the generated scripts"
+# Why a claim has no proof: the reason that is noted begins with one of the first three, or is the generator's or coqc's own.
+WITHOUT = {
+    SAME_TEXT: "the derivation ends in the printed formula itself and leaves Coq nothing to show; not counted as proved",
+    NOT_ALGEBRAIC: "Coq has no certificates here for roots, logarithms, error functions and the like",
+    NOT_DECIDED: "within the processor time given",
+    BEYOND: "no certificate was found, or coqc did not accept it",
+}
+EXHAUSTED = re.compile(r"Error: (Out of memory|Stack overflow|Timeout)|exception (Out_of_memory|Stack_overflow)")
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"
 # What Coq's standard real numbers rest on (Reals, version 8.16).
 AXIOMS = {
@@ -52,7 +71,7 @@ class ProofError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a claim's proof: "proved", or "unproved", "edited", "stale", "failed" with the reason."""
+    """What became of a claim's proof: "proved", or "unproved", "edited", "stale", "failed", "undecided" with the reason."""
 
     claim: str
     state: str
@@ -90,6 +109,20 @@ def unproved() -> dict[str, str]:
     return json.loads(UNPROVED.read_text(encoding="utf-8")) if UNPROVED.exists() else {}
 
 
+def category(reason: str) -> str:
+    """Which of `WITHOUT` a noted reason belongs to.
+
+    >>> category("not decided: no answer within 90 s of processor time")
+    'not decided'
+    """
+    return next((c for c in WITHOUT if reason.startswith(c)), BEYOND)
+
+
+def count_theorems(text: str) -> int:
+    """How many theorems a proof file states."""
+    return len(re.findall(r"^Theorem ", text, re.MULTILINE))
+
+
 def summary(claim_id: str) -> str:
     """What is proved of a claim and in which file, or why there is no proof; empty where neither is known."""
     path = path_of(claim_id)
@@ -123,11 +156,13 @@ def _generate(claim_id: str, mode: str, seconds: float) -> tuple[str, str, str]:
     try:
         with time_limit(seconds):
             return claim_id, coq.source(claim, coq.theorems(claim, mode == "simplified")), ""
-    except (coq.Unprovable, TimeLimit) as error:
+    except coq.Unprovable as error:
         reason = str(error)
+    except TimeLimit as error:
+        reason = f"{NOT_DECIDED}: {error}"
     except Exception as error:  # a formula that one route cannot handle must not stop the others
         reason = f"{type(error).__name__}: {error}"[:300]
-    if mode == "simplified" and not coq.is_algebraic(claim):
+    if mode == "simplified" and reason != SAME_TEXT and not coq.is_algebraic(claim):
         reason = f"{NOT_ALGEBRAIC}: {reason}"
     return claim_id, "", reason
 
@@ -149,8 +184,12 @@ def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterab
 
 def _generate_all(context: Any, ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=(mode,)) as pool:
-        for future in as_completed([pool.submit(_generate, i, mode, seconds) for i in ids]):
-            yield future.result()
+        running = {pool.submit(_generate, i, mode, seconds): i for i in ids}
+        for future in as_completed(running):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield running[future], "", f"{NOT_DECIDED}: a worker process was killed"
 
 
 # --- checking ----------------------------------------------------------------------------------------------------------
@@ -161,12 +200,43 @@ def coqc() -> tuple[str, str]:
     path = shutil.which("coqc")
     if path is None:
         raise ProofError(f"coqc is not on the PATH; {INSTALL}, then run `borrow prove` again")
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.split()
-    return path, version[version.index("version") + 1]
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"version (\S+)", answer)
+    if version is None:
+        raise ProofError(f"{path} --version does not say its version; {INSTALL}, then run `borrow prove` again")
+    return path, version[1]
 
 
-def compile_texts(path: str, texts: Mapping[str, str], seconds: float = COQC_SECONDS) -> tuple[bool, str]:
-    """Run coqc once on the texts of several claims; returns whether all are proved without further axioms, or why not.
+def _run(path: str, file: Path, seconds: float) -> tuple[bool | None, str, str]:
+    """Run coqc in the file's folder within so many seconds of processor time: (accepted, output, why not).
+
+    None where that decides nothing: it ran out of time or memory, or was killed.
+    """
+    # `ulimit` in a shell of its own: a limit set between fork and exec is not safe beside threads.
+    limited = ["sh", "-c", f'ulimit -t {math.ceil(seconds)} && exec "$0" "$@"', path]
+    command = [*limited, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
+    with subprocess.Popen(
+        command, cwd=file.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=PATIENCE * seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # with what a wrapper of coqc has started
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return None, "", f"coqc gave no answer within {PATIENCE * seconds:g} s"
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        return None, "", f"coqc was ended by {name}, or took more than {seconds:g} s of processor time"
+    why = re.sub(r'File "[^"]*", ', "", " ".join(errors.split()))[-300:]
+    if process.returncode == 0:
+        return True, output, ""
+    return (False if "Error:" in errors and not EXHAUSTED.search(errors) else None), output, why or "coqc says nothing"
+
+
+def compile_texts(path: str, texts: Mapping[str, str]) -> tuple[bool | None, str]:
+    """Run coqc once on the texts of several claims; returns whether all are proved without further axioms (None where
+    that was not decided), or why not.
 
     Each text becomes a module. What the theorems rest on is asked once, for all of them, because Coq takes more than a
     second to answer.
@@ -181,18 +251,15 @@ def compile_texts(path: str, texts: Mapping[str, str], seconds: float = COQC_SEC
     whole = "\n".join([*modules, f"Definition everything := ({', '.join(ends)}).", "Print Assumptions everything.\n"])
     file = WORK / f"check_{hashlib.sha256(whole.encode()).hexdigest()[:12]}.v"
     file.write_text(whole, encoding="utf-8")
-    command = [path, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
     try:
-        done = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return False, f"coqc took more than {seconds:g} s"
+        accepted, output, why = _run(path, file, COQC_SECONDS * len(texts))
     finally:
         for leftover in WORK.glob(f"{file.stem}.*"):
             leftover.unlink()
         (WORK / f".{file.stem}.aux").unlink(missing_ok=True)
-    if done.returncode:
-        return False, re.sub(r'File "[^"]*", ', "", " ".join(done.stderr.split()))[-300:]
-    lines = done.stdout.splitlines()
+    if not accepted:
+        return accepted, why
+    lines = output.splitlines()
     answers = [x for x in lines if x in ("Axioms:", "Closed under the global context")]
     axioms = {x.split()[0] for x in lines if x and not x[0].isspace() and x not in answers}
     if axioms - AXIOMS or len(answers) != 1:
@@ -200,13 +267,13 @@ def compile_texts(path: str, texts: Mapping[str, str], seconds: float = COQC_SEC
     return True, ""
 
 
-def _judge_texts(path: str, texts: Mapping[str, str], jobs: int) -> Iterable[tuple[str, bool, str]]:
+def _judge_texts(path: str, texts: Mapping[str, str], jobs: int) -> Iterable[tuple[str, bool | None, str]]:
     """(id, accepted, why not) for every text: in batches, and one by one where a batch is not accepted."""
     ids = list(texts)
     batches = [{i: texts[i] for i in ids[k : k + BATCH]} for k in range(0, len(ids), BATCH)]
     with ThreadPoolExecutor(jobs) as pool:
         alone: dict[Any, str] = {}
-        running = {pool.submit(compile_texts, path, batch, BATCH * COQC_SECONDS): batch for batch in batches}
+        running = {pool.submit(compile_texts, path, batch): batch for batch in batches}
         for future in as_completed(running):
             batch = running[future]
             accepted, why = future.result()
@@ -219,10 +286,14 @@ def _judge_texts(path: str, texts: Mapping[str, str], jobs: int) -> Iterable[tup
 
 
 def prepare(path: str) -> None:
-    """Compile what all proofs share."""
+    """Compile what all proofs share. Raises ProofError where coqc does not."""
     WORK.mkdir(parents=True, exist_ok=True)
-    shutil.copy(FOLDER / "Positive.v", WORK / "Positive.v")
-    subprocess.run([path, "-q", "-Q", ".", "Borrow", "Positive.v"], cwd=WORK, check=True)
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        file = Path(shutil.copy(FOLDER / "Positive.v", folder))
+        accepted, _, why = _run(path, file, COQC_SECONDS)
+        if not accepted:
+            raise ProofError(f"coqc does not compile {file.name}: {why}")
+        os.replace(file.with_suffix(".vo"), WORK / "Positive.vo")  # at once, for another run may be reading it
 
 
 class _Known:
@@ -287,67 +358,102 @@ def check(
         for claim_id, text, reason in generate([i for i, (m, _) in texts.items() if m == mode], mode, CHECK_SECONDS, jobs):
             if text != texts[claim_id][1]:
                 why = reason or "the claim has changed since its proof was generated"
-                settle(Outcome(claim_id, "stale", f"{why}; run `borrow prove --write {claim_id}`"))
+                lost = Outcome(claim_id, "stale", f"{why}; run `borrow prove --write {claim_id}`")
+                settle(Outcome(claim_id, "undecided", why) if why.startswith(NOT_DECIDED) else lost)
                 del texts[claim_id]
-    counts = {i: len(re.findall(r"^Theorem ", text, re.MULTILINE)) for i, (_, text) in texts.items()}
+    counts = {i: count_theorems(text) for i, (_, text) in texts.items()}
     todo = {i: text for i, (_, text) in texts.items() if fresh or not known.has(i, text)}
     for claim_id in texts.keys() - todo.keys():
         settle(Outcome(claim_id, "proved", theorems=counts[claim_id]))
     for claim_id, accepted, why in _judge_texts(path, todo, jobs):
         if accepted:
             known.add(claim_id, todo[claim_id])
-        settle(Outcome(claim_id, "proved" if accepted else "failed", why, counts[claim_id]))
+        state = {True: "proved", False: "failed", None: "undecided"}[accepted]
+        settle(Outcome(claim_id, state, why, counts[claim_id]))
     return [outcomes[c.id] for c in chosen]
 
 
 def write(
     chosen: Sequence[Claim], jobs: int | None = None, progress: Callable[[Outcome], None] | None = None
 ) -> list[Outcome]:
-    """Generate proof files anew, keep those that coqc accepts, and note why the others have none."""
+    """Generate proof files anew, keep those that coqc accepts, and note why the others have none.
+
+    Where that is not decided in time, what is there stays as it is; a claim of which nothing is known is noted as such.
+    """
     jobs = jobs or os.cpu_count() or 1
     path, version = coqc()
     prepare(path)
     known = _Known(version)
-    reasons = unproved()
     outcomes: dict[str, Outcome] = {}
+    why: dict[str, str] = {}
     todo = [c.id for c in chosen]
+
+    def settle(outcome: Outcome) -> None:
+        outcomes[outcome.claim] = outcome
+        if progress:
+            progress(outcome)
+
     for mode, seconds in MODES.items():
         texts = {}
         for claim_id, text, reason in generate(todo, mode, seconds, jobs):
             if text:
                 texts[claim_id] = text
             else:
-                reasons[claim_id] = reason
-        for claim_id, accepted, why in _judge_texts(path, texts, jobs):
+                why[claim_id] = reason
+        for claim_id, accepted, reason in _judge_texts(path, texts, jobs):
             if not accepted:
-                reasons[claim_id] = f"coqc: {why}"
+                why[claim_id] = f"{NOT_DECIDED if accepted is None else 'coqc'}: {reason}"
                 continue
             text = texts[claim_id]
             known.add(claim_id, text)
-            reasons.pop(claim_id, None)
             write_atomically(path_of(claim_id), with_header(text, mode))
-            count = len(re.findall(r"^Theorem ", text, re.MULTILINE))
-            outcomes[claim_id] = Outcome(claim_id, "proved", mode, count)
-            if progress:
-                progress(outcomes[claim_id])
-        todo = [i for i in todo if i not in outcomes]
-    for claim_id in todo:
-        path_of(claim_id).unlink(missing_ok=True)
-        outcomes[claim_id] = Outcome(claim_id, "unproved", reasons[claim_id])
-        if progress:
-            progress(outcomes[claim_id])
-    write_atomically(UNPROVED, json.dumps(dict(sorted(reasons.items())), indent=1) + "\n")
+            _note({claim_id: None})
+            settle(Outcome(claim_id, "proved", mode, count_theorems(text)))
+        todo = [i for i in todo if i not in outcomes and not _final(i, mode, why[i])]
+    before = unproved()
+    for claim_id, reason in why.items():
+        if claim_id in outcomes:
+            continue
+        decided = not reason.startswith(NOT_DECIDED)
+        if decided:
+            path_of(claim_id).unlink(missing_ok=True)
+        if decided or not (claim_id in before or path_of(claim_id).exists()):
+            _note({claim_id: reason})
+        as_before = before.get(claim_id, "").startswith(NOT_DECIDED)
+        settle(Outcome(claim_id, "unproved" if decided or as_before else "undecided", reason))
     return [outcomes[c.id] for c in chosen]
+
+
+def _final(claim_id: str, mode: str, reason: str) -> bool:
+    """Whether the other mode is not tried after a failure in this one: there is nothing to prove, or a proof in this mode
+    exists, which running out of time does not call in question.
+    """  # fmt: skip
+    path = path_of(claim_id)
+    return reason == SAME_TEXT or (reason.startswith(NOT_DECIDED) and path.exists() and read(path)[0] == mode)
+
+
+def _note(reasons: Mapping[str, str | None]) -> None:
+    """Note why claims have no proof (None: they have one), next to what is noted of the others."""
+    now = unproved()
+    after = {i: r for i, r in {**now, **reasons}.items() if r is not None}
+    if after != now:
+        write_atomically(UNPROVED, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
 
 
 __all__ = [
     "FOLDER",
     "INSTALL",
+    "NOT_ALGEBRAIC",
+    "NOT_DECIDED",
+    "SAME_TEXT",
+    "WITHOUT",
     "Outcome",
     "ProofError",
+    "category",
     "check",
     "compile_texts",
     "coqc",
+    "count_theorems",
     "generate",
     "path_of",
     "prepare",

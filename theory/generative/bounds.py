@@ -5,6 +5,7 @@ Belongs here: (45)-(47), Remark 2, Fact 1. Does not belong here: the estimator's
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -73,10 +74,10 @@ def _eq45_derive(sigma2_thetas: list[Any], n: Any, sigma2_x: Any) -> Derivation:
     )
 
 
-def _in_order(sigma2_thetas: list[Any], **_: Any) -> dict[Any, Any]:
-    """Prior variances in increasing order, without loss: bound and risk are symmetric in them."""
+def _in_order(sigma2_thetas: list[Any], **_: Any) -> list[dict[Any, Any]]:
+    """Prior variances in increasing order, for every order of the coordinates."""
     steps = [sp.Symbol(f"step{i}", nonnegative=True) for i in range(1, len(sigma2_thetas))]
-    return {v: sigma2_thetas[0] + sum(steps[:i]) for i, v in enumerate(sigma2_thetas) if i}
+    return [{v: first + sum(steps[: i + 1]) for i, v in enumerate(rest)} for first, *rest in permutations(sigma2_thetas)]
 
 
 def _eq45_simulate(expected: float, sigma2_thetas: list[float], n: int, sigma2_x: float) -> simulation.Simulation:

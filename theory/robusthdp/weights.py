@@ -7,7 +7,7 @@ noise_scale.py), estimating them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -294,21 +294,11 @@ register(
     )
 )
 
-ORDER = Variable(
-    "order",
-    "choice",
-    "which clients have the smallest, middle and largest eps_i sigma_i^2; only splits the proof in cases, no formula "
-    "uses it",
-    choices=("123", "132", "213", "231", "312", "321"),
-    default="123",
-)
 
-
-def _eps_shifts(sigma2s: Sequence[Any], eps: Sequence[Any], order: str) -> dict[Any, Any]:
-    """eps_i = (x_1 + ... + x_k)/sigma_i^2, i the client that is k-th in the order of eps_i sigma_i^2, all x >= 0."""
-    ranks = [int(i) - 1 for i in order if int(i) <= len(eps)]
+def _eps_shifts(sigma2s: Sequence[Any], eps: Sequence[Any]) -> list[dict[Any, Any]]:
+    """eps_i = (x_1 + ... + x_k)/sigma_i^2, i the client that is k-th in an order of eps_i sigma_i^2, all x >= 0."""
     x = sp.symbols(f"x1:{len(eps) + 1}", nonnegative=True)
-    return {eps[i]: sum(x[: k + 1]) / sigma2s[i] for k, i in enumerate(ranks)}
+    return [{eps[i]: sum(x[: k + 1]) / sigma2s[i] for k, i in enumerate(order)} for order in permutations(range(len(eps)))]
 
 
 def _eps_derive(sigma2s: Sequence[Any], eps: Sequence[Any]) -> Derivation:
@@ -329,7 +319,7 @@ register(
         r"suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{\sum_j"
         r"\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
         kind="lower bound",
-        variables=(SIGMA2S, EPS, ORDER),
+        variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [1, 2, 4], "eps": [1, 2, 5]}, {"sigma2s": [3, "1/2"], "eps": [1, 1]}),
         printed=lambda sigma2s: weighted_variance(inverse_weights(sigma2s), sigma2s),
         relation=">=",
