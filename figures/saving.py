@@ -1,15 +1,15 @@
-"""Writing files all or none.
+"""Writing a command's files all or none.
 
-Belongs here: atomic writes into a folder, and JSON with arrays.  Does not belong here: what is written.
+Belongs here: an output folder, and JSON with arrays.  Does not belong here: what is written, how one file is (``estimators.files``).
 """
 
 import json
-import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+
+from estimators import files
 
 __all__ = ["prepare", "to_json", "write_all"]
 
@@ -41,21 +41,8 @@ def write_all(folder, contents):
     Returns the paths.
     """
     folder = prepare(folder)
-    waiting = {}
-    try:
-        for name, content in contents.items():
-            handle, path = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-            waiting[path] = folder / name
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.chmod(path, 0o644)  # mkstemp makes files that only their owner can read
-        for path, final in waiting.items():
-            os.replace(path, final)
-    finally:
-        for path in waiting:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-    return list(waiting.values())
+    files.write_all({folder / name: content for name, content in contents.items()})
+    return [folder / name for name in contents]
 
 
 def to_json(data):

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from estimators import files
+from estimators.processes import worker_pool
 from theory.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.claim import Claim
 from theory.coq import SHOW
-from theory.evidence import write_atomically
 from theory.registry import find
 
 FOLDER = Path(__file__).resolve().parent / "proofs"
@@ -108,9 +108,6 @@ def summary(claim_id: str) -> str:
 
 
 def _start(mode: str) -> None:
-    from theory.api import ignore_interrupts
-
-    ignore_interrupts()
     if mode == "model":
         leave_unsimplified()
 
@@ -136,19 +133,18 @@ def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterab
     """Coq texts of claims, or why there is none, as they are finished."""
     if not ids:
         return
-    context = multiprocessing.get_context("spawn")
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"  # SymPy's order of terms, and so the text, depends on it
     try:
-        yield from _generate_all(context, ids, mode, seconds, jobs)
+        yield from _generate_all(ids, mode, seconds, jobs)
     finally:
         os.environ.pop("PYTHONHASHSEED")
         if before is not None:
             os.environ["PYTHONHASHSEED"] = before
 
 
-def _generate_all(context: Any, ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=(mode,)) as pool:
+def _generate_all(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
+    with worker_pool(jobs, _start, mode) as pool:
         for future in as_completed([pool.submit(_generate, i, mode, seconds) for i in ids]):
             yield future.result()
 
@@ -241,7 +237,7 @@ class _Known:
 
     def add(self, claim_id: str, text: str) -> None:
         self.texts[claim_id] = hashlib.sha256(text.encode()).hexdigest()
-        write_atomically(STATUS, json.dumps({"key": self.key, "texts": self.texts}, indent=1, sort_keys=True) + "\n")
+        files.write(STATUS, json.dumps({"key": self.key, "texts": self.texts}, indent=1, sort_keys=True) + "\n")
 
 
 def _module(claim_id: str) -> str:
@@ -325,7 +321,8 @@ def write(
             text = texts[claim_id]
             known.add(claim_id, text)
             reasons.pop(claim_id, None)
-            write_atomically(path_of(claim_id), with_header(text, mode))
+            path_of(claim_id).parent.mkdir(parents=True, exist_ok=True)
+            files.write(path_of(claim_id), with_header(text, mode))
             count = len(re.findall(r"^Theorem ", text, re.MULTILINE))
             outcomes[claim_id] = Outcome(claim_id, "proved", mode, count)
             if progress:
@@ -336,7 +333,7 @@ def write(
         outcomes[claim_id] = Outcome(claim_id, "unproved", reasons[claim_id])
         if progress:
             progress(outcomes[claim_id])
-    write_atomically(UNPROVED, json.dumps(dict(sorted(reasons.items())), indent=1) + "\n")
+    files.write(UNPROVED, json.dumps(dict(sorted(reasons.items())), indent=1) + "\n")
     return [outcomes[c.id] for c in chosen]
 
 

@@ -59,6 +59,8 @@ def collect(directory):
     for path in sorted(Path(directory).glob(f"*/{RESULT}")):
         try:
             found.append(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:  # another process begins this run anew
+            continue
         except ValueError:
             raise ValueError(f"{path} is damaged; remove its folder and run again") from None
     return found
