@@ -73,7 +73,7 @@ def write_all(contents: Mapping[Path, bytes | str], keep: Path | None = None) ->
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed processes left beside a file or in a folder: for the holder of the lock, without which nobody writes."""
+    """Remove what killed processes left beside a file or in a folder; only its lock's holder may ask."""
     parts = path.glob(f".*{PART}") if path.is_dir() else path.parent.glob(f".{glob.escape(path.name)}.*{PART}")
     for part in parts:
         with suppress(OSError):

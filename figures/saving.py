@@ -1,6 +1,6 @@
 """Writing a command's files all or none.
 
-Belongs here: an output folder, and JSON with arrays.  Does not belong here: what is written, how one file is (``estimators.files``).
+Belongs here: an output folder, and JSON with arrays.  Does not belong here: what is written, and how (``estimators.files``).
 """
 
 import json

@@ -57,7 +57,7 @@ def execute(notebook):
     with asyncio.Runner(loop_factory=Loop) as runner:
         try:
             return runner.run(client.async_execute())
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             stopped_by = runner.get_loop().stopped_by
             if stopped_by:
                 raise (Terminated if stopped_by == signal.SIGTERM else KeyboardInterrupt) from None

@@ -176,7 +176,7 @@ def compile_texts(path: str, texts: Mapping[str, str], seconds: float = COQC_SEC
         ends.append(f"{_module(claim_id)}.all_theorems")
     whole = "\n".join([*modules, f"Definition everything := ({', '.join(ends)}).", "Print Assumptions everything.\n"])
     file = WORK / f"check_{hashlib.sha256(whole.encode()).hexdigest()[:12]}.v"
-    file.write_text(whole, encoding="utf-8")
+    files.write(file, whole)
     command = [path, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
     try:
         done = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=seconds, check=False)
