@@ -69,14 +69,14 @@ class Loop(asyncio.SelectorEventLoop):
 
     stopped_by = None
 
-    def add_signal_handler(self, number, callback, *arguments):
+    def add_signal_handler(self, sig, callback, *args):
         """Have `callback` called when a signal comes, and note that it came."""
 
         def noted():
-            self.stopped_by = number
-            callback(*arguments)
+            self.stopped_by = sig
+            callback(*args)
 
-        super().add_signal_handler(number, noted)
+        super().add_signal_handler(sig, noted)
 
 
 def normal(notebook):

@@ -74,6 +74,7 @@ def test_without_a_lock_additions_are_lost(tmp_path):
 def test_the_holder_is_named_and_loses_the_lock_by_dying(tmp_path):
     path = tmp_path / "ledger.json"
     with start(HOLD, path) as holder:
+        assert holder.stdout
         assert holder.stdout.readline() == "held\n"
         says = rf"process {holder.pid} on .* is using .*ledger\.json; run again"
         with pytest.raises(files.Held, match=says), files.locked(path, seconds=0.1):

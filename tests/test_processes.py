@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 ROOT = Path(__file__).resolve().parent.parent
 CHEAP = ["feo2:theta-np", "feo2:theta-p"]
 PATIENCE = 60.0  # seconds for what takes two or three on a free machine
-SOON = 2.0  # within which workers are gone
+SOON = 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # within which workers are gone: 2 s on a free core
 
 LEARN = """
 title = "Small"
@@ -51,10 +51,24 @@ settings = { learning_rate = 0.3 }
 """
 
 
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def leave_nothing():
+    """Whatever a failed test has started ends with it."""
+    yield
+    for process in STARTED:
+        if process.returncode is None:
+            process.kill()
+            process.communicate()
+    STARTED.clear()
+
+
 def python(*arguments):
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, *map(str, arguments)]
+    STARTED.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    return STARTED[-1]
 
 
 def borrow(*arguments):
