@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.processes import worker_pool
 from estimators.validation import count, index, shown, single
 
 __all__ = ["Coverage", "coverage"]
@@ -74,10 +75,7 @@ def coverage(model, *, level=0.95, replicates=1000, seed=0, workers=1):
     if workers == 1:
         results = [measure(*jobs[0])]
     else:
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with worker_pool(workers) as pool:
             results = list(pool.map(measure, *zip(*jobs, strict=True)))
     held, widths, converged = (np.concatenate(parts) for parts in zip(*results, strict=True))
     shares = held.reshape(replicates, -1).mean(axis=1)

@@ -9,11 +9,8 @@ Every tally that can be merged speaks one protocol: ``Tally.of(batch)``, ``tally
 
 import hashlib
 import json
-import os
-import tempfile
-from contextlib import suppress
-from pathlib import Path
 
+from estimators import files
 from estimators.untrusted import read_bytes, read_json
 
 __all__ = ["Stored", "load", "save", "seal", "unseal"]
@@ -84,17 +81,7 @@ def save(tally, path):
     tally : anything with ``to_dict``.
     path : file; one that exists is replaced.
     """
-    path = Path(path)
-    handle, waiting = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(tally.to_dict(), file, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(waiting, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(waiting)
+    files.write(path, json.dumps(tally.to_dict(), allow_nan=False))
 
 
 def load(kind, path):

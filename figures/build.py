@@ -3,10 +3,11 @@
 Belongs here: the order of these steps.  Does not belong here: data and looks of a figure (its module).
 """
 
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
+from types import SimpleNamespace
 
+from estimators.processes import worker_pool
 from figures import FIGURES, check_names, load
 from figures.points import FigureContradiction
 from figures.saving import prepare, to_json, write_all
@@ -80,8 +81,8 @@ def build_all(names=(), out="build/figures", formats=("svg", "png"), quick=False
     check_formats(formats)
     prepare(out)  # a folder that cannot be written stops everything at once
     files = {}
-    with Pool(min(jobs, len(known))) as pool:
-        waiting = {name: pool.submit(build, name, out, formats, quick, dpi) for name in known}
+    with submitter(min(jobs, len(known))) as submit:
+        waiting = {name: submit(build, name, out, formats, quick, dpi) for name in known}
         for name in progress(known):
             try:
                 files[name] = waiting[name].result()
@@ -90,27 +91,14 @@ def build_all(names=(), out="build/figures", formats=("svg", "png"), quick=False
     return files, failures
 
 
-class Pool:
-    """Processes, or this one if one is enough, in which a submitted call runs when its result is asked for."""
+@contextmanager
+def submitter(jobs):
+    """A function that submits a call to `jobs` processes, or to this one if one is enough, where it runs when asked for.
 
-    def __init__(self, jobs):
-        # Fresh processes: forked ones would inherit locks of the threads that NumPy and numba run.
-        self.pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        if self.pool:
-            self.pool.shutdown(cancel_futures=True)
-
-    def submit(self, function, *arguments):
-        """Return an object whose method `result` returns what the call returns, or raises what it raises."""
-        return self.pool.submit(function, *arguments) if self.pool else Later(partial(function, *arguments))
-
-
-class Later:
-    """A call that waits until its result is asked for."""
-
-    def __init__(self, call):
-        self.result = call
+    It returns an object whose method `result` returns what the call returns, or raises what it raises.
+    """
+    if jobs > 1:
+        with worker_pool(jobs) as pool:
+            yield pool.submit
+    else:
+        yield lambda function, *arguments: SimpleNamespace(result=partial(function, *arguments))

@@ -1,15 +1,15 @@
-"""Writing files all or none.
+"""Writing a command's files all or none.
 
-Belongs here: atomic writes into a folder, and JSON with arrays.  Does not belong here: what is written.
+Belongs here: an output folder, and JSON with arrays.  Does not belong here: what is written, and how (``estimators.files``).
 """
 
 import json
-import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+
+from estimators import files
 
 __all__ = ["prepare", "to_json", "write_all"]
 
@@ -46,24 +46,8 @@ def write_all(folder, contents):
         Naming the file that could not be written.
     """
     folder = prepare(folder)
-    waiting, final = {}, folder
-    try:
-        for name, content in contents.items():
-            final = folder / name
-            handle, path = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-            waiting[path] = final
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.chmod(path, 0o644)  # mkstemp makes files that only their owner can read
-        for path, final in waiting.items():
-            os.replace(path, final)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(final)) from None
-    finally:
-        for path in waiting:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-    return list(waiting.values())
+    files.write_all({folder / name: content for name, content in contents.items()})
+    return [folder / name for name in contents]
 
 
 def to_json(data, ascii_only=False):

@@ -12,15 +12,19 @@ cut at odd places and bytes that differ from run to run go.
 """
 
 import argparse
+import asyncio
 import difflib
 import os
 import re
+import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import words
+
+from estimators import files
+from estimators.processes import Terminated
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 600  # a hung cell; how long a notebook may take is a matter of the tests
@@ -53,7 +57,30 @@ def execute(notebook):
     os.environ.update(MPLBACKEND="module://matplotlib_inline.backend_inline", OPENBLAS_NUM_THREADS="1")
     client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(HERE)}})
     client.extra_arguments = ["--IPKernelApp.log_level=ERROR"]
-    return client.execute()
+    client.shutdown_kernel = "immediate"
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        try:
+            return runner.run(client.async_execute())
+        except (Exception, asyncio.CancelledError):
+            stopped_by = runner.get_loop().stopped_by
+            if stopped_by:
+                raise (Terminated if stopped_by == signal.SIGTERM else KeyboardInterrupt) from None
+            raise
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop that remembers the signal that stopped it: nbclient ends the kernel then and says no more."""
+
+    stopped_by = None
+
+    def add_signal_handler(self, sig, callback, *args):
+        """Have `callback` called when a signal comes, and note that it came."""
+
+        def noted():
+            self.stopped_by = sig
+            callback(*args)
+
+        super().add_signal_handler(sig, noted)
 
 
 def with_hidden(notebook):
@@ -131,11 +158,7 @@ def write(notebook, path):
     """Write a notebook whole or not at all."""
     import nbformat
 
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".ipynb.part")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(nbformat.writes(notebook, indent=1).rstrip() + "\n")
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+    files.write(path, nbformat.writes(notebook, indent=1).rstrip() + "\n")
 
 
 def main(arguments=None):
@@ -156,6 +179,9 @@ def main(arguments=None):
         try:
             notebook = nbformat.read(path, as_version=4)
             made = normal(without_hidden(execute(with_hidden(notebook) if options.check else notebook)))
+        except KeyboardInterrupt as stop:
+            print(f"stopped in {path.name}; notebooks before it are done", file=sys.stderr)
+            return 143 if isinstance(stop, Terminated) else 130
         except Exception as error:  # the message of nbclient names the cell; go on with the others
             print(f"{path.name}: {error}", file=sys.stderr)
             bad += 1

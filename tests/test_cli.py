@@ -106,7 +106,7 @@ def test_ctrl_c_keeps_finished_evidence(borrow, ledger, monkeypatch):
     monkeypatch.setattr(judging, "judge", judge)
     status, _, err = borrow("verify", *CHEAP, "--quick", "--jobs", 1, "--ledger", ledger)
     assert status == 130
-    assert "interrupted; finished evidence is kept" in err
+    assert "interrupted; what is finished is kept" in err
     assert list(Ledger.load(ledger).records) == calls == CHEAP[:1]
     monkeypatch.undo()
     status, out, _ = borrow("verify", *CHEAP, "--quick", "--jobs", 1, "--ledger", ledger)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from estimators import files
 from theory import evidence, find
 from theory.claim import PAPERS
-from theory.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict, write_atomically
+from theory.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 CLAIM = find("mrmtl:eq5")
@@ -174,14 +175,14 @@ def test_a_damaged_ledger_is_refused_by_name_and_left_alone(tmp_path, damage):
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
 def test_an_interrupted_write_keeps_the_old_file_and_leaves_no_part(tmp_path, monkeypatch, error):
     path = tmp_path / "ledger.json"
-    write_atomically(path, "old")
+    files.write(path, "old")
 
     def fail(*_):
         raise error
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(type(error)):
-        write_atomically(path, "new")
+        files.write(path, "new")
     monkeypatch.undo()
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["ledger.json"]

@@ -359,7 +359,7 @@ def test_a_folder_that_cannot_be_written_is_named_at_once(monkeypatch, tmp_path)
 def test_an_interrupted_write_leaves_no_trace(monkeypatch, tmp_path):
     (tmp_path / "a").write_text("before")
     with pytest.raises(TypeError):
-        saving.write_all(tmp_path, {"a": b"after", "b": "no bytes"})
+        saving.write_all(tmp_path, {"a": b"after", "b": 0})
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "before"}
 
 

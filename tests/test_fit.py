@@ -161,7 +161,7 @@ def test_files_of_an_earlier_fit_do_not_stay(raw, tmp_path, capsys):
 
 
 def test_a_full_disk_names_the_file(table, tmp_path, monkeypatch):
-    from theory.evidence import write_atomically
+    from estimators import files
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -172,7 +172,7 @@ def test_a_full_disk_names_the_file(table, tmp_path, monkeypatch):
     assert caught.value.filename == str(tmp_path / "out" / "estimates.csv")
     assert not list((tmp_path / "out").iterdir())
     with pytest.raises(OSError, match="No space left") as caught:
-        write_atomically(tmp_path / "ledger.json", "{}")
+        files.write(tmp_path / "ledger.json", "{}")
     assert caught.value.filename == str(tmp_path / "ledger.json")
 
 

@@ -226,7 +226,7 @@ def test_a_full_disk_is_said_and_costs_nothing(small, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match=r"the disk is full: .* finished rounds are kept; free some space"):
             execute(run, tmp_path, every_rounds=1)
     assert (folder / checkpoints.CHECKPOINT).read_bytes() == kept

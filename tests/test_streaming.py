@@ -1,6 +1,7 @@
 """Tallies: exact whatever the batches, equal to the one-shot fit, and damaged states are refused."""
 
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -260,7 +261,7 @@ def test_an_interrupted_save_leaves_the_old_state(tmp_path, monkeypatch):
     def die(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tally_state.os, "fsync", die)
+    monkeypatch.setattr(os, "fsync", die)
     with pytest.raises(KeyboardInterrupt):
         tally_state.save(TALLIES[3], path)
     assert tally_state.load(GaussianTally, path) == TALLIES[0]

@@ -7,12 +7,11 @@ Belongs here: `evaluate`, `verify`, and the report that `verify` returns. Does n
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import as_completed
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import sympy as sp
 
+from estimators.processes import worker_pool
 from theory import domain
 from theory.claim import Claim
 from theory.domain import DomainError
@@ -90,6 +90,7 @@ def verify(
     Raises
     ------
     UnknownClaim : an id that no claim has. LedgerError : a damaged ledger file.
+    ChildProcessError : a worker process died; what is finished is in the ledger.
 
     Examples
     --------
@@ -108,12 +109,13 @@ def verify(
                     progress(record, True)
     reused = len(done)
     todo = [c.id for c in chosen if c.id not in done]
-    for record in _judge_all(todo, root, quick, jobs):
-        done[record.claim] = record
-        if store is not None:
-            store.put(record)
-        if progress:
-            progress(record, False)
+    with closing(_judge_all(todo, root, quick, jobs)) as judged:
+        for record in judged:
+            done[record.claim] = record
+            if store is not None:
+                store.put(record)
+            if progress:
+                progress(record, False)
     return Report(tuple(done[c.id] for c in chosen), reused, store.path if store is not None else None)
 
 
@@ -123,12 +125,7 @@ def _judge_one(claim_id: str, root: int, quick: bool) -> Record:
     return judge(find(claim_id), root, quick)
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Iterable[Record]:
+def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Generator[Record, None, None]:
     if jobs is None:
         jobs = min(os.cpu_count() or 1, 8) if len(ids) > 4 else 1
     if jobs < 1:
@@ -137,18 +134,9 @@ def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Iter
         for claim_id in ids:
             yield _judge_one(claim_id, root, quick)
         return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=ignore_interrupts)
-    try:
-        futures = [pool.submit(_judge_one, claim_id, root, quick) for claim_id in ids]
-        for future in as_completed(futures):
+    with worker_pool(jobs) as pool:
+        for future in as_completed([pool.submit(_judge_one, claim_id, root, quick) for claim_id in ids]):
             yield future.result()
-    except BaseException:
-        for process in list(getattr(pool, "_processes", {}).values()):
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """The console script `borrow`: verify, claims, show, evaluate; other packages add commands by entry points.
 
 Belongs here: reading arguments, printing, exit status (0 success, 1 a claim is not verified, 2 bad input, 3 a proof is
-not decided in its time, 130 Ctrl-C).
+not decided in its time, 130 Ctrl-C, 143 SIGTERM).
 Does not belong here: mathematics, files other than the ledger.
 """
 
@@ -20,11 +20,13 @@ from typing import Any
 import sympy as sp
 from tqdm import tqdm
 
+from estimators import files
+from estimators.processes import Terminated, terminable
 from theory import api, console, prove
 from theory.algebra import entries
 from theory.claim import PAPERS, Claim
 from theory.domain import DomainError, case_of, in_line
-from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, write_atomically
+from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
 from theory.registry import UnknownClaim, claims, find
 
 
@@ -37,9 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        status = arguments.run(arguments)
-        sys.stdout.flush()  # a full disk is an error before the exit status says success
-        return status
+        with terminable():
+            status = arguments.run(arguments)
+            sys.stdout.flush()  # a full disk is an error before the exit status says success
+            return status
     except BrokenPipeError:  # the reader of a pipe has seen enough
         console.discard()
         return 0
@@ -48,9 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and error.strerror and not error.filename:
             console.discard()
         return 2
-    except KeyboardInterrupt:
-        print("\nborrow: interrupted; finished evidence is kept", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        terminated = isinstance(stop, Terminated)
+        why = "terminated" if terminated else "interrupted"
+        print(f"\nborrow: {why}; what is finished is kept, the same command goes on", file=sys.stderr)
+        return 143 if terminated else 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -205,7 +210,8 @@ def _prove(a: argparse.Namespace) -> int:
 
     with bar:
         make = prove.write if a.write else partial(prove.check, fresh=a.fresh)
-        outcomes = make(chosen, jobs=a.jobs, progress=progress)
+        with files.locked(prove.WORK):  # its files have fixed names
+            outcomes = make(chosen, jobs=a.jobs, progress=progress)
     ok = all(o.ok for o in outcomes)
     proved = [o for o in outcomes if o.state == "proved"]
     undecided = [o for o in outcomes if o.state == "undecided"]
@@ -243,7 +249,7 @@ def _ledger(a: argparse.Namespace) -> int:
         same = page.PAGE.exists() and page.PAGE.read_text(encoding="utf-8") == text
         print(f"{page.PAGE.name} is up to date" if same else f"{page.PAGE.name} is out of date; run `borrow ledger`")
         return 0 if same else 1
-    write_atomically(page.PAGE, text)
+    files.write(page.PAGE, text)
     print(f"wrote {page.PAGE}")
     return 0
 

@@ -1,6 +1,7 @@
 """The ledger: evidence on claims, stored with what it judged, and the verdict that follows from it.
 
-Belongs here: the shape of evidence, when it is stale, verdicts as a function of evidence, atomic files.
+Belongs here: the shape of evidence, when it is stale, verdicts as a function of evidence, the file that several
+processes share.
 Does not belong here: producing evidence (judging.py). A verdict is always computed here and never read from a file.
 """
 
@@ -8,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from estimators import files
 from theory.claim import Claim
 
 SCHEMA = 1
@@ -117,17 +117,19 @@ def verdict(levels: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 class Ledger:
-    """The evidence file. `put` saves atomically, so that a killed run loses no finished work."""
+    """The evidence file. `put` saves atomically and merges: neither a killed run nor two at once lose finished work."""
 
     def __init__(self, path: Path | str = DEFAULT_LEDGER):
         self.path = Path(path)
         self.records: dict[str, Record] = {}
+        self.seen: tuple[int, ...] | None = None
 
     @classmethod
     def load(cls, path: Path | str = DEFAULT_LEDGER) -> Ledger:
         """Read a ledger; an absent file is an empty ledger. Raises LedgerError for a damaged one."""
         ledger = cls(path)
-        if not ledger.path.exists():
+        ledger.seen = ledger._stamp()
+        if ledger.seen is None:
             return ledger
         way_out = f"move or delete {ledger.path} and run `borrow verify` again"
         try:
@@ -157,38 +159,42 @@ class Ledger:
         return None if record.quick and not quick else record
 
     def put(self, record: Record) -> None:
-        """Add a record and save."""
-        self.records[record.claim] = record
-        self.save()
+        """Add a record to the file, and take over what other processes have added meanwhile.
+
+        Where another one has judged this very claim meanwhile, its record stays if it is as good as this one.
+        Raises LedgerError for a file damaged meanwhile.
+        """
+        with files.locked(self.path):
+            if self._stamp() != self.seen:
+                there = Ledger.load(self.path).records
+                other = there.get(record.claim)
+                if other is not None and other != self.records.get(record.claim) and serves_instead(other, record):
+                    record = other
+                self.records |= there
+            self.records[record.claim] = record
+            self._write()
 
     def save(self) -> None:
-        """Write the file atomically."""
+        """Write these records, whatever is in the file."""
+        with files.locked(self.path):
+            self._write()
+
+    def _write(self) -> None:
         data = {"schema": SCHEMA, "claims": {k: r.to_json() for k, r in sorted(self.records.items())}}
-        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
+        files.write(self.path, json.dumps(data, indent=1) + "\n")
+        self.seen = self._stamp()
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What tells the file as it is now from every other one: each writer makes a new file."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def write_atomically(path: Path, content: str) -> None:
-    """Write a text file so that readers see the old or the new content, never a part.
-
-    Raises OSError naming the file.
-    """
-    try:
-        write_through_part(path, content)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def write_through_part(path: Path, content: str) -> None:
-    """Write `content` beside `path` and then move it there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # a temporary file is private; the result should not be
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def serves_instead(other: Record, record: Record) -> bool:
+    """Whether another process's record of the same claim is to be kept: it has as much, and judged the present sources."""
+    if other.root != record.root or (other.quick and not record.quick):
+        return False
+    return other.source in (record.source, _paper_hash.__wrapped__(record.claim.partition(":")[0]))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import multiprocessing
 import os
 import re
 import shutil
@@ -23,16 +22,17 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from estimators import files
+from estimators.processes import worker_pool
 from theory.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.claim import Claim
 from theory.coq import SAME_TEXT, SHOW
-from theory.evidence import write_atomically
 from theory.registry import find
 
 FOLDER = Path(__file__).resolve().parent / "proofs"
@@ -141,9 +141,6 @@ def summary(claim_id: str) -> str:
 
 
 def _start(mode: str) -> None:
-    from theory.api import ignore_interrupts
-
-    ignore_interrupts()
     if mode == "model":
         leave_unsimplified()
 
@@ -171,19 +168,18 @@ def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterab
     """Coq texts of claims, or why there is none, as they are finished."""
     if not ids:
         return
-    context = multiprocessing.get_context("spawn")
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"  # SymPy's order of terms, and so the text, depends on it
     try:
-        yield from _generate_all(context, ids, mode, seconds, jobs)
+        yield from _generate_all(ids, mode, seconds, jobs)
     finally:
         os.environ.pop("PYTHONHASHSEED")
         if before is not None:
             os.environ["PYTHONHASHSEED"] = before
 
 
-def _generate_all(context: Any, ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=(mode,)) as pool:
+def _generate_all(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
+    with worker_pool(jobs, _start, mode) as pool:
         running = {pool.submit(_generate, i, mode, seconds): i for i in ids}
         for future in as_completed(running):
             try:
@@ -250,7 +246,7 @@ def compile_texts(path: str, texts: Mapping[str, str]) -> tuple[bool | None, str
         ends.append(f"{_module(claim_id)}.all_theorems")
     whole = "\n".join([*modules, f"Definition everything := ({', '.join(ends)}).", "Print Assumptions everything.\n"])
     file = WORK / f"check_{hashlib.sha256(whole.encode()).hexdigest()[:12]}.v"
-    file.write_text(whole, encoding="utf-8")
+    files.write(file, whole)
     try:
         accepted, output, why = _run(path, file, COQC_SECONDS * len(texts))
     finally:
@@ -293,7 +289,7 @@ def prepare(path: str) -> None:
         accepted, _, why = _run(path, file, COQC_SECONDS)
         if not accepted:
             raise ProofError(f"coqc does not compile {file.name}: {why}")
-        os.replace(file.with_suffix(".vo"), WORK / "Positive.vo")  # at once, for another run may be reading it
+        files.write(WORK / "Positive.vo", file.with_suffix(".vo").read_bytes())  # at once, for another run may be reading it
 
 
 class _Known:
@@ -312,7 +308,7 @@ class _Known:
 
     def add(self, claim_id: str, text: str) -> None:
         self.texts[claim_id] = hashlib.sha256(text.encode()).hexdigest()
-        write_atomically(STATUS, json.dumps({"key": self.key, "texts": self.texts}, indent=1, sort_keys=True) + "\n")
+        files.write(STATUS, json.dumps({"key": self.key, "texts": self.texts}, indent=1, sort_keys=True) + "\n")
 
 
 def _module(claim_id: str) -> str:
@@ -406,7 +402,8 @@ def write(
                 continue
             text = texts[claim_id]
             known.add(claim_id, text)
-            write_atomically(path_of(claim_id), with_header(text, mode))
+            path_of(claim_id).parent.mkdir(parents=True, exist_ok=True)
+            files.write(path_of(claim_id), with_header(text, mode))
             _note({claim_id: None})
             settle(Outcome(claim_id, "proved", mode, count_theorems(text)))
         todo = [i for i in todo if i not in outcomes and not _final(i, mode, why[i])]
@@ -437,7 +434,7 @@ def _note(reasons: Mapping[str, str | None]) -> None:
     now = unproved()
     after = {i: r for i, r in {**now, **reasons}.items() if r is not None}
     if after != now:
-        write_atomically(UNPROVED, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
+        files.write(UNPROVED, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
 
 
 __all__ = [

@@ -3,19 +3,18 @@
 A checkpoint is an npz of the algorithm's state and of a record, with a checksum over both.  It is written beside the last
 one, made safe on the disk, and only then takes its name; the last one is kept as ``checkpoint.previous.npz``.
 
-Belongs here: storing and loading states, files that appear whole, what a full disk means.  Does not belong here: what the
+Belongs here: storing and loading states, what a full disk means.  Does not belong here: what the
 record holds (``runs``).
 """
 
 import errno
 import io
 import json
-import os
-from contextlib import suppress
 from hashlib import sha256
 
 import numpy as np
 
+from estimators import files
 from estimators.untrusted import read_arrays, read_json
 
 __all__ = ["CHECKPOINT", "Damaged", "explained", "load", "remove", "save", "write"]
@@ -34,24 +33,10 @@ def write(path, content, keep=None):
 
     The file that was there is kept as `keep`, if that is given.  Raises OSError saying what to do if the disk is full.
     """
-    waiting = part_of(path)
     try:
-        with open(waiting, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if keep is not None and path.exists():
-            os.replace(path, keep)
-        os.replace(waiting, path)
+        files.write(path, content, keep)
     except OSError as error:
-        with suppress(OSError):
-            waiting.unlink()
         raise explained(error, path) from None
-
-
-def part_of(path):
-    """Where the content of a file waits until it is whole."""
-    return path.with_name(f".{path.name}.part")
 
 
 def explained(error, path):
@@ -128,5 +113,5 @@ def read(path):
 
 def remove(folder):
     """Remove the checkpoints of a folder, once its result is written."""
-    for path in (folder / CHECKPOINT, folder / PREVIOUS, part_of(folder / CHECKPOINT)):
+    for path in (folder / CHECKPOINT, folder / PREVIOUS):
         path.unlink(missing_ok=True)

@@ -90,6 +90,7 @@ def list_experiments(as_json):
 
 def do(args, experiment):
     """Do the runs of an experiment and write what came out."""
+    from estimators.files import locked
     from figures.learn.sweep import shard, sweep
     from figures.saving import prepare
 
@@ -114,7 +115,8 @@ def do(args, experiment):
         for outcome in sweep(runs, out, args.data, watch=progress.watch, **options):
             progress.done(outcome)
             outcomes.append(outcome)
-    lines, files = write(args, experiment, out, embedded)
+    with locked(out / "results"):  # of two commands the last one to finish writes what both have done
+        lines, files = write(args, experiment, out, embedded)
     report(args, experiment, lines, files)
     failed = [outcome for outcome in outcomes if outcome.result is not None and "failed" in outcome.result]
     missing = [outcome for outcome in outcomes if outcome.result is None]

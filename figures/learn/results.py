@@ -60,6 +60,8 @@ def collect(directory):
     for path in sorted(Path(directory).glob(f"*/{RESULT}")):
         try:
             found.append(read_json(path.read_bytes(), what=str(path), largest=EXPANDED))
+        except FileNotFoundError:  # another process begins this run anew
+            continue
         except ValueError:
             raise ValueError(f"{path} is damaged; remove its folder and run again") from None
     return found

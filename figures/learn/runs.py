@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from estimators.files import locked
 from estimators.untrusted import EXPANDED, read_json
 from figures.learn import checkpoints
 from figures.learn.building import build
@@ -57,8 +58,16 @@ def execute(run, directory, data_dir=None, *, workers=None, every_rounds=None, e
         If the folder holds another configuration, other data or only damaged checkpoints, each with what to do.
     OSError
         If the disk is full, with finished rounds kept.
+    Held
+        If another process is doing this run.
     """
     folder, say = Path(directory, run.name), say or (lambda message: None)
+    with locked(folder, seconds=0):
+        return execute_alone(run, directory, folder, data_dir, workers, every_rounds, every_seconds, fresh, progress, say)
+
+
+def execute_alone(run, directory, folder, data_dir, workers, every_rounds, every_seconds, fresh, progress, say):
+    """Do a run, or go on with it, in a folder that is this process's for as long."""
     if fresh:
         clear(folder)
     done = finished(run, directory)

@@ -4,25 +4,31 @@ Belongs here: order, parallelism, what happens to the others when one run fails.
 """
 
 import os
+import threading
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
+from estimators.files import Held
+from estimators.processes import end_with_parent
 from figures.learn.runs import execute
 
 __all__ = ["BACKENDS", "Outcome", "shard", "sweep"]
 
 BACKENDS = ("loky", "threading", "multiprocessing", "dask", "ray")
 NEEDS = {"dask": "distributed", "ray": "ray"}
+WHOLE = ("multiprocessing", "ray")  # these hand over no results one by one
 
 
 class Outcome(NamedTuple):
-    """What became of a run: its result, or the reason why it was not done; and messages for the user."""
+    """What became of a run: its result, or the reason why it was not done; messages for the user; whether others do it."""
 
     run: object
     result: dict | None
     error: str = ""
     messages: tuple = ()
+    held: bool = False
 
 
 def shard(runs, text):
@@ -40,7 +46,8 @@ def shard(runs, text):
 def sweep(runs, directory, data_dir=None, *, jobs=1, backend="loky", workers=None, fresh=False, watch=None):
     """Do all runs and yield an Outcome after each, in any order.
 
-    A run that diverges, or that cannot be done (an epsilon that cannot be met, say), leaves the others alone.
+    A run that diverges, or that cannot be done (an epsilon that cannot be met, say), leaves the others alone.  Runs that
+    another process is doing come last, with its result if it has finished them by then.
 
     Parameters
     ----------
@@ -58,14 +65,40 @@ def sweep(runs, directory, data_dir=None, *, jobs=1, backend="loky", workers=Non
     """
     workers = workers or max((os.cpu_count() or 1) // jobs, 1)
     options = {"workers": workers, "fresh": fresh}
+    held = []
+    for outcome in outcomes(runs, directory, data_dir, jobs, backend, watch, options):
+        if outcome.held:
+            held.append(outcome.run)
+        else:
+            yield outcome
+    for run in held:
+        yield attempt(run, directory, data_dir, progress=watch and watch(run), **options)
+
+
+def outcomes(runs, directory, data_dir, jobs, backend, watch, options):
+    """The outcomes of all runs, each tried once."""
     if jobs == 1:
         for run in runs:
             yield attempt(run, directory, data_dir, progress=watch and watch(run), **options)
         return
     with prepared(backend) as joblib, joblib.parallel_config(backend=backend, n_jobs=jobs):
         # Results are handed over one by one, where the backend can.
-        parallel = joblib.Parallel(return_as="list" if backend == "ray" else "generator_unordered")
-        yield from parallel(joblib.delayed(attempt)(run, directory, data_dir, **options) for run in runs)
+        parallel = joblib.Parallel(return_as="list" if backend in WHOLE else "generator_unordered")
+        parent = os.getpid()
+        yield from parallel(joblib.delayed(attempt_as_worker)(parent, run, directory, data_dir, **options) for run in runs)
+
+
+@cache
+def settle(parent):
+    """Let this process, if `parent` started it for joblib, end when that one does; once."""
+    if os.getppid() == parent and threading.current_thread() is threading.main_thread():
+        end_with_parent(parent)
+
+
+def attempt_as_worker(parent, *arguments, **options):
+    """Outcome of one run, in whatever process joblib does it."""
+    settle(parent)
+    return attempt(*arguments, **options)
 
 
 def attempt(run, directory, data_dir, **options):
@@ -73,8 +106,8 @@ def attempt(run, directory, data_dir, **options):
     messages = []
     try:
         return Outcome(run, execute(run, directory, data_dir, say=messages.append, **options), "", tuple(messages))
-    except ValueError as error:
-        return Outcome(run, None, str(error), tuple(messages))
+    except (ValueError, Held) as error:
+        return Outcome(run, None, str(error), tuple(messages), isinstance(error, Held))
 
 
 @contextmanager

@@ -7,11 +7,10 @@ import json
 import os
 import re
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from importlib import resources
-from multiprocessing import get_context
 from pathlib import Path
 
+from estimators.processes import worker_pool
 from figures.saving import prepare, write_all
 
 __all__ = ["ReportError", "build", "write"]
@@ -74,7 +73,7 @@ def gather(ids, ledger, jobs, progress):
     jobs = jobs or min(os.cpu_count() or 1, 8)
     if jobs == 1:
         return [describe_one(i, str(ledger)) for i in progress(ids)]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with worker_pool(jobs) as pool:
         return list(progress(pool.map(describe_one, ids, [str(ledger)] * len(ids), chunksize=8)))
 
 

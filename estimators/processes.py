@@ -1,0 +1,114 @@
+"""Worker processes that end when their parent does, however it ends, and a SIGTERM that is obeyed like Ctrl-C.
+
+Belongs here: starting and ending processes, for every package.  Does not belong here: what they do.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process
+
+__all__ = ["Terminated", "end_with_parent", "terminable", "worker_pool"]
+
+PAUSE = 0.25  # seconds between two looks at the parent
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come: what stops for Ctrl-C stops for it too, with exit status 143 instead of 130."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """While the block runs, SIGTERM raises Terminated instead of killing at once, so that things end in order.
+
+    Outside the main thread, where Python handles no signals, it changes nothing.
+    """
+
+    def stop(number, frame):
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def end_with_parent(parent: int) -> None:
+    """In a worker process: leave Ctrl-C to the process `parent` that started it, and end at once when that one ends.
+
+    A process that `parent` did not start itself (one of a cluster, say) ends at once.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked one would have its parent's
+    if sys.platform == "linux":  # ends it even while C code runs that lets no other thread run
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
+    threading.Thread(target=watch, args=(parent,), daemon=True).start()
+
+
+def watch(parent):
+    """End this process once its parent has."""
+    if sys.platform == "win32":  # there a process keeps the number of a dead parent
+        parent_process().join()
+    else:
+        while os.getppid() == parent:
+            time.sleep(PAUSE)
+    os._exit(1)
+
+
+def begin(parent, initializer, arguments):
+    """What each worker of a pool does first."""
+    end_with_parent(parent)
+    if initializer is not None:
+        initializer(*arguments)
+
+
+@contextmanager
+def worker_pool(
+    jobs: int, initializer: Callable[..., None] | None = None, *arguments: object
+) -> Iterator[ProcessPoolExecutor]:
+    """A pool of fresh processes, none of which outlives the block or this process.
+
+    An exception in the block, Ctrl-C too, ends them at once, whatever they are at.
+
+    Parameters
+    ----------
+    jobs : whole number >= 1 of processes.
+    initializer, arguments : called in each process first.
+
+    Raises
+    ------
+    ChildProcessError
+        If a worker died.
+
+    >>> with worker_pool(2) as pool:
+    ...     list(pool.map(abs, [-1, -2]))
+    [1, 2]
+    """
+    # Fresh processes: forked ones would inherit locks of the threads that NumPy and numba run.
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=begin, initargs=(os.getpid(), initializer, arguments)
+    )
+    try:
+        yield pool
+    except BaseException as error:
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise ChildProcessError(
+                "a worker process was killed or ran out of memory; what is finished is kept; run again with fewer jobs"
+            ) from None
+        raise
+    pool.shutdown()
