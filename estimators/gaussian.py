@@ -8,6 +8,7 @@ in which messages carry privacy noise of several levels are in ``aggregation`` a
 import numpy as np
 
 from estimators.limits import share
+from estimators.units import exponents
 from estimators.validation import choice, count, finite, index, nonnegative
 
 __all__ = [
@@ -166,14 +167,19 @@ def james_stein(x, variance, toward="mean", positive_part=True):
         raise ValueError(f"x must hold at least {lost + 1} clients on its last axis to shrink toward {toward!r}")
     if not fixed:
         choice("toward", toward, ("mean",))
-    target = finite("toward", toward) if fixed else x.mean(axis=-1, keepdims=True)
-    deviation = x - target
-    total = np.sum(deviation**2, axis=-1, keepdims=True)
+    variance, target = nonnegative("variance", variance), finite("toward", toward) if fixed else np.zeros(())
+    # In a unit in which no square leaves the range of numbers.
+    k = exponents(np.maximum(np.max(np.abs(x), axis=-1, keepdims=True), np.abs(target)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        factor = 1 - (x.shape[-1] - lost) * nonnegative("variance", variance) / total
+        x, target, variance = np.ldexp(x, -k), np.ldexp(target, -k), np.ldexp(variance, -2 * k)
+        if not fixed:
+            target = x.mean(axis=-1, keepdims=True)
+        deviation = x - target
+        total = np.sum(deviation**2, axis=-1, keepdims=True)
+        factor = 1 - (x.shape[-1] - lost) * variance / total
         if positive_part:
             factor = np.maximum(factor, 0.0)
-        return target + np.where(deviation == 0, 0.0, factor * deviation)
+        return np.ldexp(target + np.where(deviation == 0, 0.0, factor * deviation), k)
 
 
 def from_samples(samples):
@@ -205,5 +211,11 @@ def from_samples(samples):
             "give the variances and call GaussianMeans.fit(estimates, variances)"
         )
     estimates = np.array([array.mean() for array in arrays])
+    deviations = np.concatenate([array - mean for array, mean in zip(arrays, estimates, strict=True)])
     squares = sum(np.sum((array - mean) ** 2) for array, mean in zip(arrays, estimates, strict=True))
+    if not squares < np.inf or (squares < 1e-290 and deviations.any()):
+        raise ValueError(
+            f"samples differ from their clients' means by {np.abs(deviations).max():.1g}, the square of which is not a "
+            "floating-point number; change their units"
+        )
     return estimates, squares / freedom / counts
