@@ -212,7 +212,8 @@ def from_samples(samples):
         )
     estimates = np.array([array.mean() for array in arrays])
     deviations = np.concatenate([array - mean for array, mean in zip(arrays, estimates, strict=True)])
-    squares = sum(np.sum((array - mean) ** 2) for array, mean in zip(arrays, estimates, strict=True))
+    with np.errstate(over="ignore"):
+        squares = sum(np.sum((array - mean) ** 2) for array, mean in zip(arrays, estimates, strict=True))
     if not squares < np.inf or (squares < 1e-290 and deviations.any()):
         raise ValueError(
             f"samples differ from their clients' means by {np.abs(deviations).max():.1g}, the square of which is not a "
