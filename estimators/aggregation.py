@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.limits import pooled_variance, quotient, relative_precisions, share, times
+from estimators.limits import pooled_variance, quiet, quotient, relative_precisions, share, times
+from estimators.units import exponents, homogeneous
 from estimators.validation import by_level, count, finite, nonnegative, positive
 
 __all__ = [
@@ -76,6 +77,7 @@ def read_levels(sizes, gamma2s, alpha2, tau2, ratios=None):
     return Levels(lists["sizes"], noises, variances, weights, alpha2, tau2)
 
 
+@homogeneous("gamma2s", "alpha2", "tau2", degree=1)
 def message_variances(sizes, gamma2s, alpha2, tau2):
     """Variance of a message of each level around the centre, s_i = alpha2 + tau2 + N_i gamma2_i.
 
@@ -102,6 +104,7 @@ def message_variances(sizes, gamma2s, alpha2, tau2):
     return read_levels(sizes, gamma2s, alpha2, tau2).variances
 
 
+@homogeneous("gamma2s", "alpha2", "tau2", degree=0)
 def level_ratios(sizes, gamma2s, alpha2, tau2):
     """Optimal weight of a client of each level relative to one of the first level, r_i* = s_1 / s_i.
 
@@ -115,6 +118,7 @@ def level_ratios(sizes, gamma2s, alpha2, tau2):
     return np.where(variances == variances[0], 1.0, quotient(variances[0], variances))
 
 
+@homogeneous("gamma2s", "alpha2", "tau2", degree=0)
 def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
     """Server's weight on each single client of each level, w_i = r_i / sum_k N_k r_k.
 
@@ -137,6 +141,7 @@ def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
     return read_levels(sizes, gamma2s, alpha2, tau2, ratios).weights
 
 
+@homogeneous("gamma2s", "alpha2", "tau2", degree=1)
 def server_mse(sizes, gamma2s, alpha2, tau2, ratios=None):
     """Mean squared error of the server's estimate of the centre, sum_i N_i w_i^2 s_i.
 
@@ -208,6 +213,7 @@ def read_weighted(weights, variances, axis):
     if variances.ndim == 0 or variances.shape[axis] == 0:
         raise ValueError("weights and variances must hold one entry per client along axis; they are empty or single numbers")
     weights, variances = np.moveaxis(weights, axis, -1), np.moveaxis(variances, axis, -1)
+    weights = np.ldexp(weights, -exponents(np.abs(weights).max(axis=-1, keepdims=True)))
     total = weights.sum(axis=-1, keepdims=True)
     if (total == 0).any():
         raise ValueError("weights add to zero; give weights with a sum that can be scaled to one")
@@ -233,7 +239,8 @@ def aggregate_variance(weights, variances, axis=-1):
     1.25
     """
     weights, variances = read_weighted(weights, variances, axis)
-    return np.sum(weights**2 * variances, axis=-1)[()]
+    squares = np.where(np.abs(weights) > 1e-140, weights**2 * variances, weights * variances * weights)
+    return np.sum(squares, axis=-1)[()]
 
 
 def least_variance(variances, axis=-1):
@@ -261,6 +268,11 @@ def relative_excess(weights, variances, axis=-1):
     0.5625
     """
     weights, variances = read_weighted(weights, variances, axis)
+    smallest = variances.min(axis=-1, keepdims=True)
+    wide = variances.max(axis=-1, keepdims=True) / 2.0**450 > smallest
+    if (variances.max(axis=-1, keepdims=True) / 2.0**1000 > smallest).any():
+        raise ValueError("variances differ by more than a factor of 1e300; leave out the clients who say nothing")
+    variances = np.ldexp(variances, -exponents(smallest))
     loads = weights * variances
     # Only differences count.  From the load of the most precise client, whose term then holds the square of the mean, no
     # digits are lost.
@@ -268,7 +280,9 @@ def relative_excess(weights, variances, axis=-1):
     precisions = 1 / variances
     total = precisions.sum(axis=-1, keepdims=True)
     loads = loads - np.sum(precisions * loads, axis=-1, keepdims=True) / total
-    return (np.sum(precisions * loads**2, axis=-1) * total[..., 0])[()]
+    with quiet():
+        squares = np.where(wide, (np.sqrt(precisions) * loads) ** 2, precisions * loads**2)
+    return (np.sum(squares, axis=-1) * total[..., 0])[()]
 
 
 def excess_variance(weights, variances, axis=-1):
@@ -293,6 +307,7 @@ def opt_out(N_np, N_p, alpha2, tau2, gamma2):
     return N_np / N, N_p / N, gamma2, share(excess, nonnegative("alpha2", alpha2) + nonnegative("tau2", tau2))
 
 
+@homogeneous("alpha2", "tau2", "gamma2", degree=1)
 def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of equal weights (HDP-FedAvg, r = 1) in excess of the optimum, in the opt-out model.
 
@@ -312,6 +327,7 @@ def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
     return times(times(private**2, part), gamma2)
 
 
+@homogeneous("alpha2", "tau2", "gamma2", degree=1)
 def gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of DP-FedAvg (everybody adds noise of variance N_p gamma2) in excess of the optimum.
 

@@ -8,7 +8,7 @@ in which messages carry privacy noise of several levels are in ``aggregation`` a
 import numpy as np
 
 from estimators.limits import share
-from estimators.units import exponents
+from estimators.units import exponents, homogeneous
 from estimators.validation import choice, count, finite, index, nonnegative
 
 __all__ = [
@@ -34,6 +34,7 @@ def read_variances(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
     return sigma2_theta, local_risk(sigma2_x, n)
 
 
+@homogeneous("sigma2_theta", "sigma2_x", "sigma2_q", degree=0)
 def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
     """Best weight `a` on a client's own mean in a x_bar_i + (1 - a) average of the clients' messages.
 
@@ -58,6 +59,7 @@ def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
     return share(*read_variances(sigma2_theta, sigma2_x, n, sigma2_q, m))
 
 
+@homogeneous("sigma2_theta", "sigma2_x", "sigma2_q", degree=1)
 def risk(sigma2_theta, sigma2_x, n, m, sigma2_q=0.0, d=1):
     """Mean squared error of a client at the best `shrinkage_factor`, d sigma2_x / n ((1 - a) / m + a).
 
@@ -92,6 +94,7 @@ def read_theta(theta, i):
     return theta, index("i", i, 0, len(theta) - 1)
 
 
+@homogeneous("sigma2_theta", "sigma2_x", degree=0)
 def conditional_bias(theta, i, sigma2_theta, sigma2_x, n):
     """Bias of client i's shrunk estimate given all true values, (1 - a)(mean of theta - theta_i).
 
@@ -126,6 +129,7 @@ def conditional_risk(theta, i, sigma2_theta, sigma2_x, n):
     return np.size(bias) * variance + np.sum(bias**2)
 
 
+@homogeneous("sigma2_theta", "sigma2_x", degree=1)
 def james_stein_risk(m, sigma2_theta, sigma2_x, n):
     """Mean squared error per client of James-Stein shrinkage to the grand mean, s (a + 3 (1 - a) / m).
 

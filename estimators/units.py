@@ -3,14 +3,18 @@
 Squares and reciprocals of numbers beyond 1e150 or below 1e-150 leave the range of floating-point numbers.  Dividing data by
 a power of two loses no digit, so models fit data in a unit of their own and multiply the results by it.
 
+Formulas in variances do so only where they must, so that elsewhere they do no more than they say.
+
 Belongs here: the choice of such a unit, and the refusal of data that no unit suits.  Does not belong here: any model.
 """
 
+import functools
+import inspect
 import math
 
 import numpy as np
 
-__all__ = ["LOG2", "WIDEST", "exponent", "exponents", "gaussian_unit", "represented"]
+__all__ = ["LOG2", "WIDEST", "common_unit", "exponent", "exponents", "gaussian_unit", "homogeneous", "represented"]
 
 LOG2 = math.log(2)
 WIDEST = 1e70  # fourth powers of what is this many times its unit are still numbers
@@ -68,3 +72,61 @@ def represented(name, size, k):
         return math.ldexp(size, k)
     except OverflowError:
         raise ValueError(f"{name} are so large that their squares are beyond 1e308; change their units") from None
+
+
+def homogeneous(*names, degree):
+    """Let a function of variances `names`, homogeneous of `degree` in them, keep sums of them in range.
+
+    Entries of results with a variance beyond 2^900 are computed in units of 2^128, and those with one below 2^-900 and none
+    beyond 2^700 in units in which the largest is 2^700; all others are untouched.  Beside variances beyond 2^700, those
+    below 2^-894 lose digits.
+    """
+
+    def decorate(function):
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def scaled(*args, **kwargs):
+            k, bound = unit_of_arguments(signature, names, args, kwargs)
+            if k is None:
+                return function(*args, **kwargs)
+            for name in names:
+                value = bound.arguments[name]
+                listed = isinstance(value, (list, tuple))
+                bound.arguments[name] = [np.ldexp(v, -k) for v in value] if listed else np.ldexp(value, -k)
+            with np.errstate(over="ignore"):
+                return np.ldexp(function(*bound.args, **bound.kwargs), degree * k)[()]
+
+        return scaled
+
+    return decorate
+
+
+def unit_of_arguments(signature, names, args, kwargs):
+    """Return exponents of the units for a call, or None where all are 0 or the function must refuse, and its arguments."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = [bound.arguments[name] for name in names]
+        parts = [np.asarray(v, float) for value in given for v in (value if isinstance(value, (list, tuple)) else [value])]
+        if not all((part >= 0).all() for part in parts):
+            return None, None
+        k = np.asarray(units(parts))
+    except (TypeError, ValueError):
+        return None, None  # the function knows what to say
+    return (k, bound) if k.any() else (None, None)
+
+
+def units(parts):
+    """Return the exponent k of the unit for each entry of arrays of variances that broadcast."""
+    largest, smallest = 0.0, 1.0
+    for part in parts:
+        largest = np.maximum(largest, np.where(np.isinf(part), 0.0, part))
+        smallest = np.minimum(smallest, np.where(part == 0, 1.0, part))
+    low = (largest < 2.0**700) & (smallest < 2.0**-900)
+    return np.where(largest > 2.0**900, 128, np.where(low, exponents(largest) - 700, 0))
+
+
+def common_unit(*variances):
+    """Return the exponent k of one unit for all of these arrays of variances."""
+    return int(units([part for array in variances for part in np.ravel(array)]))
