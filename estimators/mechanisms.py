@@ -10,6 +10,7 @@ import numpy as np
 
 from estimators.limits import quiet, times
 from estimators.privacy import gaussian_curve
+from estimators.units import exponents
 from estimators.validation import choice, count, finite, nonnegative, positive, probability
 
 __all__ = [
@@ -257,8 +258,10 @@ def private_mean(values, *, c, eps, delta, adjacency, rng):
         raise ValueError(f"values must have shape (n,) or (n, d) with n >= 1, got {array.shape}")
     bound = float(positive("c", c))
     rows = array.reshape(len(array), -1)
-    norms = np.linalg.norm(rows, axis=1)
-    total = np.sum(rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, None], axis=0)
+    # In units of `bound` or of the row's largest entry, so that no square leaves the range of numbers.
+    k = exponents(np.maximum(np.abs(rows).max(axis=1, initial=0.0), bound))
+    norms, most = np.linalg.norm(np.ldexp(rows, -k[:, None]), axis=1), np.ldexp(bound, -k)
+    total = np.sum(rows * np.minimum(1.0, most / np.maximum(norms, most))[:, None], axis=0)
     sensitivity = clipped_sum_sensitivity(c=bound, adjacency=adjacency)
     sigma = gaussian_sigma(eps=eps, delta=delta, sensitivity=sensitivity)
     released = (total + sigma * rng.standard_normal(rows.shape[1])) / len(array)

@@ -9,9 +9,22 @@ import mpmath
 import numpy as np
 import pytest
 
-from estimators import aggregation, gaussian, limits, mean_regularized, personalization, strengths
+from estimators import (
+    aggregation,
+    bernoulli,
+    dpsgd,
+    gaussian,
+    limits,
+    mean_regularized,
+    mixture,
+    personalization,
+    quantization,
+    regression,
+    server_weights,
+    strengths,
+)
 from estimators.aggregation import least_variance
-from estimators.mechanisms import gaussian_epsilon
+from estimators.mechanisms import gaussian_epsilon, private_mean
 from estimators.privacy import rdp_pure
 
 INF = math.inf
@@ -397,3 +410,77 @@ def test_the_smallest_epsilon_of_gaussian_noise_keeps_its_digits():
                 assert error <= 0  # rounded up
                 judged += 1
     assert judged > 40
+
+
+BIG = [-498, -300, 0, 300, 498]
+
+
+@pytest.mark.parametrize("k", BIG)
+def test_regressions_in_other_units_of_the_features_are_the_same(k):
+    X, Y = np.array([[1.0, 0.5], [0.2, -1.0], [2.0, 0.3]]), np.array([1.0, 2.0, -0.5])
+    mean, covariance = regression.posterior(X, Y, 0.0, 2.0, 0.3)
+    found = regression.posterior(np.ldexp(X, k), Y, 0.0, np.ldexp(2.0, -2 * k), 0.3)
+    np.testing.assert_allclose(found[0], np.ldexp(mean, -k), rtol=1e-13)
+    np.testing.assert_allclose(found[1], np.ldexp(covariance, -2 * k), rtol=1e-13)
+    for error, arguments in ((regression.posterior_mse, (np.ldexp(2.0, -2 * k), 0.3)), (regression.local_mse, (0.3,))):
+        expected = error(X, *(2.0, 0.3)[-len(arguments) :])
+        assert error(np.ldexp(X, k), *arguments) == pytest.approx(np.ldexp(expected, -2 * k), rel=1e-13)
+
+
+@pytest.mark.parametrize("k", BIG)
+@pytest.mark.parametrize("k_points", [2, 3])
+def test_discrete_priors_in_other_units_are_the_same_to_the_last_bit(k, k_points):
+    gen = np.random.default_rng(3)
+    x, v = gen.choice([0.0, 6.0, 9.0], 25) + gen.standard_normal(25), gen.uniform(0.5, 2, 25)
+    plain = mixture.DiscretePrior(k_points, restarts=3).fit(x, v)
+    found = mixture.DiscretePrior(k_points, restarts=3).fit(np.ldexp(x, k), np.ldexp(v, 2 * k))
+    assert found.mus_.tobytes() == np.ldexp(plain.mus_, k).tobytes()
+    assert found.posterior_mean_.tobytes() == np.ldexp(plain.posterior_mean_, k).tobytes()
+    assert found.n_iter_ == plain.n_iter_
+    assert found.log_likelihood_ == pytest.approx(plain.log_likelihood_ - 25 * k * math.log(2), rel=1e-12)
+    mean = mixture.posterior_mean(np.ldexp(x, k), [0.3, 0.7], np.ldexp([0.0, 6.0], k), np.ldexp(v, 2 * k))
+    np.testing.assert_allclose(mean, np.ldexp(mixture.posterior_mean(x, [0.3, 0.7], [0.0, 6.0], v), k), rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [-900, -300, 300, 900])
+def test_updates_in_other_units_are_projected_clipped_and_split_the_same(k):
+    updates = np.random.default_rng(0).standard_normal((5, 6))
+    public = np.array([True, True, True, True, False, False])
+    expected = server_weights.project_private(updates, public, 2)
+    assert server_weights.project_private(np.ldexp(updates, k), public, 2).tobytes() == np.ldexp(expected, k).tobytes()
+    assert server_weights.public_clients(np.ldexp([0.5, 8.0, 1.0, 10.0], k)).tolist() == [False, True, False, True]
+    rows = 3 * updates.T
+    means = [
+        private_mean(
+            np.ldexp(rows, n), c=math.ldexp(1.0, n), eps=1.0, delta=1e-5, adjacency="replace", rng=np.random.default_rng(1)
+        )
+        for n in (0, k)
+    ]
+    np.testing.assert_allclose(means[1], np.ldexp(means[0], k), rtol=1e-13)
+
+
+def test_products_of_squares_that_are_no_numbers():
+    arguments = {"b": 4, "p": 10}
+    for c, z in ((1e-200, 1e200), (1e200, 1e-200), (1e-155, 3e155), (2.0, 1.5)):
+        exact = 10 * (F(c) * F(z) / 4) ** 2
+        assert agrees(float(dpsgd.batch_gradient_variance(c=c, z=z, **arguments)), exact, 3)
+    for s, eps in ((1e-200, 1e-200), (1e-170, 1e-30), (2.0, 0.5), (1e200, 1.0)):
+        with np.errstate(over="ignore"):
+            found = quantization.gaussian_noise_variance(eps=eps, delta=1e-5, sensitivity=s)
+        assert agrees(float(found), 2 * (F(s) / F(eps)) ** 2 * F(math.log(2e5)), 3)
+    assert quantization.quantise(1.5e308, 1.5e308, 2, np.random.default_rng(0)) == 1.5e308
+    with pytest.raises(ValueError, match="at most 1e300"):
+        bernoulli.posterior_mean(1, 2, 1.5e308, 1.5e308)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-12, -1e-6, 1e-3, 0.1, 0.3, 2.0, -5.0])
+@pytest.mark.parametrize(("half", "variance"), [(1.0, 1.0), (3.0, 0.5), (1.0, 25.0), (4.0, 0.3)])
+def test_the_bias_of_projection_keeps_its_digits_for_small_centres(half, mu, variance):
+    with mpmath.workdps(50):
+        scale = mpmath.sqrt(mpmath.mpf(variance))
+
+        def loss(z):
+            return mpmath.npdf(z) - z * mpmath.ncdf(-z)
+
+        exact = scale * (loss((half + mpmath.mpf(mu)) / scale) - loss((half - mpmath.mpf(mu)) / scale))
+    assert quantization.projection_bias(half, mu, variance) == pytest.approx(float(exact), rel=3e-13)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators import GammaPoisson, GaussianMeans, MixtureMeans, PointNormalMeans, james_stein
+from estimators import GammaPoisson, GaussianMeans, GaussianTally, MixtureMeans, PointNormalMeans, james_stein
 from estimators.gaussian import from_samples
 from estimators.gaussian_means import MANY
 from estimators.units import WIDEST, exponent, gaussian_unit
@@ -144,3 +144,12 @@ def test_exponent_brings_any_size_between_one_and_two(size):
     assert 1 <= scaled < 2
     _, _, (v,) = gaussian_unit(np.zeros(1), np.array([size]))
     assert 0.5 <= v < 2
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e75, 1e100])
+def test_streams_whose_precisions_have_no_squares_are_refused(scale):
+    """Sums of squared precisions used to underflow, which moved mu by 2 % in silence."""
+    y, v = gaussian(1)
+    tally = GaussianTally.of(scale * y, scale**2 * v)
+    with pytest.raises(ValueError, match="change their units"):
+        tally.fit()
