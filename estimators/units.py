@@ -88,7 +88,7 @@ def homogeneous(*names, degree):
         @functools.wraps(function)
         def scaled(*args, **kwargs):
             k, bound = unit_of_arguments(signature, names, args, kwargs)
-            if k is None:
+            if k is None or bound is None:
                 return function(*args, **kwargs)
             for name in names:
                 value = bound.arguments[name]
