@@ -92,8 +92,7 @@ def homogeneous(*names, degree):
                 return function(*args, **kwargs)
             for name in names:
                 value = bound.arguments[name]
-                listed = isinstance(value, (list, tuple))
-                bound.arguments[name] = [np.ldexp(v, -k) for v in value] if listed else np.ldexp(value, -k)
+                bound.arguments[name] = [np.ldexp(v, -k) for v in value] if listed(name, value) else np.ldexp(value, -k)
             with np.errstate(over="ignore"):
                 return np.ldexp(function(*bound.args, **bound.kwargs), degree * k)[()]
 
@@ -107,14 +106,19 @@ def unit_of_arguments(signature, names, args, kwargs):
     try:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        given = [bound.arguments[name] for name in names]
-        parts = [np.asarray(v, float) for value in given for v in (value if isinstance(value, (list, tuple)) else [value])]
+        given = [(name, bound.arguments[name]) for name in names]
+        parts = [np.asarray(v, float) for name, value in given for v in (value if listed(name, value) else [value])]
         if not all((part >= 0).all() for part in parts):
             return None, None
         k = np.asarray(units(parts))
     except (TypeError, ValueError):
         return None, None  # the function knows what to say
     return (k, bound) if k.any() else (None, None)
+
+
+def listed(name, value):
+    """Return whether an argument has one entry per level or silo, which a plural says, rather than one per result."""
+    return name.endswith("s") and (isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0))
 
 
 def units(parts):
@@ -129,4 +133,6 @@ def units(parts):
 
 def common_unit(*variances):
     """Return the exponent k of one unit for all of these arrays of variances."""
-    return int(units([part for array in variances for part in np.ravel(array)]))
+    every = np.concatenate([np.ravel(part) for part in variances])
+    some = every[(every > 0) & np.isfinite(every)]
+    return int(units([some.max(), some.min()])) if some.size else 0

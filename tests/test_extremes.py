@@ -484,3 +484,16 @@ def test_the_bias_of_projection_keeps_its_digits_for_small_centres(half, mu, var
 
         exact = scale * (loss((half + mpmath.mpf(mu)) / scale) - loss((half - mpmath.mpf(mu)) / scale))
     assert quantization.projection_bias(half, mu, variance) == pytest.approx(float(exact), rel=3e-13)
+
+
+def test_levels_in_an_array_are_levels_at_the_ends_too():
+    """One exponent per result, not per level, though there are as many of both."""
+    alpha2 = np.array([1e308, 1e-10])
+    listed = aggregation.level_weights([2, 3], [0.0, 1e307], alpha2, 0.5)
+    in_array = aggregation.level_weights([2, 3], np.array([0.0, 1e307]), alpha2, 0.5)
+    assert listed.tobytes() == in_array.tobytes()
+    for column, a in zip(listed.T, alpha2, strict=True):
+        s = [F(a) + F(1, 2), F(a) + F(1, 2) + 3 * F(1e307)]
+        assert agrees(column[1], (1 / s[1]) / (2 / s[0] + 3 / s[1]), 3)
+    silos = np.array([1e308, 1.5e308])
+    assert mean_regularized.silo_mse(2.0, 0, silos, 1e308) == mean_regularized.silo_mse(2.0, 0, list(silos), 1e308)
