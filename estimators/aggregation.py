@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.limits import pooled_variance, quotient, relative_precisions, share, times
+from estimators.limits import pooled_variance, quiet, quotient, relative_precisions, share, times
+from estimators.units import exponents, homogeneous
 from estimators.validation import axis_of, by_level, count, finite, nonnegative, paired, positive
 
 __all__ = [
@@ -77,6 +78,7 @@ def read_levels(sizes, gamma2s, alpha2, tau2, ratios=None):
 
 
 @paired
+@homogeneous("gamma2s", "alpha2", "tau2", degree=1)
 def message_variances(sizes, gamma2s, alpha2, tau2):
     """Variance of a message of each level around the centre, s_i = alpha2 + tau2 + N_i gamma2_i.
 
@@ -104,6 +106,7 @@ def message_variances(sizes, gamma2s, alpha2, tau2):
 
 
 @paired
+@homogeneous("gamma2s", "alpha2", "tau2", degree=0)
 def level_ratios(sizes, gamma2s, alpha2, tau2):
     """Optimal weight of a client of each level relative to one of the first level, r_i* = s_1 / s_i.
 
@@ -118,6 +121,7 @@ def level_ratios(sizes, gamma2s, alpha2, tau2):
 
 
 @paired
+@homogeneous("gamma2s", "alpha2", "tau2", degree=0)
 def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
     """Server's weight on each single client of each level, w_i = r_i / sum_k N_k r_k.
 
@@ -141,6 +145,7 @@ def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
 
 
 @paired
+@homogeneous("gamma2s", "alpha2", "tau2", degree=1)
 def server_mse(sizes, gamma2s, alpha2, tau2, ratios=None):
     """Mean squared error of the server's estimate of the centre, sum_i N_i w_i^2 s_i.
 
@@ -214,6 +219,7 @@ def read_weighted(weights, variances, axis):
     weights, variances = np.broadcast_arrays(finite("weights", weights), positive("variances", variances))
     axis = axis_of("weights and variances", variances, axis)
     weights, variances = np.moveaxis(weights, axis, -1), np.moveaxis(variances, axis, -1)
+    weights = np.ldexp(weights, -exponents(np.abs(weights).max(axis=-1, keepdims=True)))
     total = weights.sum(axis=-1, keepdims=True)
     if (total == 0).any():
         raise ValueError("weights add to zero; give weights with a sum that can be scaled to one")
@@ -240,7 +246,8 @@ def aggregate_variance(weights, variances, axis=-1):
     1.25
     """
     weights, variances = read_weighted(weights, variances, axis)
-    return np.sum(weights**2 * variances, axis=-1)[()]
+    squares = np.where(np.abs(weights) > 1e-140, weights**2 * variances, weights * variances * weights)
+    return np.sum(squares, axis=-1)[()]
 
 
 @paired
@@ -269,6 +276,11 @@ def relative_excess(weights, variances, axis=-1):
     0.5625
     """
     weights, variances = read_weighted(weights, variances, axis)
+    smallest = variances.min(axis=-1, keepdims=True)
+    wide = variances.max(axis=-1, keepdims=True) / 2.0**450 > smallest
+    if (variances.max(axis=-1, keepdims=True) / 2.0**1000 > smallest).any():
+        raise ValueError("variances differ by more than a factor of 1e300; leave out the clients who say nothing")
+    variances = np.ldexp(variances, -exponents(smallest))
     loads = weights * variances
     # Only differences count.  From the load of the most precise client, whose term then holds the square of the mean, no
     # digits are lost.
@@ -276,7 +288,9 @@ def relative_excess(weights, variances, axis=-1):
     precisions = 1 / variances
     total = precisions.sum(axis=-1, keepdims=True)
     loads = loads - np.sum(precisions * loads, axis=-1, keepdims=True) / total
-    return (np.sum(precisions * loads**2, axis=-1) * total[..., 0])[()]
+    with quiet():
+        squares = np.where(wide, (np.sqrt(precisions) * loads) ** 2, precisions * loads**2)
+    return (np.sum(squares, axis=-1) * total[..., 0])[()]
 
 
 @paired
@@ -303,6 +317,7 @@ def opt_out(N_np, N_p, alpha2, tau2, gamma2):
 
 
 @paired
+@homogeneous("alpha2", "tau2", "gamma2", degree=1)
 def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of equal weights (HDP-FedAvg, r = 1) in excess of the optimum, in the opt-out model.
 
@@ -323,6 +338,7 @@ def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
 
 
 @paired
+@homogeneous("alpha2", "tau2", "gamma2", degree=1)
 def gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2):
     """Server error of DP-FedAvg (everybody adds noise of variance N_p gamma2) in excess of the optimum.
 

@@ -51,7 +51,11 @@ class PrivateReports(NamedTuple):
 
 
 def _prior(alpha, beta):
-    return positive("alpha", alpha), positive("beta", beta)
+    alpha, beta = positive("alpha", alpha), positive("beta", beta)
+    largest = max(alpha.max(initial=0.0), beta.max(initial=0.0))
+    if largest > 1e300:
+        raise ValueError(f"alpha and beta must be at most 1e300, got {largest:g}; beyond, the prior is a point")
+    return alpha, beta
 
 
 def _counts(x, n):

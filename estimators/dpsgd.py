@@ -12,7 +12,7 @@ import numpy as np
 
 from estimators import privacy
 from estimators.accounting import calibrate_noise
-from estimators.limits import quiet
+from estimators.limits import quiet, times
 from estimators.validation import choice, count, finite, nonnegative, number, paired, positive, probability, single
 
 __all__ = [
@@ -54,11 +54,14 @@ def batch_gradient_variance(*, b, c, z, p, alignment=1.0, others=0, sampling="in
     """
     choice("sampling", sampling, SAMPLINGS)
     b, p, others = count("b", b), count("p", p), count("others", others, 0)
-    c2, s = positive("c", c) ** 2, probability("alignment", alignment)
-    noise = p * c2 * (nonnegative("z", z) / b) ** 2
+    c, z, s = positive("c", c), nonnegative("z", z), probability("alignment", alignment)
+    with quiet():
+        c2, square = c**2, (z / b) ** 2
+        # Where one of the squares is not a number their product may still be.
+        noise = np.where((c2 > 1e-290) & (c2 * square < np.inf) & (square > 1e-290), p * c2 * square, p * (c * (z / b)) ** 2)
     if sampling == "poisson":
-        return (c2 * others / (b * (b + others)) + noise)[()]
-    part = c2 * (1 - s) * (1 + s) / b
+        return (times(c2, others) / (b * (b + others)) + noise)[()]
+    part = times(c2, 1 - s) * (1 + s) / b
     if sampling == "without replacement":
         part = part * others / np.maximum(b + others - 1, 1)
     return (part + noise)[()]

@@ -6,7 +6,7 @@ Belongs here: the Gamma-Poisson fit and its tallies, which batches of clients ca
 belong here: counts out of a number of trials (``beta_binomial``), and the search shared with it (``conjugate``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from estimators.tallies import (
     spread_over_nodes,
     square_sums,
 )
+from estimators.units import exponent
 from estimators.validation import choice, count, finite, nonnegative, paired, positive, single
 
 __all__ = ["GammaPoisson", "GammaPoissonTally"]
@@ -240,8 +241,11 @@ class GammaPoisson(ConjugateModel):
         if self.prior != "fixed" and tally.clients[tally.exposures > 0].sum() < 2:
             raise ValueError("x must hold at least two clients with exposure to learn a prior from")
         self.converged_, self.n_iter_ = True, 0
+        # In a unit of exposure of the clients' own; `components_` and `clients_` stay in it.
+        self._exponent = k = exponent(float(tally.exposures[-1]))
+        tally = replace(tally, exposures=np.ldexp(tally.exposures, -k))
         if self.prior == "fixed":
-            shape, rate = single(positive, "shape", self.shape), single(positive, "rate", self.rate)
+            shape, rate = single(positive, "shape", self.shape), float(np.ldexp(single(positive, "rate", self.rate), -k))
             mean, rho = shape / rate, 1 / shape
         elif tally.counts.sum == 0:
             mean, rho = 0.0, 0.0
@@ -252,20 +256,46 @@ class GammaPoisson(ConjugateModel):
             best = maximise(Surface(tally))
             self.converged_, self.n_iter_ = best.converged, best.passes
             mean, rho = np.exp(best.location), best.rho
-        self.mean_, self._rho = float(mean), float(rho)
-        self.shape_, self.rate_ = shapes(self.mean_, self._rho)
-        self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
+        mean, self._rho = float(mean), float(rho)
+        self.mean_ = float(np.ldexp(mean, -k))
+        self.shape_ = np.inf if rho == 0 else 1 / self._rho
+        self.rate_ = np.inf if rho == 0 else float(np.ldexp(self.shape_ / mean, k))
+        self.log_likelihood_ = log_chance(tally, mean, self._rho)
         self._widest = 0.0  # the largest 1 / shape that is averaged over, to the number of clients with exposure
-        self.components_, self._stated = Priors(*np.array([[self.mean_], [self._rho], [1.0]])), (self.mean_, self._rho)
+        self.components_, self._stated = Priors(*np.array([[mean], [self._rho], [1.0]])), (self.mean_, self._rho)
         if self.prior == "bayes":
             if tally.counts.counts[tally.counts.values > 0].sum() < 2:
                 raise ValueError("prior='bayes' needs two clients with events; use 'marginal-likelihood' or 'fixed'")
-            priors = average(Surface(tally), Maximum(np.log(self.mean_), self._rho, 0.0, 0, True))
+            priors = average(Surface(tally), Maximum(np.log(mean), self._rho, 0.0, 0, True))
             self.components_ = priors._replace(locations=np.exp(priors.locations))
             many = tally.clients[tally.exposures > 0].sum()
-            self._stated = self._alike((tally.clients * tally.exposures).sum() / many)
+            mean, rho = self._alike((tally.clients * tally.exposures).sum() / many)
+            self._stated = float(np.ldexp(mean, -k)), rho
             self._widest = self.components_.rhos.max() / many
         return self
+
+    def _take(self, clients):
+        x, exposure = clients
+        super()._take((x, np.ldexp(exposure, -self._exponent)))
+        self.posterior_mean_ = np.ldexp(self.posterior_mean_, -self._exponent)
+        self.posterior_sd_ = np.ldexp(self.posterior_sd_, -self._exponent)
+        # Given rho, the law of the mean falls off as its power -many / rho.
+        silent = exposure == 0
+        if self._widest >= 0.5 and silent.any():
+            self.posterior_sd_[silent] = np.inf
+            if self._widest >= 1:
+                self.posterior_mean_[silent] = np.inf
+        return self
+
+    def posterior_cdf(self, t, strict=False):
+        """Return P(theta_i <= t), or < t if `strict`, given the data; t is a number, or an array with one per client."""
+        self.require_fit()
+        return super().posterior_cdf(np.ldexp(finite("t", t), self._exponent), strict)
+
+    def posterior_quantile(self, q):
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in (0, 1)."""
+        self.require_fit()
+        return np.ldexp(super().posterior_quantile(q), -self._exponent)
 
     def posterior(self, x, exposure=1.0):
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
@@ -301,7 +331,7 @@ class GammaPoisson(ConjugateModel):
     def draw(self, generator):
         """Draw rates from the prior of `prior_summary` and new counts over the same exposures: (truth, (x, exposure))."""
         self.require_fit()
-        _, exposure = self.clients_
+        exposure = np.ldexp(self.clients_[1], self._exponent)
         mean, rho = self._stated
         if rho == 0:
             truth = np.full(exposure.shape, mean)
@@ -314,16 +344,6 @@ class GammaPoisson(ConjugateModel):
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data; at=None is the prior's mean in `prior_summary`."""
         self.require_fit()
         return super().local_false_sign_rate(self._stated[0] if at is None else finite("at", at))
-
-    def _take(self, clients):
-        super()._take(clients)
-        # Given rho, the law of the mean falls off as its power -many / rho.
-        silent = clients[1] == 0
-        if self._widest >= 0.5 and silent.any():
-            self.posterior_sd_[silent] = np.inf
-            if self._widest >= 1:
-                self.posterior_mean_[silent] = np.inf
-        return self
 
     def _keys(self):
         x, exposure = self.clients_

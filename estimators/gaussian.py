@@ -8,6 +8,7 @@ in which messages carry privacy noise of several levels are in ``aggregation`` a
 import numpy as np
 
 from estimators.limits import share
+from estimators.units import exponents, homogeneous
 from estimators.validation import choice, count, finite, index, listing, nonnegative, paired, without_labels
 
 __all__ = [
@@ -34,6 +35,7 @@ def read_variances(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
 
 
 @paired
+@homogeneous("sigma2_theta", "sigma2_x", "sigma2_q", degree=0)
 def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
     """Best weight `a` on a client's own mean in a x_bar_i + (1 - a) average of the clients' messages.
 
@@ -59,6 +61,7 @@ def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
 
 
 @paired
+@homogeneous("sigma2_theta", "sigma2_x", "sigma2_q", degree=1)
 def risk(sigma2_theta, sigma2_x, n, m, sigma2_q=0.0, d=1):
     """Mean squared error of a client at the best `shrinkage_factor`, d sigma2_x / n ((1 - a) / m + a).
 
@@ -95,6 +98,7 @@ def read_theta(theta, i):
 
 
 @paired
+@homogeneous("sigma2_theta", "sigma2_x", degree=0)
 def conditional_bias(theta, i, sigma2_theta, sigma2_x, n):
     """Bias of client i's shrunk estimate given all true values, (1 - a)(mean of theta - theta_i).
 
@@ -131,6 +135,7 @@ def conditional_risk(theta, i, sigma2_theta, sigma2_x, n):
 
 
 @paired
+@homogeneous("sigma2_theta", "sigma2_x", degree=1)
 def james_stein_risk(m, sigma2_theta, sigma2_x, n):
     """Mean squared error per client of James-Stein shrinkage to the grand mean, s (a + 3 (1 - a) / m).
 
@@ -173,14 +178,19 @@ def james_stein(x, variance, toward="mean", positive_part=True):
         raise ValueError(f"x must hold at least {lost + 1} clients on its last axis to shrink toward {toward!r}")
     if not fixed:
         choice("toward", toward, ("mean",))
-    target = finite("toward", toward) if fixed else x.mean(axis=-1, keepdims=True)
-    deviation = x - target
-    total = np.sum(deviation**2, axis=-1, keepdims=True)
+    variance, target = nonnegative("variance", variance), finite("toward", toward) if fixed else np.zeros(())
+    # In a unit in which no square leaves the range of numbers.
+    k = exponents(np.maximum(np.max(np.abs(x), axis=-1, keepdims=True), np.abs(target)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        factor = 1 - (x.shape[-1] - lost) * nonnegative("variance", variance) / total
+        x, target, variance = np.ldexp(x, -k), np.ldexp(target, -k), np.ldexp(variance, -2 * k)
+        if not fixed:
+            target = x.mean(axis=-1, keepdims=True)
+        deviation = x - target
+        total = np.sum(deviation**2, axis=-1, keepdims=True)
+        factor = 1 - (x.shape[-1] - lost) * variance / total
         if positive_part:
             factor = np.maximum(factor, 0.0)
-        return target + np.where(deviation == 0, 0.0, factor * deviation)
+        return np.ldexp(target + np.where(deviation == 0, 0.0, factor * deviation), k)
 
 
 @paired
@@ -213,5 +223,12 @@ def from_samples(samples):
             "give the variances and call GaussianMeans.fit(estimates, variances)"
         )
     estimates = np.array([array.mean() for array in arrays])
-    squares = sum(np.sum((array - mean) ** 2) for array, mean in zip(arrays, estimates, strict=True))
+    deviations = np.concatenate([array - mean for array, mean in zip(arrays, estimates, strict=True)])
+    with np.errstate(over="ignore"):
+        squares = sum(np.sum((array - mean) ** 2) for array, mean in zip(arrays, estimates, strict=True))
+    if not squares < np.inf or (squares < 1e-290 and deviations.any()):
+        raise ValueError(
+            f"samples differ from their clients' means by {np.abs(deviations).max():.1g}, the square of which is not a "
+            "floating-point number; change their units"
+        )
     return estimates, squares / freedom / counts

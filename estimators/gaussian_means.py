@@ -11,6 +11,7 @@ import numpy as np
 
 from estimators import normal_mixture
 from estimators.model import ClientModel
+from estimators.units import LOG2, gaussian_unit, represented
 from estimators.validation import choice, finite, nonnegative, paired, single
 
 __all__ = ["GaussianMeans", "read_estimates"]
@@ -109,7 +110,10 @@ class GaussianMeans(ClientModel):
         if (self.prior == "fixed") != (self.tau2 is not None):
             raise ValueError("tau2 must be given for prior='fixed' and left out otherwise, where it is estimated")
         y, v = read_estimates(estimates, variances)
-        y, v = self.estimates_, self.variances_ = y.copy(), np.full(y.shape, v) if v.ndim == 0 else v.copy()
+        self.estimates_, self.variances_ = y.copy(), np.full(y.shape, v) if v.ndim == 0 else v.copy()
+        mu = None if self.mu is None else single(finite, "mu", self.mu)
+        self._exponent, *self._scaled = gaussian_unit(self.estimates_, self.variances_, mu)
+        y, v = self._scaled
         if v.max() == np.inf:
             y, v = y[np.isfinite(v)], v[np.isfinite(v)]
         unknown = self.mu is None
@@ -119,10 +123,10 @@ class GaussianMeans(ClientModel):
                 f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
                 f"prior={self.prior!r}, and variances leave {y.size}; use another prior, or give mu or tau2 if known"
             )
-        likelihood = MarginalLikelihood(y, v, None if unknown else single(finite, "mu", self.mu), self.prior)
+        likelihood = MarginalLikelihood(y, v, None if mu is None else float(np.ldexp(mu, -self._exponent)), self.prior)
         shares = np.ones(1)
         if self.prior == "fixed":
-            tau2s, self.converged_ = nonnegative("tau2", self.tau2).reshape(1), True
+            tau2s, self.converged_ = np.ldexp(nonnegative("tau2", self.tau2).reshape(1), -2 * self._exponent), True
         elif self.prior == "bayes":
             tau2s, shares, self.converged_ = likelihood.integrate()
         else:
@@ -135,26 +139,32 @@ class GaussianMeans(ClientModel):
 
     def set_posterior(self, likelihood, tau2s, shares):
         """Set the attributes that follow from prior variances `tau2s` of posterior probabilities `shares`."""
+        k, (y, v) = self._exponent, self._scaled
         mus, mu_variances = likelihood.centre(tau2s)
-        self.nodes_ = tau2s, likelihood.origin + mus, mu_variances, shares
+        self._nodes = tau2s, likelihood.origin + mus, mu_variances, shares
+        with np.errstate(over="ignore"):
+            self.nodes_ = *(np.ldexp(a, n * k) for a, n in zip(self._nodes, (2, 1, 2), strict=False)), shares
         averaged = shares.size > 1
-        self.tau2_ = float(np.exp(dot(shares, np.log(tau2s))) if averaged else tau2s[0])
+        tau2 = float(np.exp(dot(shares, np.log(tau2s))) if averaged else tau2s[0])
         mu = dot(shares, mus)
-        self.mu_ = float(likelihood.origin + mu)
+        self.tau2_ = represented("estimates", tau2, 2 * k)
+        self.mu_ = float(np.ldexp(likelihood.origin + mu, k))
         # The tail of tau2 has a mean only with 6 clients or more.
         bounded = not averaged or self.mu is not None or likelihood.size > 5
-        self.mu_sd_ = float(np.sqrt(dot(shares, mu_variances + (mus - mu) ** 2))) if bounded else np.inf
-        self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, self.estimates_.size))
-        if self.estimates_.size >= MANY:
+        self.mu_sd_ = float(np.ldexp(np.sqrt(dot(shares, mu_variances + (mus - mu) ** 2)), k)) if bounded else np.inf
+        self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, y.size))
+        if y.size >= MANY:
             from estimators.normal_kernels import averages
 
-            v = np.minimum(self.variances_, HUGE)
-            averages(self.estimates_, v, *self.nodes_, self.weights_, self.posterior_mean_, self.posterior_sd_)
+            averages(y, np.minimum(v, HUGE), *self._nodes, self.weights_, self.posterior_mean_, self.posterior_sd_)
         else:
             self.set_averages(shares)
+        for found in (self.posterior_mean_, self.posterior_sd_):
+            np.ldexp(found, k, out=found)
         if averaged and likelihood.size < 6 - likelihood.known:
             self.posterior_sd_[np.isinf(self.variances_)] = np.inf
-        self.log_likelihood_ = float(likelihood.objective(np.array([self.tau2_]), mu, restricted=False)[0])
+        log_likelihood = likelihood.objective(np.array([tau2]), mu, restricted=False)[0]
+        self.log_likelihood_ = float(log_likelihood) - likelihood.size * k * LOG2
         self.n_iter_ = likelihood.passes
 
     def set_averages(self, shares):
@@ -192,29 +202,34 @@ class GaussianMeans(ClientModel):
         }
 
     def mixtures(self):
-        """Yield slices of clients with own weights, means and variances of their posteriors at each of the `nodes_`."""
-        self.require_fit()
-        tau2s, mus, mu_variances, shares = self.nodes_
-        for rows in parts(self.estimates_.size, max(1, BLOCK // shares.size)):
-            v = np.minimum(self.variances_[rows, None], HUGE)
+        """Yield slices of clients with own weights, means and variances of their posteriors at each node of tau2.
+
+        Means are in units of 2^`_exponent`, as are the nodes.
+        """
+        tau2s, mus, mu_variances, shares = self._nodes
+        estimates, variances = self._scaled
+        for rows in parts(estimates.size, max(1, BLOCK // shares.size)):
+            v = np.minimum(variances[rows, None], HUGE)
             precision = 1 / (v + tau2s)
             own, rest = tau2s * precision, v * precision
-            mean = mus + own * (self.estimates_[rows, None] - mus)
+            mean = mus + own * (estimates[rows, None] - mus)
             yield rows, own, mean, tau2s * rest + mu_variances * rest**2
 
     def posterior_cdf(self, t, strict=False):
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
-        t, found = finite("t", t), []
-        for _, _, means, variances in self.mixtures():
-            found.append(normal_mixture.cdf(t, self.nodes_[-1], means, np.sqrt(variances), strict))
+        self.require_fit()
+        t, found = np.ldexp(finite("t", t), -self._exponent), []
+        for rows, _, means, variances in self.mixtures():
+            found.append(normal_mixture.cdf(t[rows] if t.ndim else t, self._nodes[-1], means, np.sqrt(variances), strict))
         return np.concatenate(found)
 
     def posterior_quantile(self, q):
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
+        self.require_fit()
         found = []
         for _, _, means, variances in self.mixtures():
-            found.append(normal_mixture.quantile(q, self.nodes_[-1], means, np.sqrt(variances)))
-        return np.concatenate(found)
+            found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
+        return np.ldexp(np.concatenate(found), self._exponent)
 
     def draw(self, generator):
         """Return (truth, (estimates, variances)) from the prior of `prior_summary` with the design that was fitted.

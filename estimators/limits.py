@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from estimators.units import exponents
 from estimators.validation import number
 
 __all__ = ["harmonic", "pooled_variance", "quotient", "relative_precisions", "share", "split", "times"]
@@ -83,7 +84,11 @@ def pooled_variance(counts, variances):
     >>> float(pooled_variance([2.0, 1.0], [4.0, 2.0]))
     1.0
     """
-    return quotient(1.0, np.sum(quotient(counts, variances), axis=0))
+    variances = np.asarray(variances, float)
+    smallest = variances.min(axis=0, initial=np.inf, where=np.isfinite(variances) & (variances > 0))
+    k = exponents(np.where(np.isinf(smallest), 0.0, smallest))  # in whose unit no reciprocal overflows
+    with quiet():
+        return np.ldexp(quotient(1.0, np.sum(quotient(counts, np.ldexp(variances, -k)), axis=0)), k)[()]
 
 
 def split(lam):

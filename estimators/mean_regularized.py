@@ -9,9 +9,12 @@ everything; exact.
 combination of the same formula (``mrmtl:negative``).  Weighted averages are in ``personalization``.
 """
 
+from fractions import Fraction
+
 import numpy as np
 
 from estimators.limits import harmonic, pooled_variance, quotient, relative_precisions, share, split, times
+from estimators.units import homogeneous
 from estimators.validation import by_level, count, index, nonnegative, paired
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
 
 
 @paired
+@homogeneous("sigma2", "sigma2_dp", degree=1)
 def local_variance(sigma2, n, sigma2_dp):
     """Variance of a local private mean of `n` records, sigma2 / n + sigma2_dp / n^2.
 
@@ -80,6 +84,7 @@ def strength(sigma2_loc, tau2):
 
 
 @paired
+@homogeneous("sigma2_loc", "tau2", degree=1)
 def mse(lam, sigma2_loc, tau2, K):
     """Mean squared error of the mean-regularised estimate of one silo's centre.
 
@@ -162,6 +167,7 @@ def privacy_gap(lam, K, n, sigma2_dp):
 
 
 @paired
+@homogeneous("sigma2", "sigma2_dp", "tau2", degree=0)
 def train_strength(sigma2, n, sigma2_dp, tau2):
     """Strength that minimises the error to the silo's own *empirical* mean, v / (tau2 + sigma2 / n).
 
@@ -187,6 +193,7 @@ def read_silos(k, sigma2_locs, tau2):
 
 
 @paired
+@homogeneous("sigma2_locs", "tau2", degree=0)
 def silo_strength(k, sigma2_locs, tau2):
     """Strength for silo `k` of unequal silos, s_k / (tau2 + (mean of the others' s_j - s_k) / K).
 
@@ -208,10 +215,25 @@ def silo_strength(k, sigma2_locs, tau2):
     [0.75, 2.0, inf, -8.0]
     """
     own, others, tau2, K = read_silos(k, sigma2_locs, tau2)
-    return quotient(own, tau2 + np.mean(others - own, axis=0) / K)
+    slack = tau2 + np.mean(others - own, axis=0) / K
+    near = np.abs(slack) < (tau2 + (np.mean(others, axis=0) + own) / K) / 16  # where digits cancel, the sum is exact
+    if near.any():
+        columns = np.broadcast_arrays(slack, near, tau2, own, *others)
+        slack = np.array([exact_slack(*column) for column in zip(*(c.ravel() for c in columns), strict=True)])
+        slack = slack.reshape(columns[0].shape)
+    return quotient(own, slack)
+
+
+def exact_slack(slack, near, tau2, own, *others):
+    """Return tau2 + (mean of the others - own) / K, rounded once, or the `slack` given unless `near`."""
+    if not near:
+        return slack
+    total = sum(map(Fraction, others), Fraction(0)) - len(others) * Fraction(own)
+    return float(Fraction(tau2) + total / (len(others) * (len(others) + 1)))
 
 
 @paired
+@homogeneous("sigma2_locs", "tau2", degree=1)
 def silo_mse(lam, k, sigma2_locs, tau2):
     """Mean squared error of w_hat_k(lam) for silo `k` when silos differ in their local variance.
 
@@ -225,6 +247,7 @@ def silo_mse(lam, k, sigma2_locs, tau2):
 
 
 @paired
+@homogeneous("sigma2_locs", "tau2", degree=1)
 def silo_posterior_variance(k, sigma2_locs, tau2):
     """Posterior variance of w_k given w_hat_k and the plain average of the others; claim: mrmtl:lemE.4:var.
 
@@ -238,6 +261,7 @@ def silo_posterior_variance(k, sigma2_locs, tau2):
 
 
 @paired
+@homogeneous("sigma2_locs", "tau2", degree=1)
 def silo_mmse(k, sigma2_locs, tau2):
     """Posterior variance of w_k given *all* w_hat_j, (1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)))^-1.
 
@@ -252,6 +276,7 @@ def silo_mmse(k, sigma2_locs, tau2):
 
 
 @paired
+@homogeneous("sigma2_locs", "tau2", degree=0)
 def silo_mmse_weights(k, sigma2_locs, tau2):
     """Weights on all K local estimates, in the silos' order, that attain `silo_mmse`; they add to one.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from estimators.limits import quiet, times
 from estimators.privacy import gaussian_curve
+from estimators.units import exponents
 from estimators.validation import choice, count, finite, nonnegative, paired, positive, probability, single
 
 __all__ = [
@@ -71,6 +72,7 @@ def accuracy_sensitivity(*, n, adjacency):
 # --- Gaussian noise ----------------------------------------------------------------------------------------------------
 
 
+PI = "3.14159265358979323846264338327950288419716939937510582097494459"
 TINY, LAST_DIGITS = 1e-300, 4 * np.finfo(float).eps
 
 
@@ -139,7 +141,8 @@ def gaussian_sigma(*, eps, delta, sensitivity):
 def gaussian_epsilon(*, delta, sensitivity, sigma):
     """Smallest eps >= 0 at which Gaussian noise is (eps, delta)-private; exact, inverse of ``gaussian_sigma`` in eps.
 
-    The adjacency is that of `sensitivity`.  Claim: mrmtl:sigma-dp:exact.
+    The adjacency is that of `sensitivity`.  Claim: mrmtl:sigma-dp:exact.  Where delta is more than half of that at
+    eps = 0, a small eps hangs by its last digits; there it is found with 60 digits and rounded up.
 
     Parameters
     ----------
@@ -159,7 +162,10 @@ def gaussian_epsilon(*, delta, sensitivity, sigma):
         if d == 0 or noise == 0:
             return np.inf
         step = np.float64(s / noise)
-        if gaussian_curve(0.0, step)[0] <= d:
+        most = gaussian_curve(0.0, step)[0]
+        if abs(most - d) < 1e-9 * d and step < 8:
+            return refined(0.0, d, s, noise)
+        if most <= d:
             return 0.0
 
         def excess(eps):
@@ -170,9 +176,46 @@ def gaussian_epsilon(*, delta, sensitivity, sigma):
         high = step * (step / 2 + np.sqrt(-2 * np.log(d))) * (1 + 1e-12)  # delta <= exp(-t^2/2)
         high, low = finite_bracket(excess, high, 0.0)
         found = excess(high)
-        return brentq(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(found) and found < 0 else high
+        found = brentq(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(found) and found < 0 else high
+        return refined(found, d, s, noise) if most < 2 * d and step < 8 else found
 
     return np.vectorize(one, otypes=[float])(delta, sensitivity, sigma)[()]
+
+
+def refined(start, delta, sensitivity, sigma):
+    """Return the eps at which Gaussian noise has this delta, 0 if it has less at 0, by Newton's method from close by.
+
+    delta(eps) = Phi(h - u) - exp(eps) Phi(-h - u), with u = eps/step and h = step/2, has the slope -exp(eps) Phi(-h - u).
+    """
+    from decimal import Decimal, localcontext
+
+    with localcontext() as context:
+        context.prec, context.Emin, context.Emax = 60, -100_000, 100_000
+        delta, step = Decimal(delta), Decimal(sensitivity) / Decimal(sigma)
+        root = (2 * Decimal(PI)).sqrt()
+
+        def normal(x):
+            power, total, n = x, x, 0
+            while power and abs(power) > abs(total) * Decimal("1e-60"):
+                n += 1
+                power *= -x * x / (2 * n)
+                total += power / (2 * n + 1)
+            return Decimal("0.5") + total / root
+
+        eps = Decimal(float(start))
+        for _ in range(20):
+            u, h = eps / step, step / 2
+            rest = eps.exp() * normal(-h - u)
+            # At eps = 0 the two halves of Phi cancel exactly.
+            found = 2 * (normal(h) - Decimal("0.5")) if not eps else normal(h - u) - rest
+            gain = (found - delta) / rest
+            if eps + gain <= 0:
+                return 0.0
+            eps += gain
+            if abs(gain) <= eps * Decimal("1e-30"):
+                break
+        nearest = float(eps)
+        return nearest if Decimal(nearest) >= eps else float(np.nextafter(nearest, np.inf))
 
 
 @paired
@@ -221,8 +264,10 @@ def private_mean(values, *, c, eps, delta, adjacency, rng):
         raise ValueError(f"values must have shape (n,) or (n, d) with n >= 1, got {array.shape}")
     bound = single(positive, "c", c)
     rows = array.reshape(len(array), -1)
-    norms = np.linalg.norm(rows, axis=1)
-    total = np.sum(rows * np.minimum(1.0, bound / np.maximum(norms, bound))[:, None], axis=0)
+    # In units of `bound` or of the row's largest entry, so that no square leaves the range of numbers.
+    k = exponents(np.maximum(np.abs(rows).max(axis=1, initial=0.0), bound))
+    norms, most = np.linalg.norm(np.ldexp(rows, -k[:, None]), axis=1), np.ldexp(bound, -k)
+    total = np.sum(rows * np.minimum(1.0, most / np.maximum(norms, most))[:, None], axis=0)
     sensitivity = clipped_sum_sensitivity(c=bound, adjacency=adjacency)
     sigma = gaussian_sigma(eps=eps, delta=delta, sensitivity=sensitivity)
     released = (total + sigma * rng.standard_normal(rows.shape[1])) / len(array)

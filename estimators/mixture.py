@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from estimators.units import LOG2, exponents, gaussian_unit
 from estimators.validation import count, finite, paired, positive, single
 
 __all__ = [
@@ -60,9 +61,10 @@ def prepared(means, p, mus, variances):
 
 def log_joint(means, p, mus, variances):
     """Return log p_l + log density of each mean given value l, shape (m, k)."""
-    squares = ((means[:, None, :] - mus) ** 2).sum(axis=2)
+    k = int(exponents(variances.min())) // 2  # in whose unit no square leaves the range of numbers
+    squares = (np.ldexp(means[:, None, :] - mus, -k) ** 2).sum(axis=2)
     scale = variances[:, None]
-    return np.log(p) - squares / (2 * scale) - 0.5 * means.shape[1] * np.log(2 * np.pi * scale)
+    return np.log(p) - squares / (2 * np.ldexp(scale, -2 * k)) - 0.5 * means.shape[1] * np.log(2 * np.pi * scale)
 
 
 def normalised(log_terms):
@@ -285,6 +287,7 @@ class DiscretePrior:
         means, flat = points("means", means)
         variances = spread(variances, len(means))
         k = values_wanted(self.k, len(means))
+        exponent, means, variances = gaussian_unit(means, variances)
         restarts, longest = int(single(count, "restarts", self.restarts)), int(single(count, "max_iter", self.max_iter))
         enough = single(positive, "tol", self.tol) * len(means)
         generator = np.random.default_rng(self.seed)
@@ -292,13 +295,15 @@ class DiscretePrior:
         p, mus, trace, converged = max(runs, key=lambda found: found[2][-1])
         order = np.lexsort(mus.T[::-1])
         self.p_, mus = p[order], mus[order]
-        self.mus_ = mus[:, 0] if flat else mus
-        self.log_likelihoods_, self.log_likelihood_ = np.array(trace), float(trace[-1])
-        self.restart_log_likelihoods_ = np.array([found[2][-1] for found in runs])
+        self.mus_ = np.ldexp(mus[:, 0] if flat else mus, exponent)
+        shift = means.size * exponent * LOG2  # of densities in the unit of the fit
+        self.log_likelihoods_ = np.array(trace) - shift
+        self.log_likelihood_ = float(self.log_likelihoods_[-1])
+        self.restart_log_likelihoods_ = np.array([found[2][-1] for found in runs]) - shift
         self.n_iter_, self.converged_ = len(trace) - 1, converged
         self.weights_ = normalised(log_joint(means, np.maximum(self.p_, 1e-300), mus, variances))[0]
         estimate = self.weights_ @ mus
-        self.posterior_mean_ = estimate[:, 0] if flat else estimate
+        self.posterior_mean_ = np.ldexp(estimate[:, 0] if flat else estimate, exponent)
         return self
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from estimators.inversion import quantiles
 from estimators.mixture import points, spread, values_wanted
 from estimators.model import ClientModel
+from estimators.units import LOG2, gaussian_unit, represented
 from estimators.validation import choice, count, finite, paired, positive, probability, single
 
 __all__ = ["MixtureMeans"]
@@ -235,6 +236,8 @@ class MixtureMeans(ClientModel):
         v = spread(variances, len(y))
         if len(y) < 2:
             raise ValueError("estimates must hold at least two clients to learn a prior from")
+        self._v = v
+        exponent, y, v = gaussian_unit(y, v)
         choice("components", self.components, ("gaussian", "points"))
         starts, longest = int(single(count, "restarts", self.restarts)), int(single(count, "max_iter", self.max_iter))
         tol = single(positive, "tol", self.tol)
@@ -261,18 +264,23 @@ class MixtureMeans(ClientModel):
         if not self.converged_:
             warnings.warn("the fit did not settle; raise max_iter, or tol", RuntimeWarning, stacklevel=3)
         order = np.lexsort(prior.mus.T[::-1])
-        self.p_, self._mus, self.tau2s_ = prior.p[order], prior.mus[order], prior.tau2s[order]
-        self.mus_ = self._mus[:, 0] if self._flat else self._mus
-        self.k_, self.log_likelihood_, self.n_iter_ = len(self.p_), prior.value, len(self.log_likelihoods_)
-        _, weights, precision, gaps, _ = data.weigh(self.p_, self._mus, self.tau2s_)
-        kept = self.tau2s_[:, None] * precision
-        self._weights, self._centres = weights, self._mus[:, None, :] + kept[:, :, None] * gaps
-        self._sds, self._v = np.sqrt(kept * v)[:, :, None], v
+        self.p_, mus, tau2s = prior.p[order], prior.mus[order], prior.tau2s[order]
+        _, weights, precision, gaps, _ = data.weigh(self.p_, mus, tau2s)
+        kept = tau2s[:, None] * precision
+        centres, sds = mus[:, None, :] + kept[:, :, None] * gaps, np.sqrt(kept * v)[:, :, None]
+        mean = np.einsum("km,kmd->md", weights, centres)
+        sd = np.sqrt(np.einsum("km,kmd->md", weights, sds**2 + (centres - mean) ** 2))
+        # From the unit of the fit back to that of the data.
+        represented("estimates", float(tau2s.max()), 2 * exponent)
+        self.tau2s_, self._mus = np.ldexp(tau2s, 2 * exponent), np.ldexp(mus, exponent)
+        self.mus_ = self._shaped(self._mus)
+        self._weights, self._centres, self._sds = weights, np.ldexp(centres, exponent), np.ldexp(sds, exponent)
+        self.posterior_mean_, self.posterior_sd_ = (self._shaped(np.ldexp(a, exponent)) for a in (mean, sd))
+        shift = y.size * exponent * LOG2
+        self.path_ = {k: (value - shift, criterion + 2 * shift) for k, (value, criterion) in self.path_.items()}
+        self.log_likelihoods_ = self.log_likelihoods_ - shift
+        self.k_, self.log_likelihood_, self.n_iter_ = len(self.p_), prior.value - shift, len(self.log_likelihoods_)
         self.responsibilities_ = weights.T
-        mean = np.einsum("km,kmd->md", weights, self._centres)
-        apart = self._sds**2 + (self._centres - mean) ** 2
-        self.posterior_mean_ = self._shaped(mean)
-        self.posterior_sd_ = self._shaped(np.sqrt(np.einsum("km,kmd->md", weights, apart)))
         return self
 
     def _shaped(self, array):

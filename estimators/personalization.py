@@ -13,11 +13,14 @@ client is in.
 Mean-regularised training with a plain average is in ``mean_regularized``.
 """
 
+from fractions import Fraction
+
 import numpy as np
 
 from estimators.aggregation import read_levels
 from estimators.limits import harmonic, pooled_variance, quotient, share, split, times
-from estimators.validation import index, paired, switch
+from estimators.units import homogeneous
+from estimators.validation import by_level, index, paired, switch
 
 __all__ = ["bayes_mse", "local_mse", "personalization_strength"]
 
@@ -31,6 +34,7 @@ def own_and_others(level, levels):
 
 
 @paired
+@homogeneous("gamma2s", "alpha2", "tau2", degree=0)
 def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
     """Strength lam* that minimises the error of a client of the given level.
 
@@ -76,10 +80,34 @@ def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *
     spread = rest * levels.tau2 + average
     if own_noise:
         spread = spread + quotient(times(weight**2, noise), rest)
+    with np.errstate(invalid="ignore"):
+        near = (rest > 0) & (np.abs(spread) < weight * levels.alpha2 / 16)  # where digits cancel, the sum is exact
+    if near.any():
+        given = np.broadcast_arrays(
+            levels.alpha2, levels.tau2, *others, *by_level("gamma2s", gamma2s), *by_level("ratios", ratios)
+        )
+        spread = np.array(np.broadcast_to(spread, given[0].shape))
+        for where in zip(*np.broadcast_to(near, given[0].shape).nonzero(), strict=True) if spread.ndim else [()]:
+            spread[where] = exact_spread(own, [Fraction(float(part[where])) for part in given], own_noise)
     return quotient(levels.alpha2, spread)
 
 
+def exact_spread(own, given, own_noise):
+    """Return the `spread` of a client of level `own` from rational alpha2, tau2, other clients, gamma2s and ratios."""
+    alpha2, tau2, *rest = given
+    n = len(rest) // 3
+    others, gamma2s, ratios = rest[:n], rest[n : 2 * n], rest[2 * n :]
+    noises = [(count + (k == own)) * gamma2 for k, (count, gamma2) in enumerate(zip(others, gamma2s, strict=True))]
+    mass = sum(count * r for count, r in zip(others, ratios, strict=True))
+    terms = [
+        count * r * (r * (tau2 + g) + (r - ratios[own]) * alpha2) for count, r, g in zip(others, ratios, noises, strict=True)
+    ]
+    found = mass * tau2 + sum(terms) / mass + (ratios[own] ** 2 * noises[own] / mass if own_noise else 0)
+    return float(found / (mass + ratios[own]))
+
+
 @paired
+@homogeneous("gamma2s", "alpha2", "tau2", degree=1)
 def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
     """Mean squared error of the personalised estimate of a client's own phi_j at strength `lam`.
 
@@ -115,6 +143,7 @@ def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_nois
 
 
 @paired
+@homogeneous("gamma2s", "alpha2", "tau2", degree=1)
 def bayes_mse(level, sizes, gamma2s, alpha2, tau2):
     """Smallest mean squared error for a client that knows its own y_j and the messages of all others.
 

@@ -11,6 +11,7 @@ import numpy as np
 from estimators import normal_mixture
 from estimators.gaussian_means import HUGE, MANY, GaussianMeans, parts, read_estimates
 from estimators.model import ClientModel
+from estimators.units import LOG2, gaussian_unit, represented
 from estimators.validation import finite, paired, single
 
 __all__ = ["PointNormalMeans"]
@@ -77,9 +78,10 @@ class PointNormalMeans(ClientModel):
             Naming the argument that is out of its domain.
         """
         y, v = read_estimates(estimates, variances)
-        v = np.broadcast_to(v, y.shape)
+        self.estimates_, self.variances_ = y.copy(), np.broadcast_to(v, y.shape).copy()
         mode = None if self.mode is None else single(finite, "mode", self.mode)
-        normal = GaussianMeans("marginal-likelihood", mu=mode).fit(y, v)
+        k, y, v = gaussian_unit(self.estimates_, self.variances_, mode)
+        normal = GaussianMeans("marginal-likelihood", mu=None if mode is None else float(np.ldexp(mode, -k))).fit(y, v)
         used = np.isfinite(v)
         unit = 1 / np.sqrt(np.mean(1 / v[used]))
         origin = normal.mu_
@@ -89,33 +91,33 @@ class PointNormalMeans(ClientModel):
         self.n_iter_ = normal.n_iter_ + likelihood.passes
         if height > normal.log_likelihood_ + 1e-9 * abs(normal.log_likelihood_):
             self.spike_weight_ = float(1 / (1 + np.exp(point[0])))
-            self.tau2_ = float(np.exp(point[1]) * unit**2)
-            self.mode_ = float(origin + unit * point[2])
-            self.log_likelihood_ = float(height)
+            prior = float(origin + unit * point[2]), float(np.exp(point[1]) * unit**2)
         else:
-            self.spike_weight_, self.tau2_, self.mode_ = float(normal.tau2_ == 0), normal.tau2_, normal.mu_
-            self.log_likelihood_, self.converged_ = normal.log_likelihood_, normal.converged_
+            self.spike_weight_, prior = float(normal.tau2_ == 0), (normal.mu_, normal.tau2_)
+            height, self.converged_ = normal.log_likelihood_, normal.converged_
         if not self.converged_:
             warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=3)
-        self.estimates_, self.variances_ = y.copy(), v.copy()
-        self.set_posterior()
+        self.log_likelihood_ = float(height) - int(used.sum()) * k * LOG2
+        self.mode_, self.tau2_ = float(np.ldexp(prior[0], k)), represented("estimates", prior[1], 2 * k)
+        self.set_posterior(y, v, *prior, k)
         return self
 
-    def set_posterior(self):
-        """Set what follows for each client from the prior."""
-        found = np.empty((6, self.estimates_.size))
-        (self.slab_probability_, self.slab_mean_, self.slab_sd_, self.weights_, self.posterior_mean_, self.posterior_sd_) = (
-            found
-        )
-        for rows in parts(self.estimates_.size, CHUNK):
-            v, residual = np.minimum(self.variances_[rows], HUGE), self.estimates_[rows] - self.mode_
-            precision = 1 / (v + self.tau2_)
-            own, rest = self.tau2_ * precision, v * precision
+    def set_posterior(self, estimates, variances, mode, tau2, exponent):
+        """Set what follows for each client from data and prior in units of 2^exponent."""
+        found = np.empty((6, estimates.size))
+        for rows in parts(estimates.size, CHUNK):
+            v, residual = np.minimum(variances[rows], HUGE), estimates[rows] - mode
+            precision = 1 / (v + tau2)
+            own, rest = tau2 * precision, v * precision
             density = (1 - self.spike_weight_) * np.sqrt(rest)
             slab = density / (density + self.spike_weight_ * np.exp(-0.5 * own * residual**2 / v))
-            shift, variance = own * residual, self.tau2_ * rest
+            shift, variance = own * residual, tau2 * rest
             mean, spread = slab * shift, np.sqrt(slab * variance + slab * (1 - slab) * shift**2)
-            found[:, rows] = slab, self.mode_ + shift, np.sqrt(variance), slab * own, self.mode_ + mean, spread
+            found[:, rows] = slab, slab * own, mode + shift, np.sqrt(variance), mode + mean, spread
+        np.ldexp(found[2:], exponent, out=found[2:])
+        self.slab_probability_, self.weights_, self.slab_mean_, self.slab_sd_, self.posterior_mean_, self.posterior_sd_ = (
+            found
+        )
 
     def prior_summary(self):
         """Return the fitted prior as plain Python values."""

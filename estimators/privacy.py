@@ -322,7 +322,8 @@ def rdp_pure(eps, order):
     """Renyi divergence of a purely eps-private release, log(p exp((a-1) eps) + (1-p) exp(-(a-1) eps)) / (a-1).
 
     With order a and p = exp(eps) / (1 + exp(eps)): exact for randomised response, and an upper bound for every other
-    mechanism, as randomised response dominates them (Kairouz, Oh and Viswanath 2015).  At most eps.
+    mechanism, as randomised response dominates them (Kairouz, Oh and Viswanath 2015).  At most eps.  Rounded up, by at most
+    24 units in the last place, so that it never lies below.
 
     Parameters
     ----------
@@ -338,11 +339,16 @@ def rdp_pure(eps, order):
     if np.isinf(eps):
         return np.full(order.shape, np.inf)[()]
     step = (order - 1) * eps
-    likely = 1 / (1 + np.exp(-eps))
     small = np.minimum(step, 1.0)
-    near = np.log1p(likely * np.expm1(small) + (1 - likely) * np.expm1(-small))
-    far = step + np.log(likely + (1 - likely) * np.exp(-2 * step))
-    return np.minimum(np.where(step < 1, near, far) / (order - 1), eps)[()]
+    # The sum less one is 2 sinh(a eps/2) sinh((a-1) eps/2) / cosh(eps/2), in which nothing cancels.
+    second = np.sinh(small / 2)
+    first = 2 * (np.tanh(eps / 2) * np.cosh(small / 2) + second)
+    excess = first * second
+    near = np.where(excess < 1e-18, first * (second / (order - 1)), np.log1p(excess) / (order - 1))
+    likely = 1 / (1 + np.exp(-eps))
+    far = (step + np.log(likely + (1 - likely) * np.exp(-2 * step))) / (order - 1)
+    found = np.where(step < 1, near, far) * (1 + 12 * np.finfo(float).eps)
+    return np.minimum(np.nextafter(found, np.inf), eps)[()]
 
 
 @paired

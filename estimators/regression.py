@@ -9,7 +9,8 @@ here.
 import numpy as np
 
 from estimators.client_rows import all_finite, read_rows
-from estimators.limits import harmonic, quotient
+from estimators.limits import harmonic, quiet, quotient
+from estimators.units import exponents
 from estimators.validation import finite, nonnegative, paired
 
 __all__ = ["local_mse", "posterior", "posterior_all", "posterior_mse"]
@@ -38,10 +39,17 @@ def read_variance(name, value, infinite=False):
 
 def posterior_variances(singular, sigma2_theta, sigma2_x):
     """Return the posterior variances along the right singular vectors of X."""
-    known = np.where(singular == 0, np.inf, quotient(sigma2_x, singular**2))
+    known = np.where(singular == 0, np.inf, over_squares(sigma2_x, singular))
     if np.isinf(sigma2_theta) and (singular == 0).any():
         raise ValueError("sigma2_theta=inf needs X of full column rank; give a finite prior variance")
     return harmonic(sigma2_theta, known)
+
+
+def over_squares(sigma2_x, singular):
+    """Return sigma2_x over the squares of singular values, which need not be floating-point numbers."""
+    k = exponents(singular.max(initial=0.0))
+    with quiet():
+        return np.ldexp(quotient(sigma2_x, np.ldexp(singular, -k) ** 2), -2 * k)
 
 
 @paired
@@ -78,8 +86,11 @@ def posterior(X, Y, mu, sigma2_theta, sigma2_x):
         raise ValueError(f"Y must have one response per row of X, {X.shape[:1]}, got shape {Y.shape}")
     if mu.shape not in ((), X.shape[1:]):
         raise ValueError(f"mu must be one number or have one entry per column of X, got shape {mu.shape}")
-    noise_ratio = np.inf if sigma2_theta == 0 else sigma2_x / sigma2_theta
-    gains = quotient(singular, singular**2 + noise_ratio)
+    k = exponents(singular.max())  # in whose unit no square leaves the range of numbers
+    with quiet():
+        noise_ratio = np.inf if sigma2_theta == 0 else sigma2_x / np.ldexp(sigma2_theta, 2 * k)
+        scaled = np.ldexp(singular, -k)
+        gains = np.ldexp(quotient(scaled, scaled**2 + noise_ratio), -k)
     used = min(X.shape)
     surprise = U[:, :used].T @ (Y - X @ np.broadcast_to(mu, X.shape[1:]))
     return mu + Vt[:used].T @ (gains[:used] * surprise), (Vt.T * variances) @ Vt
@@ -137,7 +148,7 @@ def local_mse(X, sigma2_x, sigma2_theta=None, mu=None):
     11.5
     """
     _, singular, Vt = read_design(X)
-    noise = np.sum(quotient(read_variance("sigma2_x", sigma2_x), singular[singular > 0] ** 2))
+    noise = np.sum(over_squares(read_variance("sigma2_x", sigma2_x), singular[singular > 0]))
     missing = Vt[singular == 0]
     if len(missing) == 0:
         return noise

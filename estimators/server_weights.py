@@ -25,6 +25,7 @@ import numpy as np
 
 from estimators import robust_pca
 from estimators.aggregation import aggregate_variance, eps_weights, precision_weights, relative_excess
+from estimators.units import exponents
 from estimators.validation import choice, finite, flags, index, listing, paired, positive
 
 __all__ = [
@@ -227,6 +228,7 @@ def public_clients(eps):
     [False, True, False, True]
     """
     eps = per_client("eps", eps)
+    eps = np.ldexp(eps, -exponents(eps.max()))  # only ratios count, and squares stay in range
     ordered = np.sort(eps)
     low = np.arange(1, eps.size)
     below = np.cumsum(ordered)[:-1]
@@ -264,6 +266,8 @@ def project_private(updates, public, components=1):
     [[0.0, 2.0, 1.0], [1.0, 1.0, 1.0]]
     """
     matrix = robust_pca.read_updates(updates)
+    unit = exponents(np.abs(matrix).max(initial=0.0))  # in which no square leaves the range of numbers
+    matrix = np.ldexp(matrix, -unit)
     public = flags("public", public)
     if public.shape != matrix.shape[1:]:
         raise ValueError(f"public must hold True or False for each of the {matrix.shape[1]} clients, got {public.shape}")
@@ -278,4 +282,4 @@ def project_private(updates, public, components=1):
     coordinates = right.T @ np.einsum("ij,ik->jk", spread, others)
     projected = matrix.copy()
     projected[:, ~public] = mean + spread @ (right @ coordinates)
-    return projected
+    return np.ldexp(projected, unit)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from estimators.units import WIDEST
 from estimators.validation import choice, finite, nonnegative, paired, positive, single
 
 __all__ = ["GaussianPrior", "Moments", "fit_prior"]
@@ -99,7 +100,8 @@ def fit_prior(source, prior="marginal-likelihood", mu=None, tau2=None):
     known = mu is not None
     origin = source.centre(single(finite, "mu", mu) if known else None)
     spread = max(abs(source.high - origin), abs(source.low - origin)) if known else source.high - source.low
-    if not (max(spread, 1.0) / min(source.smallest, 1.0) < 1e150 and source.largest < 1e300):
+    small = max(spread, 1.0) / min(source.smallest, 1.0) < 1e150
+    if not (small and spread < WIDEST and source.largest < WIDEST**2):  # squares of precisions are numbers too
         raise ValueError("estimates or variances are so far from 1 that their squares overflow; change their units")
     search = Search(source, prior, known, spread)
     if prior == "fixed":

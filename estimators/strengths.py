@@ -9,12 +9,14 @@ Belongs here: one strength per client from known or estimated variances.  Closed
 ``variance_components``.
 """
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from estimators.aggregation import precision_weights
 from estimators.limits import pooled_variance, quotient, share, split, times
+from estimators.units import common_unit
 from estimators.validation import nonnegative, paired
 
 __all__ = ["Strengths", "personalization_strengths", "personalized_mse"]
@@ -39,7 +41,10 @@ class Clients(NamedTuple):
 
 
 def read_clients(own_variances, tau2, noises, weights):
-    """Check the description of the clients; infinite variances are for precision weights only, which give them nothing."""
+    """Check the description of the clients, and return it in a unit 2^k in which sums stay in range, and k.
+
+    Infinite variances are for precision weights only, which give them nothing.
+    """
     own = nonnegative("own_variances", own_variances)
     if own.ndim != 1 or own.size == 0:
         raise ValueError(f"own_variances must be a list with one variance per client, got shape {own.shape}")
@@ -50,23 +55,24 @@ def read_clients(own_variances, tau2, noises, weights):
     noises = nonnegative("noises", noises, infinite=best)
     if noises.shape not in ((), own.shape):
         raise ValueError(f"noises must be one number or one for each of the {own.size} clients, got shape {noises.shape}")
-    noises = np.broadcast_to(noises, own.shape)
+    k = common_unit(own, tau2, noises)
+    own, tau2, noises = (np.ldexp(part, -k) for part in (own, tau2, np.broadcast_to(noises, own.shape)))
     if best:
         variances = own + noises + tau2
         found = Clients(own, noises, float(tau2), precision_weights(variances), float(pooled_variance(1.0, variances)))
         if np.isinf(found.total):
             raise ValueError("noises are all infinite; at least one client must send something")
-        return found
+        return found, k
     if isinstance(weights, str):
         if weights != "uniform":
             raise ValueError(f"weights must be 'precision', 'uniform' or one number per client, got {weights!r}")
-        return Clients(own, noises, float(tau2), np.full(own.size, 1 / own.size), None)
+        return Clients(own, noises, float(tau2), np.full(own.size, 1 / own.size), None), k
     weights = nonnegative("weights", weights)
     if weights.shape != own.shape:
         raise ValueError(f"weights must have one entry for each of the {own.size} clients, got shape {weights.shape}")
     if abs(weights.sum() - 1) > 1e-6:
         raise ValueError(f"weights must add to one, got {weights.sum()}; divide them by their sum")
-    return Clients(own, noises, float(tau2), weights / weights.sum(), None)
+    return Clients(own, noises, float(tau2), weights / weights.sum(), None), k
 
 
 def over_others(x):
@@ -74,6 +80,24 @@ def over_others(x):
     before = np.concatenate([[0.0], np.cumsum(x)[:-1]])
     after = np.concatenate([np.cumsum(x[::-1])[-2::-1], [0.0]])
     return before + after
+
+
+def exact_slacks(wanted, clients):
+    """Return where `wanted` (1-w)^2 tau2 - w (1-w) a + w^2 g + sum over others of w_j^2 (tau2 + a_j + g_j), rounded once."""
+    found = np.zeros(clients.own.size)
+    if wanted.any():
+        own, noises = ([Fraction(x) for x in column.tolist()] for column in (clients.own, clients.noises))
+        tau2, weights = Fraction(clients.tau2), [Fraction(x) for x in clients.weights.tolist()]
+        total = sum(weights)
+        alike = len(set(weights)) == 1
+        weights = [Fraction(1, len(own)) if alike else w / total for w in weights]
+        terms = [w * w * (tau2 + a + g) for w, a, g in zip(weights, own, noises, strict=True)]
+        everyone = sum(terms)
+        for i in np.flatnonzero(wanted):
+            w = weights[i]
+            slack = (1 - w) * ((1 - w) * tau2 - w * own[i]) + w * w * noises[i] + everyone - terms[i]
+            found[i] = slack
+    return found
 
 
 def error(lam, clients):
@@ -110,11 +134,11 @@ def personalized_mse(lam, own_variances, tau2, *, noises=0.0, weights="precision
     >>> personalized_mse([0.0, 2.0], [1.0, 1.0], tau2=0.5, weights="uniform").round(6).tolist()
     [1.0, 0.666667]
     """
-    clients = read_clients(own_variances, tau2, noises, weights)
+    clients, k = read_clients(own_variances, tau2, noises, weights)
     lam = nonnegative("lam", lam, infinite=True)
     if lam.shape not in ((), clients.own.shape):
         raise ValueError(f"lam must be one number or one for each of the {clients.own.size} clients, got shape {lam.shape}")
-    return error(np.broadcast_to(lam, clients.own.shape), clients)
+    return np.ldexp(error(np.broadcast_to(lam, clients.own.shape), clients), k)
 
 
 def claim_of(clients, common):
@@ -172,11 +196,11 @@ def personalization_strengths(own_variances, tau2, *, noises=0.0, weights="preci
     >>> personalization_strengths([0.5, 1.0, 1.0], 0.5, weights="uniform").lam.round(6).tolist()
     [0.75, 2.4, 2.4]
     """
-    clients = read_clients(own_variances, tau2, noises, weights)
+    clients, k = read_clients(own_variances, tau2, noises, weights)
     own, noises, tau2, weights, total = clients
     rest = over_others(weights)
     if own.size == 1:
-        return Strengths(np.zeros(1), own.copy(), claim_of(clients, common))
+        return Strengths(np.zeros(1), np.ldexp(own, k), claim_of(clients, common))
     # slack is the variance of theta - y_i less (1 - w_i) a_i, without the difference.
     if total is not None:
         slack = rest * tau2 + times(share(noises, own + tau2), total)
@@ -185,8 +209,13 @@ def personalization_strengths(own_variances, tau2, *, noises=0.0, weights="preci
         loads = loads - loads[np.argmax(weights)]
         noise = over_others(weights**2 * (noises + tau2)) + weights**2 * noises
         slack = rest * (rest * tau2 - loads) + noise + over_others(weights * loads)
+        near = np.abs(slack) < rest * (rest * tau2 + weights * own) / 16  # where digits cancel, the sum is exact
+        slack = np.where(near, exact_slacks(near, clients), slack)
     if common:
         lam = np.full(own.size, quotient(np.sum(rest * own), max(0.0, np.sum(slack))))
     else:
         lam = quotient(rest * own, np.maximum(slack, 0.0))
-    return Strengths(lam, error(lam, clients), claim_of(clients, common))
+        if total is not None:  # the same without the factor `rest`, where that is as good as nothing
+            back = quotient(times(share(noises, own + tau2), total), rest)
+            lam = np.where(np.minimum(rest * own, slack) < 1e-290, quotient(np.where(rest > 0, own, 0.0), tau2 + back), lam)
+    return Strengths(lam, np.ldexp(error(lam, clients), k), claim_of(clients, common))

@@ -41,6 +41,8 @@ from estimators.validation import count, nonnegative, number, paired, positive, 
 WITHIN = (
     "exact",
     "limits",
+    "processes",
+    "units",
     "inversion",
     "tallies",
     "normal_mixture",

@@ -1,7 +1,7 @@
 """Compiled loops that draw replicates of a model and return moments of statistics.
 
-Belongs here: ``@njit`` functions ``(gen, reps, *scalars and arrays) -> (mean[M], scatter[M, M])``, with
-everything they call, because numba's on-disk cache does not notice changes in other files.
+Belongs here: ``@njit`` functions ``(gen, reps, *scalars and arrays) -> (mean[M], scatter[M, M], batch means[K, M])``,
+with everything they call, because numba's on-disk cache does not notice changes in other files.
 Does not belong here: validation (``runner``), vectorised twins (``reference``), formulas under test.
 
 How they stay close to the bare cost of their draws: replicates are drawn one after another (the
@@ -24,6 +24,9 @@ from numba import njit
 
 # The fastest of 16, 32, 64, 128 for every kernel. A constant of this file, so the cache sees it change.
 LANES = 64
+
+# Replicates of a batch, ``moments.BATCH``, a multiple of LANES; also a constant of this file.
+BATCH = 256
 
 
 @njit(nogil=True, cache=True)
@@ -58,8 +61,16 @@ def _accumulate(statistics, lanes, shift, sums, cross):
 
 
 @njit(nogil=True, cache=True)
-def _finish(reps, shift, sums, cross):
-    """Mean and scatter from the accumulators of all lanes."""
+def _note(done, sums, totals):
+    """After every full batch, note the sums so far of the shifted statistics in totals[K, M]."""
+    if done % BATCH == 0 and done // BATCH <= totals.shape[0]:
+        for m in range(totals.shape[1]):
+            totals[done // BATCH - 1, m] = sums[m].sum()
+
+
+@njit(nogil=True, cache=True)
+def _finish(reps, shift, sums, cross, totals):
+    """Mean and scatter from the accumulators of all lanes, and the means of the batches."""
     count = shift.shape[0]
     total = np.empty(count)
     scatter = np.empty((count, count))
@@ -69,7 +80,11 @@ def _finish(reps, shift, sums, cross):
         for k in range(m + 1):
             scatter[m, k] = cross[m, k].sum() - total[m] * total[k] / reps
             scatter[k, m] = scatter[m, k]
-    return shift + total / reps, scatter
+    batches = np.empty(totals.shape)
+    for k in range(totals.shape[0]):
+        for m in range(count):
+            batches[k, m] = shift[m] + (totals[k, m] - (totals[k - 1, m] if k > 0 else 0.0)) / BATCH
+    return shift + total / reps, scatter, batches
 
 
 @njit(nogil=True, cache=True)
@@ -96,6 +111,8 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
     -------
     mean : array, shape (M,)
     scatter : array, shape (M, M)
+    batches : array, shape (reps // BATCH, M)
+        Means of batches of replicates.
     """
     n = tau_sd.shape[0]
     aggregates = weights.shape[0]
@@ -123,6 +140,7 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
     shift = np.zeros(count)  # Var(LR) >= 2 E(LR)^2 for centred Gaussian L, R: no shift needed
     sums = np.zeros((count, LANES))
     cross = np.zeros((count, count, LANES))
+    totals = np.empty((reps // BATCH, count))
 
     for start in range(0, reps, LANES):
         _draw(gen, normals)
@@ -147,7 +165,8 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
             for lane in range(LANES):
                 statistics[m, lane] *= factor[lane]
         _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
-    return _finish(reps, shift, sums, cross)
+        _note(start + LANES, sums, totals)
+    return _finish(reps, shift, sums, cross, totals)
 
 
 @njit(nogil=True, cache=True)
@@ -172,6 +191,8 @@ def regression_kernel(gen, reps, design, centre, prior_sd, noise_sd, gain, offse
     -------
     mean : array, shape (1 + d,)
     scatter : array, shape (1 + d, 1 + d)
+    batches : array, shape (reps // BATCH, 1 + d)
+        Means of batches of replicates.
     """
     n, d = design.shape
     normals = np.empty((d + n, LANES))
@@ -180,6 +201,7 @@ def regression_kernel(gen, reps, design, centre, prior_sd, noise_sd, gain, offse
     shift = np.zeros(1 + d)
     sums = np.zeros((1 + d, LANES))
     cross = np.zeros((1 + d, 1 + d, LANES))
+    totals = np.empty((reps // BATCH, 1 + d))
     # gain @ y is linear in theta and in the noise; what multiplies each is the same in every replicate.
     on_theta = np.zeros((d, d))
     on_noise = np.empty((d, n))
@@ -211,7 +233,8 @@ def regression_kernel(gen, reps, design, centre, prior_sd, noise_sd, gain, offse
         if start == 0:
             shift[:] = statistics[:, 0]
         _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
-    return _finish(reps, shift, sums, cross)
+        _note(start + LANES, sums, totals)
+    return _finish(reps, shift, sums, cross, totals)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -237,6 +260,8 @@ def james_stein_kernel(gen, reps, m, mu, theta_sd, noise_sd, shrink):
     -------
     mean : array, shape (3,)
     scatter : array, shape (3, 3)
+    batches : array, shape (reps // BATCH, 3)
+        Means of batches of replicates.
     """
     normals = np.empty((2 * m, LANES))
     grand = np.empty(LANES)
@@ -247,6 +272,7 @@ def james_stein_kernel(gen, reps, m, mu, theta_sd, noise_sd, shrink):
     shift = np.zeros(3)
     sums = np.zeros((3, LANES))
     cross = np.zeros((3, 3, LANES))
+    totals = np.empty((reps // BATCH, 3))
 
     for start in range(0, reps, LANES):
         _draw(gen, normals)
@@ -279,4 +305,5 @@ def james_stein_kernel(gen, reps, m, mu, theta_sd, noise_sd, shrink):
         if start == 0:
             shift[:] = statistics[:, 0]
         _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
-    return _finish(reps, shift, sums, cross)
+        _note(start + LANES, sums, totals)
+    return _finish(reps, shift, sums, cross, totals)

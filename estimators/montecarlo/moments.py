@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+BATCH = 256
+"""Replicates of a batch, whose mean is kept to see whether replicates are independent (``independence``)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -25,6 +28,8 @@ class Moments:
         Sample means.
     scatter : array, shape (M, M)
         Sum over the replicates of the outer product of the deviations from `mean`.
+    batches : array, shape (K, M), optional
+        Means of batches of `BATCH` consecutive replicates, for ``independence``; merged moments have none.
 
     Examples
     --------
@@ -38,6 +43,7 @@ class Moments:
     count: int
     mean: np.ndarray
     scatter: np.ndarray
+    batches: np.ndarray | None = None
 
     def __post_init__(self):
         mean = np.array(self.mean, dtype=float)
@@ -125,6 +131,12 @@ class Moments:
         if c.shape != self.mean.shape or not np.isfinite(c).all():
             raise ValueError(f"coefficients must be {self.mean.size} finite numbers, got {coefficients!r}")
         return c
+
+
+def batch_means(sample) -> np.ndarray:
+    """Means of the full batches of `BATCH` consecutive rows of a sample of shape (replicates, M)."""
+    full = len(sample) // BATCH
+    return sample[: full * BATCH].reshape(full, BATCH, sample.shape[1]).mean(axis=1)
 
 
 def combine(parts: Iterable[Moments]) -> Moments:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .moments import batch_means
+
 
 def clients_reference(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, right):
     """Twin of ``kernels.clients_kernel``."""
@@ -52,7 +54,7 @@ def james_stein_reference(gen, reps, m, mu, theta_sd, noise_sd, shrink):
 
 
 def _moments(statistics):
-    """Mean and scatter of statistics of shape (reps, M)."""
+    """Mean, scatter and batch means of statistics of shape (reps, M)."""
     mean = statistics.mean(axis=0)
     deviation = statistics - mean
-    return mean, deviation.T @ deviation
+    return mean, deviation.T @ deviation, batch_means(statistics)

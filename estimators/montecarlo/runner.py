@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import index
 from typing import Protocol
 
@@ -23,7 +23,8 @@ import numpy as np
 
 from estimators.validation import finite
 
-from .moments import Moments, combine
+from .independence import require_independent, require_own_streams
+from .moments import BATCH, Moments, batch_means, combine
 from .streams import DEFAULT_ROOT, stream
 
 CHUNK = 65_536
@@ -357,7 +358,14 @@ class SampledExperiment:
     def kernel_call(self, gen, reps):
         """Moments of `reps` replicates."""
         sizes = [self.batch] * (reps // self.batch) + [reps % self.batch] * (reps % self.batch > 0)
-        return combine(Moments.of(self._sample(gen, size)) for size in sizes)
+        parts, batches, rest = [], [], np.empty((0, self.n_statistics))
+        for size in sizes:
+            sample = self._sample(gen, size)
+            rest = np.concatenate([rest, sample])
+            batches.append(batch_means(rest))
+            rest = rest[len(batches[-1]) * BATCH :]
+            parts.append(Moments.of(sample))
+        return replace(combine(parts), batches=np.concatenate(batches))
 
     reference_call = kernel_call
 
@@ -404,6 +412,11 @@ def run_chunks(
     -------
     dict
         Chunk number to its moments. Merge the dicts of all workers, then `merge_chunks`.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument outside its domain, or if the chunks did not draw from streams of their own.
     """
     total = n_chunks(reps)
     chunks = list(chunks)
@@ -416,12 +429,18 @@ def run_chunks(
         raise ValueError(f"threads must be >= 1, got {threads}")
 
     def simulate(chunk):
-        return experiment.kernel_call(stream(key, chunk, root), min(CHUNK, reps - chunk * CHUNK))
+        generator = stream(key, chunk, root)
+        before = str(generator.bit_generator.state)
+        moments = experiment.kernel_call(generator, min(CHUNK, reps - chunk * CHUNK))
+        return generator, before, str(generator.bit_generator.state), moments
 
     if threads == 1 or len(chunks) <= 1:
-        return dict(zip(chunks, map(simulate, chunks), strict=True))
-    with ThreadPoolExecutor(threads) as pool:
-        return dict(zip(chunks, pool.map(simulate, chunks), strict=True))
+        used = dict(zip(chunks, map(simulate, chunks), strict=True))
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            used = dict(zip(chunks, pool.map(simulate, chunks), strict=True))
+    require_own_streams(used)
+    return {chunk: moments for chunk, (*_, moments) in used.items()}
 
 
 def merge_chunks(parts: Mapping[int, Moments], reps: int) -> Moments:
@@ -430,13 +449,14 @@ def merge_chunks(parts: Mapping[int, Moments], reps: int) -> Moments:
     Raises
     ------
     ValueError
-        If a chunk is missing, foreign or of the wrong size.
+        If a chunk is missing, foreign or of the wrong size, or if replicates are not independent (``independence``).
     """
     if sorted(parts) != list(range(n_chunks(reps))):
         raise ValueError(f"parts must hold the chunks 0 .. {n_chunks(reps) - 1} exactly, got {sorted(parts)}")
     merged = combine(parts[chunk] for chunk in sorted(parts))
     if merged.count != reps:
         raise ValueError(f"parts hold {merged.count} replicates, expected reps = {reps}")
+    require_independent([parts[chunk] for chunk in sorted(parts)])
     return merged
 
 
