@@ -1,99 +1,125 @@
 """Closed forms and estimators for clients who borrow strength from each other.
 
 What computes lives here (NumPy, SciPy, Numba); what is *true* lives in ``theory``.  Importing the package
-costs next to nothing: its modules and the few names below are loaded at first use, so that SciPy and Numba
+costs next to nothing: its rooms and the few names below are loaded at first use, so that SciPy and Numba
 are paid for only by those who need them.
 
-A map:
+Belongs here: the names that most users import.  Does not belong here: code.  The rooms:
 
-- *Fitted models* of many clients (``model`` says what all of them offer, ``coverage`` measures their intervals).
-  Means: ``gaussian_means``, ``point_normal``, ``mixture_means``, ``nonparametric``.  Counts: ``beta_binomial``,
-  ``gamma_poisson``, ``nonparametric``.  Regressions: ``linear_clients``, ``logistic_clients``.  Private messages:
-  ``federated_means``, ``private``.
-- *Their data*: ``client_table`` (files), ``client_rows`` (regressions), ``streaming`` and ``streaming_passes`` (more
-  clients than memory), ``tally_state``, ``datasets``.
-- *Closed forms* of the papers: ``gaussian``, ``bernoulli``, ``mixture``, ``regression``, ``aggregation``,
-  ``personalization``, ``mean_regularized``.
-- *The server's side*: ``server_weights``, ``robust_pca``, ``variance_components``, ``strengths``.
-- *Privacy*: ``mechanisms``, ``quantization``, ``privacy`` and ``accounting``, ``tuning``, ``dpsgd``.
-- *Learning*: ``priors``, ``gradient_personalization``, ``distillation``, ``adaped``; ``federated`` (data,
-  models, backends, algorithms, accounting and audits).
+- *Fitted models* (``model`` says what all of them offer, ``coverage`` measures their intervals): ``normal_means``,
+  ``counts``, ``npmle`` (a prior of any shape), ``regression``; ``server`` for updates of a federation.
+- *Their data*: ``tables`` (files, shipped data); ``fit`` goes from a table to an outcome.
+- *Privacy*: ``accounting`` (what releases cost, the noise a budget allows), ``private`` (clients' noisy reports and what a
+  server makes of them).
+- *Formulas of the papers*: ``closed_forms``.
+- *Learning*: ``federated`` (data, models, backends, algorithms, privacy, audits, experiments).
 - *Simulation*: ``montecarlo``.
-
-What is not in the map is machinery of those modules.
-
-Numbers, arrays, and columns of data frames are read strictly: what is masked, missing, complex, a date, a boolean or text is
-refused with its position and the fix.  Columns with labels (a pandas index) are paired by position if their labels are equal
-and refused if not; True and False are taken for the responses of a regression and for answers of yes and no only.
+- What all of them use: ``numerics``, ``system``.
 
 >>> import estimators
->>> round(float(estimators.mean_regularized.mse(1.0, sigma2_loc=1.0, tau2=1.0, K=10)), 12)
+>>> round(float(estimators.closed_forms.mean_regularized.mse(1.0, sigma2_loc=1.0, tau2=1.0, K=10)), 12)
 0.55
 """
 
-from estimators.lazy import attach
+from typing import TYPE_CHECKING
 
-MODULES = (
-    "accounting",
-    "adaped",
-    "aggregation",
-    "bernoulli",
-    "beta_binomial",
-    "client_rows",
-    "client_table",
-    "coverage",
-    "datasets",
-    "distillation",
-    "dpsgd",
-    "federated",
-    "federated_means",
-    "gamma_poisson",
-    "gaussian",
-    "gaussian_means",
-    "gradient_personalization",
-    "linear_clients",
-    "logistic_clients",
-    "mean_regularized",
-    "mechanisms",
-    "mixture",
-    "mixture_means",
-    "model",
-    "montecarlo",
-    "nonparametric",
-    "personalization",
-    "point_normal",
-    "priors",
-    "privacy",
-    "private",
-    "quantization",
-    "regression",
-    "robust_pca",
-    "server_weights",
-    "streaming",
-    "streaming_passes",
-    "strengths",
-    "tally_state",
-    "tuning",
-    "variance_components",
-)
+from estimators.system.lazy import attach
+from estimators.system.moved import redirect
+
+if TYPE_CHECKING:
+    from . import (
+        accounting,
+        closed_forms,
+        counts,
+        coverage,
+        federated,
+        fit,
+        model,
+        montecarlo,
+        normal_means,
+        npmle,
+        numerics,
+        private,
+        regression,
+        server,
+        system,
+        tables,
+    )
+    from .closed_forms.aggregation import precision_weights
+    from .closed_forms.gaussian import from_samples, james_stein
+    from .counts.beta_binomial import BetaBinomial
+    from .counts.gamma_poisson import GammaPoisson
+    from .normal_means.gaussian_means import GaussianMeans
+    from .normal_means.mixture_means import MixtureMeans
+    from .normal_means.point_normal import PointNormalMeans
+    from .normal_means.streaming import GaussianTally, RowTally, SampleTally
+    from .normal_means.streaming_passes import fit_passes
+    from .npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
+    from .regression.client_rows import RegressionTally
+    from .regression.linear_clients import LinearClients
+    from .regression.logistic_clients import LogisticClients
+    from .server.federated_means import FederatedMeans
+    from .tables.client_table import ClientTable, read_client_table
+    from .tables.datasets import efron_morris
+
 HOMES = {
-    "aggregation": "precision_weights",
-    "beta_binomial": "BetaBinomial",
-    "client_rows": "RegressionTally",
-    "client_table": "ClientTable read_client_table",
-    "datasets": "efron_morris",
-    "federated_means": "FederatedMeans",
-    "gamma_poisson": "GammaPoisson",
-    "gaussian": "from_samples james_stein",
-    "gaussian_means": "GaussianMeans",
-    "linear_clients": "LinearClients",
-    "logistic_clients": "LogisticClients",
-    "mixture_means": "MixtureMeans",
-    "nonparametric": "NonparametricCounts NonparametricMeans NonparametricRates",
-    "point_normal": "PointNormalMeans",
-    "streaming": "GaussianTally RowTally SampleTally",
-    "streaming_passes": "fit_passes",
+    "closed_forms.aggregation": "precision_weights",
+    "closed_forms.gaussian": "from_samples james_stein",
+    "counts.beta_binomial": "BetaBinomial",
+    "counts.gamma_poisson": "GammaPoisson",
+    "normal_means.gaussian_means": "GaussianMeans",
+    "normal_means.mixture_means": "MixtureMeans",
+    "normal_means.point_normal": "PointNormalMeans",
+    "normal_means.streaming": "GaussianTally RowTally SampleTally",
+    "normal_means.streaming_passes": "fit_passes",
+    "npmle.nonparametric": "NonparametricCounts NonparametricMeans NonparametricRates",
+    "regression.client_rows": "RegressionTally",
+    "regression.linear_clients": "LinearClients",
+    "regression.logistic_clients": "LogisticClients",
+    "server.federated_means": "FederatedMeans",
+    "tables.client_table": "ClientTable read_client_table",
+    "tables.datasets": "efron_morris",
 }
 
-__all__ = [*MODULES, *" ".join(HOMES.values()).split()]
-__getattr__, __dir__ = attach(__name__, HOMES, MODULES)
+__all__ = [
+    "BetaBinomial",
+    "ClientTable",
+    "FederatedMeans",
+    "GammaPoisson",
+    "GaussianMeans",
+    "GaussianTally",
+    "LinearClients",
+    "LogisticClients",
+    "MixtureMeans",
+    "NonparametricCounts",
+    "NonparametricMeans",
+    "NonparametricRates",
+    "PointNormalMeans",
+    "RegressionTally",
+    "RowTally",
+    "SampleTally",
+    "accounting",
+    "closed_forms",
+    "counts",
+    "coverage",
+    "efron_morris",
+    "federated",
+    "fit",
+    "fit_passes",
+    "from_samples",
+    "james_stein",
+    "model",
+    "montecarlo",
+    "normal_means",
+    "npmle",
+    "numerics",
+    "precision_weights",
+    "private",
+    "read_client_table",
+    "regression",
+    "server",
+    "system",
+    "tables",
+]
+__getattr__, __dir__ = attach(__name__, HOMES, __all__)
+redirect()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.model import ClientModel
-from estimators.processes import worker_pool
-from estimators.validation import count, index, shown, single
+from estimators.numerics.validation import count, index, shown, single
+from estimators.system.processes import worker_pool
 
 __all__ = ["Coverage", "coverage"]
 
@@ -59,7 +59,7 @@ def coverage(model, *, level=0.95, replicates=1000, seed=0, workers=1):
     ValueError
         If the model is not fitted or an argument is out of its domain.
 
-    >>> from estimators.gaussian_means import GaussianMeans
+    >>> from estimators.normal_means.gaussian_means import GaussianMeans
     >>> found = coverage(GaussianMeans("fixed", mu=0.0, tau2=1.0).fit([0.0] * 20, 1.0), replicates=500, seed=1)
     >>> abs(found.average - 0.95) < 4 * found.average_se < 0.01
     True

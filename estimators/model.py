@@ -9,7 +9,7 @@ import inspect
 
 import numpy as np
 
-from estimators.validation import finite, probability, single
+from estimators.numerics.validation import finite, probability, single
 
 __all__ = ["ClientModel"]
 

@@ -7,10 +7,11 @@ Lines are closed forms from ``estimators``; points are Monte Carlo of the raw mo
 ``points.FigureContradiction`` when the two disagree, so a figure cannot contradict what it shows.
 """
 
-from difflib import get_close_matches
 from importlib import import_module
 
-__all__ = ["FIGURES", "check_names", "hint", "load"]
+from estimators.numerics.validation import hint
+
+__all__ = ["FIGURES", "check_names", "load"]
 
 FIGURES = {
     "opt_out_regression": "figures.opt_out_regression",
@@ -47,16 +48,6 @@ def check_names(names):
     for name in names:
         if name not in FIGURES:
             raise ValueError(f"no figure is called {name!r}; {hint(name, FIGURES)}")
-
-
-def hint(name, known):
-    """The known names nearest to `name`, or all of them, as the end of a message.
-
-    >>> hint("fedavgg", ["FedAvg", "Local"])
-    'did you mean FedAvg?'
-    """
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known) or 'none'}"
 
 
 def load(name):

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from estimators import adaped, privacy, tuning
+from estimators.accounting import adaped, privacy, tuning
 from estimators.montecarlo import SampledExperiment
 from figures import style
 from figures.points import Points

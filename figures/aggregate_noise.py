@@ -11,7 +11,7 @@ import numpy as np
 from figures import style
 from figures.points import Points, noise_experiment
 from figures.robust_hdp import ALGORITHMS, CLIENTS, PARAMETERS, Federation
-from theory.robusthdp.table import TABLE
+from theory.papers.robusthdp.table import TABLE
 
 __all__ = ["CLAIMS", "compute", "draw"]
 

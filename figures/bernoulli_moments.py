@@ -8,7 +8,7 @@ Belongs here: the numbers and the drawing of this one figure. Does not belong he
 
 import numpy as np
 
-from estimators import bernoulli
+from estimators.closed_forms import bernoulli
 from estimators.montecarlo import SampledExperiment
 from figures import style
 from figures.points import Points

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from estimators import bernoulli
+from estimators.closed_forms import bernoulli
 from estimators.montecarlo import SampledExperiment
 from figures import style
 from figures.points import Points

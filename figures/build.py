@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
-from estimators.processes import worker_pool
+from estimators.system.processes import worker_pool
 from figures import FIGURES, check_names, load
 from figures.points import FigureContradiction
 from figures.saving import prepare, to_json, write_all

@@ -13,7 +13,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
-from estimators import gaussian, mean_regularized, mechanisms, personalization
+from estimators.accounting import mechanisms
+from estimators.closed_forms import gaussian, mean_regularized, personalization
 from estimators.montecarlo import ClientsExperiment
 from figures import style
 from figures.points import Points, silo_experiment

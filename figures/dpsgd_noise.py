@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from estimators import dpsgd, privacy
+from estimators.accounting import dpsgd, privacy
 from estimators.montecarlo import SampledExperiment
 from figures import style
 from figures.points import Points

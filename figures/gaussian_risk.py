@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from estimators import gaussian, mean_regularized
+from estimators.closed_forms import gaussian, mean_regularized
 from estimators.montecarlo import JamesSteinExperiment
 from figures import style
 from figures.points import Points, silo_experiment

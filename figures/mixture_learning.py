@@ -10,7 +10,7 @@ Belongs here: the numbers and the drawing of this one figure. Does not belong he
 
 import numpy as np
 
-from estimators import mixture
+from estimators.closed_forms import mixture
 from estimators.montecarlo import SampledExperiment
 from figures import style
 from figures.points import Points

@@ -9,7 +9,7 @@ Belongs here: the numbers and the drawing of this one figure. Does not belong he
 
 import numpy as np
 
-from estimators import mean_regularized
+from estimators.closed_forms import mean_regularized
 from figures import style
 from figures.points import Points, silo_experiment
 

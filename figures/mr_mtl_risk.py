@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from estimators import mean_regularized
+from estimators.closed_forms import mean_regularized
 from figures import style
 from figures.points import Points, blend_experiment
 

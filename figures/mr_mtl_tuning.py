@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 from scipy.optimize import brentq
 
-from estimators import mean_regularized, privacy, tuning
+from estimators.accounting import privacy, tuning
+from estimators.closed_forms import mean_regularized
 from figures import style
 from figures.points import Points, silo_experiment
 

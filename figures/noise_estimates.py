@@ -9,7 +9,7 @@ Belongs here: the numbers and the drawing of this one figure. Does not belong he
 
 import numpy as np
 
-from estimators import aggregation
+from estimators.closed_forms import aggregation
 from figures import style
 from figures.points import Points, noise_experiment
 from figures.robust_hdp import ALGORITHMS, PARAMETERS, Federation

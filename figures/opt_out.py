@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from estimators import aggregation, personalization
+from estimators.closed_forms import aggregation, personalization
 from figures import style
 from figures.points import Points, blend_experiment
 

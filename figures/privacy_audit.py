@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from estimators import mechanisms, privacy
+from estimators.accounting import mechanisms, privacy
 from estimators.federated.audit import row_releases
 from estimators.federated.audit_cases import CASES, TIGHT, exponential, rows
 from estimators.federated.numpy_backend import NumpyBackend

@@ -10,7 +10,8 @@ Belongs here: the numbers and the drawing of this one figure. Does not belong he
 import numpy as np
 from scipy.special import ndtri
 
-from estimators import gaussian, mechanisms, quantization
+from estimators.accounting import mechanisms
+from estimators.closed_forms import gaussian, quantization
 from estimators.montecarlo import ClientsExperiment, SampledExperiment
 from figures import style
 from figures.points import Points

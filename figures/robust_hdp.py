@@ -8,8 +8,10 @@ from functools import cache
 
 import numpy as np
 
-from estimators import aggregation, dpsgd, robust_pca
+from estimators.accounting import dpsgd
+from estimators.closed_forms import aggregation
 from estimators.montecarlo import stream
+from estimators.server import robust_pca
 
 __all__ = ["ALGORITHMS", "CLIENTS", "PARAMETERS", "Federation"]
 

@@ -1,6 +1,7 @@
 """Writing a command's files all or none.
 
-Belongs here: an output folder, and JSON with arrays.  Does not belong here: what is written, and how (``estimators.files``).
+Belongs here: an output folder, and JSON with arrays.  Does not belong here: what is written, and how
+(``estimators.system.files``).
 """
 
 import json
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from estimators import files
+from estimators.system import files
 
 __all__ = ["prepare", "to_json", "write_all"]
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from estimators import aggregation
+from estimators.closed_forms import aggregation
 from figures import style
 from figures.points import Points, server_experiment
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from estimators import mean_regularized
+from estimators.closed_forms import mean_regularized
 from estimators.montecarlo import ClientsExperiment
 from figures import style
 from figures.points import Points, silo_experiment, weighted_experiment

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import words
 
-from estimators import files
-from estimators.processes import Terminated
+from estimators.system import files
+from estimators.system.processes import Terminated
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 600  # a hung cell; how long a notebook may take is a matter of the tests

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators import accounting, dpsgd, mechanisms, privacy, tuning
-from estimators.accounting import ORDERS, Budget, Guarantee
-from estimators.subsampling import pld_fixed_batch_epsilon
+from estimators.accounting import budget as accounting
+from estimators.accounting import dpsgd, mechanisms, privacy, tuning
+from estimators.accounting.budget import ORDERS, Budget, Guarantee
+from estimators.accounting.subsampling import pld_fixed_batch_epsilon
 
 few = settings(max_examples=max(1, settings().max_examples // 5))  # each example is a root search
 EPS = st.floats(1e-3, 20.0)

@@ -8,7 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theory.algebra import (
+from theory.engine.algebra import (
     TimeLimit,
     entries,
     entrywise,

@@ -7,9 +7,9 @@ import pytest
 
 from theory import claims, evaluate, find, verify
 from theory.api import Report, number, quick_record, select
-from theory.domain import DomainError
-from theory.evidence import Ledger, LedgerError, Record
-from theory.registry import UnknownClaim
+from theory.engine.domain import DomainError
+from theory.engine.evidence import Ledger, LedgerError, Record
+from theory.engine.registry import UnknownClaim
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from estimators import bernoulli
+from estimators.closed_forms import bernoulli
 
 shapes = st.floats(-2, 2).map(lambda x: 10.0**x)
 sizes = st.integers(1, 40)
@@ -196,7 +196,7 @@ def test_bad_input_names_the_argument(call, words):
 
 
 def test_embedded_election_counts_and_quoted_gain_from_the_returns(shared_data):
-    from theory.generative.bernoulli_experiments import election_cells
+    from theory.papers.generative.bernoulli_experiments import election_cells
 
     years = (2000, 2004, 2008, 2012, 2016, 2020)
     votes: dict[str, dict[int, list[tuple[int, int]]]] = {}

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from estimators import BetaBinomial, bernoulli
-from estimators.beta_binomial import BetaBinomialTally
+from estimators import BetaBinomial
+from estimators.closed_forms import bernoulli
+from estimators.counts.beta_binomial import BetaBinomialTally
 
 ML = "marginal-likelihood"
 

@@ -16,13 +16,14 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theory import api, claims, domain, find, registry
-from theory.algebra import entrywise
+from theory import api, claims, find
 from theory.api import Report, verify
-from theory.claim import Claim
-from theory.derivation import Derivation
-from theory.evidence import VERDICTS, Record
-from theory.judging import judge, violates
+from theory.engine import domain, registry
+from theory.engine.algebra import entrywise
+from theory.engine.claim import Claim
+from theory.engine.derivation import Derivation
+from theory.engine.evidence import VERDICTS, Record
+from theory.engine.judging import judge, violates
 
 ROOT = api.DEFAULT_ROOT
 HOLD = ["fedhdp:lemma2:rstar", "fedhdp:lemma6:var", "mrmtl:eq5", "mrmtl:thm6.3", "generative:thm1:estimator"]

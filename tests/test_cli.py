@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from theory import find, judging, registry
+from theory import find
 from theory.cli import main, read_point
-from theory.domain import DomainError
-from theory.evidence import Ledger
+from theory.engine import judging, registry
+from theory.engine.domain import DomainError
+from theory.engine.evidence import Ledger
 
 CHEAP = ["feo2:theta-np", "feo2:theta-p"]
 VERDICTS = {

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from estimators import GaussianMeans, table_arrow
-from estimators.client_table import FORMS, ROLES, read_client_table
-from estimators.table_file import open_table
+from estimators import GaussianMeans
+from estimators.tables import table_arrow
+from estimators.tables.client_table import FORMS, ROLES, read_client_table
+from estimators.tables.table_file import open_table
 
 names = st.text("abc, \"'é\n", min_size=1, max_size=6).filter(lambda name: name == name.strip())
 numbers = st.floats(-1e9, 1e9)
@@ -285,7 +286,7 @@ def test_every_form_has_a_reader():
 
 
 def test_long_files_are_read_in_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("estimators.table_file.CHUNK", 7)
+    monkeypatch.setattr("estimators.tables.table_file.CHUNK", 7)
     rows = [f"c{i % 5},{i}" for i in range(100)]
     rows.insert(50, "")
     told = []
@@ -368,7 +369,7 @@ def test_pyarrow_reads_csv_as_the_plain_reader_does(text, tmp_path, monkeypatch)
     path = tmp_path / "clients.csv"
     path.write_bytes(text.encode())
     plain = read_client_table(path)
-    monkeypatch.setattr("estimators.table_file.LARGE", 0)
+    monkeypatch.setattr("estimators.tables.table_file.LARGE", 0)
     table = read_client_table(path)
     assert table.clients == plain.clients
     assert table.rows
@@ -382,7 +383,7 @@ def test_pyarrow_is_used_for_large_files(tmp_path, monkeypatch):
     seen = []
     real = table_arrow.read_csv
     monkeypatch.setattr(table_arrow, "read_csv", lambda *given: seen.append(real(*given)) or seen[-1])
-    monkeypatch.setattr("estimators.table_file.LARGE", 0)
+    monkeypatch.setattr("estimators.tables.table_file.LARGE", 0)
     path = tmp_path / "clients.csv"
     path.write_text("client,value\na,1\na,2\n")
     told = []
@@ -394,7 +395,7 @@ def test_pyarrow_is_used_for_large_files(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("text", "message"), MISTAKES.items())
 def test_messages_are_the_same_with_pyarrow(text, message, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("estimators.table_file.LARGE", 0)
+    monkeypatch.setattr("estimators.tables.table_file.LARGE", 0)
     path = tmp_path / "table"
     path.write_bytes(text.encode())
     with pytest.raises(ValueError, match=re.escape(message)):

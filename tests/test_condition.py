@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from theory import claims, coq, find
-from theory.algebra import nonnegative
-from theory.claim import Claim
-from theory.condition import alternatives, met, moved, on_condition, substitutions
-from theory.derivation import Derivation
-from theory.domain import Variable
-from theory.judging import judge as judge_fully
-from theory.judging import judge_exactly
+from theory import claims, find
+from theory.coq import generator as coq
+from theory.engine.algebra import nonnegative
+from theory.engine.claim import Claim
+from theory.engine.condition import alternatives, met, moved, on_condition, substitutions
+from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
+from theory.engine.judging import judge as judge_fully
+from theory.engine.judging import judge_exactly
 
 K = Variable("K", "size", "number of silos", low=2)
 A = Variable("a", "positive", "a variance")
@@ -127,7 +128,7 @@ def test_nothing_compared_is_no_agreement():
 
 
 def test_every_committed_condition_is_met_in_its_domain():
-    from theory.judging import condition_met
+    from theory.engine.judging import condition_met
 
     conditional = [c for c in claims() if c.condition is not None]
     assert len(conditional) > 50

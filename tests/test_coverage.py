@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from estimators.coverage import coverage
-from estimators.gaussian_means import GaussianMeans
 from estimators.model import ClientModel
-from estimators.point_normal import PointNormalMeans
+from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.normal_means.point_normal import PointNormalMeans
 
 VARIANCES = np.geomspace(0.25, 4.0, 10)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from estimators import distillation
+from estimators.closed_forms import distillation
 
 
 @pytest.mark.parametrize(("psi", "p"), [(0.3, 0.5), (2.0, 0.1), (7.0, 1.0), (5.0, 0.0), (40.0, 0.7)])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory import claims, find
-from theory.domain import (
+from theory.engine.domain import (
     Case,
     DomainError,
     Variable,

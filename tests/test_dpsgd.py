@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators import aggregation, dpsgd, privacy
+from estimators.accounting import dpsgd, privacy
+from estimators.closed_forms import aggregation
 
 variances = st.lists(st.floats(-6, 6).map(lambda x: 10.0**x), min_size=1, max_size=6)
 sizes = st.integers(1, 500)

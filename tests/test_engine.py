@@ -14,10 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from theory import find
-from theory.algebra import is_zero, limit, stationary_point
-from theory.bruteforce import Clients, Combination, fraction, rational, solve
-from theory.derivation import Derivation
-from theory.hierarchy import CENTRE, Form, Group, best_blend, covariance, mse, posterior, strength
+from theory.engine.algebra import is_zero, limit, stationary_point
+from theory.engine.bruteforce import Clients, Combination, fraction, rational, solve
+from theory.engine.derivation import Derivation
+from theory.engine.hierarchy import CENTRE, Form, Group, best_blend, covariance, mse, posterior, strength
 
 SOME = settings(max_examples=settings().max_examples // 5)
 ONE = sp.Integer(1)
@@ -280,6 +280,6 @@ def test_a_lemma_needs_its_arguments():
 
 
 def test_lemmas_are_part_of_the_evidence():
-    from theory.judging import judge_exactly
+    from theory.engine.judging import judge_exactly
 
     assert judge_exactly(find("mrmtl:thm6.8"), 1).levels["derived"]["lemmas"] == ["mrmtl:lem6.7"]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from estimators import aggregation, gaussian, mean_regularized, personalization, regression
-from estimators.datasets import efron_morris
-from estimators.gaussian import from_samples, james_stein
-from estimators.gaussian_means import GaussianMeans
-from estimators.limits import harmonic, quotient, share, split, times
+from estimators.closed_forms import aggregation, gaussian, mean_regularized, personalization, regression
+from estimators.closed_forms.gaussian import from_samples, james_stein
+from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.numerics.limits import harmonic, quotient, share, split, times
+from estimators.tables.datasets import efron_morris
 
 TIGHT = 1e-12
 
@@ -960,9 +960,10 @@ def test_import_is_lazy():
     script = (
         "import sys, estimators; "
         "heavy = {'numba', 'scipy', 'sympy', 'matplotlib'} & set(sys.modules); assert not heavy, heavy; "
-        "import estimators.aggregation, estimators.gaussian_means, estimators.client_table, estimators.privacy; "
+        "import estimators.closed_forms.aggregation, estimators.normal_means.gaussian_means, "
+        "estimators.tables.client_table, estimators.accounting.privacy; "
         "heavy = {'numba', 'scipy', 'sympy', 'matplotlib'} & set(sys.modules); assert not heavy, heavy; "
-        "assert estimators.GaussianMeans is estimators.gaussian_means.GaussianMeans; "
+        "assert estimators.GaussianMeans is estimators.normal_means.gaussian_means.GaussianMeans; "
         "assert set(estimators.__all__) <= set(dir(estimators))"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[1])

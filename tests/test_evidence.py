@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from estimators import files
-from theory import evidence, find
-from theory.claim import PAPERS
-from theory.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
+from estimators.system import files
+from theory import find
+from theory.engine import evidence
+from theory.engine.claim import PAPERS
+from theory.engine.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 CLAIM = find("mrmtl:eq5")
@@ -226,7 +227,7 @@ def imported(path):
 
 def sources(paper):
     """All files that making evidence on a paper's claims runs."""
-    todo = [module_file("theory.judging"), *(ROOT / "theory" / paper).glob("*.py")]
+    todo = [module_file("theory.engine.judging"), *(ROOT / "theory" / paper).glob("*.py")]
     todo += (ROOT / "estimators" / "montecarlo").glob("*.py")  # imported by name at first use
     found = set()
     while todo:
@@ -235,7 +236,7 @@ def sources(paper):
             todo += imported(path)
     # The verdict is computed afresh; look-up and lazy package fronts hold no mathematics; the kernels' NumPy twin is
     # for tests only.
-    idle = "theory theory.evidence theory.registry theory.api estimators estimators.montecarlo"
+    idle = "theory theory.engine.evidence theory.engine.registry theory.api estimators estimators.montecarlo"
     return found - {module_file(n) for n in (*idle.split(), "estimators.montecarlo.reference")}
 
 

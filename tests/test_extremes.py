@@ -9,23 +9,22 @@ import mpmath
 import numpy as np
 import pytest
 
-from estimators import (
+from estimators.accounting import dpsgd
+from estimators.accounting.mechanisms import gaussian_epsilon, private_mean
+from estimators.accounting.privacy import rdp_pure
+from estimators.closed_forms import (
     aggregation,
     bernoulli,
-    dpsgd,
     gaussian,
-    limits,
     mean_regularized,
     mixture,
     personalization,
     quantization,
     regression,
-    server_weights,
-    strengths,
 )
-from estimators.aggregation import least_variance
-from estimators.mechanisms import gaussian_epsilon, private_mean
-from estimators.privacy import rdp_pure
+from estimators.closed_forms.aggregation import least_variance
+from estimators.numerics import limits
+from estimators.server import server_weights, strengths
 
 INF = math.inf
 EXTREMES = [0.0, 5e-324, 3e-310, 1e-300, 1e-150, 1.0, 3.0, 1e150, 1e300, 1.5e308]

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from estimators.accounting.mechanisms import exponential_choice, gaussian_epsilon
 from estimators.federated import audit_cases
 from estimators.federated.algorithms.fedhdp import DPFedAvg
 from estimators.federated.audit import Bound, client_releases, epsilon_bound, gaussian_bound, intervals, row_releases
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.schedule import GaussianNoise, Schedule
 from estimators.federated.task import Task
-from estimators.mechanisms import exponential_choice, gaussian_epsilon
 
 POISSON = {"rule": "poisson", "n_steps": 1}
 

@@ -6,8 +6,8 @@ from math import inf
 import numpy as np
 import pytest
 
-from estimators.accounting import ORDERS
-from estimators.adaped import adaped_epsilon, adaped_rdp
+from estimators.accounting.adaped import adaped_epsilon, adaped_rdp
+from estimators.accounting.budget import ORDERS
 from estimators.federated.algorithms import (
     AdaPeD,
     DPAdaPeD,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from estimators.accounting import sampled_gaussian_guarantee
+from estimators.accounting.budget import sampled_gaussian_guarantee
 from estimators.federated.algorithms import DPFedAvg, FedAvg, FedHDP, FeO2, Local
 from estimators.federated.data import opt_out, synthetic_federation
 from estimators.federated.models import logistic_regression

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from estimators import FederatedMeans, GaussianMeans, mean_regularized
-from estimators.server_weights import server_weights
-from estimators.strengths import personalization_strengths
+from estimators import FederatedMeans, GaussianMeans
+from estimators.closed_forms import mean_regularized
+from estimators.server.server_weights import server_weights
+from estimators.server.strengths import personalization_strengths
 
 
 def private_clients(seed, clients=60, coordinates=8, tau2=0.6):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from estimators import privacy, tuning
-from estimators.accounting import ORDERS
+from estimators.accounting import privacy, tuning
+from estimators.accounting.budget import ORDERS
 from estimators.federated.algorithms import (
     IFCA,
     MRMTL,

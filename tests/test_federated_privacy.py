@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from estimators.accounting.mechanisms import gaussian_epsilon
+from estimators.accounting.subsampling import sampled_guarantee
 from estimators.federated.algorithms import Local
 from estimators.federated.data import Federation, synthetic_federation
 from estimators.federated.models import linear_regression, logistic_regression
@@ -20,8 +22,6 @@ from estimators.federated.privacy import (
 )
 from estimators.federated.task import Task
 from estimators.federated.training import train
-from estimators.mechanisms import gaussian_epsilon
-from estimators.subsampling import sampled_guarantee
 
 
 def task(sizes=(8, 20, 20, 50), groups=None, **work):

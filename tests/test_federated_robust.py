@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from estimators import privacy, robust_pca
-from estimators.aggregation import precision_weights, relative_excess
+from estimators.accounting import privacy
+from estimators.closed_forms.aggregation import precision_weights, relative_excess
 from estimators.federated.algorithms import (
     PFA,
     FedAvg,
@@ -29,6 +29,7 @@ from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import Task
 from estimators.federated.training import train, training
+from estimators.server import robust_pca
 
 EPS = np.array([0.5, 1.0, 4.0, 4.0, 1.0, 0.5, 4.0, 1.0])
 BATCHES = [4, 8, 8, 4, 4, 8, 8, 8]

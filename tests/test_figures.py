@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import figures
-from estimators import aggregation, bernoulli, dpsgd, gaussian, mean_regularized, mixture, personalization, privacy
+from estimators.accounting import dpsgd, privacy
+from estimators.closed_forms import aggregation, bernoulli, gaussian, mean_regularized, mixture, personalization
 from estimators.federated import audit_cases
 from estimators.montecarlo import SampledExperiment, run
 from figures import FIGURES, build, points, saving, style
 from figures.commands import add_figures
-from theory import registry
+from theory.engine import registry
 
 ROOT = Path(__file__).parents[1]
 
@@ -232,7 +233,7 @@ def test_a_statement_without_simulation_is_refused_too(monkeypatch):
     """The gain over the better end is said to be largest at equal variances; one run may show several statistics."""
     wrong = {"estimates": 3.0}
     monkeypatch.setattr(
-        "estimators.robust_pca.noise_variances",
+        "estimators.server.robust_pca.noise_variances",
         lambda updates, **_: type("Found", (), {"converged": True, "variances": np.arange(1, 21) * wrong["estimates"]}),
     )
     with pytest.raises(points.FigureContradiction, match="more noise than the least"):

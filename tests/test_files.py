@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from estimators import files
+from estimators.system import files
 
 ROOT = Path(__file__).resolve().parent.parent
 COUNT = """
 import sys, time
 from pathlib import Path
-from estimators import files
+from estimators.system import files
 path = Path(sys.argv[1])
 for _ in range(int(sys.argv[2])):
     with files.locked(path):
@@ -27,7 +27,7 @@ for _ in range(int(sys.argv[2])):
 """
 HOLD = """
 import sys, time
-from estimators import files
+from estimators.system import files
 with files.locked(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)
@@ -134,9 +134,9 @@ def test_links_and_permissions_stay(tmp_path):
 # --- no other way --------------------------------------------------------------------------------------------------
 
 ONLY_IN = {
-    "estimators/files.py": {"replace", "write to disk"},
-    "estimators/processes.py": {"ProcessPoolExecutor", "get_context"},
-    "figures/learn/runs.py": {"append"},  # a line of a run's history, under the run's lock
+    "estimators/system/files.py": {"replace", "write to disk"},
+    "estimators/system/processes.py": {"ProcessPoolExecutor", "get_context"},
+    "estimators/federated/experiments/runs.py": {"append"},  # a line of a run's history, under the run's lock
     "figures/saving.py": {"TemporaryFile"},  # asks whether the folder can be written
 }
 

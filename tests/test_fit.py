@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from estimators import GaussianMeans
-from estimators.client_table import read_client_table
-from estimators.datasets import efron_morris
-from estimators.gaussian import from_samples
+from estimators.closed_forms.gaussian import from_samples
+from estimators.fit.models import DATA, MODELS, build, choose, parse_options
+from estimators.fit.regressions import least_squares, own_logistic
+from estimators.tables.client_table import read_client_table
+from estimators.tables.datasets import efron_morris
 from figures import shrinkage, style
 from figures.commands import add_fit
-from figures.fit.models import DATA, MODELS, build, choose, parse_options
-from figures.fit.regressions import least_squares, own_logistic
 from figures.fit.report import SHOWN
 
 SUMMARY = "client,mean,variance,n\na,1.0,4.0,4\nb,2.0,4.0,2\nc,6.0,4.0,1\nd,2.0,4.0,4\ne,2.0,4.0,4\n"
@@ -161,7 +161,7 @@ def test_files_of_an_earlier_fit_do_not_stay(raw, tmp_path, capsys):
 
 
 def test_a_full_disk_names_the_file(table, tmp_path, monkeypatch):
-    from estimators import files
+    from estimators.system import files
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")

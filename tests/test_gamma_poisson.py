@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from estimators import GammaPoisson
-from estimators.gamma_poisson import GammaPoissonTally
+from estimators.counts.gamma_poisson import GammaPoissonTally
 
 ML = "marginal-likelihood"
 

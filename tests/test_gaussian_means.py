@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from estimators.gaussian_means import GaussianMeans
+from estimators.normal_means.gaussian_means import GaussianMeans
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from estimators import gradient_personalization as gp
-from estimators import priors
-from estimators.linear_clients import LinearClients
+from estimators.closed_forms import priors
+from estimators.regression import gradient_personalization as gp
+from estimators.regression.linear_clients import LinearClients
 
 
 def simulate(m=20, n=6, tau2=0.5, sigma2=1.0, d=2, seed=0):

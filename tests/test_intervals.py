@@ -7,7 +7,7 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theory.intervals import NotEnclosed, enclose, nonnegative
+from theory.engine.intervals import NotEnclosed, enclose, nonnegative
 
 x, y = sp.symbols("x y", positive=True)
 EXPRESSIONS = [

@@ -12,7 +12,7 @@ import pytest
 
 import estimators
 from theory import claims
-from theory.claim import PAPERS
+from theory.engine.claim import PAPERS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("estimators", "theory", "figures")
@@ -132,7 +132,7 @@ def test_no_private_name_crosses_a_package():
 
 def test_private_names_are_seen(tmp_path):
     file = tmp_path / "m.py"
-    file.write_text("from estimators import aggregation as a\nfrom estimators.limits import _x\na._y(a.__doc__)\n")
+    file.write_text("from estimators import aggregation as a\nfrom estimators.numerics.limits import _x\na._y(a.__doc__)\n")
     assert sorted(private_uses(file, "theory")) == ["_x", "_y"]
 
 
@@ -151,7 +151,7 @@ def test_a_fresh_import_loads_nothing_heavy(statement, absent):
     assert ran.stdout.split() == []
 
 
-FRONTS = [p for p in MODULES if "estimators.lazy" in {module for module, _ in imports(p)}]
+FRONTS = [p for p in MODULES if "estimators.system.lazy" in {module for module, _ in imports(p)}]
 
 
 @pytest.mark.parametrize("path", FRONTS, ids=name_of)

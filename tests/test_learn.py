@@ -12,12 +12,12 @@ import time
 import numpy as np
 import pytest
 
-from figures.learn import building, checkpoints, sweep
+from estimators.federated.experiments import building, checkpoints, sweep
+from estimators.federated.experiments.experiment import read
+from estimators.federated.experiments.results import lines_of, rows, selected, slim
+from estimators.federated.experiments.runs import execute, same_result
 from figures.learn.command import add_learn
-from figures.learn.experiment import read
 from figures.learn.plots import draw
-from figures.learn.results import lines_of, rows, selected, slim
-from figures.learn.runs import execute, same_result
 from figures.learn.tables import comparison, experiment_text, grid, order_text, summary
 
 SMALL = """
@@ -130,7 +130,8 @@ def test_a_killed_process_loses_nothing(small, tmp_path):
     path, out = small(("rounds = 6", "rounds = 400")), tmp_path / "out"
     run = read(path).runs()[0]
     code = (
-        "import sys; from figures.learn.experiment import read; from figures.learn.runs import execute\n"
+        "import sys; from estimators.federated.experiments.experiment import read; from "
+        "estimators.federated.experiments.runs import execute\n"
         "execute(read(sys.argv[1]).runs()[0], sys.argv[2], every_rounds=1, workers=1)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(path), str(out)])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from figures.learn import building
-from figures.learn.experiment import experiments, read
-from figures.learn.results import FOLDER, current, measured, read_lines
-from figures.learn.runs import execute
+from estimators.federated.experiments import building
+from estimators.federated.experiments.experiment import experiments, read
+from estimators.federated.experiments.results import FOLDER, current, measured, read_lines
+from estimators.federated.experiments.runs import execute
 from figures.learn.tables import PAGE, page
 
 COMMITTED = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
@@ -45,7 +45,7 @@ def test_an_experiment_runs_on_its_embedded_data(name, tmp_path):
 
 @pytest.mark.parametrize("name", experiments())
 def test_the_paper_is_one_of_the_five(name):
-    from theory.claim import PAPERS
+    from theory.engine.claim import PAPERS
 
     assert read(name).paper in {*PAPERS, "none"}
 

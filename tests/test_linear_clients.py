@@ -13,9 +13,9 @@ from scipy import optimize
 from scipy.io import loadmat
 from scipy.stats import multivariate_normal
 
-from estimators import priors, regression
-from estimators.client_rows import RegressionTally, Tallies
-from estimators.linear_clients import LinearClients
+from estimators.closed_forms import priors, regression
+from estimators.regression.client_rows import RegressionTally, Tallies
+from estimators.regression.linear_clients import LinearClients
 
 ML = "marginal-likelihood"
 

@@ -6,8 +6,8 @@ from scipy import integrate, optimize
 from scipy.io import loadmat
 from scipy.special import expit, log_expit
 
-from estimators.logistic_clients import LogisticClients
-from estimators.logistic_normal import logistic_normal
+from estimators.numerics.logistic_normal import logistic_normal
+from estimators.regression.logistic_clients import LogisticClients
 
 ML = "marginal-likelihood"
 

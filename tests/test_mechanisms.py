@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from estimators import mechanisms, privacy
+from estimators.accounting import mechanisms, privacy
 
 budgets = st.floats(-6, 4).map(lambda x: 10.0**x)
 deltas = st.floats(-12, -0.05).map(lambda x: 10.0**x)

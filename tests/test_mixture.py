@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from estimators import mixture
+from estimators.closed_forms import mixture
 
 
 def sample(m, p, mus, variance, seed):

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from estimators import GaussianMeans, MixtureMeans, mixture
-from estimators.mixture_means import Data, Prior
+from estimators import GaussianMeans, MixtureMeans
+from estimators.closed_forms import mixture
+from estimators.normal_means.mixture_means import Data, Prior
 
 
 def sample(m, p, mus, sds, seed, smallest=0.2):

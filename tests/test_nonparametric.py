@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from estimators.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates, robbins
 from estimators.npmle import optimality_gap, poisson_clients
+from estimators.npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates, robbins
 
 CLAIMS = np.repeat(np.arange(8), [7840, 1317, 239, 42, 14, 4, 4, 1])
 

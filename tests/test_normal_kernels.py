@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from estimators import gaussian_means
-from estimators.gaussian_means import GaussianMeans, MarginalLikelihood
-from estimators.normal_kernels import spike_slab_sums
-from estimators.point_normal import Likelihood
+from estimators.normal_means import gaussian_means
+from estimators.normal_means.gaussian_means import GaussianMeans, MarginalLikelihood
+from estimators.normal_means.normal_kernels import spike_slab_sums
+from estimators.normal_means.point_normal import Likelihood
 
 
 def clients(m, decades, seed=0):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from estimators import normal_mixture
+from estimators.numerics import normal_mixture
 
 
 def some_mixtures(seed, clients, k):

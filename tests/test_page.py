@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from theory import api, cli, find, page
-from theory.evidence import Ledger
-from theory.judging import judge
+from theory.engine.evidence import Ledger
+from theory.engine.judging import judge
 
 IDS = ("fedhdp:table4:c", "fedhdp:thm8:p", "mrmtl:eq5", "mrmtl:thm6.8:factor", "feo2:gamma-prop")
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize
 
-from estimators.gaussian_means import GaussianMeans
-from estimators.point_normal import Likelihood, PointNormalMeans
+from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.normal_means.point_normal import Likelihood, PointNormalMeans
 
 
 def sparse(m, seed=0, share=0.3, tau=3.0, mode=1.0):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from estimators import priors, regression
+from estimators.closed_forms import priors, regression
 
 RNG = np.random.default_rng(20)
 THETAS = RNG.normal(size=(4, 3))

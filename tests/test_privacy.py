@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators import privacy
+from estimators.accounting import privacy
 
 noise_multipliers = st.floats(-1, 3).map(lambda x: 10.0**x)
 rates = st.floats(-8, 0).map(lambda x: 10.0**x)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.accounting import Budget, Guarantee
+from estimators.accounting.budget import Budget, Guarantee
+from estimators.closed_forms.quantization import probability_all_inside
 from estimators.private import (
     MeanClient,
     MeanReport,
@@ -22,7 +23,6 @@ from estimators.private import (
     read_reports,
 )
 from estimators.private.noise import flip_probability
-from estimators.quantization import probability_all_inside
 
 RNG = np.random.default_rng
 

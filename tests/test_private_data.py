@@ -5,7 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from estimators import GaussianMeans, bernoulli, efron_morris
+from estimators import GaussianMeans, efron_morris
+from estimators.closed_forms import bernoulli
 from estimators.private import MeanClient, PrivateGaussianMeans, PrivateRates, RateClient, release_prior
 
 RNG = np.random.default_rng

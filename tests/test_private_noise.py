@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators.privacy import gaussian_delta
+from estimators.accounting.privacy import gaussian_delta
 from estimators.private import exact_noise, noise
 
 few = settings(max_examples=max(1, settings().max_examples // 4))

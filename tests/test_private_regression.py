@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from estimators import regression
-from estimators.accounting import Guarantee
+from estimators.accounting.budget import Guarantee
+from estimators.closed_forms import regression
 from estimators.private import PrivateRegressionMeans, RegressionClient, RegressionPrior, RegressionReport
 
 RNG = np.random.default_rng

@@ -8,8 +8,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta, betabinom, binom, ks_2samp
 
-from estimators import GaussianMeans, bernoulli, gaussian
-from estimators.accounting import Budget, Guarantee
+from estimators import GaussianMeans
+from estimators.accounting.budget import Budget, Guarantee
+from estimators.closed_forms import bernoulli, gaussian
 from estimators.private import (
     MeanClient,
     MeanReport,

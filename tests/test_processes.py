@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from estimators import files
-from estimators.processes import Terminated, terminable, worker_pool
+from estimators.system import files
+from estimators.system.processes import Terminated, terminable, worker_pool
 from theory import find
 from theory.api import DEFAULT_ROOT
-from theory.evidence import Ledger, Record, source_hash
+from theory.engine.evidence import Ledger, Record, source_hash
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
@@ -150,7 +150,7 @@ def test_two_verifies_at_once_keep_all_evidence(tmp_path):
 
 PUT = """
 import sys
-from theory.evidence import Ledger, Record
+from theory.engine.evidence import Ledger, Record
 ledger = Ledger.load(sys.argv[1])
 for number in range(10_000):
     ledger.put(Record(f"feo2:{sys.argv[2]}-{number}", "source", 1, True, {}, {}))
@@ -267,7 +267,7 @@ def test_a_worker_that_is_killed_is_said():
 FAMILY = """
 import subprocess, sys
 child = "import os, sys, time; sys.platform = 'other'\\n"
-child += "from estimators.processes import end_with_parent; end_with_parent(os.getppid())\\n"
+child += "from estimators.system.processes import end_with_parent; end_with_parent(os.getppid())\\n"
 child += "print(os.getpid(), flush=True); time.sleep(600)"
 subprocess.run([sys.executable, "-c", child])
 """

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from theory import cli, coq, find, prove
-from theory.algebra import entrywise
-from theory.derivation import Derivation
-from theory.prove import ProofError, check, path_of, read, with_header
+from theory import cli, find
+from theory.coq import generator as coq
+from theory.coq import prove
+from theory.coq.prove import ProofError, check, path_of, read, with_header
+from theory.engine.algebra import entrywise
+from theory.engine.derivation import Derivation
 
 needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
 SMALL = "mrmtl:thm6.8"

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from estimators import privacy, quantization
+from estimators.accounting import privacy
+from estimators.closed_forms import quantization
 
 REALS = st.floats(-5, 5)
 BITS = st.integers(1, 20)

@@ -5,9 +5,9 @@ import csv
 import numpy as np
 import pytest
 
-from estimators.datasets import efron_morris
-from estimators.gaussian_means import GaussianMeans
-from estimators.point_normal import PointNormalMeans
+from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.normal_means.point_normal import PointNormalMeans
+from estimators.tables.datasets import efron_morris
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments")
 

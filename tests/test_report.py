@@ -11,7 +11,7 @@ from figures import report
 from figures.report import arcs, formula, plot, site
 from theory.api import quick_record
 from theory.describe import describe
-from theory.registry import find
+from theory.engine.registry import find
 
 # Every verdict, a bound, an unproved claim, a claim of several cases, and lemmas with those that take them.
 SHOWN = [

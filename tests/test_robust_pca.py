@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimators import robust_pca
-from estimators.aggregation import precision_weights
+from estimators.closed_forms.aggregation import precision_weights
+from estimators.server import robust_pca
 
 
 def low_rank_and_sparse(p, n, rank, spikes, seed):

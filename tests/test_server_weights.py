@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators import aggregation, robust_pca, server_weights
-from estimators.server_weights import aggregate, compare_schemes, project_private, public_clients, stack_updates
+from estimators.closed_forms import aggregation
+from estimators.server import robust_pca, server_weights
+from estimators.server.server_weights import aggregate, compare_schemes, project_private, public_clients, stack_updates
 
 positive = st.floats(0.01, 100.0)
 clients = st.lists(st.tuples(positive, positive, positive), min_size=1, max_size=8)

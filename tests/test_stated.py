@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 from estimators import BetaBinomial, GammaPoisson, GaussianMeans, LinearClients, LogisticClients, PointNormalMeans
-from estimators.beta_binomial import BetaBinomialTally
-from estimators.client_table import read_client_table
-from estimators.gamma_poisson import GammaPoissonTally
+from estimators.counts.beta_binomial import BetaBinomialTally
+from estimators.counts.gamma_poisson import GammaPoissonTally
+from estimators.fit.models import MODELS
+from estimators.fit.outcome import to_csv
+from estimators.tables.client_table import read_client_table
 from figures.commands import add_fit
 from figures.fit import command
-from figures.fit.models import MODELS
-from figures.fit.outcome import to_csv
 from figures.fit.report import LESS, NONE_SEEN, explanation, report
 
 WARDS = np.array([4, 7, 6, 5, 9, 5])
@@ -158,7 +158,7 @@ def test_six_wards_and_efron_and_morris():
     assert wards.posterior_mean_[[0, 4]].round(3).tolist() == [5.485, 6.773]
     np.testing.assert_allclose(wards.weights_, np.ptp(wards.posterior_mean_) / 5, rtol=1e-9)
     assert 1 < wards.prior_summary()["sd"] < 2
-    from estimators.datasets import efron_morris
+    from estimators.tables.datasets import efron_morris
 
     data = efron_morris()
     players = BetaBinomial().fit(data.hits, data.at_bats)

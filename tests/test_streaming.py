@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators import GaussianMeans, tally_state
-from estimators import exact_kernels as kernels
-from estimators.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums
-from estimators.gaussian import from_samples
-from estimators.streaming import GaussianTally, RowTally, SampleTally
-from estimators.streaming_passes import fit_passes
+from estimators import GaussianMeans
+from estimators.closed_forms.gaussian import from_samples
+from estimators.normal_means.streaming import GaussianTally, RowTally, SampleTally
+from estimators.normal_means.streaming_passes import fit_passes
+from estimators.numerics import exact_kernels as kernels
+from estimators.numerics import tally_state
+from estimators.numerics.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)
 PRIORS = ("marginal-likelihood", "reml", "moments")
@@ -347,7 +348,7 @@ def test_memory_does_not_grow_with_the_clients():
     code = """if True:
         import resource, sys
         import numpy as np
-        from estimators.streaming import GaussianTally
+        from estimators.normal_means.streaming import GaussianTally
         def feed(batches):
             tally, rng = GaussianTally(), np.random.default_rng(0)
             for _ in range(batches):

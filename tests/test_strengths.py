@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators import aggregation, mean_regularized, personalization
-from estimators.strengths import personalization_strengths, personalized_mse
+from estimators.closed_forms import aggregation, mean_regularized, personalization
+from estimators.server.strengths import personalization_strengths, personalized_mse
 
 variance = st.floats(0.01, 100.0)
 clients = st.lists(st.tuples(variance, st.floats(0.0, 100.0), st.floats(0.01, 1.0)), min_size=2, max_size=7)

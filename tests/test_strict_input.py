@@ -19,23 +19,23 @@ import pytest
 from scipy.sparse import csr_array
 
 import estimators
-from estimators.aggregation import aggregate_variance, precision_weights
-from estimators.beta_binomial import BetaBinomial, BetaBinomialTally
-from estimators.client_rows import RegressionTally
+from estimators.accounting.tuning import FixedRuns, tuned_epsilon
+from estimators.closed_forms.aggregation import aggregate_variance, precision_weights
+from estimators.closed_forms.gaussian import from_samples
+from estimators.closed_forms.mean_regularized import mse
+from estimators.counts.beta_binomial import BetaBinomial, BetaBinomialTally
+from estimators.counts.gamma_poisson import GammaPoisson, GammaPoissonTally
 from estimators.coverage import coverage
 from estimators.federated.data import Examples
-from estimators.gamma_poisson import GammaPoisson, GammaPoissonTally
-from estimators.gaussian import from_samples
-from estimators.gaussian_means import GaussianMeans
-from estimators.linear_clients import LinearClients
-from estimators.mean_regularized import mse
-from estimators.mixture_means import MixtureMeans
-from estimators.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
-from estimators.point_normal import PointNormalMeans
+from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.normal_means.mixture_means import MixtureMeans
+from estimators.normal_means.point_normal import PointNormalMeans
+from estimators.normal_means.streaming import GaussianTally, RowTally, SampleTally
+from estimators.npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
+from estimators.numerics.validation import count, nonnegative, number, paired, positive, probability, same_labels
 from estimators.private import MeanClient, RateClient
-from estimators.streaming import GaussianTally, RowTally, SampleTally
-from estimators.tuning import FixedRuns, tuned_epsilon
-from estimators.validation import count, nonnegative, number, paired, positive, probability, same_labels
+from estimators.regression.client_rows import RegressionTally
+from estimators.regression.linear_clients import LinearClients
 
 # Machinery, whose arguments others have checked; protocols of the simulated training, which talk to each other.
 WITHIN = (

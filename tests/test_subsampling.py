@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from estimators import dpsgd, privacy
-from estimators.accounting import ORDERS
-from estimators.mechanisms import gaussian_epsilon
-from estimators.subsampling import (
+from estimators.accounting import dpsgd, privacy
+from estimators.accounting.budget import ORDERS
+from estimators.accounting.mechanisms import gaussian_epsilon
+from estimators.accounting.subsampling import (
     divergences,
     fixed_batch_rdp,
     noise_multiplier_for,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.beta_binomial import BetaBinomial, BetaBinomialTally
-from estimators.gamma_poisson import GammaPoisson, GammaPoissonTally
-from estimators.tallies import Frequencies, below, log_rises_over_factorials, spread_over_nodes
-from estimators.tally_state import load, save, seal
+from estimators.counts.beta_binomial import BetaBinomial, BetaBinomialTally
+from estimators.counts.gamma_poisson import GammaPoisson, GammaPoissonTally
+from estimators.counts.tallies import Frequencies, below, log_rises_over_factorials, spread_over_nodes
+from estimators.numerics.tally_state import load, save, seal
 
 powers = st.floats(-9, 6).map(lambda x: 10.0**x)
 

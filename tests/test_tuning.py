@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from estimators import adaped, privacy, tuning
-from estimators.tuning import FixedRuns, PoissonRuns, TruncatedNegativeBinomial
+from estimators.accounting import adaped, privacy, tuning
+from estimators.accounting.tuning import FixedRuns, PoissonRuns, TruncatedNegativeBinomial
 
 shapes = st.floats(-0.95, 8.0)
 gammas = st.floats(-4, -0.02).map(lambda x: 10.0**x)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimators import GammaPoisson, GaussianMeans, GaussianTally, MixtureMeans, PointNormalMeans, james_stein
-from estimators.gaussian import from_samples
-from estimators.gaussian_means import MANY
-from estimators.units import WIDEST, exponent, gaussian_unit
+from estimators.closed_forms.gaussian import from_samples
+from estimators.normal_means.gaussian_means import MANY
+from estimators.numerics.units import WIDEST, exponent, gaussian_unit
 
 GAUSSIAN = [
     *(

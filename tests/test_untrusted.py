@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from estimators import tally_state
-from estimators.beta_binomial import BetaBinomialTally
+from estimators.counts.beta_binomial import BetaBinomialTally
 from estimators.federated import data
 from estimators.federated.data import files
 from estimators.federated.data.matlab import cell_arrays
+from estimators.federated.experiments import checkpoints
+from estimators.normal_means.streaming import GaussianTally, RowTally
+from estimators.numerics import tally_state
 from estimators.private import BetaPrior, MeanClient, Prior, RateClient, RegressionClient, RegressionPrior, read_report
 from estimators.private.reports import checksum
-from estimators.streaming import GaussianTally, RowTally
-from estimators.untrusted import read_arrays, read_bytes, read_json
-from figures.learn import checkpoints
+from estimators.system.untrusted import read_arrays, read_bytes, read_json
 
 RNG = np.random.default_rng
 ROUNDS = 300

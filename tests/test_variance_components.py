@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimators import GaussianMeans
-from estimators.strengths import personalization_strengths, personalized_mse
-from estimators.variance_components import round_variances, variance_components
+from estimators.server.strengths import personalization_strengths, personalized_mse
+from estimators.server.variance_components import round_variances, variance_components
 
 
 def messages(gen, variances, coordinates):

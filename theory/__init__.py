@@ -9,6 +9,6 @@ Belongs here: the names that users import. Does not belong here: code.
 
 from theory.api import evaluate, verify
 from theory.box import box
-from theory.registry import claims, find
+from theory.engine.registry import claims, find
 
 __all__ = ["box", "claims", "evaluate", "find", "verify"]

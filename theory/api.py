@@ -19,12 +19,12 @@ from typing import Any
 
 import sympy as sp
 
-from estimators.processes import worker_pool
-from theory import domain
-from theory.claim import Claim
-from theory.domain import DomainError
-from theory.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
-from theory.registry import claims, find
+from estimators.system.processes import worker_pool
+from theory.engine import domain
+from theory.engine.claim import Claim
+from theory.engine.domain import DomainError
+from theory.engine.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
+from theory.engine.registry import claims, find
 
 DEFAULT_ROOT = 20_261_120
 
@@ -120,7 +120,7 @@ def verify(
 
 
 def _judge_one(claim_id: str, root: int, quick: bool) -> Record:
-    from theory.judging import judge
+    from theory.engine.judging import judge
 
     return judge(find(claim_id), root, quick)
 
@@ -142,7 +142,7 @@ def _judge_all(ids: list[str], root: int, quick: bool, jobs: int | None) -> Gene
 @lru_cache(maxsize=256)
 def quick_record(claim_id: str) -> Record:
     """The levels of evidence that a verdict follows from, made now in this process."""
-    from theory.judging import judge_exactly
+    from theory.engine.judging import judge_exactly
 
     return judge_exactly(find(claim_id), DEFAULT_ROOT)
 
@@ -226,7 +226,7 @@ def _variants(claim: Claim, point: domain.Point) -> list[dict[str, Any]]:
 
 def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
     from estimators.montecarlo import run
-    from theory.judging import simulate_at
+    from theory.engine.judging import simulate_at
 
     if claim.simulate is None:
         return {"value": None, "why": claim.not_simulated}

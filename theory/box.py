@@ -6,10 +6,10 @@ Belongs here: the box. Does not belong here: judging (judging.py), the pages of 
 from __future__ import annotations
 
 from theory.api import quick_record
-from theory.domain import case_of
-from theory.evidence import Record
-from theory.notation import latex
-from theory.registry import find
+from theory.engine.domain import case_of
+from theory.engine.evidence import Record
+from theory.engine.notation import latex
+from theory.engine.registry import find
 
 
 class Box:

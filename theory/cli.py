@@ -20,14 +20,15 @@ from typing import Any
 import sympy as sp
 from tqdm import tqdm
 
-from estimators import files
-from estimators.processes import Terminated, terminable
-from theory import api, console, prove
-from theory.algebra import entries
-from theory.claim import PAPERS, Claim
-from theory.domain import DomainError, case_of, in_line
-from theory.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
-from theory.registry import UnknownClaim, claims, find
+from estimators.system import files
+from estimators.system.processes import Terminated, terminable
+from theory import api, console
+from theory.coq import prove
+from theory.engine.algebra import entries
+from theory.engine.claim import PAPERS, Claim
+from theory.engine.domain import DomainError, case_of, in_line
+from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
+from theory.engine.registry import UnknownClaim, claims, find
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,12 +15,13 @@ import numpy as np
 import sympy as sp
 
 import estimators
-from theory import domain, prove
-from theory.algebra import entries
-from theory.claim import PAPERS, Claim
-from theory.domain import Case, Point, Variable
-from theory.evidence import LEVELS, Record
-from theory.notation import latex, letter
+from theory.coq import prove
+from theory.engine import domain
+from theory.engine.algebra import entries
+from theory.engine.claim import PAPERS, Claim
+from theory.engine.domain import Case, Point, Variable
+from theory.engine.evidence import LEVELS, Record
+from theory.engine.notation import latex, letter
 
 POINTS = 33
 MEANING = {

@@ -14,11 +14,11 @@ from typing import Any
 
 import sympy as sp
 
-from theory import prove
-from theory.algebra import entries
-from theory.claim import PAPERS, Claim
-from theory.domain import case_of, in_line
-from theory.evidence import LEVELS, VERDICTS, Record
+from theory.coq import prove
+from theory.engine.algebra import entries
+from theory.engine.claim import PAPERS, Claim
+from theory.engine.domain import case_of, in_line
+from theory.engine.evidence import LEVELS, VERDICTS, Record
 
 PAGE = Path(__file__).resolve().parent / "LEDGER.md"
 SHORT = {"pass": "+", "fail": "FAIL", "unknown": "?", "not applicable": "·"}

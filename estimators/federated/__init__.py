@@ -6,7 +6,7 @@ many means are in ``estimators``.
 
 from typing import TYPE_CHECKING
 
-from estimators.lazy import attach
+from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
     from . import (

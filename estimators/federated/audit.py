@@ -21,20 +21,20 @@ What an audit cannot do.  It proves no privacy: a bound below the claim only say
 nothing.  Statistics are of real numbers near 1, so gaps between floats (see ``privacy``) are not looked for.
 
 Belongs here: bounds from samples, canary worlds for the mechanisms that the toolkit runs.  Does not belong here: accounting
-(``privacy``, ``estimators.subsampling``); tables of audits (``figures``).
+(``privacy``, ``estimators.accounting.subsampling``); tables of audits (``figures``).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from estimators.accounting.mechanisms import gaussian_epsilon
 from estimators.federated.algorithms.basic import Local
 from estimators.federated.data import Federation
 from estimators.federated.models import linear_regression
 from estimators.federated.task import Task
 from estimators.federated.training import training
-from estimators.mechanisms import gaussian_epsilon
-from estimators.validation import choice, finite, index, number, probability, single
+from estimators.numerics.validation import choice, finite, index, number, probability, single
 
 __all__ = ["Bound", "Fixed", "client_releases", "epsilon_bound", "gaussian_bound", "row_releases", "row_statistics"]
 

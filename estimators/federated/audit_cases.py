@@ -9,7 +9,10 @@ from functools import partial
 
 import numpy as np
 
-from estimators.adaped import adaped_epsilon
+from estimators.accounting.adaped import adaped_epsilon
+from estimators.accounting.mechanisms import exponential_choice
+from estimators.accounting.subsampling import sampled_guarantee
+from estimators.accounting.tuning import TruncatedNegativeBinomial, tuned_epsilon
 from estimators.federated.algorithms.fedhdp import DPFedAvg
 from estimators.federated.audit import (
     Bound,
@@ -20,10 +23,7 @@ from estimators.federated.audit import (
     row_statistics,
 )
 from estimators.federated.privacy import client_guarantee, update_multiplier
-from estimators.mechanisms import exponential_choice
-from estimators.subsampling import sampled_guarantee
-from estimators.tuning import TruncatedNegativeBinomial, tuned_epsilon
-from estimators.validation import choice
+from estimators.numerics.validation import choice
 
 __all__ = ["CASES", "TIGHT", "Case", "averaged_clients", "clients", "exponential", "rows", "table", "tuned"]
 

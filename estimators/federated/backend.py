@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from estimators.validation import nonnegative, positive
+from estimators.numerics.validation import nonnegative, positive
 
 __all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining", "client_arrays", "local_training"]
 

@@ -26,7 +26,7 @@ from estimators.federated.jax_kernels import gradients_of, jax, jnp, mean_loss, 
 from estimators.federated.jax_pairs import pair_step
 from estimators.federated.pairs import Pairs, checked_pairs
 from estimators.federated.reference_backend import losses
-from estimators.validation import choice, index
+from estimators.numerics.validation import choice, index
 
 __all__ = ["JaxBackend"]
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.validation import choice, finite, index, listing, real
+from estimators.numerics.validation import choice, finite, index, listing, real
 
 __all__ = [
     "Convolution", "Model", "adaped_network", "convolutional_network", "fedhdp_network", "linear_regression", "linear_svm",

@@ -16,7 +16,7 @@ import numpy as np
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
 from estimators.federated.pairs import Pairs, checked_pairs
 from estimators.federated.reference_backend import ReferenceBackend
-from estimators.validation import choice, index
+from estimators.numerics.validation import choice, index
 
 __all__ = ["NumpyBackend"]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.federated.backend import local_training
-from estimators.validation import nonnegative, positive, single
+from estimators.numerics.validation import nonnegative, positive, single
 
 __all__ = ["PairStep", "Pairs", "checked_pairs"]
 

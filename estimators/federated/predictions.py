@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.federated.backend import Evaluation
 from estimators.federated.reference_backend import losses
-from estimators.validation import nonnegative, number
+from estimators.numerics.validation import nonnegative, number
 
 __all__ = ["Mixture", "evaluate_mixture", "example_losses", "posterior"]
 

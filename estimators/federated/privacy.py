@@ -2,7 +2,7 @@
 
 Belongs here: privacy of rows (DP-SGD at each client) and of clients (noise on sums of clipped updates), from the task's own
 sampling to `Guarantee`, and the ledger of who is promised what.  Does not belong here: accountants, which are in
-``estimators.subsampling``, ``accounting`` and ``privacy``; empirical audits (``audit``).
+``estimators.accounting.subsampling``, ``accounting`` and ``privacy``; empirical audits (``audit``).
 
 What is promised.  Everything that leaves a client over the whole training, all its models after every step even, is
 (eps, delta)-private under the named adjacency, against everybody including the other clients and the server.  Number of
@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from estimators.subsampling import ACCOUNTANTS, noise_multiplier_for, sampled_guarantee
-from estimators.validation import choice, count, nonnegative, number, positive, probability, single
+from estimators.accounting.subsampling import ACCOUNTANTS, noise_multiplier_for, sampled_guarantee
+from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, single
 
 __all__ = [
     "RowPrivacy",

@@ -4,7 +4,7 @@ Every round of DP-SGD, every choice by the exponential mechanism and the tuning 
 mrmtl:appA:composition:adaptive, mrmtl:algA2:privacy, mrmtl:thmF.2), under the adjacency of the task's sampling.
 
 Belongs here: calibration and guarantees of `RowPrivacy` beside such releases.  Does not belong here: training alone
-(``privacy``), the curves themselves (``estimators.privacy``, ``mechanisms``, ``tuning``).
+(``privacy``), the curves themselves (``estimators.accounting.privacy``, ``mechanisms``, ``tuning``).
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from estimators import privacy
-from estimators.accounting import ORDERS, Guarantee, calibrate_noise
+from estimators.accounting import privacy
+from estimators.accounting.budget import ORDERS, Guarantee, calibrate_noise
+from estimators.accounting.mechanisms import exponential_zcdp
+from estimators.accounting.subsampling import SAMPLINGS, divergences
 from estimators.federated.privacy import RowPrivacy, row_steps
-from estimators.mechanisms import exponential_zcdp
-from estimators.subsampling import SAMPLINGS, divergences
-from estimators.validation import count, nonnegative, single
+from estimators.numerics.validation import count, nonnegative, single
 
 __all__ = ["TunedRowPrivacy", "choices_rho", "guarantees_beside"]
 
@@ -33,7 +33,7 @@ class TunedRowPrivacy(RowPrivacy):
     Parameters
     ----------
     eps, delta, clip : as in `RowPrivacy`, of what is published.
-    runs : TruncatedNegativeBinomial, PoissonRuns or FixedRuns of ``estimators.tuning``.
+    runs : TruncatedNegativeBinomial, PoissonRuns or FixedRuns of ``estimators.accounting.tuning``.
     score_rho : number >= 0, zero-concentrated rate of one run's score.
     """
 

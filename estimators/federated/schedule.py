@@ -4,14 +4,14 @@ Everything is a function of (seed, round, client, step), so that neither the bac
 are cut into chunks nor a resume leaves a trace.
 
 Belongs here: `Schedule`, ways to make one, `GaussianNoise`.  Does not belong here: gradients (backends), privacy accounting
-(``estimators.privacy``, ``estimators.accounting``).
+(``estimators.accounting.privacy``, ``estimators.accounting.budget``).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.validation import count, index, nonnegative, positive
+from estimators.numerics.validation import count, index, nonnegative, positive
 
 __all__ = ["GaussianNoise", "Schedule", "epochs", "fixed_batches", "poisson_batches", "stream"]
 

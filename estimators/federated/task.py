@@ -18,7 +18,7 @@ from estimators.federated.data import Federation
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.predictions import Mixture, evaluate_mixture
 from estimators.federated.schedule import GaussianNoise, stream
-from estimators.validation import choice, count, index, nonnegative, number, probability, real, single
+from estimators.numerics.validation import choice, count, index, nonnegative, number, probability, real, single
 
 __all__ = ["Task", "weighted_sum"]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from estimators.federated.backend import Diverged
-from estimators.validation import index
+from estimators.numerics.validation import index
 
 __all__ = ["Algorithm", "Progress", "Trained", "train", "training"]
 

@@ -6,7 +6,7 @@ and never imports numba. Does not belong here: code.
 
 from typing import TYPE_CHECKING
 
-from estimators.lazy import attach
+from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
     from .checks import (

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from estimators.validation import finite
+from estimators.numerics.validation import finite
 
 from .independence import require_independent, require_own_streams
 from .moments import BATCH, Moments, batch_means, combine

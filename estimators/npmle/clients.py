@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.validation import count, finite, positive
+from estimators.numerics.validation import count, finite, positive
 
 FINENESS = 8  # standard errors / spacing of the grids in ``dual`` is in [FINENESS, 2 FINENESS)
 EDGE = 1e-12  # atoms closer than this to the end of a bounded range lie on it

@@ -12,7 +12,7 @@ import numpy as np
 
 from estimators.npmle.clients import condensed, cover, shapes
 from estimators.npmle.dual import Dual
-from estimators.validation import count, finite, nonnegative, positive, single
+from estimators.numerics.validation import count, finite, nonnegative, positive, single
 
 CHUNK = 8192  # clients per task: fixed, so that sums have the same order on any number of threads
 CONDENSE = 5000  # clients, above which the fit starts with fewer that are like them,

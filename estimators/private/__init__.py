@@ -10,7 +10,7 @@ Belongs here: the public names, imported on first use.  Does not belong here: co
 
 from typing import TYPE_CHECKING
 
-from estimators.lazy import attach
+from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
     from .central import CentralPrior, release_prior

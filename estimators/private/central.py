@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.accounting import Budget, Guarantee
+from estimators.accounting.budget import Budget, Guarantee
+from estimators.numerics.validation import nonnegative, paired, probability, single
 from estimators.private.client import MeanClient, read_rows
 from estimators.private.prior import Prior, grid_posterior, log_normal
-from estimators.validation import nonnegative, paired, probability, single
 
 __all__ = ["CentralPrior", "release_prior"]
 

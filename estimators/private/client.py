@@ -12,8 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from estimators.accounting import Budget, Guarantee, budget_numbers
-from estimators.limits import quiet
+from estimators.accounting.budget import Budget, Guarantee, budget_numbers
+from estimators.numerics.limits import quiet
+from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive, probability, single
 from estimators.private.exact_noise import randomised_response
 from estimators.private.noise import (
     MECHANISMS,
@@ -25,7 +26,6 @@ from estimators.private.noise import (
 )
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
-from estimators.validation import choice, count, finite, nonnegative, paired, positive, probability, single
 
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
 
@@ -47,7 +47,7 @@ def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
     >>> [round(float(end), 3) for end in a_priori_bounds(centre=10.0, radius=1.0, tau2=0.01, sigma2=0.25, n=10, m=100)]
     [8.102, 11.898]
     """
-    from estimators.quantization import message_range
+    from estimators.closed_forms.quantization import message_range
 
     tau2, sigma2, radius = (
         single(nonnegative, name, x) for name, x in (("tau2", tau2), ("sigma2", sigma2), ("radius", radius))

@@ -14,7 +14,7 @@ from math import isqrt
 
 import numpy as np
 
-from estimators.validation import nonnegative, positive, single
+from estimators.numerics.validation import nonnegative, positive, single
 
 __all__ = [
     "discrete_gaussian",

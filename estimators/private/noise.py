@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.accounting import Guarantee, budget_numbers
-from estimators.mechanisms import gaussian_sigma
-from estimators.privacy import zcdp_from_epsilon
+from estimators.accounting.budget import Guarantee, budget_numbers
+from estimators.accounting.mechanisms import gaussian_sigma
+from estimators.accounting.privacy import zcdp_from_epsilon
+from estimators.numerics.validation import choice
 from estimators.private.exact_noise import (
     discrete_gaussian,
     discrete_gaussian_delta,
@@ -21,7 +22,6 @@ from estimators.private.exact_noise import (
     discrete_laplace,
     discrete_laplace_variance,
 )
-from estimators.validation import choice
 
 __all__ = [
     "MECHANISMS",

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
-from estimators.limits import quiet
-from estimators.untrusted import read_json, shown
-from estimators.validation import finite, nonnegative, probability, single
+from estimators.numerics.limits import quiet
+from estimators.numerics.validation import finite, nonnegative, probability, single
+from estimators.system.untrusted import read_json, shown
 
 __all__ = ["BetaPrior", "Broadcast", "NormalMixtures", "Prior", "cut_mean", "grid_posterior"]
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from estimators.limits import quiet
+from estimators.numerics.limits import quiet
+from estimators.numerics.validation import finite, probability, single
 from estimators.private.exact_noise import discrete_gaussian
-from estimators.validation import finite, probability, single
 
 __all__ = ["BetaMixtures", "check", "log_likelihood", "noisy_value", "rate_posteriors"]
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from estimators.bernoulli import moments_from_reports
+from estimators.closed_forms.bernoulli import moments_from_reports
+from estimators.numerics.validation import finite, nonnegative, paired
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
-from estimators.validation import finite, nonnegative, paired
 
 __all__ = ["PrivateRates", "noisy_rate_moments"]
 

@@ -16,14 +16,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from estimators import regression
-from estimators.accounting import budget_numbers
+from estimators.accounting.budget import budget_numbers
+from estimators.closed_forms import regression
+from estimators.numerics.validation import count, finite, nonnegative, paired, positive, single
 from estimators.private.client import own_budget, raw
 from estimators.private.noise import add_noise, check_generator, choose_mechanism
 from estimators.private.prior import Broadcast, cut_mean, normalised
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read
-from estimators.validation import count, finite, nonnegative, paired, positive, single
 
 __all__ = ["PrivateRegressionMeans", "RegressionClient", "RegressionPrior"]
 

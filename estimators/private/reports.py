@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from estimators.accounting import Guarantee
-from estimators.untrusted import read_json, shown
-from estimators.validation import choice, count, finite, nonnegative
+from estimators.accounting.budget import Guarantee
+from estimators.numerics.validation import choice, count, finite, nonnegative
+from estimators.system.untrusted import read_json, shown
 
 __all__ = ["MeanReport", "RateReport", "RegressionReport", "read_report", "read_reports"]
 

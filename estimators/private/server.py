@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.numerics.validation import choice, finite, listing, nonnegative, single
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
-from estimators.validation import choice, finite, listing, nonnegative, single
 
 __all__ = ["PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
 
@@ -40,7 +40,7 @@ def read(reports, kind, fewest=2):
 def guarantee_lines(guarantees):
     """Describe the guarantees of many clients, one line for each kind with the number of clients.
 
-    >>> from estimators.accounting import Guarantee
+    >>> from estimators.accounting.budget import Guarantee
     >>> guarantee_lines([Guarantee(1.0, 0.0, "row", "client", "answers")] * 3)
     ['3 clients: eps=1, delta=0 (answers): one row of a client takes any other value; the numbers of rows are public']
     """

@@ -37,7 +37,7 @@ OUTPUTS = {"estimates.csv", *PICTURES.values()}
 
 def add_arguments(parser):
     """Add the options of `borrow fit` to `parser`."""
-    from estimators.client_table import ROLES
+    from estimators.tables.client_table import ROLES
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
@@ -74,8 +74,8 @@ def add_arguments(parser):
 
 def run(args):
     """Read, fit, print, and write estimates.csv and the pictures."""
-    from estimators.client_table import ROLES, read_client_table
-    from figures.fit.outcome import to_csv
+    from estimators.fit.outcome import to_csv
+    from estimators.tables.client_table import ROLES, read_client_table
     from figures.fit.report import report
     from figures.saving import prepare, to_json, write_all
 
@@ -167,8 +167,8 @@ def fit(args, table):
     """Return the `Outcome` for `table`."""
     from numpy.linalg import LinAlgError
 
-    from figures.fit.models import DATA, build, choose
-    from figures.fit.outcome import Outcome, own_estimates
+    from estimators.fit.models import DATA, build, choose
+    from estimators.fit.outcome import Outcome, own_estimates
 
     options = model_options(args)
     if args.eps is not None:
@@ -200,7 +200,7 @@ def fit(args, table):
 
 def model_options(args):
     """Return the arguments of the model that were given, each once."""
-    from figures.fit.models import parse_options
+    from estimators.fit.models import parse_options
 
     names = [*SHARED, *(["sigma2"] if args.eps is not None else [])]
     options = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
@@ -227,7 +227,7 @@ def private_fit(args, table, options):
     import numpy as np
     from tqdm import tqdm
 
-    from figures.fit.private import model_for, private_outcome
+    from estimators.fit.private import model_for, private_outcome
 
     if args.model != "auto":
         raise ValueError(f"--model {args.model} has no private version here; leave out --model")
@@ -266,7 +266,7 @@ def example_lines():
 
     The variance of one at-bat is binomial at the mean of all players.
     """
-    from estimators.datasets import efron_morris
+    from estimators.tables.datasets import efron_morris
 
     data = efron_morris()
     average = float(data.hits.sum() / data.at_bats.sum())
@@ -280,7 +280,7 @@ def example_lines():
 
 def example_outcome(outcome):
     """Return how far both estimates were from what the players did in the rest of the season."""
-    from estimators.datasets import efron_morris
+    from estimators.tables.datasets import efron_morris
 
     truth = efron_morris().average_rest
     before, after = ((outcome.own - truth) ** 2).sum(), ((outcome.mean - truth) ** 2).sum()

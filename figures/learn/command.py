@@ -16,7 +16,7 @@ __all__ = ["add_learn"]
 
 def add_learn(commands):
     """Add the parser of `borrow learn` to the sub-parsers `commands`."""
-    from figures.learn import sweep, vocabulary
+    from estimators.federated.experiments import sweep, vocabulary
 
     parser = commands.add_parser(
         "learn",
@@ -47,7 +47,7 @@ def add_learn(commands):
 
 def run_learn(args):
     """List the experiments, write the page, or do the runs of one experiment."""
-    from figures.learn.experiment import read
+    from estimators.federated.experiments.experiment import read
 
     for option in ("jobs", "workers", "rounds"):
         value = getattr(args, option)
@@ -62,7 +62,7 @@ def run_learn(args):
 
 def list_experiments(as_json):
     """Say which experiments there are, what they need and how long they took."""
-    from figures.learn.experiment import experiments, read
+    from estimators.federated.experiments.experiment import experiments, read
     from figures.learn.tables import committed, grid, screen
 
     took = {experiment.name: sum(r["seconds"] for r in results) / 3600 for experiment, results in committed()}
@@ -90,8 +90,8 @@ def list_experiments(as_json):
 
 def do(args, experiment):
     """Do the runs of an experiment and write what came out."""
-    from estimators.files import locked
-    from figures.learn.sweep import shard, sweep
+    from estimators.federated.experiments.sweep import shard, sweep
+    from estimators.system.files import locked
     from figures.saving import prepare
 
     embedded = args.data is None and experiment.needs_data
@@ -167,7 +167,7 @@ class Progress:
 
 def write(args, experiment, out, embedded):
     """Write results.jsonl, the table and the plot of all finished runs in the folder; return the lines and the paths."""
-    from figures.learn.results import collect, lines_of
+    from estimators.federated.experiments.results import collect, lines_of
     from figures.learn.tables import experiment_text
     from figures.saving import write_all
 
@@ -236,7 +236,7 @@ def report(args, experiment, lines, files):
 
 def write_page(only):
     """Write the page of committed results and the plots (of one experiment, or of all)."""
-    from figures.learn.results import FOLDER
+    from estimators.federated.experiments.results import FOLDER
     from figures.learn.tables import PAGE, committed, page
     from figures.saving import write_all
 

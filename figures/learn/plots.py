@@ -9,9 +9,9 @@ from itertools import cycle, islice
 import numpy as np
 from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from estimators.federated.experiments.plan import Plot, label
+from estimators.federated.experiments.results import key, rows, selected, shown
 from figures import style
-from figures.learn.plan import Plot, label
-from figures.learn.results import key, rows, selected, shown
 from figures.learn.tables import where
 
 __all__ = ["draw"]

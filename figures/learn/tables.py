@@ -10,9 +10,9 @@ from math import isnan
 from shutil import get_terminal_size
 from textwrap import wrap
 
-from figures.learn.experiment import experiments, read
-from figures.learn.plan import label
-from figures.learn.results import FOLDER, current, key, read_lines, rows, selected
+from estimators.federated.experiments.experiment import experiments, read
+from estimators.federated.experiments.plan import label
+from estimators.federated.experiments.results import FOLDER, current, key, read_lines, rows, selected
 
 __all__ = ["committed", "comparison", "experiment_text", "grid", "order_text", "page", "screen", "summary", "texts"]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from importlib import resources
 from pathlib import Path
 
-from estimators.processes import worker_pool
+from estimators.system.processes import worker_pool
 from figures.saving import prepare, write_all
 
 __all__ = ["ReportError", "build", "write"]
@@ -46,8 +46,8 @@ def build(out="build/report", *, ledger=None, figures="build/figures", jobs=None
     OSError
         If the folder cannot be written.
     """
-    from theory.evidence import DEFAULT_LEDGER
-    from theory.registry import claims
+    from theory.engine.evidence import DEFAULT_LEDGER
+    from theory.engine.registry import claims
 
     prepare(out)
     pages = gather([c.id for c in claims()], Path(ledger or DEFAULT_LEDGER), jobs, progress)
@@ -63,8 +63,8 @@ def write(out, pages, shown=()):
 
 def gather(ids, ledger, jobs, progress):
     """Return the descriptions of all claims, made by several processes because derivations take a while."""
-    from theory.evidence import Ledger, source_hash
-    from theory.registry import find
+    from theory.engine.evidence import Ledger, source_hash
+    from theory.engine.registry import find
 
     store = Ledger.load(ledger)
     missing = [i for i in ids if i not in store.records or store.records[i].source != source_hash(find(i))]
@@ -83,8 +83,8 @@ STORES = {}
 def describe_one(claim_id, ledger):
     """Return the description of one claim, in a worker process."""
     from theory.describe import describe
-    from theory.evidence import Ledger
-    from theory.registry import find
+    from theory.engine.evidence import Ledger
+    from theory.engine.registry import find
 
     if ledger not in STORES:
         STORES[ledger] = Ledger.load(ledger)
@@ -149,7 +149,7 @@ def linked(text, ids, root):
 
 def render(pages, shown):
     """Return the files of the site as {folder: {name: bytes}}."""
-    from theory.claim import KINDS, PAPERS
+    from theory.engine.claim import KINDS, PAPERS
 
     made = environment()
     by_id = {page["id"]: page for page in pages}

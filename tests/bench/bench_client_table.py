@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from estimators.client_table import read_client_table
+from estimators.tables.client_table import read_client_table
 
 ROWS = 10**6
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize, stats
 
 from estimators import BetaBinomial, GammaPoisson, MixtureMeans
-from estimators.beta_binomial import BetaBinomialTally
+from estimators.counts.beta_binomial import BetaBinomialTally
 
 
 def fastest(call, rounds):

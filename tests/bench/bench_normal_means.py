@@ -10,8 +10,8 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from estimators.gaussian_means import GaussianMeans
-from estimators.point_normal import PointNormalMeans
+from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.normal_means.point_normal import PointNormalMeans
 
 CLIENTS = 100_000
 generator = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from estimators import GaussianMeans
-from estimators.accounting import Guarantee
+from estimators.accounting.budget import Guarantee
 from estimators.private import MeanClient, MeanReport, PrivateGaussianMeans, PrivateRates, RateReport
 
 RNG = np.random.default_rng

@@ -12,8 +12,8 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from estimators.linear_clients import LinearClients
-from estimators.logistic_clients import LogisticClients
+from estimators.regression.linear_clients import LinearClients
+from estimators.regression.logistic_clients import LogisticClients
 
 
 def simulate(m, n, d, labels=False):

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from estimators.robust_pca import noise_variances, robust_pca
+from estimators.server.robust_pca import noise_variances, robust_pca
 
 METHODS = ("svd", "gram", "fused")
 ITERATIONS = 20

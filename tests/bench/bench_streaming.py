@@ -13,7 +13,7 @@ import pytest
 CODE = """
 import json, resource, sys, time
 import numpy as np
-from estimators.streaming import GaussianTally
+from estimators.normal_means.streaming import GaussianTally
 
 total, size = int(sys.argv[1]), 100_000
 rng = np.random.default_rng(0)
@@ -41,7 +41,7 @@ print(json.dumps({
 PASSES = """
 import json, resource, sys, time
 import numpy as np
-from estimators.streaming_passes import fit_passes
+from estimators.normal_means.streaming_passes import fit_passes
 
 total, size = int(sys.argv[1]), 100_000
 

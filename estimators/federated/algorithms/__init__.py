@@ -9,7 +9,7 @@ noise calibration and guarantees (``estimators.federated.privacy``).
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from estimators.lazy import attach
+from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
     from .adaped import AdaPeD, DPAdaPeD

@@ -1,7 +1,7 @@
 """AdaPeD: networks coupled by a divergence whose weight 1/(2 psi) is learned too; with local fine-tuning; with privacy.
 
 Belongs here: Algorithms 5 and 6 and DP-AdaPeD of the generative framework (Ozkara, Girgis, Data, Diggavi 2022), and the
-noise of the last.  Does not belong here: its accountant (``estimators.adaped``), the steps themselves (``pairs``).
+noise of the last.  Does not belong here: its accountant (``estimators.accounting.adaped``), the steps (``pairs``).
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from math import inf
 
 import numpy as np
 
-from estimators.accounting import ORDERS, Guarantee, calibrate_noise
-from estimators.adaped import adaped_epsilon, adaped_rdp
+from estimators.accounting.adaped import adaped_epsilon, adaped_rdp
+from estimators.accounting.budget import ORDERS, Guarantee, calibrate_noise
 from estimators.federated.algorithms.distillation import Coupled
 from estimators.federated.pairs import PairStep
 from estimators.federated.schedule import Schedule
-from estimators.validation import number, positive, single
+from estimators.numerics.validation import number, positive, single
 
 __all__ = ["AdaPeD", "DPAdaPeD", "adaped_multiplier"]
 
@@ -129,7 +129,7 @@ def adaped_multiplier(*, eps, delta, tau, rounds, K, m, vectors):
 
 
 def parameters(z, tau, rounds, K, m, vectors):
-    """What ``estimators.adaped`` calls these."""
+    """What ``estimators.accounting.adaped`` calls these."""
     clips = {"C1": 1.0, "C2": float(vectors - 1)}
     return {"tau": tau, "T": tau * rounds, "K": K, "m": m, "sigma2_q1": z**2, "sigma2_q2": z**2, **clips}
 

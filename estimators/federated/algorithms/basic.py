@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
-from estimators.validation import choice, count, positive, shown, single
+from estimators.numerics.validation import choice, count, positive, shown, single
 
 __all__ = ["WEIGHTS", "Descent", "FedAvg", "Local", "RowTraining", "averaging", "everyone", "rate_at"]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from estimators.accounting.mechanisms import exponential_choice
 from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
 from estimators.federated.predictions import example_losses
 from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.federated.schedule import stream
 from estimators.federated.task import weighted_sum
-from estimators.mechanisms import exponential_choice
-from estimators.validation import choice, index, nonnegative, positive, probability, single
+from estimators.numerics.validation import choice, index, nonnegative, positive, probability, single
 
 __all__ = ["IFCA", "ClusteredMRMTL", "badness"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from estimators.federated.algorithms.basic import Descent, everyone, rate_at
 from estimators.federated.pairs import PairStep
 from estimators.federated.task import weighted_sum
-from estimators.validation import probability, single
+from estimators.numerics.validation import probability, single
 
 __all__ = ["FederatedMutualLearning", "QuPeD"]
 

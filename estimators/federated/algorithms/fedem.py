@@ -11,7 +11,7 @@ from estimators.federated.algorithms.basic import Descent, averaging
 from estimators.federated.predictions import Mixture, example_losses, posterior
 from estimators.federated.schedule import Schedule
 from estimators.federated.task import weighted_sum
-from estimators.validation import index
+from estimators.numerics.validation import index
 
 __all__ = ["FedEM"]
 

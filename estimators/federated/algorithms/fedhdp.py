@@ -12,7 +12,7 @@ import numpy as np
 from estimators.federated.algorithms.basic import Descent
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
-from estimators.validation import finite, nonnegative, number, positive, probability, single
+from estimators.numerics.validation import finite, nonnegative, number, positive, probability, single
 
 __all__ = ["DPFedAvg", "FeO2", "FedHDP"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators.federated.algorithms.basic import FedAvg
-from estimators.validation import index
+from estimators.numerics.validation import index
 
 __all__ = ["FedAvgPlus"]
 

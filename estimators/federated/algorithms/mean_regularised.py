@@ -3,7 +3,7 @@
 A pull uses no data, so it costs no privacy (claim mrmtl:algA1): noise is calibrated for the passes over the data alone.
 
 Belongs here: methods between local training and averaging without clusters.  Does not belong here: clusters of clients
-(``clustered``), strengths that minimise an expected error (``estimators.mean_regularized``).
+(``clustered``), strengths that minimise an expected error (``estimators.closed_forms.mean_regularized``).
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy as np
 
 from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
 from estimators.federated.task import weighted_sum
-from estimators.validation import choice, nonnegative, positive, probability
+from estimators.numerics.validation import choice, nonnegative, positive, probability
 
 __all__ = ["MRMTL", "Ditto", "FineTuning", "Mocha"]
 

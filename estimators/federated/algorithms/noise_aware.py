@@ -5,7 +5,7 @@ by a weighted average of their updates; the algorithms differ in the weights alo
 minimum eps also in the noise).
 
 Belongs here: rounds of this form.  Does not belong here: weights of given updates and what they lose
-(``estimators.server_weights``), estimates of the noise (``estimators.robust_pca``).
+(``estimators.server.server_weights``), estimates of the noise (``estimators.server.robust_pca``).
 """
 
 import warnings
@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from estimators import dpsgd, server_weights
-from estimators.aggregation import aggregate_variance, precision_weights, relative_excess
+from estimators.accounting import dpsgd
+from estimators.closed_forms.aggregation import aggregate_variance, precision_weights, relative_excess
 from estimators.federated.algorithms.basic import RowTraining, rate_at
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
-from estimators.robust_pca import noise_variances
-from estimators.validation import index
+from estimators.numerics.validation import index
+from estimators.server import server_weights
+from estimators.server.robust_pca import noise_variances
 
 __all__ = ["PFA", "MinimumEps", "OracleWeights", "RobustHDP", "RowWeights", "UniformWeights", "WeiAvg"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from estimators.federated import schedule as schedules
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
 from estimators.federated.task import weighted_sum
-from estimators.validation import choice, index, nonnegative, positive
+from estimators.numerics.validation import choice, index, nonnegative, positive
 
 __all__ = ["PerFedAvg"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
 from estimators.federated.task import weighted_sum
-from estimators.validation import choice, index, nonnegative, positive
+from estimators.numerics.validation import choice, index, nonnegative, positive
 
 __all__ = ["PFedMe"]
 

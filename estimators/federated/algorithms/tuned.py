@@ -1,7 +1,7 @@
 """Private hyperparameter tuning: a random number of trainings, of which only the best by a private score is published.
 
 Belongs here: the wrapper that makes one algorithm of many runs of another.  Does not belong here: laws of the number of
-runs and their cost (``estimators.tuning``), calibration (``row_accounting``).
+runs and their cost (``estimators.accounting.tuning``), calibration (``row_accounting``).
 """
 
 from copy import copy
@@ -11,14 +11,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from estimators.accounting.privacy import gaussian_zcdp
+from estimators.accounting.tuning import TruncatedNegativeBinomial
 from estimators.federated.algorithms.clustered import badness
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.row_accounting import TunedRowPrivacy
 from estimators.federated.schedule import sequence, stream
 from estimators.federated.task import Task
-from estimators.privacy import gaussian_zcdp
-from estimators.tuning import TruncatedNegativeBinomial
-from estimators.validation import positive
+from estimators.numerics.validation import positive
 
 __all__ = ["Tuned"]
 

@@ -15,7 +15,7 @@ algorithms are in ``estimators.federated``.
 
 from typing import TYPE_CHECKING
 
-from estimators.lazy import attach
+from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
     from .choices import draw_eps, eps_levels, opt_out, robusthdp_batch_sizes, robusthdp_eps

@@ -8,7 +8,7 @@ Belongs here: assignments of choices to clients.  What an epsilon costs in noise
 import numpy as np
 
 from estimators.federated.data.federation import apportion, fixed, generator
-from estimators.validation import choice, index, nonnegative, positive, probability, single
+from estimators.numerics.validation import choice, index, nonnegative, positive, probability, single
 
 __all__ = ["DISTRIBUTIONS", "draw_eps", "eps_levels", "opt_out", "robusthdp_batch_sizes", "robusthdp_eps"]
 

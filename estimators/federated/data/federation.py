@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from estimators.validation import flags, index, real, same_labels
+from estimators.numerics.validation import flags, index, real, same_labels
 
 __all__ = [
     "Client",

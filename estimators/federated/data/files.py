@@ -14,7 +14,7 @@ import numpy as np
 
 from estimators.federated.data.checksums import KNOWN
 from estimators.federated.data.matlab import cell_arrays
-from estimators.untrusted import EXPANDED, gunzip, names_of_arrays, read_arrays, read_bytes, read_json
+from estimators.system.untrusted import EXPANDED, gunzip, names_of_arrays, read_arrays, read_bytes, read_json
 
 __all__ = ["Reader", "cifar_binary", "idx", "leaf", "matlab_cells", "npz"]
 

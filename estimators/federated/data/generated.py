@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator, held_share
-from estimators.validation import choice, index, nonnegative, single
+from estimators.numerics.validation import choice, index, nonnegative, single
 
 __all__ = ["digits", "synthetic_federation"]
 

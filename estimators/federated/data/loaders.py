@@ -11,7 +11,7 @@ import numpy as np
 
 from estimators.federated.data import files
 from estimators.federated.data.federation import Examples, Federation, generator, held_share, labels
-from estimators.validation import choice
+from estimators.numerics.validation import choice
 
 __all__ = ["cifar10", "emnist", "fashion_mnist", "femnist", "gleam", "landmine", "mnist", "school", "vehicle"]
 

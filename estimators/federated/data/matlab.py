@@ -15,7 +15,7 @@ import zlib
 
 import numpy as np
 
-from estimators.untrusted import EXPANDED
+from estimators.system.untrusted import EXPANDED
 
 __all__ = ["cell_arrays"]
 

@@ -11,7 +11,7 @@ in ``choices``.
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator
-from estimators.validation import count, index, positive, single
+from estimators.numerics.validation import count, index, positive, single
 
 __all__ = ["dirichlet", "five_random_classes", "iid", "one_class", "random_classes", "three_classes"]
 

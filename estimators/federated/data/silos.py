@@ -12,7 +12,7 @@ import numpy as np
 
 from estimators.federated.data.federation import fixed, generator
 from estimators.federated.data.partitions import iid
-from estimators.validation import choice, index, probability, single
+from estimators.numerics.validation import choice, index, probability, single
 
 __all__ = ["masked", "merged", "rotated_silos", "standardised"]
 

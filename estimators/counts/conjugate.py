@@ -1,0 +1,274 @@
+"""What models of counts with a conjugate prior share: the best prior, an average over priors, mixtures of posteriors.
+
+A prior has a location (log-odds or logarithm of its mean) and an overdispersion rho >= 0; rho = 0 is no difference between
+clients.  For a given rho the marginal likelihood has one maximum over the location.  Along rho there may be several.
+
+Belongs here: the search over (location, rho) and the quadrature.  Does not belong here: the likelihoods themselves
+(``beta_binomial``, ``gamma_poisson``) and sums over clients (``tallies``).
+"""
+
+import copy
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from estimators.counts.tallies import distinct
+from estimators.model import ClientModel
+from estimators.numerics.inversion import quantiles
+from estimators.numerics.limits import share
+from estimators.numerics.validation import finite, probability, single
+
+__all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
+
+WIDEST = 100.0  # the largest sqrt(rho) that the hyperprior allows
+CELLS = 1_000_000  # clients times priors at a time
+
+
+class Maximum(NamedTuple):
+    """Where the marginal likelihood is largest, its value there without constants, passes and whether it settled."""
+
+    location: float
+    rho: float
+    value: float
+    passes: int
+    converged: bool
+
+
+class Priors(NamedTuple):
+    """Priors by location (or mean) and rho, arrays (k,), and their weights, which add up to one."""
+
+    locations: np.ndarray
+    rhos: np.ndarray
+    weights: np.ndarray
+
+
+def climb(surface, rho):
+    """Return the best location for each rho, the value, curvature and derivative by rho there, passes, all settled.
+
+    `surface.bracket(rho)` holds the best location; ``surface.at(location, rho)`` returns value, derivative by location, a
+    positive curvature that is exact where that is 0, and the derivative by rho.
+    """
+    low, high = surface.bracket(rho)
+    t = np.clip(surface.guess, low, high)
+    passes = 0
+    while True:
+        passes += 1
+        value, slope, curvature, by_rho = surface.at(t, rho)
+        low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
+        step = slope / curvature
+        settled = (np.abs(step) <= 1e-13 * (1 + np.abs(t))) | (high - low <= 1e-15 * np.abs(t))
+        if settled.all() or passes == 200:
+            return t, value, curvature, by_rho, passes, bool(settled.all())
+        following = t + step
+        middle = (low + high) / 2
+        t = np.where(settled, t, np.where((following > low) & (following < high), following, middle))
+
+
+def maximise(surface):
+    """Return the Maximum over location and rho >= 0.
+
+    The profile over the location is followed on a geometric grid of rho from 0 to where it falls for good; each maximum
+    is refined, and they are compared.
+    """
+    from scipy.optimize import brentq
+
+    grid = [0.0]
+    while grid[-1] < surface.highest:
+        grid.append(max(4 * grid[-1], surface.lowest))
+    t, value, _, by_rho, passes, converged = climb(surface, np.array(grid))
+    while by_rho[-1] > 0 and grid[-1] < 1e15:
+        grid.append(4 * grid[-1])
+        last = climb(surface, np.array(grid[-1:]))
+        by_rho, passes, converged = np.append(by_rho, last[3]), passes + last[4], converged and last[5]
+    count = [passes]
+
+    def refined(rho):
+        found = climb(surface, np.array([rho]))
+        count[0] += found[4]
+        return found
+
+    def score(log_rho):
+        return float(refined(np.exp(log_rho))[3][0])
+
+    found = [(float(value[0]), 0.0, float(t[0]))] if by_rho[0] <= 0 else []
+    for i in np.flatnonzero((by_rho[:-1] > 0) & (by_rho[1:] <= 0)):
+        low = grid[i]
+        if i == 0:  # between 0 and the first rho of the grid
+            low = grid[1]
+            while low > 1e-300 and score(np.log(low)) <= 0:
+                low /= 1024
+        rho, settled = low, True
+        if low < grid[i + 1] and low > 1e-300:
+            log_rho, details = brentq(
+                score, np.log(low), np.log(grid[i + 1]), xtol=1e-14, rtol=1e-14, maxiter=300, full_output=True, disp=False
+            )
+            rho, settled = float(np.exp(log_rho)), details.converged
+        best = refined(rho)
+        converged = converged and settled and best[5]
+        found.append((float(best[1][0]), rho, float(best[0][0])))
+    if by_rho[-1] > 0:
+        last = refined(grid[-1])
+        found.append((float(last[1][0]), grid[-1], float(last[0][0])))
+        converged = False
+    top = max(found)
+    if not converged:
+        warnings.warn(
+            "the search for the prior did not settle; compare its log_likelihood_ with neighbours", RuntimeWarning, 2
+        )
+    return Maximum(top[2], top[1], top[0], count[0], bool(converged))
+
+
+def average(surface, best, across=11, along=24):
+    """Return Priors that stand for the posterior law of the prior's parameters given all clients' counts.
+
+    Hyperprior: uniform in u = sqrt(rho) <= `WIDEST`, and in the location as ``surface.log_hyperprior`` has it.
+    Trapezoidal in the location, +-4.8 standard deviations about its best value for each rho, and in w with u = c sinh(w),
+    which follows the long tails; both converge geometrically.  An even function of u needs no care at u = 0.
+    """
+    scale = np.sqrt(best.rho) if best.rho > 0 else np.sqrt(1e3 * surface.lowest)
+    offsets = np.linspace(-4.8, 4.8, across)
+
+    def weigh(w):
+        rho = (scale * np.sinh(w)) ** 2
+        t, _, curvature, *_ = climb(surface, rho)
+        deviation = 1 / np.sqrt(curvature)
+        locations = t[:, None] + deviation[:, None] * offsets
+        rhos = np.broadcast_to(rho[:, None], locations.shape)
+        values = surface.at(locations.ravel(), rhos.ravel())[0].reshape(locations.shape)
+        logs = values + surface.log_hyperprior(locations) + np.log(deviation * np.cosh(w))[:, None]
+        return locations, rhos, logs
+
+    low, high = 0.0, float(np.arcsinh(WIDEST / scale))
+    while True:  # narrow the range until what counts fills most of it
+        step = (high - low) / along
+        w = low + step * (np.arange(along) + 0.5)
+        locations, rhos, logs = weigh(w)
+        rows = logs.max(axis=1)
+        kept = np.flatnonzero(rows > rows.max() - 20)
+        lower, upper = max(0.0, w[kept[0]] - 1.5 * step), min(high, w[kept[-1]] + 1.5 * step)
+        lower = 0.0 if lower < step else lower
+        if upper - lower > 0.75 * (high - low):
+            break
+        low, high = lower, upper
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    kept = weights > 1e-9
+    return Priors(locations[kept], rhos[kept], weights[kept] / weights[kept].sum())
+
+
+class ConjugateModel(ClientModel):
+    """Base of models whose clients have posteriors in a family with two parameters, or mixtures of such laws.
+
+    A subclass sets ``components_``, the Priors whose posteriors are averaged (one of weight 1 for a prior taken as known),
+    and ``clients_`` (arrays of the data, one entry per client), and has functions of (location, rho, rows) with rows of
+    the data: ``_moments`` (mean and variance), ``_cdf`` and ``_density`` (also of t), ``_quantile`` (also of q; for one
+    prior); ``_strength`` (the ratio of the weights that a client's own estimate and the prior's mean get in its posterior
+    mean); and ``_keys`` (whole numbers, equal for clients with equal data).
+
+    After `fit` or `posterior`, ``weights_`` (m,) is the weight of each client's own estimate in its posterior mean: how
+    much the latter moves when the former moves by one.  Posterior means are linear in own estimates whether or not they
+    are averaged, as the weights of the components are those given all clients' counts: posterior_mean_ is
+    weights_ own + (1 - weights_) c, where c is the prior's mean, averaged if there are several with what each prior takes
+    of it.  So c depends a little on the client's size, and is the same for clients of equal size.
+    """
+
+    _support = (0.0, np.inf)
+
+    def _distinct(self):
+        """Return rows of distinct data and the position in them of every client's data, kept for the next call."""
+        if getattr(self, "_grouped", None) is None:
+            position, place = distinct(self._keys())
+            self._grouped = tuple(column[position] for column in self.clients_), place
+        return self._grouped
+
+    def _serving(self, clients):
+        """Return a model with the same prior and the posteriors of these clients."""
+        self._require_prior()
+        return copy.copy(self)._take(clients)
+
+    def _require_prior(self):
+        if not hasattr(self, "components_"):
+            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit or fit_tally first")
+
+    def _take(self, clients):
+        """Keep these clients, set their posterior means and standard deviations, and return self."""
+        self.clients_, self._grouped = clients, None
+        if self.components_.weights.size == 1:
+            mean, variance = self._mixed(self._moments, self.clients_)
+            self.posterior_mean_, self.posterior_sd_ = mean, np.sqrt(variance)
+            self.weights_ = self._mixed(self._own, self.clients_)
+            return self
+        rows, inverse = self._distinct()
+        mean, sd = self._mean_and_sd(rows)
+        self.posterior_mean_, self.posterior_sd_ = mean[inverse], sd[inverse]
+        self.weights_ = self._mixed(self._own, rows)[inverse]
+        return self
+
+    def _own(self, location, rho, rows):
+        """Return the weight of each client's own estimate in its posterior mean."""
+        strength = self._strength(location, rho, rows)
+        return share(strength, 1.0) if np.ndim(rho) == 0 else strength / (1 + strength)  # one prior may be without end
+
+    def _alike(self, size):
+        """Return mean and rho of the one prior that gives clients of this size the posterior means of the average.
+
+        The mean and the variance of an average of priors are no use here: for rates neither is finite, as the data do not
+        rule out priors of any mean as long as they are wide enough.
+        """
+        none = np.zeros(1, np.int64), np.array([size])  # a client with nothing counted: its posterior mean is rest * mean
+        own, rest = self._mixed(self._own, none), self._mixed(lambda *prior: 1 / (1 + self._strength(*prior)), none)
+        mean = float((self._mixed(self._moments, none)[0] / rest)[0])
+        return mean, float((own / rest / self._strength(mean, 1.0, none))[0])
+
+    def _mean_and_sd(self, rows):
+        mean = self._mixed(self._moments, rows)[0]
+        return mean, np.sqrt(self._mixed(lambda *prior: spread(*self._moments(*prior[:3]), prior[3]), rows, mean))
+
+    def _mixed(self, function, rows, *t):
+        """Return the weighted sum over the components of function(location, rho, rows, *t), clients on the last axis."""
+        locations, rhos, weights = self.components_
+        if weights.size == 1:
+            return function(float(locations[0]), float(rhos[0]), rows, *t)
+        size, parts = max(1, CELLS // weights.size), []
+        for i in range(0, rows[0].size, size):
+            part = [tuple(column[i : i + size] for column in rows), *(v[i : i + size] if np.ndim(v) else v for v in t)]
+            terms = np.asarray(function(locations[:, None], rhos[:, None], *part))
+            parts.append(np.einsum("k,...km->...m", weights, terms))
+        return np.concatenate(parts, axis=-1)
+
+    def posterior_cdf(self, t, strict=False):
+        """Return P(theta_i <= t), or < t if `strict`, given the data; t is a number, or an array with one per client."""
+        self.require_fit()
+        t = finite("t", t)
+        rows, inverse = self._distinct() if t.ndim == 0 else (self.clients_, slice(None))
+        return self._mixed(lambda *args: self._cdf(*args, strict), rows, t)[inverse]
+
+    def posterior_quantile(self, q):
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in (0, 1)."""
+        from scipy.special import ndtri
+
+        self.require_fit()
+        q = single(probability, "q", q)
+        if not 0 < q < 1:
+            raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
+        rows, inverse = self._distinct()
+        if self.components_.weights.size == 1:
+            return self._mixed(self._quantile, rows, q)[inverse]
+        mean, sd = self._mean_and_sd(rows)
+        # No law has its quantiles beyond these (Cantelli's inequality).
+        low = np.maximum(self._support[0], mean - sd * np.sqrt((1 - q) / q))
+        high = np.minimum(self._support[1], mean + sd * np.sqrt(q / (1 - q)))
+        guess = mean + sd * ndtri(q)
+        guess = np.where(guess <= low, low + (mean - low) / 4, np.where(guess >= high, (high + mean) / 2, guess))
+
+        def at(function):
+            return lambda t, i: self._mixed(function, tuple(column[i] for column in rows), t)
+
+        cdf, density = at(lambda *args: self._cdf(*args, False)), at(self._density)
+        return quantiles(cdf, density, q, low, high, guess)[inverse]
+
+
+def spread(mean, variance, centre):
+    """Return the mean squared distance of a law from a centre."""
+    return variance + (mean - centre) ** 2

@@ -1,0 +1,6 @@
+"""Experiments as small files: what is run, all its runs, checkpoints, and result lines.
+
+Belongs here: ``experiment`` (reading files), ``plan`` (the dataclasses), ``vocabulary`` and ``building`` (from names to
+tasks and algorithms), ``runs``, ``sweep``, ``checkpoints``, ``results``; the papers' tables and figures are in the folder
+``files``. Does not belong here: tables, plots and options of `borrow learn` (``figures.learn``).
+"""

@@ -1,0 +1,280 @@
+"""One run: a folder with its configuration, its history as it grows, checkpoints, and in the end its result.
+
+    config.json      all that decides the result, with its SHA-256, and the data it was begun with
+    history.jsonl    one line per evaluation
+    checkpoint.npz   from where it goes on; gone when it is done
+    result.json      one line: what ``figures/learn/results`` collects
+
+Belongs here: doing a run, going on with it, refusing another one's folder, the result line.  Does not belong here: many runs
+(``sweep``), the format of checkpoints (``checkpoints``).
+"""
+
+import json
+import platform
+import subprocess
+import time
+from functools import lru_cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from estimators.federated.experiments import checkpoints
+from estimators.federated.experiments.building import build
+from estimators.federated.experiments.plan import plain
+from estimators.system.files import locked
+from estimators.system.untrusted import EXPANDED, read_json
+
+__all__ = ["configuration_hash", "execute", "finished", "same_result"]
+
+CONFIG, HISTORY, RESULT = "config.json", "history.jsonl", "result.json"
+VARIES = ("seconds", "versions", "commit")
+"""Keys of a result line that depend on the machine and the moment, not on the run."""
+
+
+def execute(run, directory, data_dir=None, *, workers=None, every_rounds=None, every_seconds=30.0, fresh=False,
+            progress=None, say=None):  # fmt: skip
+    """Do a run in a folder of its own below `directory`, or go on with it, and return its result.
+
+    A finished run is not done again.  A half one goes on from its last checkpoint, with the bits of an unbroken run.
+
+    Parameters
+    ----------
+    run : Run; directory : path, whose folder ``run.name`` is used; data_dir : folder of the user's data.
+    workers : threads, see `build`.
+    every_rounds, every_seconds : how often to store a checkpoint: after so many rounds (None: no rule) or so much time.
+    fresh : begin anew, whatever is in the folder.
+    progress : None or a function told (finished rounds, all rounds, newest record or None) after every round.
+    say : None or a function told messages for the user.
+
+    Returns
+    -------
+    dict, one line of results.  A diverged run's has "failed" with the reason and no "final".
+
+    Raises
+    ------
+    ValueError
+        If the folder holds another configuration, other data or only damaged checkpoints, each with what to do.
+    OSError
+        If the disk is full, with finished rounds kept.
+    Held
+        If another process is doing this run.
+    """
+    folder, say = Path(directory, run.name), say or (lambda message: None)
+    with locked(folder, seconds=0):
+        return execute_alone(run, directory, folder, data_dir, workers, every_rounds, every_seconds, fresh, progress, say)
+
+
+def execute_alone(run, directory, folder, data_dir, workers, every_rounds, every_seconds, fresh, progress, say):
+    """Do a run, or go on with it, in a folder that is this process's for as long."""
+    if fresh:
+        clear(folder)
+    done = finished(run, directory)
+    if done is not None:
+        return done
+    stored, used = configuration(run, folder), versions(run.setup.backend)
+    built = build(run, data_dir, workers=workers)
+    provenance = portable(built.task.federation.provenance)
+    if stored is not None and stored["provenance"] != provenance:
+        raise ValueError(f"{folder} was begun with other data; give those, another --out, or --fresh to begin anew")
+    if stored is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {"hash": configuration_hash(run), **run.configuration(), "provenance": provenance, "versions": used}
+        checkpoints.write(folder / CONFIG, line(content))
+    found = checkpoints.load(folder) if stored else None
+    if stored and found:
+        if found[2]:
+            say(f"{run.name}: {found[2]}")
+        if stored["versions"] != used:
+            say(f"{run.name}: begun with other versions ({differing(stored['versions'], used)}); bits may differ")
+    return rounds_of(run, folder, built, found, provenance, used, every_rounds, every_seconds, progress)
+
+
+def rounds_of(run, folder, built, found, provenance, used, every_rounds, every_seconds, progress):
+    """Do the rounds that are left, storing checkpoints, and write the result."""
+    from estimators.federated.backend import Diverged
+    from estimators.federated.training import training
+
+    task, algorithm, rounds = built
+    state, record, _ = found or (None, {"finished": 0, "history": [], "seconds": 0.0}, "")
+    history, begun = list(record["history"]), time.monotonic() - record["seconds"]
+    checkpoints.write(folder / HISTORY, b"".join(map(line, history)))
+    promises = summarised(algorithm.guarantees(task, rounds=rounds), task.groups)  # what cannot be promised is not run
+    stored, failed = time.monotonic(), None
+    steps = training(algorithm, task, rounds=rounds, every=run.setup.every, state=state, finished=record["finished"])
+    try:
+        for step in steps:
+            if step.record is not None:
+                history.append(step.record)
+                append(folder / HISTORY, line(step.record))
+            due = every_rounds is not None and step.finished % every_rounds == 0
+            if step.finished < rounds and (due or time.monotonic() - stored >= every_seconds):
+                so_far = {"finished": step.finished, "history": history, "seconds": time.monotonic() - begun}
+                checkpoints.save(folder, step.state, so_far)
+                stored = time.monotonic()
+            if progress is not None:
+                progress(step.finished, rounds, step.record)
+    except Diverged as error:
+        failed = ", ".join([str(error), *getattr(error, "__notes__", ())])
+    result = {
+        "experiment": run.experiment,
+        "method": run.method,
+        "algorithm": run.algorithm,
+        "settings": plain(run.settings),
+        "point": plain(run.point),
+        "seed": run.seed,
+        "rounds": run.rounds,
+        "embedded": run.embedded,
+        "backend": run.setup.backend,
+        "hash": configuration_hash(run),
+        "provenance": provenance,
+        "clients": task.n_clients,
+        **({"failed": failed} if failed else {"final": {k: v for k, v in history[-1].items() if k != "round"}}),
+        "history": history,
+        "guarantees": promises,
+        "seconds": round(time.monotonic() - begun, 3),
+        "versions": used,
+        "commit": commit(),
+    }
+    checkpoints.write(folder / RESULT, line(result))
+    checkpoints.remove(folder)
+    return json.loads(line(result))
+
+
+def append(path, content):
+    """Add a line to a file of lines."""
+    try:
+        with open(path, "ab") as file:
+            file.write(content)
+    except OSError as error:
+        raise checkpoints.explained(error, path) from None
+
+
+def line(value):
+    """One line of JSON; infinities as the string "inf", NaN as null."""
+    return (json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def configuration_hash(run):
+    """SHA-256 of a run's configuration."""
+    return sha256(json.dumps(run.configuration(), sort_keys=True).encode()).hexdigest()
+
+
+def finished(run, directory):
+    """Result of a run that is done, None if it is not.
+
+    Raises ValueError if it is another configuration's or damaged.
+    """
+    folder = Path(directory, run.name)
+    if configuration(run, folder) is None or not (folder / RESULT).exists():
+        return None
+    try:
+        return read_json((folder / RESULT).read_bytes(), what=RESULT, largest=EXPANDED)
+    except ValueError:
+        raise ValueError(f"{folder / RESULT} is damaged; --fresh begins this run anew") from None
+
+
+def configuration(run, folder):
+    """What a folder was begun with, None if it is empty.
+
+    Raises ValueError if that is another configuration (naming what differs), or damaged.
+    """
+    path = folder / CONFIG
+    if not path.exists():
+        if (folder / RESULT).exists() or (folder / checkpoints.CHECKPOINT).exists():
+            raise ValueError(f"{path} is missing, so nobody knows what was run there; --fresh begins this run anew")
+        return None
+    try:
+        stored = read_json(path.read_bytes(), what=CONFIG)
+        whole = isinstance(stored, dict) and {"hash", "provenance", "versions"} <= stored.keys()
+    except (ValueError, TypeError):
+        stored, whole = {}, False
+    if not whole:
+        raise ValueError(f"{path} is damaged; --fresh begins this run anew")
+    if stored["hash"] != configuration_hash(run):
+        own = json.loads(line(run.configuration()))
+        raise ValueError(
+            f"{folder} holds a run with another configuration ({differing(stored, own)}); "
+            "give another --out, or --fresh to begin anew"
+        )
+    return stored
+
+
+def differing(stored, own):
+    """Text of the keys in which two dicts differ."""
+    changes = []
+    for key, new in own.items():
+        old = stored.get(key)
+        if isinstance(old, dict) and isinstance(new, dict) and old != new:
+            changes += [f"{key}.{name}: {old.get(name)} there, {new.get(name)} now"
+                        for name in sorted({*old, *new}) if old.get(name) != new.get(name)]  # fmt: skip
+        elif old != new:
+            changes.append(f"{key}: {old} there, {new} now")
+    return "; ".join(changes)
+
+
+def clear(folder):
+    """Remove the files of a run."""
+    checkpoints.remove(folder)
+    for name in (RESULT, HISTORY, CONFIG):
+        (folder / name).unlink(missing_ok=True)
+
+
+def portable(provenance):
+    """Provenance with names of files instead of paths, so that it does not depend on where they lie."""
+    files = [{**file, "path": Path(file["path"]).name} for file in provenance.get("files", ())]
+    return json.loads(line({**provenance, **({"files": files} if files else {})}))
+
+
+def summarised(guarantees, groups):
+    """Promises, by group, that are alike but for their numbers: how many clients, and the range of eps and delta."""
+    if not any(guarantees):
+        return []
+    found = []
+    for group, members in (groups or {"all": np.arange(len(guarantees))}).items():
+        kinds = {}
+        for promise in (guarantees[k] for k in members.tolist()):
+            if promise is not None:
+                kinds.setdefault((promise.mechanism, promise.adjacency, promise.trusted), []).append(promise)
+        for (mechanism, adjacency, trusted), promises in kinds.items():
+            entry = {"group": group, "clients": len(promises), "of": len(members)}
+            entry |= {key: span([getattr(promise, key) for promise in promises]) for key in ("eps", "delta")}
+            found.append({**entry, "adjacency": adjacency, "trusted": trusted, "mechanism": mechanism})
+    return found
+
+
+def span(values):
+    """A number if all are the same, else [least, greatest]."""
+    low, high = float(min(values)), float(max(values))
+    return low if low == high else [low, high]
+
+
+def versions(backend):
+    """Versions of what computes with this backend."""
+    found = {"python": platform.python_version()}
+    for name in ("numpy", "numba", "borrowed-strength", *(["jax"] if backend == "jax" else [])):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@lru_cache(maxsize=1)
+def commit():
+    """Commit of this code, with "-dirty" if it is changed; None outside a repository."""
+    here = Path(__file__).resolve().parent
+    try:
+        ran = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=here, capture_output=True, text=True, timeout=20, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ran.stdout.strip() or None
+
+
+def same_result(a, b):
+    """Whether two results are of the same bits, whatever machine and moment made them."""
+    return {**a, **dict.fromkeys(VARIES)} == {**b, **dict.fromkeys(VARIES)}

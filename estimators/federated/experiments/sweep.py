@@ -1,0 +1,132 @@
+"""All runs of an experiment: one after the other, or several at once through joblib, with the same results.
+
+Belongs here: order, parallelism, what happens to the others when one run fails.  Does not belong here: one run (``runs``).
+"""
+
+import os
+import threading
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
+
+from estimators.federated.experiments.runs import execute
+from estimators.system.files import Held
+from estimators.system.processes import end_with_parent
+
+__all__ = ["BACKENDS", "Outcome", "shard", "sweep"]
+
+BACKENDS = ("loky", "threading", "multiprocessing", "dask", "ray")
+NEEDS = {"dask": "distributed", "ray": "ray"}
+WHOLE = ("multiprocessing", "ray")  # these hand over no results one by one
+
+
+class Outcome(NamedTuple):
+    """What became of a run: its result, or the reason why it was not done; messages for the user; whether others do it."""
+
+    run: object
+    result: dict | None
+    error: str = ""
+    messages: tuple = ()
+    held: bool = False
+
+
+def shard(runs, text):
+    """The runs of part i of n, for the text "i/n": every n-th one.
+
+    >>> shard(list("abcde"), "2/3")
+    ['b', 'e']
+    """
+    part, _, parts = text.partition("/")
+    if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+        raise ValueError(f"--shard must be I/N with 1 <= I <= N, got {text!r}")
+    return runs[int(part) - 1 :: int(parts)]
+
+
+def sweep(runs, directory, data_dir=None, *, jobs=1, backend="loky", workers=None, fresh=False, watch=None):
+    """Do all runs and yield an Outcome after each, in any order.
+
+    A run that diverges, or that cannot be done (an epsilon that cannot be met, say), leaves the others alone.  Runs that
+    another process is doing come last, with its result if it has finished them by then.
+
+    Parameters
+    ----------
+    runs, directory, data_dir, fresh : as in `execute`.
+    jobs : whole number >= 1 of runs at once; backend : how joblib does more than one, one of BACKENDS.
+    workers : threads of each run, None: the cores divided among the jobs.
+    watch : None, or a function from a run to the `progress` of `execute` (for jobs = 1).
+
+    Raises
+    ------
+    ValueError
+        If joblib or what its backend needs is missing.
+    OSError
+        If the disk is full or the data are not there; other runs keep their finished rounds.
+    """
+    workers = workers or max((os.cpu_count() or 1) // jobs, 1)
+    options = {"workers": workers, "fresh": fresh}
+    held = []
+    for outcome in outcomes(runs, directory, data_dir, jobs, backend, watch, options):
+        if outcome.held:
+            held.append(outcome.run)
+        else:
+            yield outcome
+    for run in held:
+        yield attempt(run, directory, data_dir, progress=watch and watch(run), **options)
+
+
+def outcomes(runs, directory, data_dir, jobs, backend, watch, options):
+    """The outcomes of all runs, each tried once."""
+    if jobs == 1:
+        for run in runs:
+            yield attempt(run, directory, data_dir, progress=watch and watch(run), **options)
+        return
+    with prepared(backend) as joblib, joblib.parallel_config(backend=backend, n_jobs=jobs):
+        # Results are handed over one by one, where the backend can.
+        parallel = joblib.Parallel(return_as="list" if backend in WHOLE else "generator_unordered")
+        parent = os.getpid()
+        yield from parallel(joblib.delayed(attempt_as_worker)(parent, run, directory, data_dir, **options) for run in runs)
+
+
+@cache
+def settle(parent):
+    """Let this process, if `parent` started it for joblib, end when that one does; once."""
+    if os.getppid() == parent and threading.current_thread() is threading.main_thread():
+        end_with_parent(parent)
+
+
+def attempt_as_worker(parent, *arguments, **options):
+    """Outcome of one run, in whatever process joblib does it."""
+    settle(parent)
+    return attempt(*arguments, **options)
+
+
+def attempt(run, directory, data_dir, **options):
+    """Outcome of one run."""
+    messages = []
+    try:
+        return Outcome(run, execute(run, directory, data_dir, say=messages.append, **options), "", tuple(messages))
+    except (ValueError, Held) as error:
+        return Outcome(run, None, str(error), tuple(messages), isinstance(error, Held))
+
+
+@contextmanager
+def prepared(backend):
+    """The module joblib, with its backend ready."""
+    try:
+        joblib = import_module("joblib")
+    except ImportError:
+        raise ValueError("several jobs need joblib: pip install 'borrowed-strength[learn]', or leave out --jobs") from None
+    if backend not in NEEDS:
+        yield joblib
+        return
+    try:
+        module = import_module(NEEDS[backend])
+    except ImportError:
+        raise ValueError(f"--joblib-backend {backend} needs {NEEDS[backend]}: pip install {NEEDS[backend]}") from None
+    if backend == "ray":
+        import_module("ray.util.joblib").register_ray()
+        yield joblib
+    else:
+        with module.Client():  # of the scheduler in DASK_SCHEDULER_ADDRESS, else of one of its own
+            yield joblib

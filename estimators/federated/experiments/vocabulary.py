@@ -1,0 +1,124 @@
+"""What experiment files may name (loaders, steps, choices, models, algorithms, privacy), and whether arguments fit.
+
+Belongs here: tables from names to functions, checks of arguments against signatures.  Does not belong here: the files'
+schema (``experiment``), calling anything (``building``).
+"""
+
+import inspect
+from importlib import import_module
+
+from estimators.numerics.validation import hint
+
+__all__ = [
+    "BACKENDS", "FROM_DATA", "FROM_FEDERATION", "algorithm", "check_values", "check_work", "choices", "fits", "known",
+    "loaders", "models", "named", "objects", "steps", "takes",
+]  # fmt: skip
+
+BACKENDS = ("numpy", "jax")
+FROM_DATA = ("n_features", "n_classes")
+"""Arguments of models that come from the data, where the file does not give them."""
+FROM_FEDERATION = ("federation", "clients")
+"""Arguments of choices that come from the federation, where the file does not give them."""
+
+
+def functions(*modules):
+    """Public functions of modules of ``estimators.federated``, by name."""
+    found = {}
+    for module in map(import_module, (f"estimators.federated.{module}" for module in modules)):
+        found |= {name: getattr(module, name) for name in module.__all__ if inspect.isfunction(getattr(module, name))}
+    return found
+
+
+def loaders():
+    """Loaders of data, by name."""
+    return functions("data.loaders", "data.generated")
+
+
+def steps():
+    """What may follow a loader, by name: each takes the data first."""
+    from estimators.federated.data import Examples
+
+    return {**functions("data.partitions", "data.silos"), "split_test": Examples.split_test}
+
+
+def choices():
+    """Who asks for what, by name."""
+    return functions("data.choices")
+
+
+def models():
+    """Models, by name."""
+    return functions("models")
+
+
+def algorithm(where, name):
+    """The algorithm of this name; only its own module is loaded."""
+    from estimators.federated import algorithms
+
+    return getattr(algorithms, known(where, name, algorithms.NAMES))
+
+
+def objects():
+    """Classes of ``estimators.federated.privacy`` that settings may hold, by name."""
+    module = import_module("estimators.federated.privacy")
+    return {name: getattr(module, name) for name in module.__all__ if inspect.isclass(getattr(module, name))}
+
+
+def named(where, name, table):
+    """Return table[name], or raise a ValueError with the names nearest to it."""
+    return table[known(where, name, table)]
+
+
+def known(where, name, names):
+    """Return a name if it is among the names, or raise a ValueError with those nearest to it."""
+    if isinstance(name, str) and name in names:
+        return name
+    raise ValueError(f"{where}: {name!r} is unknown; {hint(str(name), sorted(names))}")
+
+
+def takes(function, name):
+    """Whether a function has a parameter of this name."""
+    return name in inspect.signature(function).parameters
+
+
+def fits(where, function, options, *given, filled=()):
+    """Check that a function takes these options after the arguments `given`; its seed and those in `filled` may lack."""
+    if not isinstance(options, dict):
+        raise ValueError(f"{where} must be a table, got {options!r}")
+    parameters = inspect.signature(function).parameters
+    for key in options:
+        if key not in parameters:
+            raise ValueError(f"{where}.{key} is unknown; {function.__name__} takes {', '.join(parameters)}")
+    try:
+        inspect.signature(function).bind(*given, **{key: None for key in ("seed", *filled) if key in parameters} | options)
+    except TypeError as error:
+        raise ValueError(f"{where}: {function.__name__}: {error}") from None
+
+
+def check_values(where, value):
+    """Check the tables {kind = ...} and {choice = ...} anywhere in settings."""
+    if isinstance(value, dict):
+        rest = {key: entry for key, entry in value.items() if key not in ("kind", "choice")}
+        if "kind" in value:  # what the grid fills in may lack
+            kind = named(f"{where}.kind", value["kind"], objects())
+            fits(where, kind, rest, filled=tuple(inspect.signature(kind).parameters))
+        elif "choice" in value:
+            fits(where, named(f"{where}.choice", value["choice"], choices()), rest, filled=FROM_FEDERATION)
+        for key, entry in rest.items():
+            check_values(f"{where}.{key}", entry)
+    elif isinstance(value, list):
+        for i, entry in enumerate(value):
+            check_values(f"{where}[{i}]", entry)
+
+
+def check_work(where, work):
+    """Check the rule and the names of its arguments."""
+    from estimators.federated.task import RULES
+
+    rule = named(f"{where}.rule", work["rule"], RULES)
+    known = [p for p in inspect.signature(rule).parameters if p not in ("sizes", "seed", "round", "clients")]
+    known = list(dict.fromkeys([*known, "n_epochs"]))
+    for key in work:
+        if key != "rule" and key not in known:
+            raise ValueError(f"{where}.{key} is unknown; {work['rule']} takes {', '.join(known)}")
+    check_values(where, work)

@@ -1,0 +1,120 @@
+"""The models that `borrow fit` knows, and which goes with which data.
+
+Belongs here: one line per model.  The models themselves are in ``estimators``, loaded when they are used.
+"""
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.fit.regressions import least_squares, own_logistic
+
+__all__ = ["DATA", "MODELS", "Model", "build", "choose", "exposures", "parse_options"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: its name for --model, the data it takes, its class in ``estimators``, what it assumes, options set.
+
+    `own`, for regressions, gives a client's own coefficients and their standard errors from X and y.
+    """
+
+    name: str
+    data: str
+    path: str
+    assumes: str
+    options: tuple = ()
+    own: Callable | None = None
+
+    def load(self):
+        """Return the class."""
+        import estimators
+
+        return getattr(estimators, self.path)
+
+
+NORMAL = "estimates are normal around the true values, with known variances"
+COUNTS = "each trial of a client succeeds with its own probability"
+EVENTS = "events of a client come at its own rate"
+REGRESSION = "each client has coefficients of its own, normal around common ones"
+
+
+def exposures(table):
+    """Return the exposures of a PoissonTable, 1 where none are given."""
+    return np.ones(len(table.clients)) if table.exposures is None else table.exposures
+
+
+# The first of each kind of data is the one that --model auto takes.
+MODELS = (
+    Model("normal", "means", "GaussianMeans", f"{NORMAL}; true values are normal around a common centre"),
+    Model("point-normal", "means", "PointNormalMeans", f"{NORMAL}; some true values are the centre, the others normal"),
+    Model("npmle", "means", "NonparametricMeans", f"{NORMAL}; nothing is assumed about how true values differ"),
+    Model("mixture", "means", "MixtureMeans", f"{NORMAL}; true values come from a few normal groups"),
+    Model(
+        "points", "means", "MixtureMeans", f"{NORMAL}; true values come from a few groups of equals",
+        options=(("components", "points"),),
+    ),
+    Model("beta-binomial", "binomial", "BetaBinomial", f"{COUNTS}; probabilities come from a Beta law"),
+    Model("npmle", "binomial", "NonparametricRates", f"{COUNTS}; nothing is assumed about how they differ"),
+    Model("gamma-poisson", "poisson", "GammaPoisson", f"{EVENTS}; rates come from a Gamma law"),
+    Model("npmle", "poisson", "NonparametricCounts", f"{EVENTS}; nothing is assumed about how they differ"),
+    Model("linear", "regression", "LinearClients", f"linear regressions; {REGRESSION}", own=least_squares),
+    Model("logistic", "regression", "LogisticClients", f"logistic regressions; {REGRESSION}", own=own_logistic),
+)  # fmt: skip
+
+DATA = {
+    "means": lambda table: (table.estimates, table.variances),
+    "binomial": lambda table: (table.successes, table.trials),
+    "poisson": lambda table: (table.counts, exposures(table)),
+    "regression": lambda table: (table.designs, table.targets),
+}
+"""What `fit` of a model takes, for each kind of data."""
+
+
+def choose(name, table):
+    """Return the `Model` called `name`, or for "auto" the one that goes with the data in `table`."""
+    fitting = [model for model in MODELS if model.data == table.data]
+    if name == "auto":
+        labels = table.data == "regression" and all(np.isin(y, (0.0, 1.0)).all() for y in table.targets)
+        name = "logistic" if labels else fitting[0].name
+    for model in fitting:
+        if model.name == name:
+            return model
+    names = ", ".join(model.name for model in fitting)
+    raise ValueError(f"--model {name} does not fit these columns, which hold {table.data}; choose one of {names}")
+
+
+def parse_options(texts):
+    """Return the dict of the constructor's arguments in `texts`, each NAME=VALUE.
+
+    >>> parse_options(["k=3", "components=points"])
+    {'k': 3, 'components': 'points'}
+    """
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.isidentifier():
+            raise ValueError(f"--with {text}: write it as NAME=VALUE, for instance k=3")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found
+
+
+def build(model, options, seed=None):
+    """Return a new instance of `model` with those `options` that are not None."""
+    made = model.load()()
+    known = made.get_params()
+    for name, value in {**dict(model.options), **options}.items():
+        if value is None:
+            continue
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise ValueError(f"--model {model.name} has no option {name!r}; its options are: {names}")
+        made.set_params(**{name: value})
+    if seed is not None and "seed" in known:
+        made.set_params(seed=seed)
+    return made

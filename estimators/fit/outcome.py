@@ -1,0 +1,195 @@
+"""What a fit found, as one row per client (and coefficient), the same for all models.
+
+Belongs here: columns and the numbers that sum them up.  Words are in ``report``, files in ``command``.
+"""
+
+import csv
+import io
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from estimators.fit.models import exposures
+
+__all__ = ["Outcome", "own_estimates", "to_csv"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A fitted table.  Arrays have one entry per row; numbers that do not exist are NaN.
+
+    `row_clients` names the client of each row; `coefficient` the coefficient, for regressions only.  `own` is what the
+    client knows by itself, `error` its standard error if the model is right, `weight` the part of `own` in `mean` (for
+    regressions its average over a client's coefficients), None where the model has no such part.
+    """
+
+    model: object
+    kind: object
+    clients: tuple
+    n: np.ndarray | None
+    own: np.ndarray
+    error: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    level: float
+    weight: np.ndarray | None = None
+    coefficients: tuple = ()
+    privacy: tuple = ()
+    notes: list = field(default_factory=list)
+
+    @classmethod
+    def of(cls, kind, model, clients, own, error, n, level, coefficients=(), **more):
+        """Read the posterior off the fitted `model`; `own`, `error` and its arrays have clients on axis 0."""
+        low, high = model.interval(level)
+        shape = np.shape(model.posterior_mean_)
+
+        def flat(values):
+            return np.broadcast_to(np.asarray(values, float), shape).reshape(-1)
+
+        weight = getattr(model, "weights_", None)
+        if weight is None and hasattr(model, "borrowed_"):
+            weight = 1 - np.asarray(model.borrowed_, float)
+            weight = weight[:, None] if weight.ndim < len(shape) else weight
+        return cls(
+            model, kind, tuple(clients), n, flat(own), flat(error), flat(model.posterior_mean_), flat(model.posterior_sd_),
+            flat(low), flat(high), level, None if weight is None else flat(weight), tuple(coefficients), **more,
+        )  # fmt: skip
+
+    @property
+    def heard(self):
+        """Rows of clients who know something by themselves: finite own estimates, or any rows of a regression."""
+        if self.coefficients:
+            return np.repeat(self.n, self.per_client) > 0
+        return np.isfinite(self.own) & np.isfinite(self.error)
+
+    @property
+    def per_client(self):
+        """Rows of each client."""
+        return max(1, len(self.coefficients))
+
+    def columns(self):
+        """Return a dict of lists, one entry per row, with None for what does not exist."""
+        repeat = self.per_client
+        columns = {"client": [client for client in self.clients for _ in range(repeat)]}
+        if self.coefficients:
+            columns["coefficient"] = list(self.coefficients) * len(self.clients)
+        columns["n"] = [None] * len(self.mean) if self.n is None else np.repeat(self.n, repeat).tolist()
+        for name, values in {
+            "estimate": self.own,
+            "standard_error": self.error,
+            "shrunken": self.mean,
+            "posterior_sd": self.sd,
+            "weight_on_own": self.weight,
+            "low": self.low,
+            "high": self.high,
+        }.items():
+            columns[name] = [None] * len(self.mean) if values is None else finite_list(values)
+        return columns
+
+    def rows(self):
+        """Return one dict per row."""
+        columns = self.columns()
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def prior(self):
+        """Return the prior as plain values, without infinities."""
+        return plain(self.model.prior_summary())
+
+    def groups(self):
+        """Return (share, mean, sd) of each group of clients in a prior of groups, the largest first; else []."""
+        prior = self.model.prior_summary()
+        if "probabilities" in prior:
+            found = zip(prior["probabilities"], prior["means"], prior["sds"], strict=True)
+        elif "spike_weight" in prior:
+            slab = 1 - prior["spike_weight"], prior["mean"], prior["slab_sd"]
+            found = [(prior["spike_weight"], prior["mean"], 0.0), slab]
+        else:
+            found = []
+        return sorted((group for group in found if group[0] > 0), reverse=True)
+
+    @property
+    def centre(self):
+        """Mean of the prior, of models with one number per client."""
+        return float(self.model.prior_summary()["mean"])
+
+    @property
+    def spread(self):
+        """Standard deviation of the prior, of models with one number per client."""
+        return float(self.model.prior_summary()["sd"])
+
+    def summary(self):
+        """Return what was borrowed, as plain values."""
+        model, known = self.model, np.isfinite(self.own)
+        moved = np.where(known, np.abs(self.mean - self.own), -1.0)
+        most = int(moved.argmax())
+        facts = {
+            "model": self.kind.name,
+            "data": self.kind.data,
+            "n_clients": len(self.clients),
+            "prior": self.prior(),
+            "level": self.level,
+            "log_likelihood": float(model.log_likelihood_),
+            "converged": bool(model.converged_),
+            "moved_most": self.clients[most // self.per_client],
+        }
+        if self.coefficients:
+            facts["moved_most_coefficient"] = self.coefficients[most % self.per_client]
+        else:
+            facts |= {"centre": self.centre, "spread": self.spread}
+        if self.weight is not None:
+            weight = self.weight[self.heard] if self.heard.any() else self.weight
+            facts |= {"smallest_weight_on_own": float(weight.min()), "largest_weight_on_own": float(weight.max())}
+        if not self.coefficients and np.isfinite(self.error).all() and np.isfinite(self.sd).all():
+            facts["expected_squared_error_before"] = float((self.error**2).sum())
+            facts["expected_squared_error_after"] = float((self.sd**2).sum())
+        return plain({**facts, "privacy": list(self.privacy), "notes": self.notes})
+
+
+def plain(value):
+    """Return `value` with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def finite_list(values):
+    """Return an array as a list, with None for what is not finite."""
+    if np.isfinite(values).all():
+        return values.tolist()
+    return [value if finite else None for value, finite in zip(values.tolist(), np.isfinite(values), strict=True)]
+
+
+def own_estimates(table, model, kind):
+    """Return what each client knows by itself and its standard error, clients on axis 0, and their observations.
+
+    Errors of rates are those that the fitted model expects: a client with 0 successes of 3 is not sure of 0.
+    """
+    mean, sd = np.asarray(model.posterior_mean_), np.asarray(model.posterior_sd_)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if table.data == "means":
+            return table.estimates, np.sqrt(table.variances), table.counts
+        if table.data == "binomial":
+            error = np.sqrt(np.maximum(mean * (1 - mean) - sd**2, 0.0) / table.trials)
+            return table.successes / table.trials, error, table.trials
+        if table.data == "poisson":
+            exposure = exposures(table)
+            return table.counts / exposure, np.sqrt(mean / exposure), table.exposures
+    n = np.array([len(y) for y in table.targets])
+    pairs = [kind.own(*pair) for pair in zip(table.designs, table.targets, strict=True)]
+    return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]), n
+
+
+def to_csv(outcome):
+    """Return the content of estimates.csv, numbers with all their digits."""
+    columns = outcome.columns()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode()

@@ -1,0 +1,171 @@
+"""`borrow fit --eps`: every client runs its own side, and only reports reach the fit.
+
+Belongs here: from raw rows to reports to a fitted server model.  Mechanisms, reports and server are in
+``estimators.private``.  Nothing that this returns is computed from raw data other than through the reports.
+"""
+
+import numpy as np
+
+from estimators.fit.models import Model, build
+from estimators.fit.outcome import Outcome
+
+__all__ = ["model_for", "private_outcome"]
+
+VARIANCE_SHARE = 0.25
+"""Part of the budget spent on the variance among a client's rows, if that is not given."""
+
+NEAR = 0.05
+"""Part of the width of the bounds that counts as at an end."""
+
+
+def model_for(table, options, bounds):
+    """Return (`Model`, its instance) for the reports of `table`; ValueError for what does not go together."""
+    if table.data == "binomial":
+        if bounds is not None or "sigma2" in options:
+            raise ValueError("--bounds and --sigma2 are for measurements; counts are 0 or 1 per trial")
+        return RATES, build(RATES, options)
+    if table.data != "means" or table.rows is None:
+        raise ValueError("--eps needs raw rows, client,value or client,outcome, or counts, client,successes,trials")
+    if bounds is None:
+        raise ValueError("--bounds LOW HIGH must be given with --eps: ends that a value may have, known without the data")
+    return MEANS, build(MEANS, options)
+
+
+def private_outcome(table, kind, model, *, eps, delta, bounds, local, level, generator, progress):
+    """Return the `Outcome` of a private fit.
+
+    Parameters
+    ----------
+    table : ClientTable with raw rows, or BinomialTable; kind, model : from `model_for`.
+    eps, delta : budget of every client; `local`: of all its rows together, else of one row.
+    bounds : pair, for measurements.
+    generator : numpy.random.Generator, or None for the operating system's randomness.
+    progress : function that wraps an iterable of clients.
+    """
+    adjacency = "client" if local else "row"
+    if kind is RATES:
+        reports = rate_reports(table, eps, delta, adjacency, generator, progress)
+    else:
+        reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator, progress)
+    model.fit(reports)
+    if kind is RATES:
+        own = np.array([report.value / report.trials for report in reports])
+        noise = np.array([report.noise_variance / report.trials**2 for report in reports])
+        rate = model.posterior_mean_
+        sampling = np.maximum(rate * (1 - rate) - model.posterior_sd_**2, 0.0) / [report.trials for report in reports]
+        notes = []
+    else:
+        own = np.array([report.estimate for report in reports])
+        sampling, noise = model.variances_, 0.0
+        told = model.sigma2 is None and not local  # with `local` it is not rows that are clipped
+        notes = clipping(reports, bounds, model.sigma2_ - 2 * model.prior_.sigma2_sd if told else 0.0)
+    return Outcome.of(
+        kind, model, table.clients, own, np.sqrt(sampling + noise), np.array([report.n for report in reports]), level,
+        privacy=lines(model), notes=[*unspent(delta, reports), *notes],
+    )  # fmt: skip
+
+
+def unspent(delta, reports):
+    """Return the note that says if --delta was not used."""
+    pure = sum(report.guarantee.delta == 0 for report in reports)
+    if not delta or not pure:
+        return []
+    who = "" if pure == len(reports) else f" by {pure} of {len(reports)} clients"
+    return [f"--delta {delta:g} was not spent{who}: noise that needs none has the smaller variance, and protects more"]
+
+
+def clipping(reports, bounds, sigma2_low):
+    """Return notes on reports that look as if values had been clipped.
+
+    How many values were clipped is as private as the values, and choosing other bounds after it would void the guarantee.
+    So this looks at reports alone, which costs nothing: if all values of all clients lie at an end or beyond, the reports
+    average to that end, but for noise of known variance.  `sigma2_low` is what the variance of a clipped row surely exceeds;
+    (high - low)^2 / 8 is that of the arcsine law, which already has most of its mass at the ends.
+    """
+    low, high = bounds
+    precision = np.array([1 / (report.noise_variance + report.rounding_variance) for report in reports])
+    average = float(np.sum(precision / precision.sum() * [report.estimate for report in reports]))
+    error = 1 / np.sqrt(precision.sum())
+    near = NEAR * (high - low) + 2 * error
+    flag = f"--bounds {low:g} {high:g}"
+    private = "seen from the reports alone: how many values were clipped stays private"
+    if 4 * error > high - low:
+        return [
+            f"the reports average to {average:.4g} with a standard error of {error:.2g} by noise alone, which hides where "
+            f"between {flag} the values lie; give a larger --eps, more clients or more rows"
+        ]
+    if average - low <= near or high - average <= near:
+        end = "lower" if average - low <= near else "upper"
+        return [
+            f"the reports average to {average:.4g}, at the {end} end of {flag}: if most values lie beyond, they were "
+            f"clipped to it and the estimates do not say where they are ({private})"
+        ]
+    if sigma2_low > (high - low) ** 2 / 8:
+        return [
+            f"the values vary as if most were at the two ends of {flag}: if most lie beyond, they were clipped and the "
+            f"estimates do not say where they are ({private})"
+        ]
+    return []
+
+
+class Private(Model):
+    """A server's model in ``estimators.private``."""
+
+    def load(self):
+        """Return the class."""
+        from estimators import private
+
+        return getattr(private, self.path)
+
+
+MEANS = Private(
+    "normal",
+    "means",
+    "PrivateGaussianMeans",
+    "reports are normal around the true values; true values around a common centre",
+)
+RATES = Private("beta-binomial", "binomial", "PrivateRates", "each trial succeeds with its client's own probability")
+
+
+def lines(model):
+    """Return the guarantees in words, with who sees what."""
+    from estimators.private.server import guarantee_lines
+
+    return (
+        *guarantee_lines(model.guarantees_),
+        "estimate is what a client's report says, noise included; raw values went into the reports only.",
+    )
+
+
+def mean_reports(table, eps, delta, bounds, adjacency, sigma2, generator, progress):
+    """Return one MeanReport per client."""
+    from estimators.private import MeanClient
+    from estimators.private.reports import low_high
+
+    low, high = low_high("bounds", bounds)
+    share = VARIANCE_SHARE if sigma2 is None else 0.0
+    # No variance of numbers in [low, high] exceeds this (Popoviciu), but for the divisor n - 1.
+    bound = (high - low) ** 2 / 2 if share and adjacency == "client" else None
+    return [
+        MeanClient(
+            bounds=bounds, eps=eps, delta=delta, adjacency=adjacency, variance_share=share, variance_bound=bound, name=name
+        ).report(rows, generator)
+        for name, rows in progress(list(zip(table.clients, table.samples(), strict=True)))
+    ]
+
+
+def rate_reports(table, eps, delta, adjacency, generator, progress):
+    """Return one RateReport per client."""
+    from estimators.private import RateClient
+
+    if (table.trials == 0).any():
+        client = table.clients[int(np.argmax(table.trials == 0))]
+        raise ValueError(f"client {client!r} has no trials, so nothing to report; drop it")
+    return [
+        RateClient(eps=eps, delta=delta, adjacency=adjacency, name=name).report(
+            np.repeat([1.0, 0.0], [ones, trials - ones]), generator
+        )
+        for name, ones, trials in progress(
+            list(zip(table.clients, table.successes.tolist(), table.trials.tolist(), strict=True))
+        )
+    ]

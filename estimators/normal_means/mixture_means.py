@@ -1,0 +1,415 @@
+"""Estimates with known unequal variances and a prior that is a mixture of a few points or a few Gaussians.
+
+Model: theta_i ~ sum_l p_l N(mu_l, tau2_l I), estimate_i ~ N(theta_i, variance_i I), in one dimension or more; points have
+tau2_l = 0.
+
+Belongs here: learning such a prior with restarts and a choice of k, and the posteriors.  Does not belong here: one Gaussian
+(``gaussian``), posteriors and risks under a known discrete prior and the paper's Algorithm 1 (``mixture``), priors without a
+number of components (the nonparametric ones).
+"""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from estimators.closed_forms.mixture import points, spread, values_wanted
+from estimators.model import ClientModel
+from estimators.numerics.inversion import quantiles
+from estimators.numerics.units import LOG2, gaussian_unit, represented
+from estimators.numerics.validation import choice, count, finite, paired, positive, probability, single
+
+__all__ = ["MixtureMeans"]
+
+SAMPLE = 2000  # starts are compared on as many clients, the best go on with all
+EM_STEPS, KEPT = 20, 4  # short runs from every start, and how many of them go on
+SMALLEST = 1e-12  # probability of a component below which it counts as empty and stays where it is
+
+
+class Prior(NamedTuple):
+    """Probabilities (k,), centres (k, d), variances (k,) of the components, and the log-likelihood."""
+
+    p: np.ndarray
+    mus: np.ndarray
+    tau2s: np.ndarray
+    value: float
+
+
+class Data:
+    """Estimates (m, d) and variances (m,) with the passes over them; arrays have components first, clients next."""
+
+    def __init__(self, y, v, components):
+        self.y, self.v, self.components = y, v, components
+        self.d = y.shape[1]
+        self.centre = np.average(y, axis=0, weights=1 / v)
+        square = ((y - self.centre) ** 2).mean(axis=1)
+        self.total = float(np.sqrt(square.mean())) or 1.0  # a scale for centres
+        between = np.average(square - v, weights=1 / v)
+        self.tau2 = float(max(between, 1e-3 * self.total**2))
+
+    def sample(self, generator):
+        """Return these data or, of many, a sample without replacement."""
+        if len(self.y) <= 2 * SAMPLE:
+            return self
+        rows = np.sort(generator.choice(len(self.y), SAMPLE, replace=False))
+        return Data(self.y[rows], self.v[rows], self.components)
+
+    def weigh(self, p, mus, tau2s):
+        """Return the log-likelihood, responsibilities, precisions (both (k, m)) and gaps (k, m, d)."""
+        precision = 1 / (tau2s[:, None] + self.v)
+        gaps = self.y - mus[:, None, :]
+        squares = np.einsum("kmd,kmd->km", gaps, gaps)
+        logs = -0.5 * squares * precision + 0.5 * self.d * np.log(precision) + np.log(np.maximum(p, 1e-300))[:, None]
+        top = logs.max(axis=0)
+        weights = np.exp(logs - top)
+        sums = weights.sum(axis=0)
+        value = (top + np.log(sums)).sum() - 0.5 * self.y.size * np.log(2 * np.pi)
+        return float(value), weights / sums, precision, gaps, squares
+
+    def em(self, p, mus, tau2s):
+        """Return the prior after one step, and the log-likelihood before it.
+
+        Probabilities and centres maximise their part given the responsibilities; variances take an EM step at the new
+        centres.  None of the three lets the likelihood fall.
+        """
+        value, weights, precision, *_ = self.weigh(p, mus, tau2s)
+        share = weights.sum(axis=1)
+        full = share > SMALLEST * len(self.y)
+        precise = weights * precision
+        mass = np.where(full, precise.sum(axis=1), 1.0)
+        mus = np.where(full[:, None], np.einsum("km,md->kd", precise, self.y) / mass[:, None], mus)
+        if self.components == "gaussian":
+            gaps = self.y - mus[:, None, :]
+            squares = np.einsum("kmd,kmd->km", gaps, gaps) / self.d
+            kept = tau2s[:, None] * precision
+            found = (weights * (kept**2 * squares + kept * self.v)).sum(axis=1) / np.where(full, share, 1.0)
+            tau2s = np.where(full, found, tau2s)
+        return share / len(self.y), mus, tau2s, value
+
+    def pack(self, prior):
+        """Return the standardised parameters: logarithms of p, centres, and (for Gaussians) variances."""
+        parts = [np.log(np.maximum(prior.p, SMALLEST)), ((prior.mus - self.centre) / self.total).ravel()]
+        return np.concatenate([*parts, prior.tau2s / self.total**2] if self.components == "gaussian" else parts)
+
+    def unpack(self, x, k):
+        """Return p, mus and tau2s."""
+        p = np.exp(x[:k] - x[:k].max())
+        tau2s = x[k + k * self.d :] * self.total**2 if self.components == "gaussian" else np.zeros(k)
+        return p / p.sum(), self.centre + self.total * x[k : k + k * self.d].reshape(k, self.d), tau2s
+
+    def derivatives(self, x, k):
+        """Return the gradient and the Hessian of the log-likelihood per client in the standardised parameters."""
+        d, m = self.d, len(self.y)
+        p, mus, tau2s = self.unpack(x, k)
+        _, weights, precision, gaps, squares = self.weigh(p, mus, tau2s)
+        own = [self.total * precision[:, None] * gaps.transpose(0, 2, 1)]  # derivatives of the log density of a component
+        if self.components == "gaussian":
+            own.append(0.5 * self.total**2 * (precision * (precision * squares - d))[:, None])
+        own = np.concatenate(own, axis=1)  # (k, d or d + 1, m)
+        weighted = weights[:, None] * own
+        # Positions of a component's own parameters: its centre, then its variance.
+        at = np.concatenate([k + np.arange(k * d).reshape(k, d), k + k * d + np.arange(k)[:, None]], axis=1)[
+            :, : own.shape[1]
+        ]
+        size = k + at.size
+        terms = np.empty((size, m))
+        terms[:k], terms[at.ravel()] = weights, weighted.reshape(at.size, m)
+        gradient = terms.sum(axis=1) / m
+        hessian = -np.einsum("am,bm->ab", terms, terms) / m
+        hessian[:k, :k] += np.diag(gradient[:k]) - np.diag(p) + np.outer(p, p)
+        for component, place in enumerate(at):
+            block = np.einsum("am,bm->ab", weighted[component], own[component])
+            precise = weights[component] * precision[component]
+            block[range(d), range(d)] -= self.total**2 * precise.sum()
+            if len(place) > d:
+                mixed = self.total**3 * np.einsum("m,md->d", precise * precision[component], gaps[component])
+                block[:d, d] -= mixed
+                block[d, :d] -= mixed
+                block[d, d] += self.total**4 * np.sum(
+                    precise * precision[component] * (0.5 * d - precision[component] * squares[component])
+                )
+            hessian[np.ix_(place, place)] += block / m
+            hessian[component, place] += gradient[place]
+            hessian[place, component] += gradient[place]
+        gradient[:k] -= p
+        return gradient, hessian
+
+    def climb(self, prior, longest, tol):
+        """Return the Prior at a local maximum, the trace of log-likelihoods and whether it settled.
+
+        Newton's method with as much damping as makes the likelihood rise, variances kept at or above 0.
+        """
+        k, m = len(prior.p), len(self.y)
+        x, value, damping, trace = self.pack(prior), prior.value, 1e-3, [prior.value]
+        bounded = np.zeros(x.size, bool)
+        bounded[k + k * self.d :] = True
+        gradient, hessian = self.derivatives(x, k)
+        while len(trace) <= longest:
+            free = ~(bounded & (x <= 0) & (gradient <= 0))
+            scale = np.maximum(1.0, np.abs(np.diag(hessian)))
+            largest = np.max(np.abs(gradient[free]) / np.sqrt(scale[free]))
+            if largest <= tol:
+                return Prior(*self.unpack(x, k), value), np.array(trace), True
+            system = np.diag(damping * scale[free]) - hessian[np.ix_(free, free)]
+            step = np.zeros(x.size)
+            try:
+                np.linalg.cholesky(system)
+                step[free] = np.linalg.solve(system, gradient[free])
+            except np.linalg.LinAlgError:
+                damping *= 8
+                continue
+            trial = np.where(bounded, np.maximum(x + step, 0.0), x + step)
+            reached = self.weigh(*self.unpack(trial, k))[0]
+            if reached > value:
+                x, value, damping = trial, reached, max(damping / 8, 1e-12)
+                trace.append(value)
+                gradient, hessian = self.derivatives(x, k)
+            elif damping > 1e8 or m * abs(gradient @ step) <= 1e-14 * abs(value):
+                # What is left to gain is below rounding.
+                return Prior(*self.unpack(x, k), value), np.array(trace), bool(largest <= 1e3 * tol)
+            else:
+                damping *= 8
+        return Prior(*self.unpack(x, k), value), np.array(trace), False
+
+
+class MixtureMeans(ClientModel):
+    """Empirical Bayes for means whose prior is a mixture of k points or k Gaussians, learnt from all clients.
+
+    Model: theta_i ~ sum_l p_l N(mu_l, tau2_l I) and estimate_i ~ N(theta_i, variance_i I) with known variances, which may
+    differ.  Maximum likelihood by EM from several starts, finished by Newton's method; the likelihood never falls.
+    Claims: generative:thm5, generative:alg1:em.
+
+    Parameters
+    ----------
+    k : whole number >= 1 of components, or "bic": the number with the least Bayesian information criterion, going up until
+        it has risen twice.  For mixtures it is a rule of thumb that errs towards few components.
+    components : "gaussian", or "points" for tau2_l = 0.
+    restarts : whole number >= 1 of starts for each k; they are compared on a sample if there are many clients.
+    max_iter : whole number >= 1 of Newton steps.
+    tol : number > 0; settled when no derivative of the log-likelihood per client, in standardised parameters, exceeds it
+        (times the root of the second derivative where that is above 1).
+    seed : whole number, seed of the starts.
+
+    Attributes
+    ----------
+    p_, mus_, tau2s_ : the prior, components by their centre's first coordinate; (k,), (k,) or (k, d), (k,).  A variance of
+        0 is a point.
+    k_ : number of components; path_ : dict from each k that was tried to its (log-likelihood, criterion).
+    responsibilities_ : array (m, k), posterior probability of each component for each client.
+    posterior_mean_, posterior_sd_ : like the estimates; sd per coordinate.  They and the intervals take the fitted prior
+        for true.  That is honest for clear groups and many clients only: where groups overlap, or shrink to points,
+        intervals are far too short (``coverage`` measures it for a fitted model).
+    log_likelihood_ : log density of the estimates; log_likelihoods_ : its trace, which never falls.
+    converged_ : bool; n_iter_ : length of the trace.  A local maximum may be all that was found, as with every mixture.
+
+    >>> model = MixtureMeans(k=2, components="points").fit([-2.1, -1.9, 1.8, 2.0, 2.2], variances=0.01)
+    >>> model.p_.round(3).tolist(), model.mus_.round(3).tolist(), model.converged_
+    ([0.4, 0.6], [-2.0, 2.0], True)
+    """
+
+    def __init__(self, k="bic", components="gaussian", restarts=10, max_iter=1000, tol=1e-8, seed=0):
+        self.k = k
+        self.components = components
+        self.restarts = restarts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.seed = seed
+
+    @paired
+    def fit(self, estimates, variances):
+        """Fit the prior and the posterior of every client.
+
+        Parameters
+        ----------
+        estimates : array (m,) or (m, d), m >= 2 and m >= k; variances : number > 0 or array (m,), known sampling variance
+            of each coordinate.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError naming the argument that is out of its domain.
+        """
+        y, self._flat = points("estimates", estimates)
+        v = spread(variances, len(y))
+        if len(y) < 2:
+            raise ValueError("estimates must hold at least two clients to learn a prior from")
+        self._v = v
+        exponent, y, v = gaussian_unit(y, v)
+        choice("components", self.components, ("gaussian", "points"))
+        starts, longest = int(single(count, "restarts", self.restarts)), int(single(count, "max_iter", self.max_iter))
+        tol = single(positive, "tol", self.tol)
+        data = Data(y, v, self.components)
+        few = data.sample(np.random.default_rng(self.seed))
+        self.path_, best, previous, rises = {}, None, None, 0
+        searching = isinstance(self.k, str)
+        if searching:
+            choice("k", self.k, ("bic",))
+        for k in range(1, len(y) + 1) if searching else (values_wanted(self.k, len(y)),):
+            found = learn(data, few, k, starts, longest, tol, np.random.default_rng([self.seed, k]), previous)
+            freedom = k - 1 + k * y.shape[1] + (k if self.components == "gaussian" else 0)
+            criterion = -2 * found[0].value + freedom * np.log(len(y))
+            self.path_[k] = (found[0].value, float(criterion))
+            if best is None or criterion < best[0]:
+                best, rises = (criterion, found), 0
+            else:
+                rises += 1
+            if rises == 2:
+                break
+            previous = found[0]
+        assert best is not None
+        prior, self.log_likelihoods_, self.converged_ = best[1]
+        if not self.converged_:
+            warnings.warn("the fit did not settle; raise max_iter, or tol", RuntimeWarning, stacklevel=3)
+        order = np.lexsort(prior.mus.T[::-1])
+        self.p_, mus, tau2s = prior.p[order], prior.mus[order], prior.tau2s[order]
+        _, weights, precision, gaps, _ = data.weigh(self.p_, mus, tau2s)
+        kept = tau2s[:, None] * precision
+        centres, sds = mus[:, None, :] + kept[:, :, None] * gaps, np.sqrt(kept * v)[:, :, None]
+        mean = np.einsum("km,kmd->md", weights, centres)
+        sd = np.sqrt(np.einsum("km,kmd->md", weights, sds**2 + (centres - mean) ** 2))
+        # From the unit of the fit back to that of the data.
+        represented("estimates", float(tau2s.max()), 2 * exponent)
+        self.tau2s_, self._mus = np.ldexp(tau2s, 2 * exponent), np.ldexp(mus, exponent)
+        self.mus_ = self._shaped(self._mus)
+        self._weights, self._centres, self._sds = weights, np.ldexp(centres, exponent), np.ldexp(sds, exponent)
+        self.posterior_mean_, self.posterior_sd_ = (self._shaped(np.ldexp(a, exponent)) for a in (mean, sd))
+        shift = y.size * exponent * LOG2
+        self.path_ = {k: (value - shift, criterion + 2 * shift) for k, (value, criterion) in self.path_.items()}
+        self.log_likelihoods_ = self.log_likelihoods_ - shift
+        self.k_, self.log_likelihood_, self.n_iter_ = len(self.p_), prior.value - shift, len(self.log_likelihoods_)
+        self.responsibilities_ = weights.T
+        return self
+
+    def _shaped(self, array):
+        return array[:, 0] if self._flat else array
+
+    def posterior_cdf(self, t, strict=False):
+        """Return P(theta_i <= t), or < t if `strict`, given the data; like the estimates, t a number or of that shape."""
+        from scipy.special import ndtr
+
+        self.require_fit()
+        t = finite("t", t)
+        gaps = (t[:, None] if t.ndim == 1 else t) - self._centres
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(self._sds > 0, ndtr(gaps / self._sds), gaps > 0 if strict else gaps >= 0)
+        return self._shaped(np.minimum(1.0, np.einsum("km,kmd->md", self._weights, shares)))
+
+    def posterior_quantile(self, q):
+        """Return the smallest t with P(theta_i <= t) >= q given the data, like the estimates; q in (0, 1)."""
+        from scipy.special import ndtr, ndtri
+
+        self.require_fit()
+        q = single(probability, "q", q)
+        if not 0 < q < 1:
+            raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
+        k, m, d = self._centres.shape
+        centres = self._centres.reshape(k, m * d)
+        sds, weights = (np.repeat(a.reshape(k, m), d, axis=1) for a in (self._sds, self._weights))
+        ends = centres + ndtri(q) * sds  # the mixture's quantile lies between those of its components
+        ends = np.where(weights > 0, ends, np.nan)
+        low, high = np.nanmin(ends, axis=0), np.nanmax(ends, axis=0)
+
+        def cdf(t, rows, strict=False):
+            gaps, sd = t - centres[:, rows], sds[:, rows]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shares = np.where(sd > 0, ndtr(gaps / sd), gaps > 0 if strict else gaps >= 0)
+            return np.einsum("km,km->m", weights[:, rows], shares)
+
+        def density(t, rows):
+            sd = np.where(sds[:, rows] > 0, sds[:, rows], np.inf)
+            return np.einsum("km,km->m", weights[:, rows] / sd, np.exp(-0.5 * ((t - centres[:, rows]) / sd) ** 2)) / ROOT_2PI
+
+        everyone = np.arange(m * d)
+        for atom in self._mus[self.tau2s_ == 0]:
+            t = np.tile(atom, m)
+            here = (cdf(t, everyone) >= q) & (cdf(t, everyone, strict=True) < q)
+            low, high = np.where(here, t, low), np.where(here, t, high)
+        mean, sd = (np.reshape(a, m * d) for a in (self.posterior_mean_, self.posterior_sd_))
+        return self._shaped(quantiles(cdf, density, q, low, high, mean + ndtri(q) * sd).reshape(m, d))
+
+    def prior_summary(self):
+        """Return the fitted prior as plain Python values."""
+        self.require_fit()
+        mean = self.p_ @ self._mus
+        sd = np.sqrt(self.p_ @ (self.tau2s_[:, None] + (self._mus - mean) ** 2))
+        return {
+            "family": "mixture of Gaussians" if self.components == "gaussian" else "points",
+            "found_by": "marginal-likelihood",
+            "mean": mean[0] if mean.size == 1 else mean.tolist(),
+            "sd": sd[0] if sd.size == 1 else sd.tolist(),
+            "probabilities": self.p_.tolist(),
+            "means": self.mus_.tolist(),
+            "sds": np.sqrt(self.tau2s_).tolist(),
+        }
+
+    def draw(self, generator):
+        """Draw new values from the fitted prior and new estimates of the same variances: (truth, (estimates, variances))."""
+        self.require_fit()
+        m, d = self._v.size, self._mus.shape[1]
+        which = generator.choice(self.k_, m, p=self.p_)
+        truth = self._mus[which] + np.sqrt(self.tau2s_[which])[:, None] * generator.standard_normal((m, d))
+        estimates = truth + np.sqrt(self._v)[:, None] * generator.standard_normal((m, d))
+        return self._shaped(truth), (self._shaped(estimates), self._v)
+
+
+ROOT_2PI = np.sqrt(2 * np.pi)
+
+
+def learn(data, few, k, starts, longest, tol, generator, previous):
+    """Return the best Prior with k components, its trace and whether it settled.
+
+    `previous`, a Prior with k - 1 components, starts a run too, so that the likelihood does not fall as k grows.
+    """
+    short = []
+    for i in range(starts):
+        prior = begin(few, k, i, generator)
+        for _ in range(EM_STEPS):
+            prior = few.em(*prior)[:3]
+        short.append(Prior(*prior, few.weigh(*prior)[0]))
+    short.sort(key=lambda prior: -prior.value)
+    del short[KEPT:]
+    if previous is not None:
+        splits = [split(few, previous, component) for component in range(k - 1)]
+        short += [prior._replace(value=few.weigh(*prior[:3])[0]) for prior in splits]
+    ahead = [few.climb(prior, longest if few is data else min(longest, 100), tol) for prior in short]
+    ahead.sort(key=lambda run: -run[0].value)
+    if few is data:
+        best = ahead[0]
+    else:
+        priors = [run[0]._replace(value=data.weigh(*run[0][:3])[0]) for run in ahead[:3]]
+        best = data.climb(max(priors, key=lambda prior: prior.value), longest, tol)
+    if previous is not None and best[0].value < previous.value:
+        p, mus, tau2s = (np.concatenate((part, part[:1])) for part in previous[:3])
+        p[[0, -1]] = p[0] / 2
+        return Prior(p, mus, tau2s, previous.value), np.array([previous.value]), best[2]
+    return best
+
+
+def begin(data, k, i, generator):
+    """Return the i-th start: spread-out centres, one centre with variances of all sizes, and then random ones."""
+    root = np.sqrt(data.tau2)
+    p = np.full(k, 1 / k)
+    if data.components == "points" or i != 1:
+        if i == 0:
+            levels = (np.arange(k) + 0.5) / k
+            shrink = min(1.0, root / data.total)
+            mus = data.centre + shrink * (np.quantile(data.y, levels, axis=0) - data.centre)
+        else:
+            rows = generator.choice(len(data.y), k, replace=False)
+            mus = data.centre + (data.y[rows] - data.centre) * generator.uniform(0.3, 1.0)
+        tau2s = data.tau2 * (1 / k**2 if i == 0 else 2.0 ** generator.uniform(-8, 0.5, k))
+        return p, mus, np.zeros(k) if data.components == "points" else np.broadcast_to(tau2s, (k,)).copy()
+    return p, np.tile(data.centre, (k, 1)), data.tau2 * 4.0 ** (np.arange(k) - (k - 1) / 2)
+
+
+def split(data, previous, component):
+    """Return a Prior with one component of `previous` in two, apart by a little."""
+    p, mus, tau2s = (np.append(part, part[component : component + 1], axis=0) for part in previous[:3])
+    p[[component, -1]] = p[component] / 2
+    step = 0.5 * np.sqrt(tau2s[component]) + 0.05 * data.total
+    mus[component], mus[-1] = mus[component] - step, mus[-1] + step
+    tau2s[component] /= 2
+    return Prior(p, mus, tau2s, -np.inf)

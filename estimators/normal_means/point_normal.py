@@ -1,0 +1,285 @@
+"""Gaussian means of which some may be exactly equal: a prior with a spike and a normal slab around the same mode.
+
+Belongs here: that prior, fitted by maximum likelihood, and its exact posteriors.  A normal prior without a spike is in
+``gaussian_means``, a prior of any shape in ``npmle``.
+"""
+
+import warnings
+
+import numpy as np
+
+from estimators.model import ClientModel
+from estimators.normal_means.gaussian_means import HUGE, MANY, GaussianMeans, parts, read_estimates
+from estimators.numerics import normal_mixture
+from estimators.numerics.units import LOG2, gaussian_unit, represented
+from estimators.numerics.validation import finite, paired, single
+
+__all__ = ["PointNormalMeans"]
+
+SAMPLE = 2048  # clients on whom starts are tried out
+CHUNK = 8192  # clients whose terms are held in memory at once
+
+
+class PointNormalMeans(ClientModel):
+    """Empirical Bayes for means of which a share is exactly equal: learn a spike at the mode and a normal slab around it.
+
+    Model: theta_i = mode with probability spike_weight, else theta_i ~ N(mode, tau2); estimate_i ~ N(theta_i, variance_i)
+    with known variances, which may differ.  A client of infinite variance gets the prior.  All of the prior is estimated
+    by maximum likelihood (R ``ebnm``'s "point_normal") and then taken for known, and posteriors are exact given it.  Few
+    clients do not know it: with half of them in the spike, variances around 1 and tau2 = 1 or 10, 95 % intervals held the
+    truth 84 to 94 % of the time over 18 clients, 92 to 95 over 100 and 95 over 688 (measured by ``coverage``).  Give the
+    mode if you can: intervals that end at the spike miss it when the mode is a little off, and estimating it brought these
+    numbers down to 67 to 85, 89 to 91, and 93 to 94 %.
+
+    Parameters
+    ----------
+    mode : number, or None to estimate it.
+
+    Attributes
+    ----------
+    mode_, spike_weight_, tau2_ : the prior; if nothing differs from the mode, spike_weight_ is 1 and tau2_ is 0.
+    posterior_mean_, posterior_sd_ : of each theta_i.
+    slab_probability_ : posterior probability that theta_i is not exactly the mode.
+    weights_ : weight w of each client's own estimate y in its posterior mean, mode_ + w (y - mode_); it depends on y too.
+    log_likelihood_ : log density of the estimates of finite variance at the fitted prior.  Not below that of a normal
+        prior, which is the limit spike_weight_ = 0.
+    converged_ : bool; n_iter_ : number of passes over the data.
+
+    Notes
+    -----
+    Newton's method in (logit of the slab's weight, log tau2, mode) with exact derivatives, from several starts tried on
+    at most 2048 clients, then compared with the normal prior.  The likelihood can have several local maxima; the best one
+    found is kept.
+
+    >>> model = PointNormalMeans(mode=0.0).fit([0.1, -0.2, 0.3, -0.1, 0.0, 6.0, -7.0, 0.2], variances=0.04)
+    >>> round(model.spike_weight_, 3), round(model.tau2_, 1), model.slab_probability_.round(2).tolist()
+    (0.737, 40.3, [0.01, 0.02, 0.03, 0.01, 0.01, 1.0, 1.0, 0.02])
+    """
+
+    def __init__(self, mode=None):
+        self.mode = mode
+
+    @paired
+    def fit(self, estimates, variances):
+        """Fit the prior and the posterior of every client.
+
+        Parameters
+        ----------
+        estimates : array (m,) of the clients' own estimates, finite; at least two of finite variance.
+        variances : array (m,) or number, their sampling variances in squared units, > 0 or inf.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Naming the argument that is out of its domain.
+        """
+        y, v = read_estimates(estimates, variances)
+        self.estimates_, self.variances_ = y.copy(), np.broadcast_to(v, y.shape).copy()
+        mode = None if self.mode is None else single(finite, "mode", self.mode)
+        k, y, v = gaussian_unit(self.estimates_, self.variances_, mode)
+        normal = GaussianMeans("marginal-likelihood", mu=None if mode is None else float(np.ldexp(mode, -k))).fit(y, v)
+        used = np.isfinite(v)
+        unit = 1 / np.sqrt(np.mean(1 / v[used]))
+        origin = normal.mu_
+        likelihood = Likelihood((y[used] - origin) / unit, v[used] / unit**2, mode_known=mode is not None)
+        point, self.converged_ = likelihood.maximise(normal.tau2_ / unit**2)
+        height = likelihood.at(point)[0] - used.sum() * np.log(unit)
+        self.n_iter_ = normal.n_iter_ + likelihood.passes
+        if height > normal.log_likelihood_ + 1e-9 * abs(normal.log_likelihood_):
+            self.spike_weight_ = float(1 / (1 + np.exp(point[0])))
+            prior = float(origin + unit * point[2]), float(np.exp(point[1]) * unit**2)
+        else:
+            self.spike_weight_, prior = float(normal.tau2_ == 0), (normal.mu_, normal.tau2_)
+            height, self.converged_ = normal.log_likelihood_, normal.converged_
+        if not self.converged_:
+            warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=3)
+        self.log_likelihood_ = float(height) - int(used.sum()) * k * LOG2
+        self.mode_, self.tau2_ = float(np.ldexp(prior[0], k)), represented("estimates", prior[1], 2 * k)
+        self.set_posterior(y, v, *prior, k)
+        return self
+
+    def set_posterior(self, estimates, variances, mode, tau2, exponent):
+        """Set what follows for each client from data and prior in units of 2^exponent."""
+        found = np.empty((6, estimates.size))
+        for rows in parts(estimates.size, CHUNK):
+            v, residual = np.minimum(variances[rows], HUGE), estimates[rows] - mode
+            precision = 1 / (v + tau2)
+            own, rest = tau2 * precision, v * precision
+            density = (1 - self.spike_weight_) * np.sqrt(rest)
+            slab = density / (density + self.spike_weight_ * np.exp(-0.5 * own * residual**2 / v))
+            shift, variance = own * residual, tau2 * rest
+            mean, spread = slab * shift, np.sqrt(slab * variance + slab * (1 - slab) * shift**2)
+            found[:, rows] = slab, slab * own, mode + shift, np.sqrt(variance), mode + mean, spread
+        np.ldexp(found[2:], exponent, out=found[2:])
+        self.slab_probability_, self.weights_, self.slab_mean_, self.slab_sd_, self.posterior_mean_, self.posterior_sd_ = (
+            found
+        )
+
+    def prior_summary(self):
+        """Return the fitted prior as plain Python values."""
+        self.require_fit()
+        return {
+            "family": "point-normal",
+            "found_by": "marginal-likelihood",
+            "mean": self.mode_,
+            "sd": float(np.sqrt((1 - self.spike_weight_) * self.tau2_)),
+            "spike_weight": self.spike_weight_,
+            "slab_sd": float(np.sqrt(self.tau2_)),
+            "slab_variance": self.tau2_,
+        }
+
+    def posterior_cdf(self, t, strict=False):
+        """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
+        self.require_fit()
+        weights = np.stack([1 - self.slab_probability_, self.slab_probability_], axis=-1)
+        means = np.stack([np.full(self.slab_mean_.shape, self.mode_), self.slab_mean_], axis=-1)
+        sds = np.stack([np.zeros(self.slab_sd_.shape), self.slab_sd_], axis=-1)
+        return normal_mixture.cdf(finite("t", t), weights, means, sds, strict)
+
+    def posterior_quantile(self, q):
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
+        from scipy.special import ndtr, ndtri
+
+        self.require_fit()
+        slab, sd = self.slab_probability_, np.where(self.slab_sd_ > 0, self.slab_sd_, 1.0)
+        below = slab * np.where(self.slab_sd_ > 0, ndtr((self.mode_ - self.slab_mean_) / sd), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rank = np.where(q <= below, q, q - (1 - slab)) / slab
+            t = self.slab_mean_ + ndtri(np.clip(rank, 0.0, 1.0)) * sd
+        return np.where((q > below) & (q <= below + (1 - slab)) | (self.slab_sd_ == 0), self.mode_, t)
+
+    def draw(self, generator):
+        """Return (truth, (estimates, variances)) from the fitted prior with the design that was fitted.
+
+        A client of infinite variance gets its truth as estimate, which `fit` does not look at.
+        """
+        self.require_fit()
+        noise = np.sqrt(np.where(np.isinf(self.variances_), 0.0, self.variances_))
+        slab = generator.random(noise.size) >= self.spike_weight_
+        truth = self.mode_ + np.where(slab, np.sqrt(self.tau2_) * generator.standard_normal(noise.size), 0.0)
+        return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
+
+
+class Likelihood:
+    """Log density of y under the spike and slab as a function of (logit of the slab's weight, log tau2, mode)."""
+
+    def __init__(self, y, v, mode_known):
+        self.y, self.v, self.size = y, v, 2 if mode_known else 3
+        self.passes = 0
+
+    def at(self, point):
+        """Return the log density, its gradient and its Hessian in the first `size` letters of `point`."""
+        self.passes += 1
+        slab, spike, tau2 = 1 / (1 + np.exp(-point[0])), 1 / (1 + np.exp(point[0])), np.exp(point[1])
+        if self.y.size >= MANY:
+            from estimators.normal_means.normal_kernels import spike_slab_sums
+
+            terms = np.empty(10)
+            spike_slab_sums(self.y, self.v, tau2, slab, spike, point[2], terms)
+        else:
+            terms = self.sums(self.y, self.v, tau2, slab, spike, point[2])
+        density, e, a, c, ee, ea, ec, aa, ac, cc = terms
+        m = self.y.size
+        gradient = np.array([e - m * slab, a, c])
+        hessian = np.array([[ee - m * slab * (1 - slab), ea, ec], [ea, aa, ac], [ec, ac, cc]])
+        return density - 0.5 * m * np.log(2 * np.pi), gradient[: self.size], hessian[: self.size, : self.size]
+
+    @staticmethod
+    def sums(y, v, tau2, slab, spike, mode):
+        """Return the log density without its constant, and its derivatives, summed over the clients given."""
+        r, u, inverse = y - mode, 1 / (v + tau2), 1 / v
+        w = tau2 * u
+        b = -r * w * inverse  # derivative of the log ratio of slab to spike in the mode; g and h: in log tau2
+        scaled = r * r * u
+        g = 0.5 * w * (scaled - 1)
+        h = (1 - w) * g - 0.5 * w * w * scaled
+        # Both densities relative to the larger exponential, the slab's.
+        density = slab * np.sqrt(v * u)
+        whole = density + spike * np.exp(0.5 * r * b)
+        slab = density / whole
+        both = slab * (1 - slab)
+        density = np.log(whole * np.sqrt(inverse)).sum() - 0.5 * scaled.sum()
+        bg, bb = both * g, both * b
+        return np.array([
+            density,
+            slab.sum(),
+            product(slab, g),
+            product(r, inverse) + product(slab, b),
+            both.sum(),
+            bg.sum(),
+            bb.sum(),
+            product(bg, g) + product(slab, h),
+            product(bg, b) + product(slab, b * (1 - w)),
+            product(bb, b) - inverse.sum() + product(slab, w * inverse),
+        ])  # fmt: skip
+
+    def maximise(self, tau2):
+        """Return the best point found and whether Newton's method converged there; `tau2` fits a prior without spike."""
+        if self.y.size > SAMPLE:
+            places = np.linspace(0, self.y.size - 1, SAMPLE).astype(int)
+            sample = Likelihood(self.y[places], self.v[places], self.size == 2)
+        else:
+            sample = self
+        # A slab of weight p with the variance of a normal prior, tau2 / p, and one that reaches the farthest estimate.
+        total = max(tau2, 0.1)
+        far = max(float(np.max(self.y**2 - self.v)), 0.1)
+        modes = (0.0,) if self.size == 2 else (0.0, weighted_median(self.y, 1 / self.v))
+        starts = [np.array([np.log(p / (1 - p)), np.log(t), c]) for p, t in starting_points(total, far) for c in modes]
+        heights = [sample.at(start)[0] for start in starts]
+        found = [sample.climb(starts[k]) for k in np.argsort(heights)[-3:]]
+        if sample is not self:
+            # The first starts have a slab too rare to be met in the sample.
+            candidates = [max(found, key=lambda one: one[1])[0], *starts[: 2 * len(modes)]]
+            found = [self.climb(max(candidates, key=lambda point: self.at(point)[0]))]
+        point, _, converged = max(found, key=lambda one: one[1])
+        return point, converged
+
+    def climb(self, point):
+        """Return the end of Newton's method from `point`, the height there, and whether it converged.
+
+        Where the Hessian is not negative definite its eigenvalues count by their size, so that every step is uphill.
+        Far out in a flat direction (a slab of all the weight, or of none) it stops as soon as steps gain nothing.
+        """
+        height, gradient, hessian = self.at(point)
+        for _ in range(200):
+            values, vectors = np.linalg.eigh(hessian)
+            values = np.maximum(np.abs(values), 1e-9 * self.y.size)
+            step = vectors @ ((vectors.T @ gradient) / values)
+            gain = float(gradient @ step)
+            if gain < 1e-12 * max(1.0, abs(height)):
+                return point, height, True
+            reach = np.array([3.0, 3.0, 3.0 * np.sqrt(1 + np.exp(point[1]))])[: self.size]
+            step *= min(1.0, 1 / np.max(np.abs(step) / reach))
+            for _ in range(60):
+                new = point.copy()
+                new[: self.size] += step
+                reached = self.at(new)
+                if reached[0] >= height:
+                    break
+                step *= 0.25
+            else:
+                return point, height, gain < 1e-8 * max(1.0, abs(height))
+            point = new
+            height, gradient, hessian = reached
+        return point, height, False
+
+
+def starting_points(total, far):
+    """Return pairs of a slab's weight and variance to start from."""
+    return [(p, t) for p in (0.02, 0.2, 0.5, 0.9) for t in dict.fromkeys((total / p, far))]
+
+
+def weighted_median(y, weights):
+    """Return the value up to which lies half of the weight."""
+    order = np.argsort(y)
+    below = np.cumsum(weights[order])
+    return float(y[order[np.searchsorted(below, 0.5 * below[-1])]])
+
+
+def product(x, y):
+    """Return the inner product without BLAS, whose bits depend on the machine's threads."""
+    return float(np.einsum("i,i->", x, y))

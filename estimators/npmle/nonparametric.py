@@ -1,0 +1,279 @@
+"""Empirical Bayes with a prior of any shape: means, binomial rates and Poisson rates of many clients.
+
+Belongs here: the fitted models, their posteriors, and Robbins' formula for comparison.  Does not belong here: how the
+mixing distribution is found and certified, which is in ``npmle``; whether intervals cover, which is in ``coverage``.
+
+The maximum likelihood prior is discrete, with few atoms.  Posterior means and likelihoods are as good as those of a smooth
+prior; posterior distributions are discrete too, and close to a client's own true value only as far as atoms are.  So
+intervals are short of their nominal coverage where the true prior is smooth: read them as a description of the fitted
+prior, or use the bootstrap through `draw`, which shares the limit that new truths fall on atoms.
+"""
+
+import numpy as np
+
+from estimators import npmle
+from estimators.model import ClientModel
+from estimators.npmle.clients import shapes
+from estimators.numerics.validation import count, finite, nonnegative, paired, probability, single
+
+__all__ = ["NonparametricCounts", "NonparametricMeans", "NonparametricRates", "robbins"]
+
+BLOCK = 8192
+
+
+class Nonparametric(ClientModel):
+    """What the three models share: the discrete prior and the posteriors it gives.
+
+    Parameters
+    ----------
+    grid : array of candidates for the support in the units of theta, or None for all of the parameter space.
+    tolerance : number > 0, of the log-likelihood: the fit stops within this of the best of all priors (on the grid).
+    max_iter : whole number >= 1 of rounds.
+    threads : whole number >= 1 or None for all processors; results do not depend on it.
+
+    Attributes
+    ----------
+    support_, masses_ : arrays, atoms of the prior in ascending order and their probabilities.
+    log_likelihood_ : float, constants included.  gap_ : float, upper bound on what any other prior could add to it, on the
+    grid or not.  grid_gap_ : the same for priors on the grid, or None.  n_iter_, converged_ : rounds, and whether gap_ (or
+    grid_gap_) is within the tolerance.  posterior_mean_, posterior_sd_ : arrays (n,).
+    """
+
+    def __init__(self, grid=None, tolerance=1e-4, max_iter=200, threads=None):
+        self.grid = grid
+        self.tolerance = tolerance
+        self.max_iter = max_iter
+        self.threads = threads
+
+    def finish(self, make, first, second, informed):
+        """Fit the prior to the informed clients and compute all posterior moments."""
+        if not informed.any():
+            raise ValueError("no client carries information; give at least one with a finite variance, trials or exposure")
+        clients = make(first[informed], second[informed])
+        mixing = npmle.maximise(clients, self.grid, self.tolerance, self.max_iter, self.threads)
+        if not mixing.converged:
+            import warnings
+
+            left = mixing.gap if mixing.grid_gap is None else mixing.grid_gap
+            warnings.warn(
+                f"{type(self).__name__} stopped with a gap of {left:.3g} in the log-likelihood, more than tolerance="
+                f"{self.tolerance}; raise max_iter or tolerance",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        self.support_, self.masses_ = mixing.support, mixing.masses
+        self.log_likelihood_, self.gap_, self.grid_gap_ = mixing.log_likelihood, mixing.gap, mixing.grid_gap
+        self.n_iter_, self.converged_ = mixing.n_iter, mixing.converged
+        self.family_, self.first_, self.second_ = clients.family, first, second
+        self.t_ = clients.coordinate(self.support_)
+        self.origin_ = clients.origin
+        moments = [(w @ self.support_, w) for w in self.blocks()]
+        self.posterior_mean_ = np.concatenate([mean for mean, _ in moments])
+        self.posterior_sd_ = np.concatenate(
+            [np.sqrt((w * (self.support_ - mean[:, None]) ** 2).sum(axis=1)) for mean, w in moments]
+        )
+        return self
+
+    def blocks(self):
+        """Yield posterior probabilities, clients by atoms, for blocks of clients."""
+        from estimators.npmle import kernels
+
+        alpha, beta = shapes(self.t_, self.family_)[:2]
+        with np.errstate(divide="ignore"):
+            log_masses = np.log(self.masses_)
+        for begin in range(0, self.first_.size, BLOCK):
+            p1, p2 = self.parameters(self.first_[begin : begin + BLOCK], self.second_[begin : begin + BLOCK])
+            out = np.empty((p1.size, self.t_.size))
+            kernels.posterior(self.family_ == "gaussian", p1, p2, self.t_, alpha, beta, log_masses, out)
+            yield out
+
+    def posterior_weights(self):
+        """Return the posterior probability of each atom, array (clients, atoms); rows add up to one."""
+        self.require_fit()
+        return np.concatenate(list(self.blocks()))
+
+    def posterior_cdf(self, t, strict=False):
+        """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
+        self.require_fit()
+        t = single(finite, "t", t)
+        below = self.support_ < t if strict else self.support_ <= t
+        return np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks()])
+
+    def posterior_quantile(self, q):
+        """Return the smallest atom t with P(theta_i <= t) >= q given the data, one entry per client."""
+        self.require_fit()
+        q = single(probability, "q", q)
+        # Sums of probabilities are exact to rounding only; a shortfall of that size counts as reached.
+        return np.concatenate([self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()])
+
+    def prior_summary(self):
+        """Return the fitted prior and its certificate as plain Python values."""
+        self.require_fit()
+        mean = float(self.masses_ @ self.support_)
+        return {
+            "family": "points",
+            "found_by": "nonparametric maximum likelihood",
+            "mean": mean,
+            "sd": float(np.sqrt(self.masses_ @ (self.support_ - mean) ** 2)),
+            "probabilities": self.masses_.tolist(),
+            "means": self.support_.tolist(),
+            "sds": [0.0] * self.support_.size,
+            "gap": self.gap_,
+        }
+
+    def truths(self, generator):
+        """Return one new truth per client from the fitted prior."""
+        self.require_fit()
+        return generator.choice(self.support_, self.first_.size, p=self.masses_)
+
+
+def pair(name, first, other, second):
+    """Return two checked columns of equal length; a number in the second stands for all clients."""
+    if first.ndim != 1 or not first.size:
+        raise ValueError(f"{name} must be a one-dimensional array with at least one client, got shape {first.shape}")
+    if second.ndim == 0:
+        second = np.full(first.shape, float(second))
+    if second.shape != first.shape:
+        raise ValueError(f"{other} must have one entry per client, shape {first.shape}, got {second.shape}")
+    return first, second
+
+
+class NonparametricMeans(Nonparametric):
+    """Gaussian means of clients with unequal variances under a prior of any shape, by maximum likelihood.
+
+    Model: estimates_i ~ N(theta_i, variances_i), theta_i ~ G; G by maximum likelihood over all distributions (Kiefer &
+    Wolfowitz 1956; Jiang & Zhang 2009, Ann. Statist. 37:1647).  Posterior under a discrete prior: generative:thm5.
+    Parameters and attributes as in the base class.  A client with infinite variance tells nothing: it is left out of the
+    likelihood and its posterior is the prior.  One client, or equal estimates, give a single atom and posterior_sd_ 0.
+
+    >>> model = NonparametricMeans().fit([-3.0, -3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0])
+    >>> model.support_.round(2).tolist(), model.posterior_mean_.round(2).tolist()
+    ([-3.0, 3.0], [-3.0, -3.0, 3.0, 3.0])
+    """
+
+    @paired
+    def fit(self, estimates, variances):
+        """Fit to estimates, array (n,), with known variances, array (n,) or a number, > 0 or inf.  Returns self.
+
+        Raises
+        ------
+        ValueError naming the argument outside its domain.  A variance of 0 makes the likelihood unbounded.
+        """
+        variances = nonnegative("variances", variances, infinite=True)
+        if (variances == 0).any():
+            raise ValueError("variances must be > 0: at a known mean the likelihood of a free prior is unbounded")
+        estimates, variances = pair("estimates", finite("estimates", estimates), "variances", variances)
+        return self.finish(npmle.gaussian_clients, estimates, variances, np.isfinite(variances))
+
+    def parameters(self, estimates, variances):
+        """Return the clients' parameters in the kernels."""
+        return estimates - self.origin_, 1 / np.sqrt(variances)
+
+    def draw(self, generator):
+        """Return (truth, (estimates, variances)): new truths from the fitted prior and new estimates of them."""
+        truth = self.truths(generator)
+        noise = np.sqrt(np.where(np.isfinite(self.second_), self.second_, 0.0))
+        return truth, (truth + noise * generator.standard_normal(truth.size), self.second_)
+
+
+class NonparametricRates(Nonparametric):
+    """Success probabilities of clients with unequal numbers of trials under a prior of any shape, by maximum likelihood.
+
+    Model: x_i ~ Binomial(n_i, theta_i), theta_i ~ G on [0, 1].  With few trials the data fix only a few moments of G, and
+    many priors reach the same likelihood (Lord & Cressie 1975); the one returned is one of them.  A client without trials
+    has the prior as its posterior.  Posterior under a discrete prior: generative:thm5.
+
+    >>> model = NonparametricRates().fit([1, 1, 9, 9], [10, 10, 10, 10])
+    >>> model.support_.round(3).tolist(), model.posterior_mean_.round(3).tolist()
+    ([0.1, 0.9], [0.1, 0.1, 0.9, 0.9])
+    """
+
+    @paired
+    def fit(self, x, n):
+        """Fit to successes x, array of whole numbers, in n trials, array or a number.  Returns self.
+
+        Raises
+        ------
+        ValueError naming the argument outside its domain.
+        """
+        x, n = pair("x", count("x", x, 0), "n", count("n", n, 0))
+        if (x > n).any():
+            raise ValueError(f"x must not exceed n; client {int(np.argmax(x > n))} has more successes than trials")
+        return self.finish(npmle.binomial_clients, x, n, n > 0)
+
+    def parameters(self, x, n):
+        """Return the clients' parameters in the kernels."""
+        return x, n - x
+
+    def draw(self, generator):
+        """Return (truth, (x, n)): new truths from the fitted prior and new successes."""
+        truth = self.truths(generator)
+        return truth, (generator.binomial(self.second_.astype(np.int64), truth), self.second_)
+
+
+class NonparametricCounts(Nonparametric):
+    """Poisson rates of clients with unequal exposure under a prior of any shape, by maximum likelihood.
+
+    Model: x_i ~ Poisson(exposure_i theta_i), theta_i ~ G on [0, inf) (Simar 1976, Ann. Statist. 4:1200).  A client without
+    exposure has the prior as its posterior.  Posterior under a discrete prior: generative:thm5.
+
+    >>> model = NonparametricCounts().fit([0, 0, 20, 20])
+    >>> model.support_.round(3).tolist(), model.posterior_mean_.round(3).tolist()
+    ([0.0, 20.0], [0.0, 0.0, 20.0, 20.0])
+    """
+
+    @paired
+    def fit(self, x, exposure=1.0):
+        """Fit to counts x, array of whole numbers, with exposures, array or a number, >= 0.  Returns self.
+
+        Raises
+        ------
+        ValueError naming the argument outside its domain.
+        """
+        x, exposure = pair("x", count("x", x, 0), "exposure", nonnegative("exposure", exposure))
+        if ((exposure == 0) & (x > 0)).any():
+            raise ValueError("x must be 0 where exposure is 0")
+        return self.finish(npmle.poisson_clients, x, exposure, exposure > 0)
+
+    def parameters(self, x, exposure):
+        """Return the clients' parameters in the kernels."""
+        return x, exposure
+
+    def predictive_mean(self, exposure=1.0):
+        """Return the expected count of each client over a new exposure, array (n,): its posterior mean times that."""
+        self.require_fit()
+        return self.posterior_mean_ * nonnegative("exposure", exposure)
+
+    def draw(self, generator):
+        """Return (truth, (x, exposure)): new truths from the fitted prior and new counts."""
+        truth = self.truths(generator)
+        return truth, (generator.poisson(truth * self.second_), self.second_)
+
+
+def robbins(x):
+    """Robbins' estimates of the posterior means of Poisson rates with equal exposure; estimate.
+
+    (k + 1) times the share of clients with count k + 1 over the share with k (Robbins 1956).  Unbiased in its parts, but not
+    monotone in k, and 0 for the largest count.
+
+    Parameters
+    ----------
+    x : array of whole numbers >= 0, one count per client.
+
+    Returns
+    -------
+    array like x.
+
+    Raises
+    ------
+    ValueError naming the argument outside its domain.
+
+    >>> robbins([0, 0, 1, 2]).tolist()
+    [0.5, 0.5, 2.0, 0.0]
+    """
+    x = count("x", x, 0).astype(np.int64)
+    if x.ndim != 1:
+        raise ValueError(f"x must be a list with one count per client, got shape {x.shape}")
+    _, place, tally = np.unique(x, return_inverse=True, return_counts=True)
+    seen = dict(zip(x.tolist(), tally[place].tolist(), strict=True))
+    return np.array([(k + 1) * seen.get(k + 1, 0) / seen[k] for k in x.tolist()])

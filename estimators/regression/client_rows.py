@@ -1,0 +1,174 @@
+"""Rows of many clients, checked and in batches of similar length, and what a linear regression needs of them.
+
+Belongs here: reading lists with one design and one response vector per client, and `RegressionTally`, the sufficient
+statistics of one client's linear regression.  The models that are fitted to them are in ``linear_clients`` and
+``logistic_clients``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimators.numerics.validation import count, finite, listing, real, same_labels
+
+__all__ = ["ClientRows", "RegressionTally", "Tallies", "all_finite", "read_rows"]
+
+
+def read_rows(Xs, Ys):
+    """Return the lists of designs (n_i, d) and responses (n_i,), of equal d, in which NaN is left to the caller.
+
+    Responses may be True and False, for yes and no.
+    """
+    Xs, Ys = listing("Xs", Xs), None if Ys is None else listing("Ys", Ys)
+    if Ys is None or len(Xs) != len(Ys) or len(Xs) == 0:
+        got = "none" if Ys is None else len(Ys)
+        raise ValueError(f"Xs and Ys need one entry per client each, got {len(Xs)} and {got}")
+    designs, responses = [], []
+    for i, (X, Y) in enumerate(zip(Xs, Ys, strict=True)):
+        X, Y = same_labels(**{f"Xs[{i}]": X, f"Ys[{i}]": Y}).values()
+        X, Y = real(f"Xs[{i}]", X), real(f"Ys[{i}]", Y, booleans=True)
+        if X.ndim != 2 or X.shape[1] == 0 or Y.shape != X.shape[:1]:
+            raise ValueError(f"Xs[{i}] must be (samples, coefficients) and Ys[{i}] (samples,), got {X.shape} and {Y.shape}")
+        designs.append(X)
+        responses.append(Y)
+    widths = {X.shape[1] for X in designs}
+    if len(widths) > 1:
+        raise ValueError(f"Xs must agree in their number of columns, got {sorted(widths)}")
+    return designs, responses
+
+
+def all_finite(designs, responses):
+    """Raise ValueError naming the client whose numbers are not finite."""
+    for i, (X, Y) in enumerate(zip(designs, responses, strict=True)):
+        finite(f"Xs[{i}]", X)
+        finite(f"Ys[{i}]", Y)
+
+
+@dataclass(frozen=True)
+class ClientRows:
+    """All clients' rows below each other: X (N, d), Y (N,), and the number of rows of each client, counts (m,)."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def read(cls, Xs, Ys):
+        """Check lists of designs (n_i, d) and responses (n_i,); a client may have no rows, as an array (0, d)."""
+        designs, responses = read_rows(Xs, Ys)
+        X, Y = np.concatenate(designs), np.concatenate(responses)
+        if not (np.isfinite(X).all() and np.isfinite(Y).all()):  # one look at all; who is to blame only if need be
+            all_finite(designs, responses)
+        return cls(X, Y, np.array([len(Y) for Y in responses]))
+
+    def batches(self):
+        """Yield (clients, X (b, n, d), Y (b, n), real (b, n)) of clients of similar length, padded by rows of zeros."""
+        starts = np.concatenate([[0], np.cumsum(self.counts)])[:-1]
+        scale = np.ceil(np.log2(np.maximum(self.counts, 1)))
+        for size in np.unique(scale):
+            clients = np.flatnonzero(scale == size)
+            places = np.arange(max(int(self.counts[clients].max()), 1))
+            real = places < self.counts[clients, None]
+            rows = np.where(real, starts[clients, None] + places, 0)
+            if len(self.Y):
+                X, Y = self.X[rows] * real[..., None], self.Y[rows] * real
+            else:
+                X, Y = np.zeros((*rows.shape, self.X.shape[1])), np.zeros(rows.shape)
+            yield clients, X, Y, real
+
+
+@dataclass(frozen=True)
+class RegressionTally:
+    """Sufficient statistics of a client's linear regression: the triangular factor of [X Y], and the number of rows.
+
+    ``factor' factor = [X Y]'[X Y]``, so X'X, X'Y and Y'Y are in it, with twice their digits.  Tallies of the same client's
+    batches add up with ``+``: rows may come in any number of parts, and in constant memory.
+
+    Parameters
+    ----------
+    factor : array (d + 1, d + 1), upper triangular; n : whole number >= 0 of rows.
+
+    >>> X, Y = np.array([[1.0], [1.0], [1.0]]), np.array([1.0, 2.0, 6.0])
+    >>> both = RegressionTally.of(X[:1], Y[:1]) + RegressionTally.of(X[1:], Y[1:])
+    >>> both.n, both.XtX.round(12).tolist(), both.XtY.round(12).tolist(), round(both.YtY, 12)
+    (3, [[3.0]], [9.0], 41.0)
+    """
+
+    factor: np.ndarray
+    n: int
+
+    @classmethod
+    def of(cls, X, Y):
+        """Tally the rows X (n, d), Y (n,) of one client."""
+        return Tallies.of(ClientRows.read([X], [Y])).client(0)
+
+    def __add__(self, other):
+        if self.factor.shape != other.factor.shape:
+            raise ValueError(f"tallies of {self.d} and {other.d} coefficients cannot be added")
+        return RegressionTally(np.linalg.qr(np.concatenate([self.factor, other.factor]), mode="r"), self.n + other.n)
+
+    @property
+    def d(self):
+        """Number of coefficients."""
+        return self.factor.shape[1] - 1
+
+    @property
+    def XtX(self):
+        """X'X, array (d, d)."""
+        return self.factor[:, :-1].T @ self.factor[:, :-1]
+
+    @property
+    def XtY(self):
+        """X'Y, array (d,)."""
+        return self.factor[:, :-1].T @ self.factor[:, -1]
+
+    @property
+    def YtY(self):
+        """Y'Y, a number."""
+        return float(self.factor[:, -1] @ self.factor[:, -1])
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """Tallies of all clients: factors (m, d + 1, d + 1) and counts (m,)."""
+
+    factors: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, rows):
+        """Tally every client's rows."""
+        d = rows.X.shape[1]
+        factors = np.zeros((len(rows.counts), d + 1, d + 1))
+        for clients, X, Y, _ in rows.batches():
+            triangle = np.linalg.qr(np.concatenate([X, Y[..., None]], axis=2), mode="r")
+            factors[clients, : triangle.shape[1]] = triangle
+        return cls(factors, rows.counts)
+
+    @classmethod
+    def read(cls, Xs, Ys=None):
+        """Tally lists of designs and responses, or collect a list of tallies (with Ys=None)."""
+        Xs = listing("Xs", Xs)
+        if Ys is not None or len(Xs) == 0 or not all(isinstance(tally, RegressionTally) for tally in Xs):
+            return cls.of(ClientRows.read(Xs, Ys))
+        widths = {tally.d for tally in Xs}
+        if len(widths) > 1:
+            raise ValueError(f"tallies must agree in their number of coefficients, got {sorted(widths)}")
+        factors = finite("factors of the tallies", np.stack([tally.factor for tally in Xs]))
+        return cls(factors, count("n of the tallies", [tally.n for tally in Xs], 0).astype(int))
+
+    def pooled(self, scale=1.0):
+        """Return the triangle (d, d) of all clients' features together, each client's divided by its `scale` (m,).
+
+        By pairs, in matrices too small for threads, whose number would change the last bits.
+        """
+        F = self.factors[:, :, :-1] / np.broadcast_to(scale, self.counts.shape)[:, None, None]
+        F = np.linalg.qr(F, mode="r")
+        while len(F) > 1:
+            F = np.concatenate([F, np.zeros((len(F) % 2, *F.shape[1:]))])
+            F = np.linalg.qr(F.reshape(len(F) // 2, -1, F.shape[2]), mode="r")
+        return F[0]
+
+    def client(self, i):
+        """Return the tally of client i."""
+        return RegressionTally(self.factors[i], int(self.counts[i]))

@@ -1,0 +1,302 @@
+"""Linear regressions of many clients whose coefficients come from one normal population, known or learnt.
+
+Belongs here: the model `LinearClients`, a linear mixed model in which every coefficient is random, fitted exactly.  The
+posterior of one client with a known prior is in ``regression``, the sufficient statistics are in ``client_rows``, labels of
+two classes in ``logistic_clients``, and the papers' gradient algorithms in ``gradient_personalization``.
+"""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+
+from estimators.numerics.validation import choice, count, paired, positive, single
+from estimators.regression.client_rows import Tallies
+from estimators.regression.coefficient_model import (
+    CoefficientModel,
+    Coordinates,
+    Factor,
+    climb,
+    climb_inside,
+    read_prior,
+    score,
+)
+
+__all__ = ["LinearClients"]
+
+
+class LinearClients(CoefficientModel):
+    """Linear regressions of many clients that share a normal prior on their coefficients.
+
+    Model: Y_i = X_i theta_i + noise, noise ~ N(0, sigma2 I), theta_i ~ N(mu, Sigma), i = 1..m: the linear mixed model in
+    which each coefficient has a mean and varies between clients.  The marginal likelihood of the responses,
+    Y_i ~ N(X_i mu, X_i Sigma X_i' + sigma2 I), is exact; mu and sigma2 are eliminated from it in closed form, and a root of
+    Sigma maximises it by a quasi-Newton method, a local optimum.  Claims: generative:thm6 (posterior),
+    generative:eq19:marginal-floor (there is a maximum), generative:eq19:fisher (slopes), generative:eq19 (why the joint
+    density of data and coefficients is not maximised instead).
+
+    An intercept is a column of ones in every X.  Clients may have fewer rows than coefficients, or none (their posterior is
+    the prior), and constant or collinear columns.
+
+    Parameters
+    ----------
+    prior : how unknown parts of the prior are learnt: "marginal-likelihood"; "reml", in which a learnt mu has a
+        flat prior that is integrated out of the likelihood and stays in the posteriors, which are wider for it; or
+        "penalised-reml", with half the logarithm of the determinant of Sigma/sigma2 added to it, which keeps variances
+        from 0 and correlations from 1. The last, the default, has the most honest intervals for few or small clients:
+        of 50 clients with 3 rows and 2 coefficients, 95 % intervals held 83.7, 87.6 and 92.5 % of the coefficients in a
+        simulation, and the squared error was 0.252, 0.251 and 0.248; with 10 rows they held 94.0, 94.3 and 94.3 %.
+    mu : array (d,) or number, the prior mean; None to learn it.
+    covariance : "full", "diagonal" (of independent coefficients) or "scalar" (and of equal variances), to be learnt; or the
+        known one, array (d, d) or (d,) or a number.
+    sigma2 : variance > 0 of a response, a number or one per client; None to learn one for all.
+    max_iter : whole number >= 1; tol : the largest slope, in nats per client and relative change, at a maximum.
+
+    Attributes
+    ----------
+    mu_, covariance_, sigma2_ : the prior and the noise; ``mu_covariance_`` (d, d), how far off mu_ may be, given the rest.
+    log_likelihood_ : exact, in nats, constants included; of the residual likelihood for the last two; without penalty.
+    posterior_mean_, posterior_covariance_, posterior_sd_, borrowed_, unseen_ : see ``coefficient_model``.
+    converged_, n_iter_.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain or has the wrong shape; for fewer than two clients where something of
+        the prior is to be learnt; where the responses are interpolated, so that no sigma2 > 0 is most likely.
+
+    References
+    ----------
+    Laird and Ware (1982), Biometrics 38:963; Bates et al. (2015), J. Stat. Softw. 67(1), for the elimination;
+    Chung et al. (2015), J. Educ. Behav. Stat. 40:136, for the penalty.
+
+    >>> rng = np.random.default_rng(0)
+    >>> thetas = rng.normal([3.0, -1.0], [2.0, 0.5], (300, 2))
+    >>> Xs = [np.column_stack([np.ones(5), rng.normal(size=5)]) for _ in thetas]
+    >>> model = LinearClients().fit(Xs, [X @ t + rng.normal(0.0, 1.0, 5) for X, t in zip(Xs, thetas)])
+    >>> model.converged_, model.mu_.round(1).tolist(), np.sqrt(np.diag(model.covariance_)).round(1).tolist()
+    (True, [2.8, -1.0], [2.0, 0.6])
+    >>> mean, sd = model.predict(0, [[1.0, 2.0]], return_sd=True)
+    """
+
+    def __init__(self, prior="penalised-reml", mu=None, covariance="full", sigma2=None, max_iter=1000, tol=1e-6):
+        self.prior = prior
+        self.mu = mu
+        self.covariance = covariance
+        self.sigma2 = sigma2
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @paired
+    def fit(self, Xs, Ys=None):
+        """Fit to lists of designs (n_i, d) and responses (n_i,), or to a list of `RegressionTally`; return self."""
+        choice("prior", self.prior, ("marginal-likelihood", "reml", "penalised-reml"))
+        max_iter, tol = int(single(count, "max_iter", self.max_iter)), single(positive, "tol", self.tol)
+        tallies = Tallies.read(Xs, Ys)
+        d = tallies.factors.shape[2] - 1
+        mu, root = read_prior(self.mu, self.covariance, d)
+        learnt = mu is None or root is None
+        if learnt and np.count_nonzero(tallies.counts) < 2:
+            raise ValueError("Xs must hold at least two clients with rows; one says nothing about how clients vary")
+        data = self.white(tallies, mu)
+        if data.known is None and interpolates(tallies.factors):
+            raise ValueError(
+                "Xs interpolates every response, so sigma2 cannot be told from the covariance; give sigma2, or clients more "
+                "rows than coefficients"
+            )
+        best, factor_root, self.n_iter_, self.converged_ = self.search(data, root, max_iter, tol)
+        if not self.converged_:
+            warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=3)
+        self.store(data, best, factor_root, root is not None and mu is not None)
+        self.tallies_ = tallies
+        return self
+
+    def white(self, tallies, mu):
+        """Return the data in coordinates in which the pooled features are white, and in units of a known noise."""
+        m, d = tallies.factors.shape[0], tallies.factors.shape[1] - 1
+        sd = np.ones(m)
+        if self.sigma2 is not None:
+            sigma2 = positive("sigma2", self.sigma2)
+            if sigma2.shape not in ((), (m,)):
+                raise ValueError(f"sigma2 must be one number or have one entry per client, {m}, got shape {sigma2.shape}")
+            sd = np.sqrt(np.broadcast_to(sigma2, (m,)))
+        F = tallies.factors / sd[:, None, None]
+        n_all = int(tallies.counts.sum())
+        coordinates = Coordinates.of(tallies.pooled(sd), n_all)
+        z = F[:, :d, -1] if mu is None else F[:, :d, -1] - F[:, :d, :-1] @ mu
+        reml = self.prior != "marginal-likelihood" and mu is None
+        return SimpleNamespace(
+            coordinates=coordinates,
+            R=F[:, :d, :-1] @ coordinates.out,
+            z=z,
+            rss=F[:, d, -1] ** 2,
+            n_all=n_all,
+            free=n_all - reml * coordinates.out.shape[1],
+            mu=mu,
+            known=None if self.sigma2 is None else float(2 * np.sum(tallies.counts * np.log(sd))),
+            reml=reml,
+        )
+
+    def search(self, data, root, max_iter, tol):
+        """Return the state at the largest likelihood, the root of the relative covariance, steps, and convergence."""
+        m, into = len(data.z), data.coordinates.into
+        if root is not None and data.known is not None:
+            return evaluate(data, into @ root), root, 0, True
+        if root is not None:
+
+            def by_noise(x):  # the noise alone is unknown: x is half the log of its variance
+                s = np.exp(2 * x[0])
+                state = evaluate(data, into @ root / np.sqrt(s), s)
+                slope = data.free - state.Q / s - np.sum(state.by_root * (into @ root)) / np.sqrt(s)
+                return state.loss, np.array([slope])
+
+            s = max(evaluate(data, into @ root * 0.0).Q, 1e-300) / data.n_all
+            x, steps, good = climb(by_noise, np.array([np.log(s) / 2]), max_iter, tol, m)
+            s = np.exp(2 * x[0])
+            return evaluate(data, into @ root / np.sqrt(s), s), root / np.sqrt(s), steps, good
+
+        factor = Factor.of(self.covariance, data.coordinates, 1 / len(into))
+        white = Factor(into @ factor.base, factor.shape)
+        x, steps, good = white.start, 0, False
+
+        def by_covariance(x):
+            state = evaluate(data, white.root(x))
+            return state.loss, white.pull(state.by_root)
+
+        if self.prior == "penalised-reml":
+            x, steps, good = climb_inside(by_covariance, x, max_iter, tol, m)
+            return evaluate(data, white.root(x)), factor.root(x), steps, good
+        for _ in range(5):  # once, unless it ends where a variance is 0 that should not be
+            x, more = score(lambda x: evaluate(data, white.root(x)), white, x, max_iter - steps, tol)
+            x, yet, good = climb(by_covariance, x, max_iter - steps - more, tol, m)
+            steps += more + yet
+            slope, elsewhere = white.escape(x, evaluate(data, white.root(x)).by_covariance / m)
+            if slope <= 1e3 * tol or steps >= max_iter:
+                break
+            x, good = elsewhere, False
+        return evaluate(data, white.root(x)), factor.root(x), steps, good
+
+    def store(self, data, best, root, known):
+        """Set the fitted attributes from the state at the maximum and a root of the covariance over sigma2."""
+        out, s = data.coordinates.out, best.s
+        centre = out @ best.phi if data.mu is None else data.mu
+        K = np.eye(root.shape[1]) + np.einsum("mij,mik->mjk", best.M, best.M)
+        half = np.linalg.solve(np.linalg.cholesky(K), np.broadcast_to(root.T, (len(K), *root.T.shape)))
+        covariance = s * np.einsum("mki,mkj->mij", half, half)
+        self.mu_covariance_ = np.zeros((len(centre),) * 2)
+        if data.mu is None:
+            self.mu_covariance_ = s * out @ np.linalg.inv(best.information) @ out.T
+        if data.reml:
+            moved = out - np.einsum("dk,mkr->mdr", root, best.GtR)
+            spread = np.linalg.solve(np.linalg.cholesky(best.information), np.swapaxes(moved, 1, 2))
+            covariance = covariance + s * np.einsum("mri,mrj->mij", spread, spread)
+        self.mu_ = np.array(centre)
+        self.covariance_ = s * root @ root.T
+        self.sigma2_ = float(s) if self.sigma2 is None else np.asarray(self.sigma2, float)[()]
+        self.log_likelihood_ = -float(best.loss)
+        self.posterior_mean_ = centre + best.deviation @ root.T
+        self.posterior_covariance_ = covariance
+        self.unseen_ = np.zeros((len(centre), 0)) if known else data.coordinates.unseen
+        self.posterior_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("mii->mi", covariance)))
+        own = np.linalg.eigvalsh(K) - 1
+        self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / len(centre)
+
+    def predict(self, i, X, return_sd=False):
+        """Predict client i's responses to the rows X (n, d); i=None is a client without data.
+
+        With `return_sd`, also the standard deviation of a new response, its noise included; it is inf for rows with
+        features that no client had.
+        """
+        mean, sd = self.linear_predictor(i, X)
+        if not return_sd:
+            return mean
+        noise = np.asarray(self.sigma2_)
+        if noise.ndim and i is None:
+            raise ValueError("sigma2 differs between clients, so a new client has none; use return_sd=False")
+        return mean, np.sqrt(sd**2 + (noise[i] if noise.ndim else noise))
+
+    def prior_summary(self):
+        """Return the fitted prior and the noise as plain Python values."""
+        return {**super().prior_summary(), "sigma2": np.asarray(self.sigma2_).tolist()}
+
+    def draw(self, generator):
+        """Return (truth (m, d), (tallies,)): new coefficients from the fitted prior and new responses to the same rows."""
+        self.require_fit()
+        F, counts = self.tallies_.factors, self.tallies_.counts
+        m, d = F.shape[0], F.shape[1] - 1
+        values, vectors = np.linalg.eigh(self.covariance_)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        truth = self.mu_ + generator.standard_normal((m, d)) @ root.T
+        sd = np.sqrt(np.broadcast_to(self.sigma2_, (m,)))[:, None]
+        U, seen = column_spaces(F)
+        noise = np.einsum("mij,mj->mi", U, np.where(seen, generator.standard_normal((m, d)), 0.0))
+        rest = counts - seen.sum(axis=1)
+        new = F.copy()
+        new[:, :d, -1] = np.einsum("mij,mj->mi", F[:, :d, :-1], truth) + sd * noise
+        new[:, d, -1] = sd[:, 0] * np.sqrt(generator.chisquare(np.maximum(rest, 1)) * (rest > 0))
+        tallies = Tallies(new, counts)
+        return truth, ([tallies.client(i) for i in range(m)],)
+
+
+def column_spaces(factors):
+    """Return an orthonormal basis (m, d, d) for the triangle of every client, and which of it the triangle spans (m, d)."""
+    R = factors[:, :-1, :-1]
+    U, singular, _ = np.linalg.svd(R)
+    return U, singular > R.shape[1] * np.finfo(float).eps * singular[:, :1]
+
+
+def interpolates(factors):
+    """Whether every client's responses are linear in its features."""
+    total = np.sum(factors[:, :, -1] ** 2)
+    if np.sum(factors[:, -1, -1] ** 2) > 1e-24 * total:
+        return False
+    U, seen = column_spaces(factors)
+    return bool(np.sum(np.where(seen, 0.0, np.einsum("mij,mi->mj", U, factors[:, :-1, -1])) ** 2) <= 1e-24 * total)
+
+
+def evaluate(data, root, s=None):
+    """Minus the log-likelihood at the relative covariance root root', its slopes, and what was computed on the way.
+
+    Everything is in white coordinates and, but for `s`, in units of the noise.  With V_i = I + R_i root root' R_i' = C C',
+    the triangular solves C^-1 (R_i, z_i) give all the rest without a difference of large numbers.
+    """
+    d, r = data.R.shape[1:]
+    M = data.R @ root
+    C = np.linalg.cholesky(np.eye(d) + M @ np.swapaxes(M, 1, 2))
+    solved = np.linalg.solve(C, np.concatenate([data.R, M, data.z[..., None]], axis=2))
+    TR, TM, res = solved[:, :, :r], solved[:, :, r:-1], solved[:, :, -1]
+    information = (np.swapaxes(TR, 1, 2) @ TR).sum(axis=0)
+    phi = None
+    if data.mu is None:
+        phi = np.linalg.solve(information, np.einsum("mij,mi->j", TR, res))
+        res = res - TR @ phi
+    Q = float(np.sum(res**2) + data.rss.sum())
+    if s is None:
+        s = 1.0 if data.known is not None else Q / data.free
+    log_det = 2 * np.sum(np.log(np.einsum("mii->mi", C)))
+    if data.reml:
+        log_det += np.linalg.slogdet(information)[1] - 2 * data.coordinates.log_det
+    a = np.einsum("mij,mi->mj", TR, res)
+    by_covariance = (np.einsum("mi,mj->ij", a, a) / s - information) / 2
+    by_root = (np.swapaxes(TR, 1, 2) @ TM).sum(axis=0) - np.einsum("mi,mj->ij", a, a @ root) / s
+    GtR = None
+    if data.reml:
+        GtR = np.swapaxes(TM, 1, 2) @ TR
+        left = np.linalg.solve(information, np.swapaxes(GtR, 1, 2))
+        W = np.swapaxes(TR, 1, 2) @ TR
+        by_root = by_root - (W @ left).sum(axis=0)
+        by_covariance = by_covariance + (W @ np.linalg.solve(information, W)).sum(axis=0) / 2
+    return SimpleNamespace(
+        loss=(data.free * np.log(2 * np.pi * s) + Q / s + log_det + (data.known or 0.0)) / 2,
+        by_root=by_root,
+        by_covariance=by_covariance,
+        phi=phi,
+        s=s,
+        Q=Q,
+        M=M,
+        P=np.swapaxes(TM, 1, 2) @ TM,
+        profiled=0 if data.known is not None else data.free,
+        GtR=GtR,
+        information=information,
+        deviation=np.einsum("mij,mi->mj", TM, res),
+    )

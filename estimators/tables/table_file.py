@@ -1,0 +1,329 @@
+"""Columns of a practitioner's CSV or Parquet file, fast, and the place of every mistake.
+
+Belongs here: CSV files, cells, numbers, names.  Parquet, and fast CSV by pyarrow, are in ``table_arrow``; what the columns
+mean is in ``client_table``.
+
+Whole chunks of rows become columns at once.  Only when something is wrong is the file read again, row by row, to say
+where: correct files pay nothing for good messages.
+"""
+
+import csv
+import gc
+import math
+from collections import defaultdict
+from contextlib import contextmanager
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from estimators.numerics.validation import listing
+
+__all__ = ["CsvTable", "Names", "Table", "open_table", "printable"]
+
+CHUNK = 1 << 16
+LARGE = 1 << 23  # bytes from which importing pyarrow pays
+DELIMITERS = ",;\t"
+FOREIGN = {
+    b"\x1f\x8b": "compressed; unpack it first",
+    b"PK\x03\x04": "an archive or an Excel file; save it as CSV in UTF-8",
+    b"PAR1": "Parquet; give it a name that ends in .parquet",
+    b"\xff\xfe": "UTF-16 text; save it again as CSV in UTF-8",
+    b"\xfe\xff": "UTF-16 text; save it again as CSV in UTF-8",
+}
+"""What files are not CSV, by their first bytes."""
+
+
+def open_table(source):
+    """Return the table in `source`: a path (``.parquet`` or ``.pq`` as Parquet, else CSV), or an iterable of CSV lines.
+
+    >>> table = open_table(["Client , value", "a, 1", "b,2.5", "", "a,3"])
+    >>> table.header
+    ['client', 'value']
+    >>> names, columns = table.read(["value"], client="client")
+    >>> names.labels, names.codes.tolist(), columns["value"].tolist()
+    (('a', 'b'), [0, 1, 0], [1.0, 2.5, 3.0])
+    """
+    if not isinstance(source, (str, Path)):
+        lines = listing("source", source)
+        if hasattr(source, "__array__") or not all(isinstance(line, str) for line in lines):
+            raise ValueError("source must be a path or lines of CSV; give columns of a data frame to the models themselves")
+        return CsvTable(lines, "table")
+    path = Path(source)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        from estimators.tables.table_arrow import ParquetTable
+
+        try:
+            return ParquetTable(path)
+        except ImportError:
+            raise ValueError(
+                f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
+            ) from None
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe can be read only once
+        with open(path, encoding="utf-8-sig", newline="") as pipe, utf8_only(str(source)):
+            return CsvTable(list(pipe), str(source))
+    return CsvTable(path, str(source))
+
+
+def printable(text):
+    r"""Return `text` with codes instead of characters that would break lines or steer a terminal.
+
+    >>> printable("a\nb")
+    'a\\nb'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+class Names:
+    """Names of a column: `labels`, each once in the order of its first row, and the code of each row's label."""
+
+    def __init__(self, labels, codes):
+        self.labels, self.codes = tuple(labels), codes
+
+    def repeated(self):
+        """Return (first row, later row) of the first name that appears twice, or None."""
+        if len(self.labels) == self.codes.size:
+            return None
+        first, where = np.full(len(self.labels), -1), None
+        for row, code in enumerate(self.codes.tolist()):
+            if first[code] >= 0:
+                where = int(first[code]), row
+                break
+            first[code] = row
+        return where
+
+
+class Table:
+    """What both kinds of files share: names of columns and messages."""
+
+    name: str
+    header: list
+
+    def shown(self):
+        """Return the header as one printable text."""
+        return printable(",".join(self.header))
+
+    def check_header(self, place):
+        """Raise ValueError if a name of a column appears twice."""
+        repeated = sorted({column for column in self.header if column and self.header.count(column) > 1})
+        if repeated:
+            raise ValueError(f"{place}: column {repeated[0]!r} appears twice; rename one of them")
+
+    def place(self, row):
+        """Return what a person calls the place of data row `row`, counted from 0."""
+        raise NotImplementedError
+
+    def error(self, column, row, problem):
+        """Return the ValueError for the cell of `column` in data row `row`, counted from 0."""
+        return ValueError(f"{self.name}, {self.place(row)}, column {column!r}: {problem}")
+
+    def first_bad(self, column, bad, problem):
+        """Raise the error of the first row where `bad` is true; `problem` makes its text from the row."""
+        rows = np.flatnonzero(bad)
+        if rows.size:
+            row = int(rows[0])
+            raise self.error(column, row, problem(row))
+
+
+class CsvTable(Table):
+    """A CSV file (UTF-8; commas, or semicolons or tabs if the first line has more of them) or a list of its lines.
+
+    Lines that start with # above the names of the columns are skipped, as are empty lines anywhere.
+    """
+
+    def __init__(self, source, name):
+        self.source, self.name = source, name
+        self.check_kind()
+        with self.lines() as lines:
+            text = next((line for line in lines if line.strip()), "")
+        self.delimiter = max(DELIMITERS, key=text.count)
+        with self.rows() as rows:
+            self.first, header = next(rows, (0, []))
+        self.header = [cell.lower() for cell in header]
+        self.head = f"{name}, line {self.first}"
+        self.check_header(self.head)
+
+    def check_kind(self):
+        """Raise ValueError for a file of another kind."""
+        if not isinstance(self.source, list):
+            with open(self.source, "rb") as file:
+                start = file.read(4)
+            what = next((what for magic, what in FOREIGN.items() if start.startswith(magic)), None)
+            if what:
+                raise ValueError(f"{self.name} is {what}")
+
+    @contextmanager
+    def lines(self):
+        """Open the source as an iterator over its lines, with comments above the header blanked."""
+        if isinstance(self.source, list):
+            yield without_comments(iter(self.source))
+            return
+        with open(self.source, encoding="utf-8-sig", newline="") as file, utf8_only(self.name):
+            yield without_comments(file)
+
+    def reader(self, lines):
+        """Return the csv reader of `lines`."""
+        return csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=True)
+
+    @contextmanager
+    def rows(self):
+        """Open the source as an iterator over (line number, stripped cells) of each line that is not empty."""
+
+        def each(reader):
+            for cells in reader:
+                cells = [cell.strip() for cell in cells]
+                if any(cells):
+                    yield reader.line_num, cells
+
+        with self.lines() as lines:
+            reader = self.reader(lines)
+            try:
+                yield each(reader)
+            except csv.Error as error:
+                raise self.malformed(reader, error) from None
+
+    def malformed(self, reader, error):
+        """Return the ValueError for what is not CSV."""
+        return ValueError(f"{self.name}, line {reader.line_num}: not valid CSV ({error}); check the quotes")
+
+    def place(self, row):
+        """Return the line of data row `row`."""
+        with self.rows() as rows:
+            return f"line {next(islice(rows, row + 1, None))[0]}"
+
+    def read(self, numbers, client=None, progress=None):
+        """Return the `Names` in the column `client` (None without one) and a dict of the columns `numbers`, as arrays.
+
+        Parameters
+        ----------
+        numbers : list of names in ``header``, all of whose cells must be finite numbers.
+        client : name in ``header`` of a column of texts, or None.
+        progress : function that is told the number of rows read so far, or None.
+
+        Raises
+        ------
+        ValueError
+            Naming file, line and column.
+        """
+        if fast := self.read_fast(numbers, client):
+            if progress:
+                progress(next(iter(fast[1].values())).size)
+            return fast
+        places = [self.header.index(column) for column in numbers]
+        who = None if client is None else self.header.index(client)
+        ids = defaultdict()
+        ids.default_factory = ids.__len__
+        codes, parts, total = [], [[] for _ in numbers], 0
+        with self.lines() as lines, without_collections():
+            reader = self.reader(lines)
+            try:
+                any(any(map(str.strip, cells)) for cells in reader)  # the header
+                while chunk := list(islice(reader, CHUNK)):
+                    rows = self.whole_rows(chunk)
+                    for part, place in zip(parts, places, strict=True):
+                        texts = list(map(itemgetter(place), rows))
+                        part.append(np.fromiter(map(float, texts), float, len(rows)))
+                        if not np.isfinite(part[-1]).all() or "_" in "".join(texts):
+                            raise ValueError("not finite, or 5_0, a number in Python only")
+                    if who is not None:
+                        names = list(map(str.strip, map(itemgetter(who), rows)))
+                        if "" in names:
+                            raise ValueError("a blank name")
+                        codes.append(np.fromiter(map(ids.__getitem__, names), np.int64, len(rows)))
+                    total += len(rows)
+                    if progress:
+                        progress(total)
+            except csv.Error as error:
+                raise self.malformed(reader, error) from None
+            except ValueError as error:
+                if isinstance(error, UnicodeDecodeError):
+                    raise
+                self.find_mistake(numbers, client)
+                raise
+        if not total:
+            raise ValueError(f"{self.name} has column names but no clients; add a line per observation or client")
+        columns = {column: np.concatenate(part) for column, part in zip(numbers, parts, strict=True)}
+        return None if who is None else Names(ids, np.concatenate(codes)), columns
+
+    def read_fast(self, numbers, client):
+        """Return what `read` does by way of pyarrow, or None without it, for small files, and for any doubt."""
+        if isinstance(self.source, list) or self.source.stat().st_size < LARGE:
+            return None
+        from estimators.tables.table_arrow import read_csv
+
+        try:
+            return read_csv(self.source, self.header, self.first, self.delimiter, numbers, client)
+        except ImportError:
+            return None
+
+    def whole_rows(self, chunk):
+        """Return the rows of `chunk` that are not empty; ValueError if one has too many or too few cells."""
+        width = len(self.header)
+        rows = [cells for cells in chunk if len(cells) == width and cells[0]]
+        if len(rows) < len(chunk):
+            rows = [cells for cells in chunk if any(map(str.strip, cells))]
+            if any(len(cells) != width for cells in rows):
+                raise ValueError("a row of another length")
+        return rows
+
+    def find_mistake(self, numbers, client):
+        """Raise the error of the first cell that cannot be read."""
+        with self.rows() as rows:
+            next(rows)
+            for line, cells in rows:
+                if len(cells) != len(self.header):
+                    found = f"{len(cells)} cells under {len(self.header)} column names"
+                    raise ValueError(f"{self.name}, line {line}: {found}; check for missing or unquoted commas")
+                cell = dict(zip(self.header, cells, strict=True))
+                if client is not None and not cell[client]:
+                    problem = "is blank; every row needs the name of its client"
+                    raise ValueError(f"{self.name}, line {line}, column {client!r}: {problem}")
+                for column in numbers:
+                    if problem := number_problem(cell[column]):
+                        raise ValueError(f"{self.name}, line {line}, column {column!r}: {problem}")
+
+
+@contextmanager
+def utf8_only(name):
+    """Say that the file `name` is not UTF-8."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} is not UTF-8 text; save it again as CSV in UTF-8") from None
+
+
+@contextmanager
+def without_collections():
+    """Pause the garbage collector, which otherwise walks millions of new rows again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def without_comments(lines):
+    """Yield `lines`, those that start with # above the first other one as empty lines, so that numbers stay right."""
+    for line in lines:
+        if not line.startswith("#"):
+            yield line
+            if line.strip():
+                break
+        else:
+            yield "\n"
+    yield from lines
+
+
+def number_problem(text):
+    """Return what is wrong with `text` as a finite number, or None."""
+    shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
+    try:
+        value = float(text.replace("_", "?"))
+    except ValueError:
+        if text.lower() in ("", "na", "null", "none", "-"):
+            return f"{shown} is not a number; drop the row or fill in the missing value"
+        return f"{shown} is not a number; write it like 0.25"
+    return None if math.isfinite(value) else f"{shown} is not finite; drop rows with missing values"

@@ -1,0 +1,266 @@
+"""A claim: a formula with its source, domain, assumptions, and the functions that judge it.
+
+Belongs here: the record and what can be read off it (cases, arguments, values at a point). Does not belong here:
+judging (judging.py), storage (evidence.py), any concrete claim (one module per paper).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import sympy as sp
+
+from theory.engine import domain
+from theory.engine.algebra import TimeLimit, entrywise, simplest, time_limit
+from theory.engine.derivation import Derivation
+from theory.engine.domain import Case, Point, Variable
+
+DERIVATION_SECONDS = 60.0
+KINDS = (
+    "identity",
+    "optimum",
+    "upper bound",
+    "lower bound",
+    "limit",
+    "order",
+    "probability",
+    "algorithm line",
+    "number",
+)
+PAPERS = {
+    "fedhdp": "Aldaghri, Mahdavifar, Beirami. Federated Learning with Heterogeneous Differential Privacy, arXiv 2110.15252",
+    "feo2": "Aldaghri, Mahdavifar, Beirami. FeO2: Federated Learning with Opt-Out Differential Privacy, NFFL workshop 2021",
+    "mrmtl": "Liu, Hu, Wu, Smith. On Privacy and Personalization in Cross-Silo Federated Learning, NeurIPS 2022, "
+    "arXiv 2206.07902",
+    "robusthdp": "Noise-Aware Algorithm for Heterogeneous Differentially Private Federated Learning (Robust-HDP), "
+    "submission text without its appendix",
+    "generative": "Ozkara, Girgis, Data, Diggavi. A Generative Framework for Personalized Learning and Estimation: "
+    "Theory, Algorithms, and Privacy",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One claim of a paper and the independent functions that judge it.
+
+    Every function takes (a subset of) the claim's variables by name; on symbols it returns SymPy
+    expressions, on numbers exact numbers. Several values are a tuple, named by `entries`.
+
+    Attributes
+    ----------
+    id, title, place, statement, latex, kind, unit
+        What is claimed and where: `place` is section, theorem and equation numbers; `latex` is the printed
+        formula as the paper's LaTeX has it.
+    variables, examples
+        The domain, and a few readable points of it (the first is used for plots and simulation).
+    printed
+        The formula exactly as printed, or None where the paper gives none.
+    derive
+        Derivation of the right formula from the model; never looks at `printed`.
+    oracle
+        The same value by another route: exact rational brute force, exact enumeration, or 50 digits.
+    computed
+        The float64 function of `estimators`.
+    simulate
+        `simulate(expected, **point) -> Simulation` of the model's raw noise; or None, with the reason in
+        `not_simulated`.
+    relation
+        "=": printed equals derived; ">=": derived is at least printed (printed is a lower bound); "<=".
+    condition
+        The hidden assumption under which the printed formula holds, as a function of the variables.
+    counterexample
+        A readable point where the printed formula fails (verified, never trusted).
+    corrected, slip
+        The right formula in readable form (verified against `derive`); `slip` says which slip of the pen
+        explains a misprint.
+    shifts
+        For sign certificates: function from the symbols to substitutions by non-negative new symbols, or to a list of
+        such that together cover the domain (orders of the entries of a list, say); that they cover it is checked.
+    objective, decision
+        For optima: `objective(x, **variables)` is the model's risk as a function of the decision x (a tuple where
+        the claimed optimum is one), which the right formula minimises over all x >= 0 ("nonnegative") or over all
+        real x ("real"). `theory.coq.prove` states and proves exactly that.
+    approach
+        For limits: `approach(t, **variables)` is the quantity whose limit for t to infinity is claimed.
+    related
+        Ids of claims worth reading with this one. What a derivation rests on is not typed: it is recorded where
+        `Derivation.lemma` takes another claim's result.
+    ours
+        The formula is this toolkit's own (a correction, a working replacement), not printed in the paper.
+    """
+
+    id: str
+    title: str
+    place: str
+    statement: str
+    latex: str
+    kind: str
+    variables: tuple[Variable, ...]
+    examples: tuple[Mapping[str, Any], ...]
+    derive: Callable[..., Derivation]
+    oracle: Callable[..., Any]
+    printed: Callable[..., Any] | None = None
+    computed: Callable[..., Any] | None = None
+    simulate: Callable[..., Any] | None = None
+    not_simulated: str = ""
+    not_computed: str = ""
+    relation: str = "="
+    condition: Callable[..., Any] | None = None
+    condition_text: str = ""
+    counterexample: Mapping[str, Any] | None = None
+    corrected: Callable[..., Any] | None = None
+    corrected_text: str = ""
+    slip: str = ""
+    shifts: Callable[..., Mapping[Any, Any] | Sequence[Mapping[Any, Any]]] | None = None
+    objective: Callable[..., Any] | None = None
+    decision: str = "nonnegative"
+    approach: Callable[..., Any] | None = None
+    ours: bool = False
+    entries: tuple[str, ...] = ()
+    unit: str = ""
+    related: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    remark: str = ""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.paper not in PAPERS:
+            problems.append(f"the id must start with one of {', '.join(PAPERS)}")
+        if self.kind not in KINDS:
+            problems.append(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
+        if self.relation not in ("=", "<=", ">="):
+            problems.append(f"relation {self.relation!r} is not one of =, <=, >=")
+        if not self.place or not self.statement:
+            problems.append("a claim needs its source (place) and its statement")
+        if not self.variables or not self.examples:
+            problems.append("a claim needs a domain (variables) and at least one example point")
+        if self.simulate is None and not self.not_simulated:
+            problems.append("give simulate, or the reason why not in not_simulated")
+        if self.computed is None and not self.not_computed:
+            problems.append("give computed, or the reason why not in not_computed")
+        if self.decision not in ("nonnegative", "real"):
+            problems.append(f"decision {self.decision!r} is not one of nonnegative, real")
+        if self.condition is not None and not self.condition_text:
+            problems.append("a condition needs its text")
+        if problems:
+            raise ValueError(f"claim {self.id}: " + "; ".join(problems))
+
+    @property
+    def paper(self) -> str:
+        """Key of the paper."""
+        return self.id.split(":", 1)[0]
+
+    @property
+    def switches(self) -> tuple[Variable, ...]:
+        """Variables that choose a variant of the model: choices with a default."""
+        return tuple(v for v in self.variables if v.kind == "choice" and v.default is not None)
+
+    def cases(self) -> list[Case]:
+        """All combinations of discrete variables and list lengths."""
+        return list(domain.cases(self.variables))
+
+    def point(self, values: Mapping[str, Any]) -> Point:
+        """A complete, validated, exact point. Raises DomainError naming the variable."""
+        return domain.complete(values, self.variables)
+
+    def call(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """Call one of the claim's functions with those of the arguments that it names."""
+        names = inspect.signature(function).parameters
+        if any(p.kind is p.VAR_KEYWORD for p in names.values()):
+            return function(**arguments)
+        return function(**{k: v for k, v in arguments.items() if k in names})
+
+    def symbolic(self, function: Callable[..., Any], case: Case) -> Any:
+        """Value of a function of the claim on the symbols of a case."""
+        return self.call(function, domain.symbols_of(self.variables, case))
+
+    def derivation(self, case: Case) -> Derivation:
+        """The derivation for a case (cached). Raises TimeLimit when it takes too long."""
+        return _derivation(self, _frozen(case))
+
+    def derived(self, case: Case) -> Any:
+        """The derived formula for a case."""
+        return self.derivation(case).result
+
+    def at(self, function: Callable[..., Any], point: Point) -> Any:
+        """Exact value of `printed`, `oracle`, ... at a complete point."""
+        return entrywise(self.call(function, point), tidy)
+
+    def printed_at(self, point: Point) -> Any:
+        """Exact value of the printed formula; at an infinite coordinate, its limit. None where nothing is printed."""
+        if self.printed is None:
+            return None
+        coordinates = [x for v in point.values() for x in (v if isinstance(v, list) else [v])]
+        if sp.oo not in coordinates:
+            return self.at(self.printed, point)
+        case = domain.case_of(self.variables, point)
+        rules = domain.substitution(self.variables, case, point)
+        return entrywise(self.symbolic(self.printed, case), lambda e: tidy(evaluate_exactly(e, rules)))
+
+    def derived_at(self, point: Point) -> Any:
+        """Exact value of the derived formula at a complete point."""
+        case = domain.case_of(self.variables, point)
+        rules = domain.substitution(self.variables, case, point)
+        return entrywise(self.derived(case), lambda e: tidy(evaluate_exactly(e, rules)))
+
+    def shifted(self, case: Case) -> list[Mapping[Any, Any]]:
+        """The substitutions for sign certificates of a case, which together cover the domain; one empty one without any."""
+        found = {} if self.shifts is None else self.symbolic(self.shifts, case)
+        return [found] if isinstance(found, Mapping) else list(found)
+
+    def holds_at(self, point: Point) -> bool:
+        """Whether the condition of the claim holds at a point (True without a condition)."""
+        if self.condition is None:
+            return True
+        return bool(self.call(self.condition, point))
+
+
+def evaluate_exactly(expression: Any, rules: Mapping[Any, Any]) -> Any:
+    """Substitute numbers; infinite ones through a limit along their symbols."""
+    expression = sp.sympify(expression)
+    infinite = [s for s, v in rules.items() if v is sp.oo and s in expression.free_symbols]
+    value = expression.xreplace({s: v for s, v in rules.items() if v is not sp.oo})
+    for s in infinite:
+        value = sp.limit(value, s, sp.oo)
+    return value
+
+
+def tidy(value: Any) -> Any:
+    """Numbers as they are; a pole of a non-negative quantity as +infinity."""
+    value = sp.sympify(value)
+    if value is sp.zoo:
+        return sp.oo
+    return value
+
+
+def _frozen(case: Case) -> tuple[Any, ...]:
+    return (tuple(sorted(case.choices.items(), key=str)), case.length)
+
+
+@cache
+def _derivation_cached(claim_id: int, frozen: tuple[Any, ...]) -> Derivation:
+    claim = _LIVE[claim_id]
+    case = Case(dict(frozen[0]), frozen[1])
+    with time_limit(DERIVATION_SECONDS):
+        found = claim.symbolic(claim.derive, case)
+    found.result = entrywise(found.result, lambda e: tidy(e) if _is_number(e) else simplest(e))
+    return found
+
+
+_LIVE: dict[int, Claim] = {}
+
+
+def _derivation(claim: Claim, frozen: tuple[Any, ...]) -> Derivation:
+    _LIVE[id(claim)] = claim
+    return _derivation_cached(id(claim), frozen)
+
+
+def _is_number(expression: Any) -> bool:
+    return not getattr(expression, "free_symbols", set()) or not sp.sympify(expression).is_rational_function()
+
+
+__all__ = ["KINDS", "PAPERS", "Claim", "TimeLimit"]

@@ -1,0 +1,205 @@
+"""The ledger: evidence on claims, stored with what it judged, and the verdict that follows from it.
+
+Belongs here: the shape of evidence, when it is stale, verdicts as a function of evidence, the file that several
+processes share.
+Does not belong here: producing evidence (judging.py). A verdict is always computed here and never read from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from estimators.system import files
+from theory.engine.claim import Claim
+
+SCHEMA = 1
+VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
+LEVELS = ("derived", "computed", "simulated", "attacked")
+DEFAULT_LEDGER = Path("build") / "ledger.json"
+# Papers whose claims call another paper's modules.
+BUILDS_ON = {"feo2": ("fedhdp",)}
+
+
+class LedgerError(ValueError):
+    """The ledger file cannot be read; the message names the file and the way out."""
+
+
+@cache
+def _paper_hash(paper: str) -> str:
+    theory = Path(__file__).resolve().parents[1]
+    files = [
+        *theory.glob("*.py"),
+        *theory.glob("engine/*.py"),
+        *theory.glob("papers/*.py"),
+        *(theory.parent / "estimators").rglob("*.py"),
+    ]
+    for package in (paper, *BUILDS_ON.get(paper, ())):
+        files += [f for f in (theory / "papers" / package).iterdir() if f.suffix in (".py", ".csv")]
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(str(file.relative_to(theory.parent)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def source_hash(claim: Claim) -> str:
+    """Hash of everything that the evidence on a claim judged: its paper's package, the engine, the estimators."""
+    return _paper_hash(claim.paper)
+
+
+@dataclass
+class Record:
+    """What is known of one claim: evidence per level, with the source hash and the random root it was made with."""
+
+    claim: str
+    source: str
+    root: int
+    quick: bool
+    levels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    mutants: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def verdict(self) -> str:
+        """The verdict that this evidence supports."""
+        return verdict(self.levels)
+
+    def contradictions(self) -> list[str]:
+        """Evidence that does not fit the verdict, in words; empty when all is well."""
+        found = []
+        for name in LEVELS:
+            level = self.levels.get(name)
+            if level is None:
+                if not (self.quick and name == "simulated"):
+                    found.append(f"level '{name}' is missing")
+            elif level["status"] == "fail":
+                found.append(f"{name}: {level['detail']}")
+            elif level["status"] == "unknown":
+                found.append(f"{name} is unknown: {level['detail']}")
+        if self.mutants.get("status") in ("fail", "unknown") and not self.mutants.get("survived"):
+            found.append(f"mutants could not be judged: {self.mutants['detail']}")
+        if self.mutants.get("survived"):
+            found.append(f"{self.mutants['survived']} mutants survived: {self.mutants['survivors'][0]}")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON form; the verdict is included for readers and ignored when loading."""
+        return {
+            "verdict": self.verdict(),
+            "source": self.source,
+            "root": self.root,
+            "quick": self.quick,
+            "seconds": round(self.seconds, 3),
+            "levels": self.levels,
+            "mutants": self.mutants,
+        }
+
+
+def verdict(levels: Mapping[str, Mapping[str, Any]]) -> str:
+    """holds, holds under, misprint, wrong or open, from the evidence alone.
+
+    Two independent routes must agree: the derivation judges the printed formula on the whole domain, and the
+    oracle confirms it (or the counterexample) in exact numbers.
+    """
+    derived, computed = levels.get("derived", {}), levels.get("computed", {})
+    if derived.get("status") != "pass" or computed.get("status") != "pass":
+        return "open"
+    if any(level["status"] in ("fail", "unknown") for level in levels.values()):
+        return "open"  # evidence against a verdict leaves none
+    judgement = derived["judgement"]
+    if judgement == "agrees":
+        return "holds"
+    confirmed = computed.get("counterexample_confirmed", False)
+    if judgement == "agrees under the condition" and confirmed:
+        return "holds under"
+    if judgement == "differs" and confirmed:
+        return "misprint" if derived.get("slip") else "wrong"
+    return "open"
+
+
+class Ledger:
+    """The evidence file. `put` saves atomically and merges: neither a killed run nor two at once lose finished work."""
+
+    def __init__(self, path: Path | str = DEFAULT_LEDGER):
+        self.path = Path(path)
+        self.records: dict[str, Record] = {}
+        self.seen: tuple[int, ...] | None = None
+
+    @classmethod
+    def load(cls, path: Path | str = DEFAULT_LEDGER) -> Ledger:
+        """Read a ledger; an absent file is an empty ledger. Raises LedgerError for a damaged one."""
+        ledger = cls(path)
+        ledger.seen = ledger._stamp()
+        if ledger.seen is None:
+            return ledger
+        way_out = f"move or delete {ledger.path} and run `borrow verify` again"
+        try:
+            data = json.loads(ledger.path.read_text(encoding="utf-8"))
+            if data["schema"] != SCHEMA:
+                raise LedgerError(f"{ledger.path}: schema {data['schema']} is not {SCHEMA}; {way_out}")
+            for claim_id, r in data["claims"].items():
+                ledger.records[claim_id] = Record(
+                    claim_id, r["source"], r["root"], r["quick"], r["levels"], r["mutants"], r["seconds"]
+                )
+            for record in ledger.records.values():  # one that cannot be read out is damaged
+                _ = record.verdict(), record.contradictions(), record.to_json()
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno} column {error.colno}"
+            raise LedgerError(
+                f"{ledger.path}: not a complete ledger (JSON breaks off or is corrupt at {where}); {way_out}"
+            ) from None
+        except (KeyError, IndexError, TypeError, AttributeError, UnicodeDecodeError) as error:
+            raise LedgerError(f"{ledger.path}: not a ledger ({error!r}); {way_out}") from None
+        return ledger
+
+    def fresh(self, claim: Claim, root: int, quick: bool) -> Record | None:
+        """The record of a claim if it was made from the present sources, seed and depth; else None."""
+        record = self.records.get(claim.id)
+        if record is None or record.source != source_hash(claim) or record.root != root:
+            return None
+        return None if record.quick and not quick else record
+
+    def put(self, record: Record) -> None:
+        """Add a record to the file, and take over what other processes have added meanwhile.
+
+        Where another one has judged this very claim meanwhile, its record stays if it is as good as this one.
+        Raises LedgerError for a file damaged meanwhile.
+        """
+        with files.locked(self.path):
+            if self._stamp() != self.seen:
+                there = Ledger.load(self.path).records
+                other = there.get(record.claim)
+                if other is not None and other != self.records.get(record.claim) and serves_instead(other, record):
+                    record = other
+                self.records |= there
+            self.records[record.claim] = record
+            self._write()
+
+    def save(self) -> None:
+        """Write these records, whatever is in the file."""
+        with files.locked(self.path):
+            self._write()
+
+    def _write(self) -> None:
+        data = {"schema": SCHEMA, "claims": {k: r.to_json() for k, r in sorted(self.records.items())}}
+        files.write(self.path, json.dumps(data, indent=1) + "\n")
+        self.seen = self._stamp()
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What tells the file as it is now from every other one: each writer makes a new file."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def serves_instead(other: Record, record: Record) -> bool:
+    """Whether another process's record of the same claim is to be kept: it has as much, and judged the present sources."""
+    if other.root != record.root or (other.quick and not record.quick):
+        return False
+    return other.source in (record.source, _paper_hash.__wrapped__(record.claim.partition(":")[0]))

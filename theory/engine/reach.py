@@ -1,0 +1,396 @@
+"""What the judges of a claim can reach: functions, classes, constants and data files, found in the sources.
+
+A name that stands in the text of a function, with everything that its definition names in turn, is what the function can
+reach: callees (compiled ones too), constants, base classes, and files that lie beside a module and are named in it.  Nothing
+is run, so the answer is the same for any order of running and any worker.  A docstring, a comment, a blank line, or a
+definition that no judge names changes nothing; any other edit of what is reached does.  Methods of objects count with their
+class; objects reach a function as an argument only if somebody names their class.
+
+Belongs here: the index of sources, closures, fingerprints.  Does not belong here: what is done with them (evidence.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+PACKAGES = ("estimators", "theory")
+LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "numba", "python-flint", "gmpy2")
+DATA = (".csv", ".json", ".txt", ".npz")
+ROOT = Path(__file__).resolve().parents[2]
+
+Node = tuple[str, str]
+"""A definition: the module, and the name that it defines there."""
+
+
+@dataclass
+class Module:
+    """One source file: definitions by name, what names are imported, and the folder of its data."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+    is_package: bool
+    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    imports: dict[str, Node | str] = field(default_factory=dict)
+    homes: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for statement in _flat(self.tree.body):
+            self.imports |= imported(statement, self.name, self.is_package)
+            for name in _defines(statement):
+                self.definitions.setdefault(name, []).append(statement)
+        if self.is_package:
+            self.homes = dict(_homes(self))
+
+    @functools.cached_property
+    def lambdas(self) -> list[ast.Lambda]:
+        """All lambdas of the file."""
+        return [n for n in ast.walk(self.tree) if isinstance(n, ast.Lambda)]
+
+
+def _homes(front: Module) -> Iterator[tuple[str, str]]:
+    """The names that a front loads at first use (``lazy.attach``), and their modules."""
+    for call in (n for n in ast.walk(front.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "attach"):
+        table = call.args[1]
+        if isinstance(table, ast.Name):
+            table = front.definitions[table.id][0].value  # type: ignore[attr-defined]
+        for home, names in ast.literal_eval(table).items():
+            yield from ((name, home) for name in names.split())
+
+
+def _flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a module, those under `if` and `try` too."""
+    for statement in body:
+        if isinstance(statement, (ast.If, ast.Try)):
+            parts = [statement.body, statement.orelse]
+            if isinstance(statement, ast.Try):
+                parts += [statement.finalbody, *(h.body for h in statement.handlers)]
+            for part in parts:
+                yield from _flat(part)
+        else:
+            yield statement
+
+
+def _defines(statement: ast.stmt) -> set[str]:
+    """Names that a statement of a module gives a meaning, or changes: ``X = ``, ``X[...] = ``, ``X.update(...)``."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {statement.name}
+    found = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            found.add(_head(node))
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        function = statement.value.func
+        if isinstance(function, ast.Attribute):
+            found.add(_head(function))
+    return found - {""}
+
+
+def _head(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def imported(statement: ast.AST, module: str, is_package: bool) -> dict[str, Node | str]:
+    """What an import statement binds: a module's name, or (module, name)."""
+    found: dict[str, Node | str] = {}
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+    elif isinstance(statement, ast.ImportFrom):
+        source = statement.module or ""
+        if statement.level:
+            base = module.split(".")
+            base = base[: len(base) - statement.level + is_package]
+            source = ".".join([*base, source] if source else base)
+        for alias in statement.names:
+            found[alias.asname or alias.name] = (source, alias.name)
+    return found
+
+
+def _without_docstrings(node: ast.AST) -> str:
+    """Text of a definition without its docstrings and positions."""
+    held = []
+    for part in ast.walk(node):
+        body = getattr(part, "body", None)
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(part) is not None:
+            held.append((part, body))
+            part.body = body[1:]  # type: ignore[index]
+    text = ast.dump(node)
+    for part, body in held:
+        part.body = body  # type: ignore[attr-defined]
+    return text
+
+
+class Modules(dict[str, Module]):
+    """Modules by name, each read when it is first asked for."""
+
+    def __init__(self, paths: Mapping[str, Path]):
+        super().__init__()
+        self.paths = paths
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.paths
+
+    def __missing__(self, name: str) -> Module:
+        path = self.paths[name]
+        self[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8")), path.name == "__init__.py")
+        return self[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The module, or `default` where it is none of ours."""
+        return self[name] if name in self.paths else default
+
+
+class Sources:
+    """The modules of packages below some folders, and what their definitions reach."""
+
+    def __init__(self, folders: Mapping[str, Path]):
+        paths = {}
+        for package, folder in folders.items():
+            for path in sorted(folder.rglob("*.py")):
+                parts = path.relative_to(folder).with_suffix("").parts
+                paths[".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))] = path
+        self.modules = Modules(paths)
+        self._texts: dict[Node, str] = {}
+        self._uses: dict[Node, frozenset[Node]] = {}
+        self._strings: dict[Node, frozenset[str]] = {}
+
+    # --- names
+
+    def resolve(self, module: str, name: str) -> set[Node]:
+        """Definitions that a name of a module stands for; none for names of libraries and builtins."""
+        home = self.modules.get(module)
+        if home is None:
+            return set()
+        if name in home.definitions:
+            return {(module, name)}
+        if name in home.homes:
+            return self.resolve(f"{module}.{home.homes[name]}", name)
+        if name in home.imports:
+            target = home.imports[name]
+            return self.resolve(*target) if isinstance(target, tuple) else set()
+        return set()
+
+    def module_of(self, module: str, name: str, local: dict[str, Node | str]) -> str | None:
+        """The module that a name stands for, if it is one of ours."""
+        target = local.get(name) or (self.modules[module].imports.get(name) if module in self.modules else None)
+        if isinstance(target, tuple):
+            source, part = target
+            if f"{source}.{part}" in self.modules:
+                return f"{source}.{part}"
+            return self.module_of(source, part, {}) if source in self.modules and source != module else None
+        return target if target in self.modules else None
+
+    def named(self, module: str, tree: ast.AST) -> set[Node]:
+        """Definitions that a piece of a module's text names."""
+        local: dict[str, Node | str] = {}
+        home = self.modules[module]
+        for node in ast.walk(tree):
+            local |= imported(node, module, home.is_package)
+        found: set[Node] = set()
+        inside: set[int] = set()  # names that are heads of a chain, which has been followed
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and id(node) not in inside:
+                chain, head = [], node
+                while isinstance(head, ast.Attribute):
+                    inside.add(id(head))
+                    chain.append(head.attr)
+                    head = head.value
+                if isinstance(head, ast.Name):
+                    current = self.module_of(module, head.id, local)
+                    if current is not None:
+                        inside.add(id(head))
+                        found |= self.follow(current, chain[::-1])
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside:
+                if (used := self.module_of(module, node.id, local)) is not None:
+                    found |= {(used, name) for name in self.modules[used].definitions}  # a module as a value
+                elif node.id in local:
+                    target = local[node.id]
+                    found |= self.resolve(*target) if isinstance(target, tuple) else set()
+                else:
+                    found |= self.resolve(module, node.id)
+        return found
+
+    def follow(self, module: str, chain: list[str]) -> set[Node]:
+        """What ``module.a.b`` names."""
+        first, rest = chain[0], chain[1:]
+        if f"{module}.{first}" in self.modules and first not in self.modules[module].homes:
+            return self.follow(f"{module}.{first}", rest) if rest else set()
+        if (other := self.module_of(module, first, {})) is not None:
+            return self.follow(other, rest) if rest else set()
+        return self.resolve(module, first)
+
+    # --- definitions
+
+    def statements(self, node: Node) -> list[ast.stmt]:
+        """The statements that define a node."""
+        return self.modules[node[0]].definitions.get(node[1], [])
+
+    def text(self, node: Node) -> str:
+        """Text of a definition: what a change of it changes."""
+        if node not in self._texts:
+            self._texts[node] = "\n".join(_without_docstrings(s) for s in self.statements(node))
+        return self._texts[node]
+
+    def uses(self, node: Node) -> frozenset[Node]:
+        """Definitions that a definition names."""
+        if node not in self._uses:
+            found: set[Node] = set()
+            for statement in self.statements(node):
+                found |= self.named(node[0], statement)
+            self._uses[node] = frozenset(found - {node})
+        return self._uses[node]
+
+    def strings(self, node: Node) -> frozenset[str]:
+        """Texts that stand in a definition."""
+        if node not in self._strings:
+            self._strings[node] = frozenset(_texts_in(self.statements(node)))
+        return self._strings[node]
+
+    def closure(self, roots: Iterable[Node], stop: Iterable[Node] = ()) -> set[Node]:
+        """All definitions that the roots reach, themselves included, but nothing behind `stop`."""
+        stop = set(stop)
+        seen: set[Node] = set()
+        waiting = [r for r in roots if r not in stop]
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += [n for n in self.uses(node) if n not in seen and n not in stop]
+        return seen
+
+    def files(self, nodes: Iterable[Node]) -> set[Path]:
+        """Data files beside a module that its reached definitions name."""
+        found = set()
+        for node in nodes:
+            folder = self.modules[node[0]].path.parent
+            found |= {folder / text for text in self.strings(node) if text.endswith(DATA) and (folder / text).is_file()}
+        return found
+
+    def at(self, module: str, line: int, name: str) -> tuple[list[ast.AST], set[Node]]:
+        """The function of a module that starts at a line: a lambda's own text, or the definition that holds it."""
+        home = self.modules[module]
+        if name == "<lambda>":
+            found = [n for n in home.lambdas if n.lineno <= line <= (n.end_lineno or 0)]
+            return list([n for n in found if n.lineno == line] or found), set()
+        holders = {
+            (module, key)
+            for key, statements in home.definitions.items()
+            for s in statements
+            if min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", ()))]) <= line <= (s.end_lineno or 0)
+        }
+        return [], holders
+
+
+def _texts_in(statements: Iterable[ast.AST]) -> Iterator[str]:
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+@dataclass
+class Reached:
+    """What values reach: definitions, pieces of text of their own (lambdas), and plain values in words."""
+
+    nodes: set[Node] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    strings: set[str] = field(default_factory=set)
+
+
+def collect(sources: Sources, value: Any, into: Reached, seen: set[int] | None = None) -> Reached:
+    """Add what a value of a claim is made of: functions with what they close over, classes, containers, plain values."""
+    seen = set() if seen is None else seen
+    if isinstance(value, (str, int, float, complex, bytes, type(None))):
+        into.texts.add(repr(value))
+        if isinstance(value, str):
+            into.strings.add(value)
+        return into
+    if id(value) in seen:
+        return into
+    seen.add(id(value))
+    value = getattr(value, "py_func", value)  # a compiled kernel
+    if isinstance(value, functools.partial):
+        parts: list[Any] = [value.func, *value.args, *value.keywords.items()]
+    elif isinstance(value, types.MethodType):
+        parts = [value.__func__, value.__self__]
+    elif hasattr(value, "__wrapped__"):
+        parts = [value.__wrapped__]
+    elif isinstance(value, types.FunctionType):
+        parts = _function(sources, value, into)
+    elif isinstance(value, type):
+        if value.__module__ in sources.modules:
+            into.nodes.add((value.__module__, value.__qualname__.split(".")[0]))
+        else:
+            into.texts.add(f"{value.__module__}.{value.__qualname__}")
+        parts = []
+    elif isinstance(value, dict):
+        parts = [x for item in value.items() for x in item]
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        parts = list(value)
+    elif is_dataclass(value):
+        parts = [type(value), *(getattr(value, f.name) for f in fields(value))]
+    elif type(value).__module__ in sources.modules:
+        parts = [type(value), *vars(value).items()]
+    else:  # of a library: its text, unless that holds an address
+        text = repr(value)
+        into.texts.add(f"{type(value).__module__}.{type(value).__qualname__}" if " at 0x" in text else text)
+        parts = []
+    for part in parts:
+        collect(sources, part, into, seen)
+    return into
+
+
+def _function(sources: Sources, function: types.FunctionType, into: Reached) -> list[Any]:
+    code, module = function.__code__, function.__module__
+    cells = {name: c.cell_contents for name, c in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    if module not in sources.modules:  # of a library, or of a test
+        into.texts.add(f"{module}.{function.__qualname__} {code.co_code.hex()} {code.co_consts!r}" if module is None
+                       else f"{module}.{function.__qualname__}")  # fmt: skip
+        return list(cells.values())
+    pieces, holders = sources.at(module, code.co_firstlineno, code.co_name)
+    for piece in pieces:
+        into.texts.add(ast.dump(piece))
+        into.strings |= set(_texts_in([piece]))
+        into.nodes |= sources.named(module, piece)
+    into.nodes |= holders
+    return [*cells.values(), function.__defaults__, function.__kwdefaults__]
+
+
+@functools.cache
+def sources() -> Sources:
+    """The sources of this installation, read once."""
+    return Sources({package: ROOT / package for package in PACKAGES})
+
+
+@functools.cache
+def libraries() -> str:
+    """Versions of what every judge rests on."""
+    return ", ".join(
+        [f"python {'.'.join(python_version().split('.')[:2])}", *(f"{name} {version(name)}" for name in LIBRARIES)]
+    )
+
+
+def digest(sources: Sources, nodes: Iterable[Node], texts: Iterable[str] = ()) -> str:
+    """Fingerprint of definitions, the data files that they name, further texts, and the versions of libraries."""
+    nodes = sorted(nodes)
+    total = hashlib.sha256(libraries().encode())
+    for node in nodes:
+        total.update(f"\0{node[0]}:{node[1]}\0{sources.text(node)}".encode())
+    for text in sorted(texts):
+        total.update(b"\0" + text.encode())
+    for path in sorted(sources.files(nodes)):
+        total.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()[:16]

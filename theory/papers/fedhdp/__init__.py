@@ -1,0 +1,11 @@
+"""Claims of Aldaghri, Mahdavifar and Beirami, "Federated Learning with Heterogeneous Differential Privacy".
+
+Model (A.1): phi_j = phi + p_j, phi_hat_j = phi_j + e_j, psi_j = phi_hat_j + l_j with variances tau2, alpha2 and,
+in level i, N_i gamma2_i; flat prior on phi.  sigma2_c = alpha2 + tau2, s_i = sigma2_c + N_i gamma2_i.
+
+Belongs here: what that paper prints and how it is judged, one module per subject. Does not belong here: engines.
+"""
+
+from theory.papers.fedhdp import privacy, server, clients, levels, algorithms, tables  # isort: skip (the paper's order)
+
+__all__ = ["algorithms", "clients", "levels", "privacy", "server", "tables"]

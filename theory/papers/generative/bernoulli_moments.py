@@ -1,0 +1,546 @@
+"""Bernoulli clients whose prior is unknown (Sections 2.2 and 5.2.2): what the printed moment estimates really estimate.
+
+The printed estimate of the prior's variance is the variance of the clients' shares of ones, which includes the sampling
+noise; an unbiased estimate from pairs of samples is at the end.
+
+Belongs here: claims on moment estimates without privacy. Does not belong here: Theorem 3 (bernoulli_bound.py), privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from estimators.closed_forms import bernoulli
+from theory.engine import simulation
+from theory.engine.algebra import simplest
+from theory.engine.bruteforce import fraction, rational
+from theory.engine.claim import Claim
+from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
+from theory.engine.registry import register
+from theory.papers.generative.beta_binomial import (
+    M3,
+    PRIOR,
+    ZERO,
+    N,
+    between,
+    centre,
+    counts,
+    draw_clients,
+    enumerate_clients,
+    naive_estimate,
+    posterior_moment,
+    prior_moment,
+    share_variance,
+    shares,
+    within,
+)
+from theory.papers.generative.model import mobius_limit
+
+UNKNOWN = (*PRIOR, N, M3)
+LARGE = (*PRIOR, N)
+POINTS = ({"alpha": 2, "beta": 3, "n": 2, "m": 4}, {"alpha": "1/2", "beta": 1, "n": 3, "m": 5})
+LARGE_POINTS = ({"alpha": 2, "beta": 3, "n": 2}, {"alpha": 10, "beta": 10, "n": 1})
+
+
+# --- moments -----------------------------------------------------------------------------------------------------------
+
+
+def _moments_derive(alpha: Any, beta: Any) -> Derivation:
+    d = Derivation()
+    mu = d.say("Every share of ones has the prior's mean, so their mean has it too:", prior_moment(alpha, beta, 1))
+    spread = d.say("Variance of the prior:", simplest(prior_moment(alpha, beta, 2) - mu**2))
+    return d.conclude("mu, and mu (1-mu)/sigma^2 - 1:", (mu, simplest(mu * (1 - mu) / spread - 1)))
+
+
+def _moments_oracle(alpha: Any, beta: Any, n: Any, m: Any) -> tuple[Any, Any]:
+    def others_mean(z: int, how_many: tuple[int, ...]) -> Fraction:
+        return sum(shares(how_many), Fraction(0)) / (int(m) - 1)
+
+    # alpha + beta is E[p(1-p)]/Var(p): the prior's moments from counts of two samples of one client.
+    both = counts(alpha, beta, 2)
+    first, second = both[1] / 2 + both[2], both[2]
+    return rational(enumerate_clients(alpha, beta, n, m, others_mean)), rational((first - second) / (second - first**2))
+
+
+def _moments_simulate(expected: Any, alpha: float, beta: float, n: int, m: int) -> simulation.Simulation:
+    variance = float(bernoulli.prior_variance(alpha, beta))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        p, z = draw_clients(gen, reps, alpha, beta, n, m)
+        return np.stack([z[:, 1:].mean(axis=1) / n, (p * (1 - p)).mean(axis=1) / variance], axis=1)
+
+    return simulation.sample_means(draw, expected, labels=("mean of mu_hat_i", "E[p(1-p)]/Var(p)"))
+
+
+register(
+    Claim(
+        id="generative:bern:moments",
+        title="Mean of the others' shares, and alpha+beta from the prior's moments",
+        place="Section 2.2, unknown alpha, beta",
+        statement="mu_hat_i = sum_{l != i} xbar_l/(m-1) estimates the prior's mean without bias, and alpha+beta = "
+        "mu(1-mu)/sigma^2 - 1. (What sigma_hat_i^2 estimates: generative:bern:variance-estimate.)",
+        latex=r"\widehat{\mu}_{i}=\frac{1}{m-1}\sum_{l\neq i}\overline{X}_{l},\qquad\alpha+\beta="
+        r"\nicefrac{{\mu(1-\mu)}}{{\sigma^{2}}}-1",
+        kind="identity",
+        variables=UNKNOWN,
+        examples=POINTS,
+        printed=lambda alpha, beta: (centre(alpha, beta), alpha + beta),
+        derive=_moments_derive,
+        oracle=_moments_oracle,
+        computed=lambda alpha, beta: (alpha / (alpha + beta), alpha + beta),
+        simulate=_moments_simulate,
+        entries=("mean of mu_hat_i", "alpha + beta"),
+        unit="dimensionless",
+    )
+)
+
+
+def _appendix_derive(alpha: Any, beta: Any) -> Derivation:
+    d = Derivation()
+    return d.conclude("An estimate of the prior's mean must have this mean:", prior_moment(alpha, beta, 1))
+
+
+def _appendix_oracle(alpha: Any, beta: Any, n: Any) -> Any:
+    return rational(sum(z * q for z, q in enumerate(counts(alpha, beta, n))) / int(n))
+
+
+register(
+    Claim(
+        id="generative:bern:moments:appendix",
+        title="The moment estimates as the proof writes them",
+        place="Section 5.2.2, after (48)",
+        statement="The proof of Theorem 3 defines mu_hat_i = sum_{l != i} z_l/n as the empirical mean. Judged as its "
+        "mean, which should be mu.",
+        latex=r"\hat{\mu}_i=\sum_{l\neq i}\frac{z_l}{n},\qquad\hat{\sigma}^2_i=\sum_{l\neq i}(\frac{z_l}{n}-\hat{\mu}_i)^2",
+        kind="identity",
+        variables=UNKNOWN,
+        examples=POINTS,
+        printed=lambda alpha, beta, m: (m - 1) * centre(alpha, beta),
+        derive=_appendix_derive,
+        oracle=_appendix_oracle,
+        corrected=lambda alpha, beta: centre(alpha, beta),
+        corrected_text="mu_hat_i = sum_{l != i} z_l / (n (m-1)), and sigma_hat_i^2 divided by m-2, as Section 2.2 has them",
+        slip="the divisors m-1 and m-2 of Section 2.2 are left out",
+        counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
+        computed=lambda alpha, beta: alpha / (alpha + beta),
+        simulate=lambda expected, alpha, beta, n, m: simulation.sample_means(
+            lambda gen, reps: draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:].mean(axis=1, keepdims=True) / n, expected
+        ),
+        unit="dimensionless",
+    )
+)
+
+
+# --- the variance estimate ---------------------------------------------------------------------------------------------
+
+
+def _variance_derive(alpha: Any, beta: Any, n: Any, m: Any) -> Derivation:
+    d = Derivation()
+    spread = simplest(prior_moment(alpha, beta, 2) - prior_moment(alpha, beta, 1) ** 2)
+    noise = simplest(prior_moment(alpha, beta, 1, 1) / n)
+    d.say("A share of ones is p plus sampling noise: its variance is Var(p) plus E[p(1-p)]/n,", (spread, noise))
+    v = spread + noise
+    d.say("The centre mu_hat_l is the mean of the m-1 other shares, all independent of share l, so a square "
+          "(xbar_l - mu_hat_l)^2 has mean", v * (1 + 1 / (m - 1)))  # fmt: skip
+    return d.conclude("There are m-1 squares, and the divisor is m-2:", simplest((m - 1) * v * (1 + 1 / (m - 1)) / (m - 2)))
+
+
+def _variance_oracle(alpha: Any, beta: Any, n: Any, m: Any) -> Any:
+    def estimate(z: int, how_many: tuple[int, ...]) -> Fraction:
+        return naive_estimate(Fraction(z, int(n)), shares(how_many))
+
+    return rational(enumerate_clients(alpha, beta, n, m, estimate))
+
+
+def _naive_estimates(z: np.ndarray, n: int) -> np.ndarray:
+    """The printed estimate of client 0, for many replicates."""
+    x = z / n
+    m = x.shape[1]
+    centres = (x.sum(axis=1, keepdims=True) - x) / (m - 1)
+    return ((x - centres)[:, 1:] ** 2).sum(axis=1, keepdims=True) / (m - 2)
+
+
+register(
+    Claim(
+        id="generative:bern:variance-estimate",
+        title="What the printed estimate of the prior's variance estimates",
+        place="Section 2.2, unknown alpha, beta, before (6)",
+        statement="sigma_hat_i^2 = sum_{l != i} (xbar_l - mu_hat_l)^2/(m-2) estimates the variance sigma^2 of the prior. "
+        "Judged as its exact mean.",
+        latex=r"\widehat{\sigma}_{i}^{2}=\frac{1}{m-2}\sum_{l\neq i}(\overline{X}_{l}-\widehat{\mu}_{l})^{2},\qquad"
+        r"\sigma^{2}=\nicefrac{{\alpha\beta}}{{(\alpha+\beta)^{2}(\alpha+\beta+1)}}",
+        kind="identity",
+        variables=UNKNOWN,
+        examples=POINTS,
+        printed=lambda alpha, beta: between(alpha, beta),
+        derive=_variance_derive,
+        oracle=_variance_oracle,
+        corrected=lambda alpha, beta, n, m: (between(alpha, beta) + within(alpha, beta, n)) * m / (m - 2),
+        corrected_text="m/(m-2) (sigma^2 + E[p(1-p)]/n): the sampling noise stays however many clients there are; m/(m-2) "
+        "comes from the centre mu_hat_l in place of mu_hat_i",
+        counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
+        computed=lambda alpha, beta, n, m: float(bernoulli.naive_variance_mean(alpha, beta, n, m)),
+        simulate=lambda expected, alpha, beta, n, m: simulation.sample_means(
+            lambda gen, reps: _naive_estimates(draw_clients(gen, reps, alpha, beta, n, m)[1], n), expected
+        ),
+        unit="squared probability",
+        remark="With n = 1 its mean is mu(1-mu) m/(m-2) whatever sigma^2: one sample per client shows nothing of sigma^2. "
+        "The proof's version, centred at mu_hat_i, has mean sigma^2 + E[p(1-p)]/n. It is also not free of client i's own "
+        "data as the text says: mu_hat_l contains xbar_i.",
+    )
+)
+
+
+def _version_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+    d = Derivation()
+    v = d.say("Centred at the mean of the same m-1 shares and divided by m-2, the sum of squares is the usual sample "
+              "variance, unbiased for the variance of one share:", simplest(share_variance(alpha, beta, n)))  # fmt: skip
+    return d.conclude("so it estimates", v)
+
+
+def _version_oracle(alpha: Any, beta: Any, n: Any, m: Any) -> Any:
+    def estimate(z: int, how_many: tuple[int, ...]) -> Fraction:
+        return naive_estimate(Fraction(z, int(n)), shares(how_many), printed_centre=False)
+
+    return rational(enumerate_clients(alpha, beta, n, m, estimate))
+
+
+register(
+    Claim(
+        id="generative:bern:variance-estimate:own-centre",
+        title="The variance estimate with the centre of the proof",
+        place="Section 5.2.2, after (48), with its divisors restored",
+        statement="sum_{l != i} (xbar_l - mu_hat_i)^2/(m-2), which leaves client i's data out, estimates sigma^2.",
+        latex=r"\hat{\sigma}^2_i=\sum_{l\neq i}(\frac{z_l}{n}-\hat{\mu}_i)^2",
+        kind="identity",
+        variables=UNKNOWN,
+        examples=POINTS,
+        printed=lambda alpha, beta: between(alpha, beta),
+        derive=_version_derive,
+        oracle=_version_oracle,
+        corrected=lambda alpha, beta, n: between(alpha, beta) + within(alpha, beta, n),
+        corrected_text="sigma^2 + E[p(1-p)]/n, the variance of one share of ones",
+        counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
+        computed=lambda alpha, beta, n: float(bernoulli.naive_variance_mean(alpha, beta, n)),
+        simulate=lambda expected, alpha, beta, n, m: simulation.sample_means(
+            lambda gen, reps: (draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:] / n).var(axis=1, ddof=1, keepdims=True),
+            expected,
+        ),
+        unit="squared probability",
+        related=("generative:bern:variance-estimate",),
+    )
+)
+
+
+# --- the weight that follows -------------------------------------------------------------------------------------------
+
+
+def weight_of(mu: Any, sigma2: Any, n: Any) -> Any:
+    """The weight of (6) for given estimates."""
+    return n / (mu * (1 - mu) / sigma2 - 1 + n)
+
+
+def _weight_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+    d = Derivation()
+    mu = centre(alpha, beta)
+    v = d.say("With many clients mu_hat tends to mu and sigma_hat^2 to the variance of one share of ones (law of large "
+              "numbers):", simplest(share_variance(alpha, beta, n)))  # fmt: skip
+    return d.conclude("Put in (6):", simplest(weight_of(mu, v, n)))
+
+
+def _weight_oracle(alpha: Any, beta: Any, n: Any) -> Any:
+    """Variance of a share from the enumerated law of its count, put in the formula."""
+    law = counts(alpha, beta, n)
+    first = sum(q * Fraction(z, int(n)) for z, q in enumerate(law))
+    v = sum(q * Fraction(z, int(n)) ** 2 for z, q in enumerate(law)) - first**2
+    return rational(fraction(n) / (first * (1 - first) / v - 1 + fraction(n)))
+
+
+def _weight_approach(t: Any, alpha: Any, beta: Any, n: Any) -> Any:
+    """The weight at the estimates' means with t clients."""
+    return weight_of(centre(alpha, beta), share_variance(alpha, beta, n) * t / (t - 2), n)
+
+
+def _weight_simulate(expected: float, alpha: float, beta: float, n: int) -> simulation.Simulation:
+    mu = alpha / (alpha + beta)
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        """The weight is linearised at the claim: its mean is the claim exactly if the variance is the one implied."""
+        z = draw_clients(gen, reps, alpha, beta, n, 1)[1]
+        implied = mu * (1 - mu) / (n / expected + 1 - n)
+        return expected * ((z / n - mu) ** 2 / implied)
+
+    return simulation.sample_means(draw, [expected], labels=("weight, in units of the variance it implies",))
+
+
+register(
+    Claim(
+        id="generative:bern:moments:limit-weight",
+        title="Weight that the printed estimates lead to with many clients",
+        place="Section 2.2, unknown alpha, beta, before (6)",
+        statement="a_hat_i = n/(mu_hat(1-mu_hat)/sigma_hat^2 - 1 + n) estimates a = n/(alpha+beta+n). Judged as its limit "
+        "for m to infinity.",
+        latex=r"\widehat{a}_{i}=\frac{n}{\nicefrac{{\widehat{\mu}_{i}(1-\widehat{\mu}_{i})}}{{\widehat{\sigma}_{i}^{2}}}-1+n}",
+        kind="limit",
+        variables=LARGE,
+        examples=LARGE_POINTS,
+        printed=lambda alpha, beta, n: n / (alpha + beta + n),
+        derive=_weight_derive,
+        oracle=_weight_oracle,
+        corrected=lambda alpha, beta, n: n * (n + alpha + beta) / (n**2 + (2 * n - 1) * (alpha + beta)),
+        corrected_text="n (n+s)/(n^2 + (2n-1) s) with s = alpha+beta",
+        counterexample={"alpha": 1, "beta": 1, "n": 1},
+        approach=_weight_approach,
+        computed=lambda alpha, beta, n: float(bernoulli.limit_weight(alpha, beta, n)),
+        simulate=_weight_simulate,
+        unit="dimensionless",
+        related=("generative:bern:variance-estimate",),
+        remark="It is 1 for n = 1 (no borrowing at all) and never below n/(2n-1) > 1/2, however alike the clients are.",
+    )
+)
+
+
+def _right_weight_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+    d = Derivation()
+    mu = centre(alpha, beta)
+    spread = d.say("Variance of the prior:", simplest(prior_moment(alpha, beta, 2) - mu**2))
+    total = d.say("The posterior mean's weight is n/(alpha+beta+n), and alpha+beta is mu(1-mu)/sigma^2 - 1:",
+                  simplest(mu * (1 - mu) / spread - 1))  # fmt: skip
+    return d.conclude("so the weight is", simplest(n / (total + n)))
+
+
+def _right_weight_oracle(alpha: Any, beta: Any, n: Any) -> Any:
+    """Best weight by the normal equation on the enumerated law of counts: Cov(x, p)/Var(x)."""
+    both = counts(alpha, beta, 2)
+    first, second = both[1] / 2 + both[2], both[2]
+    law = counts(alpha, beta, n)
+    v = sum(q * Fraction(z, int(n)) ** 2 for z, q in enumerate(law)) - first**2
+    return rational((second - first**2) / v)
+
+
+register(
+    Claim(
+        id="generative:thm3:weight",
+        title="The weight as the proof of Theorem 3 and Theorem 4 write it",
+        place="Section 5.2.2, after (48); also a_hat^priv in Section 2.2 and Section 5.2.3",
+        statement="The local weight is n/(mu(1-mu)/sigma^2 + n), at the true mu and sigma^2.",
+        latex=r"\overline{a}=\frac{n}{\frac{\hat{\mu}_i(1-\hat{\mu}_i)}{\hat{\sigma}^2_i}+n}",
+        kind="identity",
+        variables=LARGE,
+        examples=LARGE_POINTS,
+        printed=lambda alpha, beta, n: n / (alpha + beta + 1 + n),
+        derive=_right_weight_derive,
+        oracle=_right_weight_oracle,
+        corrected=lambda alpha, beta, n: n / (alpha + beta + n),
+        corrected_text="n/(mu(1-mu)/sigma^2 - 1 + n), as in Section 2.2 before (6)",
+        slip="the -1 of Section 2.2 is missing (mu(1-mu)/sigma^2 is alpha+beta+1)",
+        counterexample={"alpha": 1, "beta": 1, "n": 1},
+        computed=lambda alpha, beta, n: float(bernoulli.posterior_weight(alpha, beta, n)),
+        not_simulated="a formula at the true moments",
+        unit="dimensionless",
+        related=("generative:bern:moments",),
+    )
+)
+
+
+def _cost_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+    d = Derivation()
+    used, best = _weight_derive(alpha, beta, n).result, _right_weight_derive(alpha, beta, n).result
+    d.say("Weights reached and best:", (used, best))
+    d.say("The risk of a weight w on the own share is quadratic in w with curvature Var(xbar), so the excess is "
+          "(difference of weights)^2 Var(xbar).")  # fmt: skip
+    excess = (used - best) ** 2 * share_variance(alpha, beta, n)
+    least = prior_moment(alpha, beta, 1, 1) / n * best
+    return d.conclude("In multiples of the least risk:", simplest(excess / least))
+
+
+def _cost_oracle(alpha: Any, beta: Any, n: Any) -> Any:
+    """Both risks term by term on the enumerated counts."""
+    middle = fraction(centre(alpha, beta))
+
+    def risk(weight: Fraction) -> Fraction:
+        total = Fraction(0)
+        for z, q in enumerate(counts(alpha, beta, n)):
+            guess = weight * Fraction(z, int(n)) + (1 - weight) * middle
+            first, second = (posterior_moment(alpha, beta, n, z, k) for k in (1, 2))
+            total += q * (guess**2 - 2 * guess * first + second)
+        return total
+
+    least = risk(fraction(_right_weight_oracle(alpha, beta, n)))
+    return rational(risk(fraction(_weight_oracle(alpha, beta, n))) / least - 1)
+
+
+def _cost_simulate(expected: float, alpha: float, beta: float, n: int) -> simulation.Simulation:
+    used, best = float(bernoulli.limit_weight(alpha, beta, n)), float(bernoulli.posterior_weight(alpha, beta, n))
+    mu, least = alpha / (alpha + beta), float(bernoulli.mse(alpha, beta, n))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        p, z = draw_clients(gen, reps, alpha, beta, n, 1)
+        errors = [(w * z / n + (1 - w) * mu - p) ** 2 for w in (used, best)]
+        return (errors[0] - errors[1]) / least
+
+    return simulation.sample_means(draw, [expected], labels=("excess risk",))
+
+
+register(
+    Claim(
+        id="generative:bern:moments:cost",
+        title="What the biased variance estimate costs, and the unbiased one gains",
+        place="Section 2.2, unknown alpha, beta (not in the paper)",
+        statement="With many clients the printed estimates give the squared error (1 + this) times the least one; unbiased "
+        "estimates (generative:bern:moments:unbiased) reach the least one.",
+        latex=r"\frac{n s(s+1)^2}{(n^2+(2n-1)s)^2},\qquad s=\alpha+\beta",
+        kind="identity",
+        variables=LARGE,
+        examples=({"alpha": 4, "beta": 4, "n": 3}, {"alpha": 10, "beta": 10, "n": 1}),
+        printed=lambda alpha, beta, n: (
+            n * (alpha + beta) * (alpha + beta + 1) ** 2 / (n**2 + (2 * n - 1) * (alpha + beta)) ** 2
+        ),
+        derive=_cost_derive,
+        oracle=_cost_oracle,
+        computed=lambda alpha, beta, n: float(bernoulli.naive_excess(alpha, beta, n)),
+        simulate=_cost_simulate,
+        ours=True,
+        unit="multiples of the least squared error",
+        related=("generative:bern:moments:limit-weight", "generative:bern:known-mse"),
+        remark="It grows without bound as the clients become alike (s to infinity), where collaboration should help most.",
+    )
+)
+
+
+# --- unbiased estimates, for any n_i -----------------------------------------------------------------------------------
+
+N_K = Variable("n_k", "size", "samples of each client", low=2, lengths=(2, 3))
+
+
+def _unbiased_derive(alpha: Any, beta: Any, n_k: Sequence[Any]) -> Derivation:
+    d = Derivation()
+    p, m = prior_moment(alpha, beta, 1), len(n_k)
+    pairs = []
+    for n in n_k:
+        # E[x(x-1) | p]: n(n-1) ordered pairs of different samples, each both ones with probability p^2.
+        pairs.append(n * (n - 1) * prior_moment(alpha, beta, 2) / (n * (n - 1)))
+    d.say("Of a client's n(n-1) ordered pairs of samples x(x-1) are both ones, each with probability p^2; the share of "
+          "such pairs has mean E[p^2], whatever n:", tuple(simplest(x) for x in pairs))  # fmt: skip
+    d.say("The product of two different clients' shares of ones has mean mu^2, as the clients are independent.")
+    products = [p * p for i in range(m) for j in range(m) if i != j]
+    return d.conclude(
+        "Mean of the former minus mean of the latter:", simplest(sum(pairs) / m - sum(products) / len(products))
+    )
+
+
+def _unbiased_oracle(alpha: Any, beta: Any, n_k: Sequence[Any]) -> Any:
+    """Joint enumeration of all clients' counts, with the estimate written through the spread of the shares."""
+    laws = [counts(alpha, beta, n) for n in n_k]
+    m, total = len(n_k), Fraction(0)
+    for zs in product(*(range(len(law)) for law in laws)):
+        weight = Fraction(1)
+        for law, z in zip(laws, zs, strict=True):
+            weight *= law[z]
+        x = [Fraction(z, int(n)) for z, n in zip(zs, n_k, strict=True)]
+        mean = sum(x) / m
+        spread = sum((v - mean) ** 2 for v in x) / (m - 1)
+        both = sum(Fraction(z * (z - 1), int(n * (n - 1))) for z, n in zip(zs, n_k, strict=True)) / m
+        total += weight * (both - mean**2 + spread / m)
+    return rational(total)
+
+
+def _unbiased_simulate(expected: float, alpha: float, beta: float, n_k: Sequence[int]) -> simulation.Simulation:
+    n = np.array(n_k)
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        z = draw_clients(gen, reps, alpha, beta, n, len(n))[1]
+        x = z / n
+        both = (z * (z - 1) / (n * (n - 1))).mean(axis=1)
+        return (both - x.mean(axis=1) ** 2 + x.var(axis=1, ddof=1) / len(n))[:, None]
+
+    return simulation.sample_means(draw, [expected], labels=("mean of the estimate",))
+
+
+register(
+    Claim(
+        id="generative:bern:moments:unbiased",
+        title="Unbiased estimate of the prior's variance, for any numbers of samples",
+        place="Section 2.2, unknown alpha, beta (not in the paper)",
+        statement="The mean of x(x-1)/(n(n-1)) over clients, minus the mean product of two different clients' shares of "
+        "ones, has mean sigma^2 exactly, for every m >= 2 and any unequal n_i >= 2.",
+        latex=r"\widehat\sigma^2=\frac1m\sum_i\frac{z_i(z_i-1)}{n_i(n_i-1)}-\frac{1}{m(m-1)}\sum_{i\neq j}"
+        r"\overline X_i\overline X_j",
+        kind="identity",
+        variables=(*PRIOR, N_K),
+        examples=({"alpha": "1/2", "beta": "1/2", "n_k": [2, 4]}, {"alpha": "1/4", "beta": "1/2", "n_k": [3, 2, 5]}),
+        printed=lambda alpha, beta: between(alpha, beta),
+        derive=_unbiased_derive,
+        oracle=_unbiased_oracle,
+        computed=lambda alpha, beta: float(bernoulli.prior_variance(alpha, beta)),
+        simulate=_unbiased_simulate,
+        ours=True,
+        unit="squared probability",
+        remark="estimators.closed_forms.bernoulli.moments. No assumption on the prior is used; n_i = 1 clients only "
+        "enter the mean. The "
+        "tail bound that the proof of Theorem 3 borrows fits such an estimate, not the printed one.",
+    )
+)
+
+
+# --- the events of the proof -------------------------------------------------------------------------------------------
+
+
+def _gap_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+    d = Derivation()
+    v = d.say("With many clients sigma_hat_i^2 tends to the variance of one share of ones:",
+              simplest(share_variance(alpha, beta, n)))  # fmt: skip
+    spread = simplest(prior_moment(alpha, beta, 2) - prior_moment(alpha, beta, 1) ** 2)
+    return d.conclude("Its distance to sigma^2 tends to", simplest(v - spread))
+
+
+def _gap_oracle(alpha: Any, beta: Any, n: Any) -> Any:
+    """Limit of the exact mean with 3, 4 and 5 clients (a Moebius function of m) minus the exact variance."""
+    both = counts(alpha, beta, 2)
+    spread = both[2] - (both[1] / 2 + both[2]) ** 2
+    return mobius_limit(lambda k: _variance_oracle(alpha, beta, n, k + 2)) - rational(spread)
+
+
+register(
+    Claim(
+        id="generative:bern:variance-event",
+        title="The proof's event on the variance estimate, with many clients",
+        place="Section 5.2.2, proof of Theorem 3",
+        statement="With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with "
+        "c^2 = 3 log(4 m^2 n)/(m-1). As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of "
+        "the distance.",
+        latex=r"|\sigma^2-\hat{\sigma}_i^2|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}",
+        kind="limit",
+        variables=LARGE,
+        examples=LARGE_POINTS,
+        printed=lambda: ZERO,
+        derive=_gap_derive,
+        oracle=_gap_oracle,
+        corrected=lambda alpha, beta, n: within(alpha, beta, n),
+        corrected_text="alpha beta/(n (alpha+beta)(alpha+beta+1)) > 0: with enough clients the event fails almost surely",
+        counterexample={"alpha": 1, "beta": 1, "n": 1},
+        approach=lambda t, alpha, beta, n: share_variance(alpha, beta, n) * t / (t - 2) - between(alpha, beta),
+        computed=lambda alpha, beta, n: float(bernoulli.local_mse(alpha, beta, n)),
+        simulate=lambda expected, alpha, beta, n: simulation.sample_means(
+            lambda gen, reps: _gap_draw(gen, reps, alpha, beta, n), [expected]
+        ),
+        unit="squared probability",
+        related=("generative:bern:variance-estimate",),
+        remark="Theorem 3 does not need this event: its bound follows from the event on the mean alone.",
+    )
+)
+
+
+def _gap_draw(gen: np.random.Generator, reps: int, alpha: float, beta: float, n: int) -> np.ndarray:
+    p, z = draw_clients(gen, reps, alpha, beta, n, 1)
+    mu = alpha / (alpha + beta)
+    return (z / n - mu) ** 2 - (p - mu) ** 2
+
+
+__all__ = ["LARGE", "UNKNOWN", "weight_of"]

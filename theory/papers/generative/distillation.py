@@ -1,0 +1,498 @@
+"""The population behind knowledge distillation, its normaliser, and AdaPeD's objective (23): Sections 3.4 and 6.2.1.
+
+Belongs here: (65), c(psi), what log(2 psi)/2 stands for, whether (23) has a minimiser. Does not belong here: AdaPeD's
+lines (adaped.py).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import sympy as sp
+
+from estimators.closed_forms import distillation
+from estimators.montecarlo import Moments
+from theory.engine import simulation
+from theory.engine.bruteforce import fraction, rational
+from theory.engine.claim import Claim
+from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
+from theory.engine.registry import register
+from theory.papers.generative.dual import Dual, gradient
+from theory.papers.generative.priors import number, precise
+
+PSI = Variable("psi", "positive", "inverse variance of (65)", within=("1/4", 8))
+P_MU = Variable("p_mu", "fraction", "the global model's probability of label 1", within=("1/20", "19/20"))
+WORKING = 48  # digits
+
+
+def entropy(p: Any) -> Any:
+    """Entropy of a binary label, in nats."""
+    return -p * sp.log(p) - (1 - p) * sp.log(1 - p)
+
+
+def _mass(psi: Any, p: Any, power: int = 0) -> Any:
+    """Integral over q of KL^power exp(-psi KL(p || q)), by quadrature."""
+    p, psi = number(p), number(psi)
+    rest = p * mp.log(p) + (1 - p) * mp.log(1 - p)
+
+    def integrand(q: Any) -> Any:
+        if q <= 0 or q >= 1:
+            return mp.mpf(0)
+        divergence = rest - p * mp.log(q) - (1 - p) * mp.log(1 - q)
+        return divergence**power * mp.exp(-psi * divergence)
+
+    return mp.quad(integrand, [0, p, 1])
+
+
+# --- the normaliser --------------------------------------------------------------------------------------------------
+
+
+def _density_derive(psi: Any, p_mu: Any) -> Derivation:
+    d, q = Derivation(), sp.Symbol("q", positive=True)
+    divergence = d.say("One input with p(x) = 1. The divergence of the global from the client's label:",
+                       -entropy(p_mu) - p_mu * sp.log(q) - (1 - p_mu) * sp.log(1 - q))  # fmt: skip
+    powers = [sp.expand(-psi * divergence).coeff(sp.log(z)) for z in (q, 1 - q)]
+    d.say("So exp(-psi KL) is exp(psi H) times these powers of q and 1 - q:", tuple(map(sp.factor, powers)))
+    integral = d.say("Euler's integral gives for the powers", sp.beta(1 + psi * p_mu, 1 + psi * (1 - p_mu)))
+    return d.conclude(
+        "and the mass is exp(psi H) times it; log c is minus its logarithm:", -psi * entropy(p_mu) - sp.log(integral)
+    )
+
+
+def _density_oracle(psi: Any, p_mu: Any) -> Any:
+    with mp.workdps(WORKING):
+        return precise(-mp.log(_mass(psi, p_mu)))
+
+
+def _density_simulate(expected: float, psi: float, p_mu: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        q = gen.random(reps)
+        divergence = p_mu * np.log(p_mu / q) + (1 - p_mu) * np.log((1 - p_mu) / (1 - q))
+        return np.exp(-psi * divergence)[:, None]
+
+    # uniform q: the mean of exp(-psi KL) is the mass, 1/c
+    by_mass = simulation.sample_means(draw, [np.exp(-expected)], labels=("mass",))
+
+    def read(moments: Moments) -> list[tuple[float, float]]:
+        ((mass, se),) = by_mass.read(moments)
+        return [(-float(np.log(mass)), se / mass)]
+
+    return simulation.Simulation(by_mass.experiment, by_mass.checks, read)
+
+
+register(
+    Claim(
+        id="generative:kd:density",
+        title="Normaliser of the distillation density",
+        place="Section 6.2.1, (65) and the text after it",
+        statement="The density c(psi) exp(-psi KL(p_mu || p_theta)) of a client's label probabilities is normalised by "
+        "this c(psi). "
+        "Judged for one input, as log c.",
+        latex=r"c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{"
+        r"\psi p(x)},1+"
+        r"\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}",
+        kind="identity",
+        variables=(PSI, P_MU),
+        examples=({"psi": 2, "p_mu": "1/2"},),
+        printed=lambda psi, p_mu: -psi * entropy(p_mu) - sp.log(sp.beta(1 + p_mu / psi, 1 + (1 - p_mu) / psi)),
+        derive=_density_derive,
+        oracle=_density_oracle,
+        corrected=lambda psi, p_mu: -psi * entropy(p_mu) - sp.log(sp.beta(1 + p_mu * psi, 1 + (1 - p_mu) * psi)),
+        corrected_text="B(1 + psi p(x) p_mu(x), 1 + psi p(x) (1 - p_mu(x)))",
+        slip="psi p(x) stands in the exponent as a factor and is printed as a divisor",
+        counterexample={"psi": 2, "p_mu": "1/2"},
+        computed=lambda psi, p_mu: distillation.log_normalizer(psi, p_mu),
+        simulate=_density_simulate,
+        unit="nats",
+        remark="Equal only where psi p(x) = 1. So each q(x) is Beta(1 + psi p(x) p_mu, 1 + psi p(x)(1 - p_mu)), with its "
+        "mode at "
+        "p_mu. The psi of (65) is an inverse variance; that of (23) is a variance: psi_(65) = 1/(2 psi_(23)).",
+    )
+)
+
+POWER = Variable("a", "size", "psi p(x) p_mu(x) of each input", lengths=(1, 2), extreme=False)
+REST = Variable("b", "size", "psi p(x) (1 - p_mu(x)) of each input", lengths=(1, 2), extreme=False)
+
+
+def _inputs_derive(a: list[Any], b: list[Any]) -> Derivation:
+    d, value = Derivation(), sp.Integer(1)
+    for i, (s, t) in enumerate(zip(a, b, strict=True), 1):
+        likely = s / (s + t)
+        peak = likely**s * (1 - likely) ** t
+        d.say(f"Input {i}: exp(-psi p(x) KL) is (q/p_mu)^a ((1-q)/(1-p_mu))^b, with p_mu = a/(a + b).")
+        value *= d.say("Its integral's inverse:", peak * sp.gamma(s + t + 2) / (sp.gamma(s + 1) * sp.gamma(t + 1)))
+    return d.conclude("The inputs are independent:", value)
+
+
+def _inputs_oracle(a: list[Any], b: list[Any]) -> Any:
+    """Whole powers: expand (1 - q)^b and integrate term by term, in fractions."""
+    value = Fraction(1)
+    for s, t in zip(map(int, a), map(int, b), strict=True):
+        integral = sum(Fraction((-1) ** k * int(sp.binomial(t, k)), s + k + 1) for k in range(t + 1))
+        value *= Fraction(s, s + t) ** s * Fraction(t, s + t) ** t / integral
+    return rational(value)
+
+
+register(
+    Claim(
+        id="generative:kd:density:inputs",
+        title="Normaliser of the distillation density, several inputs",
+        place="Section 6.2.1; corrects the text after (65)",
+        statement="With a = psi p(x) p_mu(x) and b = psi p(x) (1 - p_mu(x)) for every input, c(psi) is the product of "
+        "p_mu^a (1 - p_mu)^b/B(1 + a, 1 + b). Judged at whole a and b, exactly.",
+        latex=r"c(\psi)=\prod_x\frac{p_\mu(x)^{a_x}(1-p_\mu(x))^{b_x}}{B(1+a_x,1+b_x)},\quad a_x=\psi p(x)p_\mu(x),\ b_x="
+        r"\psi p(x)"
+        r"(1-p_\mu(x))",
+        kind="identity",
+        variables=(POWER, REST),
+        examples=({"a": [1, 2], "b": [1, 3]},),
+        printed=lambda a, b: sp.prod(
+            [(s / (s + t)) ** s * (t / (s + t)) ** t * sp.gamma(s + t + 2) / (sp.gamma(s + 1) * sp.gamma(t + 1))
+             for s, t in zip(a, b, strict=True)]
+        ),
+        derive=_inputs_derive,
+        oracle=_inputs_oracle,
+        ours=True,
+        computed=lambda a, b: np.exp(
+            distillation.log_normalizer(
+                np.sum(a) + np.sum(b), np.divide(a, np.add(a, b)), np.add(a, b) / (np.sum(a) + np.sum(b))
+            )
+        ),
+        not_simulated="simulated in generative:kd:density",
+        unit="dimensionless",
+        related=("generative:kd:density",),
+    )
+)  # fmt: skip
+
+# --- the stand-in ----------------------------------------------------------------------------------------------------
+
+VARIANCE = Variable("psi", "positive", "variance of (23), 1/(2 psi) in (65)", within=("1/8", 8))
+
+
+def _slope(psi: Any, p_mu: Any) -> Any:
+    """Slope in the variance of minus the logarithm of the normaliser."""
+    w = 1 / (2 * psi)
+    mean = sp.digamma(2 + w) - p_mu * sp.digamma(1 + w * p_mu) - (1 - p_mu) * sp.digamma(1 + w * (1 - p_mu)) - entropy(p_mu)
+    return mean / (2 * psi**2)
+
+
+def _slope_derive(psi: Any, p_mu: Any) -> Derivation:
+    d, w = Derivation(), sp.Symbol("w", positive=True)
+    log_mass = d.say(
+        "Minus log c of generative:kd:density at the inverse variance w, one input:",
+        w * entropy(p_mu) + sp.loggamma(1 + w * p_mu) + sp.loggamma(1 + w * (1 - p_mu)) - sp.loggamma(2 + w),
+    )
+    slope = d.say("Its slope in w:", sp.diff(log_mass, w))
+    return d.conclude("With w = 1/(2 psi), dw/dpsi = -1/(2 psi^2):", -slope.subs(w, 1 / (2 * psi)) / (2 * psi**2))
+
+
+def _slope_oracle(psi: Any, p_mu: Any) -> Any:
+    """The mean divergence under the density, by two quadratures: d log(mass)/dw = -E[KL]."""
+    with mp.workdps(WORKING):
+        w = 1 / (2 * psi)
+        mean = _mass(w, p_mu, 1) / _mass(w, p_mu)
+        return precise(mean / (2 * number(psi) ** 2))
+
+
+def _slope_simulate(expected: float, psi: float, p_mu: float) -> simulation.Simulation:
+    w = 1 / (2 * psi)
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        q = gen.beta(1 + w * p_mu, 1 + w * (1 - p_mu), reps)
+        divergence = p_mu * np.log(p_mu / q) + (1 - p_mu) * np.log((1 - p_mu) / (1 - q))
+        return (divergence / (2 * psi**2))[:, None]
+
+    return simulation.sample_means(draw, [expected], labels=("slope",))
+
+
+register(
+    Claim(
+        id="generative:kd:regulariser:slope",
+        title="Slope of the term that log(2 psi)/2 replaces",
+        place="Section 6.2.1, last paragraph; (23); line 14 of Algorithm 5",
+        statement="The term -log c(psi) may be taken to be log(2 psi)/2, whose slope in psi is 1/(2 psi). Judged against "
+        "the slope of "
+        "-log c for one input, in the variance psi of (23).",
+        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
+        r"\mu}}(x))}}{"
+        r"\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)"
+        r"\text{ to be simple }\frac{1"
+        r"}{2}\log(2\psi)",
+        kind="identity",
+        variables=(VARIANCE, P_MU),
+        examples=({"psi": 1, "p_mu": "1/2"},),
+        printed=lambda psi: 1 / (2 * psi),
+        derive=_slope_derive,
+        oracle=_slope_oracle,
+        corrected=_slope,
+        corrected_text="E[KL]/(2 psi^2), with E[KL] = digamma(2 + w) - p digamma(1 + w p) - (1 - p) digamma(1 + w (1 - p)) "
+        "- H(p) and "
+        "w = 1/(2 psi)",
+        counterexample={"psi": 1, "p_mu": "1/2"},
+        computed=lambda psi, p_mu: distillation.variance_penalty(psi, p_mu)[1],
+        simulate=_slope_simulate,
+        unit="1/variance",
+        related=("generative:kd:density",),
+        remark="The paper calls it a simplification. It is right to leading order as psi vanishes "
+        "(generative:kd:regulariser); as psi "
+        "grows the true term rises to 0 and its slope falls like 1/psi^2, so nothing but the data bounds psi, while "
+        "log(2 psi)/2 grows without end.",
+    )
+)
+
+P_MUS = Variable(
+    "p_mus", "fraction", "the global model's probability of label 1 for each input", lengths=(1, 2, 3), extreme=False
+)
+
+
+def _count_derive(p_mus: list[Any]) -> Derivation:
+    d, w = Derivation(), sp.Symbol("w", positive=True)
+    d.say("Large w: digamma(1 + z) = log z + 1/(2z) and digamma(2 + z) = log z + 3/(2z), up to terms in 1/z^2.")
+    total = sp.Integer(0)
+    for i, p in enumerate(p_mus, 1):
+        parts = [(p, sp.log(w) + sp.log(p), p), (1 - p, sp.log(w) + sp.log(1 - p), 1 - p)]
+        mean = sp.log(w) + 3 / (2 * w) - entropy(p) - sum(s * (log + 1 / (2 * w * z)) for s, log, z in parts)
+        total += d.say(f"Input {i}: w times the mean divergence (generative:kd:regulariser:slope) tends to",
+                       sp.simplify(sp.expand(mean)) * w)  # fmt: skip
+    d.say("With w = p(x)/(2 psi), p(x) times the mean divergence over 2 psi^2 is that over psi.")
+    return d.conclude("2 psi times the slope therefore tends to", 2 * total)
+
+
+def _count_oracle(p_mus: list[Any]) -> Any:
+    """The slope itself at psi = 10^-45, where what is left out is of order psi."""
+    with mp.workdps(150):
+        psi, total = mp.mpf(10) ** -45, mp.mpf(0)
+        for p in map(number, p_mus):
+            share = mp.mpf(1) / len(p_mus)
+
+            def log_mass(w: Any, p: Any = p) -> Any:
+                rest = p * mp.log(p) + (1 - p) * mp.log(1 - p)
+                return mp.log(mp.beta(1 + w * p, 1 + w * (1 - p))) - w * rest
+
+            low, high = share / (2 * psi * (1 + mp.mpf(10) ** -50)), share / (2 * psi)
+            total += 2 * (log_mass(low) - log_mass(high)) / mp.log(1 + mp.mpf(10) ** -50)
+        return precise(mp.nstr(total, 40))
+
+
+register(
+    Claim(
+        id="generative:kd:regulariser",
+        title="log(2 psi)/2 in place of the distillation normaliser",
+        place="Section 6.2.1, last paragraph; (23)",
+        statement="As psi vanishes, log(2 psi)/2 has the slope of -log c: 2 psi times the slope tends to 1. Judged for "
+        "inputs of equal "
+        "probability with binary labels.",
+        latex=r"\text{we take the additional term }-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)"
+        r"\text{. As mentioned in "
+        r"Section 3.4, this serves the purpose of regularizing }\psi",
+        kind="limit",
+        variables=(P_MUS,),
+        examples=({"p_mus": ["1/2"]}, {"p_mus": ["1/2", "1/3"]}),
+        printed=lambda: sp.Integer(1),
+        derive=_count_derive,
+        oracle=_count_oracle,
+        condition=lambda p_mus: sp.true if len(p_mus) == 1 else sp.false,
+        condition_text="len(p_mus) == 1 (one input)",
+        counterexample={"p_mus": ["1/2", "1/2"]},
+        not_computed="a limit; the slope is computed in generative:kd:regulariser:slope",
+        not_simulated="a limit",
+        unit="dimensionless",
+        related=("generative:kd:regulariser:slope",),
+        remark="In general the limit is the number of free probabilities, here one per input: (|X|/2) log(2 psi), as case "
+        "1 has d/2 for "
+        "d coordinates. MNIST's many inputs make the stand-in far too weak. A global model that is certain changes the "
+        "limit (generative:kd:regulariser:certain).",
+    )
+)
+
+V = Variable("psi", "positive", "variance of (23)", extreme=False)
+INPUTS = Variable("inputs", "size", "number of inputs, equally probable", extreme=False)
+
+
+def _certain_derive(psi: Any, inputs: Any) -> Derivation:
+    d, q, v = Derivation(), sp.Symbol("q", positive=True), sp.Symbol("v", positive=True)
+    w = sp.Symbol("w", positive=True)
+    d.say("For p_mu = 1 the divergence is -log q, so exp(-w KL) = q^w.")
+    mass = d.say("Its integral over q in (0, 1), for each input:", sp.integrate(q**w, (q, 0, 1)))
+    term = d.say("Minus log c with w = 1/(2 psi inputs):", inputs * sp.log(mass.subs(w, 1 / (2 * v * inputs))))
+    return d.conclude("2 psi times its slope:", sp.cancel(sp.together(2 * psi * sp.diff(term, v).subs(v, psi))))
+
+
+def _certain_oracle(psi: Any, inputs: Any) -> Any:
+    def log_mass(v: Dual) -> Dual:
+        return (1 / (1 / (v * (2 * fraction(inputs))) + 1)).log() * fraction(inputs)
+
+    return 2 * psi * gradient(log_mass, [psi])[0]
+
+
+register(
+    Claim(
+        id="generative:kd:regulariser:certain",
+        title="The stand-in where the global model is certain",
+        place="Section 6.2.1, last paragraph; (23)",
+        statement="2 psi times the slope of -log c is 1, as for log(2 psi)/2. Judged for a global model with p_mu = 1 on "
+        "every input.",
+        latex=r"-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)",
+        kind="identity",
+        variables=(V, INPUTS),
+        examples=({"psi": 1, "inputs": 1},),
+        printed=lambda: sp.Integer(1),
+        derive=_certain_derive,
+        oracle=_certain_oracle,
+        corrected=lambda psi, inputs: 2 * inputs / (1 + 2 * psi * inputs),
+        corrected_text="2 |X|/(1 + 2 psi |X|)",
+        counterexample={"psi": 1, "inputs": 1},
+        computed=lambda psi, inputs: 2 * psi * distillation.variance_penalty(psi, np.ones(int(inputs)))[1],
+        not_simulated="simulated, for an uncertain model, in generative:kd:regulariser:slope",
+        unit="dimensionless",
+        related=("generative:kd:regulariser:slope",),
+        remark="It tends to 2|X| as psi vanishes, twice the value of an uncertain model, and to 0 as psi grows.",
+    )
+)
+
+# --- (23) ------------------------------------------------------------------------------------------------------------
+
+FLOOR = Variable("floor", "positive", "a candidate for the least value of exp(2 objective)", extreme=False)
+K_FIT = Variable("K", "positive", "exp(2 f_i(theta_i)) at any parameter", extreme=False)
+
+
+def _eq23_derive(floor: Any, K: Any) -> Derivation:
+    d, psi = Derivation(), sp.Symbol("psi", positive=True)
+    value = d.say(
+        "Let the global model equal the client's, mu = theta_i. Then f^KD = 0 and exp(2 objective) is", 2 * psi * K
+    )
+    small = d.say("Take", floor / (2 * (1 + floor) * (1 + K)))
+    return d.conclude("There exp(2 objective) is less than the floor, whatever the floor:", value.subs(psi, small))
+
+
+def _eq23_oracle(floor: Any, K: Any) -> Any:
+    c, k = fraction(floor), fraction(K)
+    psi = Fraction(1, 2) / (1 / c + 1) / (1 + k)
+    return rational(2 * psi * k)
+
+
+register(
+    Claim(
+        id="generative:eq23",
+        title="AdaPeD's objective has a minimiser",
+        place="Section 3.4, (23)",
+        statement="AdaPeD minimises (23) over theta_i, mu and psi, so it must be bounded below. Judged: whatever the "
+        "floor, exp(2 "
+        "objective) is at least the floor at mu = theta_i, psi = floor/(2 (1 + floor)(1 + K)).",
+        latex=r"f_{i}(\bm{\theta}_{i})+\frac{1}{2}\log(2\psi)+\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i},\bm{\mu})}{2\psi}",
+        kind="lower bound",
+        variables=(FLOOR, K_FIT),
+        examples=({"floor": "1/100", "K": 3},),
+        printed=lambda floor: floor,
+        relation=">=",
+        derive=_eq23_derive,
+        oracle=_eq23_oracle,
+        corrected=lambda floor, K: K * floor / ((1 + floor) * (1 + K)),
+        corrected_text="the infimum of (23) is minus infinity; add b/psi (generative:eq23:penalised)",
+        counterexample={"floor": 1, "K": 1},
+        not_computed="a divergence",
+        not_simulated="a divergence",
+        unit="dimensionless",
+        related=("generative:eq19",),
+        remark="The text argues that psi cannot be unbounded; but nothing keeps it from zero once the models agree. All "
+        "clients' "
+        "models equal, with any common mu, does it for the sum over clients too.",
+    )
+)
+
+KD = Variable("kd", "nonnegative", "f^KD of each client", lengths=(1, 3), extreme=False)
+B0 = Variable("b", "nonnegative", "strength of the penalty b/psi (0: none)", extreme=False)
+
+
+def _psi_derive(kd: list[Any], b: Any) -> Derivation:
+    d, psi = Derivation(), sp.Symbol("psi", positive=True)
+    objective = len(kd) * sp.log(2 * psi) / 2 + sum(kd) / (2 * psi) + b / psi
+    slope = d.say(
+        "Slope in psi of (23), summed over clients, with b/psi, times 2 psi^2:",
+        sp.expand(2 * psi**2 * sp.diff(objective, psi)),
+    )
+    return d.conclude("It grows in psi and vanishes only at", sp.solve(slope, psi)[0])
+
+
+def _psi_oracle(kd: list[Any], b: Any) -> Any:
+    """The slope in 1/psi is affine in psi: two exact evaluations give its zero."""
+
+    def slope(at: Fraction) -> Fraction:
+        def objective(u: Dual) -> Dual:
+            return sum((u * (fraction(k) / 2) - u.log() * Fraction(1, 2) for k in kd), u * fraction(b))
+
+        return fraction(gradient(objective, [rational(1 / at)])[0])
+
+    one, two = slope(Fraction(1)), slope(Fraction(2))
+    return rational(1 - one / (two - one))
+
+
+register(
+    Claim(
+        id="generative:eq23:psi",
+        title="Best psi for given models",
+        place="Section 3.4, text after (23)",
+        statement="For given models (23), summed over clients, is least at psi = the mean of f^KD: psi rises where f^KD is "
+        "larger and "
+        "falls where it is smaller, as the text says. With a penalty b/psi: the mean plus 2b/m.",
+        latex=r"\psi=\frac1m\sum_{i}f_i^{\mathsf{KD}}(\theta_i,\mu)+\frac{2b}m",
+        kind="identity",
+        variables=(KD, B0),
+        examples=({"kd": [1, 2, 4], "b": 0},),
+        printed=lambda kd, b: (sum(kd) + 2 * b) / len(kd),
+        derive=_psi_derive,
+        oracle=_psi_oracle,
+        ours=True,
+        not_computed="a mean",
+        not_simulated="an identity for all models",
+        unit="nats",
+        related=("generative:eq23",),
+    )
+)
+
+B_POSITIVE = Variable("b", "positive", "strength of the penalty b/psi", extreme=False)
+ONE_KD = Variable("kd", "nonnegative", "f^KD of the client", extreme=False)
+TAIL = Variable("tail", "nonnegative", "what the exponential series adds beyond its first two terms", extreme=False)
+
+
+def _pen_derive(psi: Any, kd: Any, b: Any, tail: Any) -> Derivation:
+    d = Derivation()
+    u = d.say("Terms of (23) in psi with the penalty, doubled: log(2 psi) + u with u =", (kd + 2 * b) / psi)
+    return d.conclude("exp(u) is 1 + u and something positive (tail), so their exponential is", 2 * psi * (1 + u + tail))
+
+
+def _pen_oracle(psi: Any, kd: Any, b: Any, tail: Any) -> Any:
+    p = fraction(psi)
+    return rational(2 * (p + fraction(kd) + fraction(b) + fraction(b) + p * fraction(tail)))
+
+
+register(
+    Claim(
+        id="generative:eq23:penalised",
+        title="A penalty that gives AdaPeD's objective a minimiser",
+        place="Section 3.4; repairs (23); not in the paper",
+        statement="With b/psi added to (23), exp of twice its terms in psi is at least 4b for all models. Judged with "
+        "exp(u) written as "
+        "1 + u and a positive rest, `tail`.",
+        latex=r"\frac12\log(2\psi)+\frac{f_i^{\mathsf{KD}}+2b}{2\psi}\ge\frac12\log(4b)",
+        kind="lower bound",
+        variables=(V, ONE_KD, B_POSITIVE, TAIL),
+        examples=({"psi": 1, "kd": 1, "b": 1, "tail": 1},),
+        printed=lambda b: 4 * b,
+        relation=">=",
+        derive=_pen_derive,
+        oracle=_pen_oracle,
+        ours=True,
+        not_computed="a bound on an objective; only its existence matters",
+        not_simulated="a bound for all values",
+        unit="dimensionless",
+        related=("generative:eq23",),
+        remark="In Algorithm 5 the penalty adds b/psi^2 with a minus sign to k_i (line 14), which keeps psi away from zero.",
+    )
+)
+
+__all__ = ["entropy"]

@@ -1,0 +1,590 @@
+"""Appendix A: Renyi divergence, its composition and conversion, zero-concentrated privacy, subsampling.
+
+Belongs here: claims on how guarantees are measured, added up and amplified. Does not belong here: particular noise
+(privacy.py, gaussian_noise.py), the exponential mechanism (selection.py), tuning.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import sympy as sp
+
+from estimators.accounting import mechanisms, privacy
+from theory.engine import simulation
+from theory.engine.claim import Claim
+from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
+from theory.engine.registry import register
+from theory.papers.mrmtl.gaussian_noise import curve, quadrature
+
+ONE = sp.Integer(1)
+FIRST = Variable("p", "fraction", "probability of the first of two outputs on x", extreme=False)
+SECOND = Variable("q", "fraction", "its probability on x'", extreme=False)
+ORDER = Variable("order", "choice", "Renyi order alpha", choices=(2, 3, 5))
+WHOLE = Variable("order", "choice", "Renyi order alpha", choices=(2, 3))
+
+
+def mp(value: Any) -> Any:
+    """An exact rational as an mpmath number at the current precision."""
+    value = sp.Rational(value)
+    return mpmath.mpf(int(value.p)) / int(value.q)
+
+
+def to_float(value: Any) -> sp.Float:
+    """An mpmath number as a SymPy number."""
+    return sp.Float(mpmath.nstr(value, 60), 60)
+
+
+def moment(p: Any, q: Any, order: Any) -> Any:
+    """E_P[(P/Q)^(order - 1)] for two outputs of probabilities p, 1 - p and q, 1 - q."""
+    return p * (p / q) ** (order - 1) + (1 - p) * ((1 - p) / (1 - q)) ** (order - 1)
+
+
+# --- (12) -------------------------------------------------------------------------------------------------------
+
+
+def _renyi_derive(p: Any, q: Any, order: Any) -> Derivation:
+    d = Derivation()
+    d.say(
+        "Renyi's divergence is log of the sum over outputs of P^a Q^(1-a), over a - 1 (Renyi 1961). For two outputs the "
+        "sum is"
+    )
+    total = d.say("P^a Q^(1-a) = P (P/Q)^(a-1), an expectation under P:", p**order * q ** (1 - order))
+    total = total + (1 - p) ** order * (1 - q) ** (1 - order)
+    return d.conclude("so the divergence is", sp.log(total) / (order - 1))
+
+
+@cache
+def _renyi_oracle(p: Any, q: Any, order: Any) -> sp.Float:
+    """(a-1) D_a grows with a by the mean log ratio under the law between: integrate that from 1 to a."""
+    with mpmath.workdps(65):
+        x, y = mp(p), mp(q)
+
+        def slope(s: Any) -> Any:
+            a, b = x**s * y ** (1 - s), (1 - x) ** s * (1 - y) ** (1 - s)
+            return (a * mpmath.log(x / y) + b * mpmath.log((1 - x) / (1 - y))) / (a + b)
+
+        a = mp(order)
+        return to_float(mpmath.quad(slope, mpmath.linspace(1, a, 3)) / (a - 1))
+
+
+def _renyi_simulate(expected: float, p: float, q: float, order: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        first = gen.random(reps) < p
+        return np.where(first, p / q, (1 - p) / (1 - q))[:, None] ** (order - 1)
+
+    return simulation.sample_means(draw, np.exp((order - 1) * expected), labels=["moment of the likelihood ratio under P"])
+
+
+register(
+    Claim(
+        id="mrmtl:eq12",
+        title="Renyi divergence",
+        place="Appendix A, (11)-(12)",
+        statement="The Renyi divergence of order alpha as an expectation under P. Judged on laws with two outputs.",
+        latex=r"D_{\alpha}(P\|Q)\triangleq\frac{1}{\alpha-1}\log\underset{x\sim P}{\mathbb{E}}\left[\left(\frac{P(x)}{Q(x)}"
+        r"\right)^{\alpha-1}\right]",
+        kind="identity",
+        variables=(FIRST, SECOND, ORDER),
+        examples=({"p": "3/4", "q": "1/2", "order": 2}, {"p": "1/3", "q": "1/2", "order": 3}),
+        printed=lambda p, q, order: sp.log(moment(p, q, order)) / (order - 1),
+        derive=_renyi_derive,
+        oracle=_renyi_oracle,
+        computed=lambda p, q, order: privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=order),
+        simulate=_renyi_simulate,
+        unit="nats",
+        assumptions=("adjacency enters only through which pairs P, Q are compared; both orders of a pair must be",),
+    )
+)
+
+
+def _kl_derive(p: Any, q: Any) -> Derivation:
+    d = Derivation()
+    t = sp.Symbol("t", positive=True)
+    log_p, log_q = sp.log(p / q), sp.log((1 - p) / (1 - q))
+    value = p * sp.exp(t * log_p) + (1 - p) * sp.exp(t * log_q)
+    d.say("With t = alpha - 1 the divergence is log(E_P[exp(t log(P/Q))])/t. At t = 0 the logarithm is 0.")
+    slope = (sp.diff(value, t) / value).subs(t, 0)
+    return d.conclude("So the limit is the derivative of the logarithm at t = 0:", slope)
+
+
+@cache
+def _kl_oracle(p: Any, q: Any) -> sp.Float:
+    with mpmath.workdps(200):
+        x, y, t = mp(p), mp(q), mpmath.mpf(10) ** -90
+        total = x * (x / y) ** t + (1 - x) * ((1 - x) / (1 - y)) ** t
+        return to_float(mpmath.log(total) / t)
+
+
+register(
+    Claim(
+        id="mrmtl:eq12:kl",
+        title="Renyi divergence of order 1",
+        place="Appendix A, footnote 6",
+        statement="As alpha tends to 1 the Renyi divergence tends to the Kullback-Leibler divergence E_P[log(P/Q)].",
+        latex=r"D_{1}(P\|Q)\triangleq\underset{x\sim P}{\mathbb{E}}\left[\log\left(\frac{P(x)}{Q(x)}\right)\right]="
+        r"\lim_{\alpha\rightarrow 1}D_{\alpha}(P\|Q)",
+        kind="limit",
+        variables=(FIRST, SECOND),
+        examples=({"p": "3/4", "q": "1/2"},),
+        printed=lambda p, q: p * sp.log(p / q) + (1 - p) * sp.log((1 - p) / (1 - q)),
+        derive=_kl_derive,
+        oracle=_kl_oracle,
+        computed=lambda p, q: privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=1),
+        not_simulated="a limit of divergences",
+        unit="nats",
+    )
+)
+
+# --- composition --------------------------------------------------------------------------------------------------
+
+ROUNDS = Variable("T", "choice", "steps", choices=(1, 2, 4))
+
+
+def _steps_derive(p: Any, q: Any, order: int, T: int) -> Derivation:
+    d = Derivation()
+    d.say("The likelihood ratio of T independent answers is the product of theirs, and the answers are independent under P, "
+          "so the moment of the product is the product of the moments. One step has the moment E_P[(P/Q)^(a-1)] =",
+          moment(p, q, order))  # fmt: skip
+    return d.conclude("T steps: exp((a-1) D_a) =", moment(p, q, order) ** T)
+
+
+def _steps_oracle(p: Any, q: Any, order: int, T: int) -> Any:
+    """All 2^T answers one by one."""
+    total = sp.Integer(0)
+    for answer in product((0, 1), repeat=T):
+        ones = sum(answer)
+        left, right = p**ones * (1 - p) ** (T - ones), q**ones * (1 - q) ** (T - ones)
+        total += left**order / right ** (order - 1)
+    return total
+
+
+def _steps_simulate(expected: float, p: float, q: float, order: int, T: int) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        ones = (gen.random((reps, T)) < p).sum(axis=1)
+        return ((p / q) ** ones * ((1 - p) / (1 - q)) ** (T - ones))[:, None] ** (order - 1)
+
+    return simulation.sample_means(draw, expected, labels=["moment of the likelihood ratio"], draws=T)
+
+
+register(
+    Claim(
+        id="mrmtl:appA:composition",
+        title="Composition of Renyi guarantees",
+        place="Appendix A, after (12)",
+        statement="If every step satisfies (alpha, eps)-RDP, T steps satisfy (alpha, T eps)-RDP. Judged as "
+        "exp((alpha - 1) D_alpha), on independent steps with two outputs and divergence exactly eps each.",
+        latex=r"\text{over }T\text{ steps the algorithm satisfies }(\alpha,T\varepsilon)\text{-RDP}",
+        kind="identity",
+        variables=(FIRST, SECOND, WHOLE, ROUNDS),
+        examples=({"p": "3/5", "q": "1/2", "order": 2, "T": 4}, {"p": "1/3", "q": "1/2", "order": 3, "T": 2}),
+        printed=lambda p, q, order, T: moment(p, q, order) ** T,
+        derive=_steps_derive,
+        oracle=_steps_oracle,
+        computed=lambda p, q, order, T: np.exp(
+            (order - 1) * privacy.compose(privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=order), T)
+        ),
+        simulate=_steps_simulate,
+        unit="moment, dimensionless",
+        related=("mrmtl:eq12",),
+        remark="For independent steps the bound is an equality; steps that depend on earlier answers: "
+        "mrmtl:appA:composition:adaptive. The adjacency must be the same in every step.",
+    )
+)
+
+LOW = Variable("G0", "nonnegative", "e^eps - 1 of the step that follows the first output")
+MORE = Variable("G_more", "nonnegative", "how much larger e^eps is for the step that follows the other output")
+
+
+def _adaptive_derive(p: Any, q: Any, G0: Any, G_more: Any, order: int) -> Derivation:
+    d = Derivation()
+    low, high = 1 + G0, 1 + G0 + G_more
+    d.say("After the first answer a second mechanism is chosen, with divergence log(1 + G0) or log(1 + G0 + G_more). "
+          "E_P of (P/Q)^(a-1) over both answers is the mean, over the first answer, of its ratio^(a-1) times the second "
+          "step's moment, e^((a-1) eps):", (low ** (order - 1), high ** (order - 1)))  # fmt: skip
+    first = p * (p / q) ** (order - 1) * low ** (order - 1)
+    second = (1 - p) * ((1 - p) / (1 - q)) ** (order - 1) * high ** (order - 1)
+    return d.conclude("Together exp((a-1) D_a) =", first + second)
+
+
+def _adaptive_oracle(p: Any, q: Any, G0: Any, G_more: Any, order: int) -> Any:
+    """Enumerate both answers; a step of divergence log E: one output sure on x, of probability 1/E on x'."""
+    total = sp.Integer(0)
+    for left, right, factor in ((p, q, 1 + G0), (1 - p, 1 - q, 1 + G0 + G_more)):
+        for second_left, second_right in ((ONE, 1 / factor), (sp.Integer(0), 1 - 1 / factor)):
+            if second_left != 0:
+                total += (left * second_left) ** order * (right * second_right) ** (1 - order)
+    return total
+
+
+register(
+    Claim(
+        id="mrmtl:appA:composition:adaptive",
+        title="Composition when a step depends on the answer before",
+        place="Appendix A, after (12): every step of an algorithm, such as DP-SGD",
+        statement="If the second step is chosen by the first answer, the divergences still add up to at most the sum of the "
+        "bounds. Judged as exp((alpha - 1) D_alpha).",
+        latex=r"\text{if every step of an algorithm satisfies }(\alpha,\varepsilon)\text{-RDP}",
+        kind="upper bound",
+        variables=(FIRST, SECOND, LOW, MORE, WHOLE),
+        examples=({"p": "3/5", "q": "1/2", "G0": "1/4", "G_more": "1/2", "order": 2},),
+        printed=lambda p, q, G0, G_more, order: moment(p, q, order) * (1 + G0 + G_more) ** (order - 1),
+        relation="<=",
+        derive=_adaptive_derive,
+        oracle=_adaptive_oracle,
+        shifts=lambda p, q, **_: {x: (t := sp.Symbol(f"t_{x}", nonnegative=True)) / (1 + t) for x in (p, q)},
+        not_computed="two factors",
+        not_simulated="enumerated exactly",
+        unit="moment, dimensionless",
+        related=("mrmtl:appA:composition",),
+    )
+)
+
+# --- (13) ---------------------------------------------------------------------------------------------------------
+
+REAL_ORDER = Variable("order", "positive", "Renyi order alpha > 1", within=(sp.Rational(11, 10), 60))
+RDP = Variable("rdp", "positive", "Renyi divergence eps(alpha) at that order", within=(sp.Rational(1, 100), 20))
+TARGET = Variable("delta", "fraction", "target delta", within=(sp.Rational(1, 10**8), sp.Rational(1, 2)))
+
+
+def converted(order: Any, rdp: Any, delta: Any) -> Any:
+    """(13) at one order."""
+    return rdp + sp.log(1 / (order * delta)) / (order - 1) + sp.log(1 - 1 / order)
+
+
+def _conversion_derive(order: Any, rdp: Any, delta: Any) -> Derivation:
+    d = Derivation()
+    x, ratio, a = sp.symbols("x E a", positive=True)
+    d.say("The smallest delta at eps is E_Q[(X - E)_+] with X = P/Q, E = e^eps; it is at most E_Q[X^a] times the largest "
+          "(x - E)/x^a over x > E.", (x - ratio) / x**a)  # fmt: skip
+    slope = sp.simplify(sp.diff(x ** (-a) * (x - ratio), x) * x ** (a + 1))
+    d.say("Its derivative, times x^(a+1), vanishes once, at x = E a/(a-1):", sp.factor(slope))
+    d.say("where it is E^(1-a) (1/a) (1 - 1/a)^(a-1). With E_Q[X^a] = exp((a-1) rdp), delta is reached when "
+          "(a-1) (rdp - eps) + log(1/a) + (a-1) log(1 - 1/a) = log delta.")  # fmt: skip
+    return d.conclude("Solved for eps:", rdp + sp.log(1 - 1 / order) + sp.log(1 / (order * delta)) / (order - 1))
+
+
+@cache
+def _conversion_oracle(order: Any, rdp: Any, delta: Any) -> sp.Float:
+    """Search the largest (x - E)/x^a numerically, and the E at which it equals delta/E_Q[X^a]."""
+    with mpmath.workdps(60):
+        a = mp(order)
+        level = mpmath.log(mp(delta)) - (a - 1) * mp(rdp)  # wanted log of the maximum
+        # In u = log(x - E) - log E the maximum over x is concave and does not depend on E.
+        value = lambda u: u - a * mpmath.log1p(mpmath.exp(u))  # noqa: E731
+        best = mpmath.findroot(lambda u: 1 - a / (1 + mpmath.exp(-u)), -mpmath.log(a))
+        return to_float((value(best) - level) / (a - 1))
+
+
+register(
+    Claim(
+        id="mrmtl:eq13",
+        title="From Renyi to approximate differential privacy",
+        place="Appendix A, Lemma A.2, (13)",
+        statement="(alpha, eps(alpha))-RDP gives (eps, delta)-DP with this eps. Judged order by order: the formula under "
+        "the infimum is the eps that the pointwise bound on the hockey-stick integrand gives.",
+        latex=r"\varepsilon(\delta)=\inf_{\alpha>1}\varepsilon(\alpha)+\frac{1}{\alpha-1}\log\left(\frac{1}{\alpha\delta}"
+        r"\right)+\log\left(1-\frac{1}{\alpha}\right)",
+        kind="identity",
+        variables=(REAL_ORDER, RDP, TARGET),
+        examples=({"order": 8, "rdp": "2/5", "delta": "1/100000"}, {"order": 2, "rdp": 1, "delta": "1/1000"}),
+        printed=converted,
+        derive=_conversion_derive,
+        oracle=_conversion_oracle,
+        computed=lambda order, rdp, delta: privacy.epsilon_at_order(order=order, rdp=rdp, delta=delta),
+        not_simulated="a bound on divergences",
+        unit="nats",
+        remark="Canonne, Kamath and Steinke (2020), proposition 12. The infimum over orders is then a choice of the best of "
+        "valid bounds. A negative value is still true as a bound on the hockey-stick divergence. The adjacency is that of "
+        "the Renyi guarantee. Against the exact curve of Gaussian noise: mrmtl:eq13:gaussian.",
+    )
+)
+
+
+def _against_derive(order: Any, step: Any, delta: Any) -> Derivation:
+    d = Derivation()
+    eps = d.say("Gaussian noise has the divergence order step^2/2 at every order; (13) gives eps =",
+                converted(order, order * step**2 / 2, delta))  # fmt: skip
+    return d.conclude("The smallest delta at that eps is, exactly (mrmtl:sigma-dp:exact),", curve(eps, step))
+
+
+def _against_oracle(order: Any, step: Any, delta: Any) -> Any:
+    return quadrature(sp.Rational(sp.N(converted(order, order * step**2 / 2, delta), 90)), step)
+
+
+register(
+    Claim(
+        id="mrmtl:eq13:gaussian",
+        title="The conversion against the exact curve of Gaussian noise",
+        place="Appendix A, Lemma A.2, (13), for the Gaussian mechanism",
+        statement="At the eps of (13), at any order, Gaussian noise really is (eps, delta)-private.",
+        latex=r"\delta\left(\varepsilon(\alpha)+\frac{1}{\alpha-1}\log\left(\frac{1}{\alpha\delta}\right)+\log\left(1-"
+        r"\frac{1}{\alpha}\right)\right)\leq\delta",
+        kind="upper bound",
+        variables=(
+            Variable("order", "choice", "Renyi order alpha", choices=(sp.Integer(2), sp.Integer(8))),
+            Variable("step", "choice", "sensitivity over sigma", choices=(sp.Rational(1, 2), sp.Integer(2))),
+            Variable("delta", "fraction", "target delta", within=(sp.Rational(1, 10**6), sp.Rational(1, 2))),
+        ),
+        examples=({"order": 2, "step": 2, "delta": "1/1000"}, {"order": 8, "step": "1/2", "delta": "1/100000"}),
+        printed=lambda delta: delta,
+        relation="<=",
+        derive=_against_derive,
+        oracle=_against_oracle,
+        not_computed="two functions of estimators in turn: privacy.epsilon_at_order, privacy.gaussian_delta",
+        not_simulated="deltas too small to be seen",
+        unit="probability",
+        related=("mrmtl:eq13", "mrmtl:sigma-dp:exact", "mrmtl:appA:zcdp"),
+    )
+)
+
+# --- zero-concentrated privacy -----------------------------------------------------------------------------------
+
+SENSITIVITY = Variable("sensitivity", "positive", "Euclidean distance of the releases of two neighbours")
+SIGMA = Variable("sigma", "positive", "deviation of the noise per coordinate")
+EVERY_ORDER = Variable("order", "positive", "Renyi order alpha > 1", within=(sp.Rational(11, 10), 60))
+
+
+def _zcdp_derive(sensitivity: Any, sigma: Any, order: Any) -> Derivation:
+    d = Derivation()
+    mu2 = d.say("The log likelihood ratio under P is N(m/2, m) with m =", (sensitivity / sigma) ** 2)
+    t = order - 1
+    log_moment = d.say("A normal variable has log E[exp(t L)] = t mean + t^2 variance/2, here, with t = a - 1,",
+                       t * mu2 / 2 + t**2 * mu2 / 2)  # fmt: skip
+    return d.conclude("Over a - 1:", sp.cancel(log_moment / t))
+
+
+@cache
+def _zcdp_oracle(sensitivity: Any, sigma: Any, order: Any) -> sp.Float:
+    """The Renyi integral of the two densities, split where its integrand peaks; a = order."""
+    with mpmath.workdps(60):
+        step, a = mp(sensitivity) / mp(sigma), mp(order)
+        peak = a * step  # P^a Q^(1-a) is a normal density around a step, up to a factor
+        top = a * (peak - step) ** 2 + (1 - a) * peak**2
+
+        def integrand(x: Any) -> Any:
+            return mpmath.exp(-(a * (x - step) ** 2 + (1 - a) * x**2 - top) / 2)
+
+        ends = [peak + k for k in (-18, -8, -3, 0, 3, 8, 18)]
+        total = mpmath.quad(integrand, ends, method="gauss-legendre") / mpmath.sqrt(2 * mpmath.pi)
+        return to_float((mpmath.log(total) - top / 2) / (a - 1))
+
+
+def _zcdp_simulate(expected: float, sensitivity: float, sigma: float, order: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        x = sensitivity + sigma * gen.standard_normal(reps)
+        loss = (x**2 - (x - sensitivity) ** 2) / (2 * sigma**2)
+        return np.exp((order - 1) * loss)[:, None]
+
+    return simulation.sample_means(draw, np.exp((order - 1) * expected), labels=["moment of the likelihood ratio"])
+
+
+register(
+    Claim(
+        id="mrmtl:appA:zcdp",
+        title="Zero-concentrated privacy as Renyi privacy at all orders",
+        place="Appendix A, zCDP",
+        statement="rho-zCDP is (alpha, rho alpha)-RDP for all orders alpha > 1. That is Bun and Steinke's definition; "
+        "judged on Gaussian noise, whose divergence is rho alpha exactly, with rho = sensitivity^2/(2 sigma^2).",
+        latex=r"\rho\text{-zCDP is equivalent to satisfying }(\alpha,\rho\alpha)\text{-Rényi DP simultaneously for all "
+        r"orders }\alpha",
+        kind="identity",
+        variables=(SENSITIVITY, SIGMA, EVERY_ORDER),
+        examples=({"sensitivity": 1, "sigma": 3, "order": 2}, {"sensitivity": 1, "sigma": 4, "order": 4}),
+        printed=lambda sensitivity, sigma, order: sensitivity**2 / (2 * sigma**2) * order,
+        derive=_zcdp_derive,
+        oracle=_zcdp_oracle,
+        computed=lambda sensitivity, sigma, order: privacy.rdp_from_zcdp(
+            privacy.gaussian_zcdp(sensitivity=sensitivity, sigma=sigma), order
+        ),
+        simulate=_zcdp_simulate,
+        unit="nats",
+        related=("mrmtl:eq12", "mrmtl:sigma-dp:vector"),
+        assumptions=("the adjacency is the one that the sensitivity belongs to",),
+        remark="The definition of 2016 has rho-zCDP at orders in (1, oo), so the equivalence is one of words.",
+    )
+)
+
+# --- subsampling ---------------------------------------------------------------------------------------------------
+
+RATE = Variable("q", "fraction", "sampling ratio: share of the records in a batch")
+SIZE = Variable("n", "size", "records of the dataset")
+
+
+def _batch_derive(q: Any, n: Any) -> Derivation:
+    d = Derivation()
+    d.say("The batch is a random sample in which every record is with probability", q)
+    return d.conclude("The n indicators have that mean each; their sum is the batch size, of mean", n * q)
+
+
+def _batch_oracle(q: Any, n: Any) -> Any:
+    """All subsets of the records with their probabilities."""
+    return sum((q ** sum(s) * (1 - q) ** (int(n) - sum(s)) * sum(s) for s in product((0, 1), repeat=int(n))), sp.Integer(0))
+
+
+def _batch_simulate(expected: float, q: float, n: int) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        return (gen.random((reps, n)) < q).sum(axis=1)[:, None].astype(float)
+
+    return simulation.sample_means(draw, expected, labels=["batch size"], draws=n)
+
+
+register(
+    Claim(
+        id="mrmtl:appA:batch",
+        title="Batch size and sampling ratio",
+        place="Appendix A, Privacy Budgeting",
+        statement="A minibatch has the size b = q/n, where q is the sampling ratio and n the size of the dataset.",
+        latex=r"b=q/n",
+        kind="identity",
+        variables=(RATE, SIZE),
+        examples=({"q": "1/2", "n": 4}, {"q": "1/3", "n": 6}),
+        printed=lambda q, n: q / n,
+        derive=_batch_derive,
+        oracle=_batch_oracle,
+        simulate=_batch_simulate,
+        counterexample={"q": "1/2", "n": 2},
+        corrected=lambda q, n: q * n,
+        corrected_text="b = q n",
+        slip="a division sign for a product; the sampling ratio is q = b/n",
+        not_computed="a product",
+        unit="records",
+        remark="The mean size under Poisson sampling, the size itself for samples of fixed size.",
+    )
+)
+
+BUDGET = Variable("eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 4), 10))
+LOSS = Variable("delta", "fraction", "delta of the step without sampling", within=(sp.Rational(1, 10**8), sp.Rational(1, 2)))
+RATIO = Variable("q", "fraction", "sampling ratio", within=(sp.Rational(1, 100), sp.Rational(9, 10)))
+SAMPLING = Variable(
+    "sampling",
+    "choice",
+    "fixed: batches of one size without replacement, neighbours by replacement (Definition 2.1); "
+    "poisson: every record by its own coin, neighbours by adding or removing a record",
+    choices=("fixed", "poisson"),
+    default="fixed",
+)
+CONSTANT = Variable(
+    "constant",
+    "choice",
+    "what O(q eps) hides: (e^eps - 1)/eps, which depends on eps, or 2, one number for every eps",
+    choices=("of eps", "one for all"),
+    default="of eps",
+)
+
+
+def worst_pair(grown: Any, delta: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Laws of four outputs, exactly (eps, delta)-close with e^eps = grown, to which every such pair can be mapped."""
+    high, low = (1 - delta) * grown / (1 + grown), (1 - delta) / (1 + grown)
+    return (delta, high, low, sp.Integer(0)), (sp.Integer(0), low, high, delta)
+
+
+def _sampled_derive(eps: Any, delta: Any, q: Any, sampling: str) -> Derivation:
+    d = Derivation()
+    if sampling == "fixed":
+        d.say("A batch holds the differing record with probability q. Batches without it can be paired with batches that "
+              "hold it in the place of another record, a replacement; so all three laws, with x, with x' and without, are "
+              "(eps, delta)-close to each other.")  # fmt: skip
+    else:
+        d.say("A batch holds the record that only one neighbour has with probability q; without it both neighbours' batches "
+              "are alike, and with it they are neighbours by adding that record.")  # fmt: skip
+    d.say("So the outputs are (1-q) R + q P and (1-q) R + q P' with R as close to P as P' is; by joint convexity R = P' is "
+          "the worst.")  # fmt: skip
+    ratio = d.say("At e^eps' = 1 + q (e^eps - 1), (1-q) P' + q P - e^eps' P' = q (P - e^eps P'):", 1 + q * (sp.exp(eps) - 1))
+    return d.conclude("so the hockey-stick divergence at eps' is q times that at eps: eps' and delta' are",
+                      (sp.log(ratio), q * delta))  # fmt: skip
+
+
+@cache
+def _sampled_oracle(eps: Any, delta: Any, q: Any, sampling: str) -> tuple[Any, Any]:
+    """The worst pair, sampled, both orders and both laws of a batch without the record, output by output."""
+    with mpmath.workdps(60):
+        grown, share = mpmath.exp(mp(eps)), mp(q)
+        left, right = worst_pair(grown, mp(delta))
+        without = (left, right) if sampling == "fixed" else (right,)
+        pairs = []
+        for rest in without:
+            first = [(1 - share) * r + share * x for r, x in zip(rest, left, strict=True)]
+            second = [(1 - share) * r + share * x for r, x in zip(rest, right, strict=True)]
+            pairs += [(first, second), (second, first)]
+        # eps' is where all of the outputs that both laws have are within it
+        ratio = max(a / b for pair in pairs for a, b in list(zip(*pair, strict=True))[1:3])
+        lost = max(mpmath.fsum(max(a - ratio * b, 0) for a, b in zip(*pair, strict=True)) for pair in pairs)
+        return to_float(mpmath.log(ratio)), to_float(lost)
+
+
+def _sampled_simulate(expected: Any, eps: float, delta: float, q: float, sampling: str) -> simulation.Simulation:
+    left, right = (np.array([float(x) for x in law]) for law in worst_pair(np.exp(eps), delta))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        sampled = gen.random(reps) < q
+        u = gen.random(reps)
+        output = np.where(sampled, np.searchsorted(np.cumsum(left), u), np.searchsorted(np.cumsum(right), u))
+        return np.stack([output == 1, output == 0], axis=1).astype(float)
+
+    # The likely output is e^eps' times as likely as on the neighbour, the telling one has probability delta'.
+    return simulation.sample_means(
+        draw, [np.exp(expected[0]) * right[1], expected[1]], labels=["output of ratio e^eps'", "telling output"], draws=2
+    )
+
+
+_SAMPLED = {
+    "place": "Appendix A, Privacy Budgeting",
+    "latex": r"\text{amplified to }(O(q\varepsilon),\delta)\text{-DP}",
+    "relation": "<=",
+    "derive": _sampled_derive,
+    "oracle": _sampled_oracle,
+    "computed": lambda eps, delta, q, sampling: mechanisms.amplified_budget(eps=eps, delta=delta, sampling_rate=q),
+    "simulate": _sampled_simulate,
+    "entries": ("eps", "delta"),
+    "unit": "nats; probability",
+}
+
+register(
+    Claim(
+        id="mrmtl:appA:amplification",
+        title="Privacy amplification by subsampling",
+        statement="A step that is (eps, delta)-DP on its batch is (O(q eps), delta)-DP on the dataset, for random batches "
+        "of sampling ratio q. Judged with the constant that O(.) hides.",
+        kind="upper bound",
+        variables=(BUDGET, LOSS, RATIO, SAMPLING, CONSTANT),
+        examples=({"eps": 1, "delta": "1/5", "q": "1/2"}, {"eps": "1/2", "delta": "1/4", "q": "1/2", "sampling": "poisson"}),
+        printed=lambda eps, delta, q, constant: (
+            q * eps * ((sp.exp(eps) - 1) / eps if constant == "of eps" else 2),
+            delta,
+        ),
+        condition=lambda constant: sp.true if constant == "of eps" else sp.false,
+        condition_text='constant == "of eps" (the hidden constant may depend on eps: it is (e^eps - 1)/eps)',
+        counterexample={"eps": 10, "delta": "1/100000", "q": "1/100", "constant": "one for all"},
+        remark="Exactly eps' = ln(1 + q (e^eps - 1)) and delta' = q delta, for fixed batch sizes under replacement and for "
+        "Poisson sampling under add-or-remove (Balle, Barthe and Gaboardi 2018); delta improves too. Poisson sampling "
+        "under replacement has no such guarantee. For eps <= 1 the constant is at most e - 1 = 1.72, so that 2 q eps is "
+        "enough (mrmtl:appA:amplification:small-eps); for large eps it grows like e^eps/eps and the gain vanishes: "
+        "eps' = eps - ln(1/q) about. 'Assumed to be a random sample' matters: epochs over shuffled data are not one.",
+        **_SAMPLED,
+    )
+)
+register(
+    Claim(
+        id="mrmtl:appA:amplification:small-eps",
+        title="Amplification for eps up to 1",
+        statement="For eps <= 1 the sampled step is (2 q eps, q delta)-DP, with one constant for all eps and q.",
+        kind="upper bound",
+        variables=(
+            Variable("eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 100), 1)),
+            LOSS,
+            RATIO,
+            SAMPLING,
+        ),
+        examples=({"eps": 1, "delta": "1/5", "q": "1/2"},),
+        printed=lambda eps, delta, q: (2 * q * eps, q * delta),
+        ours=True,
+        related=("mrmtl:appA:amplification",),
+        **_SAMPLED,
+    )
+)
