@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import estimators
+from estimators.system.moved import MOVED
 from theory import claims
 from theory.engine.claim import PAPERS
 
@@ -176,10 +177,35 @@ def test_a_lazy_front_offers_what_it_shows_to_type_checkers(path):
         front.nonsense  # noqa: B018
 
 
-def test_the_map_of_estimators_names_every_public_module():
+def rooms(package):
+    """Folders and public modules directly in a package."""
+    parts = (ROOT / package).iterdir()
+    return sorted(p.stem for p in parts if (p / "__init__.py").is_file() or (p.suffix == ".py" and p.stem[0] != "_"))
+
+
+def test_the_map_of_estimators_names_every_room():
     mapped = re.findall(r"``(\w+)``", estimators.__doc__ or "")
-    assert sorted(set(estimators.MODULES) - set(mapped)) == []
-    assert len(mapped) > len(estimators.MODULES) // 2
+    assert sorted(set(rooms("estimators")) - set(mapped)) == []
+    assert set(rooms("estimators")) <= set(estimators.__all__)
+
+
+@pytest.mark.parametrize("room", [p for p in rooms("estimators") if (ROOT / "estimators" / p).is_dir()])
+def test_the_map_of_a_room_names_every_module(room):
+    mapped = re.findall(r"``(?:\w+\.)*(\w+)``", (import_module(f"estimators.{room}").__doc__ or ""))
+    modules = [p.stem for p in (ROOT / "estimators" / room).glob("*.py") if p.stem != "__init__" and "kernels" not in p.stem]
+    assert sorted(set(modules) - set(mapped)) == []
+
+
+def test_old_places_lead_to_new_ones():
+    for old, new in MOVED.items():
+        assert (ROOT / Path(*new.split("."))).with_suffix(".py").is_file()
+        assert not (ROOT / Path(*old.split("."))).with_suffix(".py").exists()
+    code = (
+        "import estimators.gaussian as a, estimators.closed_forms.gaussian as b; "
+        "assert a is b; assert b.__spec__.name == b.__name__"
+    )
+    ran = subprocess.run([sys.executable, "-W", "always", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "DeprecationWarning: estimators.gaussian is now estimators.closed_forms.gaussian" in ran.stderr
 
 
 @pytest.mark.parametrize("package", PACKAGES)

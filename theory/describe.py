@@ -7,16 +7,14 @@ of letters (notation.py).
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
-import estimators
 from theory.coq import prove
-from theory.engine import domain
+from theory.engine import domain, reach
 from theory.engine.algebra import entries
 from theory.engine.claim import PAPERS, Claim
 from theory.engine.domain import Case, Point, Variable
@@ -133,14 +131,11 @@ def _code(claim: Claim) -> dict[str, Any]:
         for name, function in (("derive", claim.derive), ("oracle", claim.oracle), ("computed", claim.computed))
         if function is not None and inspect.isfunction(function)
     }
-    used = []
-    if claim.computed is not None:
-        module = getattr(claim.computed, "__module__", "")
-        if module.startswith("estimators."):
-            used.append(f"{module}.{claim.computed.__name__}")
-        text = sources.get("computed", "")
-        used += [f"estimators.{m}.{f}" for m, f in re.findall(r"\b([a-z_]+)\.([a-z_]+)\(", text) if m in estimators.MODULES]
-    return {"sources": sources, "estimators": sorted(set(used)), "why_not": claim.not_computed}
+    read = reach.sources()
+    nodes = reach.collect(read, claim.computed, reach.Reached()).nodes
+    nodes |= {used for node in nodes if node[0].startswith("theory.") for used in read.uses(node)}
+    called = {".".join(node) for node in nodes if node[0].startswith("estimators.") and node[1].islower()}
+    return {"sources": sources, "estimators": sorted(called), "why_not": claim.not_computed}
 
 
 # --- a curve ---------------------------------------------------------------------------------------------------------

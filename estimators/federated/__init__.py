@@ -1,7 +1,14 @@
 """Federated learning under privacy: data sets, models, and backends that train many clients at once.
 
 Belongs here: the names of the parts, imported on first use.  Does not belong here: code; closed forms and estimators of
-many means are in ``estimators``.
+many means are in ``estimators``.  A map:
+
+- ``data`` and ``models`` are what is trained; a ``task`` joins them with a ``schedule`` of batches;
+- backends compute local steps: ``backend`` says what each offers, ``reference_backend`` is the plain twin, ``numpy_backend``
+  the fast one on the CPU, ``jax_backend`` (with ``jax_pairs``) for accelerators; ``pairs`` trains two models at once;
+- ``algorithms`` are rounds of it, run by ``training``; ``predictions`` measure what came out;
+- ``privacy`` and ``row_accounting`` say what was promised, ``audit`` with ``audit_cases`` what an adversary can prove;
+- ``experiments`` are runs described by small files.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,9 @@
 """Monte Carlo engine: streams, compiled kernels, mergeable moments, checks with declared error rates.
 
 Belongs here: the public names, imported on first use so that importing this package costs nothing
-and never imports numba. Does not belong here: code.
+and never imports numba. Does not belong here: code. ``streams`` are random numbers, ``kernels`` the compiled loops and
+``reference`` their plain twins, ``runner`` draws replicates in chunks, ``moments`` merges them, ``independence`` refuses
+replicates that repeat, ``checks`` decides.
 """
 
 from typing import TYPE_CHECKING

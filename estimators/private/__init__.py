@@ -4,6 +4,9 @@ A client turns its raw rows into a small report (``client``, ``regression``); re
 turns reports into a prior and estimates (``server``, ``rates``, ``regression``), or, if it is trusted with raw means,
 releases a prior once (``central``).  Each report carries its guarantee, with the adjacency that it holds for.
 
+Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` what is added, ``rate_laws`` the exact law of a noisy
+rate, ``prior`` what the server broadcasts.
+
 Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
 ``accounting``.
 """

@@ -236,8 +236,7 @@ def report(args, experiment, lines, files):
 
 def write_page(only):
     """Write the page of committed results and the plots (of one experiment, or of all)."""
-    from estimators.federated.experiments.results import FOLDER
-    from figures.learn.tables import PAGE, committed, page
+    from figures.learn.tables import FOLDER, PAGE, committed, page
     from figures.saving import write_all
 
     found = committed()

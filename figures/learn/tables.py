@@ -7,14 +7,29 @@ belong here: numbers (``results``), pictures (``plots``).
 import sys
 from itertools import zip_longest
 from math import isnan
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 
 from estimators.federated.experiments.experiment import experiments, read
 from estimators.federated.experiments.plan import label
-from estimators.federated.experiments.results import FOLDER, current, key, read_lines, rows, selected
+from estimators.federated.experiments.results import current, key, read_lines, rows, selected
 
-__all__ = ["committed", "comparison", "experiment_text", "grid", "order_text", "page", "screen", "summary", "texts"]
+__all__ = [
+    "FOLDER",
+    "committed",
+    "comparison",
+    "experiment_text",
+    "grid",
+    "order_text",
+    "page",
+    "screen",
+    "summary",
+    "texts",
+]
+
+FOLDER = Path(__file__).parent / "results"
+"""Committed result lines, and the page and plots made of them."""
 
 PAGE = "RESULTS.md"
 

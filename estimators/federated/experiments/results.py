@@ -14,9 +14,8 @@ from estimators.federated.experiments.plan import label, plain
 from estimators.federated.experiments.runs import RESULT, configuration_hash
 from estimators.system.untrusted import EXPANDED, read_json
 
-__all__ = ["FOLDER", "Row", "collect", "current", "lines_of", "measured", "read_lines", "rows", "selected", "slim"]
+__all__ = ["Row", "collect", "current", "lines_of", "measured", "read_lines", "rows", "selected", "slim"]
 
-FOLDER = Path(__file__).parent / "results"
 HISTORY = 11
 """Most points of a committed history."""
 

@@ -355,8 +355,7 @@ register(
         condition_text="target == share (the error is taken against the test election's vote share, not against its 0/1 "
         "outcome as the text says)",
         counterexample={"target": "outcome"},
-        not_computed="arithmetic on embedded counts; a test recomputes them with estimators.closed_forms.bernoulli where the "
-        "data are",
+        not_computed="arithmetic on embedded counts; a test recomputes them with closed_forms.bernoulli where the data are",
         not_simulated="a data set",
         unit="relative gain",
         related=("generative:bern:moments:limit-weight",),

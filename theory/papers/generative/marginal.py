@@ -128,7 +128,7 @@ register(
         oracle=_fisher_oracle,
         ours=True,
         not_computed="slopes may vanish, so relative digits mean nothing; compared with computed values in "
-        "tests/test_priors.py",
+        "tests/estimators/closed_forms/test_priors.py",
         not_simulated="an identity for all data; its mean over data is simulated in generative:eq19:calibrated",
         entries=("slope in mu_1", "slope in sigma2_theta", "slope in sigma2_x"),
         unit="mixed",

@@ -100,7 +100,7 @@ register(
         counterexample={"m": 2, "g": 0, "p": "1/2", "A1": "1/2", "A2": "1/4", "theta": 0, "mu1": 1, "mu2": -2, "s1": 1,
                         "s2": 1, "eta": 1},
         not_computed="the slope of the prior is estimators.closed_forms.priors.mixture_penalty; compared in "
-        "tests/test_priors.py",
+        "tests/estimators/closed_forms/test_priors.py",
         not_simulated=DETERMINISTIC,
         unit="units of theta",
         related=("generative:eq12:mixture", "generative:eq21"),

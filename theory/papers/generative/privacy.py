@@ -230,9 +230,8 @@ register(
         computed=_float_eps,
         unit="nats",
         remark="Balle et al. (2020), theorem 21. It can come out below 0 for a large delta and is then still valid, "
-        "as the "
-        ""
-        "argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. The minimum is over all "
+        "as the argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. "
+        "The minimum is over all "
         "orders > 1 and need not be attained.",
         **_LEMMA2,
     )

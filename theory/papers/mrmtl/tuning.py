@@ -252,7 +252,8 @@ register(
         not_simulated="a divergence",
         unit="e^nats",
         related=("mrmtl:thmF.2",),
-        remark="The bound holds with slack (tests/test_tuning.py: so it does for random algorithms and five eta); as "
+        remark="The bound holds with slack (tests/estimators/accounting/test_tuning.py: so it does for random "
+        "algorithms and five eta); as "
         "a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).",
     )
 )

@@ -4,9 +4,9 @@ import pytest
 
 from estimators.federated.experiments import building
 from estimators.federated.experiments.experiment import experiments, read
-from estimators.federated.experiments.results import FOLDER, current, measured, read_lines
+from estimators.federated.experiments.results import current, measured, read_lines
 from estimators.federated.experiments.runs import execute
-from figures.learn.tables import PAGE, page
+from figures.learn.tables import FOLDER, PAGE, page
 
 COMMITTED = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
 LARGEST = 600_000

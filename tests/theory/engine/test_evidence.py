@@ -13,7 +13,7 @@ from theory.engine import evidence
 from theory.engine.claim import PAPERS
 from theory.engine.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 CLAIM = find("mrmtl:eq5")
 AGREES = {"status": "pass", "judgement": "agrees", "detail": "d"}
 PASS = {"status": "pass", "detail": "d"}

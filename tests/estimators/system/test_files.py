@@ -13,7 +13,7 @@ import pytest
 
 from estimators.system import files
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 COUNT = """
 import sys, time
 from pathlib import Path

@@ -19,7 +19,7 @@ from theory.engine.evidence import Ledger, Record, source_hash
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 CHEAP = ["feo2:theta-np", "feo2:theta-p"]
 PATIENCE = 60.0  # seconds for what takes two or three on a free machine
 SOON = 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # within which workers are gone: 2 s on a free core

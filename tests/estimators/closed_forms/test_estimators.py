@@ -966,7 +966,7 @@ def test_import_is_lazy():
         "assert estimators.GaussianMeans is estimators.normal_means.gaussian_means.GaussianMeans; "
         "assert set(estimators.__all__) <= set(dir(estimators))"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).resolve().parents[3])
 
 
 def test_unknown_name_is_an_attribute_error():

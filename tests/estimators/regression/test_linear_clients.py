@@ -421,7 +421,7 @@ def test_threads_do_not_change_bits():
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
-            cwd=Path(__file__).resolve().parent.parent,
+            cwd=Path(__file__).resolve().parents[3],
             capture_output=True,
             check=True,
         )

@@ -22,7 +22,7 @@ from figures import FIGURES, build, points, saving, style
 from figures.commands import add_figures
 from theory.engine import registry
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module", params=FIGURES)
