@@ -16,7 +16,7 @@ _claims: dict[str, Claim] = {}
 _loaded = False
 
 
-class UnknownClaim(KeyError):
+class UnknownClaim(KeyError, ValueError):
     """No claim has this id; the message suggests near ones."""
 
     def __str__(self) -> str:
