@@ -52,7 +52,7 @@ def test_example_end_to_end(tmp_path, capsys):
     shrunken = np.array([float(row["shrunken"]) for row in rows])
     assert ((shrunken - data.average_rest) ** 2).sum() < 0.0753 / 3
     early = data.hits / data.at_bats
-    nearer = sum(abs(new - rest) < abs(old - rest) for new, old, rest in zip(shrunken, early, data.average_rest, strict=True))
+    nearer = (abs(shrunken - data.average_rest) < abs(early - data.average_rest)).sum()
     assert f"{nearer} of 18 estimates came nearer" in said
 
 
