@@ -16,7 +16,9 @@ for size in (1, 3):  # a product of vectors takes threads sooner than one of mat
 
 def printed(threads):
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_moments_of_a_sample_are_the_same_bits_for_any_threads_of_blas():
