@@ -64,7 +64,7 @@ def sentences():
     errata = page.split("\n## Errata\n")[1].split("\n## ")[0]
     assert errata.count("counterexample at ") == fail["all"], "each has a counterexample"
     proved = errata.count("proof of the right formula and that the printed one fails")
-    theorems = re.search(r"The proofs state (\d+) theorems", page)[1]
+    (theorems,) = re.findall(r"The proofs state (\d+) theorems", page)
     words = {5: "five", 12: "Twelve", 18: "eighteen"}
     yield f"Of {every['claims']} claims in {words[len(papers) - 1]} papers"
     yield f"federated estimation, {fail['all']} fail as printed, each with an exact counterexample"
@@ -209,11 +209,9 @@ def blocks():
     found = list(BLOCK.finditer(README))
     pairs = []
     for block, after in zip(found, [*found[1:], None], strict=True):
-        follows = after is not None and after["kind"] == "text" and not README[block.end() : after.start()].strip()
-        prints = follows or (
-            after is not None and after["kind"] == "text" and "prints" in README[block.end() : after.start()]
-        )
-        pairs.append((block, after["text"] if prints else None))
+        between = "" if after is None else README[block.end() : after.start()].strip()
+        told = after is not None and after["kind"] == "text" and (not between or "prints" in between)
+        pairs.append((block, after["text"] if after is not None and told else None))
     return pairs
 
 
@@ -326,9 +324,9 @@ def test_paths_and_modules_that_are_told_exist():
 
 
 def test_rooms_hold_what_the_table_says():
-    rows = re.search(r"\| data \| models \| room of `estimators` \|\n.*?\n\n", README, re.DOTALL)[0].splitlines()[2:]
+    (table,) = re.findall(r"\| data \| models \| room of `estimators` \|\n(.*?)\n\n", README, re.DOTALL)
     missing = []
-    for _, models, rooms in (row.strip("| ").split(" | ") for row in rows if row):
+    for _, models, rooms in (row.strip("| ").split(" | ") for row in table.splitlines()[1:]):
         files = [path for room in re.findall(r"`(\w+)`", rooms) for path in (ROOT / "estimators" / room).rglob("*.py")]
         text = "\n".join(path.read_text(encoding="utf-8") + path.stem for path in files)
         missing += [name for name in re.findall(r"`([A-Za-z_]{6,})`", models) if not re.search(rf"\b{name}\b", text)]
