@@ -49,6 +49,8 @@ gallery: $(VENV)/.installed  ## draw the pictures of README.md again
 	$(BIN)/borrow figures $(WALL) --format png --dpi 200 --out build/gallery
 	cp build/gallery/*.png figures/gallery
 	$(BIN)/borrow fit --example --out build/gallery/fit >/dev/null && cp build/gallery/fit/shrinkage.png figures/gallery
+	$(BIN)/borrow fit estimators/tables/data/surgical_mortality.csv --client hospital --successes deaths --trials operations \
+	  --out build/gallery/hospitals >/dev/null && cp build/gallery/hospitals/shrinkage.png figures/gallery/hospitals.png
 
 lint: $(VENV)/.installed  ## ruff and pyright
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lint]'

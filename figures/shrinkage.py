@@ -19,8 +19,8 @@ PANELS = 6
 """Most coefficients drawn."""
 
 
-def picture(outcome):
-    """Return the figure of an ``Outcome`` of `borrow fit`."""
+def picture(outcome, truth=None):
+    """Return the figure of an ``Outcome`` of `borrow fit`; `truth` is as in `draw`."""
     if outcome.coefficients:
         shape = (len(outcome.clients), len(outcome.coefficients))
         values = (array.reshape(shape) for array in (outcome.own, outcome.mean, outcome.low, outcome.high))
@@ -29,7 +29,7 @@ def picture(outcome):
     if len(outcome.clients) > NAMED:
         return draw_many(outcome.own, outcome.mean, outcome.centre, own_name)
     values = outcome.own, outcome.mean, outcome.low, outcome.high
-    return draw(outcome.clients, *values, outcome.centre, outcome.level, own_name)
+    return draw(outcome.clients, *values, outcome.centre, outcome.level, own_name, truth)
 
 
 def labels_of(clients):
@@ -82,7 +82,7 @@ def legend(figure, marks, labels, columns=2, scale=1.0):
 
 
 @style.styled
-def draw(clients, estimates, shrunken, low, high, centre, level=0.95, own_name="own estimate"):
+def draw(clients, estimates, shrunken, low, high, centre, level=0.95, own_name="own estimate", truth=None):
     """Return the figure of a few clients: a row each, sorted by estimate.
 
     Parameters
@@ -92,13 +92,20 @@ def draw(clients, estimates, shrunken, low, high, centre, level=0.95, own_name="
     low, high : ends of the interval for the client's true value, which holds it with probability `level`.
     centre : what estimates are pulled to.
     own_name : what the legend calls `estimates`.
+    truth : where it has come out since, a pair of its name in the legend and the clients' values.
     """
     figure, axes = style.new_figure(style.COLUMN, min(1.1 + 0.145 * len(clients), 9.8))
     order = np.argsort(np.where(np.isfinite(estimates), estimates, shrunken), kind="stable")
     marks = draw_rows(axes, *(values[order] for values in (estimates, shrunken, low, high)), centre)
     name_rows(axes, [clients[i] for i in order])
     axes.set_xlabel("estimate (units of the data)")
-    legend(figure, marks, [own_name, "after borrowing", f"{100 * level:g}% interval", f"centre {centre:.3g}"])
+    names = [own_name, "after borrowing", f"{100 * level:g}% interval", f"centre {centre:.3g}"]
+    if truth is not None:
+        marks += axes.plot(
+            truth[1][order], np.arange(len(clients)), "|", color=style.INK, markersize=7, markeredgewidth=1.6, zorder=6
+        )
+        names.append(truth[0])
+    legend(figure, marks, names, 3 if truth is not None else 2)
     return figure
 
 

@@ -67,8 +67,9 @@ class Moments:
         if sample.ndim != 2 or len(sample) == 0:
             raise ValueError(f"sample must have shape (replicates >= 1, M), got {sample.shape}")
         mean = sample.mean(axis=0)
-        deviation = sample - mean
-        return cls(len(sample), mean, deviation.T @ deviation)
+        deviation = np.ascontiguousarray((sample - mean).T)
+        # Not a BLAS product: its last bits depend on how many threads it takes.
+        return cls(len(sample), mean, np.einsum("ik,jk->ij", deviation, deviation))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of both samples together (Chan, Golub and LeVeque 1979)."""

@@ -10,7 +10,7 @@ from importlib import resources
 
 import numpy as np
 
-__all__ = ["EfronMorris", "efron_morris"]
+__all__ = ["EfronMorris", "SurgicalMortality", "efron_morris", "surgical_mortality"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,16 @@ class EfronMorris:
     rest_at_bats: np.ndarray
 
 
-def efron_morris():
+@dataclass(frozen=True, eq=False)
+class SurgicalMortality:
+    """Twelve hospitals: operations on babies' hearts, and how many of the babies died."""
+
+    clients: tuple[str, ...]
+    deaths: np.ndarray
+    operations: np.ndarray
+
+
+def efron_morris() -> EfronMorris:
     """Batting averages of 18 major-league players in 1970: the first 45 at-bats, and the rest of the season.
 
     Source: B. Efron and C. Morris, "Data analysis using Stein's estimator and its generalizations",
@@ -52,9 +61,33 @@ def efron_morris():
     >>> data.clients[0], int(data.hits[0]), float(data.average_rest[0])
     ('Clemente', 18, 0.346)
     """
-    text = resources.files("estimators.tables").joinpath("data/efron_morris.csv").read_text(encoding="utf-8")
+    clients, columns = shipped("efron_morris.csv", "client", whole=("hits", "at_bats", "rest_at_bats"))
+    return EfronMorris(clients=clients, **columns)
+
+
+def surgical_mortality() -> SurgicalMortality:
+    """Deaths after heart operations on babies in twelve hospitals.
+
+    Source: "Surgical: institutional ranking" in BUGS 0.5 Examples, volume 1 (MRC Biostatistics Unit, Cambridge,
+    1996), also in the examples of OpenBUGS.  Hospital A lost none of 47, H lost 31 of 215; nobody knows the true risks.
+
+    Returns
+    -------
+    SurgicalMortality
+        With arrays of 12 entries, hospitals in the order of the source.
+
+    >>> data = surgical_mortality()
+    >>> data.clients[0], int(data.deaths.sum()), int(data.operations.sum())
+    ('A', 208, 2814)
+    """
+    clients, columns = shipped("surgical_mortality.csv", "hospital", whole=("deaths", "operations"))
+    return SurgicalMortality(clients=clients, **columns)
+
+
+def shipped(file, key, whole=()):
+    """Return the column `key` of a shipped CSV file as a tuple of texts and the others as arrays by name."""
+    text = resources.files("estimators.tables").joinpath("data", file).read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
-    columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "client"}
-    for name in ("hits", "at_bats", "rest_at_bats"):
-        columns[name] = columns[name].astype(int)
-    return EfronMorris(clients=tuple(row["client"] for row in rows), **columns)
+    columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != key}
+    columns |= {name: columns[name].astype(int) for name in whole}
+    return tuple(row[key] for row in rows), columns

@@ -111,7 +111,7 @@ def run(args):
         contents = {"estimates.csv": to_csv(outcome)}
         if not args.no_plot:
             step("drawing")
-            contents |= pictures(outcome, name)
+            contents |= pictures(outcome, name, example_truth() if args.example and args.eps is None else None)
         files = write_all(folder, contents)
         removed = remove(folder / name for name in OUTPUTS - contents.keys())
     if args.json:
@@ -254,12 +254,12 @@ def private_fit(args, table, options):
         raise ValueError(wording(args, table, model)(error)) from None
 
 
-def pictures(outcome, name):
+def pictures(outcome, name, truth=None):
     """Return the pictures of the outcome as {file name: bytes}."""
     from figures import shrinkage, style
 
     title = f"shrinkage of {name}"
-    return {file: style.render(shrinkage.picture(outcome), form, title) for form, file in PICTURES.items()}
+    return {file: style.render(shrinkage.picture(outcome, truth), form, title) for form, file in PICTURES.items()}
 
 
 def example_lines():
@@ -279,10 +279,19 @@ def example_lines():
     ]
 
 
-def example_outcome(outcome):
-    """Return how far both estimates were from what the players did in the rest of the season."""
+def example_truth():
+    """Return what the players did in the rest of the season, with its name."""
     from estimators.tables.datasets import efron_morris
 
-    truth = efron_morris().average_rest
+    return "rest of the season", efron_morris().average_rest
+
+
+def example_outcome(outcome):
+    """Return how far both estimates were from what the players did in the rest of the season."""
+    _, truth = example_truth()
     before, after = ((outcome.own - truth) ** 2).sum(), ((outcome.mean - truth) ** 2).sum()
-    return f"Against the rest of the season the total squared error was {before:.4f} before, {after:.4f} after."
+    nearer = int((abs(outcome.mean - truth) < abs(outcome.own - truth)).sum())
+    return (
+        f"Against the rest of the season the total squared error was {before:.4f} before, {after:.4f} after; "
+        f"{nearer} of {len(truth)} estimates came nearer."
+    )

@@ -51,6 +51,9 @@ def test_example_end_to_end(tmp_path, capsys):
     assert "Clemente moved most" in said
     shrunken = np.array([float(row["shrunken"]) for row in rows])
     assert ((shrunken - data.average_rest) ** 2).sum() < 0.0753 / 3
+    early = data.hits / data.at_bats
+    nearer = (abs(shrunken - data.average_rest) < abs(early - data.average_rest)).sum()
+    assert f"{nearer} of 18 estimates came nearer" in said
 
 
 def test_raw_rows_end_to_end(tmp_path, capsys):
@@ -235,6 +238,16 @@ def test_names_are_drawn_as_long_as_they_fit(count, tmp_path):
     assert (set(labels) == set(names)) == (count <= shrinkage.NAMED)
     assert len(figure.axes) == (1 if count <= shrinkage.NAMED else 2)
     assert len(style.render(figure, "svg", "names")) < 1_000_000
+
+
+def test_what_came_out_since_stands_in_the_row_of_its_client():
+    own = np.array([3.0, 1.0, 2.0])
+    figure = shrinkage.draw("cab", own, own, own - 1, own + 1, 2.0, truth=("what came out", own + 0.25))
+    marks = [line for line in figure.axes[0].get_lines() if line.get_marker() == "|"]
+    assert len(marks) == 1
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert {rows[int(y)]: x for x, y in marks[0].get_xydata()} == {"c": 3.25, "a": 1.25, "b": 2.25}
+    assert "what came out" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_pictures_of_equal_clients_and_of_clients_without_own_estimates():
