@@ -144,6 +144,7 @@ def test_private_names_are_seen(tmp_path):
         ("from estimators import aggregation, mean_regularized, personalization, privacy", "sympy matplotlib numba"),
         ("import estimators.montecarlo", "sympy matplotlib numba"),
         ("import theory; theory.claims()", "matplotlib numba figures"),
+        ("import estimators; estimators.NonparametricMeans().fit([0.0, 1.0, 5.0], 1.0)", "sympy matplotlib numba"),
     ],
 )
 def test_a_fresh_import_loads_nothing_heavy(statement, absent):
