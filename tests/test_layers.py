@@ -149,6 +149,7 @@ def test_private_names_are_seen(tmp_path):
             "import borrow; borrow.main(['fit', '--example', '--no-plot', '--json', '--out', OUT])",
             "sympy matplotlib theory.api",
         ),
+        ("import estimators; estimators.NonparametricMeans().fit([0.0, 1.0, 5.0], 1.0)", "sympy matplotlib numba"),
     ],
 )
 def test_a_fresh_import_loads_nothing_heavy(statement, absent, tmp_path):

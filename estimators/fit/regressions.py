@@ -8,6 +8,15 @@ import numpy as np
 __all__ = ["least_squares", "own_logistic"]
 
 
+def of_size_one(X):
+    """Return X with columns divided by powers of 2 to sizes near 1, and these: what rows determine has no units.
+
+    Powers of 2 round nothing, so that neither estimates nor their errors change but for features of extreme units.
+    """
+    size = np.ldexp(1.0, np.frexp(np.abs(X).max(axis=0, initial=0.0))[1])
+    return X / size, size
+
+
 def least_squares(X, y):
     """Return a client's own coefficients and their standard errors; NaN where its rows do not determine them.
 
@@ -16,13 +25,14 @@ def least_squares(X, y):
     """
     n, d = X.shape
     unknown = np.full(d, np.nan)
+    X, size = of_size_one(X)
     if n < d or np.linalg.matrix_rank(X) < d:
         return unknown, unknown
     found = np.linalg.lstsq(X, y, rcond=None)[0]
     if n == d:
-        return found, unknown
+        return found / size, unknown
     variance = np.sum((y - X @ found) ** 2) / (n - d)
-    return found, np.sqrt(variance * np.diag(np.linalg.inv(X.T @ X)))
+    return found / size, np.sqrt(variance * np.diag(np.linalg.inv(X.T @ X))) / size
 
 
 def own_logistic(X, y):
@@ -32,6 +42,7 @@ def own_logistic(X, y):
     """
     n, d = X.shape
     unknown = np.full(d, np.nan)
+    X, size = of_size_one(X)
     if n < d or np.linalg.matrix_rank(X) < d:
         return unknown, unknown
     found = np.zeros(d)
@@ -41,8 +52,8 @@ def own_logistic(X, y):
         if np.linalg.cond(information) > 1e12 or np.minimum(p, 1 - p).max() < 1e-4:
             return unknown, unknown  # on the way to infinity
         step = np.linalg.solve(information, X.T @ (y - p))
-        size = np.abs(X @ step).max()
-        found = found + step * min(1.0, 5.0 / max(size, 1e-300))
-        if size < 1e-8:
-            return found, np.sqrt(np.diag(np.linalg.inv(information)))
+        change = np.abs(X @ step).max()
+        found = found + step * min(1.0, 5.0 / max(change, 1e-300))
+        if change < 1e-8:
+            return found / size, np.sqrt(np.diag(np.linalg.inv(information))) / size
     return unknown, unknown

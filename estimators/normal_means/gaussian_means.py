@@ -126,7 +126,7 @@ class GaussianMeans(ClientModel):
         likelihood = MarginalLikelihood(y, v, None if mu is None else float(np.ldexp(mu, -self._exponent)), self.prior)
         shares = np.ones(1)
         if self.prior == "fixed":
-            tau2s, self.converged_ = np.ldexp(nonnegative("tau2", self.tau2).reshape(1), -2 * self._exponent), True
+            tau2s, self.converged_ = np.ldexp([single(nonnegative, "tau2", self.tau2)], -2 * self._exponent), True
         elif self.prior == "bayes":
             tau2s, shares, self.converged_ = likelihood.integrate()
         else:

@@ -23,6 +23,7 @@ __all__ = ["MixtureMeans"]
 
 SAMPLE = 2000  # starts are compared on as many clients, the best go on with all
 EM_STEPS, KEPT = 20, 4  # short runs from every start, and how many of them go on
+MOST = 20  # components that "bic" tries; each more costs about k^4, and estimates far apart would have one each
 SMALLEST = 1e-12  # probability of a component below which it counts as empty and stays where it is
 
 
@@ -182,7 +183,8 @@ class MixtureMeans(ClientModel):
     Parameters
     ----------
     k : whole number >= 1 of components, or "bic": the number with the least Bayesian information criterion, going up until
-        it has risen twice.  For mixtures it is a rule of thumb that errs towards few components.
+        it has risen twice, to 20 at most; a warning says where it still fell there.  For mixtures it is a rule of thumb that
+        errs towards few components.
     components : "gaussian", or "points" for tau2_l = 0.
     restarts : whole number >= 1 of starts for each k; they are compared on a sample if there are many clients.
     max_iter : whole number >= 1 of Newton steps.
@@ -247,7 +249,7 @@ class MixtureMeans(ClientModel):
         searching = isinstance(self.k, str)
         if searching:
             choice("k", self.k, ("bic",))
-        for k in range(1, len(y) + 1) if searching else (values_wanted(self.k, len(y)),):
+        for k in range(1, min(len(y), MOST) + 1) if searching else (values_wanted(self.k, len(y)),):
             found = learn(data, few, k, starts, longest, tol, np.random.default_rng([self.seed, k]), previous)
             freedom = k - 1 + k * y.shape[1] + (k if self.components == "gaussian" else 0)
             criterion = -2 * found[0].value + freedom * np.log(len(y))
@@ -259,6 +261,14 @@ class MixtureMeans(ClientModel):
             if rises == 2:
                 break
             previous = found[0]
+        else:
+            if searching and len(y) > MOST:
+                warnings.warn(
+                    f"k='bic' stops at {MOST} components, where the criterion may still fall: there are no few groups; "
+                    "give k, or use a nonparametric prior",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
         assert best is not None
         prior, self.log_likelihoods_, self.converged_ = best[1]
         if not self.converged_:

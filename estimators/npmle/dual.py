@@ -1,7 +1,7 @@
 """The function D that certifies a mixing distribution, on the continuum.
 
 Belongs here: the plan of its grids and cells, and bounds and maxima of it for given densities.  Does not belong here: the
-compiled loops, which are in ``kernels``.
+loops, which are in ``kernels`` and ``arrays``.
 """
 
 from fractions import Fraction
@@ -10,6 +10,7 @@ from math import comb
 
 import numpy as np
 
+from estimators.npmle.arrays import CUT
 from estimators.npmle.clients import FINENESS, levels_of, shapes
 
 NODES = 16  # of each interpolation, 8 on either side of a cell
@@ -108,17 +109,15 @@ class Dual:
 
     def spread(self, rows, scaled):
         """Return the nodes that the clients in `rows` reach and their sums there."""
-        from estimators.npmle import kernels
-
         c = self.clients
         low = int((self.positions[rows] - self.band[rows]).min())
         high = int((self.positions[rows] + self.band[rows]).max()) + 1
         out = np.zeros(high - low)
         nodes = self.positions[rows] - low
         if c.family == "gaussian":
-            kernels.spread_gaussian(scaled[rows], nodes, self.starts[rows], self.steps[rows], self.reach, out)
+            self.workers.loops.spread_gaussian(scaled[rows], nodes, self.starts[rows], self.steps[rows], self.reach, out)
         else:
-            kernels.spread_exponential(
+            self.workers.loops.spread_exponential(
                 scaled[rows], c.p1[rows], c.p2[rows], c.offset[rows], nodes, self.steps[rows], self.reach,
                 self.alpha, self.beta, low, out,
             )  # fmt: skip
@@ -129,17 +128,16 @@ class Dual:
 
         The bound exceeds the maximum by no more than the share `tolerance` of it and the errors of interpolation.
         """
-        from estimators.npmle import kernels
-
+        loops = self.workers.loops
         scaled = self.clients.weights / (state.density * self.clients.total)
         values = np.zeros(self.size)
         for low, out in self.workers(lambda rows: self.spread(rows, scaled)):
             values[low : low + out.size] += out
-        kernels.expand(values, bernstein_matrix(), self.windows, self.parents, self.sides, self.coefficients)
+        loops.expand(values, bernstein_matrix(), self.windows, self.parents, self.sides, self.coefficients)
         places, heights = np.empty((2, self.leaves.size))
-        found = kernels.peaks(self.coefficients, self.leaves, self.lefts, self.widths, self.first, places, heights)
-        error = float(np.sum(scaled * (self.remainder + 2 * LEBESGUE * np.exp(-kernels.CUT))))
-        bound = kernels.upper_bound(self.coefficients, self.leaves, tolerance) + error
+        found = loops.peaks(self.coefficients, self.leaves, self.lefts, self.widths, self.first, places, heights)
+        error = float(np.sum(scaled * (self.remainder + 2 * LEBESGUE * np.exp(-CUT))))
+        bound = loops.upper_bound(self.coefficients, self.leaves, tolerance) + error
         return bound, np.clip(places[:found], self.first, self.last), heights[:found]
 
 

@@ -3,7 +3,8 @@
 Belongs here: ``@njit`` functions over a range of clients or cells, with everything they call, because numba's on-disk
 cache does not notice changes in other files.  Does not belong here: checks, the plan of the grid and the choice of steps
 (``npmle``).  Each call handles one fixed range of clients; who calls adds the results in a fixed order, so that bits do
-not depend on the number of threads.
+not depend on the number of threads.  The same loops in NumPy are in ``arrays``; the constants are written in both, for the
+sake of numba's cache, and a test compares them.
 
 A client's likelihood, relative to its peak, is exp(-z^2/2) with z = (t - p1) p2 (Gaussian), or exp(p1 alpha(t) +
 p2 beta(t) - offset) with alpha = log sin^2 t, beta = log cos^2 t (binomial) or alpha = log t^2, beta = -t^2 (Poisson).
@@ -180,25 +181,6 @@ def forward(root, b):
                 b[i, m] -= root[i, k] * b[k, m]
         for m in range(b.shape[1]):
             b[i, m] /= root[i, i]
-
-
-@njit(nogil=True, cache=True)
-def posterior(gaussian, p1, p2, t, alpha, beta, log_masses, out):
-    """Posterior probability of each atom (columns) for each client (rows), into `out`."""
-    for i in range(p1.size):
-        top = -np.inf
-        for j in range(t.size):
-            if gaussian:
-                out[i, j] = log_masses[j] - 0.5 * ((t[j] - p1[i]) * p2[i]) ** 2
-            else:
-                out[i, j] = log_masses[j] + p1[i] * alpha[j] + p2[i] * beta[j]
-            top = max(top, out[i, j])
-        total = 0.0
-        for j in range(t.size):
-            out[i, j] = np.exp(out[i, j] - top)
-            total += out[i, j]
-        for j in range(t.size):
-            out[i, j] /= total
 
 
 @njit(nogil=True, cache=True)

@@ -76,16 +76,20 @@ class Nonparametric(ClientModel):
 
     def blocks(self):
         """Yield posterior probabilities, clients by atoms, for blocks of clients."""
-        from estimators.npmle import kernels
-
         alpha, beta = shapes(self.t_, self.family_)[:2]
         with np.errstate(divide="ignore"):
             log_masses = np.log(self.masses_)
         for begin in range(0, self.first_.size, BLOCK):
             p1, p2 = self.parameters(self.first_[begin : begin + BLOCK], self.second_[begin : begin + BLOCK])
-            out = np.empty((p1.size, self.t_.size))
-            kernels.posterior(self.family_ == "gaussian", p1, p2, self.t_, alpha, beta, log_masses, out)
-            yield out
+            with np.errstate(over="ignore"):
+                if self.family_ == "gaussian":
+                    weights = log_masses - 0.5 * np.square((self.t_ - p1[:, None]) * p2[:, None])
+                else:
+                    weights = log_masses + p1[:, None] * alpha + p2[:, None] * beta
+            weights -= weights.max(axis=1, keepdims=True)
+            np.exp(weights, out=weights)
+            weights /= weights.sum(axis=1, keepdims=True)
+            yield weights
 
     def posterior_weights(self):
         """Return the posterior probability of each atom, array (clients, atoms); rows add up to one."""

@@ -1,7 +1,7 @@
 """Maximisation over mixing distributions: new atoms, new masses, and places, by Newton steps.
 
 Belongs here: the steps and their order, and what is returned.  Does not belong here: likelihoods (``clients``), the
-certificate (``dual``), loops (``kernels``).
+certificate (``dual``), loops (``kernels`` and ``arrays``).
 """
 
 import os
@@ -17,6 +17,7 @@ from estimators.numerics.validation import count, finite, nonnegative, positive,
 CHUNK = 8192  # clients per task: fixed, so that sums have the same order on any number of threads
 CONDENSE = 5000  # clients, above which the fit starts with fewer that are like them,
 CONDENSED = 20  # about this many times fewer
+FEW = 1000  # different clients up to which loops in NumPy serve: compiling takes longer than their fit
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,27 @@ class Mixing:
     converged: bool
 
 
-class Workers:
-    """Maps a function over fixed ranges of clients, on threads; the results come in the order of the ranges."""
+def loops_for(n):
+    """Return the module of loops for n clients: ``arrays`` for few of them, ``kernels`` for many."""
+    if n <= FEW:
+        from estimators.npmle import arrays
 
-    def __init__(self, n, pool):
+        return arrays
+    from estimators.npmle import kernels
+
+    return kernels
+
+
+class Workers:
+    """Maps a function over fixed ranges of clients, on threads; the results come in the order of the ranges.
+
+    ``loops`` : the module of loops that the function is to call.
+    """
+
+    def __init__(self, n, pool, loops):
         self.ranges = [slice(begin, min(begin + CHUNK, n)) for begin in range(0, n, CHUNK)]
         self.pool = pool
+        self.loops = loops
 
     def __call__(self, function):
         """Return the results of `function`, one per range."""
@@ -70,8 +86,6 @@ class State:
 
 def evaluate(clients, workers, t, masses, order):
     """Return the `State` of atoms t (ascending) with masses; order 1 for D, 2 for masses alone, 3 for moves as well."""
-    from estimators.npmle import kernels
-
     table = shapes(t, clients.family)
     # exp(FLOOR) and less counts as 0: a Gaussian is there after 37.5 s, the others after 53 s.
     reach = (37.5 if clients.family == "gaussian" else 53.0) * clients.s
@@ -81,7 +95,7 @@ def evaluate(clients, workers, t, masses, order):
 
     def task(rows):
         first, second = np.zeros((3, t.size)), np.zeros((width, width))
-        kernels.sums(
+        workers.loops.sums(
             clients.family == "gaussian", clients.p1[rows], clients.p2[rows], clients.offset[rows], clients.weights[rows],
             low[rows], high[rows], t, table, masses, order, density[rows], first, second,
         )  # fmt: skip
@@ -96,26 +110,22 @@ def evaluate(clients, workers, t, masses, order):
     return State(t, masses, density, value, first / total, (second + np.tril(second, -1).T) / total)
 
 
-def factor(matrix):
+def factor(matrix, loops):
     """Return the lower Cholesky root of a matrix that is positive definite but for rounding, and what was added, or None."""
-    from estimators.npmle import kernels
-
     for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
         added = ridge * matrix.diagonal()
         root = matrix + np.diag(added)
-        if kernels.cholesky(root):
+        if loops.cholesky(root):
             return root, added
     return None
 
 
-def targets(state, moving):
+def targets(state, moving, loops):
     """Return masses >= 0 and moves that maximise the second-order model of the log-likelihood less n times the sum.
 
     Moves are eliminated from the model (Schur complement); None if it is not concave.
     """
     from scipy.optimize import nnls
-
-    from estimators.npmle import kernels
 
     k = state.t.size
     value, slope, bend = state.first
@@ -126,27 +136,27 @@ def targets(state, moving):
     # In masses p and moves m times the present masses, the model's gradient in m is slope - cross (p - masses) - inner m.
     cross = state.second[k + free, :k]
     cross[np.arange(free.size), free] -= slope[free] / mass
-    found = factor(state.second[np.ix_(k + free, k + free)] - np.diag(bend[free] / mass))
+    found = factor(state.second[np.ix_(k + free, k + free)] - np.diag(bend[free] / mass), loops)
     if found is None:
         return None
     root = found[0]
     sides = np.column_stack([cross, slope[free] + cross @ state.masses])
-    kernels.forward(root, sides)
+    loops.forward(root, sides)
     hessian = hessian - np.einsum("ij,ik->jk", sides[:, :k], sides[:, :k])
     gain = gain - sides[:, :k].T @ sides[:, k]
-    found = factor(hessian)
+    found = factor(hessian, loops)
     if found is None:
         return None
     outer, added = found
     # What was added pulls towards the present masses, not towards 0, so that it leaves no bias where steps end.
     right = (gain + added * state.masses)[:, None]
-    kernels.forward(outer, right)
+    loops.forward(outer, right)
     target = right.copy()
-    kernels.forward(outer.T[::-1, ::-1], target[::-1])  # a transposed root is lower triangular from its end
+    loops.forward(outer.T[::-1, ::-1], target[::-1])  # a transposed root is lower triangular from its end
     target = target[:, 0] if target.min() >= 0 else nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
     moves = np.zeros(k)
     back = (sides[:, k] - sides[:, :k] @ target)[:, None]
-    kernels.forward(root.T[::-1, ::-1], back[::-1])
+    loops.forward(root.T[::-1, ::-1], back[::-1])
     moves[free] = back[:, 0] / mass
     return target, moves
 
@@ -174,7 +184,7 @@ def climb(clients, workers, state, moving, tolerance, limit):
     last = [np.inf, np.inf]
     for _ in range(limit):
         now = excess(state, moving)
-        found = targets(state, moving) if now > tolerance and (not moving or now < 0.9 * last[-2]) else None
+        found = targets(state, moving, workers.loops) if now > tolerance and (not moving or now < 0.9 * last[-2]) else None
         if found is None:
             break
         last.append(now)
@@ -294,6 +304,9 @@ def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
     Time per round is linear in the number of clients and quadratic in that of the atoms, plus their cube: hundreds of atoms
     are fine, thousands (clients many standard errors apart, each its own atom) are slow.  Memory: some 200 bytes per client.
 
+    Up to 1000 different clients nothing is compiled: NumPy does the same steps with the same certificate.  On the same data
+    the two ways differ by rounding, which can change the last step: both log-likelihoods are within `tolerance` of the best.
+
     Raises
     ------
     ValueError naming the argument outside its domain.
@@ -306,11 +319,11 @@ def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
     tolerance = single(positive, "tolerance", tolerance) / clients.total
     max_iter = int(single(count, "max_iter", max_iter))
     with ThreadPoolExecutor(os.cpu_count() if threads is None else int(single(count, "threads", threads))) as pool:
-        workers = Workers(clients.t.size, pool)
+        workers = Workers(clients.t.size, pool, loops_for(clients.t.size))
         if grid is not None:
             return maximise_on_grid(clients, workers, read_grid(clients, grid), tolerance, max_iter)
         few, rounds = condensed(clients, clients.t.size // CONDENSED) if clients.t.size > CONDENSE else clients, 0
-        few_workers = Workers(few.t.size, pool)
+        few_workers = Workers(few.t.size, pool, workers.loops)
         state = started(few, few_workers, np.unique(cover(few)))
         if few is not clients:
             dual = Dual(few, few_workers)
@@ -402,7 +415,7 @@ def optimality_gap(clients, support, masses, threads=None):
     t = clients.coordinate(support)
     order = np.argsort(t, kind="stable")
     with ThreadPoolExecutor(os.cpu_count() if threads is None else int(single(count, "threads", threads))) as pool:
-        workers = Workers(clients.t.size, pool)
+        workers = Workers(clients.t.size, pool, loops_for(clients.t.size))
         state = evaluate(clients, workers, t[order], (masses / masses.sum())[order], 0)
         if not np.isfinite(state.value):
             return np.inf, -np.inf

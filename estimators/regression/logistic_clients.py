@@ -64,7 +64,8 @@ class LogisticClients(CoefficientModel):
     ------
     ValueError
         Naming the argument that is out of its domain or has the wrong shape; for fewer than two clients where something of
-        the prior is to be learnt; where all labels are equal and mu is to be learnt.
+        the prior is to be learnt; where all labels are equal and mu is to be learnt; where the
+        clients' few labels are so well separated by their features that the search for the prior leaves without bound.
 
     References
     ----------
@@ -104,6 +105,17 @@ class LogisticClients(CoefficientModel):
             raise ValueError("Ys holds one label only, so that no mu is most likely; give mu")
         coordinates = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y))
         bound = Bound(rows, coordinates, mu, tol)
+        try:
+            return self.fit_bound(bound, rows, coordinates, mu, root, max_iter, tol)
+        except np.linalg.LinAlgError:  # slopes vanish where all log-odds are huge
+            raise ValueError(
+                "Ys: labels of single clients are so well separated by Xs that the search for a prior left for coefficients "
+                "without bound; use prior='marginal-likelihood' or fewer features, or give covariance"
+            ) from None
+
+    def fit_bound(self, bound, rows, coordinates, mu, root, max_iter, tol):
+        """Maximise the `bound` over what is unknown of mu and the root of the covariance, and set the attributes."""
+        d = rows.X.shape[1]
         m, steps, good = len(rows.counts), 0, True
         if root is None:
             factor = Factor.of(self.covariance, coordinates, 1.0)
@@ -132,7 +144,7 @@ class LogisticClients(CoefficientModel):
         best = bound.at(coordinates.into @ root)
         self.n_iter_, self.converged_ = steps, good and best.settled
         if not self.converged_:
-            warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=3)
+            warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=4)
         self.mu_ = np.array(coordinates.out @ best.phi if mu is None else mu)
         self.covariance_ = root @ root.T
         self.log_likelihood_ = -float(best.loss)

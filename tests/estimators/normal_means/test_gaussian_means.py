@@ -320,3 +320,9 @@ def test_read_only_input_is_untouched_and_copied():
     y[:] = 0
     v[:] = 1
     np.testing.assert_array_equal(model.interval()[0], before)
+
+
+@pytest.mark.parametrize("given", [{"mu": [1.0, 2.0]}, {"prior": "fixed", "mu": 0.0, "tau2": [1.0, 2.0]}])
+def test_a_list_for_one_number_is_named(given):
+    with pytest.raises(ValueError, match=f"{list(given)[-1]} must be one number, got shape"):
+        GaussianMeans(**given).fit([1.0, 2.0, 3.0], 1.0)

@@ -244,3 +244,12 @@ def test_degenerate_input():
 def test_bad_input_names_the_argument(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_the_search_for_k_is_bounded():
+    """Estimates far apart would have a component each; it took minutes to find out."""
+    y = np.random.default_rng(0).uniform(0, 1000, 300)
+    with pytest.warns(RuntimeWarning, match="stops at 20 components.*give k"):
+        model = MixtureMeans(components="points").fit(y, 1.0)
+    assert max(model.path_) == 20
+    assert model.converged_

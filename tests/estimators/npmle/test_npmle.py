@@ -1,11 +1,14 @@
 """The optimiser of mixing distributions: optimality, certificates, symmetry, and agreement with plain methods."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
 from estimators import NonparametricMeans
 from estimators.npmle import (
+    arrays,
     binomial_clients,
     dual,
     gaussian_clients,
@@ -16,6 +19,16 @@ from estimators.npmle import (
     solver,
 )
 from estimators.npmle import clients as clients_module
+
+LOOPS = {"arrays": 10**9, "kernels": 0}
+"""Modules of loops, and the number of clients up to which NumPy serves that makes every fit use them."""
+
+
+@pytest.fixture(params=LOOPS, autouse=True)
+def loops(request, monkeypatch):
+    """Every law of this file holds for both modules of loops."""
+    monkeypatch.setattr(solver, "FEW", LOOPS[request.param])
+    return {"arrays": arrays, "kernels": kernels}[request.param]
 
 
 def gaussian_data(n, seed=0, spread=4.0):
@@ -187,11 +200,11 @@ def test_bits_do_not_depend_on_threads():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_kernels_against_numpy(family):
+def test_loops_against_differences(family, loops):
     make, draw, _ = FAMILIES[family]
     data = draw(200)
     clients = make(*data)
-    workers = solver.Workers(clients.t.size, None)
+    workers = solver.Workers(clients.t.size, None, loops)
     t = np.linspace(clients.t.min() + 0.01, clients.t.max() - 0.01, 7)
     masses = np.arange(1.0, 8.0) / 28
 
@@ -222,6 +235,91 @@ def likelihood_at_peaks(clients, t):
         return np.exp(-0.5 * ((t - clients.p1[:, None]) * clients.p2[:, None]) ** 2)
     alpha, beta = clients_module.shapes(t, clients.family)[:2]
     return np.exp(clients.p1[:, None] * alpha + clients.p2[:, None] * beta - clients.offset[:, None])
+
+
+def perturbed(clients, atoms=9, seed=0):
+    """Some mixing distribution, in the coordinate t."""
+    rng = np.random.default_rng(seed)
+    return np.sort(rng.uniform(clients.t.min(), clients.t.max(), atoms)), rng.dirichlet(np.ones(atoms))
+
+
+def both_ways(function):
+    """What `function` returns for each module of loops."""
+    return [function(loops) for loops in (arrays, kernels)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("n", [1, 70, 1500])
+def test_the_two_modules_of_loops_agree(family, n):
+    """The same sums, the same polynomials, the same maxima and the same bound, on clients of several widths."""
+    make, draw, _ = FAMILIES[family]
+    clients = make(*draw(n))
+    t, masses = perturbed(clients) if n > 1 else (clients.t, np.ones(1))
+
+    def state(loops):
+        return solver.evaluate(clients, solver.Workers(clients.t.size, ThreadPoolExecutor(1), loops), t, masses, 3)
+
+    one, two = both_ways(state)
+    assert one.value == pytest.approx(two.value, rel=1e-13)
+    for name in ("density", "first", "second"):
+        scale = np.abs(getattr(two, name)).max()
+        assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-11, abs=1e-13 * scale), name
+
+    def look(loops):
+        found = dual.Dual(clients, solver.Workers(clients.t.size, ThreadPoolExecutor(1), loops))
+        return *found(two, 1e-7), found.coefficients
+
+    one, two = both_ways(look)
+    assert one[0] == pytest.approx(two[0], rel=2e-7)  # both within the share 1e-7 above the maximum
+    assert one[1] == pytest.approx(two[1], abs=1e-7)  # where a hill is flat, rounding moves its top
+    assert one[2] == pytest.approx(two[2], rel=1e-11)
+    assert one[3] == pytest.approx(two[3], rel=1e-9, abs=1e-11 * np.abs(two[3]).max())
+
+
+def test_the_two_ways_to_solve_systems_agree():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 30))
+    matrix, sides = rows.T @ rows, rng.normal(size=(30, 4))
+
+    def solve(loops):
+        root, found = matrix.copy(), sides.copy()
+        assert loops.cholesky(root)
+        loops.forward(root, found)
+        return root, found
+
+    for one, two in zip(*both_ways(solve), strict=True):
+        assert one == pytest.approx(two, rel=1e-11, abs=1e-12)
+    assert both_ways(lambda loops: loops.cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))) == [False, False]
+    assert (arrays.CUT, arrays.FLOOR) == (kernels.CUT, kernels.FLOOR)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("n", [300, 1000, 1001, 3000])
+def test_fits_agree_on_both_sides_of_the_switch(family, n, monkeypatch):
+    """Each fit is certified within the tolerance, by its own loops and by the others, which find the same gap."""
+    make, draw, _ = FAMILIES[family]
+    clients = make(*draw(n))
+    fits = []
+    for few in LOOPS.values():
+        monkeypatch.setattr(solver, "FEW", few)
+        fits.append(maximise(clients, tolerance=1e-6))
+    one, two = fits
+    assert one.converged
+    assert two.converged
+    assert max(one.gap, two.gap) <= 1e-6
+    assert one.log_likelihood == pytest.approx(two.log_likelihood, rel=0, abs=1e-6)
+    for fit in fits:
+        gaps = []
+        for few in LOOPS.values():
+            monkeypatch.setattr(solver, "FEW", few)
+            gaps.append(optimality_gap(clients, fit.support, fit.masses)[0])
+        assert gaps[0] == pytest.approx(gaps[1], rel=0, abs=1e-8 + 1e-12 * n)
+        assert max(gaps) <= 1e-6 + 1e-8
+
+
+def test_the_switch_is_at_the_number_of_different_clients(monkeypatch):
+    monkeypatch.setattr(solver, "FEW", 1000)
+    assert [solver.loops_for(n) for n in (1, 1000, 1001)] == [arrays, arrays, kernels]
 
 
 def test_the_kernels_exponential():

@@ -234,3 +234,27 @@ def test_landmine_fields(shared_data):
         y = np.concatenate([Y for _, Y in test])
         scores[name] = np.mean(y * np.log(p) + (1 - y) * np.log1p(-p))
     assert scores["learnt"] > scores["pooled"] + 0.003
+
+
+def few_rows(seed, scale):
+    """Three clients of five rows with three coefficients."""
+    rng = np.random.default_rng(seed)
+    Xs, Ys = [], []
+    for _ in range(3):
+        Xs.append(np.column_stack([np.ones(5), rng.normal(size=5), rng.normal(size=5)]) * scale)
+        Ys.append((rng.random(5) < 0.5) * 1.0)
+    return Xs, Ys
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_units_of_features_do_not_matter(covariance):
+    scale = np.array([1.0, 1e8, 1e-9])
+    plain, scaled = (LogisticClients(covariance=covariance).fit(*few_rows(4, by)) for by in (1.0, scale))
+    assert scaled.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-6)
+    assert scaled.posterior_mean_ * scale == pytest.approx(plain.posterior_mean_, rel=1e-2, abs=1e-3)
+
+
+def test_a_search_without_bound_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"Ys: labels of single clients .* give covariance"):
+        LogisticClients().fit(*few_rows(11, 1.0))
+    assert LogisticClients(prior="marginal-likelihood").fit(*few_rows(1, 1.0)).converged_
