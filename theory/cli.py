@@ -25,9 +25,10 @@ from estimators.system.processes import Terminated, terminable
 from theory import api, console
 from theory.coq import prove
 from theory.engine.algebra import entries
-from theory.engine.claim import PAPERS, Claim
+from theory.engine.claim import Claim
 from theory.engine.domain import DomainError, case_of, in_line
 from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
+from theory.engine.paper import papers
 from theory.engine.registry import UnknownClaim, claims, find
 
 
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
     p = commands.add_parser("verify", help="judge claims at every level and write the ledger")
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
-    p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
+    p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--quick", action="store_true", help="leave out the simulated level")
     p.add_argument("--fresh", action="store_true", help="make all evidence anew")
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER, help="evidence file (default: %(default)s)")
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
     p = commands.add_parser("prove", help="check the Coq proofs of claims, or generate them anew")
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
-    p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
+    p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--write", action="store_true", help="generate the proof files anew from the claims")
     p.add_argument("--fresh", action="store_true", help="run coqc also on files that it has accepted before")
     p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
@@ -91,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(run=_ledger)
 
     p = commands.add_parser("claims", help="list the claims")
-    p.add_argument("--paper", choices=sorted(PAPERS))
+    p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER)
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_claims)
@@ -298,7 +299,7 @@ def _show(a: argparse.Namespace) -> int:
     corrected = _formula(claim.symbolic(claim.corrected, case)) if claim.corrected else None
     if a.json:
         data = {
-            "claim": claim.id, "title": claim.title, "paper": PAPERS[claim.paper], "place": claim.place,
+            "claim": claim.id, "title": claim.title, "paper": papers()[claim.paper].citation, "place": claim.place,
             "kind": claim.kind, "statement": claim.statement, "latex": claim.latex, "printed": printed,
             "relation": claim.relation, "case": case.label(),
             "variables": {v.name: v.meaning for v in claim.variables}, "assumptions": list(claim.assumptions),
@@ -313,7 +314,7 @@ def _show(a: argparse.Namespace) -> int:
         print(json.dumps(data, indent=1))
         return 0
     print(f"{claim.id} — {claim.title}")
-    print(f"  {PAPERS[claim.paper]}\n  {claim.place}\n")
+    print(f"  {papers()[claim.paper].citation}\n  {claim.place}\n")
     print(f"VERDICT  {state}" + (f" {claim.condition_text}" if state == "holds under" else ""))
     print(f"\nSTATEMENT ({claim.kind})\n  {claim.statement}\n  {claim.latex}")
     for a_ in claim.assumptions:

@@ -10,8 +10,8 @@ import pytest
 from estimators.system import files
 from theory import find
 from theory.engine import evidence
-from theory.engine.claim import PAPERS
 from theory.engine.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
+from theory.engine.paper import papers
 
 ROOT = Path(__file__).resolve().parents[3]
 CLAIM = find("mrmtl:eq5")
@@ -240,7 +240,7 @@ def sources(paper):
     return found - {module_file(n) for n in (*idle.split(), "estimators.montecarlo.reference")}
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", papers())
 def test_evidence_goes_stale_when_any_source_of_it_changes(paper, monkeypatch):
     digest = evidence._paper_hash.__wrapped__
     fresh = digest(paper)
