@@ -27,7 +27,7 @@ from theory.coq import prove
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.domain import DomainError, case_of, in_line
-from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
+from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record
 from theory.engine.paper import papers
 from theory.engine.registry import UnknownClaim, claims, find
 
@@ -263,7 +263,7 @@ def _state(claim: Claim, ledger: Ledger) -> tuple[str, Record | None]:
     record = ledger.records.get(claim.id)
     if record is None:
         return "not verified yet", None
-    if record.source != source_hash(claim):
+    if not record.current(claim):
         return "stale", record
     return record.verdict(), record
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from theory.engine import paper as library
+from theory.engine import reach
 from theory.engine.claim import Claim
 from theory.engine.paper import Paper, papers
 from theory.engine.problem import Malformed, Problem, problem
@@ -71,31 +72,34 @@ def _load() -> None:
         return
     _loaded = True
     found = list(papers().values())
+    reach.sources()  # before the papers are imported, so that what is hashed is never newer than what runs
     try:
-        with tolerant(found, _problems.append, _forget):
+        with tolerant(found, _note, _forget):
             for paper in found:
                 for name in paper.modules:
                     try:
                         import_module(f"{paper.package}.{name}")
-                    except Exception as error:  # the module does not exist
-                        file = str(paper.folder / "__init__.py")
-                        _problems.append(problem(paper.key, error, file, paper.folder))
+                    except ModuleNotFoundError as error:
+                        _note(problem(paper.key, error, str(paper.folder / "__init__.py"), paper.folder))
         for paper in found:
-            _problems.extend(_unread(paper))
+            _note_unread(paper)
     except BaseException:  # Ctrl-C: what is not read now is read at the next question
         _loaded = False
         raise
 
 
-def _unread(paper: Paper) -> list[Problem]:
+def _note(found: Problem) -> None:
+    if found not in _problems:
+        _problems.append(found)
+
+
+def _note_unread(paper: Paper) -> None:
     """Modules that lie in a paper's package and that nobody has read: their claims would be missing silently."""
-    stems = {f.stem: f for f in sorted(paper.folder.glob("*.py")) if f.stem != "__init__"}
-    mend = "name it in the PAPER record's modules, or delete it"
-    return [
-        Problem(paper.key, "", str(file), 0, "nobody reads this module", mend)
-        for stem, file in stems.items()
-        if stem not in paper.modules and f"{paper.package}.{stem}" not in sys.modules
-    ]
+    for file in sorted(paper.folder.glob("*.py")):
+        read = file.stem in ("__init__", *paper.modules) or f"{paper.package}.{file.stem}" in sys.modules
+        if not read:
+            mend = "name it in the PAPER record's modules, or delete it"
+            _note(Problem(paper.key, "", str(file), 0, "nobody reads this module", mend))
 
 
 def claims(paper: str | None = None) -> tuple[Claim, ...]:
@@ -119,6 +123,12 @@ def malformed(paper: str | None = None) -> tuple[Problem, ...]:
     """What could not be read, of all papers or of one: claims that are missing from `claims`."""
     _load()
     return tuple(p for p in (*library.problems(), *_problems) if paper in (None, p.paper))
+
+
+def known(claim_id: str) -> bool:
+    """Whether a claim has this id."""
+    _load()
+    return claim_id in _claims
 
 
 def find(claim_id: str) -> Claim:
