@@ -29,7 +29,8 @@ from theory.engine.claim import Claim
 from theory.engine.domain import DomainError, case_of, in_line
 from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record
 from theory.engine.paper import papers
-from theory.engine.registry import UnknownClaim, claims, find
+from theory.engine.problem import Problem
+from theory.engine.registry import UnknownClaim, claims, find, malformed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -160,6 +161,7 @@ def _verify(a: argparse.Namespace) -> int:
             "ledger": str(report.ledger),
             "counts": dict(report.counts()),
             "problems": problems,
+            "malformed": [p.to_json() for p in report.malformed],
             "claims": {r.claim: r.to_json() for r in report.records},
         }
         print(json.dumps(data, indent=1))
@@ -168,6 +170,7 @@ def _verify(a: argparse.Namespace) -> int:
     for claim_id, texts in problems.items():
         for text in texts:
             print(f"NOT VERIFIED  {claim_id}: {text}")
+    _name_malformed(report.malformed)
     counts = report.counts()
     killed, equivalent, survived = (
         sum(r.mutants.get(k) or 0 for r in report.records) for k in ("killed", "equivalent", "survived")
@@ -182,6 +185,13 @@ def _verify(a: argparse.Namespace) -> int:
         print(f"{report.reused} records were up to date and taken from the ledger (--fresh makes them anew)")
     print(f"ledger: {report.ledger}")
     return 0 if report.ok else 1
+
+
+def _name_malformed(problems: Sequence[Problem]) -> bool:
+    """Name on standard error what could not be read; whether there is any."""
+    for p in problems:
+        print(f"MALFORMED  {p}", file=sys.stderr)
+    return bool(problems)
 
 
 def _verify_table(records: Sequence[Record]) -> None:
@@ -214,10 +224,11 @@ def _prove(a: argparse.Namespace) -> int:
         make = prove.write if a.write else partial(prove.check, fresh=a.fresh)
         with files.locked(prove.WORK):  # its files have fixed names
             outcomes = make(chosen, jobs=a.jobs, progress=progress)
-    ok = all(o.ok for o in outcomes)
+    broken = _name_malformed(() if a.ids else malformed(a.paper))
+    ok = all(o.ok for o in outcomes) and not broken
     proved = [o for o in outcomes if o.state == "proved"]
     undecided = [o for o in outcomes if o.state == "undecided"]
-    status = 0 if ok else 1 if any(not o.ok and o not in undecided for o in outcomes) else 3
+    status = 0 if ok else 1 if broken or any(not o.ok and o not in undecided for o in outcomes) else 3
     if a.json:
         print(json.dumps({"ok": ok, "claims": {o.claim: vars(o) for o in outcomes}}, indent=1))
         return status
@@ -241,12 +252,15 @@ def _ledger(a: argparse.Namespace) -> int:
     from theory import page
 
     store = Ledger.load(a.ledger)
-    missing = [c.id for c in claims() if store.fresh(c, api.DEFAULT_ROOT, False) is None]
+    own = [c for c in claims() if papers()[c.paper].own]  # the page is the same whatever claim packs are installed
+    if _name_malformed([p for p in malformed() if p.paper not in papers() or papers()[p.paper].own]):
+        raise LedgerError("claims that cannot be read have no evidence; mend them first")
+    missing = [c.id for c in own if store.fresh(c, api.DEFAULT_ROOT, False) is None]
     if missing:
         raise LedgerError(
             f"{a.ledger}: no up-to-date evidence on {len(missing)} claims ({missing[0]}, ...); run `borrow verify` first"
         )
-    text = page.render(claims(), store.records)
+    text = page.render(own, store.records)
     if a.check:
         same = page.PAGE.exists() and page.PAGE.read_text(encoding="utf-8") == text
         print(f"{page.PAGE.name} is up to date" if same else f"{page.PAGE.name} is out of date; run `borrow ledger`")
@@ -271,6 +285,7 @@ def _state(claim: Claim, ledger: Ledger) -> tuple[str, Record | None]:
 def _claims(a: argparse.Namespace) -> int:
     ledger = Ledger.load(a.ledger)
     rows = [(c, _state(c, ledger)[0]) for c in claims(a.paper)]
+    status = int(_name_malformed(malformed(a.paper)))
     if a.json:
         data = [
             {"claim": c.id, "title": c.title, "place": c.place, "kind": c.kind, "verdict": state,
@@ -278,11 +293,11 @@ def _claims(a: argparse.Namespace) -> int:
             for c, state in rows
         ]  # fmt: skip
         print(json.dumps(data, indent=1))
-        return 0
-    width = max(len(c.id) for c, _ in rows)
+        return status
+    width = max((len(c.id) for c, _ in rows), default=0)
     for c, state in rows:
         print(f"{c.id:{width}}  {state:16}  {c.title}")
-    return 0
+    return status
 
 
 def _show(a: argparse.Namespace) -> int:

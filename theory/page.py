@@ -31,8 +31,7 @@ def _own() -> dict[str, Paper]:
 
 
 def render(claims: Sequence[Claim], records: Mapping[str, Record]) -> str:
-    """The whole page, on the toolkit's own claims. Each needs a record."""
-    claims = [c for c in claims if c.paper in _own()]
+    """The whole page, on the toolkit's own claims; each needs a record."""
     verdicts = {c.id: records[c.id].verdict() for c in claims}
     parts = [_head(claims, verdicts), _errata(claims, records, verdicts), _conditions(claims, records, verdicts)]
     parts += [_paper(p, [c for c in claims if c.paper == p], records, verdicts) for p in _own()]

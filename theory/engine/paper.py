@@ -62,11 +62,6 @@ class Paper:
         """Whether it belongs to this toolkit, and not to a claim pack."""
         return self.package.startswith(OWN + ".")
 
-    @property
-    def proofs(self) -> Path:
-        """The folder of its proofs."""
-        return HOME.parent / "proofs" / self.key if self.own else self.folder / "proofs"
-
 
 @cache
 def _found() -> tuple[dict[str, Paper], tuple[Problem, ...]]:

@@ -64,7 +64,7 @@ def problem(paper: str, error: BaseException, file: str, folder: Path, lost: dic
     if isinstance(error, Malformed):
         return Problem(paper, error.claim or claim_at(file, line), file, line, error.what, error.mend)
     what, mend = f"{type(error).__name__}: {error}", "mend this line"
-    if isinstance(error, NameError) and error.name in (lost or {}):
+    if isinstance(error, NameError) and lost and error.name in lost:
         what, mend = f"needs {error.name}, which line {lost[error.name]} failed to make", "mend that line"
     elif isinstance(error, ImportError):
         mend = "install what is missing, or mend the import"
