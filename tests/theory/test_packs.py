@@ -43,7 +43,7 @@ def borrow(pack, tmp_path):
     def run(*argv):
         path = os.pathsep.join([str(pack.parent), str(ROOT), os.environ.get("PYTHONPATH", "")])
         ran = subprocess.run(
-            [sys.executable, "-m", "theory.cli", *map(str, argv)], cwd=tmp_path, capture_output=True, text=True, check=False,
+            [sys.executable, "-m", "borrow", *map(str, argv)], cwd=tmp_path, capture_output=True, text=True, check=False,
             env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
         return ran.returncode, ran.stdout, ran.stderr

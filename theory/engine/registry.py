@@ -24,7 +24,7 @@ _problems: list[Problem] = []
 _loaded = False
 
 
-class UnknownClaim(KeyError):
+class UnknownClaim(KeyError, ValueError):
     """No claim has this id; the message suggests near ones."""
 
     def __str__(self) -> str:

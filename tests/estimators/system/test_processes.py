@@ -73,7 +73,7 @@ def python(*arguments):
 
 
 def borrow(*arguments):
-    return python("-m", "theory.cli", *arguments)
+    return python("-m", "borrow", *arguments)
 
 
 def ended(process):

@@ -119,11 +119,13 @@ def test_nothing_runs_that_is_not_reached(claim_id):
 def test_an_edit_judges_again_what_it_touches_and_nothing_else(tmp_path):
     for package in ("estimators", "theory"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "proofs"))
+    shutil.copytree(ROOT / "figures", tmp_path / "figures", ignore=shutil.ignore_patterns("__pycache__", "results"))
+    shutil.copy(ROOT / "borrow.py", tmp_path)
     ids = ["feo2:gamma-prop", "mrmtl:eq5"]
 
     def judged():
         ran = subprocess.run(
-            [sys.executable, "-c", "import sys; from theory.cli import main; sys.exit(main())", "verify", "--quick", *ids],
+            [sys.executable, "-m", "borrow", "verify", "--quick", *ids],
             cwd=tmp_path, env={"PYTHONPATH": str(tmp_path), "PATH": ""}, capture_output=True, text=True, check=True,
         )  # fmt: skip
         again = [line for line in ran.stdout.splitlines() if "up to date" in line]
