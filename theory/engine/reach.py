@@ -64,9 +64,18 @@ def _homes(front: Module) -> Iterator[tuple[str, str]]:
     for call in (n for n in ast.walk(front.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "attach"):
         table = call.args[1]
         if isinstance(table, ast.Name):
-            table = front.definitions[table.id][0].value  # type: ignore[attr-defined]
+            table = _table(front, table.id)
         for home, names in ast.literal_eval(table).items():
             yield from ((name, home) for name in names.split())
+
+
+def _table(front: Module, name: str) -> ast.expr:
+    """The table of a front, which may stand in a module beside it."""
+    body = front.tree.body
+    if name not in front.definitions:
+        home = str(front.imports[name][0]).rpartition(".")[2]
+        body = ast.parse((front.path.parent / f"{home}.py").read_bytes()).body
+    return next(s.value for s in body if isinstance(s, ast.Assign) and name in _defines(s))
 
 
 def _flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
