@@ -185,10 +185,9 @@ register(
         id="generative:eq47",
         title="Lower bound with an estimated population mean",
         place="Section 5.1.3, (47)",
-        statement="With mu unknown, no estimator's worst risk is below this. Judged for the worst mu, "
-        "theta_i being drawn from the population; the least such risk equals it. (The worst "
-        "theta_i is worse still, so the inequality holds as printed.) The paper's argument for it "
-        "is judged in generative:eq47:argument.",
+        statement="With mu unknown, no estimator's worst risk is below this. Judged for the worst mu, theta_i being drawn "
+        "from the population; the least such risk equals it. (The worst theta_i is worse still, so the inequality holds as "
+        "printed.) The paper's argument for it is judged in generative:eq47:argument.",
         latex=r"\sup_{\theta_{i}\in\Theta}\mathbb{E}_{X}\|\widehat{\theta}_{i}(X)-\theta_{i}\|^{2}\geq d"
         r"\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+"
         r"\sigma_{x}^{2}}",
@@ -276,9 +275,8 @@ register(
         not_computed="a step of a proof",
         unit="variance, summed over coordinates",
         related=("generative:fact1", "generative:eq45", "generative:eq47"),
-        remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not "
-        "N(mu_hat, sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply "
-        "to it.",
+        remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat, "
+        "sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply to it.",
     )
 )
 

@@ -75,8 +75,7 @@ register(
         title="With little privacy the private estimate recovers the regular one",
         place="Section 4, DP Personalized Estimation, Figure 4",
         statement="When eps0 is high the private personalised estimator recovers the regular personalised estimator. "
-        "Judged: the "
-        "limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.",
+        "Judged: the limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.",
         latex=r"\text{when privacy is low (}\epsilon_0\text{ is high) the private personalized estimator recovers the "
         r"regular "
         r"personalized estimator}",
@@ -196,9 +195,8 @@ register(
         ours=True,
         unit="multiple of the regular estimate's error",
         related=("generative:thm2:mse",),
-        remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of "
-        "the local "
-        "estimate, 2.67. The text gives neither r nor delta nor the range of eps0.",
+        remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of the "
+        "local estimate, 2.67. The text gives neither r nor delta nor the range of eps0.",
     )
 )
 
@@ -346,9 +344,8 @@ register(
 
 def _order_derive(d: int, excess: Any) -> Derivation:
     proof = Derivation()
-    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients "
-              "are then "
-              "N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
+    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients are "
+              "then N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
     least = _say_regression(proof, d, PRIOR2 + CENTRE2, "that prior")
     return proof.conclude("FedAvg's error d sigma2_theta (1 + excess) over that of any local estimate is at most",
                           d * PRIOR2 * (1 + excess) / least)  # fmt: skip

@@ -110,9 +110,8 @@ register(
         id="generative:thm1:estimator",
         title="Maximum likelihood estimator of all clients' means",
         place="Section 2.1, Theorem 1, (2)-(3); proof in Section 5.1.1, (25)-(30)",
-        statement="The joint density of parameters and samples is largest when mu_hat is the mean of the "
-        "clients' sample means and each client moves its own mean towards it with the known "
-        "factor a.",
+        statement="The joint density of parameters and samples is largest when mu_hat is the mean of the clients' sample "
+        "means and each client moves its own mean towards it with the known factor a.",
         latex=r"\widehat{\bm{\mu}}=\frac{1}{m}\sum_{i=1}^{m}\overline{X}_{i}\qquad\text{ and }\qquad"
         r"\widehat{\bm{\theta}}_{i}=a\overline{X}_{i}+(1-a)\widehat{\bm{\mu}},\text{ for }i\in[m],"
         r"\quad\text{ where }a=\frac{\sigma_{\theta}^{2}}{\sigma_{\theta}^{2}+\nicefrac{{"
@@ -231,9 +230,8 @@ register(
         id="generative:claim1",
         title="Variance and squared bias of the personalised estimate",
         place="Section 5.1.1, Claim 1",
-        statement="The two parts of the mean squared error: mean variance given theta, and mean squared "
-        "bias given theta. The second is printed with an inequality at its end; it is an equality "
-        "too, and judged as one.",
+        statement="The two parts of the mean squared error: mean variance given theta, and mean squared bias given theta. "
+        "The second is printed with an inequality at its end; it is an equality too, and judged as one.",
         latex=r"\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left[\left(\hat{\theta}_{i}-"
         r"\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]\right)^{2}|\theta\right]\right]=\alpha^{2}"
         r"\frac{\sigma_{x}^{2}}{n}+(1-\alpha)^{2}\frac{\sigma_{x}^{2}}{mn}+2\alpha(1-\alpha)\frac{"
@@ -417,10 +415,9 @@ register(
         id="generative:thm1:james-stein",
         title="Is the estimator of Theorem 1 James-Stein's?",
         place="Section 2.1, first paragraph",
-        statement="For a single local sample the setting's estimator is identical to the classical "
-        "James-Stein estimator. Judged by the risk per client of James-Stein shrinkage to the "
-        "grand mean, averaged over the prior: if the estimators were identical it would be that "
-        "of Theorem 1 with n = 1.",
+        statement="For a single local sample the setting's estimator is identical to the classical James-Stein estimator. "
+        "Judged by the risk per client of James-Stein shrinkage to the grand mean, averaged over the prior: if the "
+        "estimators were identical it would be that of Theorem 1 with n = 1.",
         latex=r"\text{For the case of a single local sample this is identical to the classical James-Stein "
         r"estimator}",
         kind="identity",
@@ -488,9 +485,8 @@ register(
     Claim(
         id="generative:remark1:limits",
         title="Limits of the personalised estimate's error",
-        statement="Without heterogeneity the error is that of the global mean; with much of it, or with "
-        "many samples, that of the client's own mean (for many samples, where both vanish: the "
-        "ratio of the two tends to 1).",
+        statement="Without heterogeneity the error is that of the global mean; with much of it, or with many samples, that "
+        "of the client's own mean (for many samples, where both vanish: the ratio of the two tends to 1).",
         latex=r"\sigma_{\theta}\to 0:\ \text{MSE}\to d\sigma_{x}^{2}/mn;\qquad\sigma_{\theta}^{2}\text{ "
         r"large in comparison to }\sigma_{x}^{2}/n\text{ or }n\to\infty:\ \text{MSE}\to d"
         r"\sigma_{x}^{2}/n",

@@ -181,9 +181,8 @@ register(
         computed=lambda thetas, d, mu1, mu2, b: priors.laplace_penalty(np.reshape(thetas, (-1, d)), [mu1, mu2][:d], b)[0],
         not_simulated=DETERMINISTIC,
         unit="nats",
-        remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b "
-        "is at "
-        "sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
+        remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b is "
+        "at sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
     )
 )
 
@@ -212,8 +211,7 @@ register(
         title="Most likely scale of a Laplace population",
         place="Section 3, case 2 of (12); not in the paper",
         statement="Given the clients' parameters and the centre, the regulariser of case 2 with all m d normalisers is "
-        "least at "
-        "the mean absolute deviation of a coordinate.",
+        "least at the mean absolute deviation of a coordinate.",
         latex=r"\widehat b=\frac{1}{md}\sum_{i=1}^{m}\|\bm{\theta}_{i}-\bm{\mu}\|_{1}",
         kind="identity",
         variables=(GAPS,),
@@ -314,9 +312,8 @@ register(
         id="generative:eq12:mixture",
         title="Regulariser of a mixture of Gaussians",
         place="Section 3, case 3 of (12)",
-        statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged "
-        "for two "
-        "components, as exp(-R).",
+        statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged for "
+        "two components, as exp(-R).",
         latex=r"R(\{\bm{\theta}_{i}\})=\sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}"
         r"\|_{2}^{2}}{2"
         r"\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
@@ -337,8 +334,7 @@ register(
         not_simulated=DETERMINISTIC,
         unit="density",
         remark="Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square "
-        "of "
-        "sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "
+        "of sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "
         "normaliser, which then falls as sigma grows; with several, the farthest component gets the largest weight.",
     )
 )
@@ -373,8 +369,7 @@ register(
         title="Quadratic loss from Gaussian responses",
         place="Section 3, case 4 of (12); also Section 3.1.2",
         statement="With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear "
-        "regression, "
-        "Judged for d = 1 against the regression model (13).",
+        "regression, Judged for d = 1 against the regression model (13).",
         latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})"
         r"\text{, then }"
         r"f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
