@@ -324,9 +324,8 @@ register(
         id="mrmtl:lem6.1:algA1",
         title="Where Algorithm A1 ends",
         place="Appendix D.1, Algorithm A1, with Section 6, Lemma 6.1",
-        statement="Algorithm A1 is the canonical instantiation of MR-MTL. Judged: with full gradient steps, "
-        "each against the mean model of the previous round, its fixed point is the estimate (4), whatever "
-        "the initial models.",
+        statement="Algorithm A1 is the canonical instantiation of MR-MTL. Judged: with full gradient steps, each against "
+        "the mean model of the previous round, its fixed point is the estimate (4), whatever the initial models.",
         latex=r"\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left"
         r"\|w_{k}^{(t)}-\bar{w}^{(t-1)}\right\|_{2}^{2}\right],\quad \bar{w}^{({t})}=\bar{w}^{({t-1})}+"
         r"\frac{1}{K}\sum_{k=1}^{K}\Delta_{k}^{(t)}",
@@ -349,9 +348,8 @@ register(
         entries=(*_WEIGHTS, "shift by the start"),
         unit="dimensionless; the shift in units of the estimate",
         related=("mrmtl:lem6.1:joint",),
-        remark="The algorithm takes the initial client models and the initial mean model as separate inputs. "
-        "It reaches its fixed point for step sizes below 2/(1 + lam); a single round from other starting "
-        "points does not.",
+        remark="The algorithm takes the initial client models and the initial mean model as separate inputs. It reaches its "
+        "fixed point for step sizes below 2/(1 + lam); a single round from other starting points does not.",
     )
 )
 

@@ -463,9 +463,8 @@ EXCESS = Variable(
 def _gap_derive(K: Any, tau2: Any, sigma2_rest: Any, excess: Any) -> Derivation:
     d = Derivation()
     T, x = sp.symbols("T x", positive=True)
-    d.say("Only the mean of the other silos' variances matters, so let them be equal. T = K tau2 + "
-          "sigma2_rest is the threshold of mrmtl:negative, and the own local variance is T + x, x the "
-          "excess.")  # fmt: skip
+    d.say("Only the mean of the other silos' variances matters, so let them be equal. T = K tau2 + sigma2_rest is the "
+          "threshold of mrmtl:negative, and the own local variance is T + x, x the excess.")  # fmt: skip
     silos = model.equal_silos(K, tau2, T - K * tau2)
     own = Group("own", ONE, tau2, T + x, ZERO)
     target, local, rest = own.parameters(), own.messages(), silos.external
@@ -568,8 +567,7 @@ register(
         ),
         unit="variance",
         related=("mrmtl:lemE.3",),
-        remark="In words: 1 over 1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)). Verified for 2 and 3 "
-        "silos.",
+        remark="In words: 1 over 1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)). Verified for 2 and 3 silos.",
         **_UNEQUAL,
     )
 )  # fmt: skip
@@ -618,9 +616,8 @@ register(
         condition=_others_alike,
         condition_text="the other silos' local variances are equal (always so for K = 2)",
         counterexample={"sigma2_loc_k": [1, 1, 3], "tau2": 1, "k": 0},
-        corrected_text="for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + "
-        "b), a and b the others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = "
-        "(a-b)^2/(4 (2 tau2 + a + b))",
+        corrected_text="for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + b), a and b the "
+        "others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = (a-b)^2/(4 (2 tau2 + a + b))",
         not_computed="a difference that loses digits by design; its parts are computed in mrmtl:lemE.4:var "
         "and mrmtl:thmE.5:bayes",
         unit="variance",
