@@ -138,17 +138,15 @@ register(
         id="robusthdp:eq8:weights",
         title="Least-noise weights",
         place="Section 3.2, (8) and the text after it",
-        statement="The least variance of the aggregated update under w_i >= 0, sum w_i = 1 is reached at weights inverse "
-        "to the "
-        "updates' variances.",
+        statement="The least variance of the aggregated update under w_i >= 0, sum w_i = 1 is reached at weights inverse to "
+        "the updates' variances.",
         latex=r"\min_{w_i \geq 0} \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2, \quad \text{s.t.} \quad \sum_{i \in "
         r"\mathcal{S}^e} w_i = 1:\qquad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
         printed=inverse_weights,
         oracle=lambda sigma2s: tuple(_concrete_best(sigma2s)[0]),
         computed=lambda sigma2s: aggregation.precision_weights(sigma2s),
-        remark="Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative "
-        "to the "
-        "step that the server makes (robusthdp:eq8:signal). It needs independent updates; common noise would change it.",
+        remark="Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative to "
+        "the step that the server makes (robusthdp:eq8:signal). It needs independent updates; common noise would change it.",
         **_WEIGHTS,
     )
 )
@@ -180,8 +178,7 @@ register(
         title="Least-noise weights over all real weights",
         place="Section 3.2, text after (8): 'a unique solution'",
         statement="With the last weight put in as 1 minus the others, these free weights (all clients but the last) "
-        "minimise the "
-        "variance over all real numbers, and are the only ones that do.",
+        "minimise the variance over all real numbers, and are the only ones that do.",
         latex=r"\text{which has a unique solution } w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
         printed=lambda sigma2s: _but_last(inverse_weights(sigma2s)),
         oracle=lambda sigma2s: _but_last(_concrete_best(sigma2s)[0]),
@@ -254,9 +251,8 @@ def _simulated_excess(expected: float, weights: Sequence[float], sigma2s: Sequen
 def _loss_derive(weights: Sequence[Any], sigma2s: Sequence[Any]) -> Derivation:
     d = Derivation()
     best = inverse_weights(sigma2s)
-    d.say("With w = w* + h, sum h = 0: sum w^2 s = sum w*^2 s + 2 sum w* s h + sum h^2 s, and w*_i s_i is the same "
-          "number for "
-          "all i, so that the middle sum vanishes.", best[0] * sigma2s[0])  # fmt: skip
+    d.say("With w = w* + h, sum h = 0: sum w^2 s = sum w*^2 s + 2 sum w* s h + sum h^2 s, and w*_i s_i is the same number "
+          "for all i, so that the middle sum vanishes.", best[0] * sigma2s[0])  # fmt: skip
     shares = normalised(weights)
     return d.conclude("What is left is sum s_i (w_i - w_i*)^2:",
                       sum((s * (w - b) ** 2 for s, w, b in zip(sigma2s, shares, best, strict=True)), ZERO))  # fmt: skip
@@ -268,8 +264,7 @@ register(
         title="What any weights lose",
         place="Section 3.2, after (8) (no formula in the paper)",
         statement="Weights in any proportions, scaled to add to one, exceed the least variance by sum_i sigma_i^2 (w_i - "
-        "w_i*)^2 = "
-        "(least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.",
+        "w_i*)^2 = (least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.",
         latex=r"\sum_iw_i^2\sigma_i^2-\frac1{\sum_i1/\sigma_i^2}=\frac{1}{\sum_i1/\sigma_i^2}\sum_{i<j}\frac{(w_i"
         r"\sigma_i^2-w_j"
         r"\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
@@ -288,9 +283,8 @@ register(
         unit=UNIT,
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
-        remark="Uniform weights lose the relative amount mean(sigma^2) mean(1/sigma^2) - 1; weights proportional to N_i "
-        "or eps_i "
-        "are other cases (robusthdp:eq8:eps-loss).",
+        remark="Uniform weights lose the relative amount mean(sigma^2) mean(1/sigma^2) - 1; weights proportional to N_i or "
+        "eps_i are other cases (robusthdp:eq8:eps-loss).",
     )
 )
 
@@ -352,9 +346,8 @@ register(
         id="robusthdp:eq8:eps-loss",
         title="How much weights proportional to eps lose",
         place="Section 3.2, text after (8) (no formula in the paper)",
-        statement="Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / "
-        "(s_i s_j) "
-        "over (sum eps)^2, s_i = sigma_i^2.",
+        statement="Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / (s_i "
+        "s_j) over (sum eps)^2, s_i = sigma_i^2.",
         latex=r"\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{1}{(\sum_k\epsilon_k)^2}\sum_{i<j}\frac{("
         r"\epsilon_i"
         r"\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
@@ -453,8 +446,7 @@ register(
         title="(8) minimises noise, not noise relative to the step",
         place="Section 3.2, (8) (not in the paper)",
         statement="When clients take E_i local steps along one mean gradient, the least noise for a given length of the "
-        "server's "
-        "step is at weights proportional to E_i / sigma_i^2; the weights of (8) lose this relative amount.",
+        "server's step is at weights proportional to E_i / sigma_i^2; the weights of (8) lose this relative amount.",
         latex=r"\frac{\sum_{i<j}(E_i-E_j)^2/(\sigma_i^2\sigma_j^2)}{(\sum_iE_i/\sigma_i^2)^2}",
         kind="identity",
         variables=(SIGMA2S, STEPS),
