@@ -120,13 +120,10 @@ register(
         place="Section 3.4, Algorithm 5, lines 10, 12, 14",
         statement="g, h and k are the slopes of (23) in theta_i, mu_i and psi_i. Judged for the binary logistic model with "
         "one sample, at any state: E = exp(x theta), U = exp(x mu).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{"
-        r"\theta}_{i}^{t}}f^{\mathsf{KD}"
-        r"}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ \bm{h}_{i}^{t}:=\frac{\nabla_{\bm{\mu}_{i}^{t}}f^{"
-        r"\mathsf{K"
-        r"D}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{"
-        r"\mathsf{KD}"
-        r"}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi_{i}^{t})^{2}}",
+        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta}_{i}^{t}}f^{"
+        r"\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ \bm{h}_{i}^{t}:=\frac{\nabla_{\bm{"
+        r"\mu}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ k_{i}^{t}:=\frac{1}{2"
+        r"\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi_{i}^{t})^{2}}",
         kind="algorithm line",
         variables=STATE,
         examples=(EXAMPLE,),
@@ -183,11 +180,9 @@ register(
         place="Section 6.2.2, Algorithm 6, lines 10, 13, 15, 17",
         statement="Line 10 is the slope of (23) in theta_i at the mu and psi received last; lines 13, 15 and 17 are the "
         "slopes of (23) at the current copies. Judged as Algorithm 5, with U0 = exp(x mu0).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{"
-        r"\theta}_{i}^{t}}f^{\mathsf{KD}"
-        r"}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}{2\psi_{i}^{t^{\prime}_{i}}}\text{ where }t^{"
-        r"\prime}_{i}\text{ is"
-        r" the last time index where client }i\text{ received global parameters from the server}",
+        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta}_{i}^{t}}f^{"
+        r"\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}{2\psi_{i}^{t^{\prime}_{i}}}\text{ where }t^{"
+        r"\prime}_{i}\text{ is the last time index where client }i\text{ received global parameters from the server}",
         kind="algorithm line",
         variables=(*STATE, MU0, letter("U0", "exp(x mu0)", "positive"), PSI0),
         examples=({**EXAMPLE, "mu0": -1, "U0": "1/3", "psi0": 2},),
@@ -283,8 +278,7 @@ register_variance_step(
     statement="The box applies the step for any rate eta_3, so the new psi must be a variance: not negative. Judged with "
     "psi as sigma2_theta, f^KD as Q and d = 1.",
     latex=r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2("
-    r"\psi_{i}^{t})^{2}"
-    r"};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
+    r"\psi_{i}^{t})^{2}};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
     related=("generative:alg5",),
     remark="While the models agree psi falls by eta_3/(2 psi) per step, faster and faster, and passes zero; then the "
     "distillation term changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised) or the "

@@ -91,9 +91,8 @@ register(
         place="Section 6.2.1, (65) and the text after it",
         statement="The density c(psi) exp(-psi KL(p_mu || p_theta)) of a client's label probabilities is normalised by this "
         "c(psi). Judged for one input, as log c.",
-        latex=r"c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{"
-        r"\psi p(x)},1+"
-        r"\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}",
+        latex=r"c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{\psi "
+        r"p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}",
         kind="identity",
         variables=(PSI, P_MU),
         examples=({"psi": 2, "p_mu": "1/2"},),
@@ -143,8 +142,7 @@ register(
         statement="With a = psi p(x) p_mu(x) and b = psi p(x) (1 - p_mu(x)) for every input, c(psi) is the product of "
         "p_mu^a (1 - p_mu)^b/B(1 + a, 1 + b). Judged at whole a and b, exactly.",
         latex=r"c(\psi)=\prod_x\frac{p_\mu(x)^{a_x}(1-p_\mu(x))^{b_x}}{B(1+a_x,1+b_x)},\quad a_x=\psi p(x)p_\mu(x),\ b_x="
-        r"\psi p(x)"
-        r"(1-p_\mu(x))",
+        r"\psi p(x)(1-p_\mu(x))",
         kind="identity",
         variables=(POWER, REST),
         examples=({"a": [1, 2], "b": [1, 3]},),
@@ -215,10 +213,8 @@ register(
         statement="The term -log c(psi) may be taken to be log(2 psi)/2, whose slope in psi is 1/(2 psi). Judged against "
         "the slope of -log c for one input, in the variance psi of (23).",
         latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
-        r"\mu}}(x))}}{"
-        r"\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)"
-        r"\text{ to be simple }\frac{1"
-        r"}{2}\log(2\psi)",
+        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)",
         kind="identity",
         variables=(VARIANCE, P_MU),
         examples=({"psi": 1, "p_mu": "1/2"},),
@@ -280,9 +276,8 @@ register(
         place="Section 6.2.1, last paragraph; (23)",
         statement="As psi vanishes, log(2 psi)/2 has the slope of -log c: 2 psi times the slope tends to 1. Judged for "
         "inputs of equal probability with binary labels.",
-        latex=r"\text{we take the additional term }-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)"
-        r"\text{. As mentioned in "
-        r"Section 3.4, this serves the purpose of regularizing }\psi",
+        latex=r"\text{we take the additional term }-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)\text{. As "
+        r"mentioned in Section 3.4, this serves the purpose of regularizing }\psi",
         kind="limit",
         variables=(P_MUS,),
         examples=({"p_mus": ["1/2"]}, {"p_mus": ["1/2", "1/3"]}),

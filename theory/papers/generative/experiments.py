@@ -77,8 +77,7 @@ register(
         statement="When eps0 is high the private personalised estimator recovers the regular personalised estimator. "
         "Judged: the limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.",
         latex=r"\text{when privacy is low (}\epsilon_0\text{ is high) the private personalized estimator recovers the "
-        r"regular "
-        r"personalized estimator}",
+        r"regular personalized estimator}",
         kind="limit",
         variables=(M2, N, SIGMA2_THETA, SIGMA2_X, NOISE2),
         examples=({"m": 4, "n": 15, "sigma2_theta": "1/100", "sigma2_x": "1/4", "noise2": 2},),
@@ -180,9 +179,8 @@ register(
         place="Section 4, DP Personalized Estimation, Figure 4",
         statement="The text calls the private estimate slightly worse at high privacy. Judged: in the range eps0 <= 1 of "
         "Theorem 2 with delta <= 1/100 its error is at least 1.2 times that of the regular estimate, whatever r >= 0.",
-        latex=r"\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts "
-        r"to become "
-        r"slightly worse}",
+        latex=r"\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts to "
+        r"become slightly worse}",
         kind="lower bound",
         variables=(EPS0, SMALL_DELTA),
         examples=({"eps0": 1, "delta": "1e-5"}, {"eps0": "1/2", "delta": "1e-3"}),

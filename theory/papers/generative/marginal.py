@@ -116,9 +116,8 @@ register(
         "mu_1, sigma2_theta and sigma2_x: Algorithm 2's, with the posterior mean for theta_i and the posterior covariance C "
         "added to both squares.",
         latex=r"\frac{\mu-\hat\theta_i}{\sigma_\theta^2},\quad\frac{d}{2\sigma_\theta^2}-\frac{\|\mu-\hat\theta_i\|^2+"
-        r"\mathrm{Tr}"
-        r"\,C_i}{2\sigma_\theta^4},\quad\frac{n}{2\sigma_x^2}-\frac{\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T}{2"
-        r"\sigma_x^4}",
+        r"\mathrm{Tr}\,C_i}{2\sigma_\theta^4},\quad\frac{n}{2\sigma_x^2}-\frac{\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}"
+        r"\,X_iC_iX_i^T}{2\sigma_x^4}",
         kind="identity",
         variables=CLIENT,
         examples=CLIENT_EXAMPLES,
@@ -277,9 +276,8 @@ register(
         statement="Averages over clients of the posterior mean, of |theta_hat - mu|^2 + Tr C and of |Y - X theta_hat|^2 + "
         "Tr X C X' (over d and n) are gradient steps on the marginal likelihood with rates sigma2_theta/m, 2 "
         "sigma2_theta^2/(md) and 2 sigma2_x^2/(nm). Judged for d = n = 1.",
-        latex=r"\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i"
-        r"\|^2+\mathrm"
-        r"{Tr}\,C_i,\quad\sigma_x^2\leftarrow\frac1{nm}\sum_i\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T",
+        latex=r"\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i\|^2+"
+        r"\mathrm{Tr}\,C_i,\quad\sigma_x^2\leftarrow\frac1{nm}\sum_i\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T",
         kind="algorithm line",
         variables=SCALAR,
         examples=({"x": [1, 2], "y": [1, 3], "mu1": 1, "sigma2_theta": 1, "sigma2_x": 2},),

@@ -79,10 +79,8 @@ register(
         statement="Line 6 is a gradient step on the client's loss plus minus the log-density of the Gaussian-mixture prior. "
         "Judged for two components and d = 1, with A_l = exp(-(mu_l - theta)^2/(2 sigma_theta,l^2)).",
         latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\nabla_{\bm{\theta}_{i}^{t-1}}\Big{[}f_{i}(\bm{"
-        r"\theta}_{i}^{t"
-        r"-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}{2(\sigma_{"
-        r"\theta,l}^{(t)})^{2}"
-        r"})/((2\pi\sigma_{\theta,l}^{(t)})^{md/2}))\Big{]}",
+        r"\theta}_{i}^{t-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}{2("
+        r"\sigma_{\theta,l}^{(t)})^{2}})/((2\pi\sigma_{\theta,l}^{(t)})^{md/2}))\Big{]}",
         kind="algorithm line",
         variables=(M24, G, P1, A1, A2, THETA, C1, C2, S1, S2, ETA),
         examples=(
@@ -150,10 +148,9 @@ register(
         statement="For given p_l and mu_l the update is the posterior mean, the estimate of least mean squared error. "
         "Judged for k = 2, two samples and d = 1: the exponent's part in log L, and the estimate given L.",
         latex=r"\bm{\theta}_{i}^{t}\leftarrow\sum_{l=1}^{k}\alpha_{l}^{(i)}\bm{\mu}_{l}^{(t-1)}\qquad\text{ and }\qquad"
-        r"\alpha_{l}^{(i)"
-        r"}=\frac{p_{l}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{l}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}\right)}{"
-        r"\sum_{s=1}^{k}"
-        r"p_{s}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{s}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}\right)}",
+        r"\alpha_{l}^{(i)}=\frac{p_{l}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{l}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}"
+        r"\right)}{\sum_{s=1}^{k}p_{s}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{s}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}"
+        r"\right)}",
         kind="algorithm line",
         variables=ALG7,
         examples=({"x1": 1, "x2": 2, "y1": 1, "y2": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "p": "1/2", "L": 2},),
@@ -201,9 +198,8 @@ register(
         place="Appendix B, text before Algorithm 7",
         statement="The goal stated is to solve (12) with the discrete prior; the update returns a weighted mean of the "
         "centres. Judged for k = 2.",
-        latex=r"\text{Our goal is to solve the optimization problem stated in (12) (for the linear "
-        r"regression with the above discrete "
-        r"prior) and learn the optimal personalized parameters }\{\widehat{\bm{\theta}}_{i}\}",
+        latex=r"\text{Our goal is to solve the optimization problem stated in (12) (for the linear regression with the "
+        r"above discrete prior) and learn the optimal personalized parameters }\{\widehat{\bm{\theta}}_{i}\}",
         kind="algorithm line",
         variables=(C1, C2, WL, WIN),
         examples=({"mu1": 0, "mu2": 1, "weight": "1/2", "winner": 1},),

@@ -71,12 +71,9 @@ register(
         "bounded below. Judged: whatever the floor, exp(2 objective) is at least the floor at the point theta_i = mu, "
         "sigma2_theta = floor/(2 pi (1 + floor)(1 + K)).",
         latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta},\sigma_{x}}\frac{nm}{2}\log(2\pi"
-        r"\sigma_{x}"
-        r"^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2\sigma_{x}^{2}}+"
-        r"\frac{md}"
-        r"{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\bm{"
-        r"\theta}}"
-        r"^{2}}",
+        r"\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2"
+        r"\sigma_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}"
+        r"\|_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}",
         kind="lower bound",
         variables=(MD, FLOOR, K_REST),
         examples=({"md": 2, "floor": "1/100", "K": 3},),
@@ -210,8 +207,7 @@ register(
         "exp(2 terms)/(2 pi)^(md) is at least (2b)^(md)/(md)!, for every b > 0. Judged with exp(u) written as the terms of "
         "its series up to order md and a positive rest, `tail`.",
         latex=r"\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log"
-        r"\frac{(4\pi b)"
-        r"^{md}}{(md)!}",
+        r"\frac{(4\pi b)^{md}}{(md)!}",
         kind="lower bound",
         variables=(MD123, V_THETA, Q_SUM, B_HYPER, TAIL),
         examples=({"md": 2, "sigma2_theta": 1, "Q": 1, "b": 1, "tail": 1},),
@@ -325,12 +321,9 @@ register(
         place="Section 3.2, (20)",
         statement="The objective (12) for logistic responses and a Gaussian population. Judged for one client with d = 1.",
         latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}"
-        r"\left[Y_{ij}\log"
-        r"\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{"
-        r"\theta}"
-        r"_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
-        r"\theta}_"
-        r"{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
+        r"\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left("
+        r"\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+"
+        r"\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
         kind="identity",
         variables=(E1, LABELS, Q_BOX, V_SMALL),
         examples=({"z": [1, -1], "labels": "01", "Q": 1, "sigma2_theta": 1},),
@@ -408,10 +401,9 @@ register(
         statement="The objective (12) for logistic responses and a Gaussian-mixture population. Judged for one label per "
         "client: a 1 for the first, a 0 for the second; as exp(-objective).",
         latex=r"\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}"
-        r"\right)+(1-"
-        r"Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log("
-        r"\sum_{l=1}^{k}"
-        r"\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
+        r"\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log("
+        r"\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{"
+        r"\theta,l})^{md/2}))",
         kind="identity",
         variables=(*MIXTURE, Z1, Z2),
         examples=tuple({**e, "z1": 1, "z2": -1} for e in MIXTURE_EXAMPLES),

@@ -117,8 +117,7 @@ register(
         place="Section 3, case 1 of (12)",
         statement="For a N(mu, sigma2_theta I_d) population, minus the logarithm of the clients' prior density is this.",
         latex=r"R(\{\bm{\theta}_{i}\})=\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
-        r"\theta}_{i}"
-        r"\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
+        r"\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
         kind="identity",
         variables=(THETAS, D12, MU1, MU2, V_THETA),
         examples=(
@@ -315,8 +314,7 @@ register(
         statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged for "
         "two components, as exp(-R).",
         latex=r"R(\{\bm{\theta}_{i}\})=\sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}"
-        r"\|_{2}^{2}}{2"
-        r"\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
+        r"\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
         kind="identity",
         variables=MIXTURE,
         examples=MIXTURE_EXAMPLES,
@@ -371,8 +369,7 @@ register(
         statement="With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear "
         "regression, Judged for d = 1 against the regression model (13).",
         latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})"
-        r"\text{, then }"
-        r"f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
+        r"\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
         kind="identity",
         variables=(XS, YS, THETA, V_X),
         examples=({"x": [1, 2], "y": [1, 3], "theta": 1, "sigma2_x": 1},),
@@ -414,10 +411,8 @@ register(
         statement="With P(Y = 1) = sigma(<theta_i, X_ij>), minus the log-likelihood of a label is the logistic loss "
         "log(1 + exp(-(2Y - 1) <theta_i, X_ij>)). Judged as exp(loss), with E = exp(<theta_i, X_ij>).",
         latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})=\sigma(\langle\bm{\theta}_{i},X_{ij}\rangle)^{Y_{ij}}(1-\sigma(\langle"
-        r"\bm{\theta}"
-        r"_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})"
-        r"\text{ is the cross-entropy loss (or the logistic"
-        r" loss)}",
+        r"\bm{\theta}_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the cross-entropy loss "
+        r"(or the logistic loss)}",
         kind="identity",
         variables=(ODDS, Y01),
         examples=({"E": 2, "y": 1}, {"E": 2, "y": 0}),

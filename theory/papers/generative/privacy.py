@@ -79,9 +79,8 @@ register(
         statement="The expectation under M(D') of the density ratio to the power lambda is exp((lambda-1) D_lambda). Judged "
         "on mechanisms with two answers: exp((order-1) D).",
         latex=r"D_{\lambda}(\mathcal{M}(\mathcal{D})||\mathcal{M}(\mathcal{D}'))=\frac{1}{\lambda-1}\log\left(\mathbb{E}_{"
-        r"\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}{\mathcal{M}("
-        r"\mathcal{D}')"
-        r"(\theta)}\right)^{\lambda}\right]\right)",
+        r"\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}{\mathcal{M}(\mathcal{D}')("
+        r"\theta)}\right)^{\lambda}\right]\right)",
         kind="identity",
         variables=(P_YES, Q_YES, WHOLE),
         examples=({"p": "1/2", "q": "1/4", "order": 2}, {"p": "2/3", "q": "1/3", "order": 4}),
@@ -161,9 +160,8 @@ register(
         title="delta from a Renyi divergence, for a given eps",
         statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this delta, for every order. Judged: the smallest "
         "delta that follows from the divergence at this order by bounding the privacy loss pointwise.",
-        latex=r"\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}"
-        r"\left(1-\frac{1}"
-        r"{\lambda}\right)^{\lambda}",
+        latex=r"\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}\left(1-"
+        r"\frac{1}{\lambda}\right)^{\lambda}",
         variables=(RDP, ANY_ORDER, EPS),
         examples=({"rdp": "1/2", "order": 4, "eps": 2}, {"rdp": 1, "order": 10, "eps": 3}),
         printed=lambda rdp, order, eps: sp.exp((order - 1) * (rdp - eps)) / (order - 1) * (1 - 1 / order) ** order,
@@ -325,9 +323,8 @@ register(
         place="Section 6.3, (67)",
         statement="Largest squared Euclidean change of the average of K clients' models, noise neglected, when one of them "
         "differs.",
-        latex=r"\Delta\bm{\mu}=\max_{\mathcal{K}^{t},\mathcal{K}^{{}^{\prime}t}}\|\bm{\mu}^{t+1}-\bm{\mu}^{"
-        r"\prime t+1}\|_{2}^{2}"
-        r"\leq\frac{\tau C_{1}^{2}}{K^{2}}",
+        latex=r"\Delta\bm{\mu}=\max_{\mathcal{K}^{t},\mathcal{K}^{{}^{\prime}t}}\|\bm{\mu}^{t+1}-\bm{\mu}^{\prime t+1}"
+        r"\|_{2}^{2}\leq\frac{\tau C_{1}^{2}}{K^{2}}",
         kind="upper bound",
         variables=(TAU, K, C1, ADJACENCY),
         examples=(
@@ -428,8 +425,7 @@ def _printed_rdp(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, orde
 
 _THM7_LATEX = (
     r"\epsilon(\alpha)=\left(\frac{K}{m}\right)^{2}6\left(\frac{T}{\tau}\right)\alpha\left(\frac{C_{1}^{2}}{K"
-    r"\sigma_{q_{1}}^{2}}"
-    r"+\frac{C_{2}^{2}}{K\sigma_{q_{2}}^{2}}\right)"
+    r"\sigma_{q_{1}}^{2}}+\frac{C_{2}^{2}}{K\sigma_{q_{2}}^{2}}\right)"
 )
 
 _THM7 = (TAU, K, M, C1, SIGMA2_Q1, T, ORDER, ADJACENCY)
