@@ -272,9 +272,8 @@ register(
         statement="The steps cost the same whether they are made on cluster models or personalised ones, and the only "
         "overhead is that of the T_cluster private selections. Judged on two clusters: exp((order-1) D) of all releases is "
         "the product of those of the selections and of all steps.",
-        latex=r"\text{IFCA preconditioning introduces privacy overhead in the form of private cluster selection, "
-        r"\dots which splits "
-        r"the total privacy budget with DP-SGD}",
+        latex=r"\text{IFCA preconditioning introduces privacy overhead in the form of private cluster selection, \dots "
+        r"which splits the total privacy budget with DP-SGD}",
         kind="algorithm line",
         variables=(E1, GAIN, WHOLE, SELECTIONS, AFTER),
         examples=({"E1": 1, "gain": "1/2", "order": 2, "T_cluster": 2, "T_rest": 1},),

@@ -61,8 +61,7 @@ register(
         title="Local variance of a private mean",
         place="Section 6, (5)",
         statement="Variance of the silo's private estimate w_hat_k around its centre w_k.",
-        latex=r"\sigma_{\mathrm{loc}}^{2}\triangleq\frac{\sigma^{2}}{n}+\frac{\sigma_{"
-        r"\mathrm{DP}}^{2}}{n^{2}}",
+        latex=r"\sigma_{\mathrm{loc}}^{2}\triangleq\frac{\sigma^{2}}{n}+\frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}",
         kind="identity",
         variables=(RECORDS, SIGMA2, SIGMA2_DP),
         examples=({"n": 2, "sigma2": 1, "sigma2_dp": 2}, {"n": 10, "sigma2": 4, "sigma2_dp": 20}),
@@ -259,9 +258,8 @@ register(
         place="Appendix E.2, (18), with Appendix E.4, Lemma 6.1, (20)",
         statement="With w_bar the mean of the personalised models, all of them minimised together, each "
         "silo's model is still (4).",
-        latex=r"\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad "
-        r"h_{k}(w)\triangleq F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}"
-        r"\sum_{k=1}^{K}w_{k}",
+        latex=r"\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad h_{k}(w)\triangleq "
+        r"F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}\sum_{k=1}^{K}w_{k}",
         kind="optimum",
         variables=(LAM, K),
         examples=_STRENGTHS,

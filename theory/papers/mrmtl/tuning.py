@@ -112,9 +112,8 @@ def _tnb_computed(eta: float, gamma: float, order: float, eps: float, order2: fl
 
 
 _F2_LATEX = (
-    r"\tilde{\varepsilon}=\varepsilon(\alpha_{1})+(1+\eta)\left(1-\frac{1}{\alpha_{2}}\right)\varepsilon("
-    r"\alpha_{2})+\frac{(1+"
-    r"\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"
+    r"\tilde{\varepsilon}=\varepsilon(\alpha_{1})+(1+\eta)\left(1-\frac{1}{\alpha_{2}}\right)\varepsilon(\alpha_{2})+"
+    r"\frac{(1+\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"
 )
 _F2_PLACE = "Appendix F.1, Theorem F.2, (50)"
 _F2_POINTS = (
@@ -290,9 +289,8 @@ register(
         place="Appendix F.1, after Theorem F.2",
         statement="For pure privacy, tuning with a TNB number of runs costs a constant factor: (50) with both orders to "
         "infinity is (2 + eta) eps. Judged: e^eps of a three-answer algorithm after tuning.",
-        latex=r"\text{the privacy cost of the HPO procedure is a constant factor of the original cost of }M"
-        r"\text{ for pure DP (when "
-        r"}\alpha_{1},\alpha_{2}\to\infty\text{)}",
+        latex=r"\text{the privacy cost of the HPO procedure is a constant factor of the original cost of }M\text{ for pure "
+        r"DP (when }\alpha_{1},\alpha_{2}\to\infty\text{)}",
         kind="upper bound",
         variables=(WHOLE, FREE_GAMMA, E1, BEST),
         examples=({"eta": 1, "gamma": "1/10", "E1": 1, "best": "1/2"}, {"eta": 0, "gamma": "1/100", "E1": 2, "best": "1/3"}),
@@ -428,9 +426,8 @@ register(
         statement="The best of a Poisson number of runs with mean >= 1 has at most this Renyi divergence; delta is "
         "that of one "
         "run at eps = log(order/(order-1)). The paper uses it without printing it (Papernot and Steinke 2022, Theorem 6).",
-        latex=r"\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad \hat{"
-        r"\varepsilon}=\log\Big("
-        r"1+\frac{1}{\alpha-1}\Big)",
+        latex=r"\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad \hat{\varepsilon}="
+        r"\log\Big(1+\frac{1}{\alpha-1}\Big)",
         kind="upper bound",
         variables=(MEAN, ORDER, EPS, DELTA),
         examples=(
@@ -544,9 +541,8 @@ register(
         "(eps, delta) takes, exceeds that of FedAvg (near-equal silos) or of local training (different silos), neither of "
         "which is tuned; in others the gain shrinks to less than 3/4 (balanced). Judged: K = 10, n = 20, sigma2 = 1, eps = "
         "1, delta = 1e-7, E[h] = 10.",
-        latex=r"\text{the best }\lambda^{*}"
-        r"\text{ one could find would already give an error that is larger than simply running "
-        r"FedAvg and local training without any tuning}",
+        latex=r"\text{the best }\lambda^{*}\text{ one could find would already give an error that is larger than simply "
+        r"running FedAvg and local training without any tuning}",
         kind="order",
         variables=(SETTING, PAIR),
         examples=({"setting": "near-equal silos", "eta": 0}, {"setting": "balanced", "eta": 1}),
