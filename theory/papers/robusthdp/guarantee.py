@@ -104,9 +104,8 @@ register(
         statement="There are constants c1, c2 such that for any eps < c1 q^2 E E_i and any delta > 0 the training is (eps, "
         "delta)-DP with respect to D_i if z_i > c2 q sqrt(E E_i log(1/delta))/eps. Judged exactly for full batches (q = 1): "
         "the delta needed at that z is at most delta.",
-        latex=r"\text{for any } \epsilon \in c_1 q_i^2 E \cdot E_i \ldots (\epsilon_i, \delta_i)\text{-DP "
-        r"\ldots for any } \delta_i > 0 "
-        r"\text{ if } z_i > c_2 \frac{q_i \sqrt{E \cdot E_i \log \frac{1}{\delta_i}}}{\epsilon_i}",
+        latex=r"\text{for any } \epsilon \in c_1 q_i^2 E \cdot E_i \ldots (\epsilon_i, \delta_i)\text{-DP \ldots for any } "
+        r"\delta_i > 0 \text{ if } z_i > c_2 \frac{q_i \sqrt{E \cdot E_i \log \frac{1}{\delta_i}}}{\epsilon_i}",
         kind="upper bound",
         variables=(DELTA, SHARE, C2, LARGE),
         examples=(

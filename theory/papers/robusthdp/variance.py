@@ -128,9 +128,8 @@ register(
         title="Variance of a noisy batch gradient, every gradient clipped",
         place="Section 3.1, case 1, (3)",
         statement="With effective clipping the noisy batch gradient (1) has this variance, |G_i| being alignment c.",
-        latex=r"\sigma_{i,\tilde{g}}^2 := \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \frac{c^2 - "
-        r"\|G_i(\boldsymbol{\theta})\|^2}{b_i} + "
-        r"\frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, E)}{b_i^2}",
+        latex=r"\sigma_{i,\tilde{g}}^2 := \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \frac{c^2 - \|G_i(\boldsymbol{"
+        r"\theta})\|^2}{b_i} + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, E)}{b_i^2}",
         kind="identity",
         variables=(B, C, Z, P, ALIGNMENT, SAMPLING, OTHERS),
         examples=(
@@ -341,10 +340,9 @@ register(
         place="Section 3.1, case 2, (5)",
         statement="Without effective clipping the variance is that of the batch gradient plus the noise, at most sigma_g^2 "
         "plus the noise.",
-        latex=r"\sigma_{i,\tilde{g}}^2 = \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = "
-        r"\text{Var}(g_i(\boldsymbol{\theta})) + "
-        r"\frac{p\sigma_{i,\text{dp}}^2}{b_i^2} \leq \sigma_{i,g}^2 + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, "
-        r"E)}{b_i^2}",
+        latex=r"\sigma_{i,\tilde{g}}^2 = \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \text{Var}(g_i(\boldsymbol{"
+        r"\theta})) + \frac{p\sigma_{i,\text{dp}}^2}{b_i^2} \leq \sigma_{i,g}^2 + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, "
+        r"K_i, E)}{b_i^2}",
         kind="upper bound",
         variables=(B, C, Z, P, SIGMA2_G, USED),
         examples=(
@@ -458,8 +456,7 @@ register(
         statement="K ceil(1/q) noisy steps of size eta give the model update K ceil(1/q) eta^2 times the variance of a "
         "noisy batch gradient.",
         latex=r"\sigma_i^2 := \text{Var}(\Delta \tilde{\boldsymbol{\theta}}_i^e | \boldsymbol{\theta}^e) = K_i \times "
-        r"\lceil "
-        r"\frac{1}{q_i} \rceil \times \eta_l^2 \times \sigma_{i,\tilde{g}}^2",
+        r"\lceil \frac{1}{q_i} \rceil \times \eta_l^2 \times \sigma_{i,\tilde{g}}^2",
         kind="identity",
         variables=(K, N, B, ETA, C, Z, P, ALIGNMENT, PATH, CONTRACTION),
         examples=(

@@ -209,10 +209,9 @@ register(
         title="Least noise of the aggregated update",
         place="Section 3.2, (8) at its solution",
         statement="The objective of (8) at the printed weights is the least variance that weights adding to one can reach.",
-        latex=r"\text{Var}\left(\sum_{i \in \mathcal{S}^e} w_i \Delta \tilde{\boldsymbol{\theta}}_i^e | "
-        r"\boldsymbol{\theta}^e\right) "
-        r"= \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2,\quad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} "
-        r"1/\sigma_j^2}",
+        latex=r"\text{Var}\left(\sum_{i \in \mathcal{S}^e} w_i \Delta \tilde{\boldsymbol{\theta}}_i^e | \boldsymbol{"
+        r"\theta}^e\right) = \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2,\quad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in "
+        r"\mathcal{S}^e} 1/\sigma_j^2}",
         kind="identity",
         variables=(SIGMA2S,),
         examples=_EXAMPLES,
@@ -266,8 +265,7 @@ register(
         statement="Weights in any proportions, scaled to add to one, exceed the least variance by sum_i sigma_i^2 (w_i - "
         "w_i*)^2 = (least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.",
         latex=r"\sum_iw_i^2\sigma_i^2-\frac1{\sum_i1/\sigma_i^2}=\frac{1}{\sum_i1/\sigma_i^2}\sum_{i<j}\frac{(w_i"
-        r"\sigma_i^2-w_j"
-        r"\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
+        r"\sigma_i^2-w_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
         kind="identity",
         variables=(RAW, SIGMA2S),
         examples=({"weights": [1, 1, 1], "sigma2s": [1, 4, 10]}, {"weights": [1, 3], "sigma2s": [1, 1]}),
@@ -309,9 +307,8 @@ register(
         title="Weights proportional to eps are suboptimal",
         place="Section 3.2, text after (8); Table 1",
         statement="Weights eps_i / sum_j eps_j (WeiAvg, PFA) give at least the variance of the solution of (8).",
-        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be "
-        r"suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{\sum_j"
-        r"\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
+        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{"
+        r"\sum_j\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
         kind="lower bound",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [1, 2, 4], "eps": [1, 2, 5]}, {"sigma2s": [3, "1/2"], "eps": [1, 1]}),
@@ -349,8 +346,7 @@ register(
         statement="Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / (s_i "
         "s_j) over (sum eps)^2, s_i = sigma_i^2.",
         latex=r"\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{1}{(\sum_k\epsilon_k)^2}\sum_{i<j}\frac{("
-        r"\epsilon_i"
-        r"\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
+        r"\epsilon_i\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
         kind="identity",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [4, 1, 1], "eps": [1, 1, 5]}, {"sigma2s": [3, "1/2"], "eps": [2, 1]}),
@@ -390,8 +386,7 @@ register(
         statement="Where sigma_i^2 is proportional to 1/eps_i^2, the best weights are proportional to eps_i^2, and weights "
         "proportional to eps_i lose the squared coefficient of variation of eps.",
         latex=r"\sigma_i^2\propto\epsilon_i^{-2}:\quad\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{\frac1l"
-        r"\sum_i("
-        r"\epsilon_i-\bar\epsilon)^2}{\bar\epsilon^2}",
+        r"\sum_i(\epsilon_i-\bar\epsilon)^2}{\bar\epsilon^2}",
         kind="identity",
         variables=(EPS,),
         examples=({"eps": [1, 2, 5]}, {"eps": [3, "1/2"]}),
