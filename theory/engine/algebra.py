@@ -143,15 +143,21 @@ def nonnegative(expression: Any, shifts: Mapping[sp.Symbol, Any] | None = None) 
 def covers(shifts: Mapping[Any, Any], values: Mapping[Any, Any]) -> bool:
     """Whether non-negative values of the new letters of `shifts` lead to these values of the old ones, or tend to them.
 
-    Each substitution may bring one new letter.
+    On the right stand new letters, also where they have the name of an old one; each substitution may bring one more.
 
     >>> n, p, more, t = sp.symbols("n p more t")
     >>> [covers({n: 2 + more, p: t / (1 + t)}, {n: k, p: 1}) for k in (1, 2)]
     [False, True]
+    >>> [covers({n: p + n}, {n: k, p: 2}) for k in (1, 3)]
+    [False, True]
     """
-    known = dict(values)
-    for s, expression in shifts.items():
-        expression = sp.sympify(expression).subs(known)
+    known = {s: value for s, value in values.items() if s not in shifts}
+    waiting = dict(shifts)
+    while waiting:
+        new = {s: sp.sympify(e).subs(known) for s, e in waiting.items()}
+        s = min(new, key=lambda s: len(new[s].free_symbols))
+        expression = new[s]
+        del waiting[s]
         if not expression.free_symbols:
             if expression != values[s]:
                 return False

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,13 @@ def source_hash(claim: Claim, lemmas: Iterable[str] = ()) -> str:
     """Fingerprint of all that the judges of a claim can reach: its own functions and values, the engine, what they call in
     `estimators`, data files, the results of other claims that its derivation takes (`lemmas`), versions of libraries.
     """
-    return _source_hash(claim.id, tuple(sorted(lemmas)))
+    key = id(claim), tuple(sorted(lemmas))
+    if key not in _hashes:
+        _hashes[key] = claim, reach.digest(reach.sources(), *reached_by(claim, lemmas, reach.sources()))
+    return _hashes[key][1]
 
 
-@cache
-def _source_hash(claim_id: str, lemmas: tuple[str, ...]) -> str:
-    return reach.digest(reach.sources(), *reached_by(find(claim_id), lemmas, reach.sources()))
+_hashes: dict[tuple[Any, ...], tuple[Claim, str]] = {}  # with the claim, so that its number is given to no other
 
 
 def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> tuple[set[reach.Node], set[str]]:

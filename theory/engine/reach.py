@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import sysconfig
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -380,10 +381,14 @@ def collect(sources: Sources, value: Any, into: Reached, seen: set[int] | None =
 def _function(sources: Sources, function: types.FunctionType, into: Reached) -> list[Any]:
     code, module = function.__code__, function.__module__
     cells = {name: c.cell_contents for name, c in zip(code.co_freevars, function.__closure__ or (), strict=True)}
-    if module not in sources.modules:  # of a library, or of a test
-        into.texts.add(f"{module}.{function.__qualname__} {code.co_code.hex()} {code.co_consts!r}" if module is None
-                       else f"{module}.{function.__qualname__}")  # fmt: skip
-        return list(cells.values())
+    if module not in sources.modules:  # of a library, a notebook, a test
+        into.texts.add(f"{module}.{function.__qualname__}")
+        if "site-packages" in code.co_filename or code.co_filename.startswith(sysconfig.get_path("stdlib")):
+            return list(cells.values())
+        into.texts |= set(_code_text(code))
+        known = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+        own = [v for v in known if getattr(v, "__module__", module) == module and not isinstance(v, types.ModuleType)]
+        return [*cells.values(), *own, function.__defaults__, function.__kwdefaults__]
     pieces, holders = sources.at(module, code.co_firstlineno, code.co_name)
     for piece in pieces:
         into.texts.add(ast.dump(piece))
@@ -403,6 +408,14 @@ def on_disk() -> Sources:
 def sources() -> Sources:
     """The sources of this installation, read once: as this process runs them, if it asks before it imports them."""
     return on_disk()
+
+
+def _code_text(code: types.CodeType) -> Iterator[str]:
+    """What a compiled function does, as text, without where it stands."""
+    yield f"{code.co_code.hex()} {code.co_names} {[c for c in code.co_consts if not isinstance(c, types.CodeType)]!r}"
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_text(constant)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,15 @@ def test_an_edit_judges_again_what_it_touches_and_nothing_else(tmp_path):
     assert judged() == 0
     edit("theory/papers/feo2/point_estimation.py", "oracle=lambda z, S, N_p: sum(", "oracle=lambda z, S, N_p: 1 * sum(")
     assert judged() == 1
+
+
+def test_a_claim_of_a_notebook_has_a_fingerprint_of_its_own_code():
+    base, scope = find("mrmtl:eq5"), {}
+    exec("def helper(x):\n    return 1 * x\n\ndef derive(**v):\n    return helper(v)\n", scope)
+    mine = replace(base, id="mrmtl:mine", derive=scope["derive"])
+    other = {}
+    exec("def helper(x):\n    return 2 * x\n\ndef derive(**v):\n    return helper(v)\n", other)
+    theirs = replace(base, id="mrmtl:mine", derive=other["derive"])
+    assert source_hash(mine) == source_hash(replace(mine))
+    assert source_hash(mine) != source_hash(theirs)
+    assert source_hash(mine) != source_hash(base)
