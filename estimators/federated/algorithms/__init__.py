@@ -30,4 +30,5 @@ __all__ = [
     "FedEM", "FedHDP", "FederatedMutualLearning", "FineTuning", "Local", "MinimumEps", "Mocha", "OracleWeights", "PFedMe",
     "PerFedAvg", "QuPeD", "RobustHDP", "RowWeights", "Tuned", "UniformWeights", "WeiAvg", "make",
 ]  # fmt: skip
+NAMES = tuple(name for name in __all__ if name != "make")
 __getattr__, __dir__ = attach(__name__, HOMES)
