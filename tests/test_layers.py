@@ -13,7 +13,7 @@ import pytest
 import estimators
 from estimators.system.moved import MOVED
 from theory import claims
-from theory.engine.claim import PAPERS
+from theory.engine.paper import papers
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("estimators", "theory", "figures")
@@ -97,6 +97,84 @@ def test_the_import_scanner_sees_lazy_imports(tmp_path):
     file = tmp_path / "m.py"
     file.write_text("def f():\n    from sympy.core import Add\n    import matplotlib.pyplot as p\n")
     assert [m for m, _ in imports(file)] == ["sympy.core", "matplotlib.pyplot"]
+
+
+# --- no circles ------------------------------------------------------------------------------------------------------
+
+
+def module_name(path, root=ROOT):
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph(paths, root=ROOT):
+    """Which module imports which of the others, anywhere in its text: in functions and for type checkers too."""
+    known = {module_name(path, root): path for path in paths}
+    graph = {}
+    for name, path in known.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        found = set()
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                above = package.split(".")
+                base = ".".join([*above[: len(above) - node.level + 1], *([node.module] if node.module else [])])
+                base = base if node.level else node.module
+                found |= {sub if (sub := f"{base}.{alias.name}") in known else base for alias in node.names}
+        graph[name] = found & known.keys()
+    return graph
+
+
+def circles(graph):
+    """The sets of two or more nodes of which each leads to each other one, and the nodes that lead to themselves."""
+    reached = {}
+    for start in graph:
+        seen, waiting = set(), list(graph[start])
+        while waiting:
+            if (node := waiting.pop()) not in seen:
+                seen.add(node)
+                waiting += graph.get(node, ())
+        reached[start] = seen
+    return {frozenset(m for m in graph if m in reached[n] and n in reached[m]) for n in graph if n in reached[n]}
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert {tuple(sorted(circle)) for circle in circles(import_graph([*MODULES, ROOT / "borrow.py"]))} == set()
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("import p.b\n", "def f():\n    from p.a import f\n"),
+        ("from p import b\n", "from .a import f\n"),
+        ("from .b import f\n", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import a\n"),
+        ("import p.b\n", "from p import f\n"),
+    ],
+)
+def test_a_circle_of_imports_is_seen(tmp_path, a, b):
+    """Negative control: two modules that import each other, one of them in a function, for types, or by the package."""
+    package = tmp_path / "p"
+    package.mkdir()
+    files = {"__init__.py": "from p.a import f\n" if b == "from p import f\n" else "", "a.py": a, "b.py": b}
+    for name, text in files.items():
+        (package / name).write_text(text)
+    found = circles(import_graph(sorted(package.iterdir()), tmp_path))
+    assert [circle >= {"p.a", "p.b"} for circle in found] == [True]
+    (package / "b.py").write_text("import ast\n")
+    assert circles(import_graph(sorted(package.iterdir()), tmp_path)) == set()
+
+
+def test_rooms_of_estimators_have_no_circles():
+    """A room is a folder, or a module beside the folders; the front of all of them is none."""
+    between = {}
+    for name, imported in import_graph([p for p in MODULES if package_of(p) == "estimators"]).items():
+        room = name.split(".")[1:2]
+        for other in (m.split(".")[1:2] for m in imported):
+            if room and other and room != other:
+                between.setdefault(room[0], set()).add(other[0])
+    assert len(between) > 8
+    assert {tuple(sorted(circle)) for circle in circles(between)} == set()
 
 
 def private_uses(path, own):
@@ -232,7 +310,7 @@ def test_a_module_says_what_belongs_in_it(path):
 
 
 # Possessive, so that the start of an f-string such as "fedhdp:eq{n}" is no citation.
-CITATION = re.compile(rf"\b(?:{'|'.join(PAPERS)}):[A-Za-z0-9][\w.-]*+(?::[A-Za-z0-9][\w.-]*+)*+(?!\{{)")
+CITATION = re.compile(rf"\b(?:{'|'.join(papers())}):[A-Za-z0-9][\w.-]*+(?::[A-Za-z0-9][\w.-]*+)*+(?!\{{)")
 
 
 def citations(text):
@@ -284,5 +362,5 @@ def test_related_claims_exist():
 
 
 def test_claims_come_in_the_papers_order():
-    order = [list(PAPERS).index(c.paper) for c in REGISTERED.values()]
+    order = [list(papers()).index(c.paper) for c in REGISTERED.values()]
     assert all(a <= b for a, b in pairwise(order))

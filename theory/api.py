@@ -24,18 +24,20 @@ from theory.engine import domain
 from theory.engine.claim import Claim
 from theory.engine.domain import DomainError
 from theory.engine.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
-from theory.engine.registry import claims, find
+from theory.engine.problem import Problem
+from theory.engine.registry import claims, find, malformed
 
 DEFAULT_ROOT = 20_261_120
 
 
 @dataclass(frozen=True)
 class Report:
-    """Outcome of a verification run: a record per claim, in the papers' order."""
+    """Outcome of a verification run: a record per claim, in the papers' order; and what could not be read, so not judged."""
 
     records: tuple[Record, ...]
     reused: int
     ledger: Path | None
+    malformed: tuple[Problem, ...] = ()
 
     def problems(self) -> dict[str, list[str]]:
         """Claims without a verdict or with evidence against it; empty when the run is a success."""
@@ -47,8 +49,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every claim has a verdict and nothing is unknown or contradicts it."""
-        return not self.problems()
+        """Whether every claim could be read, has a verdict, and nothing is unknown or contradicts it."""
+        return not self.problems() and not self.malformed
 
     def counts(self) -> Counter[str]:
         """Number of claims per verdict."""
@@ -80,6 +82,7 @@ def verify(
     ----------
     ids : claim id or iterable of claim ids; all claims when empty.
     paper : key of a paper, to verify its claims only.
+        What of them could not be read is in the report's `malformed`.
     quick : leave out the simulated level.
     fresh : ignore evidence in the ledger.
     root : root of all random streams; the same root gives the same bits for any number of jobs.
@@ -116,7 +119,8 @@ def verify(
                 store.put(record)
             if progress:
                 progress(record, False)
-    return Report(tuple(done[c.id] for c in chosen), reused, store.path if store is not None else None)
+    broken = () if ids else malformed(paper)
+    return Report(tuple(done[c.id] for c in chosen), reused, store.path if store is not None else None, broken)
 
 
 def _judge_one(claim_id: str, root: int, quick: bool) -> Record:

@@ -22,16 +22,18 @@ from estimators.system import files
 from theory import api
 from theory.coq import prove
 from theory.engine.algebra import entries
-from theory.engine.claim import PAPERS, Claim
+from theory.engine.claim import Claim
 from theory.engine.domain import DomainError, case_of, in_line
 from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record
-from theory.engine.registry import claims, find
+from theory.engine.paper import papers
+from theory.engine.problem import Problem
+from theory.engine.registry import claims, find, malformed
 
 
 def add_verify(p: argparse.ArgumentParser) -> None:
     """Add the arguments of `borrow verify`."""
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
-    p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
+    p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--quick", action="store_true", help="leave out the simulated level")
     p.add_argument("--fresh", action="store_true", help="make all evidence anew")
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER, help="evidence file (default: %(default)s)")
@@ -44,7 +46,7 @@ def add_verify(p: argparse.ArgumentParser) -> None:
 def add_prove(p: argparse.ArgumentParser) -> None:
     """Add the arguments of `borrow prove`."""
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
-    p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
+    p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--write", action="store_true", help="generate the proof files anew from the claims")
     p.add_argument("--fresh", action="store_true", help="run coqc also on files that it has accepted before")
     p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
@@ -61,7 +63,7 @@ def add_ledger(p: argparse.ArgumentParser) -> None:
 
 def add_claims(p: argparse.ArgumentParser) -> None:
     """Add the arguments of `borrow claims`."""
-    p.add_argument("--paper", choices=sorted(PAPERS))
+    p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER)
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_claims)
@@ -126,6 +128,7 @@ def _verify(a: argparse.Namespace) -> int:
             "ledger": str(report.ledger),
             "counts": dict(report.counts()),
             "problems": problems,
+            "malformed": [p.to_json() for p in report.malformed],
             "claims": {r.claim: r.to_json() for r in report.records},
         }
         print(json.dumps(data, indent=1))
@@ -134,6 +137,7 @@ def _verify(a: argparse.Namespace) -> int:
     for claim_id, texts in problems.items():
         for text in texts:
             print(f"NOT VERIFIED  {claim_id}: {text}")
+    _name_malformed(report.malformed)
     counts = report.counts()
     killed, equivalent, survived = (
         sum(r.mutants.get(k) or 0 for r in report.records) for k in ("killed", "equivalent", "survived")
@@ -148,6 +152,13 @@ def _verify(a: argparse.Namespace) -> int:
         print(f"{report.reused} records were up to date and taken from the ledger (--fresh makes them anew)")
     print(f"ledger: {report.ledger}")
     return 0 if report.ok else 1
+
+
+def _name_malformed(problems: Sequence[Problem]) -> bool:
+    """Name on standard error what could not be read; whether there is any."""
+    for p in problems:
+        print(f"MALFORMED  {p}", file=sys.stderr)
+    return bool(problems)
 
 
 def _verify_table(records: Sequence[Record]) -> None:
@@ -180,10 +191,11 @@ def _prove(a: argparse.Namespace) -> int:
         make = prove.write if a.write else partial(prove.check, fresh=a.fresh)
         with files.locked(prove.WORK):  # its files have fixed names
             outcomes = make(chosen, jobs=a.jobs, progress=progress)
-    ok = all(o.ok for o in outcomes)
+    broken = _name_malformed(() if a.ids else malformed(a.paper))
+    ok = all(o.ok for o in outcomes) and not broken
     proved = [o for o in outcomes if o.state == "proved"]
     undecided = [o for o in outcomes if o.state == "undecided"]
-    status = 0 if ok else 1 if any(not o.ok and o not in undecided for o in outcomes) else 3
+    status = 0 if ok else 1 if broken or any(not o.ok and o not in undecided for o in outcomes) else 3
     if a.json:
         print(json.dumps({"ok": ok, "claims": {o.claim: vars(o) for o in outcomes}}, indent=1))
         return status
@@ -207,12 +219,15 @@ def _ledger(a: argparse.Namespace) -> int:
     from theory import page
 
     store = Ledger.load(a.ledger)
-    missing = [c.id for c in claims() if store.fresh(c, api.DEFAULT_ROOT, False) is None]
+    own = [c for c in claims() if papers()[c.paper].own]  # the page is the same whatever claim packs are installed
+    if _name_malformed([p for p in malformed() if p.paper not in papers() or papers()[p.paper].own]):
+        raise LedgerError("claims that cannot be read have no evidence; mend them first")
+    missing = [c.id for c in own if store.fresh(c, api.DEFAULT_ROOT, False) is None]
     if missing:
         raise LedgerError(
             f"{a.ledger}: no up-to-date evidence on {len(missing)} claims ({missing[0]}, ...); run `borrow verify` first"
         )
-    text = page.render(claims(), store.records)
+    text = page.render(own, store.records)
     if a.check:
         same = page.PAGE.exists() and page.PAGE.read_text(encoding="utf-8") == text
         print(f"{page.PAGE.name} is up to date" if same else f"{page.PAGE.name} is out of date; run `borrow ledger`")
@@ -237,6 +252,7 @@ def _state(claim: Claim, ledger: Ledger) -> tuple[str, Record | None]:
 def _claims(a: argparse.Namespace) -> int:
     ledger = Ledger.load(a.ledger)
     rows = [(c, _state(c, ledger)[0]) for c in claims(a.paper)]
+    status = int(_name_malformed(malformed(a.paper)))
     if a.json:
         data = [
             {"claim": c.id, "title": c.title, "place": c.place, "kind": c.kind, "verdict": state,
@@ -244,11 +260,11 @@ def _claims(a: argparse.Namespace) -> int:
             for c, state in rows
         ]  # fmt: skip
         print(json.dumps(data, indent=1))
-        return 0
-    width = max(len(c.id) for c, _ in rows)
+        return status
+    width = max((len(c.id) for c, _ in rows), default=0)
     for c, state in rows:
         print(f"{c.id:{width}}  {state:16}  {c.title}")
-    return 0
+    return status
 
 
 def _show(a: argparse.Namespace) -> int:
@@ -265,7 +281,7 @@ def _show(a: argparse.Namespace) -> int:
     corrected = _formula(claim.symbolic(claim.corrected, case)) if claim.corrected else None
     if a.json:
         data = {
-            "claim": claim.id, "title": claim.title, "paper": PAPERS[claim.paper], "place": claim.place,
+            "claim": claim.id, "title": claim.title, "paper": papers()[claim.paper].citation, "place": claim.place,
             "kind": claim.kind, "statement": claim.statement, "latex": claim.latex, "printed": printed,
             "relation": claim.relation, "case": case.label(),
             "variables": {v.name: v.meaning for v in claim.variables}, "assumptions": list(claim.assumptions),
@@ -280,7 +296,7 @@ def _show(a: argparse.Namespace) -> int:
         print(json.dumps(data, indent=1))
         return 0
     print(f"{claim.id} — {claim.title}")
-    print(f"  {PAPERS[claim.paper]}\n  {claim.place}\n")
+    print(f"  {papers()[claim.paper].citation}\n  {claim.place}\n")
     print(f"VERDICT  {state}" + (f" {claim.condition_text}" if state == "holds under" else ""))
     print(f"\nSTATEMENT ({claim.kind})\n  {claim.statement}\n  {claim.latex}")
     for a_ in claim.assumptions:

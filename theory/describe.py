@@ -16,10 +16,11 @@ import sympy as sp
 from theory.coq import prove
 from theory.engine import domain, reach
 from theory.engine.algebra import entries
-from theory.engine.claim import PAPERS, Claim
+from theory.engine.claim import Claim
 from theory.engine.domain import Case, Point, Variable
 from theory.engine.evidence import LEVELS, Record
 from theory.engine.notation import latex, letter
+from theory.engine.paper import papers
 
 POINTS = 33
 MEANING = {
@@ -39,7 +40,7 @@ def describe(claim: Claim, record: Record) -> dict[str, Any]:
         "id": claim.id,
         "title": claim.title,
         "paper": claim.paper,
-        "paper_title": PAPERS[claim.paper],
+        "paper_title": papers()[claim.paper].citation,
         "place": claim.place,
         "kind": claim.kind,
         "statement": claim.statement,

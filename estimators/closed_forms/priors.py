@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from estimators.closed_forms import regression
+from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.validation import count, finite, nonnegative, paired, positive, single
-from estimators.regression.client_rows import all_finite, read_rows
 
 __all__ = [
     "PopulationFit",

@@ -9,9 +9,9 @@ here.
 import numpy as np
 
 from estimators.numerics.limits import harmonic, quiet, quotient
+from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.units import exponents
 from estimators.numerics.validation import finite, nonnegative, paired
-from estimators.regression.client_rows import all_finite, read_rows
 
 __all__ = ["local_mse", "posterior", "posterior_all", "posterior_mse"]
 

@@ -3,7 +3,8 @@
 Belongs here: arithmetic and checks that know no statistical model. Does not belong here: anything with a claim, files and
 processes (``system``). A map:
 
-- ``validation`` reads arguments, ``limits`` is arithmetic at 0 and infinity, ``units`` keeps squares in range;
+- ``validation`` reads arguments, ``rows`` lists of clients' rows; ``limits`` is arithmetic at 0 and infinity, ``units``
+  keeps squares in range;
 - ``exact`` (with ``exact_kernels``) sums without rounding, ``tally_state`` saves and loads what was summed;
 - ``inversion`` finds quantiles, ``normal_mixture`` and ``logistic_normal`` are laws.
 """

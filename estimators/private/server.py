@@ -118,7 +118,7 @@ class PrivateGaussianMeans(PrivateModel):
         ValueError
             Naming the argument, also if sigma2 is neither given nor reported by any client.
         """
-        from estimators import GaussianMeans
+        from estimators.normal_means.gaussian_means import GaussianMeans
 
         choice("prior", self.prior, ("integrated", "marginal-likelihood", "reml", "moments"))
         reports = read(reports, MeanReport, 3 if self.prior == "integrated" else 2)

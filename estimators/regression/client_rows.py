@@ -1,6 +1,6 @@
 """Rows of many clients, checked and in batches of similar length, and what a linear regression needs of them.
 
-Belongs here: reading lists with one design and one response vector per client, and `RegressionTally`, the sufficient
+Belongs here: the rows of all clients below each other (``numerics.rows`` reads them), and `RegressionTally`, the sufficient
 statistics of one client's linear regression.  The models that are fitted to them are in ``linear_clients`` and
 ``logistic_clients``.
 """
@@ -9,39 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.numerics.validation import count, finite, listing, real, same_labels
+from estimators.numerics.rows import all_finite, read_rows
+from estimators.numerics.validation import count, finite, listing
 
-__all__ = ["ClientRows", "RegressionTally", "Tallies", "all_finite", "read_rows"]
-
-
-def read_rows(Xs, Ys):
-    """Return the lists of designs (n_i, d) and responses (n_i,), of equal d, in which NaN is left to the caller.
-
-    Responses may be True and False, for yes and no.
-    """
-    Xs, Ys = listing("Xs", Xs), None if Ys is None else listing("Ys", Ys)
-    if Ys is None or len(Xs) != len(Ys) or len(Xs) == 0:
-        got = "none" if Ys is None else len(Ys)
-        raise ValueError(f"Xs and Ys need one entry per client each, got {len(Xs)} and {got}")
-    designs, responses = [], []
-    for i, (X, Y) in enumerate(zip(Xs, Ys, strict=True)):
-        X, Y = same_labels(**{f"Xs[{i}]": X, f"Ys[{i}]": Y}).values()
-        X, Y = real(f"Xs[{i}]", X), real(f"Ys[{i}]", Y, booleans=True)
-        if X.ndim != 2 or X.shape[1] == 0 or Y.shape != X.shape[:1]:
-            raise ValueError(f"Xs[{i}] must be (samples, coefficients) and Ys[{i}] (samples,), got {X.shape} and {Y.shape}")
-        designs.append(X)
-        responses.append(Y)
-    widths = {X.shape[1] for X in designs}
-    if len(widths) > 1:
-        raise ValueError(f"Xs must agree in their number of columns, got {sorted(widths)}")
-    return designs, responses
-
-
-def all_finite(designs, responses):
-    """Raise ValueError naming the client whose numbers are not finite."""
-    for i, (X, Y) in enumerate(zip(designs, responses, strict=True)):
-        finite(f"Xs[{i}]", X)
-        finite(f"Ys[{i}]", Y)
+__all__ = ["ClientRows", "RegressionTally", "Tallies"]
 
 
 @dataclass(frozen=True)

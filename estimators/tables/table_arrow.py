@@ -1,13 +1,14 @@
 """Tables by way of pyarrow, which is optional: Parquet files, and large CSV files several times as fast.
 
-Belongs here: everything that imports pyarrow.  The plain reader, and the messages about CSV, are in ``table_file``.
+Belongs here: everything that imports pyarrow.  The plain reader, and the messages about CSV, are in
+``table_file``.
 """
 
 from importlib import import_module
 
 import numpy as np
 
-from estimators.tables.table_file import Names, Table
+from estimators.tables.columns import Names, Table
 
 __all__ = ["ParquetTable", "read_csv"]
 

@@ -1,7 +1,7 @@
 """Columns of a practitioner's CSV or Parquet file, fast, and the place of every mistake.
 
-Belongs here: CSV files, cells, numbers, names.  Parquet, and fast CSV by pyarrow, are in ``table_arrow``; what the columns
-mean is in ``client_table``.
+Belongs here: CSV files, cells, numbers.  What all kinds of files share is in ``columns``; Parquet, and fast CSV by pyarrow,
+are in ``table_arrow``; what the columns mean is in ``client_table``.
 
 Whole chunks of rows become columns at once.  Only when something is wrong is the file read again, row by row, to say
 where: correct files pay nothing for good messages.
@@ -19,8 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from estimators.numerics.validation import listing
+from estimators.tables import table_arrow
+from estimators.tables.columns import Names, Table
 
-__all__ = ["CsvTable", "Names", "Table", "open_table", "printable"]
+__all__ = ["CsvTable", "open_table"]
 
 CHUNK = 1 << 16
 LARGE = 1 << 23  # bytes from which importing pyarrow pays
@@ -52,10 +54,8 @@ def open_table(source):
         return CsvTable(lines, "table")
     path = Path(source)
     if path.suffix.lower() in (".parquet", ".pq"):
-        from estimators.tables.table_arrow import ParquetTable
-
         try:
-            return ParquetTable(path)
+            return table_arrow.ParquetTable(path)
         except ImportError:
             raise ValueError(
                 f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
@@ -64,66 +64,6 @@ def open_table(source):
         with open(path, encoding="utf-8-sig", newline="") as pipe, utf8_only(str(source)):
             return CsvTable(list(pipe), str(source))
     return CsvTable(path, str(source))
-
-
-def printable(text):
-    r"""Return `text` with codes instead of characters that would break lines or steer a terminal.
-
-    >>> printable("a\nb")
-    'a\\nb'
-    """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-class Names:
-    """Names of a column: `labels`, each once in the order of its first row, and the code of each row's label."""
-
-    def __init__(self, labels, codes):
-        self.labels, self.codes = tuple(labels), codes
-
-    def repeated(self):
-        """Return (first row, later row) of the first name that appears twice, or None."""
-        if len(self.labels) == self.codes.size:
-            return None
-        first, where = np.full(len(self.labels), -1), None
-        for row, code in enumerate(self.codes.tolist()):
-            if first[code] >= 0:
-                where = int(first[code]), row
-                break
-            first[code] = row
-        return where
-
-
-class Table:
-    """What both kinds of files share: names of columns and messages."""
-
-    name: str
-    header: list
-
-    def shown(self):
-        """Return the header as one printable text."""
-        return printable(",".join(self.header))
-
-    def check_header(self, place):
-        """Raise ValueError if a name of a column appears twice."""
-        repeated = sorted({column for column in self.header if column and self.header.count(column) > 1})
-        if repeated:
-            raise ValueError(f"{place}: column {repeated[0]!r} appears twice; rename one of them")
-
-    def place(self, row):
-        """Return what a person calls the place of data row `row`, counted from 0."""
-        raise NotImplementedError
-
-    def error(self, column, row, problem):
-        """Return the ValueError for the cell of `column` in data row `row`, counted from 0."""
-        return ValueError(f"{self.name}, {self.place(row)}, column {column!r}: {problem}")
-
-    def first_bad(self, column, bad, problem):
-        """Raise the error of the first row where `bad` is true; `problem` makes its text from the row."""
-        rows = np.flatnonzero(bad)
-        if rows.size:
-            row = int(rows[0])
-            raise self.error(column, row, problem(row))
 
 
 class CsvTable(Table):
@@ -250,10 +190,8 @@ class CsvTable(Table):
         """Return what `read` does by way of pyarrow, or None without it, for small files, and for any doubt."""
         if isinstance(self.source, list) or self.source.stat().st_size < LARGE:
             return None
-        from estimators.tables.table_arrow import read_csv
-
         try:
-            return read_csv(self.source, self.header, self.first, self.delimiter, numbers, client)
+            return table_arrow.read_csv(self.source, self.header, self.first, self.delimiter, numbers, client)
         except ImportError:
             return None
 

@@ -5,7 +5,7 @@ Belongs here: words.  Numbers are in ``outcome``.
 
 import numpy as np
 
-from estimators.tables.table_file import printable
+from estimators.tables.columns import printable
 
 __all__ = ["SHOWN", "report"]
 

@@ -149,7 +149,8 @@ def linked(text, ids, root):
 
 def render(pages, shown):
     """Return the files of the site as {folder: {name: bytes}}."""
-    from theory.engine.claim import KINDS, PAPERS
+    from theory.engine.claim import KINDS
+    from theory.engine.paper import papers
 
     made = environment()
     by_id = {page["id"]: page for page in pages}
@@ -157,10 +158,10 @@ def render(pages, shown):
     for page in pages:
         for lemma in page["lemmas"]:
             used_by[lemma].append(page["id"])
-    counts = {paper: Counter(p["verdict"] for p in pages if p["paper"] == paper) for paper in PAPERS}
+    counts = {paper: Counter(p["verdict"] for p in pages if p["paper"] == paper) for paper in papers()}
     common = {
         "pages": pages,
-        "papers": PAPERS,
+        "papers": {key: paper.citation for key, paper in papers().items()},
         "kinds": [k for k in KINDS if any(p["kind"] == k for p in pages)],
         "counts": counts,
         "total": sum(counts.values(), Counter()),

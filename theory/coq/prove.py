@@ -33,6 +33,7 @@ from estimators.system.processes import worker_pool
 from theory.coq.generator import SAME_TEXT, SHOW
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.engine.claim import Claim
+from theory.engine.paper import papers
 from theory.engine.registry import find
 
 FOLDER = Path(__file__).resolve().parents[1] / "proofs"
@@ -84,10 +85,22 @@ class Outcome:
         return self.state in ("proved", "unproved")
 
 
+def _folder(paper: str) -> Path:
+    """Where the proofs of a paper are: a claim pack carries its own."""
+    found = papers().get(paper)
+    return FOLDER / paper if found is None or found.own else found.folder / "proofs"
+
+
+def _unproved_of(paper: str) -> Path:
+    """The file of reasons why claims of a paper have no proof."""
+    found = papers().get(paper)
+    return UNPROVED if found is None or found.own else _folder(paper) / UNPROVED.name
+
+
 def path_of(claim_id: str) -> Path:
     """Where a claim's Coq file is, or would be."""
     paper, rest = claim_id.split(":", 1)
-    return FOLDER / paper / (re.sub(r"[^A-Za-z0-9]+", "_", rest) + ".v")
+    return _folder(paper) / (re.sub(r"[^A-Za-z0-9]+", "_", rest) + ".v")
 
 
 def with_header(text: str, mode: str) -> str:
@@ -106,7 +119,10 @@ def read(path: Path) -> tuple[str, str, bool]:
 
 def unproved() -> dict[str, str]:
     """Claims without a proof file, and why."""
-    return json.loads(UNPROVED.read_text(encoding="utf-8")) if UNPROVED.exists() else {}
+    found: dict[str, str] = {}
+    for file in dict.fromkeys(map(_unproved_of, papers())):
+        found |= json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
 
 
 def category(reason: str) -> str:
@@ -133,7 +149,8 @@ def summary(claim_id: str) -> str:
     names = re.findall(r"^Theorem (\w+)", text, re.MULTILINE)
     what = "the model's own expression" if mode == "model" else "the derivation's simplified result"
     note = "" if intact else "; EDITED BY HAND"
-    where = path.relative_to(FOLDER.parent.parent)
+    home = FOLDER.parent.parent
+    where = path.relative_to(home) if path.is_relative_to(home) else path
     return f"{where}: {', '.join(names)} (about {what}){note}; `borrow prove {claim_id}` checks it"
 
 
@@ -433,8 +450,10 @@ def _note(reasons: Mapping[str, str | None]) -> None:
     """Note why claims have no proof (None: they have one), next to what is noted of the others."""
     now = unproved()
     after = {i: r for i, r in {**now, **reasons}.items() if r is not None}
-    if after != now:
-        files.write(UNPROVED, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
+    for file in dict.fromkeys(map(_unproved_of, papers())):
+        mine = [{i: r for i, r in sorted(x.items()) if _unproved_of(i.split(":")[0]) == file} for x in (now, after)]
+        if mine[0] != mine[1]:
+            files.write(file, json.dumps(mine[1], indent=1) + "\n")
 
 
 __all__ = [

@@ -16,10 +16,14 @@ import sympy as sp
 
 from theory.engine import domain
 from theory.engine.algebra import TimeLimit, entrywise, simplest, time_limit
-from theory.engine.derivation import Derivation
 from theory.engine.domain import Case, Point, Variable
+from theory.engine.paper import papers
+from theory.engine.problem import Malformed
+from theory.engine.steps import Steps
 
 DERIVATION_SECONDS = 60.0
+RELATIONS = ("=", "<=", ">=")
+DECISIONS = ("nonnegative", "real")
 KINDS = (
     "identity",
     "optimum",
@@ -31,16 +35,6 @@ KINDS = (
     "algorithm line",
     "number",
 )
-PAPERS = {
-    "fedhdp": "Aldaghri, Mahdavifar, Beirami. Federated Learning with Heterogeneous Differential Privacy, arXiv 2110.15252",
-    "feo2": "Aldaghri, Mahdavifar, Beirami. FeO2: Federated Learning with Opt-Out Differential Privacy, NFFL workshop 2021",
-    "mrmtl": "Liu, Hu, Wu, Smith. On Privacy and Personalization in Cross-Silo Federated Learning, NeurIPS 2022, "
-    "arXiv 2206.07902",
-    "robusthdp": "Noise-Aware Algorithm for Heterogeneous Differentially Private Federated Learning (Robust-HDP), "
-    "submission text without its appendix",
-    "generative": "Ozkara, Girgis, Data, Diggavi. A Generative Framework for Personalized Learning and Estimation: "
-    "Theory, Algorithms, and Privacy",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +95,7 @@ class Claim:
     kind: str
     variables: tuple[Variable, ...]
     examples: tuple[Mapping[str, Any], ...]
-    derive: Callable[..., Derivation]
+    derive: Callable[..., Steps]
     oracle: Callable[..., Any]
     printed: Callable[..., Any] | None = None
     computed: Callable[..., Any] | None = None
@@ -127,27 +121,24 @@ class Claim:
     remark: str = ""
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.paper not in PAPERS:
-            problems.append(f"the id must start with one of {', '.join(PAPERS)}")
-        if self.kind not in KINDS:
-            problems.append(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
-        if self.relation not in ("=", "<=", ">="):
-            problems.append(f"relation {self.relation!r} is not one of =, <=, >=")
-        if not self.place or not self.statement:
-            problems.append("a claim needs its source (place) and its statement")
-        if not self.variables or not self.examples:
-            problems.append("a claim needs a domain (variables) and at least one example point")
-        if self.simulate is None and not self.not_simulated:
-            problems.append("give simulate, or the reason why not in not_simulated")
-        if self.computed is None and not self.not_computed:
-            problems.append("give computed, or the reason why not in not_computed")
-        if self.decision not in ("nonnegative", "real"):
-            problems.append(f"decision {self.decision!r} is not one of nonnegative, real")
-        if self.condition is not None and not self.condition_text:
-            problems.append("a condition needs its text")
-        if problems:
-            raise ValueError(f"claim {self.id}: " + "; ".join(problems))
+        """Raise `Malformed`, naming all house rules that are broken, with their mends."""
+        known = ", ".join(papers())
+        broken = [
+            (self.paper not in papers(), f"no paper {self.paper!r} is known", f"the id must start with one of {known}"),
+            (self.kind not in KINDS, f"kind {self.kind!r} is none", f"take one of {', '.join(KINDS)}"),
+            (self.relation not in RELATIONS, f"relation {self.relation!r} is none", f"take one of {', '.join(RELATIONS)}"),
+            (not self.place, "a claim needs its source", "give place: section, theorem and equation numbers"),
+            (not self.statement, "a claim needs its statement", "say in statement what is claimed"),
+            (not self.variables, "a claim needs a domain", "give variables"),
+            (not self.examples, "a claim needs an example point", "give at least one in examples"),
+            (self.simulate is None and not self.not_simulated, "no check", "give simulate, or the reason in not_simulated"),
+            (self.computed is None and not self.not_computed, "no float64", "give computed, or the reason in not_computed"),
+            (self.decision not in DECISIONS, f"decision {self.decision!r} is none", f"take one of {', '.join(DECISIONS)}"),
+            (self.condition is not None and not self.condition_text, "a condition needs its text", "give condition_text"),
+        ]
+        found = [(what, mend) for is_broken, what, mend in broken if is_broken]
+        if found:
+            raise Malformed("; ".join(what for what, _ in found), "; ".join(mend for _, mend in found), self.id)
 
     @property
     def paper(self) -> str:
@@ -178,7 +169,7 @@ class Claim:
         """Value of a function of the claim on the symbols of a case."""
         return self.call(function, domain.symbols_of(self.variables, case))
 
-    def derivation(self, case: Case) -> Derivation:
+    def derivation(self, case: Case) -> Steps:
         """The derivation for a case (cached). Raises TimeLimit when it takes too long."""
         return _derivation(self, _frozen(case))
 
@@ -242,7 +233,7 @@ def _frozen(case: Case) -> tuple[Any, ...]:
 
 
 @cache
-def _derivation_cached(claim_id: int, frozen: tuple[Any, ...]) -> Derivation:
+def _derivation_cached(claim_id: int, frozen: tuple[Any, ...]) -> Steps:
     claim = _LIVE[claim_id]
     case = Case(dict(frozen[0]), frozen[1])
     with time_limit(DERIVATION_SECONDS):
@@ -254,7 +245,7 @@ def _derivation_cached(claim_id: int, frozen: tuple[Any, ...]) -> Derivation:
 _LIVE: dict[int, Claim] = {}
 
 
-def _derivation(claim: Claim, frozen: tuple[Any, ...]) -> Derivation:
+def _derivation(claim: Claim, frozen: tuple[Any, ...]) -> Steps:
     _LIVE[id(claim)] = claim
     return _derivation_cached(id(claim), frozen)
 
@@ -263,4 +254,4 @@ def _is_number(expression: Any) -> bool:
     return not getattr(expression, "free_symbols", set()) or not sp.sympify(expression).is_rational_function()
 
 
-__all__ = ["KINDS", "PAPERS", "Claim", "TimeLimit"]
+__all__ = ["KINDS", "Claim", "TimeLimit"]

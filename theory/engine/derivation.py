@@ -1,42 +1,23 @@
-"""Derivations as readable texts: a list of steps, each a sentence with a formula, and a result.
+"""Derivations as readable texts: steps (steps.py) that may take the results of other claims.
 
-Belongs here: the record that a derivation leaves and its rendering. Does not belong here: any mathematics.
+Belongs here: taking another claim's result. Does not belong here: any mathematics.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
 
-
-@dataclass(frozen=True)
-class Step:
-    """One line of a proof: a sentence, and the formula that it states (an equation or a value)."""
-
-    text: str
-    formula: Any = None
-
-    def render(self) -> str:
-        """Plain text of the step."""
-        if self.formula is None:
-            return self.text
-        return f"{self.text}\n        {sp.sstr(self.formula)}"
+from theory.engine.domain import Case, symbols_of
+from theory.engine.registry import find
+from theory.engine.steps import Steps
 
 
 @dataclass
-class Derivation:
-    """A proof under construction: `say` adds a step and hands the formula on; `result` is what was shown."""
-
-    steps: list[Step] = field(default_factory=list)
-    result: Any = None
-    lemmas: list[str] = field(default_factory=list)
-
-    def say(self, text: str, formula: Any = None) -> Any:
-        """Add a step; returns the formula, so that a derivation reads as code and as prose."""
-        self.steps.append(Step(text, formula))
-        return formula
+class Derivation(Steps):
+    """A proof under construction: `say` adds a step, `lemma` another claim's result; `result` is what was shown."""
 
     def lemma(self, claim_id: str, text: str = "", **values: Any) -> Any:
         """Add a step that takes another claim's derived result, at these values of its variables; returns the result.
@@ -44,9 +25,6 @@ class Derivation:
         This is how claims come to depend on each other: the dependency is recorded here, where the result is used.
         A claim in several cases is taken in the case that `values` (and defaults of its choices) name.
         """
-        from theory.engine.domain import Case, symbols_of
-        from theory.engine.registry import find
-
         claim = find(claim_id)
         known = {v.name: values.get(v.name, v.default) for v in claim.variables}
         missing = [k for k, v in known.items() if v is None]
@@ -69,13 +47,3 @@ class Derivation:
         if claim_id not in self.lemmas:
             self.lemmas.append(claim_id)
         return self.say(f"By {claim_id}" + (f", {text}" if text else ""), result)
-
-    def conclude(self, text: str, result: Any) -> Derivation:
-        """Add the last step and fix the result."""
-        self.say(text, result)
-        self.result = result
-        return self
-
-    def render(self) -> str:
-        """Plain text of the whole derivation, numbered."""
-        return "\n".join(f"  {i}. {step.render()}" for i, step in enumerate(self.steps, 1))

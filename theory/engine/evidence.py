@@ -15,7 +15,8 @@ from typing import Any
 
 from estimators.system import files
 from theory.engine import reach
-from theory.engine.claim import PAPERS, Claim
+from theory.engine.claim import Claim
+from theory.engine.paper import papers
 from theory.engine.registry import find, known
 
 SCHEMA = 2
@@ -73,9 +74,9 @@ def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> t
 
 
 def _ids_in(sources: reach.Sources, reached: reach.Reached, nodes: Iterable[reach.Node]) -> list[str]:
-    papers = [n for n in nodes if n[0].startswith("theory.papers")]
-    texts = reached.strings.union(*(sources.strings(n) for n in papers))
-    return [text for text in texts if text.partition(":")[0] in PAPERS and known(text)]
+    homes = ("theory.papers.", *(f"{p.package}." for p in papers().values()))
+    texts = reached.strings.union(*(sources.strings(n) for n in nodes if n[0].startswith(homes)))
+    return [text for text in texts if text.partition(":")[0] in papers() and known(text)]
 
 
 @dataclass

@@ -23,6 +23,8 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
+from theory.engine.paper import papers
+
 PACKAGES = ("estimators", "theory")
 LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "numba", "python-flint", "gmpy2")
 DATA = (".csv", ".json", ".txt", ".npz")
@@ -63,9 +65,18 @@ def _homes(front: Module) -> Iterator[tuple[str, str]]:
     for call in (n for n in ast.walk(front.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "attach"):
         table = call.args[1]
         if isinstance(table, ast.Name):
-            table = front.definitions[table.id][0].value  # type: ignore[attr-defined]
+            table = _table(front, table.id)
         for home, names in ast.literal_eval(table).items():
             yield from ((name, home) for name in names.split())
+
+
+def _table(front: Module, name: str) -> ast.expr:
+    """The table of a front, which may stand in a module beside it."""
+    body = front.tree.body
+    if name not in front.definitions:
+        home = str(front.imports[name][0]).rpartition(".")[2]
+        body = ast.parse((front.path.parent / f"{home}.py").read_bytes()).body
+    return next(s.value for s in body if isinstance(s, ast.Assign) and name in _defines(s))
 
 
 def _flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -146,7 +157,11 @@ class Modules(dict[str, Module]):
 
     def __missing__(self, name: str) -> Module:
         path, text = self.texts[name]
-        self[name] = Module(name, path, ast.parse(text), path.name == "__init__.py")
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:  # it defines nothing; the registry says what is malformed
+            tree = ast.Module([], [])
+        self[name] = Module(name, path, tree, path.name == "__init__.py")
         return self[name]
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -385,7 +400,8 @@ def _function(sources: Sources, function: types.FunctionType, into: Reached) -> 
 
 def on_disk() -> Sources:
     """The sources of this installation as they are now."""
-    return Sources({package: ROOT / package for package in PACKAGES})
+    packs = {p.package: p.folder for p in papers().values() if not p.own}
+    return Sources({package: ROOT / package for package in PACKAGES} | packs)
 
 
 @functools.cache

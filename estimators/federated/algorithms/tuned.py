@@ -13,6 +13,7 @@ import numpy as np
 
 from estimators.accounting.privacy import gaussian_zcdp
 from estimators.accounting.tuning import TruncatedNegativeBinomial
+from estimators.federated.algorithms.catalogue import make
 from estimators.federated.algorithms.clustered import badness
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.row_accounting import TunedRowPrivacy
@@ -85,8 +86,6 @@ class Tuned:
 
     def candidate(self, point):
         """Algorithm at a point of the grid (one position per setting)."""
-        from estimators.federated.algorithms import make
-
         chosen = {name: values[int(i)] for (name, values), i in zip(self.grid.items(), point, strict=True)}
         private = None
         if self.privacy is not None:

@@ -143,7 +143,7 @@ def test_an_edit_judges_again_what_it_touches_and_nothing_else(tmp_path):
     edit("theory/engine/derivation.py", '"""', '"""Other words. ')
     edit("estimators/federated/training.py", "import", "# a comment\nimport")
     assert judged() == 0
-    edit("theory/papers/feo2/__init__.py", "oracle=lambda z, S, N_p: sum(", "oracle=lambda z, S, N_p: 1 * sum(")
+    edit("theory/papers/feo2/point_estimation.py", "oracle=lambda z, S, N_p: sum(", "oracle=lambda z, S, N_p: 1 * sum(")
     assert judged() == 1
 
 

@@ -6,6 +6,12 @@ in level i, N_i gamma2_i; flat prior on phi.  sigma2_c = alpha2 + tau2, s_i = si
 Belongs here: what that paper prints and how it is judged, one module per subject. Does not belong here: engines.
 """
 
-from theory.papers.fedhdp import privacy, server, clients, levels, algorithms, tables  # isort: skip (the paper's order)
+from theory.engine.paper import Paper
 
-__all__ = ["algorithms", "clients", "levels", "privacy", "server", "tables"]
+PAPER = Paper(
+    key="fedhdp",
+    order=1,
+    citation="Aldaghri, Mahdavifar, Beirami. Federated Learning with Heterogeneous Differential Privacy, arXiv 2110.15252",
+    package=__name__,
+    modules=("privacy", "server", "clients", "levels", "algorithms", "tables"),
+)

@@ -677,21 +677,36 @@ register(
         **THREE,
     )
 )  # fmt: skip
-for _id, _which, _text in (("eq50", "first", "level-1 messages"), ("eq51", "second", "level-2 messages")):
-    register(
-        Claim(
-            id=f"fedhdp:{_id}",
-            title=f"Strength that matches the coefficient on {_text}",
-            place=f"Proof of Lemma 3, ({_id[2:]})",
-            statement=f"The strength at which (44) has the Bayes coefficient on {_text}, at r = r*.",
-            latex=r"\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+"
-            r"\sigma_{p_1}^2\sigma_{p_2}^2-(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}",
-            printed=_eq50_printed,
-            derive=_matched(_which)[0],
-            oracle=_matched(_which)[1],
-            **THREE,
-        )
+_EQ50_LATEX = (
+    r"\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+"
+    r"\sigma_{p_1}^2\sigma_{p_2}^2-(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}"
+)
+register(
+    Claim(
+        id="fedhdp:eq50",
+        title="Strength that matches the coefficient on level-1 messages",
+        place="Proof of Lemma 3, (50)",
+        statement="The strength at which (44) has the Bayes coefficient on level-1 messages, at r = r*.",
+        latex=_EQ50_LATEX,
+        printed=_eq50_printed,
+        derive=_matched("first")[0],
+        oracle=_matched("first")[1],
+        **THREE,
     )
+)
+register(
+    Claim(
+        id="fedhdp:eq51",
+        title="Strength that matches the coefficient on level-2 messages",
+        place="Proof of Lemma 3, (51)",
+        statement="The strength at which (44) has the Bayes coefficient on level-2 messages, at r = r*.",
+        latex=_EQ50_LATEX,
+        printed=_eq50_printed,
+        derive=_matched("second")[0],
+        oracle=_matched("second")[1],
+        **THREE,
+    )
+)
 
 
 def _eq52_derive(**v: Any) -> Derivation:

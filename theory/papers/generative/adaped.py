@@ -119,15 +119,11 @@ register(
         title="AdaPeD: the clients' gradients",
         place="Section 3.4, Algorithm 5, lines 10, 12, 14",
         statement="g, h and k are the slopes of (23) in theta_i, mu_i and psi_i. Judged for the binary logistic model with "
-        "one sample, "
-        "at any state: E = exp(x theta), U = exp(x mu).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{"
-        r"\theta}_{i}^{t}}f^{\mathsf{KD}"
-        r"}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ \bm{h}_{i}^{t}:=\frac{\nabla_{\bm{\mu}_{i}^{t}}f^{"
-        r"\mathsf{K"
-        r"D}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{"
-        r"\mathsf{KD}"
-        r"}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi_{i}^{t})^{2}}",
+        "one sample, at any state: E = exp(x theta), U = exp(x mu).",
+        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta}_{i}^{t}}f^{"
+        r"\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ \bm{h}_{i}^{t}:=\frac{\nabla_{\bm{"
+        r"\mu}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ k_{i}^{t}:=\frac{1}{2"
+        r"\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi_{i}^{t})^{2}}",
         kind="algorithm line",
         variables=STATE,
         examples=(EXAMPLE,),
@@ -140,10 +136,8 @@ register(
         unit="slopes of the objective",
         related=("generative:eq23",),
         remark="They descend the stand-in log(2 psi)/2, not the prior's normaliser (generative:kd:regulariser). Line 4 "
-        "samples K^t from "
-        "[n] where [m] is meant. psi can turn negative (generative:alg5:positive), and what the server averages is one "
-        "step old "
-        "(generative:alg5:server).",
+        "samples K^t from [n] where [m] is meant. psi can turn negative (generative:alg5:positive), and what the server "
+        "averages is one step old (generative:alg5:server).",
     )
 )
 
@@ -185,13 +179,10 @@ register(
         title="AdaPeD with fine-tuning: the clients' gradients",
         place="Section 6.2.2, Algorithm 6, lines 10, 13, 15, 17",
         statement="Line 10 is the slope of (23) in theta_i at the mu and psi received last; lines 13, 15 and 17 are the "
-        "slopes of (23) at "
-        "the current copies. Judged as Algorithm 5, with U0 = exp(x mu0).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{"
-        r"\theta}_{i}^{t}}f^{\mathsf{KD}"
-        r"}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}{2\psi_{i}^{t^{\prime}_{i}}}\text{ where }t^{"
-        r"\prime}_{i}\text{ is"
-        r" the last time index where client }i\text{ received global parameters from the server}",
+        "slopes of (23) at the current copies. Judged as Algorithm 5, with U0 = exp(x mu0).",
+        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta}_{i}^{t}}f^{"
+        r"\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}{2\psi_{i}^{t^{\prime}_{i}}}\text{ where }t^{"
+        r"\prime}_{i}\text{ is the last time index where client }i\text{ received global parameters from the server}",
         kind="algorithm line",
         variables=(*STATE, MU0, letter("U0", "exp(x mu0)", "positive"), PSI0),
         examples=({**EXAMPLE, "mu0": -1, "U0": "1/3", "psi0": 2},),
@@ -204,8 +195,7 @@ register(
         unit="slopes of the objective",
         related=("generative:alg5",),
         remark="A client that was never sampled has received nothing; its initial copies must serve. The server's lines "
-        "20-22 are those "
-        "of Algorithm 5 (generative:alg6:server).",
+        "20-22 are those of Algorithm 5 (generative:alg6:server).",
     )
 )
 
@@ -222,8 +212,7 @@ PSI_AFTER = Variable("psi_t1", "positive", "copies of psi after it", lengths=(2,
 def _server_derive(mu_t1: list[Any], psi_t1: list[Any]) -> Derivation:
     d, m = Derivation(), sp.Symbol("mu", real=True)
     d.say("When tau divides t + 1, the update of round t has just produced mu_i^(t+1) and psi_i^(t+1). The server's copies "
-          "should be "
-          "those closest to what the clients now hold, in mean square:")  # fmt: skip
+          "should be those closest to what the clients now hold, in mean square:")  # fmt: skip
     results = []
     for values in (mu_t1, psi_t1):
         distance = sum((m - v) ** 2 for v in values)
@@ -258,8 +247,7 @@ for _id, _title, _place, _uses in (
             title=_title,
             place=_place,
             statement="When tau divides t + 1, the clients send mu_i^t and psi_i^t and the server averages them: the "
-            "round's learned "
-            "copies. Judged for K = 2 sampled clients.",
+            "round's learned copies. Judged for K = 2 sampled clients.",
             latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}="
             r"\frac{1}{K}\sum_{i"
             r"\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi_{i}^{t}",
@@ -279,8 +267,7 @@ for _id, _title, _place, _uses in (
             unit="units of mu; variance",
             related=(_uses,),
             remark="Taken literally the last update of every round is lost. With tau = 1 it is the only one, so the server "
-            "gets back what "
-            "it sent (line 7 sets mu_i^t = mu^t) and the global model never changes.",
+            "gets back what it sent (line 7 sets mu_i^t = mu^t) and the global model never changes.",
         )
     )
 
@@ -289,14 +276,11 @@ register_variance_step(
     title="AdaPeD: psi stays positive",
     place="Section 3.4, Algorithm 5, lines 14-15; Algorithm 6, lines 17-18",
     statement="The box applies the step for any rate eta_3, so the new psi must be a variance: not negative. Judged with "
-    "psi as "
-    "sigma2_theta, f^KD as Q and d = 1.",
+    "psi as sigma2_theta, f^KD as Q and d = 1.",
     latex=r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2("
-    r"\psi_{i}^{t})^{2}"
-    r"};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
+    r"\psi_{i}^{t})^{2}};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
     related=("generative:alg5",),
     remark="While the models agree psi falls by eta_3/(2 psi) per step, faster and faster, and passes zero; then the "
-    "distillation term "
-    "changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised) or the closed form "
-    "generative:eq23:psi avoids it.",
+    "distillation term changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised) or the "
+    "closed form generative:eq23:psi avoids it.",
 )

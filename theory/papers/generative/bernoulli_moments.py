@@ -482,9 +482,8 @@ register(
         simulate=_unbiased_simulate,
         ours=True,
         unit="squared probability",
-        remark="estimators.closed_forms.bernoulli.moments. No assumption on the prior is used; n_i = 1 clients only "
-        "enter the mean. The "
-        "tail bound that the proof of Theorem 3 borrows fits such an estimate, not the printed one.",
+        remark="estimators.closed_forms.bernoulli.moments. No assumption on the prior is used; n_i = 1 clients only enter "
+        "the mean. The tail bound that the proof of Theorem 3 borrows fits such an estimate, not the printed one.",
     )
 )
 
@@ -512,9 +511,8 @@ register(
         id="generative:bern:variance-event",
         title="The proof's event on the variance estimate, with many clients",
         place="Section 5.2.2, proof of Theorem 3",
-        statement="With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with "
-        "c^2 = 3 log(4 m^2 n)/(m-1). As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of "
-        "the distance.",
+        statement="With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with c^2 = 3 log(4 m^2 n)/(m-1). "
+        "As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of the distance.",
         latex=r"|\sigma^2-\hat{\sigma}_i^2|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}",
         kind="limit",
         variables=LARGE,

@@ -185,13 +185,11 @@ register(
         id="generative:eq47",
         title="Lower bound with an estimated population mean",
         place="Section 5.1.3, (47)",
-        statement="With mu unknown, no estimator's worst risk is below this. Judged for the worst mu, "
-        "theta_i being drawn from the population; the least such risk equals it. (The worst "
-        "theta_i is worse still, so the inequality holds as printed.) The paper's argument for it "
-        "is judged in generative:eq47:argument.",
-        latex=r"\sup_{\theta_{i}\in\Theta}\mathbb{E}_{X}\|\widehat{\theta}_{i}(X)-\theta_{i}\|^{2}\geq d"
-        r"\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+"
-        r"\sigma_{x}^{2}}",
+        statement="With mu unknown, no estimator's worst risk is below this. Judged for the worst mu, theta_i being drawn "
+        "from the population; the least such risk equals it. (The worst theta_i is worse still, so the inequality holds as "
+        "printed.) The paper's argument for it is judged in generative:eq47:argument.",
+        latex=r"\sup_{\theta_{i}\in\Theta}\mathbb{E}_{X}\|\widehat{\theta}_{i}(X)-\theta_{i}\|^{2}\geq d\frac{\sigma_{"
+        r"\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}",
         kind="lower bound",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
@@ -254,10 +252,9 @@ register(
         title="Does the argument for (47) give (47)?",
         place="Section 5.1.3, text between (46) and (47)",
         statement="Van Trees' inequality for the prior N(mu, sigma2_theta + sigma2_theta/m + sigma2_x/(mn)) gives (47).",
-        latex=r"\theta_{i}\sim N(\mu,(\sigma_{\theta}^{2}+\frac{\sigma_{\theta}^{2}}{m}+\frac{"
-        r"\sigma_{x}^{2}}{mn})\text{I}_{d})\text{. Then using the van Trees inequality similar to the "
-        r"lower bound in perfect case we can obtain: }d\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{"
-        r"\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}",
+        latex=r"\theta_{i}\sim N(\mu,(\sigma_{\theta}^{2}+\frac{\sigma_{\theta}^{2}}{m}+\frac{\sigma_{x}^{2}}{mn})"
+        r"\text{I}_{d})\text{. Then using the van Trees inequality similar to the lower bound in perfect case we can "
+        r"obtain: }d\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}",
         kind="identity",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
@@ -276,9 +273,8 @@ register(
         not_computed="a step of a proof",
         unit="variance, summed over coordinates",
         related=("generative:fact1", "generative:eq45", "generative:eq47"),
-        remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not "
-        "N(mu_hat, sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply "
-        "to it.",
+        remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat, "
+        "sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply to it.",
     )
 )
 
@@ -362,10 +358,9 @@ register(
         place="Section 2.1, Remark 2",
         statement="The minimax lower bound over theta matches the estimator's error, so the estimator is "
         "optimal. Judged: the estimator's worst risk is at most the printed bound.",
-        latex=r"\inf_{\widehat{\bm{\theta}}}\sup_{\bm{\theta}\in\Theta}\mathbb{E}_{X\sim\mathcal{N}(\bm{"
-        r"\theta},\sigma_{x}^{2})}\|\widehat{\bm{\theta}}(X)-\bm{\theta}\|^{2}\geq\frac{d"
-        r"\sigma_{x}^{2}}{n}\big{(}\frac{1-a}{m}+a\big{)},\text{ which exactly matches the upper "
-        r"bound on the MSE in Theorem 1}",
+        latex=r"\inf_{\widehat{\bm{\theta}}}\sup_{\bm{\theta}\in\Theta}\mathbb{E}_{X\sim\mathcal{N}(\bm{\theta},"
+        r"\sigma_{x}^{2})}\|\widehat{\bm{\theta}}(X)-\bm{\theta}\|^{2}\geq\frac{d\sigma_{x}^{2}}{n}\big{(}\frac{1-a}{m}+a"
+        r"\big{)},\text{ which exactly matches the upper bound on the MSE in Theorem 1}",
         kind="upper bound",
         variables=(M2, N, D, SIGMA2_THETA, SIGMA2_X, SUP_OVER, DEVIATION),
         examples=(

@@ -89,12 +89,10 @@ register(
         id="generative:kd:density",
         title="Normaliser of the distillation density",
         place="Section 6.2.1, (65) and the text after it",
-        statement="The density c(psi) exp(-psi KL(p_mu || p_theta)) of a client's label probabilities is normalised by "
-        "this c(psi). "
-        "Judged for one input, as log c.",
-        latex=r"c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{"
-        r"\psi p(x)},1+"
-        r"\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}",
+        statement="The density c(psi) exp(-psi KL(p_mu || p_theta)) of a client's label probabilities is normalised by this "
+        "c(psi). Judged for one input, as log c.",
+        latex=r"c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{\psi "
+        r"p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}",
         kind="identity",
         variables=(PSI, P_MU),
         examples=({"psi": 2, "p_mu": "1/2"},),
@@ -109,8 +107,7 @@ register(
         simulate=_density_simulate,
         unit="nats",
         remark="Equal only where psi p(x) = 1. So each q(x) is Beta(1 + psi p(x) p_mu, 1 + psi p(x)(1 - p_mu)), with its "
-        "mode at "
-        "p_mu. The psi of (65) is an inverse variance; that of (23) is a variance: psi_(65) = 1/(2 psi_(23)).",
+        "mode at p_mu. The psi of (65) is an inverse variance; that of (23) is a variance: psi_(65) = 1/(2 psi_(23)).",
     )
 )
 
@@ -145,8 +142,7 @@ register(
         statement="With a = psi p(x) p_mu(x) and b = psi p(x) (1 - p_mu(x)) for every input, c(psi) is the product of "
         "p_mu^a (1 - p_mu)^b/B(1 + a, 1 + b). Judged at whole a and b, exactly.",
         latex=r"c(\psi)=\prod_x\frac{p_\mu(x)^{a_x}(1-p_\mu(x))^{b_x}}{B(1+a_x,1+b_x)},\quad a_x=\psi p(x)p_\mu(x),\ b_x="
-        r"\psi p(x)"
-        r"(1-p_\mu(x))",
+        r"\psi p(x)(1-p_\mu(x))",
         kind="identity",
         variables=(POWER, REST),
         examples=({"a": [1, 2], "b": [1, 3]},),
@@ -215,13 +211,10 @@ register(
         title="Slope of the term that log(2 psi)/2 replaces",
         place="Section 6.2.1, last paragraph; (23); line 14 of Algorithm 5",
         statement="The term -log c(psi) may be taken to be log(2 psi)/2, whose slope in psi is 1/(2 psi). Judged against "
-        "the slope of "
-        "-log c for one input, in the variance psi of (23).",
+        "the slope of -log c for one input, in the variance psi of (23).",
         latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
-        r"\mu}}(x))}}{"
-        r"\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)"
-        r"\text{ to be simple }\frac{1"
-        r"}{2}\log(2\psi)",
+        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)",
         kind="identity",
         variables=(VARIANCE, P_MU),
         examples=({"psi": 1, "p_mu": "1/2"},),
@@ -230,17 +223,15 @@ register(
         oracle=_slope_oracle,
         corrected=_slope,
         corrected_text="E[KL]/(2 psi^2), with E[KL] = digamma(2 + w) - p digamma(1 + w p) - (1 - p) digamma(1 + w (1 - p)) "
-        "- H(p) and "
-        "w = 1/(2 psi)",
+        "- H(p) and w = 1/(2 psi)",
         counterexample={"psi": 1, "p_mu": "1/2"},
         computed=lambda psi, p_mu: distillation.variance_penalty(psi, p_mu)[1],
         simulate=_slope_simulate,
         unit="1/variance",
         related=("generative:kd:density",),
         remark="The paper calls it a simplification. It is right to leading order as psi vanishes "
-        "(generative:kd:regulariser); as psi "
-        "grows the true term rises to 0 and its slope falls like 1/psi^2, so nothing but the data bounds psi, while "
-        "log(2 psi)/2 grows without end.",
+        "(generative:kd:regulariser); as psi grows the true term rises to 0 and its slope falls like 1/psi^2, so nothing "
+        "but the data bounds psi, while log(2 psi)/2 grows without end.",
     )
 )
 
@@ -284,11 +275,9 @@ register(
         title="log(2 psi)/2 in place of the distillation normaliser",
         place="Section 6.2.1, last paragraph; (23)",
         statement="As psi vanishes, log(2 psi)/2 has the slope of -log c: 2 psi times the slope tends to 1. Judged for "
-        "inputs of equal "
-        "probability with binary labels.",
-        latex=r"\text{we take the additional term }-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)"
-        r"\text{. As mentioned in "
-        r"Section 3.4, this serves the purpose of regularizing }\psi",
+        "inputs of equal probability with binary labels.",
+        latex=r"\text{we take the additional term }-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)\text{. As "
+        r"mentioned in Section 3.4, this serves the purpose of regularizing }\psi",
         kind="limit",
         variables=(P_MUS,),
         examples=({"p_mus": ["1/2"]}, {"p_mus": ["1/2", "1/3"]}),
@@ -302,10 +291,9 @@ register(
         not_simulated="a limit",
         unit="dimensionless",
         related=("generative:kd:regulariser:slope",),
-        remark="In general the limit is the number of free probabilities, here one per input: (|X|/2) log(2 psi), as case "
-        "1 has d/2 for "
-        "d coordinates. MNIST's many inputs make the stand-in far too weak. A global model that is certain changes the "
-        "limit (generative:kd:regulariser:certain).",
+        remark="In general the limit is the number of free probabilities, here one per input: (|X|/2) log(2 psi), as case 1 "
+        "has d/2 for d coordinates. MNIST's many inputs make the stand-in far too weak. A global model that is certain "
+        "changes the limit (generative:kd:regulariser:certain).",
     )
 )
 
@@ -380,9 +368,8 @@ register(
         id="generative:eq23",
         title="AdaPeD's objective has a minimiser",
         place="Section 3.4, (23)",
-        statement="AdaPeD minimises (23) over theta_i, mu and psi, so it must be bounded below. Judged: whatever the "
-        "floor, exp(2 "
-        "objective) is at least the floor at mu = theta_i, psi = floor/(2 (1 + floor)(1 + K)).",
+        statement="AdaPeD minimises (23) over theta_i, mu and psi, so it must be bounded below. Judged: whatever the floor, "
+        "exp(2 objective) is at least the floor at mu = theta_i, psi = floor/(2 (1 + floor)(1 + K)).",
         latex=r"f_{i}(\bm{\theta}_{i})+\frac{1}{2}\log(2\psi)+\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i},\bm{\mu})}{2\psi}",
         kind="lower bound",
         variables=(FLOOR, K_FIT),
@@ -399,8 +386,7 @@ register(
         unit="dimensionless",
         related=("generative:eq19",),
         remark="The text argues that psi cannot be unbounded; but nothing keeps it from zero once the models agree. All "
-        "clients' "
-        "models equal, with any common mu, does it for the sum over clients too.",
+        "clients' models equal, with any common mu, does it for the sum over clients too.",
     )
 )
 
@@ -437,8 +423,7 @@ register(
         title="Best psi for given models",
         place="Section 3.4, text after (23)",
         statement="For given models (23), summed over clients, is least at psi = the mean of f^KD: psi rises where f^KD is "
-        "larger and "
-        "falls where it is smaller, as the text says. With a penalty b/psi: the mean plus 2b/m.",
+        "larger and falls where it is smaller, as the text says. With a penalty b/psi: the mean plus 2b/m.",
         latex=r"\psi=\frac1m\sum_{i}f_i^{\mathsf{KD}}(\theta_i,\mu)+\frac{2b}m",
         kind="identity",
         variables=(KD, B0),
@@ -476,8 +461,7 @@ register(
         title="A penalty that gives AdaPeD's objective a minimiser",
         place="Section 3.4; repairs (23); not in the paper",
         statement="With b/psi added to (23), exp of twice its terms in psi is at least 4b for all models. Judged with "
-        "exp(u) written as "
-        "1 + u and a positive rest, `tail`.",
+        "exp(u) written as 1 + u and a positive rest, `tail`.",
         latex=r"\frac12\log(2\psi)+\frac{f_i^{\mathsf{KD}}+2b}{2\psi}\ge\frac12\log(4b)",
         kind="lower bound",
         variables=(V, ONE_KD, B_POSITIVE, TAIL),

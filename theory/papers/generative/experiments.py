@@ -75,11 +75,9 @@ register(
         title="With little privacy the private estimate recovers the regular one",
         place="Section 4, DP Personalized Estimation, Figure 4",
         statement="When eps0 is high the private personalised estimator recovers the regular personalised estimator. "
-        "Judged: the "
-        "limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.",
+        "Judged: the limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.",
         latex=r"\text{when privacy is low (}\epsilon_0\text{ is high) the private personalized estimator recovers the "
-        r"regular "
-        r"personalized estimator}",
+        r"regular personalized estimator}",
         kind="limit",
         variables=(M2, N, SIGMA2_THETA, SIGMA2_X, NOISE2),
         examples=({"m": 4, "n": 15, "sigma2_theta": "1/100", "sigma2_x": "1/4", "noise2": 2},),
@@ -181,9 +179,8 @@ register(
         place="Section 4, DP Personalized Estimation, Figure 4",
         statement="The text calls the private estimate slightly worse at high privacy. Judged: in the range eps0 <= 1 of "
         "Theorem 2 with delta <= 1/100 its error is at least 1.2 times that of the regular estimate, whatever r >= 0.",
-        latex=r"\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts "
-        r"to become "
-        r"slightly worse}",
+        latex=r"\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts to "
+        r"become slightly worse}",
         kind="lower bound",
         variables=(EPS0, SMALL_DELTA),
         examples=({"eps0": 1, "delta": "1e-5"}, {"eps0": "1/2", "delta": "1e-3"}),
@@ -196,9 +193,8 @@ register(
         ours=True,
         unit="multiple of the regular estimate's error",
         related=("generative:thm2:mse",),
-        remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of "
-        "the local "
-        "estimate, 2.67. The text gives neither r nor delta nor the range of eps0.",
+        remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of the "
+        "local estimate, 2.67. The text gives neither r nor delta nor the range of eps0.",
     )
 )
 
@@ -346,9 +342,8 @@ register(
 
 def _order_derive(d: int, excess: Any) -> Derivation:
     proof = Derivation()
-    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients "
-              "are then "
-              "N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
+    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients are "
+              "then N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
     least = _say_regression(proof, d, PRIOR2 + CENTRE2, "that prior")
     return proof.conclude("FedAvg's error d sigma2_theta (1 + excess) over that of any local estimate is at most",
                           d * PRIOR2 * (1 + excess) / least)  # fmt: skip

@@ -110,13 +110,11 @@ register(
         id="generative:thm1:estimator",
         title="Maximum likelihood estimator of all clients' means",
         place="Section 2.1, Theorem 1, (2)-(3); proof in Section 5.1.1, (25)-(30)",
-        statement="The joint density of parameters and samples is largest when mu_hat is the mean of the "
-        "clients' sample means and each client moves its own mean towards it with the known "
-        "factor a.",
-        latex=r"\widehat{\bm{\mu}}=\frac{1}{m}\sum_{i=1}^{m}\overline{X}_{i}\qquad\text{ and }\qquad"
-        r"\widehat{\bm{\theta}}_{i}=a\overline{X}_{i}+(1-a)\widehat{\bm{\mu}},\text{ for }i\in[m],"
-        r"\quad\text{ where }a=\frac{\sigma_{\theta}^{2}}{\sigma_{\theta}^{2}+\nicefrac{{"
-        r"\sigma_{x}^{2}}}{{n}}}",
+        statement="The joint density of parameters and samples is largest when mu_hat is the mean of the clients' sample "
+        "means and each client moves its own mean towards it with the known factor a.",
+        latex=r"\widehat{\bm{\mu}}=\frac{1}{m}\sum_{i=1}^{m}\overline{X}_{i}\qquad\text{ and }\qquad\widehat{\bm{"
+        r"\theta}}_{i}=a\overline{X}_{i}+(1-a)\widehat{\bm{\mu}},\text{ for }i\in[m],\quad\text{ where }a=\frac{\sigma_{"
+        r"\theta}^{2}}{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{x}^{2}}}{{n}}}",
         kind="optimum",
         variables=(M2, N, SIGMA2_THETA, SIGMA2_X),
         examples=(
@@ -231,16 +229,14 @@ register(
         id="generative:claim1",
         title="Variance and squared bias of the personalised estimate",
         place="Section 5.1.1, Claim 1",
-        statement="The two parts of the mean squared error: mean variance given theta, and mean squared "
-        "bias given theta. The second is printed with an inequality at its end; it is an equality "
-        "too, and judged as one.",
-        latex=r"\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left[\left(\hat{\theta}_{i}-"
-        r"\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]\right)^{2}|\theta\right]\right]=\alpha^{2}"
-        r"\frac{\sigma_{x}^{2}}{n}+(1-\alpha)^{2}\frac{\sigma_{x}^{2}}{mn}+2\alpha(1-\alpha)\frac{"
-        r"\sigma_{x}^{2}}{mn},\quad\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left["
-        r"\left(\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]-\theta_{i}\right)^{2}|\theta\right]"
-        r"\right]=(1-\alpha)^{2}\mathbb{E}_{\theta}\left[\left(\frac{1}{m}\sum_{k=1}^{m}\theta_{k}-"
-        r"\theta_{i}\right)^{2}\right]\leq(1-\alpha)^{2}\frac{\sigma_{\theta}^{2}(m-1)}{m}",
+        statement="The two parts of the mean squared error: mean variance given theta, and mean squared bias given theta. "
+        "The second is printed with an inequality at its end; it is an equality too, and judged as one.",
+        latex=r"\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left[\left(\hat{\theta}_{i}-\mathbb{E}\left[\hat{"
+        r"\theta}_{i}|\theta\right]\right)^{2}|\theta\right]\right]=\alpha^{2}\frac{\sigma_{x}^{2}}{n}+(1-\alpha)^{2}\frac{"
+        r"\sigma_{x}^{2}}{mn}+2\alpha(1-\alpha)\frac{\sigma_{x}^{2}}{mn},\quad\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},"
+        r"\ldots,X_{m}}\left[\left(\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]-\theta_{i}\right)^{2}|\theta\right]"
+        r"\right]=(1-\alpha)^{2}\mathbb{E}_{\theta}\left[\left(\frac{1}{m}\sum_{k=1}^{m}\theta_{k}-\theta_{i}\right)^{2}"
+        r"\right]\leq(1-\alpha)^{2}\frac{\sigma_{\theta}^{2}(m-1)}{m}",
         kind="identity",
         variables=(M, N, SIGMA2_THETA, SIGMA2_X, A),
         examples=(
@@ -327,9 +323,8 @@ register(
         title="Is the personalised estimate unbiased?",
         place="Section 5.1.1, sentence before (31)",
         statement="The estimator (30) is an unbiased estimate of theta_i. Judged: its bias given theta is 0.",
-        latex=r"\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]=\alpha\theta_{i}+\frac{1-\alpha}{m}"
-        r"\sum_{l=1}^{m}\theta_{l}\text{. Thus, the estimator (30) is an unbiased estimate of }\{"
-        r"\theta_{i}\}",
+        latex=r"\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]=\alpha\theta_{i}+\frac{1-\alpha}{m}\sum_{l=1}^{m}\theta_{l}"
+        r"\text{. Thus, the estimator (30) is an unbiased estimate of }\{\theta_{i}\}",
         kind="identity",
         variables=(THETAS, *WEIGHTED),
         examples=(
@@ -417,12 +412,10 @@ register(
         id="generative:thm1:james-stein",
         title="Is the estimator of Theorem 1 James-Stein's?",
         place="Section 2.1, first paragraph",
-        statement="For a single local sample the setting's estimator is identical to the classical "
-        "James-Stein estimator. Judged by the risk per client of James-Stein shrinkage to the "
-        "grand mean, averaged over the prior: if the estimators were identical it would be that "
-        "of Theorem 1 with n = 1.",
-        latex=r"\text{For the case of a single local sample this is identical to the classical James-Stein "
-        r"estimator}",
+        statement="For a single local sample the setting's estimator is identical to the classical James-Stein estimator. "
+        "Judged by the risk per client of James-Stein shrinkage to the grand mean, averaged over the prior: if the "
+        "estimators were identical it would be that of Theorem 1 with n = 1.",
+        latex=r"\text{For the case of a single local sample this is identical to the classical James-Stein estimator}",
         kind="identity",
         variables=(M4, SIGMA2_THETA, SIGMA2_X),
         examples=(
@@ -488,12 +481,10 @@ register(
     Claim(
         id="generative:remark1:limits",
         title="Limits of the personalised estimate's error",
-        statement="Without heterogeneity the error is that of the global mean; with much of it, or with "
-        "many samples, that of the client's own mean (for many samples, where both vanish: the "
-        "ratio of the two tends to 1).",
-        latex=r"\sigma_{\theta}\to 0:\ \text{MSE}\to d\sigma_{x}^{2}/mn;\qquad\sigma_{\theta}^{2}\text{ "
-        r"large in comparison to }\sigma_{x}^{2}/n\text{ or }n\to\infty:\ \text{MSE}\to d"
-        r"\sigma_{x}^{2}/n",
+        statement="Without heterogeneity the error is that of the global mean; with much of it, or with many samples, that "
+        "of the client's own mean (for many samples, where both vanish: the ratio of the two tends to 1).",
+        latex=r"\sigma_{\theta}\to 0:\ \text{MSE}\to d\sigma_{x}^{2}/mn;\qquad\sigma_{\theta}^{2}\text{ large in comparison "
+        r"to }\sigma_{x}^{2}/n\text{ or }n\to\infty:\ \text{MSE}\to d\sigma_{x}^{2}/n",
         kind="limit",
         variables=(M, N, D, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=GAUSSIAN_EXAMPLES,

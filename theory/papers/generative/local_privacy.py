@@ -74,10 +74,8 @@ register(
         title="Gaussian noise on a bounded message is local DP",
         place="Theorem 2, item 2; Section 5.1.2, proof of part 2, (41)-(43)",
         statement="For eps0 in (0, 1) Gaussian noise of variance 8 a^2 log(2/delta)/eps0^2 on a message in [-a, a] is "
-        "(eps0, "
-        "delta)-LDP. Judged: the delta that the mechanism needs at eps0 is at most delta. The theorem is stated for "
-        "messages "
-        "in d coordinates.",
+        "(eps0, delta)-LDP. Judged: the delta that the mechanism needs at eps0 is at most delta. The theorem is stated for "
+        "messages in d coordinates.",
         latex=r"\sigma_{\epsilon_0}^2=\frac{8a^2\log(2/\delta)}{\epsilon_0^2}",
         kind="probability",
         variables=(D, EPS0, DELTA),
@@ -127,9 +125,8 @@ register(
         id="generative:thm2:ldp:box",
         title="Gaussian noise that is local DP in any dimension",
         place="Theorem 2, item 2 (corrected for d > 1)",
-        statement="For eps0 in (0, 1] noise of variance 8 d a^2 log(2/delta)/eps0^2 per coordinate on a message in "
-        "[-a, a]^d is "
-        "(eps0, delta)-LDP.",
+        statement="For eps0 in (0, 1] noise of variance 8 d a^2 log(2/delta)/eps0^2 per coordinate on a message in [-a, "
+        "a]^d is (eps0, delta)-LDP.",
         latex=r"\sigma_{\epsilon_0}^2=\frac{8da^2\log(2/\delta)}{\epsilon_0^2}",
         kind="probability",
         variables=(D, EPS0, DELTA),

@@ -139,9 +139,8 @@ register(
             "sigma2_q": 1,
             "shared_noise": 1,
         },
-        remark="Step (b) of the proof divides the noise by m, which needs independence across clients; "
-        "Theorem 2 only asks for E[q(x)] = x and a bounded variance, which a mechanism that adds noise from "
-        "a common seed meets too.",
+        remark="Step (b) of the proof divides the noise by m, which needs independence across clients; Theorem 2 only asks "
+        "for E[q(x)] = x and a bounded variance, which a mechanism that adds noise from a common seed meets too.",
         **_MESSAGES,
     )
 )

@@ -120,11 +120,10 @@ register(
         condition_text="sigma2_theta == 0 (the parameters are exactly the candidates)",
         counterexample={"p": [1, 1], "mus": [-1, 2], "xbar": 1, "squares": 0, "n": 2, "sigma2_x": 1, "sigma2_theta": 1},
         unit="units of the samples",
-        remark="Right for the discrete prior of the model. (9) writes a_l for what is alpha_l, and alpha for the prior "
-        "p; for a mixture of N(mu_l, sigma_theta^2), which the theorem names, the optimal estimate also moves towards xbar. "
-        "Judged in one coordinate; in d coordinates squares and (xbar - mu)^2 are squared norms. The weights depend on "
-        "the data "
-        "through xbar only.",
+        remark="Right for the discrete prior of the model. (9) writes a_l for what is alpha_l, and alpha for the prior p; "
+        "for a mixture of N(mu_l, sigma_theta^2), which the theorem names, the optimal estimate also moves towards xbar. "
+        "Judged in one coordinate; in d coordinates squares and (xbar - mu)^2 are squared norms. The weights depend on the "
+        "data through xbar only.",
     )
 )
 
@@ -184,13 +183,11 @@ def _mse_derive(p: Any, mus: Any, sigma2_x: Any, n: Any) -> Derivation:
     d.say("Given the sample mean the error of the posterior mean is the posterior variance, the squared distance times the "
           "product of the two posterior probabilities.")  # fmt: skip
     d.say("Averaged over the sample mean's density f = p f_1 + q f_2 that is the integral of p q f_1 f_2/f.")
-    d.say("With the sample mean measured from the midpoint in standard deviations, z, the product f_1 f_2 is exp(-z^2 "
-          "- w/4) "
-          "and f is exp(-z^2/2 - w/8) (p exp(-sqrt(w) z/2) + q exp(sqrt(w) z/2)), each over its power of "
-          "sqrt(2 pi).")  # fmt: skip
+    d.say("With the sample mean measured from the midpoint in standard deviations, z, the product f_1 f_2 is exp(-z^2 - "
+          "w/4) and f is exp(-z^2/2 - w/8) (p exp(-sqrt(w) z/2) + q exp(sqrt(w) z/2)), each over its power of sqrt(2 "
+          "pi).")  # fmt: skip
     d.say("So the error is the squared distance times sqrt(pq)/2 exp(-w/8) E[sech((sqrt(w) z - log(p/q))/2)] over a "
-          "standard "
-          "normal z, written TwoValueRisk(p, w).")  # fmt: skip
+          "standard normal z, written TwoValueRisk(p, w).")  # fmt: skip
     return d.conclude("Mean squared error:", squared * TwoValueRisk(prior, w))
 
 
@@ -234,9 +231,8 @@ register(
         id="generative:thm5:mse",
         title="Exact error of the posterior mean for two values",
         place="Section 2.3.1, text after Theorem 5",
-        statement="The error is a function of the prior's probabilities and vectors and of the variance of a sample. "
-        "The paper "
-        "gives no formula.",
+        statement="The error is a function of the prior's probabilities and vectors and of the variance of a sample. The "
+        "paper gives no formula.",
         latex=r"\text{MSE}=\mathbb{E}_{\{\bm{\theta}_i,X_i\}}\|\bm{\theta}_i-\hat{\bm{\theta}}_i\|^2",
         kind="identity",
         variables=(PAIR_P, PAIR, NOISE, SAMPLES),
@@ -250,10 +246,9 @@ register(
         simulate=_mse_simulate,
         unit="variance",
         related=("generative:thm5",),
-        remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It "
-        "depends on n "
-        "too, through sigma2_x/n. In d dimensions put the Euclidean distance of the two vectors for |mu_1 - mu_2|. For far "
-        "values it falls like exp(-w/8): the local estimate's error sigma2_x/n does not.",
+        remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It depends "
+        "on n too, through sigma2_x/n. In d dimensions put the Euclidean distance of the two vectors for |mu_1 - mu_2|. For "
+        "far values it falls like exp(-w/8): the local estimate's error sigma2_x/n does not.",
     )
 )
 
@@ -312,9 +307,8 @@ register(
         id="generative:alg1",
         title="Estimating the prior by clustering",
         place="Section 2.3.2, Algorithm 1, lines 1 and 11",
-        statement="Clustering the clients' models estimates the priors: the cluster centres are the candidates. Judged "
-        "for two "
-        "equally likely values mu and -mu and arbitrarily many clients, where the upper centre should be mu.",
+        statement="Clustering the clients' models estimates the priors: the cluster centres are the candidates. Judged for "
+        "two equally likely values mu and -mu and arbitrarily many clients, where the upper centre should be mu.",
         latex=r"\mathbb{P}^{(t)},\bm{\mu}_1^{(t)},\ldots,\bm{\mu}_k^{(t)}\leftarrow\mathsf{Cluster}(\bm{\theta}_1^{(t)},"
         r"\ldots,\bm{\theta}_m^{(t)},k)",
         kind="algorithm line",
@@ -330,11 +324,9 @@ register(
         counterexample={"mu": 1, "sigma2_x": 1, "n": 1},
         unit="units of the samples",
         remark="However many clients there are, the first centres are too far out (1.167 for mu = sigma2_x/n = 1), for each "
-        "cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together "
-        "without end "
-        "(generative:alg1:collapse). As printed the first round also uses P^(1) and mu^(1) before any are computed. EM "
-        "keeps "
-        "the truth as its fixed point (generative:alg1:em).",
+        "cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together without "
+        "end (generative:alg1:collapse). As printed the first round also uses P^(1) and mu^(1) before any are computed. EM "
+        "keeps the truth as its fixed point (generative:alg1:em).",
     )
 )
 
@@ -391,9 +383,8 @@ register(
         id="generative:alg1:collapse",
         title="Algorithm 1 draws its centres together",
         place="Section 2.3.2, Algorithm 1, lines 6 and 11",
-        statement="For k = 2, any data and any clustering into non-empty clusters, each round moves both centres "
-        "strictly into "
-        "the interval between the previous ones. Judged: both distances are at most the old gap.",
+        statement="For k = 2, any data and any clustering into non-empty clusters, each round moves both centres strictly "
+        "into the interval between the previous ones. Judged: both distances are at most the old gap.",
         latex=r"\bm{\theta}_i^t\leftarrow\sum_{l=1}^{k}\alpha_l^{(i)}\bm{\mu}_l^{(t)},\qquad\mathsf{Cluster}"
         r"(\bm{\theta}_1^{(t)},\ldots,\bm{\theta}_m^{(t)},k)",
         kind="upper bound",
@@ -412,9 +403,8 @@ register(
         related=("generative:thm5",),
         remark="The gap falls in every round, and no positive gap is a fixed point: the most extreme model is a continuous "
         "function of the centres and shares (at least 1/m each) that stays strictly inside. So on every data set the "
-        "centres and "
-        "with them all personalised models tend to one common point as T grows. The same argument holds for any k and d, "
-        "direction by direction.",
+        "centres and with them all personalised models tend to one common point as T grows. The same argument holds for any "
+        "k and d, direction by direction.",
     )
 )
 
@@ -493,9 +483,8 @@ register(
         ours=True,
         unit="probabilities, then units of the samples",
         related=("generative:thm5",),
-        remark="estimators.closed_forms.mixture.DiscretePrior: maximum likelihood by EM with restarts, whose log "
-        "likelihood never falls "
-        "(each step maximises a lower bound that touches it), also for clients with different variances.",
+        remark="estimators.closed_forms.mixture.DiscretePrior: maximum likelihood by EM with restarts, whose log likelihood "
+        "never falls (each step maximises a lower bound that touches it), also for clients with different variances.",
     )
 )
 

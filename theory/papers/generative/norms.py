@@ -45,9 +45,8 @@ def _sharp_distance(m: Any, n: Any, d: int) -> Any:
 
 def _derive(m: Any, n: Any, d: int, distance: Any) -> Derivation:
     proof = Derivation()
-    proof.say("xbar_i is theta_i plus a vector of d independent normals of variance sigma2_x/n each, and theta_i has "
-              "norm at "
-              "most r. So the norm of xbar_i exceeds r by at most the noise's norm, and for candidates at 0 it is that "
+    proof.say("xbar_i is theta_i plus a vector of d independent normals of variance sigma2_x/n each, and theta_i has norm "
+              "at most r. So the norm of xbar_i exceeds r by at most the noise's norm, and for candidates at 0 it is that "
               "norm.")  # fmt: skip
     x = proof.say("In units of sigma_x/sqrt(n) the radius exceeds r by", distance(m, n, d))
     tail = proof.say("Integrating the chi density by parts: the noise's norm is larger with probability", chi_tail(d, x))
@@ -96,8 +95,7 @@ register(
         not_simulated="the event is too rare to see 1 % of its probability",
         unit="expected number of means outside",
         remark="Much slack: the general sub-Gaussian bound is used where the noise is Gaussian. The 4 sqrt(d) can be "
-        "sqrt(d) and "
-        "the 2 can be sqrt(2): generative:lemma1:sharp. Certified for m and n up to 1000.",
+        "sqrt(d) and the 2 can be sqrt(2): generative:lemma1:sharp. Certified for m and n up to 1000.",
     )
 )
 register(
@@ -105,9 +103,8 @@ register(
         id="generative:lemma1:sharp",
         title="A smaller radius for the sample means",
         place="Section 2.3.3, Lemma 1 (sharpened)",
-        statement="The radius sqrt(sigma2_x/n) (sqrt(d) + sqrt(2 log(m^2 n))) + r holds the norms of all m sample "
-        "means with "
-        "probability at least 1 - 1/(mn). Judged as generative:lemma1.",
+        statement="The radius sqrt(sigma2_x/n) (sqrt(d) + sqrt(2 log(m^2 n))) + r holds the norms of all m sample means "
+        "with probability at least 1 - 1/(mn). Judged as generative:lemma1.",
         latex=r"\left\|\overline{X}_i\right\|_2\leq\sqrt{\frac{\sigma_x^2}{n}}\left(\sqrt d+\sqrt{2\log(m^2n)}\right)+r",
         kind="probability",
         variables=(MANY_M, MANY_N, DIMENSION),
@@ -187,12 +184,10 @@ register(
         not_simulated="true for every data set",
         unit="square of the units of the samples",
         related=("generative:lemma1",),
-        remark="True with slack: what is clipped is theta_i^(t), a mean of candidates, and not the sample mean that "
-        "Lemma 1 is "
-        "about. The radius r does the same (generative:clip-radius:r), and the sensitivity 2r that noise is scaled to "
-        "does not "
-        "grow with d. Only the initial theta_i^(0) = xbar_i needs Lemma 1; estimated candidates lie in the hull of what was "
-        "clipped, so the same radius serves all rounds.",
+        remark="True with slack: what is clipped is theta_i^(t), a mean of candidates, and not the sample mean that Lemma 1 "
+        "is about. The radius r does the same (generative:clip-radius:r), and the sensitivity 2r that noise is scaled to "
+        "does not grow with d. Only the initial theta_i^(0) = xbar_i needs Lemma 1; estimated candidates lie in the hull of "
+        "what was clipped, so the same radius serves all rounds.",
     )
 )
 register(

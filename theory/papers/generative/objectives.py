@@ -68,16 +68,12 @@ register(
         title="The joint objective has a minimiser",
         place="Section 3.1.2, (19)",
         statement="(19) asks for the minimiser over parameters, mu, sigma_theta and sigma_x, so the objective must be "
-        "bounded "
-        "below. Judged: whatever the floor, exp(2 objective) is at least the floor at the point theta_i = mu, "
+        "bounded below. Judged: whatever the floor, exp(2 objective) is at least the floor at the point theta_i = mu, "
         "sigma2_theta = floor/(2 pi (1 + floor)(1 + K)).",
         latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta},\sigma_{x}}\frac{nm}{2}\log(2\pi"
-        r"\sigma_{x}"
-        r"^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2\sigma_{x}^{2}}+"
-        r"\frac{md}"
-        r"{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\bm{"
-        r"\theta}}"
-        r"^{2}}",
+        r"\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2"
+        r"\sigma_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}"
+        r"\|_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}",
         kind="lower bound",
         variables=(MD, FLOOR, K_REST),
         examples=({"md": 2, "floor": "1/100", "K": 3},),
@@ -94,10 +90,9 @@ register(
         unit="dimensionless",
         related=("generative:eq14",),
         remark="Equal parameters with a vanishing prior variance: (md/2) log sigma2_theta falls without bound while every "
-        "other "
-        "term stays. It happens for every data set; where clients have no more samples than coefficients, sigma_x vanishes "
-        "too. Algorithms 2 and 3 therefore have at best a local minimum to converge to (generative:eq19:local). (20), and "
-        "(21) with the right sign, share the defect.",
+        "other term stays. It happens for every data set; where clients have no more samples than coefficients, sigma_x "
+        "vanishes too. Algorithms 2 and 3 therefore have at best a local minimum to converge to (generative:eq19:local). "
+        "(20), and (21) with the right sign, share the defect.",
     )
 )
 
@@ -159,8 +154,7 @@ register(
         unit="variance",
         related=("generative:eq19",),
         remark="S is about sigma2_theta + alpha2, so unless the true sigma2_theta is above 3 alpha2 gradient descent on "
-        "(19) "
-        "has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the marginal "
+        "(19) has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the marginal "
         "likelihood's estimate S - alpha2 exceeds it by alpha2 + alpha2^2/sigma2_theta.",
     )
 )
@@ -211,11 +205,9 @@ register(
         place="Section 3.1.2; repairs (19); not in the paper",
         statement="With b/sigma2_theta added to (19), the terms in sigma2_theta are bounded below whatever the parameters: "
         "exp(2 terms)/(2 pi)^(md) is at least (2b)^(md)/(md)!, for every b > 0. Judged with exp(u) written as the terms of "
-        "its "
-        "series up to order md and a positive rest, `tail`.",
+        "its series up to order md and a positive rest, `tail`.",
         latex=r"\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log"
-        r"\frac{(4\pi b)"
-        r"^{md}}{(md)!}",
+        r"\frac{(4\pi b)^{md}}{(md)!}",
         kind="lower bound",
         variables=(MD123, V_THETA, Q_SUM, B_HYPER, TAIL),
         examples=({"md": 2, "sigma2_theta": 1, "Q": 1, "b": 1, "tail": 1},),
@@ -329,12 +321,9 @@ register(
         place="Section 3.2, (20)",
         statement="The objective (12) for logistic responses and a Gaussian population. Judged for one client with d = 1.",
         latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}"
-        r"\left[Y_{ij}\log"
-        r"\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{"
-        r"\theta}"
-        r"_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
-        r"\theta}_"
-        r"{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
+        r"\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left("
+        r"\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+"
+        r"\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
         kind="identity",
         variables=(E1, LABELS, Q_BOX, V_SMALL),
         examples=({"z": [1, -1], "labels": "01", "Q": 1, "sigma2_theta": 1},),
@@ -410,13 +399,11 @@ register(
         title="Objective of logistic regression with a mixture prior",
         place="Section 3.3, (21); the regulariser also in (22)",
         statement="The objective (12) for logistic responses and a Gaussian-mixture population. Judged for one label per "
-        "client: a 1 "
-        "for the first, a 0 for the second; as exp(-objective).",
+        "client: a 1 for the first, a 0 for the second; as exp(-objective).",
         latex=r"\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}"
-        r"\right)+(1-"
-        r"Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log("
-        r"\sum_{l=1}^{k}"
-        r"\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
+        r"\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log("
+        r"\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{"
+        r"\theta,l})^{md/2}))",
         kind="identity",
         variables=(*MIXTURE, Z1, Z2),
         examples=tuple({**e, "z1": 1, "z2": -1} for e in MIXTURE_EXAMPLES),
@@ -425,8 +412,7 @@ register(
         oracle=_eq21_oracle,
         corrected=lambda z1, z2, d, **prior: _likelihood(z1, z2, d) * mixture_corrected(d=d, **prior),
         corrected_text="minus the sum over samples, minus sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 "
-        "sigma_theta,l^2))/(2 pi "
-        "sigma_theta,l^2)^(d/2))",
+        "sigma_theta,l^2))/(2 pi sigma_theta,l^2)^(d/2))",
         counterexample={"thetas": [0, 0], "d": 1, "p": "1/2", "mu11": 0, "mu12": 0, "mu21": 0, "mu22": 0, "s1": 1, "s2": 1,
                         "z1": 0, "z2": 0},
         computed=_eq21_computed,
@@ -434,8 +420,7 @@ register(
         unit="density",
         related=("generative:eq12:mixture", "generative:eq12:logistic"),
         remark="The slips of (20) and of case 3 together; (22) has those of case 3. The corrected objective is unbounded "
-        "below "
-        "too: a component centred on one client's parameters may shrink (as in generative:eq19).",
+        "below too: a component centred on one client's parameters may shrink (as in generative:eq19).",
     )
 )  # fmt: skip
 

@@ -117,8 +117,7 @@ register(
         place="Section 3, case 1 of (12)",
         statement="For a N(mu, sigma2_theta I_d) population, minus the logarithm of the clients' prior density is this.",
         latex=r"R(\{\bm{\theta}_{i}\})=\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
-        r"\theta}_{i}"
-        r"\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
+        r"\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
         kind="identity",
         variables=(THETAS, D12, MU1, MU2, V_THETA),
         examples=(
@@ -181,9 +180,8 @@ register(
         computed=lambda thetas, d, mu1, mu2, b: priors.laplace_penalty(np.reshape(thetas, (-1, d)), [mu1, mu2][:d], b)[0],
         not_simulated=DETERMINISTIC,
         unit="nats",
-        remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b "
-        "is at "
-        "sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
+        remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b is "
+        "at sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
     )
 )
 
@@ -212,8 +210,7 @@ register(
         title="Most likely scale of a Laplace population",
         place="Section 3, case 2 of (12); not in the paper",
         statement="Given the clients' parameters and the centre, the regulariser of case 2 with all m d normalisers is "
-        "least at "
-        "the mean absolute deviation of a coordinate.",
+        "least at the mean absolute deviation of a coordinate.",
         latex=r"\widehat b=\frac{1}{md}\sum_{i=1}^{m}\|\bm{\theta}_{i}-\bm{\mu}\|_{1}",
         kind="identity",
         variables=(GAPS,),
@@ -314,12 +311,10 @@ register(
         id="generative:eq12:mixture",
         title="Regulariser of a mixture of Gaussians",
         place="Section 3, case 3 of (12)",
-        statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged "
-        "for two "
-        "components, as exp(-R).",
+        statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged for "
+        "two components, as exp(-R).",
         latex=r"R(\{\bm{\theta}_{i}\})=\sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}"
-        r"\|_{2}^{2}}{2"
-        r"\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
+        r"\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
         kind="identity",
         variables=MIXTURE,
         examples=MIXTURE_EXAMPLES,
@@ -337,8 +332,7 @@ register(
         not_simulated=DETERMINISTIC,
         unit="density",
         remark="Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square "
-        "of "
-        "sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "
+        "of sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "
         "normaliser, which then falls as sigma grows; with several, the farthest component gets the largest weight.",
     )
 )
@@ -373,11 +367,9 @@ register(
         title="Quadratic loss from Gaussian responses",
         place="Section 3, case 4 of (12); also Section 3.1.2",
         statement="With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear "
-        "regression, "
-        "Judged for d = 1 against the regression model (13).",
+        "regression, Judged for d = 1 against the regression model (13).",
         latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})"
-        r"\text{, then }"
-        r"f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
+        r"\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
         kind="identity",
         variables=(XS, YS, THETA, V_X),
         examples=({"x": [1, 2], "y": [1, 3], "theta": 1, "sigma2_x": 1},),
@@ -419,10 +411,8 @@ register(
         statement="With P(Y = 1) = sigma(<theta_i, X_ij>), minus the log-likelihood of a label is the logistic loss "
         "log(1 + exp(-(2Y - 1) <theta_i, X_ij>)). Judged as exp(loss), with E = exp(<theta_i, X_ij>).",
         latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})=\sigma(\langle\bm{\theta}_{i},X_{ij}\rangle)^{Y_{ij}}(1-\sigma(\langle"
-        r"\bm{\theta}"
-        r"_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})"
-        r"\text{ is the cross-entropy loss (or the logistic"
-        r" loss)}",
+        r"\bm{\theta}_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the cross-entropy loss "
+        r"(or the logistic loss)}",
         kind="identity",
         variables=(ODDS, Y01),
         examples=({"E": 2, "y": 1}, {"E": 2, "y": 0}),

@@ -76,13 +76,11 @@ register(
         id="generative:def3",
         title="Renyi differential privacy",
         place="Appendix A.1, Definition 3",
-        statement="The expectation under M(D') of the density ratio to the power lambda is exp((lambda-1) D_lambda). "
-        "Judged "
+        statement="The expectation under M(D') of the density ratio to the power lambda is exp((lambda-1) D_lambda). Judged "
         "on mechanisms with two answers: exp((order-1) D).",
         latex=r"D_{\lambda}(\mathcal{M}(\mathcal{D})||\mathcal{M}(\mathcal{D}'))=\frac{1}{\lambda-1}\log\left(\mathbb{E}_{"
-        r"\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}{\mathcal{M}("
-        r"\mathcal{D}')"
-        r"(\theta)}\right)^{\lambda}\right]\right)",
+        r"\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}{\mathcal{M}(\mathcal{D}')("
+        r"\theta)}\right)^{\lambda}\right]\right)",
         kind="identity",
         variables=(P_YES, Q_YES, WHOLE),
         examples=({"p": "1/2", "q": "1/4", "order": 2}, {"p": "2/3", "q": "1/3", "order": 4}),
@@ -93,8 +91,7 @@ register(
         not_simulated="a divergence",
         unit="dimensionless",
         remark="Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's "
-        "records. Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it "
-        "prints "
+        "records. Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it prints "
         "e^eps0 where its own letter is eps.)",
     )
 )
@@ -163,9 +160,8 @@ register(
         title="delta from a Renyi divergence, for a given eps",
         statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this delta, for every order. Judged: the smallest "
         "delta that follows from the divergence at this order by bounding the privacy loss pointwise.",
-        latex=r"\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}"
-        r"\left(1-\frac{1}"
-        r"{\lambda}\right)^{\lambda}",
+        latex=r"\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}\left(1-"
+        r"\frac{1}{\lambda}\right)^{\lambda}",
         variables=(RDP, ANY_ORDER, EPS),
         examples=({"rdp": "1/2", "order": 4, "eps": 2}, {"rdp": 1, "order": 10, "eps": 3}),
         printed=lambda rdp, order, eps: sp.exp((order - 1) * (rdp - eps)) / (order - 1) * (1 - 1 / order) ** order,
@@ -173,10 +169,8 @@ register(
         oracle=_delta_oracle,
         computed=lambda rdp, order, eps: _float_delta(rdp, order, eps),
         unit="probability",
-        remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.tuning.delta_from_rdp also "
-        "takes the "
-        "smaller "
-        "of it and sqrt(1 - exp(-eps(lambda))).",
+        remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.tuning.delta_from_rdp also takes "
+        "the smaller of it and sqrt(1 - exp(-eps(lambda))).",
         **_LEMMA2,
     )
 )
@@ -215,8 +209,7 @@ register(
     Claim(
         id="generative:lemma2:eps",
         title="eps from a Renyi divergence, for a given delta",
-        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this eps, for every order. Judged: the "
-        "smallest eps "
+        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this eps, for every order. Judged: the smallest eps "
         "that follows from the divergence at this order by bounding the privacy loss pointwise.",
         latex=r"\epsilon=\min_{\lambda}\epsilon(\lambda)+\frac{\log(1/\delta)+(\lambda-1)\log(1-1/\lambda)-\log(\lambda)}"
         r"{\lambda-1}",
@@ -229,10 +222,9 @@ register(
         oracle=_eps_oracle,
         computed=_float_eps,
         unit="nats",
-        remark="Balle et al. (2020), theorem 21. It can come out below 0 for a large delta and is then still valid, "
-        "as the argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. "
-        "The minimum is over all "
-        "orders > 1 and need not be attained.",
+        remark="Balle et al. (2020), theorem 21. It can come out below 0 for a large delta and is then still valid, as the "
+        "argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. The minimum is "
+        "over all orders > 1 and need not be attained.",
         **_LEMMA2,
     )
 )
@@ -279,8 +271,7 @@ register(
         title="Adaptive composition of Renyi divergences",
         place="Appendix A.2, Lemma 3",
         statement="The divergences of two mechanisms, the second of which may depend on the first answer, add up at most. "
-        "Judged as exp((order-1) D): randomised response first, then any mechanism whose divergence depends on the "
-        "answer.",
+        "Judged as exp((order-1) D): randomised response first, then any mechanism whose divergence depends on the answer.",
         latex=r"(\mathcal{M}_{1},\mathcal{M}_{2})\ \text{satisfies}\ (\lambda,\epsilon_{1}(\lambda)+\epsilon_{2}(\lambda))"
         r"\text{-RDP}",
         kind="upper bound",
@@ -330,12 +321,10 @@ register(
         id="generative:thm7:sensitivity",
         title="Sensitivity of the averaged model after tau local steps",
         place="Section 6.3, (67)",
-        statement="Largest squared Euclidean change of the average of K clients' models, noise neglected, when one of "
-        "them "
+        statement="Largest squared Euclidean change of the average of K clients' models, noise neglected, when one of them "
         "differs.",
-        latex=r"\Delta\bm{\mu}=\max_{\mathcal{K}^{t},\mathcal{K}^{{}^{\prime}t}}\|\bm{\mu}^{t+1}-\bm{\mu}^{"
-        r"\prime t+1}\|_{2}^{2}"
-        r"\leq\frac{\tau C_{1}^{2}}{K^{2}}",
+        latex=r"\Delta\bm{\mu}=\max_{\mathcal{K}^{t},\mathcal{K}^{{}^{\prime}t}}\|\bm{\mu}^{t+1}-\bm{\mu}^{\prime t+1}"
+        r"\|_{2}^{2}\leq\frac{\tau C_{1}^{2}}{K^{2}}",
         kind="upper bound",
         variables=(TAU, K, C1, ADJACENCY),
         examples=(
@@ -347,19 +336,16 @@ register(
         derive=_sensitivity_derive,
         oracle=_sensitivity_oracle,
         corrected=lambda tau, K, C1, adjacency: SHIFT[adjacency] ** 2 * tau**2 * C1**2 / K**2,
-        corrected_text="4 tau^2 C1^2 / K^2 where one client is replaced by another, tau^2 C1^2 / K^2 where its "
-        "gradients are "
-        "set to zero",
+        corrected_text="4 tau^2 C1^2 / K^2 where one client is replaced by another, tau^2 C1^2 / K^2 where its gradients "
+        "are set to zero",
         counterexample={"tau": 2, "K": 1, "C1": 1, "adjacency": "zero-out"},
         computed=lambda tau, K, C1, adjacency: (adaped.SHIFTS[adjacency] * tau * C1 / K) ** 2,
         not_simulated="deterministic",
         unit="squared norm of the model, with learning rate 1",
-        remark="Norms add, not squared norms: tau steps in one direction move the model by tau C1. The paper's "
-        "neighbouring "
-        "sets K^t, K'^t of one size K exchange one client for another, which doubles the change. Not a slip of the "
-        "pen: (68) "
-        "divides by the noise tau sigma2_q1/K, and the tau that cancels there is the one missing here. The learning rate "
-        "eta_2, which scales model and noise alike, is left out.",
+        remark="Norms add, not squared norms: tau steps in one direction move the model by tau C1. The paper's neighbouring "
+        "sets K^t, K'^t of one size K exchange one client for another, which doubles the change. Not a slip of the pen: "
+        "(68) divides by the noise tau sigma2_q1/K, and the tau that cancels there is the one missing here. The learning "
+        "rate eta_2, which scales model and noise alike, is left out.",
     )
 )
 
@@ -405,9 +391,8 @@ class SampledGaussian(sp.Function):
 def _federation_derive(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, order: Any, adjacency: str) -> Derivation:
     d = Derivation()
     d.say("An explicit federation: every client's clipped gradients are constant, all others' as client i's are on D'.")
-    d.say("The average of K clients then has noise of variance tau sigma2_q1/K, and moves by s tau C1/K when client "
-          "i, taking "
-          "part, has the data of D; s = 1 (zero-out) or 2 (replace).")  # fmt: skip
+    d.say("The average of K clients then has noise of variance tau sigma2_q1/K, and moves by s tau C1/K when client i, "
+          "taking part, has the data of D; s = 1 (zero-out) or 2 (replace).")  # fmt: skip
     mu2 = d.say("Squared shift over variance:", SHIFT[adjacency] ** 2 * tau * C1**2 / (K * sigma2_q1))
     d.say("Client i takes part with probability q = K/m, and the average does not show who did: on D the law is "
           "(1-q) N(0, .) + q N(shift, .), on D' it is N(0, .).")  # fmt: skip
@@ -440,8 +425,7 @@ def _printed_rdp(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, orde
 
 _THM7_LATEX = (
     r"\epsilon(\alpha)=\left(\frac{K}{m}\right)^{2}6\left(\frac{T}{\tau}\right)\alpha\left(\frac{C_{1}^{2}}{K"
-    r"\sigma_{q_{1}}^{2}}"
-    r"+\frac{C_{2}^{2}}{K\sigma_{q_{2}}^{2}}\right)"
+    r"\sigma_{q_{1}}^{2}}+\frac{C_{2}^{2}}{K\sigma_{q_{2}}^{2}}\right)"
 )
 
 _THM7 = (TAU, K, M, C1, SIGMA2_Q1, T, ORDER, ADJACENCY)
@@ -458,8 +442,7 @@ register(
         title="Renyi divergence of DP-AdaPeD",
         place="Section 3.5, Theorem 7; Section 6.3, (66), (68)-(69)",
         statement="After T iterations DP-AdaPeD has at most this Renyi divergence. Judged on an explicit federation "
-        "(constant "
-        "clipped gradients, psi kept fixed, that is C2 = 0), whose divergence is known exactly at whole orders.",
+        "(constant clipped gradients, psi kept fixed, that is C2 = 0), whose divergence is known exactly at whole orders.",
         latex=_THM7_LATEX,
         kind="upper bound",
         variables=_THM7,
@@ -474,9 +457,8 @@ register(
         corrected=lambda tau, K, m, C1, sigma2_q1, T, order, adjacency: (
             T / tau * SampledGaussian(order, Share(K, m), SHIFT[adjacency] ** 2 * tau * C1**2 / (K * sigma2_q1))
         ),
-        corrected_text="at least (T/tau) times the divergence of the sampled Gaussian mechanism with rate K/m and "
-        "squared shift "
-        "over variance s^2 tau C1^2/(K sigma2_q1), s = 2 (replace) or 1 (zero-out); a bound that holds is "
+        corrected_text="at least (T/tau) times the divergence of the sampled Gaussian mechanism with rate K/m and squared "
+        "shift over variance s^2 tau C1^2/(K sigma2_q1), s = 2 (replace) or 1 (zero-out); a bound that holds is "
         "generative:thm7:valid",
         counterexample={
             "tau": 4, "K": 1, "m": 1, "C1": 1, "sigma2_q1": 1, "T": 4, "order": 2, "adjacency": "replace",
@@ -534,9 +516,8 @@ register(
         id="generative:thm7:conditions",
         title="The orders for which subsampling gains the factor (K/m)^2",
         place="Section 3.5, Theorem 7 ('for alpha > 1'); Section 6.3, (68)",
-        statement="For every order alpha > 1 one round costs at most 6 (K/m)^2 alpha C1^2/(K sigma2_q1). Judged where "
-        "the rest "
-        "of (68) is right: one local step, a client's gradients set to zero between neighbours.",
+        statement="For every order alpha > 1 one round costs at most 6 (K/m)^2 alpha C1^2/(K sigma2_q1). Judged where the "
+        "rest of (68) is right: one local step, a client's gradients set to zero between neighbours.",
         latex=r"\epsilon_{t}^{(1)}(\alpha)=\left(\frac{K}{m}\right)^{2}\frac{6\alpha C_{1}^{2}}{K\sigma_{q_{1}}^{2}}\quad"
         r"\text{for }\alpha>1",
         kind="upper bound",
@@ -555,9 +536,8 @@ register(
         not_simulated="a divergence",
         unit="nats",
         remark="Certified for orders 2, 3 and 5. For large orders the divergence grows like order * C1^2/(2 K sigma2_q1) "
-        "whatever K/m: sampling takes off only log(m/K)-like terms. The quoted results (Bun et al. 2018; Mironov, "
-        "Talwar and "
-        "Zhang 2019) carry such limits on the order; Theorem 7 drops them. With small orders 6 has slack: 1/2 is the "
+        "whatever K/m: sampling takes off only log(m/K)-like terms. The quoted results (Bun et al. 2018; Mironov, Talwar "
+        "and Zhang 2019) carry such limits on the order; Theorem 7 drops them. With small orders 6 has slack: 1/2 is the "
         "limit.",
     )
 )
@@ -588,8 +568,7 @@ def _valid_derive(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, ord
     one = d.say("By Lemma 3 these add up over the tau steps of a round in which client i takes part:",
                 order * tau * sum(steps) / 2)  # fmt: skip
     d.say("Gradients that are constant on D and on D' reach it: then the message is Gaussian with shift s tau C1 and "
-          "variance "
-          "tau sigma2_q1, and for psi alike.")  # fmt: skip
+          "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
     q = d.say("Client i takes part with probability", Share(K, m))
     d.say("whatever its data; in the other rounds nothing differs. So exp((order-1) D) of a round is (1-q) + q "
           "e^((order-1)x):",
@@ -627,10 +606,9 @@ register(
         id="generative:thm7:valid",
         title="A Renyi bound for DP-AdaPeD that holds with local steps",
         place="Section 3.5, in place of Theorem 7",
-        statement="For every order > 1, every number of local steps and every way of drawing clients that includes "
-        "each with "
-        "probability at most K/m, DP-AdaPeD has at most this Renyi divergence for one client's data; it is reached when "
-        "the server sees the messages and gradients are constant.",
+        statement="For every order > 1, every number of local steps and every way of drawing clients that includes each "
+        "with probability at most K/m, DP-AdaPeD has at most this Renyi divergence for one client's data; it is reached "
+        "when the server sees the messages and gradients are constant.",
         latex=r"\epsilon(\alpha)=\frac{T}{\tau}\,\frac{1}{\alpha-1}\log\Big(1+\frac{K}{m}\Big(e^{(\alpha-1)x}-1\Big)\Big),"
         r"\quad x=\frac{s^{2}\alpha\tau}{2}\Big(\frac{C_{1}^{2}}{\sigma_{q_{1}}^{2}}+\frac{C_{2}^{2}}{\sigma_{q_{2}}^{2}}"
         r"\Big)",
@@ -655,11 +633,9 @@ register(
         related=("generative:lemma3", "generative:thm7:rdp"),
         assumptions=("noise is drawn afresh in every step", "clients are drawn independently of the data, afresh each "
                      "round"),
-        remark="With all clients in every round it is s^2 alpha T (C1^2/sigma2_q1 + C2^2/sigma2_q2)/2, whatever tau. "
-        "It needs "
-        "no trusted server. A factor 1/K for averaging is not included: the other clients' noise may be erased by "
-        "their own "
-        "steps, except the last one's.",
+        remark="With all clients in every round it is s^2 alpha T (C1^2/sigma2_q1 + C2^2/sigma2_q2)/2, whatever tau. It "
+        "needs no trusted server. A factor 1/K for averaging is not included: the other clients' noise may be erased by "
+        "their own steps, except the last one's.",
     )
 )  # fmt: skip
 
@@ -697,11 +673,9 @@ register(
         id="generative:thm7:averaged",
         title="A bound for one round of DP-AdaPeD seen through its average",
         place="Section 6.3, in place of (68) with every client taking part",
-        statement="If only the average is seen and psi is kept fixed, a round's Renyi divergence is at most both of "
-        "these: the "
-        "last steps' noise of all K clients hides a shift of tau clipped gradients, and the client's own noise hides "
-        "each of "
-        "them. Judged on the federation that comes closest: the others' steps erase their own earlier noise.",
+        statement="If only the average is seen and psi is kept fixed, a round's Renyi divergence is at most both of these: "
+        "the last steps' noise of all K clients hides a shift of tau clipped gradients, and the client's own noise hides "
+        "each of them. Judged on the federation that comes closest: the others' steps erase their own earlier noise.",
         latex=r"\epsilon_t(\alpha)\leq\frac{s^2\alpha C_1^2}{2\sigma_{q_1}^2}\min\Big(\frac{\tau^2}{K},\tau\Big)",
         kind="upper bound",
         variables=(TAU, K, C1, SIGMA2_Q1, ANY_ORDER, ADJACENCY),

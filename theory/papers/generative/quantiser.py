@@ -122,8 +122,7 @@ register(
         title="The stochastic k-bit quantiser",
         place="Section 5.1.2, proof of Theorem 2 part 1, (37)-(39)",
         statement="On [-a, a] the quantiser's output has mean x and its squared error is at most a^2/(2^k - 1)^2 on "
-        "average. "
-        "Judged: the bias (printed as 0) and the variance.",
+        "average. Judged: the bias (printed as 0) and the variance.",
         latex=r"\mathbb{E}[q_k(x)]=x,\qquad\sigma_{q_k}^2=\mathbb{E}[(q_k(x)-x)^2]\leq\frac{a^2}{(2^k-1)^2}",
         kind="upper bound",
         variables=(HALF_RANGE, BITS, OFFSET, SIDE),
@@ -195,9 +194,8 @@ register(
         id="generative:thm2:quantiser:projection",
         title="Is the message unbiased after projection?",
         place="Theorem 2, E[q(x)] = x for all x; Section 5.1.2, projection onto [-a, a] before q_k and q_p",
-        statement="Each client applies q to its projected sample mean, and (36), which needs E[q(x)] = x for every x, "
-        "is used. "
-        "Judged: the mean of the message minus mu.",
+        statement="Each client applies q to its projected sample mean, and (36), which needs E[q(x)] = x for every x, is "
+        "used. Judged: the mean of the message minus mu.",
         latex=r"\mathbb{E}[q(\bm{x})]=\bm{x}\ \text{for all}\ \bm{x}\in\mathbb{R}^d;\quad"
         r"\tilde{X}_i=\mathsf{Proj}_{[-a,a]}[\overline{X}_i]",
         kind="identity",
@@ -213,11 +211,10 @@ register(
         counterexample={"a": 1, "mu": 1, "variance": 1},
         unit="units of the samples",
         related=("generative:thm2:quantiser",),
-        remark="No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p "
-        "meets the "
-        "theorem's own hypothesis. The proof conditions on the event that nothing is projected; given that event the sample "
-        "means are truncated normals whose mean is not mu either. The bias is that of two tails: small for the range of "
-        "generative:thm2:event:range, and never zero unless mu is.",
+        remark="No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p meets "
+        "the theorem's own hypothesis. The proof conditions on the event that nothing is projected; given that event the "
+        "sample means are truncated normals whose mean is not mu either. The bias is that of two tails: small for the range "
+        "of generative:thm2:event:range, and never zero unless mu is.",
     )
 )
 
@@ -274,9 +271,8 @@ register(
         id="generative:thm2:tail",
         title="The Gaussian tail bounds behind the range",
         place="Section 5.1.2, proof of Theorem 2 part 1",
-        statement="A sample mean is farther than c1 from its parameter, and a parameter farther than c2 from the "
-        "centre, with "
-        "probability at most these exponentials.",
+        statement="A sample mean is farther than c1 from its parameter, and a parameter farther than c2 from the centre, "
+        "with probability at most these exponentials.",
         latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{\sigma_x^2}\right),\quad "
         r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{\sigma_\theta^2}\right)",
         printed=lambda n, sigma2_x, sigma2_theta, c1, c2: (sp.exp(-n * c1**2 / sigma2_x), sp.exp(-(c2**2) / sigma2_theta)),
@@ -285,8 +281,7 @@ register(
         counterexample={"n": 1, "sigma2_x": 1, "sigma2_theta": 1, "c1": 2, "c2": 2},
         remark="The exponent lacks its factor 1/2: a Gaussian tail falls like exp(-c^2/(2 variance)). At two standard "
         "deviations the probability is 0.0455 and the printed bound 0.0183; it fails for all c beyond 1.27 standard "
-        "deviations. "
-        "The bound with the factor is generative:thm2:tail:bound.",
+        "deviations. The bound with the factor is generative:thm2:tail:bound.",
         kind="probability",
         variables=TAILS,
         examples=TAIL_EXAMPLES,
@@ -305,10 +300,9 @@ Z = Variable("z", "positive", "distance from the mean in standard deviations", w
 def _bound_derive(z: Any) -> Derivation:
     d = Derivation()
     x = sp.Symbol("x", positive=True)
-    d.say("A standard normal exceeds x in absolute value with probability erfc(x/sqrt(2)). At 0 this equals "
-          "exp(-x^2/2), and "
-          "the ratio falls from there: the tail beyond x is the mean of exp(-x u - u^2/2) over u > 0 times a multiple of "
-          "exp(-x^2/2).", sp.erfc(x / sp.sqrt(2)))  # fmt: skip
+    d.say("A standard normal exceeds x in absolute value with probability erfc(x/sqrt(2)). At 0 this equals exp(-x^2/2), "
+          "and the ratio falls from there: the tail beyond x is the mean of exp(-x u - u^2/2) over u > 0 times a multiple "
+          "of exp(-x^2/2).", sp.erfc(x / sp.sqrt(2)))  # fmt: skip
     return d.conclude("Probability of being more than z standard deviations away:", sp.erfc(z / sp.sqrt(2)))
 
 
@@ -332,9 +326,8 @@ register(
         id="generative:thm2:tail:bound",
         title="Gaussian tail bounds with the right exponent",
         place="Section 5.1.2, proof of Theorem 2 part 1 (corrected)",
-        statement="A Gaussian variable is farther than c from its mean with probability at most exp(-c^2/(2 "
-        "variance)). Judged "
-        "in standard deviations, c = z sd: z = c1 sqrt(n)/sigma_x for a sample mean, c2/sigma_theta for a parameter.",
+        statement="A Gaussian variable is farther than c from its mean with probability at most exp(-c^2/(2 variance)). "
+        "Judged in standard deviations, c = z sd: z = c1 sqrt(n)/sigma_x for a sample mean, c2/sigma_theta for a parameter.",
         latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{2\sigma_x^2}\right),\quad "
         r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{2\sigma_\theta^2}\right)",
         kind="probability",
@@ -450,13 +443,10 @@ register(
         counterexample={"m": 10, "n": 10, "sigma2_theta": 0, "sigma2_x": 1, "r": 10},
         unit="probability",
         related=("generative:thm2:tail",),
-        remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a "
-        "sample mean "
-        "beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and sqrt(2). "
-        "Only for "
-        "sigma_theta = s is rho = sqrt(2), and then the claim is true for all m and n. For any other pair it fails "
-        "once mn is "
-        "large: the failure probability falls like m^(1 - rho^2) n^(-rho^2/2), slower than 1/(mn). "
+        remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a sample "
+        "mean beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and sqrt(2). "
+        "Only for sigma_theta = s is rho = sqrt(2), and then the claim is true for all m and n. For any other pair it fails "
+        "once mn is large: the failure probability falls like m^(1 - rho^2) n^(-rho^2/2), slower than 1/(mn). "
         "generative:thm2:event:range gives a b that works.",
     )
 )
@@ -476,9 +466,8 @@ def _range_derive(m: Any, n: Any) -> Derivation:
     outside = upper_tail(margin) + upper_tail(margin + 2 * r)
     d.say("With mu at the end r of the centre's range (in units of sd) a mean is outside with probability", outside)
     d.say("which falls as r grows, so r = 0 is the least favourable bound.")
-    d.say("Each tail beyond x is at most exp(-x^2/2)/2, so one mean is outside with probability at most 1/(m^2 n), and "
-          "any of "
-          "the m with probability at most 1/(mn).")  # fmt: skip
+    d.say("Each tail beyond x is at most exp(-x^2/2)/2, so one mean is outside with probability at most 1/(m^2 n), and any "
+          "of the m with probability at most 1/(mn).")  # fmt: skip
     return d.conclude("Expected number of means outside, which bounds the probability that any is:", m * outside.subs(r, 0))
 
 
@@ -525,8 +514,7 @@ register(
         unit="expected number of means outside",
         related=("generative:thm2:tail:bound",),
         remark="At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most "
-        "sqrt(2) "
-        "times as far. Certified for m and n up to 1000.",
+        "sqrt(2) times as far. Certified for m and n up to 1000.",
     )
 )
 

@@ -186,12 +186,10 @@ register(
         place="Section 3.1.1, Theorem 6, (15)-(16); proof in Section 6.1",
         statement="The optimal personalised coefficients are the posterior mean, and their mean squared "
         "error is the trace of the posterior covariance.",
-        latex=r"\widehat{\bm{\theta}}_{i}=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+"
-        r"\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\right)^{-1}\left(\frac{X_{i}^{T}Y_{i}}{"
-        r"\sigma_{x}^{2}}+\frac{\bm{\mu}}{\sigma_{\theta}^{2}}\right),\quad\mathbb{E}_{\bm{w}_{i},"
-        r"\bm{\theta}_{i}}\left\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}"
-        r"\left(\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}"
-        r"\right)^{-1}\right)",
+        latex=r"\widehat{\bm{\theta}}_{i}=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}"
+        r"\right)^{-1}\left(\frac{X_{i}^{T}Y_{i}}{\sigma_{x}^{2}}+\frac{\bm{\mu}}{\sigma_{\theta}^{2}}\right),\quad"
+        r"\mathbb{E}_{\bm{w}_{i},\bm{\theta}_{i}}\left\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}"
+        r"\left(\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\right)^{-1}\right)",
         kind="optimum",
         variables=(X11, X12, X22, Y1, Y2, MU1, MU2, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=(
@@ -317,10 +315,9 @@ register(
         title="Mean squared error of the local least-squares estimate",
         place="Section 3.1.1, (17)-(18)",
         statement="The local estimate has this mean squared error; where X'X is singular the pseudo-inverse is taken.",
-        latex=r"\widehat{\bm{\theta}}_{i}^{(l)}=\left(X_{i}^{T}X_{i}\right)^{-1}X_{i}^{T}Y_{i}\text{ "
-        r"(otherwise, we take the pseudo inverse)},\quad\mathbb{E}\left\|\widehat{\bm{"
-        r"\theta}}_{i}^{(l)}-\bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}\left(\left(X_{i}^{T}X_{i}"
-        r"\right)^{-1}\right)\sigma_{x}^{2}",
+        latex=r"\widehat{\bm{\theta}}_{i}^{(l)}=\left(X_{i}^{T}X_{i}\right)^{-1}X_{i}^{T}Y_{i}\text{ (otherwise, we take "
+        r"the pseudo inverse)},\quad\mathbb{E}\left\|\widehat{\bm{\theta}}_{i}^{(l)}-\bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}"
+        r"\left(\left(X_{i}^{T}X_{i}\right)^{-1}\right)\sigma_{x}^{2}",
         kind="identity",
         variables=_EQ18,
         examples=(

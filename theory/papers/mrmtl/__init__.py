@@ -4,32 +4,27 @@ Belongs here: what Section 6 and Appendix E of that paper print and how it is ju
 in the paper's order; the model is in model.py. Does not belong here: engines.
 """
 
-from theory.papers.mrmtl import (  # isort: skip (the paper's order)
-    setup,
-    optimum,
-    spectrum,
-    silos,
-    mmse,
-    privacy,
-    gaussian_noise,
-    accounting,
-    selection,
-    tuning,
-    runs,
-    procedures,
-)
+from theory.engine.paper import Paper
 
-__all__ = [
-    "accounting",
-    "gaussian_noise",
-    "mmse",
-    "optimum",
-    "privacy",
-    "procedures",
-    "runs",
-    "selection",
-    "setup",
-    "silos",
-    "spectrum",
-    "tuning",
-]
+PAPER = Paper(
+    key="mrmtl",
+    order=3,
+    citation=(
+        "Liu, Hu, Wu, Smith. On Privacy and Personalization in Cross-Silo Federated Learning, NeurIPS 2022, arXiv 2206.07902"
+    ),
+    package=__name__,
+    modules=(
+        "setup",
+        "optimum",
+        "spectrum",
+        "silos",
+        "mmse",
+        "privacy",
+        "gaussian_noise",
+        "accounting",
+        "selection",
+        "runs",
+        "tuning",
+        "procedures",
+    ),
+)

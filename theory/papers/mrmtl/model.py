@@ -34,8 +34,7 @@ SIGMA2_LOC = Variable("sigma2_loc", "positive", "local variance, of w_hat_k arou
 TAU2 = Variable("tau2", "nonnegative", "variance of the silos' centres around the common centre")
 LAM = Variable("lam", "nonnegative", "regularisation strength")
 GIVEN_DATA = Variable(
-    "given_data", "choice", "0: given the private estimates alone; 1: given the silos' datasets too, as "
-                            "printed",
+    "given_data", "choice", "0: given the private estimates alone; 1: given the silos' datasets too, as printed",
     choices=(0, 1), default=0,
 )  # fmt: skip
 SIGMA2_LOC_K = Variable("sigma2_loc_k", "positive", "local variance of each silo", lengths=(2, 3))

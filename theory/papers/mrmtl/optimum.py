@@ -49,10 +49,9 @@ _ALONE: dict[str, Any] = {
 }
 _DATA_COUNTEREXAMPLE = {"K": 2, "n": 1, "sigma2": 1, "sigma2_dp": 1, "tau2": 1, "given_data": 1}
 _DATA_REMARK = (
-    "The paper conditions on the datasets X_k too and calls them Markov blankets. But w_hat_k is the data "
-    "plus independent noise: given X_k it says nothing more about w_k, and the variance is that without "
-    "privacy, (n/sigma2 + (K-1)/(K tau2 + sigma2/n))^-1. What the proof uses is the conditioning on the "
-    "estimates alone."
+    "The paper conditions on the datasets X_k too and calls them Markov blankets. But w_hat_k is the data plus independent "
+    "noise: given X_k it says nothing more about w_k, and the variance is that without privacy, (n/sigma2 + (K-1)/(K tau2 + "
+    "sigma2/n))^-1. What the proof uses is the conditioning on the estimates alone."
 )
 
 
@@ -243,9 +242,8 @@ register(
             "the error is averaged over everything, or given the private estimates alone",
         ),
         related=("mrmtl:lem6.1",),
-        remark="Judged for the error averaged over everything. The conditional expectation as it is printed, "
-        "given the datasets too, has another minimiser: mrmtl:thm6.3:conditional. Identical silos (tau2 = 0) "
-        "give lam = inf.",
+        remark="Judged for the error averaged over everything. The conditional expectation as it is printed, given the "
+        "datasets too, has another minimiser: mrmtl:thm6.3:conditional. Identical silos (tau2 = 0) give lam = inf.",
     )
 )
 
@@ -314,10 +312,9 @@ register(
         ),
         condition_text="given_data == 0 (the private estimates alone) or no privacy noise (sigma2_dp, xi_k, xi_rest all 0)",
         related=("mrmtl:lem6.2:mu", "mrmtl:lem6.2:var", "mrmtl:thm6.3"),
-        remark="Given the estimates alone the minimiser is lambda* whatever their values. Given the datasets "
-        "too the error is least where w_hat_k(lam) meets the data's own posterior mean, at a lam that "
-        "changes with the realised noise; when that noise happens to be 0 it is sigma2/(n tau2), the optimum "
-        "without privacy.",
+        remark="Given the estimates alone the minimiser is lambda* whatever their values. Given the datasets too the error "
+        "is least where w_hat_k(lam) meets the data's own posterior mean, at a lam that changes with the realised noise; "
+        "when that noise happens to be 0 it is sigma2/(n tau2), the optimum without privacy.",
     )
 )
 
@@ -483,11 +480,9 @@ def _advantage_derive(K: Any, tau2: Any) -> Derivation:
     at = {"K": K, "sigma2_loc": s, "tau2": tau2}
     local = d.lemma("mrmtl:prop6.5", "local training loses", **at)
     fed = d.lemma("mrmtl:prop6.6", "FedAvg loses", **at)
-    d.say("As functions of sigma2_loc the first gap rises from 0 without bound, the second falls to 0; "
-          "derivatives:",
+    d.say("As functions of sigma2_loc the first gap rises from 0 without bound, the second falls to 0; derivatives:",
           (simplest(sp.diff(local, s)), simplest(sp.diff(fed, s))))  # fmt: skip
-    d.say("so their minimum is largest where they cross. Their difference is that of the errors of the two "
-          "ends,",
+    d.say("so their minimum is largest where they cross. Their difference is that of the errors of the two ends,",
           simplest(local - fed))  # fmt: skip
     (root,) = sp.solve(sp.numer(simplest(local - fed)), s)
     d.say("which vanishes only at sigma2_loc =", root)

@@ -38,9 +38,8 @@ ORDER = Variable("order", "positive", "Renyi order", within=(2, 50))
 def _overhead_derive(T: int, lam: Any, clip: Any, noise2: Any, order: Any, adjacency: str) -> Derivation:
     d = Derivation()
     w, bar, step, rest = sp.symbols("w w_bar step g_rest", real=True)
-    d.say("What silo k releases in a round is its update. Given the releases so far, w_k and w_bar are known numbers, "
-          "and so is "
-          "the gradient of the regulariser:", lam * (w - bar))  # fmt: skip
+    d.say("What silo k releases in a round is its update. Given the releases so far, w_k and w_bar are known numbers, and "
+          "so is the gradient of the regulariser:", lam * (w - bar))  # fmt: skip
     means = [-step * (rest + x + lam * (w - bar)) for x in (SHIFT[adjacency] * clip, ZERO)]
     gap = d.say("Between neighbours the update's mean moves at most by", simplest(means[0] - means[1]))
     d.say("(the regulariser cancels), and its noise has the variance", step**2 * noise2)
@@ -109,11 +108,9 @@ register(
         unit="nats",
         related=("mrmtl:lem6.1:algA1",),
         assumptions=("the other silos' data are the same", "weights of line 9 do not depend on the silo's data"),
-        remark="It holds however the regulariser's gradient enters, inside the clipping or outside: it is a function "
-        "of what is "
-        "already public. Weighing updates by example counts (line 9) is a second release under add-remove adjacency, "
-        "as the text "
-        "says. Line 10's i should be k. Where the iteration ends: mrmtl:lem6.1:algA1.",
+        remark="It holds however the regulariser's gradient enters, inside the clipping or outside: it is a function of "
+        "what is already public. Weighing updates by example counts (line 9) is a second release under add-remove "
+        "adjacency, as the text says. Line 10's i should be k. Where the iteration ends: mrmtl:lem6.1:algA1.",
     )
 )  # fmt: skip
 
@@ -166,9 +163,8 @@ _ENTRIES = ("weight of w_hat_k", "weight of the cluster's other estimates", "shi
 def _cluster_derive(lam: Any, K_g: Any) -> Derivation:
     d = Derivation()
     own, rest = sp.symbols("w_hat_k w_hat_rest", real=True)
-    d.say("In the last IFCA round all members of a cluster start from its centroid (line 8), so (16) makes the "
-          "centroid the mean "
-          "of their models; (17) keeps it so, as both move by the mean update.")  # fmt: skip
+    d.say("In the last IFCA round all members of a cluster start from its centroid (line 8), so (16) makes the centroid the "
+          "mean of their models; (17) keeps it so, as both move by the mean update.")  # fmt: skip
     average = (own + (K_g - 1) * rest) / K_g
     d.say("At a fixed point of line 21, w_j - w_hat_j + lam (w_j - m) = 0 with m the mean of the members' models; "
           "averaged: m =",
@@ -208,9 +204,8 @@ register(
         id="mrmtl:algA2",
         title="Where Algorithm A2 ends",
         place="Appendix D.2, Algorithm A2, lines 8, 13 (16), 21, 24 (17)",
-        statement="After at least one IFCA round, every silo's model tends to MR-MTL's estimate (4) within its "
-        "cluster. Judged "
-        "with full gradient steps.",
+        statement="After at least one IFCA round, every silo's model tends to MR-MTL's estimate (4) within its cluster. "
+        "Judged with full gradient steps.",
         latex=r"w_{k}^{(t)}\leftarrow\bar{w}^{(t-1)}_{g^{*}(k)},\quad \bar{w}^{({t})}_{g}=\bar{w}^{({t-1})}_{g}+\frac{1}{|"
         r"\mathcal{K}_{g}|}\sum_{k\in\mathcal{K}_{g}}\Delta_{k}^{(t)}",
         kind="algorithm line",
@@ -226,13 +221,10 @@ register(
         entries=_ENTRIES,
         unit="dimensionless",
         related=("mrmtl:lem6.1", "mrmtl:lem6.1:algA1"),
-        remark="Unlike Algorithm A1 it needs no agreement of initial models. Two defects of the box: (16) divides by "
-        "zero for a "
-        "cluster that nobody selects (keep its centroid), and the heading 'frozen cluster centroids' contradicts "
-        "(17), which "
-        "moves them; what is frozen is who belongs to which cluster. With centroids really frozen at c the models "
-        "would end at "
-        "(w_hat_k + lam c)/(1 + lam).",
+        remark="Unlike Algorithm A1 it needs no agreement of initial models. Two defects of the box: (16) divides by zero "
+        "for a cluster that nobody selects (keep its centroid), and the heading 'frozen cluster centroids' contradicts "
+        "(17), which moves them; what is frozen is who belongs to which cluster. With centroids really frozen at c the "
+        "models would end at (w_hat_k + lam c)/(1 + lam).",
     )
 )  # fmt: skip
 
@@ -278,13 +270,10 @@ register(
         title="Algorithm A2 costs DP-SGD plus the selections",
         place="Appendix D.2, 'Privacy of IFCA Preconditioning'; Algorithm A2, line 6",
         statement="The steps cost the same whether they are made on cluster models or personalised ones, and the only "
-        "overhead is "
-        "that of the T_cluster private selections. Judged on two clusters: exp((order-1) D) of all releases is the "
-        "product of "
-        "those of the selections and of all steps.",
-        latex=r"\text{IFCA preconditioning introduces privacy overhead in the form of private cluster selection, "
-        r"\dots which splits "
-        r"the total privacy budget with DP-SGD}",
+        "overhead is that of the T_cluster private selections. Judged on two clusters: exp((order-1) D) of all releases is "
+        "the product of those of the selections and of all steps.",
+        latex=r"\text{IFCA preconditioning introduces privacy overhead in the form of private cluster selection, \dots "
+        r"which splits the total privacy budget with DP-SGD}",
         kind="algorithm line",
         variables=(E1, GAIN, WHOLE, SELECTIONS, AFTER),
         examples=({"E1": 1, "gain": "1/2", "order": 2, "T_cluster": 2, "T_rest": 1},),

@@ -80,9 +80,8 @@ register(
         id="mrmtl:propF.1",
         title="Cost of a fixed number of tuning runs",
         place="Appendix F.1, Proposition F.1, (49)",
-        statement="For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, "
-        "0)-DP for "
-        "any x < h eps, and has at least the Renyi divergence (49). Judged on randomised response, as e^(pure cost) and "
+        statement="For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, 0)-DP "
+        "for any x < h eps, and has at least the Renyi divergence (49). Judged on randomised response, as e^(pure cost) and "
         "exp((order-1) D).",
         latex=r"\hat{\varepsilon}(\alpha)=h\varepsilon-\frac{h\log(1+\exp(-\varepsilon))}{\alpha-1}",
         kind="lower bound",
@@ -97,10 +96,8 @@ register(
         entries=("e^(pure cost)", "exp((order-1) D)"),
         unit="dimensionless",
         remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two "
-        "positive "
-        "terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the "
-        "order grows. "
-        "Publishing only the best run then costs as much as publishing all h.",
+        "positive terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the "
+        "order grows. Publishing only the best run then costs as much as publishing all h.",
     )
 )
 
@@ -213,9 +210,8 @@ def _law(eta: float, gamma: float) -> tuning.TruncatedNegativeBinomial:
 
 
 _PMF_LATEX = (
-    r"f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}"
-    r"\right)&\text{"
-    r"for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}"
+    r"f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}\right)&"
+    r"\text{for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}"
 )
 _MEAN_LATEX = (
     r"\mathbf{E}[h]=\begin{cases}\frac{\eta(1-\gamma)}{\gamma(1-\gamma^{\eta})}&\text{for }\eta\neq 0,\\ \frac{1/\gamma-1}{"
@@ -375,9 +371,8 @@ register(
         id="mrmtl:fig7",
         title="The pairs (eta, gamma) with a given mean number of runs",
         place="Appendix F.2; Figure 7",
-        statement="For every eta > -1 one gamma gives E[h] = 10 (or any mean above 1). Judged: that gamma in closed "
-        "form, and "
-        "the chance of a single run, for five eta.",
+        statement="For every eta > -1 one gamma gives E[h] = 10 (or any mean above 1). Judged: that gamma in closed form, "
+        "and the chance of a single run, for five eta.",
         latex=r"\mathbf{E}[h]=10",
         kind="number",
         variables=(SHAPE, MEAN),
@@ -441,10 +436,9 @@ register(
         id="mrmtl:fig7:order",
         title="A smaller eta is cheaper and more often a single run",
         place="Appendix F.2, first paragraph",
-        statement="For a fixed E[h], a smaller eta goes with a smaller gamma, a smaller privacy cost by Theorem F.2, "
-        "and more "
-        "weight on h = 1. Judged: -d log(1/gamma)/d eta >= 0 and d (1+eta) log(1/gamma)/d eta >= 0 along a fixed mean; the "
-        "second is also -d log P(h = 1)/d eta (mrmtl:tnb:one).",
+        statement="For a fixed E[h], a smaller eta goes with a smaller gamma, a smaller privacy cost by Theorem F.2, and "
+        "more weight on h = 1. Judged: -d log(1/gamma)/d eta >= 0 and d (1+eta) log(1/gamma)/d eta >= 0 along a fixed mean; "
+        "the second is also -d log P(h = 1)/d eta (mrmtl:tnb:one).",
         latex=r"\text{for a fixed }\mathbf{E}[h]\text{, a smaller }\eta\text{ (and consequently a smaller }\gamma"
         r"\text{) \dots}",
         kind="order",
@@ -460,9 +454,8 @@ register(
         unit="nats",
         related=("mrmtl:tnb:one",),
         remark="Certified for five eta and gamma from 0.0003 to 0.8; the derivation's last step covers every eta > -1. At "
-        "E[h] = 10 the cost (1+eta) log(1/gamma) runs from log 10 = 2.30 (eta to -1, always one run) over 3.61 (eta = "
-        "0) and "
-        "4.61 (eta = 1) up to 10 (the Poisson law). The other terms of (50) grow with eta as well.",
+        "E[h] = 10 the cost (1+eta) log(1/gamma) runs from log 10 = 2.30 (eta to -1, always one run) over 3.61 (eta = 0) "
+        "and 4.61 (eta = 1) up to 10 (the Poisson law). The other terms of (50) grow with eta as well.",
     )
 )
 

@@ -61,8 +61,7 @@ register(
         title="Local variance of a private mean",
         place="Section 6, (5)",
         statement="Variance of the silo's private estimate w_hat_k around its centre w_k.",
-        latex=r"\sigma_{\mathrm{loc}}^{2}\triangleq\frac{\sigma^{2}}{n}+\frac{\sigma_{"
-        r"\mathrm{DP}}^{2}}{n^{2}}",
+        latex=r"\sigma_{\mathrm{loc}}^{2}\triangleq\frac{\sigma^{2}}{n}+\frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}",
         kind="identity",
         variables=(RECORDS, SIGMA2, SIGMA2_DP),
         examples=({"n": 2, "sigma2": 1, "sigma2_dp": 2}, {"n": 10, "sigma2": 4, "sigma2_dp": 20}),
@@ -259,9 +258,8 @@ register(
         place="Appendix E.2, (18), with Appendix E.4, Lemma 6.1, (20)",
         statement="With w_bar the mean of the personalised models, all of them minimised together, each "
         "silo's model is still (4).",
-        latex=r"\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad "
-        r"h_{k}(w)\triangleq F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}"
-        r"\sum_{k=1}^{K}w_{k}",
+        latex=r"\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad h_{k}(w)\triangleq "
+        r"F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}\sum_{k=1}^{K}w_{k}",
         kind="optimum",
         variables=(LAM, K),
         examples=_STRENGTHS,
@@ -324,9 +322,8 @@ register(
         id="mrmtl:lem6.1:algA1",
         title="Where Algorithm A1 ends",
         place="Appendix D.1, Algorithm A1, with Section 6, Lemma 6.1",
-        statement="Algorithm A1 is the canonical instantiation of MR-MTL. Judged: with full gradient steps, "
-        "each against the mean model of the previous round, its fixed point is the estimate (4), whatever "
-        "the initial models.",
+        statement="Algorithm A1 is the canonical instantiation of MR-MTL. Judged: with full gradient steps, each against "
+        "the mean model of the previous round, its fixed point is the estimate (4), whatever the initial models.",
         latex=r"\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left"
         r"\|w_{k}^{(t)}-\bar{w}^{(t-1)}\right\|_{2}^{2}\right],\quad \bar{w}^{({t})}=\bar{w}^{({t-1})}+"
         r"\frac{1}{K}\sum_{k=1}^{K}\Delta_{k}^{(t)}",
@@ -349,9 +346,8 @@ register(
         entries=(*_WEIGHTS, "shift by the start"),
         unit="dimensionless; the shift in units of the estimate",
         related=("mrmtl:lem6.1:joint",),
-        remark="The algorithm takes the initial client models and the initial mean model as separate inputs. "
-        "It reaches its fixed point for step sizes below 2/(1 + lam); a single round from other starting "
-        "points does not.",
+        remark="The algorithm takes the initial client models and the initial mean model as separate inputs. It reaches its "
+        "fixed point for step sizes below 2/(1 + lam); a single round from other starting points does not.",
     )
 )
 

@@ -91,9 +91,8 @@ register(
         place="Appendix E.4, Lemma E.3 (Lemma 11 of [68]), (19)",
         statement="Given independent Gaussian observations of theta and a flat prior, theta is Gaussian "
         "around the precision-weighted mean, with variance one over the total precision.",
-        latex=r"\sigma_{\theta}^{2}\triangleq(\sum_{k\in[K]}1/\sigma_{k}^{2})^{-1},\quad\theta=\sigma_{"
-        r"\theta}^{2}\sum_{k\in[K]}\frac{\phi_{k}}{\sigma_{k}^{2}}+z,\text{ where }z\sim\mathcal{N}(0,"
-        r"\sigma_{\theta}^{2})",
+        latex=r"\sigma_{\theta}^{2}\triangleq(\sum_{k\in[K]}1/\sigma_{k}^{2})^{-1},\quad\theta=\sigma_{\theta}^{2}\sum_{k"
+        r"\in[K]}\frac{\phi_{k}}{\sigma_{k}^{2}}+z,\text{ where }z\sim\mathcal{N}(0,\sigma_{\theta}^{2})",
         kind="identity",
         variables=(SIGMA2_K,),
         examples=({"sigma2_k": [1, 2, 4]}, {"sigma2_k": ["1/2", 3]}),
@@ -157,8 +156,7 @@ register(
         place="Appendix E.5, (39)",
         statement="Local variance of every silo, where silo k has n_k records, record variance sigma2_k and "
         "privacy noise sigma2_dp_k.",
-        latex=r"\tilde{\sigma}_{k}^{2}\triangleq\frac{\sigma_{k}^{2}}{n}+\frac{\sigma_{k,"
-        r"\mathrm{DP}}^{2}}{n^{2}}",
+        latex=r"\tilde{\sigma}_{k}^{2}\triangleq\frac{\sigma_{k}^{2}}{n}+\frac{\sigma_{k,\mathrm{DP}}^{2}}{n^{2}}",
         kind="identity",
         variables=(COMMON, RECORDS_K, RECORD_VARIANCES, SIGMA2_DP_K),
         examples=(
@@ -280,9 +278,8 @@ register(
         title="Mean of a centre given w_hat_k and w_hat_rest, unequal silos",
         place="Appendix E.5, Lemma E.4, (46)",
         statement="Weights of w_hat_k and w_hat_rest in the mean of w_k given both.",
-        latex=r"\bar{\mu}_{k}\triangleq\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}\cdot\hat{w}_{k}+"
-        r"\frac{(K-1)^{2}\bar{\sigma}_{k}^{2}}{(K-1)K\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\cdot"
-        r"\hat{w}_{\setminus k}",
+        latex=r"\bar{\mu}_{k}\triangleq\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}\cdot\hat{w}_{k}+\frac{(K-1)^{2}"
+        r"\bar{\sigma}_{k}^{2}}{(K-1)K\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\cdot\hat{w}_{\setminus k}",
         kind="identity",
         printed=_lemmaE4_weights,
         derive=_deriving(_say_pair, "weights"),
@@ -463,9 +460,8 @@ EXCESS = Variable(
 def _gap_derive(K: Any, tau2: Any, sigma2_rest: Any, excess: Any) -> Derivation:
     d = Derivation()
     T, x = sp.symbols("T x", positive=True)
-    d.say("Only the mean of the other silos' variances matters, so let them be equal. T = K tau2 + "
-          "sigma2_rest is the threshold of mrmtl:negative, and the own local variance is T + x, x the "
-          "excess.")  # fmt: skip
+    d.say("Only the mean of the other silos' variances matters, so let them be equal. T = K tau2 + sigma2_rest is the "
+          "threshold of mrmtl:negative, and the own local variance is T + x, x the excess.")  # fmt: skip
     silos = model.equal_silos(K, tau2, T - K * tau2)
     own = Group("own", ONE, tau2, T + x, ZERO)
     target, local, rest = own.parameters(), own.messages(), silos.external
@@ -503,8 +499,7 @@ register(
         place="Appendix E.5, text after Theorem E.5",
         statement="Where lambda_k* is negative it suffices to choose lam to infinity. Judged as: nothing is "
         "then lost against the best combination of w_hat_k and w_hat_rest.",
-        latex=r"\text{it suffices to choose }\lambda^{*}\to\infty\text{ (i.e.\ fall back to FedAvg "
-        r"training)}",
+        latex=r"\text{it suffices to choose }\lambda^{*}\to\infty\text{ (i.e.\ fall back to FedAvg training)}",
         kind="optimum",
         variables=(K, TAU2, SIGMA2_REST, EXCESS),
         examples=(
@@ -568,8 +563,7 @@ register(
         ),
         unit="variance",
         related=("mrmtl:lemE.3",),
-        remark="In words: 1 over 1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)). Verified for 2 and 3 "
-        "silos.",
+        remark="In words: 1 over 1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)). Verified for 2 and 3 silos.",
         **_UNEQUAL,
     )
 )  # fmt: skip
@@ -603,8 +597,7 @@ register(
         place="Appendix E.5, Theorem E.5, with the proof of Theorem 6.3 that it follows",
         statement="MR-MTL at lambda_k* is the MMSE estimator given all the estimates. The paper says so for "
         "equal silos; judged here for unequal ones: its error exceeds the Bayes error by 0.",
-        latex=r"\text{Note that }\hat{w}_{k}(\lambda^{*})\text{ is the (conditional) MMSE estimator of }w_{k}"
-        r"\text{.}",
+        latex=r"\text{Note that }\hat{w}_{k}(\lambda^{*})\text{ is the (conditional) MMSE estimator of }w_{k}\text{.}",
         kind="optimum",
         variables=(SIGMA2_LOC_K, TAU2, SILO),
         examples=(
@@ -618,9 +611,8 @@ register(
         condition=_others_alike,
         condition_text="the other silos' local variances are equal (always so for K = 2)",
         counterexample={"sigma2_loc_k": [1, 1, 3], "tau2": 1, "k": 0},
-        corrected_text="for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + "
-        "b), a and b the others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = "
-        "(a-b)^2/(4 (2 tau2 + a + b))",
+        corrected_text="for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + b), a and b the "
+        "others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = (a-b)^2/(4 (2 tau2 + a + b))",
         not_computed="a difference that loses digits by design; its parts are computed in mrmtl:lemE.4:var "
         "and mrmtl:thmE.5:bayes",
         unit="variance",

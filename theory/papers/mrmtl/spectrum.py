@@ -108,10 +108,9 @@ register(
         title="Error of MR-MTL at any lam",
         place="Section 6, Lemma 6.7; Appendix E.4, (37)-(38)",
         statement="Mean squared error of w_hat_k(lam); printed as an expectation given the estimates and the datasets.",
-        latex=r"\mathcal{E}(\lambda)\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda))^{2}\mid"
-        r"\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\left(1-\frac{1}{K}\right)\frac{"
-        r"\sigma_{\mathrm{loc}}^{2}+\lambda^{2}\tau^{2}}{(\lambda+1)^{2}}+\frac{\sigma_{"
-        r"\mathrm{loc}}^{2}}{K}",
+        latex=r"\mathcal{E}(\lambda)\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda))^{2}\mid\hat{w}_{k},\hat{w}_{"
+        r"\setminus k},\{X_{k}\}_{k\in[K]}\right]=\left(1-\frac{1}{K}\right)\frac{\sigma_{\mathrm{loc}}^{2}+\lambda^{2}"
+        r"\tau^{2}}{(\lambda+1)^{2}}+\frac{\sigma_{\mathrm{loc}}^{2}}{K}",
         kind="identity",
         variables=(LAM, *LOCAL, CONDITIONAL, DIFFERENCE),
         examples=(

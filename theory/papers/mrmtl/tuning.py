@@ -59,9 +59,8 @@ def _tnb_derive(eta: Any, gamma: Any, order: Any, eps: Any, order2: Any = None, 
     d = Derivation()
     second, at_second = (order, eps) if order2 is None else (order2, eps2)
     log_mean, inverse, log_u = sp.symbols("log_mean log_inverse_gamma log_u", real=True)
-    d.say("With f(x) = E[x^h], the best run is at most as good as y with probability f(Q(<= y)). So A(y) is Q(y) "
-          "times a mean "
-          "of f' over q between Q(< y) and Q(<= y), and the Renyi sum of A is at most that of Q times the largest "
+    d.say("With f(x) = E[x^h], the best run is at most as good as y with probability f(Q(<= y)). So A(y) is Q(y) times a "
+          "mean of f' over q between Q(< y) and Q(<= y), and the Renyi sum of A is at most that of Q times the largest "
           "f'(q)^order f'(q')^(1-order), q and q' being what one event has on D and on D'.")  # fmt: skip
     d.say("For the TNB law f'(x) = E[h] (gamma/u)^(1+eta), where u = 1 - (1-gamma) x is itself the probability of an event "
           "(a better answer, or else a coin of probability gamma) and at least gamma.")  # fmt: skip
@@ -113,9 +112,8 @@ def _tnb_computed(eta: float, gamma: float, order: float, eps: float, order2: fl
 
 
 _F2_LATEX = (
-    r"\tilde{\varepsilon}=\varepsilon(\alpha_{1})+(1+\eta)\left(1-\frac{1}{\alpha_{2}}\right)\varepsilon("
-    r"\alpha_{2})+\frac{(1+"
-    r"\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"
+    r"\tilde{\varepsilon}=\varepsilon(\alpha_{1})+(1+\eta)\left(1-\frac{1}{\alpha_{2}}\right)\varepsilon(\alpha_{2})+"
+    r"\frac{(1+\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"
 )
 _F2_PLACE = "Appendix F.1, Theorem F.2, (50)"
 _F2_POINTS = (
@@ -159,11 +157,9 @@ for _id, _extra, _points, _text in (
             unit="nats",
             assumptions=_F2_ASSUMPTIONS,
             related=("mrmtl:tnb:mean",),
-            remark="As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 "
-            "> 1 and "
-            "alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.accounting.tuning takes it from the "
-            "orders given. Exact "
-            "divergences of explicit algorithms are below it: mrmtl:thmF.2:exact.",
+            remark="As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 > 1 "
+            "and alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.accounting.tuning takes it from the "
+            "orders given. Exact divergences of explicit algorithms are below it: mrmtl:thmF.2:exact.",
         )
     )
 
@@ -236,9 +232,8 @@ register(
         id="mrmtl:thmF.2:exact",
         title="(50) against the exact divergence of tuned randomised response",
         place=_F2_PLACE,
-        statement="For randomised response tuned with a geometric number of runs the exact Renyi divergence at order "
-        "2 is at most "
-        "(50) with alpha_1 = 2, alpha_2 = 1 + eta and the exact divergences of one run. Judged: exp of both.",
+        statement="For randomised response tuned with a geometric number of runs the exact Renyi divergence at order 2 is "
+        "at most (50) with alpha_1 = 2, alpha_2 = 1 + eta and the exact divergences of one run. Judged: exp of both.",
         latex=_F2_LATEX,
         kind="upper bound",
         variables=(SHAPE, FREE_GAMMA, E1, FIRST),
@@ -252,9 +247,8 @@ register(
         not_simulated="a divergence",
         unit="e^nats",
         related=("mrmtl:thmF.2",),
-        remark="The bound holds with slack (tests/estimators/accounting/test_tuning.py: so it does for random "
-        "algorithms and five eta); as "
-        "a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).",
+        remark="The bound holds with slack (tests/estimators/accounting/test_tuning.py: so it does for random algorithms "
+        "and five eta); as a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).",
     )
 )
 
@@ -295,9 +289,8 @@ register(
         place="Appendix F.1, after Theorem F.2",
         statement="For pure privacy, tuning with a TNB number of runs costs a constant factor: (50) with both orders to "
         "infinity is (2 + eta) eps. Judged: e^eps of a three-answer algorithm after tuning.",
-        latex=r"\text{the privacy cost of the HPO procedure is a constant factor of the original cost of }M"
-        r"\text{ for pure DP (when "
-        r"}\alpha_{1},\alpha_{2}\to\infty\text{)}",
+        latex=r"\text{the privacy cost of the HPO procedure is a constant factor of the original cost of }M\text{ for pure "
+        r"DP (when }\alpha_{1},\alpha_{2}\to\infty\text{)}",
         kind="upper bound",
         variables=(WHOLE, FREE_GAMMA, E1, BEST),
         examples=({"eta": 1, "gamma": "1/10", "E1": 1, "best": "1/2"}, {"eta": 0, "gamma": "1/100", "E1": 2, "best": "1/3"}),
@@ -313,10 +306,9 @@ register(
         not_simulated="a divergence",
         unit="e^eps",
         related=("mrmtl:thmF.2",),
-        remark="The factor 2 + eta cannot be lowered: as gamma tends to 0 the ratio tends to e^((2+eta) eps). For "
-        "Gaussian noise, "
-        "eps(alpha) = rho alpha, the best orders give rho + 2 sqrt(rho (log E[h] + log 1/delta)) + (1+eta)(2 sqrt(rho log "
-        "1/gamma) - rho), so tuning adds terms in sqrt(log E[h]), not a factor log E[h].",
+        remark="The factor 2 + eta cannot be lowered: as gamma tends to 0 the ratio tends to e^((2+eta) eps). For Gaussian "
+        "noise, eps(alpha) = rho alpha, the best orders give rho + 2 sqrt(rho (log E[h] + log 1/delta)) + (1+eta)(2 "
+        "sqrt(rho log 1/gamma) - rho), so tuning adds terms in sqrt(log E[h]), not a factor log E[h].",
     )
 )  # fmt: skip
 
@@ -331,9 +323,8 @@ def _grid_derive(eta: Any, runs: int, E1: Any) -> Derivation:
     e = 1 + E1
     d.say("Try the hyperparameters of a list in its order, as far as h reaches. The last one yields the answer top with "
           "probability e^eps/(1+e^eps) on D, all others an answer below it, bad, with the same probability.")  # fmt: skip
-    d.say("If not bad, the others give an answer above top. Then top is published only if h reaches the end of the "
-          "list, all "
-          "the others were bad and the last was top.")  # fmt: skip
+    d.say("If not bad, the others give an answer above top. Then top is published only if h reaches the end of the list, "
+          "all the others were bad and the last was top.")  # fmt: skip
     here = d.say("On D, given h:", (e / (1 + e)) ** runs)
     there = d.say("On D', given h:", (1 / (1 + e)) ** runs)
     return d.conclude("The law of h cancels in the ratio:", sp.factor(here / there))
@@ -379,11 +370,10 @@ register(
         not_simulated="enumerated exactly",
         unit="e^eps",
         related=("mrmtl:thmF.2:pure", "mrmtl:propF.1"),
-        remark="The published result shows which hyperparameters won, hence that all earlier ones did worse: e^(runs "
-        "eps), as "
-        "bad as publishing all runs, although h is random. Papernot and Steinke (2022) draw hyperparameters "
-        "independently for "
-        "every run, so that all runs are one algorithm M, as Theorem F.2 says; the text around it does not.",
+        remark="The published result shows which hyperparameters won, hence that all earlier ones did worse: e^(runs eps), "
+        "as bad as publishing all runs, although h is random. Papernot and Steinke (2022) draw hyperparameters "
+        "independently for every run, so that all runs are one algorithm M, as Theorem F.2 says; the text around it does "
+        "not.",
     )
 )  # fmt: skip
 
@@ -436,9 +426,8 @@ register(
         statement="The best of a Poisson number of runs with mean >= 1 has at most this Renyi divergence; delta is "
         "that of one "
         "run at eps = log(order/(order-1)). The paper uses it without printing it (Papernot and Steinke 2022, Theorem 6).",
-        latex=r"\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad \hat{"
-        r"\varepsilon}=\log\Big("
-        r"1+\frac{1}{\alpha-1}\Big)",
+        latex=r"\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad \hat{\varepsilon}="
+        r"\log\Big(1+\frac{1}{\alpha-1}\Big)",
         kind="upper bound",
         variables=(MEAN, ORDER, EPS, DELTA),
         examples=(
@@ -455,9 +444,8 @@ register(
         unit="nats",
         assumptions=_F2_ASSUMPTIONS,
         related=("mrmtl:thmF.2",),
-        remark="Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is "
-        "the limit of "
-        "the TNB law for eta to infinity in shape only: (50) itself grows without limit there.",
+        remark="Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is the "
+        "limit of the TNB law for eta to infinity in shape only: (50) itself grows without limit there.",
     )
 )
 
@@ -551,12 +539,10 @@ register(
         place="Section 7; Appendix F.2, last paragraph; Figure 7",
         statement="There are settings in which the error of the best lam, with the noise that tuning it under the same "
         "(eps, delta) takes, exceeds that of FedAvg (near-equal silos) or of local training (different silos), neither of "
-        "which is tuned; in others the gain shrinks to less than 3/4 (balanced). Judged: K = 10, n = 20, sigma2 = 1, "
-        "eps = 1, "
-        "delta = 1e-7, E[h] = 10.",
-        latex=r"\text{the best }\lambda^{*}"
-        r"\text{ one could find would already give an error that is larger than simply running "
-        r"FedAvg and local training without any tuning}",
+        "which is tuned; in others the gain shrinks to less than 3/4 (balanced). Judged: K = 10, n = 20, sigma2 = 1, eps = "
+        "1, delta = 1e-7, E[h] = 10.",
+        latex=r"\text{the best }\lambda^{*}\text{ one could find would already give an error that is larger than simply "
+        r"running FedAvg and local training without any tuning}",
         kind="order",
         variables=(SETTING, PAIR),
         examples=({"setting": "near-equal silos", "eta": 0}, {"setting": "balanced", "eta": 1}),
@@ -569,9 +555,8 @@ register(
         entries=("loss against the better end (balanced: gain)", "free gain (balanced: 3/4 of it, less the gain)"),
         unit="squared error",
         related=("mrmtl:thmF.2", "mrmtl:fig7"),
-        remark="Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) "
-        "is an upper "
-        "bound: the true cost may be less. The paper's own settings are in the figure only.",
+        remark="Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) is an "
+        "upper bound: the true cost may be less. The paper's own settings are in the figure only.",
     )
 )
 

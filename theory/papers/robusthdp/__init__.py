@@ -3,26 +3,25 @@
 Belongs here: what that paper prints and how it is judged, one module per subject. Does not belong here: engines.
 """
 
-from theory.papers.robusthdp import (  # isort: skip (the paper's order)
-    mechanism,
-    variance,
-    noise_scale,
-    weights,
-    estimate,
-    algorithm,
-    table,
-    guarantee,
-    convergence,
-)
+from theory.engine.paper import Paper
 
-__all__ = [
-    "algorithm",
-    "convergence",
-    "estimate",
-    "guarantee",
-    "mechanism",
-    "noise_scale",
-    "table",
-    "variance",
-    "weights",
-]
+PAPER = Paper(
+    key="robusthdp",
+    order=4,
+    citation=(
+        "Noise-Aware Algorithm for Heterogeneous Differentially Private Federated Learning (Robust-HDP), submission text "
+        "without its appendix"
+    ),
+    package=__name__,
+    modules=(
+        "mechanism",
+        "variance",
+        "noise_scale",
+        "weights",
+        "estimate",
+        "algorithm",
+        "table",
+        "guarantee",
+        "convergence",
+    ),
+)

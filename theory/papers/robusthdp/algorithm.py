@@ -97,10 +97,9 @@ register(
         entries=("w_1, ..., w_n, their sum, noise variance of the aggregate per element",),
         unit="dimensionless; variance",
         remark="As printed the lines fail where a column of S is zero (then that client should get all the weight: "
-        "estimators.server.robust_pca.aggregation_weights). Of the input, theta^0 is overwritten by line 1, and "
-        "the step size "
-        "eta_l, the deltas and the number of sampled clients are missing. The weights are functions of what clients send, "
-        "so lines 7-11 spend no privacy.",
+        "estimators.server.robust_pca.aggregation_weights). Of the input, theta^0 is overwritten by line 1, and the step "
+        "size eta_l, the deltas and the number of sampled clients are missing. The weights are functions of what clients "
+        "send, so lines 7-11 spend no privacy.",
     )
 )
 

@@ -249,11 +249,10 @@ register(
         ),
         remark="The first term is nearly sharp: for one client and small eta, E times the average goes to the squared start "
         "gradient over 2 E_1 eta beta, and the first term is 12 E_1/(11 E_1 - 7) times that (3 for one local step, near "
-        "12/11 for many). The noise term is "
-        "not: at n clients of K steps with weights 1/n the noise alone leaves beta eta sigma_g^2/(2n), and the bound some "
-        "24 n^2 K/11 times as much. Robust-HDP's own weights are computed from the noisy updates that "
-        "they weigh, which the proof must exclude; only weights that depend on the noise's size and not on its sign "
-        "(exact separation, symmetric noise) keep the aggregate's noise centred.",
+        "12/11 for many). The noise term is not: at n clients of K steps with weights 1/n the noise alone leaves beta eta "
+        "sigma_g^2/(2n), and the bound some 24 n^2 K/11 times as much. Robust-HDP's own weights are computed from the noisy "
+        "updates that they weigh, which the proof must exclude; only weights that depend on the noise's size and not on its "
+        "sign (exact separation, symmetric noise) keep the aggregate's noise centred.",
     )
 )
 

@@ -277,8 +277,7 @@ register(
         place="Section 3.4, Lemma 1, replaced; not in the paper",
         statement="With Gaussian noise and estimation error, sigma_hat_j^2 is off r^2 sigma_j^2 + alpha_j^2 by more than "
         "the fraction x of it with at most this probability, for 1/10 <= x <= 9/10; judged against the exact law.",
-        latex=r"\Pr\left(\Big|\frac{\hat\sigma_j^2}{r^2\sigma_j^2+\alpha_j^2}-1\Big|>x\right)\leq"
-        r"2e^{-\frac p2(x-\ln(1+x))}",
+        latex=r"\Pr\left(\Big|\frac{\hat\sigma_j^2}{r^2\sigma_j^2+\alpha_j^2}-1\Big|>x\right)\leq2e^{-\frac p2(x-\ln(1+x))}",
         kind="upper bound",
         variables=(EVEN, X),
         examples=({"p": 8, "x": "1/4"}, {"p": 4, "x": "1/8"}),

@@ -71,9 +71,8 @@ def _gauss_derive(eps: Any, delta: Any, beyond: int = 0) -> Derivation:
     root = sp.sqrt(sp.log(sp.Rational(5, 4) / delta))
     d.say("More noise never hurts (adding independent noise is post-processing), so the quoted bound itself is the worst "
           "case. For sensitivity 1:", sp.sqrt(2) * root / eps)  # fmt: skip
-    d.say("In the worst direction neighbours give N(1, sigma^2) and N(0, sigma^2), 1/sigma apart. The log-likelihood "
-          "ratio is "
-          "normal with mean mu^2/2 and variance mu^2 under the first and with mean -mu^2/2 under the second, mu = "
+    d.say("In the worst direction neighbours give N(1, sigma^2) and N(0, sigma^2), 1/sigma apart. The log-likelihood ratio "
+          "is normal with mean mu^2/2 and variance mu^2 under the first and with mean -mu^2/2 under the second, mu = "
           "1/sigma.")  # fmt: skip
     return d.conclude("Smallest delta: P(ratio > eps) - e^eps P'(ratio > eps) =", gaussian_curve(eps, eps / (4 * root)))
 
@@ -126,14 +125,12 @@ register(
         title="Noise of the Gaussian mechanism",
         place="Section 2, text after Definition 1",
         statement="The Gaussian mechanism is (eps, delta)-DP for all eps < 1 and sigma above sqrt(2 ln(1.25/delta))/eps "
-        "times the "
-        "sensitivity. Judged at that sigma: the delta needed is at most delta.",
+        "times the sensitivity. Judged at that sigma: the delta needed is at most delta.",
         latex=r"\epsilon < 1 \text{ and } \sigma > \frac{\sqrt{2 \ln(1.25/\delta)}}{\epsilon} \Delta_2 f",
         variables=(EPS, DELTA),
         examples=({"eps": 1, "delta": "1/2"}, {"eps": "1/2", "delta": "9/10"}, {"eps": "1/2", "delta": "1/100000"}),
-        remark="Certified for eps in [0.01, 1] and delta in [1e-10, 0.9]; there is much slack: at eps = 1 and delta = "
-        "1e-5 the "
-        "delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
+        remark="Certified for eps in [0.01, 1] and delta in [1e-10, 0.9]; there is much slack: at eps = 1 and delta = 1e-5 "
+        "the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
         **_GAUSS,
     )
 )

@@ -147,9 +147,8 @@ register(
         id="robusthdp:z-sublinear",
         title="The noise scale grows sub-linearly with the batch size",
         place="Section 3.1, text after (5) (Figure 6)",
-        statement="At a fixed budget and number of epochs z grows with b, but slower than b, so that the noise z^2/b^2 "
-        "of (3) and "
-        "(5) falls. Judged for a doubled batch.",
+        statement="At a fixed budget and number of epochs z grows with b, but slower than b, so that the noise z^2/b^2 of "
+        "(3) and (5) falls. Judged for a doubled batch.",
         latex=r"z\text{ grows with }b_i\text{ sub-linearly}:\quad\frac{z(2b)}{z(b)}\le2,\quad\frac{z(b)}{z(2b)}\le1",
         kind="order",
         examples=({"b": 16, "eps": "1/2", "E": 200}, {"b": 600, "eps": "1/2", "E": 1}),
@@ -162,11 +161,10 @@ register(
         condition_text="2 b eps <= N E (the budget of an epoch times q is not large)",
         counterexample={"b": 600, "eps": "8", "E": 1},
         entries=("z(2b) / z(b)", "z(b) / z(2b)"),
-        remark="Sub-linear it is in all cases tried, with a power of at most about 1/2; but it need not grow: with a "
-        "large budget and "
-        "few steps sampling protects little, and fewer steps with larger batches then need less noise. The variance "
-        "falls with b "
-        "all the more. Finite choices; robusthdp:z-sublinear:order2 is the statement for all b in a solvable accounting.",
+        remark="Sub-linear it is in all cases tried, with a power of at most about 1/2; but it need not grow: with a large "
+        "budget and few steps sampling protects little, and fewer steps with larger batches then need less noise. The "
+        "variance falls with b all the more. Finite choices; robusthdp:z-sublinear:order2 is the statement for all b in a "
+        "solvable accounting.",
         **_NUMBERS,
     )
 )
@@ -181,8 +179,7 @@ def _noisier_derive(b: int, eps: str, E: int) -> Derivation:
     d = Derivation()
     first, second = _say_scales(d, b, eps, E)
     d.say("The variance (7) with the approximation of (3) is proportional to ceil(1/q) z^2/b^2. Halving q doubles the "
-          "steps; with N "
-          "fixed b is halved too.")  # fmt: skip
+          "steps; with N fixed b is halved too.")  # fmt: skip
     budgets = d.say("z at eps = 1/2 and at eps = 8:", tuple(_scale(_series, b, e, E) for e in EPS.choices))
     return d.conclude("Variance at q over that at 2q, b fixed and N fixed, and variance at eps = 1/2 over that at 8:",
                       _noisier(first, second, budgets))  # fmt: skip
@@ -214,8 +211,7 @@ register(
         related=("robusthdp:eq7", "robusthdp:z-sublinear"),
         remark="Finite choices with b and 2 b dividing N. At fixed b the effect can be tiny (0.4 % per doubling of N at E = "
         "200, eps = 1/2): in the range of Theorem 1 z^2 falls as fast as the number of steps grows. At fixed N a doubled "
-        "batch "
-        "divides the variance by 4.02 to 8.39, where 'power 3' says 8.",
+        "batch divides the variance by 4.02 to 8.39, where 'power 3' says 8.",
         **_NUMBERS,
     )
 )
@@ -241,8 +237,7 @@ register(
         title="Theorem 1 with sampling: constants that serve",
         place="Section 3.6, Theorem 1, at sampled batches",
         statement="With c1 = 1 and c2 = 2 Theorem 1's noise scale is enough at the choices of b, eps and E below: the "
-        "accountant "
-        "needs no larger c2.",
+        "accountant needs no larger c2.",
         latex=r"z_i > c_2 \frac{q_i \sqrt{E \cdot E_i \log \frac{1}{\delta_i}}}{\epsilon_i},\qquad c_1=1,\ c_2=2",
         kind="upper bound",
         examples=({"b": 16, "eps": "1/2", "E": 200}, {"b": 600, "eps": "8", "E": 200}),
@@ -275,9 +270,8 @@ LARGE = Variable("large", "choice", "1: one step may spend x + 8/5 instead of x"
 def _order2_derive(x: Any, q: Any, large: int) -> Derivation:
     d = Derivation()
     r, more = sp.symbols("r A", positive=True)
-    d.say("At order 2 a step's divergence is log(1 + q^2 (e^(1/z^2) - 1)). With r the budget of an epoch over the number "
-          "of epochs, "
-          "1/q steps per epoch may spend r q each. Solved for 1/z^2, with A = e^(r q) - 1:",
+    d.say("At order 2 a step's divergence is log(1 + q^2 (e^(1/z^2) - 1)). With r the budget of an epoch over the number of "
+          "epochs, 1/q steps per epoch may spend r q each. Solved for 1/z^2, with A = e^(r q) - 1:",
           log_term := sp.log(1 + more / q**2))  # fmt: skip
     slope = sp.diff(log_term, q) + sp.diff(log_term, more) * r * (1 + more)
     d.say("As dA/dq = r (1 + A), q times its derivative is", relative := sp.factor(q * slope))
@@ -346,9 +340,7 @@ register(
         unit="dimensionless",
         related=("robusthdp:z-sublinear",),
         remark="The sign is that of 2 (e^x - 1) - x e^x. As the power is at most 1/2, the variance (7), proportional to "
-        "z^2/b^3 at fixed "
-        "N, falls with a power 3 - 2 (power) of at least 2 in b, and, proportional to z^2/q at fixed b, it does not fall "
-        "as the "
-        "data grow: small q is noisier for all q.",
+        "z^2/b^3 at fixed N, falls with a power 3 - 2 (power) of at least 2 in b, and, proportional to z^2/q at fixed b, it "
+        "does not fall as the data grow: small q is noisier for all q.",
     )
 )

@@ -128,9 +128,8 @@ register(
         title="Variance of a noisy batch gradient, every gradient clipped",
         place="Section 3.1, case 1, (3)",
         statement="With effective clipping the noisy batch gradient (1) has this variance, |G_i| being alignment c.",
-        latex=r"\sigma_{i,\tilde{g}}^2 := \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \frac{c^2 - "
-        r"\|G_i(\boldsymbol{\theta})\|^2}{b_i} + "
-        r"\frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, E)}{b_i^2}",
+        latex=r"\sigma_{i,\tilde{g}}^2 := \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \frac{c^2 - \|G_i(\boldsymbol{"
+        r"\theta})\|^2}{b_i} + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, E)}{b_i^2}",
         kind="identity",
         variables=(B, C, Z, P, ALIGNMENT, SAMPLING, OTHERS),
         examples=(
@@ -149,9 +148,8 @@ register(
         unit=UNIT,
         assumptions=("every gradient is clipped: its norm is c", "the batch size in the divisor is fixed"),
         remark="The paper averages over fresh data. Given the client's records, batches of fixed size have (N-b)/(N-1) "
-        "times "
-        "that sampling part (none for a full batch), and Poisson batches, which its accountant assumes, have (1-q) c^2/b "
-        "whatever G is, because their size varies. The approximation behind it is judged in robusthdp:eq3:approx.",
+        "times that sampling part (none for a full batch), and Poisson batches, which its accountant assumes, have (1-q) "
+        "c^2/b whatever G is, because their size varies. The approximation behind it is judged in robusthdp:eq3:approx.",
     )
 )
 
@@ -193,9 +191,8 @@ register(
         ours=True,
         unit="dimensionless",
         related=("robusthdp:eq3",),
-        remark="The paper only writes an approximation. Exactly, the relative error is (1 - |G|^2/c^2) b/(p z^2): below "
-        "0.5 % "
-        "for its p = 28939 and b = 128 at z = 1. It matters for small models or little noise.",
+        remark="The paper only writes an approximation. Exactly, the relative error is (1 - |G|^2/c^2) b/(p z^2): below 0.5 "
+        "% for its p = 28939 and b = 128 at z = 1. It matters for small models or little noise.",
     )
 )
 
@@ -341,13 +338,11 @@ register(
         id="robusthdp:eq5",
         title="Variance of a noisy batch gradient, no gradient clipped",
         place="Section 3.1, case 2, (5)",
-        statement="Without effective clipping the variance is that of the batch gradient plus the noise, at most "
-        "sigma_g^2 plus "
-        "the noise.",
-        latex=r"\sigma_{i,\tilde{g}}^2 = \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = "
-        r"\text{Var}(g_i(\boldsymbol{\theta})) + "
-        r"\frac{p\sigma_{i,\text{dp}}^2}{b_i^2} \leq \sigma_{i,g}^2 + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, "
-        r"E)}{b_i^2}",
+        statement="Without effective clipping the variance is that of the batch gradient plus the noise, at most sigma_g^2 "
+        "plus the noise.",
+        latex=r"\sigma_{i,\tilde{g}}^2 = \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \text{Var}(g_i(\boldsymbol{"
+        r"\theta})) + \frac{p\sigma_{i,\text{dp}}^2}{b_i^2} \leq \sigma_{i,g}^2 + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, "
+        r"K_i, E)}{b_i^2}",
         kind="upper bound",
         variables=(B, C, Z, P, SIGMA2_G, USED),
         examples=(
@@ -366,9 +361,8 @@ register(
         shifts=lambda used: {used: _closed(used, "t")},
         entries=("equality", "bound"),
         unit=UNIT,
-        remark="Where no gradient exceeds c, Var(g_i) <= (c^2 - |G|^2)/b for independent gradients, so no constant "
-        "beyond c is "
-        "needed (robusthdp:eq3:any-clip).",
+        remark="Where no gradient exceeds c, Var(g_i) <= (c^2 - |G|^2)/b for independent gradients, so no constant beyond c "
+        "is needed (robusthdp:eq3:any-clip).",
     )
 )
 
@@ -391,9 +385,8 @@ def _eq7_derive(K: Any, N: Any, b: Any, eta: Any, c: Any, z: Any, p: Any, alignm
     steps = d.say("Steps:", K * sp.ceiling(N / b))
     sampling, noise = c**2 * (1 - alignment**2) / b, noise_part(b, c, z, p)
     if path == "shuffled":
-        d.say("The batches of an epoch are a partition of the records, so at an unchanged mean their gradients add to "
-              "the same "
-              "sum in every order: no sampling variance is left, only the steps' noise,", noise)  # fmt: skip
+        d.say("The batches of an epoch are a partition of the records, so at an unchanged mean their gradients add to the "
+              "same sum in every order: no sampling variance is left, only the steps' noise,", noise)  # fmt: skip
         return d.conclude("steps eta^2 noise:", steps * eta**2 * noise)
     v = d.say("A step adds -eta times a gradient of variance", sampling + noise)
     if path == "fixed mean":
@@ -401,8 +394,7 @@ def _eq7_derive(K: Any, N: Any, b: Any, eta: Any, c: Any, z: Any, p: Any, alignm
         return d.conclude("steps eta^2 variance:", steps * eta**2 * v)
     pull = 1 - a
     d.say("The mean gradient G + h (theta - theta^e) with eta h = a turns a deviation u into (1-a) u - eta xi. So the "
-          "variance "
-          "V satisfies V' = (1-a)^2 V + eta^2 v, V = 0 at the start: a geometric sum.")  # fmt: skip
+          "variance V satisfies V' = (1-a)^2 V + eta^2 v, V = 0 at the start: a geometric sum.")  # fmt: skip
     return d.conclude("Summed:", eta**2 * v * (1 - pull ** (2 * steps)) / (1 - pull**2))
 
 
@@ -462,11 +454,9 @@ register(
         title="Variance of a client's model update",
         place="Section 3.2, (6)-(7) with (3)",
         statement="K ceil(1/q) noisy steps of size eta give the model update K ceil(1/q) eta^2 times the variance of a "
-        "noisy "
-        "batch gradient.",
+        "noisy batch gradient.",
         latex=r"\sigma_i^2 := \text{Var}(\Delta \tilde{\boldsymbol{\theta}}_i^e | \boldsymbol{\theta}^e) = K_i \times "
-        r"\lceil "
-        r"\frac{1}{q_i} \rceil \times \eta_l^2 \times \sigma_{i,\tilde{g}}^2",
+        r"\lceil \frac{1}{q_i} \rceil \times \eta_l^2 \times \sigma_{i,\tilde{g}}^2",
         kind="identity",
         variables=(K, N, B, ETA, C, Z, P, ALIGNMENT, PATH, CONTRACTION),
         examples=(
@@ -487,16 +477,14 @@ register(
             "fixed mean": sp.true, "shuffled": sp.Eq(alignment, 1), "curved": sp.false
         }[path],
         condition_text="path == fixed mean (independent batches, and a mean gradient that does not change during the "
-        "round), or "
-        "path == shuffled with the sampling part dropped (alignment == 1)",
+        "round), or path == shuffled with the sampling part dropped (alignment == 1)",
         counterexample={"K": 1, "N": 2, "b": 2, "eta": 1, "c": 1, "z": 1, "p": 1, "alignment": 0, "path": "shuffled"},
         unit="squared parameters, summed over coordinates",
         related=("robusthdp:eq3",),
-        remark="'Adds noise independently' is true of the noise, but a step's mean gradient depends on earlier noise "
-        "unless the "
-        "loss is flat on the way: with curvature h the noise shrinks by (1 - eta h)^2 per step (and grows where eta h < 0). "
-        "When an epoch visits every record once the sampling parts cancel and only the noise counts. Exact for quadratic "
-        "losses.",
+        remark="'Adds noise independently' is true of the noise, but a step's mean gradient depends on earlier noise unless "
+        "the loss is flat on the way: with curvature h the noise shrinks by (1 - eta h)^2 per step (and grows where eta h < "
+        "0). When an epoch visits every record once the sampling parts cancel and only the noise counts. Exact for "
+        "quadratic losses.",
     )
 )  # fmt: skip
 
@@ -561,9 +549,8 @@ register(
         id="robusthdp:batch-power3",
         title="The batch size enters with power 3",
         place="Section 3.2, text after (7)",
-        statement="When clipping is effective b_i appears with power 3 in the denominator of (7): a batch k times as "
-        "large has "
-        "a k^3 times smaller variance.",
+        statement="When clipping is effective b_i appears with power 3 in the denominator of (7): a batch k times as large "
+        "has a k^3 times smaller variance.",
         latex=r"\text{when clipping is effective, }b_i\text{ appears with power 3 in denominator (recall }\frac{1}{q_i} = "
         r"\frac{N_i}{b_i}\text{)}",
         kind="order",
@@ -579,16 +566,13 @@ register(
         computed=_power_computed,
         not_simulated="a ratio of two variances that robusthdp:eq7 simulates",
         condition=lambda rest, alignment, z_rule: sp.Eq(alignment, 1) if rest == 0 and z_rule == "fixed" else sp.false,
-        condition_text="z_rule == fixed (the noise scale is held fixed), rest == 0 (b and k b divide N) and alignment == "
-        "1 (the "
-        "sampling part is dropped)",
+        condition_text="z_rule == fixed (the noise scale is held fixed), rest == 0 (b and k b divide N) and alignment == 1 "
+        "(the sampling part is dropped)",
         counterexample={"b": 1, "c": 1, "k": 2, "m": 1, "z": 1, "p": 1, "z_rule": "theorem 1"},
         unit="dimensionless",
         related=("robusthdp:eq7",),
-        remark="At a fixed privacy budget z is not fixed: the paper itself says that it grows with b. With the z of "
-        "Theorem 1 "
-        "(z^2 proportional to q) the power is 2; in general it is 3 minus twice the power with which z grows, and at "
-        "least 2 "
-        "(robusthdp:z-sublinear:order2). For a b that does not divide N, ceil(N/b) blurs the power.",
+        remark="At a fixed privacy budget z is not fixed: the paper itself says that it grows with b. With the z of Theorem "
+        "1 (z^2 proportional to q) the power is 2; in general it is 3 minus twice the power with which z grows, and at "
+        "least 2 (robusthdp:z-sublinear:order2). For a b that does not divide N, ceil(N/b) blurs the power.",
     )
 )

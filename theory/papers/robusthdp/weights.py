@@ -138,17 +138,15 @@ register(
         id="robusthdp:eq8:weights",
         title="Least-noise weights",
         place="Section 3.2, (8) and the text after it",
-        statement="The least variance of the aggregated update under w_i >= 0, sum w_i = 1 is reached at weights inverse "
-        "to the "
-        "updates' variances.",
+        statement="The least variance of the aggregated update under w_i >= 0, sum w_i = 1 is reached at weights inverse to "
+        "the updates' variances.",
         latex=r"\min_{w_i \geq 0} \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2, \quad \text{s.t.} \quad \sum_{i \in "
         r"\mathcal{S}^e} w_i = 1:\qquad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
         printed=inverse_weights,
         oracle=lambda sigma2s: tuple(_concrete_best(sigma2s)[0]),
         computed=lambda sigma2s: aggregation.precision_weights(sigma2s),
-        remark="Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative "
-        "to the "
-        "step that the server makes (robusthdp:eq8:signal). It needs independent updates; common noise would change it.",
+        remark="Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative to "
+        "the step that the server makes (robusthdp:eq8:signal). It needs independent updates; common noise would change it.",
         **_WEIGHTS,
     )
 )
@@ -180,8 +178,7 @@ register(
         title="Least-noise weights over all real weights",
         place="Section 3.2, text after (8): 'a unique solution'",
         statement="With the last weight put in as 1 minus the others, these free weights (all clients but the last) "
-        "minimise the "
-        "variance over all real numbers, and are the only ones that do.",
+        "minimise the variance over all real numbers, and are the only ones that do.",
         latex=r"\text{which has a unique solution } w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
         printed=lambda sigma2s: _but_last(inverse_weights(sigma2s)),
         oracle=lambda sigma2s: _but_last(_concrete_best(sigma2s)[0]),
@@ -212,10 +209,9 @@ register(
         title="Least noise of the aggregated update",
         place="Section 3.2, (8) at its solution",
         statement="The objective of (8) at the printed weights is the least variance that weights adding to one can reach.",
-        latex=r"\text{Var}\left(\sum_{i \in \mathcal{S}^e} w_i \Delta \tilde{\boldsymbol{\theta}}_i^e | "
-        r"\boldsymbol{\theta}^e\right) "
-        r"= \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2,\quad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} "
-        r"1/\sigma_j^2}",
+        latex=r"\text{Var}\left(\sum_{i \in \mathcal{S}^e} w_i \Delta \tilde{\boldsymbol{\theta}}_i^e | \boldsymbol{"
+        r"\theta}^e\right) = \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2,\quad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in "
+        r"\mathcal{S}^e} 1/\sigma_j^2}",
         kind="identity",
         variables=(SIGMA2S,),
         examples=_EXAMPLES,
@@ -254,9 +250,8 @@ def _simulated_excess(expected: float, weights: Sequence[float], sigma2s: Sequen
 def _loss_derive(weights: Sequence[Any], sigma2s: Sequence[Any]) -> Derivation:
     d = Derivation()
     best = inverse_weights(sigma2s)
-    d.say("With w = w* + h, sum h = 0: sum w^2 s = sum w*^2 s + 2 sum w* s h + sum h^2 s, and w*_i s_i is the same "
-          "number for "
-          "all i, so that the middle sum vanishes.", best[0] * sigma2s[0])  # fmt: skip
+    d.say("With w = w* + h, sum h = 0: sum w^2 s = sum w*^2 s + 2 sum w* s h + sum h^2 s, and w*_i s_i is the same number "
+          "for all i, so that the middle sum vanishes.", best[0] * sigma2s[0])  # fmt: skip
     shares = normalised(weights)
     return d.conclude("What is left is sum s_i (w_i - w_i*)^2:",
                       sum((s * (w - b) ** 2 for s, w, b in zip(sigma2s, shares, best, strict=True)), ZERO))  # fmt: skip
@@ -268,11 +263,9 @@ register(
         title="What any weights lose",
         place="Section 3.2, after (8) (no formula in the paper)",
         statement="Weights in any proportions, scaled to add to one, exceed the least variance by sum_i sigma_i^2 (w_i - "
-        "w_i*)^2 = "
-        "(least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.",
+        "w_i*)^2 = (least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.",
         latex=r"\sum_iw_i^2\sigma_i^2-\frac1{\sum_i1/\sigma_i^2}=\frac{1}{\sum_i1/\sigma_i^2}\sum_{i<j}\frac{(w_i"
-        r"\sigma_i^2-w_j"
-        r"\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
+        r"\sigma_i^2-w_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
         kind="identity",
         variables=(RAW, SIGMA2S),
         examples=({"weights": [1, 1, 1], "sigma2s": [1, 4, 10]}, {"weights": [1, 3], "sigma2s": [1, 1]}),
@@ -288,9 +281,8 @@ register(
         unit=UNIT,
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
-        remark="Uniform weights lose the relative amount mean(sigma^2) mean(1/sigma^2) - 1; weights proportional to N_i "
-        "or eps_i "
-        "are other cases (robusthdp:eq8:eps-loss).",
+        remark="Uniform weights lose the relative amount mean(sigma^2) mean(1/sigma^2) - 1; weights proportional to N_i or "
+        "eps_i are other cases (robusthdp:eq8:eps-loss).",
     )
 )
 
@@ -315,9 +307,8 @@ register(
         title="Weights proportional to eps are suboptimal",
         place="Section 3.2, text after (8); Table 1",
         statement="Weights eps_i / sum_j eps_j (WeiAvg, PFA) give at least the variance of the solution of (8).",
-        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be "
-        r"suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{\sum_j"
-        r"\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
+        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{"
+        r"\sum_j\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
         kind="lower bound",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [1, 2, 4], "eps": [1, 2, 5]}, {"sigma2s": [3, "1/2"], "eps": [1, 1]}),
@@ -352,12 +343,10 @@ register(
         id="robusthdp:eq8:eps-loss",
         title="How much weights proportional to eps lose",
         place="Section 3.2, text after (8) (no formula in the paper)",
-        statement="Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / "
-        "(s_i s_j) "
-        "over (sum eps)^2, s_i = sigma_i^2.",
+        statement="Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / (s_i "
+        "s_j) over (sum eps)^2, s_i = sigma_i^2.",
         latex=r"\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{1}{(\sum_k\epsilon_k)^2}\sum_{i<j}\frac{("
-        r"\epsilon_i"
-        r"\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
+        r"\epsilon_i\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
         kind="identity",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [4, 1, 1], "eps": [1, 1, 5]}, {"sigma2s": [3, "1/2"], "eps": [2, 1]}),
@@ -397,8 +386,7 @@ register(
         statement="Where sigma_i^2 is proportional to 1/eps_i^2, the best weights are proportional to eps_i^2, and weights "
         "proportional to eps_i lose the squared coefficient of variation of eps.",
         latex=r"\sigma_i^2\propto\epsilon_i^{-2}:\quad\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{\frac1l"
-        r"\sum_i("
-        r"\epsilon_i-\bar\epsilon)^2}{\bar\epsilon^2}",
+        r"\sum_i(\epsilon_i-\bar\epsilon)^2}{\bar\epsilon^2}",
         kind="identity",
         variables=(EPS,),
         examples=({"eps": [1, 2, 5]}, {"eps": [3, "1/2"]}),
@@ -453,8 +441,7 @@ register(
         title="(8) minimises noise, not noise relative to the step",
         place="Section 3.2, (8) (not in the paper)",
         statement="When clients take E_i local steps along one mean gradient, the least noise for a given length of the "
-        "server's "
-        "step is at weights proportional to E_i / sigma_i^2; the weights of (8) lose this relative amount.",
+        "server's step is at weights proportional to E_i / sigma_i^2; the weights of (8) lose this relative amount.",
         latex=r"\frac{\sum_{i<j}(E_i-E_j)^2/(\sigma_i^2\sigma_j^2)}{(\sum_iE_i/\sigma_i^2)^2}",
         kind="identity",
         variables=(SIGMA2S, STEPS),

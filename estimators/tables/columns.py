@@ -1,0 +1,68 @@
+"""What files of all kinds have in common: names of columns, names of clients, and the place of a mistake in words.
+
+Belongs here: what the readers share.  Does not belong here: reading (``table_file``, ``table_arrow``).
+"""
+
+import numpy as np
+
+__all__ = ["Names", "Table", "printable"]
+
+
+def printable(text):
+    r"""Return `text` with codes instead of characters that would break lines or steer a terminal.
+
+    >>> printable("a\nb")
+    'a\\nb'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+class Names:
+    """Names of a column: `labels`, each once in the order of its first row, and the code of each row's label."""
+
+    def __init__(self, labels, codes):
+        self.labels, self.codes = tuple(labels), codes
+
+    def repeated(self):
+        """Return (first row, later row) of the first name that appears twice, or None."""
+        if len(self.labels) == self.codes.size:
+            return None
+        first, where = np.full(len(self.labels), -1), None
+        for row, code in enumerate(self.codes.tolist()):
+            if first[code] >= 0:
+                where = int(first[code]), row
+                break
+            first[code] = row
+        return where
+
+
+class Table:
+    """What both kinds of files share: names of columns and messages."""
+
+    name: str
+    header: list
+
+    def shown(self):
+        """Return the header as one printable text."""
+        return printable(",".join(self.header))
+
+    def check_header(self, place):
+        """Raise ValueError if a name of a column appears twice."""
+        repeated = sorted({column for column in self.header if column and self.header.count(column) > 1})
+        if repeated:
+            raise ValueError(f"{place}: column {repeated[0]!r} appears twice; rename one of them")
+
+    def place(self, row):
+        """Return what a person calls the place of data row `row`, counted from 0."""
+        raise NotImplementedError
+
+    def error(self, column, row, problem):
+        """Return the ValueError for the cell of `column` in data row `row`, counted from 0."""
+        return ValueError(f"{self.name}, {self.place(row)}, column {column!r}: {problem}")
+
+    def first_bad(self, column, bad, problem):
+        """Raise the error of the first row where `bad` is true; `problem` makes its text from the row."""
+        rows = np.flatnonzero(bad)
+        if rows.size:
+            row = int(rows[0])
+            raise self.error(column, row, problem(row))

@@ -1,0 +1,195 @@
+"""Point estimation with private and non-private clients, as FeO2 prints it.
+
+Belongs here: the claims of that paper, all of them. Does not belong here: derivations (shared with theory.papers.fedhdp,
+whose functions are used).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from estimators.accounting import privacy
+from theory.engine import simulation
+from theory.engine.bruteforce import rational
+from theory.engine.claim import Claim
+from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
+from theory.engine.hierarchy import CENTRE, Form, Group, mse
+from theory.engine.registry import register
+from theory.papers.fedhdp.algorithms import algorithm_lines
+from theory.papers.fedhdp.clients import (
+    LEVEL,
+    OPT_OUT,
+    OPT_OUT_EXAMPLES,
+    OWN_NOISE_TEXT,
+    excess_oracle,
+    excess_simulation,
+    own_noise_condition,
+)
+from theory.papers.fedhdp.server import opt_out_claims
+from theory.papers.shared import GAMMA2, N_NP, N_P, OWN_NOISE, SIGMA2_C, concrete
+
+ZERO = sp.Integer(0)
+
+
+def _law(private: bool) -> dict[str, Any]:
+    """The claim on one group's average: its variance around phi."""
+
+    def noise(v: dict[str, Any]) -> tuple[Any, Any]:
+        return (v["N_p"], v["N_p"] * v["gamma2"]) if private else (v["N_np"], ZERO)
+
+    def derive(**v: Any) -> Derivation:
+        d = Derivation()
+        n, nu2 = noise(v)
+        group = Group("group", n, v["sigma2_c"], ZERO, nu2)
+        d.say("A message of the group is phi plus independent noise of variance", v["sigma2_c"] + nu2)
+        error = Form(ZERO) + (1 / n) * group.messages() - CENTRE
+        return d.conclude("The average of the group's messages is unbiased, with variance", mse(error))
+
+    def oracle(**v: Any) -> Any:
+        n, _ = noise(v)
+        clients, _ = concrete([n], [v["gamma2"] if private else 0], v["sigma2_c"] / 2, v["sigma2_c"] / 2)
+        average = clients.weighted([sp.Integer(1) / n] * len(clients), clients.message)
+        return rational(clients.mse(average, clients.centre))
+
+    def simulate(expected: float, **v: Any) -> simulation.Simulation:
+        n, nu2 = noise(v)
+        fed = simulation.federation([n], v["sigma2_c"] / 2, v["sigma2_c"] / 2, float(nu2))
+        return simulation.mean_squares(
+            fed,
+            0,
+            np.full(int(n), 1 / n),
+            [simulation.vector(1, a0=1.0)],
+            [expected],
+            ["variance of the average"],
+        )
+
+    return {"derive": derive, "oracle": oracle, "simulate": simulate}
+
+
+_LAW: dict[str, Any] = {
+    "kind": "identity",
+    "unit": "variance",
+    "assumptions": ("clients independent given phi",),
+}
+register(
+    Claim(
+        id="feo2:theta-np",
+        title="Law of the non-private group's average",
+        place="Section 4.2",
+        statement="The average of the non-private messages is Gaussian around phi with this variance.",
+        latex=r"\theta_{np}\sim\mathcal N\Big(\phi,\frac{1}{N_{np}}\sigma_c^2\Big)",
+        variables=(N_NP, SIGMA2_C),
+        examples=({"N_np": 3, "sigma2_c": 2},),
+        printed=lambda N_np, sigma2_c: sigma2_c / N_np,
+        computed=lambda N_np, sigma2_c: sigma2_c / N_np,
+        **_LAW,
+        **_law(private=False),
+    )
+)
+register(
+    Claim(
+        id="feo2:theta-p",
+        title="Law of the private group's average",
+        place="Section 4.2",
+        statement="The average of the private messages is Gaussian around phi with this variance.",
+        latex=r"\theta_p\sim\mathcal N\Big(\phi,\frac{1}{N_p}\sigma_c^2+\gamma^2\Big)",
+        variables=(N_P, SIGMA2_C, GAMMA2),
+        examples=({"N_p": 3, "sigma2_c": 2, "gamma2": 1},),
+        printed=lambda N_p, sigma2_c, gamma2: sigma2_c / N_p + gamma2,
+        computed=lambda N_p, sigma2_c, gamma2: sigma2_c / N_p + gamma2,
+        **_LAW,
+        **_law(private=True),
+    )
+)
+
+opt_out_claims(
+    "feo2",
+    "Section 4.2, Lemma 1",
+    "lemma1",
+    r"\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_p\gamma^2)}{\sigma_c^2+\rho_{np}N_p\gamma^2}"
+    r"\right]",
+    remark="The text conversion shows rho_m; the paper's symbol is rho_np (FedHDP prints the same formula as (78)).",
+)
+
+
+def _lemma2_derive(N_np: Any, N_p: Any, gamma2: Any, **v: Any) -> Derivation:
+    d = Derivation()
+    levels = {"N1": N_np, "N2": N_p, "gamma2_1": ZERO, "gamma2_2": gamma2}
+    return d.conclude("So the excess is", d.lemma("fedhdp:lemma3:bayes", "with level 1 non-private", **levels, **v))
+
+
+register(
+    Claim(
+        id="feo2:lemma2",
+        title="Strengths exist that make FeO2 Bayes optimal for every client",
+        place="Section 4.3, Lemma 2",
+        statement="With the server at r*, some strength makes each client's estimate Bayes optimal: the excess risk at the "
+        "best strength is zero.",
+        latex=r"\exists\,\lambda_{np}^*,\lambda_p^*:\ \theta_j\to\theta_j^*",
+        kind="identity",
+        variables=(*OPT_OUT, LEVEL, OWN_NOISE),
+        examples=({**OPT_OUT_EXAMPLES[0], "level": 2}, {**OPT_OUT_EXAMPLES[1], "level": 2}),
+        printed=lambda: ZERO,
+        derive=_lemma2_derive,
+        oracle=excess_oracle,
+        not_computed="a difference that is zero or small; both risks are computed in fedhdp:eq41",
+        simulate=excess_simulation,
+        condition=own_noise_condition,
+        condition_text=OWN_NOISE_TEXT,
+        counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "level": 2, "own_noise": 1},
+        unit="variance",
+        related=("fedhdp:thm8:p",),
+        remark="In Algorithm 1 the model that a private client receives holds its own noise; then no strength is Bayes "
+        "optimal for it.",
+    )
+)
+
+Z = Variable("z", "positive", "noise multiplier")
+S = Variable("S", "positive", "clipping norm")
+
+
+def _gamma_derive(z: Any, S: Any, N_p: Any) -> Derivation:
+    d = Derivation()
+    d.say("One client's clipped update changes the sum over the private group by at most S (removal), so noise of "
+          "standard deviation z S on the sum gives the mechanism its multiplier z.")  # fmt: skip
+    noise = Group("sum", sp.Integer(1), ZERO, ZERO, (z * S) ** 2).noise("l")
+    return d.conclude("The average divides by N_p; its noise variance is", mse((1 / N_p) * noise))
+
+
+register(
+    Claim(
+        id="feo2:gamma-prop",
+        title="Privacy noise at the server falls with the square of the group",
+        place="Section 4.1",
+        statement="gamma2 is proportional to 1/N_p^2: the variance that privacy adds to the private group's average.",
+        latex=r"\gamma^2\propto\frac{1}{N_p^2}",
+        kind="identity",
+        variables=(Z, S, N_P),
+        examples=({"z": 1, "S": 2, "N_p": 4},),
+        printed=lambda z, S, N_p: z**2 * S**2 / N_p**2,
+        derive=_gamma_derive,
+        oracle=lambda z, S, N_p: sum(((z * S) ** 2 / N_p) * (sp.Integer(1) / N_p) ** 2 for _ in range(int(N_p))),
+        computed=lambda z, S, N_p: privacy.server_noise_variance(z=z, S=S, q=1.0, N=N_p),
+        simulate=lambda expected, z, S, N_p: simulation.mean_squares(
+            simulation.federation([N_p], 0.0, 0.0, (z * S) ** 2 / N_p), 0, np.full(int(N_p), 1 / N_p),
+            [simulation.vector(1, a0=1.0)], [expected], ["noise variance of the average"],
+        ),
+        unit="variance",
+        remark="For the same z and S. Per client it is N_p gamma2 = (z S)^2/N_p: each of fewer private clients must add "
+        "more noise. Arguments that keep gamma2 fixed while N_p varies (fedhdp:lemma7:limits) contradict this.",
+    )
+)  # fmt: skip
+
+algorithm_lines(
+    "feo2:alg1",
+    "Algorithm 1: the lines of FeO2",
+    "Section 3, Algorithm 1",
+    r"z^t\leftarrow z\frac{S^t}{N_p^t};\ \triangle\theta_p^{t+1}\leftarrow\frac1{N_p^t}\sum_{i\in\mathcal C_p^t}"
+    r"\triangle\theta_i^t+\mathcal N(0,(z^t)^2I);\ \theta^{t+1}\leftarrow\theta^t+\frac{1}{N_{np}^t+rN_p^t}[N_{np}^t"
+    r"\triangle\theta_{np}^{t+1}+rN_p^t\triangle\theta_p^{t+1}]",
+    "The personal line uses theta^0 and is right. Removed clients count as zero with a fixed divisor.",
+)
