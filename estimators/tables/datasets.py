@@ -4,6 +4,8 @@ Loaders of the user's files are not here; larger public data (MNIST and the like
 fetched.
 """
 
+from __future__ import annotations
+
 import csv
 from dataclasses import dataclass
 from importlib import resources
@@ -25,7 +27,7 @@ class EfronMorris:
     rest_at_bats: np.ndarray
 
 
-def efron_morris():
+def efron_morris() -> EfronMorris:
     """Batting averages of 18 major-league players in 1970: the first 45 at-bats, and the rest of the season.
 
     Source: B. Efron and C. Morris, "Data analysis using Stein's estimator and its generalizations",

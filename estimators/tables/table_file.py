@@ -7,17 +7,23 @@ Whole chunks of rows become columns at once.  Only when something is wrong is th
 where: correct files pay nothing for good messages.
 """
 
+from __future__ import annotations
+
 import csv
 import gc
 import math
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from estimators.numerics.arrays import Bools, Floats, Ints
 from estimators.numerics.validation import listing
 
 __all__ = ["CsvTable", "Names", "Table", "open_table", "printable"]
@@ -35,7 +41,7 @@ FOREIGN = {
 """What files are not CSV, by their first bytes."""
 
 
-def open_table(source):
+def open_table(source: str | PathLike[str] | Iterable[str]) -> Table:
     """Return the table in `source`: a path (``.parquet`` or ``.pq`` as Parquet, else CSV), or an iterable of CSV lines.
 
     >>> table = open_table(["Client , value", "a, 1", "b,2.5", "", "a,3"])
@@ -66,7 +72,7 @@ def open_table(source):
     return CsvTable(path, str(source))
 
 
-def printable(text):
+def printable(text: str) -> str:
     r"""Return `text` with codes instead of characters that would break lines or steer a terminal.
 
     >>> printable("a\nb")
@@ -78,10 +84,10 @@ def printable(text):
 class Names:
     """Names of a column: `labels`, each once in the order of its first row, and the code of each row's label."""
 
-    def __init__(self, labels, codes):
+    def __init__(self, labels: Iterable[str], codes: Ints) -> None:
         self.labels, self.codes = tuple(labels), codes
 
-    def repeated(self):
+    def repeated(self) -> tuple[int, int] | None:
         """Return (first row, later row) of the first name that appears twice, or None."""
         if len(self.labels) == self.codes.size:
             return None
@@ -100,25 +106,25 @@ class Table:
     name: str
     header: list
 
-    def shown(self):
+    def shown(self) -> str:
         """Return the header as one printable text."""
         return printable(",".join(self.header))
 
-    def check_header(self, place):
+    def check_header(self, place: str) -> None:
         """Raise ValueError if a name of a column appears twice."""
         repeated = sorted({column for column in self.header if column and self.header.count(column) > 1})
         if repeated:
             raise ValueError(f"{place}: column {repeated[0]!r} appears twice; rename one of them")
 
-    def place(self, row):
+    def place(self, row: int) -> str:
         """Return what a person calls the place of data row `row`, counted from 0."""
         raise NotImplementedError
 
-    def error(self, column, row, problem):
+    def error(self, column: str, row: int, problem: str) -> ValueError:
         """Return the ValueError for the cell of `column` in data row `row`, counted from 0."""
         return ValueError(f"{self.name}, {self.place(row)}, column {column!r}: {problem}")
 
-    def first_bad(self, column, bad, problem):
+    def first_bad(self, column: str, bad: Bools, problem: Callable[[int], str]) -> None:
         """Raise the error of the first row where `bad` is true; `problem` makes its text from the row."""
         rows = np.flatnonzero(bad)
         if rows.size:
@@ -132,7 +138,7 @@ class CsvTable(Table):
     Lines that start with # above the names of the columns are skipped, as are empty lines anywhere.
     """
 
-    def __init__(self, source, name):
+    def __init__(self, source: str | PathLike[str] | Iterable[str], name: str) -> None:
         self.source, self.name = source, name
         self.check_kind()
         with self.lines() as lines:
@@ -144,7 +150,7 @@ class CsvTable(Table):
         self.head = f"{name}, line {self.first}"
         self.check_header(self.head)
 
-    def check_kind(self):
+    def check_kind(self) -> None:
         """Raise ValueError for a file of another kind."""
         if not isinstance(self.source, list):
             with open(self.source, "rb") as file:
@@ -154,7 +160,7 @@ class CsvTable(Table):
                 raise ValueError(f"{self.name} is {what}")
 
     @contextmanager
-    def lines(self):
+    def lines(self) -> Iterator[Iterator[str]]:
         """Open the source as an iterator over its lines, with comments above the header blanked."""
         if isinstance(self.source, list):
             yield without_comments(iter(self.source))
@@ -162,12 +168,12 @@ class CsvTable(Table):
         with open(self.source, encoding="utf-8-sig", newline="") as file, utf8_only(self.name):
             yield without_comments(file)
 
-    def reader(self, lines):
+    def reader(self, lines: Iterable[str]) -> Any:
         """Return the csv reader of `lines`."""
         return csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=True)
 
     @contextmanager
-    def rows(self):
+    def rows(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
         """Open the source as an iterator over (line number, stripped cells) of each line that is not empty."""
 
         def each(reader):
@@ -183,16 +189,18 @@ class CsvTable(Table):
             except csv.Error as error:
                 raise self.malformed(reader, error) from None
 
-    def malformed(self, reader, error):
+    def malformed(self, reader: Any, error: Exception) -> ValueError:
         """Return the ValueError for what is not CSV."""
         return ValueError(f"{self.name}, line {reader.line_num}: not valid CSV ({error}); check the quotes")
 
-    def place(self, row):
+    def place(self, row: int) -> str:
         """Return the line of data row `row`."""
         with self.rows() as rows:
             return f"line {next(islice(rows, row + 1, None))[0]}"
 
-    def read(self, numbers, client=None, progress=None):
+    def read(
+        self, numbers: Sequence[str], client: str | None = None, progress: Callable[[int], None] | None = None
+    ) -> tuple[Names | None, dict[str, Floats]]:
         """Return the `Names` in the column `client` (None without one) and a dict of the columns `numbers`, as arrays.
 
         Parameters
@@ -246,7 +254,7 @@ class CsvTable(Table):
         columns = {column: np.concatenate(part) for column, part in zip(numbers, parts, strict=True)}
         return None if who is None else Names(ids, np.concatenate(codes)), columns
 
-    def read_fast(self, numbers, client):
+    def read_fast(self, numbers: Sequence[str], client: str | None) -> tuple[Names | None, dict[str, Floats]] | None:
         """Return what `read` does by way of pyarrow, or None without it, for small files, and for any doubt."""
         if isinstance(self.source, list) or self.source.stat().st_size < LARGE:
             return None
@@ -257,7 +265,7 @@ class CsvTable(Table):
         except ImportError:
             return None
 
-    def whole_rows(self, chunk):
+    def whole_rows(self, chunk: list[list[str]]) -> list[list[str]]:
         """Return the rows of `chunk` that are not empty; ValueError if one has too many or too few cells."""
         width = len(self.header)
         rows = [cells for cells in chunk if len(cells) == width and cells[0]]
@@ -267,7 +275,7 @@ class CsvTable(Table):
                 raise ValueError("a row of another length")
         return rows
 
-    def find_mistake(self, numbers, client):
+    def find_mistake(self, numbers: Sequence[str], client: str | None) -> None:
         """Raise the error of the first cell that cannot be read."""
         with self.rows() as rows:
             next(rows)
@@ -285,7 +293,7 @@ class CsvTable(Table):
 
 
 @contextmanager
-def utf8_only(name):
+def utf8_only(name: str) -> Iterator[None]:
     """Say that the file `name` is not UTF-8."""
     try:
         yield
@@ -294,7 +302,7 @@ def utf8_only(name):
 
 
 @contextmanager
-def without_collections():
+def without_collections() -> Iterator[None]:
     """Pause the garbage collector, which otherwise walks millions of new rows again and again."""
     running = gc.isenabled()
     gc.disable()
@@ -305,7 +313,7 @@ def without_collections():
             gc.enable()
 
 
-def without_comments(lines):
+def without_comments(lines: Iterable[str]) -> Iterator[str]:
     """Yield `lines`, those that start with # above the first other one as empty lines, so that numbers stay right."""
     for line in lines:
         if not line.startswith("#"):
@@ -317,7 +325,7 @@ def without_comments(lines):
     yield from lines
 
 
-def number_problem(text):
+def number_problem(text: str) -> str | None:
     """Return what is wrong with `text` as a finite number, or None."""
     shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
     try:
