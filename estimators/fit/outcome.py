@@ -15,7 +15,6 @@ import numpy as np
 
 from estimators.fit.models import exposures
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
-from estimators.tables.client_table import AnyTable
 
 if TYPE_CHECKING:
     from estimators.fit.models import Model
@@ -186,7 +185,7 @@ def finite_list(values: Floats) -> list[float | None]:
     return [value if finite else None for value, finite in zip(values.tolist(), np.isfinite(values), strict=True)]
 
 
-def own_estimates(table: AnyTable, model: Any, kind: Model) -> tuple[Floats, Floats, np.ndarray | None]:
+def own_estimates(table: Any, model: Any, kind: Model) -> tuple[Floats, Floats, np.ndarray | None]:
     """Return what each client knows by itself and its standard error, clients on axis 0, and their observations.
 
     Errors of rates are those that the fitted model expects: a client with 0 successes of 3 is not sure of 0.

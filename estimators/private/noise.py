@@ -113,6 +113,7 @@ def add_noise(
     if mechanism == "discrete-laplace":
         return laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator)
     if squares is None:
+        assert sensitivities is not None and shares is not None  # noqa: PT018
         squares = [Fraction(s) ** 2 / Fraction(part) for s, part in zip(sensitivities, shares, strict=True)]
     ratio = largest_ratio(mechanism, eps, delta)
     sigma2s = [ceil(square / Fraction(ratio) ** 2) for square in squares]
