@@ -3,6 +3,8 @@
 Belongs here: the measurement for any ``ClientModel``.  The intervals are the models' own.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from typing import NamedTuple
@@ -10,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.numerics.arrays import Bools, Floats, Ints
 from estimators.numerics.validation import count, index, shown, single
 from estimators.system.processes import worker_pool
 
@@ -33,7 +36,9 @@ class Coverage(NamedTuple):
     not_converged: int
 
 
-def coverage(model, *, level=0.95, replicates=1000, seed=0, workers=1):
+def coverage(
+    model: ClientModel, *, level: float = 0.95, replicates: int = 1000, seed: int = 0, workers: int = 1
+) -> Coverage:
     """Frequency with which intervals of a fresh fit hold the truth, by parametric bootstrap; an estimate with its error.
 
     Each replicate draws a truth for all clients and new data of the same design from the fitted prior, fits a fresh copy
@@ -96,7 +101,7 @@ def coverage(model, *, level=0.95, replicates=1000, seed=0, workers=1):
     )
 
 
-def measure(model, level, seed, replicates):
+def measure(model: ClientModel, level: float, seed: int, replicates: Ints) -> tuple[Bools, Floats, Bools]:
     """Return whether intervals held the truth (replicates, clients, ...), their mean widths, and whether fits converged."""
     held, widths, converged = [], [], []
     for replicate in replicates:

@@ -5,10 +5,14 @@ are in modules of their own (``gaussian_means`` and so on), and whether their in
 ``coverage``.
 """
 
+from __future__ import annotations
+
 import inspect
+from typing import Any, Self
 
 import numpy as np
 
+from estimators.numerics.arrays import Floats
 from estimators.numerics.validation import finite, probability, single
 
 __all__ = ["ClientModel"]
@@ -34,11 +38,17 @@ class ClientModel:
       same design (same variances, trials, ...), such that ``fit(*arguments)`` is valid; ``coverage`` uses it.
     """
 
-    def get_params(self, deep=True):
+    posterior_mean_: Floats
+    posterior_sd_: Floats
+    log_likelihood_: float
+    converged_: bool
+    n_iter_: int
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the constructor; `deep` is scikit-learn's and changes nothing here."""
         return {name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"}
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters of the constructor and return self."""
         known = self.get_params()
         for name, value in params.items():
@@ -55,20 +65,20 @@ class ClientModel:
         }
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in chosen.items())})"
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         raise NotImplementedError
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         raise NotImplementedError
 
-    def require_fit(self):
+    def require_fit(self) -> None:
         """Raise ValueError unless `fit` has been called."""
         if not hasattr(self, "posterior_mean_"):
             raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first")
 
-    def interval(self, level=0.95):
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends (low, high) of each client's equal-tailed posterior interval, two arrays.
 
         Parameters
@@ -82,7 +92,7 @@ class ClientModel:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
         return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
 
-    def local_false_sign_rate(self, at=0.0):
+    def local_false_sign_rate(self, at: float = 0.0) -> Floats:
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data: the risk in naming the side of `at`.
 
         A posterior probability of theta_i = at counts on both sides (Stephens 2017, Biostatistics 18:275).

@@ -108,13 +108,20 @@ def module_name(path, root=ROOT):
 
 
 def import_graph(paths, root=ROOT):
-    """Which module imports which of the others, anywhere in its text: in functions and for type checkers too."""
+    """Which module imports which of the others, anywhere in its text: in functions and for type checkers too.
+
+    But for fronts, which import nothing of what they show to type checkers.
+    """
     known = {module_name(path, root): path for path in paths}
     graph = {}
     for name, path in known.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         found = set()
+        shown = [n for n in tree(path).body if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
+        apart = {ast.dump(n, include_attributes=True) for block in shown for n in block.body if path.name == "__init__.py"}
         for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and ast.dump(node, include_attributes=True) in apart:
+                continue
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -6,9 +6,28 @@ best of several runs), ``dpsgd`` and ``adaped`` (the papers' algorithms). Does n
 (``private``), training (``federated.privacy``).
 """
 
+from typing import TYPE_CHECKING
+
 from estimators.system.lazy import attach
+
+if TYPE_CHECKING:
+    from .budget import (
+        Budget,
+        Guarantee,
+        calibrate_noise,
+        composed_gaussian_epsilon,
+        composed_gaussian_sigma,
+        total_epsilon,
+    )
 
 HOMES = {"budget": "Budget Guarantee calibrate_noise composed_gaussian_epsilon composed_gaussian_sigma total_epsilon"}
 
-__all__ = HOMES["budget"].split()
+__all__ = [
+    "Budget",
+    "Guarantee",
+    "calibrate_noise",
+    "composed_gaussian_epsilon",
+    "composed_gaussian_sigma",
+    "total_epsilon",
+]
 __getattr__, __dir__ = attach(__name__, HOMES)

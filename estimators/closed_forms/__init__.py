@@ -4,3 +4,35 @@ Belongs here: ``aggregation``, ``personalization``, ``mean_regularized`` (server
 ``gaussian``, ``bernoulli``, ``mixture``, ``regression`` (exact risks, unbiased moments, EM), ``quantization``, ``priors``
 and ``distillation`` (losses and penalties with gradients). Does not belong here: fitted models, privacy (``accounting``).
 """
+
+from typing import TYPE_CHECKING
+
+from estimators.system.lazy import attach
+
+if TYPE_CHECKING:
+    from . import (
+        aggregation,
+        bernoulli,
+        distillation,
+        gaussian,
+        mean_regularized,
+        mixture,
+        personalization,
+        priors,
+        quantization,
+        regression,
+    )
+
+__all__ = [
+    "aggregation",
+    "bernoulli",
+    "distillation",
+    "gaussian",
+    "mean_regularized",
+    "mixture",
+    "personalization",
+    "priors",
+    "quantization",
+    "regression",
+]
+__getattr__, __dir__ = attach(__name__, {}, modules=__all__)

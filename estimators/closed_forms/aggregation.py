@@ -12,10 +12,13 @@ level on axis 0.  All results are exact.  An infinite gamma2 is allowed: such a 
 Without levels (Robust-HDP): `variances` holds one entry per client along `axis` and is all that matters of them.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import pooled_variance, quiet, quotient, relative_precisions, share, times
 from estimators.numerics.units import exponents, homogeneous
 from estimators.numerics.validation import axis_of, by_level, count, finite, nonnegative, paired, positive
@@ -50,7 +53,9 @@ class Levels(NamedTuple):
     tau2: np.ndarray
 
 
-def read_levels(sizes, gamma2s, alpha2, tau2, ratios=None):
+def read_levels(
+    sizes: ArrayLike, gamma2s: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, ratios: ArrayLike | None = None
+) -> Levels:
     """Check the description of the levels and return it; `ratios=None` means the optimal weights."""
     lists = {"sizes": by_level("sizes", sizes), "gamma2s": by_level("gamma2s", gamma2s)}
     if ratios is not None:
@@ -79,7 +84,7 @@ def read_levels(sizes, gamma2s, alpha2, tau2, ratios=None):
 
 @paired
 @homogeneous("gamma2s", "alpha2", "tau2", degree=1)
-def message_variances(sizes, gamma2s, alpha2, tau2):
+def message_variances(sizes: ArrayLike, gamma2s: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike) -> Floats:
     """Variance of a message of each level around the centre, s_i = alpha2 + tau2 + N_i gamma2_i.
 
     Claims: fedhdp:eq61, fedhdp:eq64 (the sigma_{p_i}^2 of the paper).
@@ -107,7 +112,7 @@ def message_variances(sizes, gamma2s, alpha2, tau2):
 
 @paired
 @homogeneous("gamma2s", "alpha2", "tau2", degree=0)
-def level_ratios(sizes, gamma2s, alpha2, tau2):
+def level_ratios(sizes: ArrayLike, gamma2s: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike) -> Floats:
     """Optimal weight of a client of each level relative to one of the first level, r_i* = s_1 / s_i.
 
     Claim: fedhdp:eq64.  Parameters as in `message_variances`.  Two levels without any information (or two
@@ -122,7 +127,9 @@ def level_ratios(sizes, gamma2s, alpha2, tau2):
 
 @paired
 @homogeneous("gamma2s", "alpha2", "tau2", degree=0)
-def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
+def level_weights(
+    sizes: ArrayLike, gamma2s: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, ratios: ArrayLike | None = None
+) -> Floats:
     """Server's weight on each single client of each level, w_i = r_i / sum_k N_k r_k.
 
     Claims: fedhdp:eq64, fedhdp:lemma2:weights (the optimum, inversely proportional to the message variances).
@@ -146,7 +153,9 @@ def level_weights(sizes, gamma2s, alpha2, tau2, ratios=None):
 
 @paired
 @homogeneous("gamma2s", "alpha2", "tau2", degree=1)
-def server_mse(sizes, gamma2s, alpha2, tau2, ratios=None):
+def server_mse(
+    sizes: ArrayLike, gamma2s: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, ratios: ArrayLike | None = None
+) -> Floats:
     """Mean squared error of the server's estimate of the centre, sum_i N_i w_i^2 s_i.
 
     At the optimal ratios it is 1 / sum_i (N_i / s_i).  Claims: fedhdp:eq61, fedhdp:lemma2:cov,
@@ -164,7 +173,9 @@ def server_mse(sizes, gamma2s, alpha2, tau2, ratios=None):
 
 
 @paired
-def optimal_ratio(N1, N2, alpha2, tau2, gamma2_1, gamma2_2):
+def optimal_ratio(
+    N1: ArrayLike, N2: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, gamma2_1: ArrayLike, gamma2_2: ArrayLike
+) -> Floats:
     """Optimal ratio r* of the weights of a client of the second and of the first level.
 
     Claims: fedhdp:lemma2:rstar; fedhdp:lemma6:rstar with N1 = N_np, gamma2_1 = 0.  It exceeds 1 when the
@@ -179,7 +190,7 @@ def optimal_ratio(N1, N2, alpha2, tau2, gamma2_1, gamma2_2):
 
 
 @paired
-def precision_weights(variances, axis=-1):
+def precision_weights(variances: ArrayLike, axis: int = -1) -> Floats:
     """Weights inversely proportional to `variances` (>= 0 or inf) that add to one along `axis`.
 
     The minimum-variance unbiased average of independent unbiased estimates; claim: robusthdp:eq8:weights.
@@ -195,7 +206,7 @@ def precision_weights(variances, axis=-1):
 
 
 @paired
-def eps_weights(eps, axis=-1):
+def eps_weights(eps: ArrayLike, axis: int = -1) -> Floats:
     """Weights proportional to the clients' privacy parameters, eps_i / sum_j eps_j (WeiAvg and PFA).
 
     Not the best ones, not even where clients differ in eps alone; `relative_excess` says what they lose.
@@ -214,7 +225,7 @@ def eps_weights(eps, axis=-1):
     return eps / eps.sum(axis=axis, keepdims=True)
 
 
-def read_weighted(weights, variances, axis):
+def read_weighted(weights: ArrayLike, variances: ArrayLike, axis: int) -> tuple[Floats, Floats]:
     """Check weights against positive variances; return both with clients last and the weights summing to one."""
     weights, variances = np.broadcast_arrays(finite("weights", weights), positive("variances", variances))
     axis = axis_of("weights and variances", variances, axis)
@@ -227,7 +238,7 @@ def read_weighted(weights, variances, axis):
 
 
 @paired
-def aggregate_variance(weights, variances, axis=-1):
+def aggregate_variance(weights: ArrayLike, variances: ArrayLike, axis: int = -1) -> Floats:
     """Variance of the weighted average of independent updates, sum_i w_i^2 sigma_i^2; exact.
 
     Claims: robusthdp:eq8:minvar, robusthdp:eq8:eps-weights.
@@ -251,7 +262,7 @@ def aggregate_variance(weights, variances, axis=-1):
 
 
 @paired
-def least_variance(variances, axis=-1):
+def least_variance(variances: ArrayLike, axis: int = -1) -> Floats:
     """Least variance of a weighted average of independent updates, 1 / sum_i (1 / sigma_i^2); exact.
 
     Reached by `precision_weights` and by no other weights.  Claim: robusthdp:eq8:minvar.
@@ -265,7 +276,7 @@ def least_variance(variances, axis=-1):
 
 
 @paired
-def relative_excess(weights, variances, axis=-1):
+def relative_excess(weights: ArrayLike, variances: ArrayLike, axis: int = -1) -> Floats:
     """What weights lose against the best ones, relative to the least variance; exact, 0 for the best ones.
 
     sum over pairs i < j of (w_i s_i - w_j s_j)^2 / (s_i s_j), with s_i the variances and weights scaled to add to
@@ -294,7 +305,7 @@ def relative_excess(weights, variances, axis=-1):
 
 
 @paired
-def excess_variance(weights, variances, axis=-1):
+def excess_variance(weights: ArrayLike, variances: ArrayLike, axis: int = -1) -> Floats:
     """Variance of a weighted average beyond the least one, sum_i s_i (w_i - w_i*)^2; exact, without cancellation.
 
     Claim: robusthdp:eq8:loss.  Parameters as in `aggregate_variance`.
@@ -305,7 +316,9 @@ def excess_variance(weights, variances, axis=-1):
     return relative_excess(weights, variances, axis) * least_variance(np.broadcast_arrays(variances, weights)[0], axis)
 
 
-def opt_out(N_np, N_p, alpha2, tau2, gamma2):
+def opt_out(
+    N_np: ArrayLike, N_p: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, gamma2: ArrayLike
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return rho, 1 - rho, gamma2 and x / (alpha2 + tau2 + x) for x = rho (1 - rho) N gamma2, all checked."""
     N_np, N_p = nonnegative("N_np", N_np), nonnegative("N_p", N_p)
     N = N_np + N_p
@@ -318,7 +331,7 @@ def opt_out(N_np, N_p, alpha2, tau2, gamma2):
 
 @paired
 @homogeneous("alpha2", "tau2", "gamma2", degree=1)
-def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
+def gap_to_uniform(N_np: ArrayLike, N_p: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, gamma2: ArrayLike) -> Floats:
     """Server error of equal weights (HDP-FedAvg, r = 1) in excess of the optimum, in the opt-out model.
 
     rho (1-rho)^3 gamma2^2 N / (alpha2 + tau2 + rho (1-rho) gamma2 N) with rho = N_np/N, computed without the
@@ -339,7 +352,7 @@ def gap_to_uniform(N_np, N_p, alpha2, tau2, gamma2):
 
 @paired
 @homogeneous("alpha2", "tau2", "gamma2", degree=1)
-def gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2):
+def gap_dp_fedavg(N_np: ArrayLike, N_p: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, gamma2: ArrayLike) -> Floats:
     """Server error of DP-FedAvg (everybody adds noise of variance N_p gamma2) in excess of the optimum.
 
     [rho (1-rho)(alpha2+tau2) gamma2 + rho (1-rho)^2 gamma2^2 N] / (alpha2 + tau2 + rho (1-rho) gamma2 N).
@@ -352,7 +365,7 @@ def gap_dp_fedavg(N_np, N_p, alpha2, tau2, gamma2):
 
 
 @paired
-def gap_dp_to_uniform(N_np, N_p, gamma2):
+def gap_dp_to_uniform(N_np: ArrayLike, N_p: ArrayLike, gamma2: ArrayLike) -> Floats:
     """Server error of DP-FedAvg in excess of HDP-FedAvg, which is just rho (1-rho) gamma2.
 
     Claim: fedhdp:lemma7:eq81, whose printed quotient reduces to this.

@@ -7,10 +7,13 @@ a protocol that learns both moments from private reports. Does not belong here: 
 of many releases (``privacy``).
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, count, finite, paired, positive, probability
 
 __all__ = [
@@ -71,7 +74,7 @@ def _counts(x, n):
 
 
 @paired
-def prior_variance(alpha, beta):
+def prior_variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
     """Variance of a Beta(alpha, beta) probability; exact.
 
     >>> float(prior_variance(1, 1)) == 1 / 12
@@ -83,7 +86,7 @@ def prior_variance(alpha, beta):
 
 
 @paired
-def local_mse(alpha, beta, n):
+def local_mse(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     """Mean squared error of the client's own share of ones, x/n; exact.  Claim: generative:bern:known-mse:local.
 
     Parameters
@@ -99,7 +102,7 @@ def local_mse(alpha, beta, n):
 
 
 @paired
-def posterior_weight(alpha, beta, n):
+def posterior_weight(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     """Weight n/(alpha + beta + n) of the client's own share of ones in its posterior mean; exact.
 
     The posterior mean's squared error is this multiple of the local one.  Claim: generative:bern:posterior.
@@ -113,7 +116,7 @@ def posterior_weight(alpha, beta, n):
 
 
 @paired
-def shrinkage_gain(alpha, beta, n):
+def shrinkage_gain(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     """Relative gain (alpha + beta)/(alpha + beta + n) of the posterior mean over the local estimate; exact.
 
     Claim: generative:bern:known-mse:gain.
@@ -126,7 +129,7 @@ def shrinkage_gain(alpha, beta, n):
 
 
 @paired
-def posterior_mean(x, n, alpha, beta):
+def posterior_mean(x: ArrayLike, n: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
     """Posterior mean of a client's probability after x ones in n samples; exact.  Claim: generative:bern:posterior.
 
     Parameters
@@ -146,7 +149,7 @@ def posterior_mean(x, n, alpha, beta):
 
 
 @paired
-def mse(alpha, beta, n, weight=None):
+def mse(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike, weight: ArrayLike | None = None) -> Floats:
     """Mean squared error of weight x/n + (1 - weight) mean of the prior; exact.  Claim: generative:bern:known-mse.
 
     Parameters
@@ -167,7 +170,7 @@ def mse(alpha, beta, n, weight=None):
 
 
 @paired
-def naive_variance_mean(alpha, beta, n, m=None):
+def naive_variance_mean(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike, m: ArrayLike | None = None) -> Floats:
     """Mean of the naive estimate sum_{l != i} (x_l/n - mu_hat_l)^2 / (m-2) of the prior's variance; exact.
 
     mu_hat_l is the mean of the others' shares of ones; m=None is the limit of many clients, the variance of x/n itself.
@@ -185,7 +188,7 @@ def naive_variance_mean(alpha, beta, n, m=None):
 
 
 @paired
-def limit_weight(alpha, beta, n):
+def limit_weight(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     """Weight that the naive estimates lead to with many clients, n (n+s)/(n^2 + (2n-1) s) with s = alpha + beta; exact.
 
     The right weight is n/(n+s).  Claim: generative:bern:moments:limit-weight.
@@ -199,7 +202,7 @@ def limit_weight(alpha, beta, n):
 
 
 @paired
-def naive_excess(alpha, beta, n):
+def naive_excess(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     """What the naive estimates add to the least mean squared error, in multiples of it, with many clients; exact.
 
     Claim: generative:bern:moments:cost.
@@ -213,7 +216,7 @@ def naive_excess(alpha, beta, n):
 
 
 @paired
-def moments(x, n, *, method="unbiased"):
+def moments(x: ArrayLike, n: ArrayLike, *, method: Literal["unbiased", "naive"] = "unbiased") -> Moments:
     """Estimate of the mean and the variance of the clients' probabilities, for any prior on [0, 1] and any n_i.
 
     "unbiased" averages x (x-1)/(n (n-1)), the share of pairs of a client's samples that are both ones, whose mean is
@@ -257,7 +260,7 @@ def moments(x, n, *, method="unbiased"):
 
 
 @paired
-def shrinkage_weight(mu, sigma2, n):
+def shrinkage_weight(mu: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Floats:
     """Weight n/(mu (1-mu)/sigma2 - 1 + n) of the client's own share of ones, kept in [0, 1]; an estimate.
 
     0 where sigma2 <= 0 (no differences between clients seen), 1 where sigma2 >= mu (1-mu).
@@ -278,7 +281,9 @@ def shrinkage_weight(mu, sigma2, n):
 
 
 @paired
-def estimate_rates(x, n, *, method="unbiased", prior=None):
+def estimate_rates(
+    x: ArrayLike, n: ArrayLike, *, method: Literal["unbiased", "naive"] = "unbiased", prior: ArrayLike | None = None
+) -> Floats:
     """Estimate every client's probability: own share of ones shrunk to the common mean, prior learnt from the clients.
 
     Parameters
@@ -314,7 +319,7 @@ def _budget(eps):
 
 
 @paired
-def randomize(x, *, eps, rng):
+def randomize(x: ArrayLike, *, eps: float, rng: np.random.Generator) -> Floats:
     """Randomise numbers in [0, 1] to two points, unbiased and eps-LDP for any two inputs (replacement); exact guarantee.
 
     Reports -1/(e^eps - 1) or e^eps/(e^eps - 1).  Claim: generative:qpriv.
@@ -332,7 +337,7 @@ def randomize(x, *, eps, rng):
 
 
 @paired
-def report_variance(x, *, eps):
+def report_variance(x: ArrayLike, *, eps: ArrayLike) -> Floats:
     """Variance e^eps/(e^eps - 1)^2 + x (1-x) of a two-point report of x; exact.  Claim: generative:qpriv:variance.
 
     >>> round(float(report_variance(0.5, eps=np.log(2))), 12)
@@ -343,7 +348,7 @@ def report_variance(x, *, eps):
 
 
 @paired
-def private_reports(x, n, *, eps, rng):
+def private_reports(x: ArrayLike, n: ArrayLike, *, eps: ArrayLike, rng: np.random.Generator) -> PrivateReports:
     """Let every client send one eps-LDP report, from which `moments_from_reports` learns the prior's mean and variance.
 
     A fair half of the clients (chosen without looking at data) report their share of ones, the others their share
@@ -373,7 +378,7 @@ def private_reports(x, n, *, eps, rng):
 
 
 @paired
-def moments_from_reports(means, pairs):
+def moments_from_reports(means: ArrayLike, pairs: ArrayLike) -> Moments:
     """Unbiased estimates of the prior's mean and variance from private (or plain) reports; an estimate.
 
     Parameters
@@ -394,7 +399,7 @@ def moments_from_reports(means, pairs):
 
 
 @paired
-def private_variance(alpha, beta, m1, m2, *, eps):
+def private_variance(alpha: ArrayLike, beta: ArrayLike, m1: ArrayLike, m2: ArrayLike, *, eps: ArrayLike) -> Floats:
     """Variance of the private estimate of the prior's variance; exact.  Claim: generative:thm4:protocol:variance.
 
     Model: Beta(alpha, beta) prior; m1 clients report their share of ones, m2 their pairs, as in `private_reports`, with any

@@ -5,15 +5,18 @@ probabilities q(x) have the density c(psi) exp(-psi sum_x p_x KL(p_mu(x) || q(x)
 distributions.  psi is an inverse variance here; AdaPeD's objective has 1/(2 psi) in its place.  Training is not here.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.special import betaln, digamma, entr
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import number, paired, positive, probability
 
 __all__ = ["log_normalizer", "variance_penalty"]
 
 
-def read_inputs(p_mu, p_x):
+def read_inputs(p_mu: ArrayLike, p_x: ArrayLike | None) -> tuple[Floats, Floats]:
     """Check the global model's probabilities and the inputs' (equal by default)."""
     p_mu = np.atleast_1d(probability("p_mu", p_mu))
     if p_mu.ndim != 1 or p_mu.size == 0:
@@ -24,13 +27,13 @@ def read_inputs(p_mu, p_x):
     return p_mu, p_x
 
 
-def entropy(p):
+def entropy(p: Floats) -> Floats:
     """Entropy of a binary label, in nats."""
     return entr(p) + entr(1 - p)
 
 
 @paired
-def log_normalizer(psi, p_mu, p_x=None):
+def log_normalizer(psi: ArrayLike, p_mu: ArrayLike, p_x: ArrayLike | None = None) -> Floats:
     """Logarithm of the normaliser c(psi) of the distillation density; exact.
 
     Claims: generative:kd:density (printed with 1/(psi p_x) where psi p_x is right), generative:kd:density:inputs.
@@ -57,7 +60,7 @@ def log_normalizer(psi, p_mu, p_x=None):
 
 
 @paired
-def variance_penalty(psi, p_mu, p_x=None):
+def variance_penalty(psi: ArrayLike, p_mu: ArrayLike, p_x: ArrayLike | None = None) -> tuple[Floats, Floats]:
     """The term -log c(1/(2 psi)) of the distillation objective, for AdaPeD's variance psi, and its slope in psi; exact.
 
     Replaces AdaPeD's log(2 psi)/2, which has the right slope only for one input and small psi.  Claims:

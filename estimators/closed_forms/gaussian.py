@@ -5,8 +5,14 @@ N(theta_i, sigma2_x / n).  The fit for unequal clients, who learn the prior, is 
 in which messages carry privacy noise of several levels are in ``aggregation`` and ``personalization``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import share
 from estimators.numerics.units import exponents, homogeneous
 from estimators.numerics.validation import choice, count, finite, index, listing, nonnegative, paired, without_labels
@@ -23,7 +29,9 @@ __all__ = [
 ]
 
 
-def read_variances(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
+def read_variances(
+    sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike, sigma2_q: ArrayLike = 0.0, m: ArrayLike | None = None
+) -> tuple[Floats, Floats]:
     """Return the variance between clients as the server sees it and that of a sample mean, both checked."""
     sigma2_theta = nonnegative("sigma2_theta", sigma2_theta, infinite=True)
     sigma2_q = nonnegative("sigma2_q", sigma2_q)
@@ -36,7 +44,9 @@ def read_variances(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
 
 @paired
 @homogeneous("sigma2_theta", "sigma2_x", "sigma2_q", degree=0)
-def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
+def shrinkage_factor(
+    sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike, sigma2_q: ArrayLike = 0.0, m: ArrayLike | None = None
+) -> Floats:
     """Best weight `a` on a client's own mean in a x_bar_i + (1 - a) average of the clients' messages.
 
     a = t / (t + sigma2_x / n), with t = sigma2_theta + sigma2_q / (m - 1).  Exact.
@@ -62,7 +72,9 @@ def shrinkage_factor(sigma2_theta, sigma2_x, n, sigma2_q=0.0, m=None):
 
 @paired
 @homogeneous("sigma2_theta", "sigma2_x", "sigma2_q", degree=1)
-def risk(sigma2_theta, sigma2_x, n, m, sigma2_q=0.0, d=1):
+def risk(
+    sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike, m: ArrayLike, sigma2_q: ArrayLike = 0.0, d: ArrayLike = 1
+) -> Floats:
     """Mean squared error of a client at the best `shrinkage_factor`, d sigma2_x / n ((1 - a) / m + a).
 
     Exact where the paper prints an upper bound.  Claims: generative:thm1:mse, generative:thm2:mse.
@@ -80,7 +92,7 @@ def risk(sigma2_theta, sigma2_x, n, m, sigma2_q=0.0, d=1):
 
 
 @paired
-def local_risk(sigma2_x, n, d=1):
+def local_risk(sigma2_x: ArrayLike, n: ArrayLike, d: ArrayLike = 1) -> Floats:
     """Mean squared error of a client's own sample mean, d sigma2_x / n.
 
     >>> float(local_risk(3.0, n=2))
@@ -89,7 +101,7 @@ def local_risk(sigma2_x, n, d=1):
     return count("d", d) * nonnegative("sigma2_x", sigma2_x) / count("n", n)
 
 
-def read_theta(theta, i):
+def read_theta(theta: ArrayLike, i: int) -> tuple[Floats, int]:
     """Return the array of true values, one row per client, and the position of client i."""
     theta = finite("theta", theta)
     if theta.ndim not in (1, 2):
@@ -99,7 +111,7 @@ def read_theta(theta, i):
 
 @paired
 @homogeneous("sigma2_theta", "sigma2_x", degree=0)
-def conditional_bias(theta, i, sigma2_theta, sigma2_x, n):
+def conditional_bias(theta: ArrayLike, i: int, sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike) -> Floats:
     """Bias of client i's shrunk estimate given all true values, (1 - a)(mean of theta - theta_i).
 
     Zero on average over the prior, not client by client.  Claim: generative:thm1:unbiased.
@@ -118,7 +130,7 @@ def conditional_bias(theta, i, sigma2_theta, sigma2_x, n):
 
 
 @paired
-def conditional_risk(theta, i, sigma2_theta, sigma2_x, n):
+def conditional_risk(theta: ArrayLike, i: int, sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike) -> Floats:
     """Mean squared error of client i's shrunk estimate when all true values `theta` are given.
 
     a^2 s + (1 - a^2) s / m per coordinate plus the squared bias, with s = sigma2_x / n.
@@ -136,7 +148,7 @@ def conditional_risk(theta, i, sigma2_theta, sigma2_x, n):
 
 @paired
 @homogeneous("sigma2_theta", "sigma2_x", degree=1)
-def james_stein_risk(m, sigma2_theta, sigma2_x, n):
+def james_stein_risk(m: ArrayLike, sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike) -> Floats:
     """Mean squared error per client of James-Stein shrinkage to the grand mean, s (a + 3 (1 - a) / m).
 
     Averaged over the prior, for the plain (not positive-part) estimator with known s = sigma2_x / n; exact
@@ -151,7 +163,9 @@ def james_stein_risk(m, sigma2_theta, sigma2_x, n):
 
 
 @paired
-def james_stein(x, variance, toward="mean", positive_part=True):
+def james_stein(
+    x: ArrayLike, variance: ArrayLike, toward: Literal["mean"] | ArrayLike = "mean", positive_part: bool = True
+) -> Floats:
     """James-Stein estimate of the means of which `x` holds one observation each, of a common known variance.
 
     Shrinks by 1 - (m - 3) variance / S to the grand mean, where S is the sum of squared distances to it, or
@@ -194,7 +208,7 @@ def james_stein(x, variance, toward="mean", positive_part=True):
 
 
 @paired
-def from_samples(samples):
+def from_samples(samples: Sequence[ArrayLike]) -> tuple[Floats, Floats]:
     """Turn raw samples into client means and their variances, the pooled variance over each n_i.
 
     Parameters

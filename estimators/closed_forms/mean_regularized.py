@@ -9,10 +9,13 @@ everything; exact.
 combination of the same formula (``mrmtl:negative``).  Weighted averages are in ``personalization``.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import harmonic, pooled_variance, quotient, relative_precisions, share, split, times
 from estimators.numerics.units import homogeneous
 from estimators.numerics.validation import by_level, count, index, nonnegative, paired
@@ -37,7 +40,7 @@ __all__ = [
 
 @paired
 @homogeneous("sigma2", "sigma2_dp", degree=1)
-def local_variance(sigma2, n, sigma2_dp):
+def local_variance(sigma2: ArrayLike, n: ArrayLike, sigma2_dp: ArrayLike) -> Floats:
     """Variance of a local private mean of `n` records, sigma2 / n + sigma2_dp / n^2.
 
     Claims: mrmtl:eq5, mrmtl:eq39 (array arguments, one entry per silo).
@@ -61,7 +64,7 @@ def local_variance(sigma2, n, sigma2_dp):
 
 
 @paired
-def own_weight(lam, K):
+def own_weight(lam: ArrayLike, K: ArrayLike) -> Floats:
     """Weight of silo k's own estimate in w_hat_k(lam), (K + lam) / ((1 + lam) K); claim: mrmtl:lem6.1.
 
     >>> [float(own_weight(lam, K=4)) for lam in (0.0, 1.0, float("inf"))]
@@ -72,7 +75,7 @@ def own_weight(lam, K):
 
 
 @paired
-def strength(sigma2_loc, tau2):
+def strength(sigma2_loc: ArrayLike, tau2: ArrayLike) -> Floats:
     """Strength lam* = sigma2_loc / tau2 that minimises `mse`; claim: mrmtl:thm6.3.
 
     It is inf for identical silos (tau2 = 0) and 0 for exact estimates (sigma2_loc = 0), also when both are 0.
@@ -85,7 +88,7 @@ def strength(sigma2_loc, tau2):
 
 @paired
 @homogeneous("sigma2_loc", "tau2", degree=1)
-def mse(lam, sigma2_loc, tau2, K):
+def mse(lam: ArrayLike, sigma2_loc: ArrayLike, tau2: ArrayLike, K: ArrayLike) -> Floats:
     """Mean squared error of the mean-regularised estimate of one silo's centre.
 
     (1 - 1/K) (sigma2_loc + lam^2 tau2) / (1 + lam)^2 + sigma2_loc / K.  Exact.  Claim: mrmtl:lem6.7.
@@ -112,7 +115,7 @@ def mse(lam, sigma2_loc, tau2, K):
 
 
 @paired
-def optimal_mse(sigma2_loc, tau2, K):
+def optimal_mse(sigma2_loc: ArrayLike, tau2: ArrayLike, K: ArrayLike) -> Floats:
     """Smallest mean squared error over lam, sigma2_loc (sigma2_loc + K tau2) / (K (sigma2_loc + tau2)).
 
     Claim: mrmtl:cor6.4.  Parameters as in `mse`.
@@ -126,7 +129,7 @@ def optimal_mse(sigma2_loc, tau2, K):
 
 
 @paired
-def gap_to_local(sigma2_loc, tau2, K):
+def gap_to_local(sigma2_loc: ArrayLike, tau2: ArrayLike, K: ArrayLike) -> Floats:
     """Excess error of local training (lam = 0), (1 - 1/K) sigma2_loc^2 / (sigma2_loc + tau2).
 
     Claim: mrmtl:prop6.5.
@@ -139,7 +142,7 @@ def gap_to_local(sigma2_loc, tau2, K):
 
 
 @paired
-def gap_to_fedavg(sigma2_loc, tau2, K):
+def gap_to_fedavg(sigma2_loc: ArrayLike, tau2: ArrayLike, K: ArrayLike) -> Floats:
     """Excess error of FedAvg (lam = inf), (1 - 1/K) tau2^2 / (sigma2_loc + tau2).
 
     Claim: mrmtl:prop6.6.
@@ -152,7 +155,7 @@ def gap_to_fedavg(sigma2_loc, tau2, K):
 
 
 @paired
-def privacy_gap(lam, K, n, sigma2_dp):
+def privacy_gap(lam: ArrayLike, K: ArrayLike, n: ArrayLike, sigma2_dp: ArrayLike) -> Floats:
     """Error due to the privacy noise at strength `lam`, [(1 - 1/K) / (1 + lam)^2 + 1/K] sigma2_dp / n^2.
 
     Claim: mrmtl:thm6.8 (between lam = 0 and lam = inf it falls by the factor K).
@@ -168,7 +171,7 @@ def privacy_gap(lam, K, n, sigma2_dp):
 
 @paired
 @homogeneous("sigma2", "sigma2_dp", "tau2", degree=0)
-def train_strength(sigma2, n, sigma2_dp, tau2):
+def train_strength(sigma2: ArrayLike, n: ArrayLike, sigma2_dp: ArrayLike, tau2: ArrayLike) -> Floats:
     """Strength that minimises the error to the silo's own *empirical* mean, v / (tau2 + sigma2 / n).
 
     v = sigma2_dp / n^2 is the variance of the privacy noise in the local mean.  It is positive as soon as
@@ -182,7 +185,7 @@ def train_strength(sigma2, n, sigma2_dp, tau2):
     return quotient(noise, nonnegative("tau2", tau2) + local_variance(sigma2, n, 0.0))
 
 
-def read_silos(k, sigma2_locs, tau2):
+def read_silos(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> tuple[Floats, Floats, Floats, int]:
     """Check the arguments; return silo k's variance, the other silos' variances, tau2 and K."""
     sigma2_locs = nonnegative("sigma2_locs", by_level("sigma2_locs", sigma2_locs))
     K = len(sigma2_locs)
@@ -194,7 +197,7 @@ def read_silos(k, sigma2_locs, tau2):
 
 @paired
 @homogeneous("sigma2_locs", "tau2", degree=0)
-def silo_strength(k, sigma2_locs, tau2):
+def silo_strength(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """Strength for silo `k` of unequal silos, s_k / (tau2 + (mean of the others' s_j - s_k) / K).
 
     Exact minimiser of `silo_mse` over the real line.  Claim: mrmtl:thmE.5.
@@ -224,7 +227,7 @@ def silo_strength(k, sigma2_locs, tau2):
     return quotient(own, slack)
 
 
-def exact_slack(slack, near, tau2, own, *others):
+def exact_slack(slack: float, near: bool, tau2: float, own: float, *others: float) -> float:
     """Return tau2 + (mean of the others - own) / K, rounded once, or the `slack` given unless `near`."""
     if not near:
         return slack
@@ -234,7 +237,7 @@ def exact_slack(slack, near, tau2, own, *others):
 
 @paired
 @homogeneous("sigma2_locs", "tau2", degree=1)
-def silo_mse(lam, k, sigma2_locs, tau2):
+def silo_mse(lam: ArrayLike, k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """Mean squared error of w_hat_k(lam) for silo `k` when silos differ in their local variance.
 
     >>> round(float(silo_mse(0.75, 0, [0.5, 1.0, 1.0], tau2=0.5)), 12)
@@ -248,7 +251,7 @@ def silo_mse(lam, k, sigma2_locs, tau2):
 
 @paired
 @homogeneous("sigma2_locs", "tau2", degree=1)
-def silo_posterior_variance(k, sigma2_locs, tau2):
+def silo_posterior_variance(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """Posterior variance of w_k given w_hat_k and the plain average of the others; claim: mrmtl:lemE.4:var.
 
     It is `silo_mse` at `silo_strength`, and at least `silo_mmse`, which uses the others one by one.
@@ -262,7 +265,7 @@ def silo_posterior_variance(k, sigma2_locs, tau2):
 
 @paired
 @homogeneous("sigma2_locs", "tau2", degree=1)
-def silo_mmse(k, sigma2_locs, tau2):
+def silo_mmse(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """Posterior variance of w_k given *all* w_hat_j, (1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)))^-1.
 
     No estimator does better.  Equal to `silo_posterior_variance` if the other silos are alike.
@@ -277,7 +280,7 @@ def silo_mmse(k, sigma2_locs, tau2):
 
 @paired
 @homogeneous("sigma2_locs", "tau2", degree=0)
-def silo_mmse_weights(k, sigma2_locs, tau2):
+def silo_mmse_weights(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """Weights on all K local estimates, in the silos' order, that attain `silo_mmse`; they add to one.
 
     >>> silo_mmse_weights(0, [0.5, 1.0, 4.0], tau2=0.5).round(6).tolist()

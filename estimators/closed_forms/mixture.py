@@ -6,10 +6,13 @@ with a known variance (sigma2_x / n for n samples).
 Belongs here: discrete priors.  Gaussian priors are in ``gaussian``.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.units import LOG2, exponents, gaussian_unit
 from estimators.numerics.validation import count, finite, paired, positive, single
 
@@ -26,7 +29,7 @@ __all__ = [
 GRID_LIMIT = 4_000_000  # quadrature nodes; beyond, the risk is far below what float64 or patience resolve
 
 
-def points(name, value):
+def points(name: str, value: ArrayLike) -> tuple[Floats, bool]:
     """Return `value` as an (m, d) array and whether it came as (m,)."""
     array = finite(name, value)
     if array.ndim not in (1, 2) or array.size == 0:
@@ -34,7 +37,7 @@ def points(name, value):
     return (array[:, None], True) if array.ndim == 1 else (array, False)
 
 
-def shares(p, k):
+def shares(p: ArrayLike, k: int) -> Floats:
     """Return k positive numbers scaled to add up to one."""
     p = positive("p", p)
     if p.shape != (k,):
@@ -42,7 +45,7 @@ def shares(p, k):
     return p / p.sum()
 
 
-def spread(variances, m):
+def spread(variances: ArrayLike, m: int) -> Floats:
     """Return a variance per client from one number or one per client."""
     variances = positive("variances", variances)
     if variances.shape not in ((), (m,)):
@@ -50,7 +53,9 @@ def spread(variances, m):
     return np.broadcast_to(variances, (m,))
 
 
-def prepared(means, p, mus, variances):
+def prepared(
+    means: ArrayLike, p: ArrayLike, mus: ArrayLike, variances: Floats
+) -> tuple[Floats, Floats, Floats, Floats, bool]:
     """Return checked (m, d) means, (k,) p, (k, d) mus, (m,) variances and whether the data are one-dimensional."""
     means, flat = points("means", means)
     mus, _ = points("mus", mus)
@@ -59,7 +64,7 @@ def prepared(means, p, mus, variances):
     return means, shares(p, len(mus)), mus, spread(variances, len(means)), flat
 
 
-def log_joint(means, p, mus, variances):
+def log_joint(means: Floats, p: Floats, mus: Floats, variances: Floats) -> Floats:
     """Return log p_l + log density of each mean given value l, shape (m, k)."""
     k = int(exponents(variances.min())) // 2  # in whose unit no square leaves the range of numbers
     squares = (np.ldexp(means[:, None, :] - mus, -k) ** 2).sum(axis=2)
@@ -67,7 +72,7 @@ def log_joint(means, p, mus, variances):
     return np.log(p) - squares / (2 * np.ldexp(scale, -2 * k)) - 0.5 * means.shape[1] * np.log(2 * np.pi * scale)
 
 
-def normalised(log_terms):
+def normalised(log_terms: Floats) -> tuple[Floats, Floats]:
     """Return rows of probabilities proportional to exp(log_terms), and the log of each row's sum."""
     top = log_terms.max(axis=1, keepdims=True)
     terms = np.exp(log_terms - top)
@@ -76,7 +81,7 @@ def normalised(log_terms):
 
 
 @paired
-def posterior_weights(means, p, mus, variances):
+def posterior_weights(means: ArrayLike, p: ArrayLike, mus: ArrayLike, variances: ArrayLike) -> Floats:
     """Posterior probability of each value for each client; exact.  Claim: generative:thm5.
 
     Parameters
@@ -102,7 +107,7 @@ def posterior_weights(means, p, mus, variances):
 
 
 @paired
-def posterior_mean(means, p, mus, variances):
+def posterior_mean(means: ArrayLike, p: ArrayLike, mus: ArrayLike, variances: ArrayLike) -> Floats:
     """Posterior mean of each client's parameter, the estimate of least mean squared error; exact.
 
     Claim: generative:thm5.  Parameters as in `posterior_weights`.  Returns an array like `means`.
@@ -116,7 +121,7 @@ def posterior_mean(means, p, mus, variances):
 
 
 @paired
-def log_likelihood(means, p, mus, variances):
+def log_likelihood(means: ArrayLike, p: ArrayLike, mus: ArrayLike, variances: ArrayLike) -> float:
     """Log density of the clients' means under a discrete prior; exact.  Parameters as in `posterior_weights`.
 
     >>> round(float(log_likelihood([0.0], [1.0], [0.0], 1.0)), 6)
@@ -127,7 +132,7 @@ def log_likelihood(means, p, mus, variances):
 
 
 @paired
-def risk(p, mus, sigma2_x, n):
+def risk(p: ArrayLike, mus: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike) -> float:
     """Mean squared error of the posterior mean under the true prior, summed over coordinates; exact to rounding.
 
     By quadrature over the line or plane that the values span; two values need one integral in any dimension.
@@ -163,7 +168,7 @@ def risk(p, mus, sigma2_x, n):
     return variance * grid_risk(p, coordinates)
 
 
-def two_value_risk(p, q, w):
+def two_value_risk(p: float, q: float, w: float) -> float:
     """Return the risk for two values in units of their squared distance, w = that over the variance of a mean.
 
     sqrt(p q)/2 exp(-w/8) E[sech((sqrt(w) z - log(p/q))/2)] over a standard normal z, by the trapezoidal rule, which
@@ -182,7 +187,7 @@ def two_value_risk(p, q, w):
     return float(np.exp(log_terms).sum() * step / np.sqrt(2 * np.pi))
 
 
-def grid_risk(p, mus):
+def grid_risk(p: Floats, mus: Floats) -> float:
     """Return the risk for values (k, 1 or 2) and unit noise, by the trapezoidal rule."""
     width = np.sqrt(((mus[:, None] - mus) ** 2).sum(axis=2).max())
     step = min(0.4, 0.27 / width)  # no zero of the density has an imaginary part below pi/(2 width)
@@ -202,7 +207,7 @@ def grid_risk(p, mus):
     return float(total * step ** len(sides))
 
 
-def seeds(means, k, generator):
+def seeds(means: Floats, k: int, generator: np.random.Generator) -> Floats:
     """Return k of the means as first values, each new one drawn with probability proportional to its squared distance."""
     chosen = [means[generator.integers(len(means))]]
     while len(chosen) < k:
@@ -212,7 +217,7 @@ def seeds(means, k, generator):
     return np.array(chosen)
 
 
-def values_wanted(k, m):
+def values_wanted(k: int, m: int) -> int:
     """Return k as an int in 1..m."""
     k = int(single(count, "k", k))
     if k > m:
@@ -248,18 +253,28 @@ class DiscretePrior:
     ([0.4, 0.6], [-2.0, 2.0], True)
     """
 
-    def __init__(self, k=2, restarts=10, max_iter=10_000, tol=1e-11, seed=0):
+    p_: Floats
+    mus_: Floats
+    weights_: Floats
+    posterior_mean_: Floats
+    log_likelihood_: float
+    log_likelihoods_: Floats
+    restart_log_likelihoods_: Floats
+    n_iter_: int
+    converged_: bool
+
+    def __init__(self, k: int = 2, restarts: int = 10, max_iter: int = 10_000, tol: float = 1e-11, seed: int = 0) -> None:
         self.k = k
         self.restarts = restarts
         self.max_iter = max_iter
         self.tol = tol
         self.seed = seed
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the constructor; `deep` is scikit-learn's and changes nothing here."""
         return {name: getattr(self, name) for name in ("k", "restarts", "max_iter", "tol", "seed")}
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters of the constructor and return self."""
         for name, value in params.items():
             if name not in self.get_params():
@@ -268,7 +283,7 @@ class DiscretePrior:
         return self
 
     @paired
-    def fit(self, means, variances):
+    def fit(self, means: ArrayLike, variances: ArrayLike) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -307,7 +322,9 @@ class DiscretePrior:
         return self
 
 
-def run_em(means, variances, mus, longest, enough):
+def run_em(
+    means: Floats, variances: Floats, mus: Floats, longest: int, enough: float
+) -> tuple[Floats, Floats, list[float], bool]:
     """Return p, mus, the trace of log likelihoods and whether it settled, from a start with equal probabilities."""
     p = np.full(len(mus), 1 / len(mus))
     weights, log_density = normalised(log_joint(means, p, mus, variances))
@@ -335,7 +352,7 @@ class Alternation(NamedTuple):
 
 
 @paired
-def alternate_clusters(means, variances, k, rounds, seed=0):
+def alternate_clusters(means: ArrayLike, variances: ArrayLike, k: int, rounds: int, seed: int = 0) -> Alternation:
     """Algorithm 1 of the paper as printed, for comparison with `DiscretePrior`; not a consistent estimate of the prior.
 
     Cluster the clients' models, give every client its posterior mean under the clusters, and cluster those.  A centre of
@@ -370,19 +387,21 @@ def alternate_clusters(means, variances, k, rounds, seed=0):
     return Alternation(models, p, mus, np.array(spreads))
 
 
-def widest(mus):
+def widest(mus: Floats) -> float:
     """Return the largest distance between two values."""
     return float(np.sqrt(((mus[:, None] - mus) ** 2).sum(axis=2).max()))
 
 
-def lloyd(models, k, generator, starts=5, longest=300):
+def lloyd(
+    models: Floats, k: int, generator: np.random.Generator, starts: int = 5, longest: int = 300
+) -> tuple[Floats, Floats]:
     """Return shares and centres of k clusters by Lloyd's algorithm, the best of several starts."""
     runs = [lloyd_run(models, seeds(models, k, generator), longest) for _ in range(starts)]
     _, counts, mus = min(runs, key=lambda run: run[0])
     return np.maximum(counts, 1e-300) / len(models), mus
 
 
-def lloyd_run(models, mus, longest):
+def lloyd_run(models: Floats, mus: Floats, longest: int) -> tuple[float, Ints, Floats]:
     """Return cost, sizes and centres of the clusters that Lloyd's algorithm reaches from the centres `mus`."""
     k = len(mus)
     for _ in range(longest):

@@ -13,19 +13,27 @@ client is in.
 Mean-regularised training with a plain average is in ``mean_regularized``.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from estimators.closed_forms.aggregation import read_levels
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import harmonic, pooled_variance, quotient, share, split, times
 from estimators.numerics.units import homogeneous
 from estimators.numerics.validation import by_level, index, paired, switch
 
+if TYPE_CHECKING:
+    from estimators.closed_forms.aggregation import Levels
+
+
 __all__ = ["bayes_mse", "local_mse", "personalization_strength"]
 
 
-def own_and_others(level, levels):
+def own_and_others(level: int, levels: Levels) -> tuple[int, Floats]:
     """Return the position of the client's level and the number of other clients in each level."""
     own = index("level", level, 1, len(levels.sizes)) - 1
     others = levels.sizes.copy()
@@ -35,7 +43,16 @@ def own_and_others(level, levels):
 
 @paired
 @homogeneous("gamma2s", "alpha2", "tau2", degree=0)
-def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
+def personalization_strength(
+    level: int,
+    sizes: ArrayLike,
+    gamma2s: ArrayLike,
+    alpha2: ArrayLike,
+    tau2: ArrayLike,
+    ratios: ArrayLike | None = None,
+    *,
+    own_noise: bool,
+) -> Floats:
     """Strength lam* that minimises the error of a client of the given level.
 
     With the client's own weight w and noise g = N_j gamma2_j, and optimal server weights,
@@ -92,7 +109,7 @@ def personalization_strength(level, sizes, gamma2s, alpha2, tau2, ratios=None, *
     return quotient(levels.alpha2, spread)
 
 
-def exact_spread(own, given, own_noise):
+def exact_spread(own: int, given: list[Fraction], own_noise: bool) -> float:
     """Return the `spread` of a client of level `own` from rational alpha2, tau2, other clients, gamma2s and ratios."""
     alpha2, tau2, *rest = given
     n = len(rest) // 3
@@ -108,7 +125,17 @@ def exact_spread(own, given, own_noise):
 
 @paired
 @homogeneous("gamma2s", "alpha2", "tau2", degree=1)
-def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_noise):
+def local_mse(
+    lam: ArrayLike,
+    level: int,
+    sizes: ArrayLike,
+    gamma2s: ArrayLike,
+    alpha2: ArrayLike,
+    tau2: ArrayLike,
+    ratios: ArrayLike | None = None,
+    *,
+    own_noise: bool,
+) -> Floats:
     """Mean squared error of the personalised estimate of a client's own phi_j at strength `lam`.
 
     With u = lam / (1 + lam) and w the client's weight at the server it is
@@ -144,7 +171,7 @@ def local_mse(lam, level, sizes, gamma2s, alpha2, tau2, ratios=None, *, own_nois
 
 @paired
 @homogeneous("gamma2s", "alpha2", "tau2", degree=1)
-def bayes_mse(level, sizes, gamma2s, alpha2, tau2):
+def bayes_mse(level: int, sizes: ArrayLike, gamma2s: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike) -> Floats:
     """Smallest mean squared error for a client that knows its own y_j and the messages of all others.
 
     The posterior variance of phi_j: 1 / (1 / alpha2 + 1 / A) with A = tau2 + 1 / sum over others of 1 / s_i.

@@ -10,11 +10,16 @@ maximises the marginal likelihood of the responses, which has a largest value.  
 ``regression``; the distillation prior is in ``distillation``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from estimators.closed_forms import regression
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.validation import count, finite, nonnegative, paired, positive, single
 
@@ -36,7 +41,7 @@ __all__ = [
 LOG_2PI = np.log(2 * np.pi)
 
 
-def read_parameters(thetas):
+def read_parameters(thetas: ArrayLike) -> Floats:
     """Check parameters of shape (clients, coordinates)."""
     thetas = finite("thetas", thetas)
     if thetas.ndim != 2 or thetas.size == 0:
@@ -44,7 +49,7 @@ def read_parameters(thetas):
     return thetas
 
 
-def read_centre(mu, d):
+def read_centre(mu: ArrayLike, d: int) -> Floats:
     """Check a centre: one number or one entry per coordinate."""
     mu = finite("mu", mu)
     if mu.shape not in ((), (d,)):
@@ -52,7 +57,7 @@ def read_centre(mu, d):
     return np.broadcast_to(mu, (d,))
 
 
-def read_sample(X, Y, theta):
+def read_sample(X: ArrayLike, Y: ArrayLike, theta: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Check one client's design (n, d), responses (n,) and parameter (d,)."""
     X, Y, theta = finite("X", X), finite("Y", Y), finite("theta", theta)
     if X.ndim != 2 or X.size == 0:
@@ -65,7 +70,7 @@ def read_sample(X, Y, theta):
 
 
 @paired
-def gaussian_penalty(thetas, mu, sigma2_theta):
+def gaussian_penalty(thetas: ArrayLike, mu: ArrayLike, sigma2_theta: float) -> tuple[float, Floats]:
     """Minus the log-density of parameters from N(mu, sigma2_theta I), and its gradient; exact.
 
     Claim: generative:eq12:gauss.
@@ -95,7 +100,7 @@ def gaussian_penalty(thetas, mu, sigma2_theta):
 
 
 @paired
-def laplace_penalty(thetas, mu, b):
+def laplace_penalty(thetas: ArrayLike, mu: ArrayLike, b: float) -> tuple[float, Floats]:
     """Minus the log-density of parameters with independent Laplace coordinates, and a subgradient; exact.
 
     Claim: generative:eq12:laplace (the paper's normaliser lacks the factor d).
@@ -115,7 +120,7 @@ def laplace_penalty(thetas, mu, b):
 
 
 @paired
-def laplace_scale(thetas, mu):
+def laplace_scale(thetas: ArrayLike, mu: ArrayLike) -> float:
     """Scale b that minimises `laplace_penalty`: the mean absolute deviation of a coordinate.
 
     Claim: generative:eq12:laplace:scale.
@@ -128,7 +133,7 @@ def laplace_scale(thetas, mu):
 
 
 @paired
-def mixture_penalty(thetas, p, mus, sigma2_thetas):
+def mixture_penalty(thetas: ArrayLike, p: ArrayLike, mus: ArrayLike, sigma2_thetas: ArrayLike) -> tuple[float, Floats]:
     """Minus the log-density of parameters from a mixture of Gaussians, and its gradient; exact.
 
     Claims: generative:eq12:mixture, generative:alg4 (the printed forms are wrong).
@@ -161,7 +166,7 @@ def mixture_penalty(thetas, p, mus, sigma2_thetas):
 
 
 @paired
-def gaussian_loss(X, Y, theta, sigma2_x):
+def gaussian_loss(X: ArrayLike, Y: ArrayLike, theta: ArrayLike, sigma2_x: float) -> tuple[float, Floats]:
     """Minus the log-likelihood of responses N(X theta, sigma2_x I), and its gradient in theta; exact.
 
     Claims: generative:eq12:linear, generative:eq14.
@@ -181,7 +186,7 @@ def gaussian_loss(X, Y, theta, sigma2_x):
 
 
 @paired
-def logistic_loss(X, Y, theta):
+def logistic_loss(X: ArrayLike, Y: ArrayLike, theta: ArrayLike) -> tuple[float, Floats]:
     """Minus the log-likelihood of labels with log-odds X theta, and its gradient in theta; exact.
 
     Claims: generative:eq12:logistic, generative:eq20 (printed with the opposite sign).
@@ -203,7 +208,7 @@ def logistic_loss(X, Y, theta):
 
 
 @paired
-def best_variance(thetas, mu, b=0.0):
+def best_variance(thetas: ArrayLike, mu: ArrayLike, b: ArrayLike = 0.0) -> float:
     """Prior variance of a coordinate that fits given parameters best, (2b + sum |theta_i - mu|^2)/(m d); exact.
 
     With b = 0 the fit of parameters and variance together collapses (generative:eq19); a penalty b/sigma2_theta on the
@@ -221,7 +226,7 @@ def best_variance(thetas, mu, b=0.0):
     return (2 * b + np.sum((thetas - read_centre(mu, thetas.shape[1])) ** 2)) / thetas.size
 
 
-def read_clients(Xs, Ys):
+def read_clients(Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike]) -> tuple[list[Floats], list[Floats], int]:
     """Check lists of designs and responses, one entry per client; returns lists of arrays and d."""
     designs, responses = read_rows(Xs, Ys)
     all_finite(designs, responses)
@@ -232,7 +237,9 @@ def read_clients(Xs, Ys):
 
 
 @paired
-def joint_objective(Xs, Ys, thetas, mu, sigma2_theta, sigma2_x):
+def joint_objective(
+    Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike], thetas: ArrayLike, mu: ArrayLike, sigma2_theta: float, sigma2_x: float
+) -> float:
     """Minus the log-density of all parameters and responses; exact.  Claims: generative:eq14, generative:eq19.
 
     Fit parameters with known variances by it, not variances: over sigma2_theta it has no minimum
@@ -255,7 +262,9 @@ def joint_objective(Xs, Ys, thetas, mu, sigma2_theta, sigma2_x):
 
 
 @paired
-def marginal_objective(Xs, Ys, mu, sigma2_theta, sigma2_x):
+def marginal_objective(
+    Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike], mu: ArrayLike, sigma2_theta: float, sigma2_x: float
+) -> tuple[float, tuple[Floats, float, float]]:
     """Minus the log-likelihood of all responses with the parameters integrated out, and its gradient; exact.
 
     Y_i ~ N(X_i mu, sigma2_theta X_i X_i' + sigma2_x I).  Unlike the joint objective it is bounded below for a known
@@ -291,7 +300,9 @@ def marginal_objective(Xs, Ys, mu, sigma2_theta, sigma2_x):
 
 
 @paired
-def em_step(Xs, Ys, mu, sigma2_theta, sigma2_x):
+def em_step(
+    Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike], mu: ArrayLike, sigma2_theta: float, sigma2_x: float
+) -> tuple[Floats, float, float]:
     """One step of expectation-maximisation for mu, sigma2_theta and sigma2_x; exact.
 
     Replaces the averages of Algorithm 2 over plugged-in parameters by averages over their posteriors, which is a
@@ -329,7 +340,7 @@ class Reduced:
     n_all: int
 
     @classmethod
-    def of(cls, designs, responses):
+    def of(cls, designs: list[Floats], responses: list[Floats]) -> Self:
         """Decompose every client's design once."""
         Vts, powers, locals_, rss = [], [], [], 0.0
         for X, Y in zip(designs, responses, strict=True):
@@ -343,7 +354,7 @@ class Reduced:
             locals_.append(estimate)
         return cls(np.stack(Vts), np.stack(powers), np.stack(locals_), float(rss), sum(Y.size for Y in responses))
 
-    def step(self, mu, v, s):
+    def step(self, mu: Floats, v: float, s: float) -> tuple[Floats, float, float, Floats]:
         """New mu, sigma2_theta, sigma2_x of an EM step, and the posterior means (m, d) that it averaged.
 
         Deviations are taken from the old mu, as in Algorithm 2.
@@ -357,7 +368,7 @@ class Reduced:
         means = np.einsum("mji,mj->mi", self.Vt, centre + pull)
         return means.mean(axis=0), (np.sum(pull**2) + np.sum(C)) / C.size, noise / self.n_all, means
 
-    def loss(self, mu, v, s):
+    def loss(self, mu: Floats, v: float, s: float) -> float:
         """Minus the log-likelihood of all responses."""
         total = s + v * self.power
         fit = np.sum(self.power * (self.local - self.Vt @ mu) ** 2 / total) + self.rss / s
@@ -383,7 +394,9 @@ class PopulationFit:
 
 
 @paired
-def fit_population(Xs, Ys, max_iter=10_000, tol=1e-10):
+def fit_population(
+    Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike], max_iter: int = 10_000, tol: float = 1e-10
+) -> PopulationFit:
     """Population centre and variances of largest marginal likelihood, by expectation-maximisation; a local optimum.
 
     Claims: generative:eq19:em (the step), generative:eq19:marginal-floor (a largest likelihood exists).

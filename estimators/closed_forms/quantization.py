@@ -4,8 +4,11 @@ Belongs here: rounding to 2^k levels, the probability that Gaussian means stay i
 Does not belong here: what quantised messages cost an estimate (``gaussian``), accounting of many releases (``privacy``).
 """
 
+from __future__ import annotations
+
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet, quotient
 from estimators.numerics.units import exponents
 from estimators.numerics.validation import count, finite, nonnegative, paired, positive, probability
@@ -39,7 +42,7 @@ def _grid(x, half_range, bits):
 
 
 @paired
-def quantise(x, half_range, bits, generator):
+def quantise(x: ArrayLike, half_range: ArrayLike, bits: ArrayLike, generator: np.random.Generator) -> Floats:
     """Random rounding of x to one of 2^bits levels in [-half_range, half_range] whose mean is x.
 
     Values outside the range are first projected onto it, which is where a bias comes from.
@@ -72,7 +75,7 @@ def quantise(x, half_range, bits, generator):
 
 
 @paired
-def quantiser_variance(x, half_range, bits):
+def quantiser_variance(x: ArrayLike, half_range: ArrayLike, bits: ArrayLike) -> Floats:
     """Variance of the stochastic quantiser's output at x; exact.
 
     step^2 f (1 - f), f how far x is between two levels.  Claim: generative:thm2:quantiser.  Parameters as in `quantise`.
@@ -85,7 +88,7 @@ def quantiser_variance(x, half_range, bits):
 
 
 @paired
-def quantiser_variance_bound(half_range, bits):
+def quantiser_variance_bound(half_range: ArrayLike, bits: ArrayLike) -> Floats:
     """Largest variance of the stochastic quantiser, (half_range / (2^bits - 1))^2; attained midway between levels.
 
     Claim: generative:thm2:quantiser.
@@ -97,7 +100,7 @@ def quantiser_variance_bound(half_range, bits):
 
 
 @paired
-def message_range(m, n, sigma2_theta, sigma2_x, r):
+def message_range(m: ArrayLike, n: ArrayLike, sigma2_theta: ArrayLike, sigma2_x: ArrayLike, r: ArrayLike) -> Floats:
     """Half range b that holds all m sample means with probability at least 1 - 1/(m n); a lower bound on it.
 
     b = r + sqrt(2 (sigma2_theta + sigma2_x / n) log(m^2 n)), for a centre in [-r, r].  Claim: generative:thm2:event:range.
@@ -117,7 +120,7 @@ def message_range(m, n, sigma2_theta, sigma2_x, r):
 
 
 @paired
-def norm_radius(m, n, d, sigma2_x, r):
+def norm_radius(m: ArrayLike, n: ArrayLike, d: ArrayLike, sigma2_x: ArrayLike, r: ArrayLike) -> Floats:
     """Radius that holds the norms of all m sample means with probability at least 1 - 1/(m n); a lower bound on it.
 
     r + sqrt(sigma2_x / n) (sqrt(d) + sqrt(2 log(m^2 n))), for parameters of norm at most r.  Claim: generative:lemma1:sharp.
@@ -131,7 +134,7 @@ def norm_radius(m, n, d, sigma2_x, r):
 
 
 @paired
-def probability_all_inside(margin, mu, variance, m):
+def probability_all_inside(margin: ArrayLike, mu: ArrayLike, variance: ArrayLike, m: ArrayLike) -> Floats:
     """Probability that m independent N(mu, variance) numbers all lie within +-(|mu| + margin); exact.
 
     Claim: generative:thm2:event.
@@ -157,7 +160,7 @@ def probability_all_inside(margin, mu, variance, m):
 
 
 @paired
-def projection_bias(half_range, mu, variance):
+def projection_bias(half_range: ArrayLike, mu: ArrayLike, variance: ArrayLike) -> Floats:
     """Bias of a N(mu, variance) number after projection onto [-half_range, half_range]; exact.
 
     What projecting before an unbiased quantiser or noise does to the message.  Claim: generative:thm2:quantiser:projection.
@@ -186,7 +189,7 @@ def projection_bias(half_range, mu, variance):
 
 
 @paired
-def box_sensitivity(half_range, d):
+def box_sensitivity(half_range: ArrayLike, d: ArrayLike) -> Floats:
     """Largest Euclidean distance of two messages in the box [-half_range, half_range]^d, 2 half_range sqrt(d); exact.
 
     The L2 sensitivity under local DP, where any two inputs of a client are neighbours.  Claim: generative:thm2:ldp:box.
@@ -198,7 +201,7 @@ def box_sensitivity(half_range, d):
 
 
 @paired
-def gaussian_noise_variance(*, eps, delta, sensitivity):
+def gaussian_noise_variance(*, eps: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike) -> Floats:
     """Variance 2 sensitivity^2 log(2/delta) / eps^2 of Gaussian noise per coordinate for (eps, delta); an upper bound.
 
     Enough for 0 < eps <= 1 in any dimension, when `sensitivity` is the largest Euclidean change of the message under the

@@ -6,8 +6,13 @@ sigma2_theta = 0 or inf and sigma2_x = 0 are exact.  Learning mu and the varianc
 here.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import harmonic, quiet, quotient
 from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.units import exponents
@@ -16,7 +21,7 @@ from estimators.numerics.validation import finite, nonnegative, paired
 __all__ = ["local_mse", "posterior", "posterior_all", "posterior_mse"]
 
 
-def read_design(X):
+def read_design(X: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Check X; return U, the singular values padded to d with exact zeros past the numerical rank, and V'."""
     X = finite("X", X)
     if X.ndim != 2 or X.shape[1] == 0:
@@ -29,7 +34,7 @@ def read_design(X):
     return U, singular, Vt
 
 
-def read_variance(name, value, infinite=False):
+def read_variance(name: str, value: ArrayLike, infinite: bool = False) -> float:
     """Return a variance as a float, refusing arrays: a client has one."""
     value = nonnegative(name, value, infinite=infinite)
     if value.ndim:
@@ -37,7 +42,7 @@ def read_variance(name, value, infinite=False):
     return float(value)
 
 
-def posterior_variances(singular, sigma2_theta, sigma2_x):
+def posterior_variances(singular: Floats, sigma2_theta: float, sigma2_x: float) -> Floats:
     """Return the posterior variances along the right singular vectors of X."""
     known = np.where(singular == 0, np.inf, over_squares(sigma2_x, singular))
     if np.isinf(sigma2_theta) and (singular == 0).any():
@@ -45,7 +50,7 @@ def posterior_variances(singular, sigma2_theta, sigma2_x):
     return harmonic(sigma2_theta, known)
 
 
-def over_squares(sigma2_x, singular):
+def over_squares(sigma2_x: float, singular: Floats) -> Floats:
     """Return sigma2_x over the squares of singular values, which need not be floating-point numbers."""
     k = exponents(singular.max(initial=0.0))
     with quiet():
@@ -53,7 +58,7 @@ def over_squares(sigma2_x, singular):
 
 
 @paired
-def posterior(X, Y, mu, sigma2_theta, sigma2_x):
+def posterior(X: ArrayLike, Y: ArrayLike, mu: ArrayLike, sigma2_theta: float, sigma2_x: float) -> tuple[Floats, Floats]:
     """Posterior mean and covariance of the client's coefficients; exact.  Claim: generative:thm6.
 
     Parameters
@@ -97,7 +102,9 @@ def posterior(X, Y, mu, sigma2_theta, sigma2_x):
 
 
 @paired
-def posterior_all(Xs, Ys, mu, sigma2_theta, sigma2_x):
+def posterior_all(
+    Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike], mu: ArrayLike, sigma2_theta: float, sigma2_x: float
+) -> tuple[Floats, Floats]:
     """Posterior means (m, d) and covariances (m, d, d) of m clients with their own data and one common prior.
 
     Parameters
@@ -115,7 +122,7 @@ def posterior_all(Xs, Ys, mu, sigma2_theta, sigma2_x):
 
 
 @paired
-def posterior_mse(X, sigma2_theta, sigma2_x):
+def posterior_mse(X: ArrayLike, sigma2_theta: float, sigma2_x: float) -> float:
     """Mean squared error of the posterior mean, tr((I / sigma2_theta + X'X / sigma2_x)^-1); exact.
 
     Averaged over theta and the noise, for the given X.  Claim: generative:thm6.  Parameters as in
@@ -130,7 +137,7 @@ def posterior_mse(X, sigma2_theta, sigma2_x):
 
 
 @paired
-def local_mse(X, sigma2_x, sigma2_theta=None, mu=None):
+def local_mse(X: ArrayLike, sigma2_x: float, sigma2_theta: float | None = None, mu: ArrayLike | None = None) -> float:
     """Mean squared error of the client's own least-squares estimate (pseudo-inverse of X); exact.
 
     sigma2_x tr((X'X)^-1) if X has full column rank.  Otherwise the estimate is 0 outside the row space of

@@ -7,8 +7,11 @@ belong here: closed forms of risks and private reports (``bernoulli``), priors w
 the search that this shares with ``gamma_poisson`` (``conjugate``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -25,13 +28,14 @@ from estimators.counts.tallies import (
     log_rises_over_factorials,
     square_sums,
 )
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.limits import times
 from estimators.numerics.validation import choice, count, finite, paired, positive, single
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
 
 
-def read_counts(x, n):
+def read_counts(x: ArrayLike, n: ArrayLike) -> tuple[Ints, Ints]:
     """Return checked counts and trials as integer arrays, one entry per client."""
     x, n = count("x", x, 0), count("n", n, 0)
     if x.ndim != 1 or x.size == 0:
@@ -75,12 +79,12 @@ class BetaBinomialTally(CountTally):
 
     @classmethod
     @paired
-    def of(cls, x, n):
+    def of(cls, x: ArrayLike, n: ArrayLike) -> Self:
         """Tally clients with counts x out of n; x array (m,), n array (m,) or number, whole and >= 0."""
         return cls.of_integers(*read_counts(x, n))
 
     @classmethod
-    def of_integers(cls, x, n):
+    def of_integers(cls, x: Ints, n: Ints) -> Self:
         """Tally checked integer arrays."""
         width = int(x.max()) + 1
         if (int(n.max()) + 1) * width <= 8 * x.size:  # few pairs (x, n), each many times
@@ -93,7 +97,7 @@ class BetaBinomialTally(CountTally):
         return cls(ones, zeros, *grouped(n, counts, counts * x, counts[:, None] * exact_squares(x)))
 
     @cached_property
-    def totals(self):
+    def totals(self) -> Frequencies:
         """Frequencies of n."""
         return Frequencies(self.trials, self.clients)
 
@@ -103,7 +107,7 @@ class BetaBinomialTally(CountTally):
         by_n = grouped(keys, *(np.concatenate(pair) for pair in pairs))
         return type(self)(self.ones + other.ones, self.zeros + other.zeros, *by_n)
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where the parts contradict each other."""
         ascending("trials", self.trials)
         m = self.clients.sum()
@@ -114,7 +118,7 @@ class BetaBinomialTally(CountTally):
         if self.ones.sum + self.zeros.sum != (self.trials * self.clients).sum():
             raise ValueError("ones and zeros do not add up to the trials")
 
-    def moments(self, method="unbiased"):
+    def moments(self, method: Literal["unbiased", "naive"] = "unbiased") -> Moments:
         """Mean and variance of the clients' probabilities, for any prior, as in ``bernoulli.moments``.
 
         Clients without trials are left out.  Claim: generative:bern:moments:unbiased.
@@ -142,7 +146,7 @@ class Surface:
 
     highest = 1e3
 
-    def __init__(self, tally):
+    def __init__(self, tally: BetaBinomialTally) -> None:
         ones, zeros = tally.ones.sum, tally.zeros.sum
         self.guess = np.log(ones / zeros)
         self.lowest = 1e-3 * min(ones, zeros) / (ones + zeros) / max(1, int(tally.trials[-1]))
@@ -151,11 +155,11 @@ class Surface:
         some_zero = tally.zeros.counts[tally.zeros.values > 0].sum()
         self.ends = np.log(some_one / zeros), np.log(ones / some_zero)
 
-    def bracket(self, rho):
+    def bracket(self, rho: Floats) -> tuple[Floats, Floats]:
         """Return bounds of the best location: sum over ones of 1/(mu + j rho) is at least that of j = 0, and so on."""
         return np.full(rho.shape, self.ends[0]) - 1e-9, np.full(rho.shape, self.ends[1]) + 1e-9
 
-    def at(self, t, rho):
+    def at(self, t: Floats, rho: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return value, derivative by t, curvature and derivative by rho; t and rho arrays of the same shape."""
         from scipy.special import expit
 
@@ -173,7 +177,7 @@ class Surface:
         scale = mu * rest
         return value, scale * slope, scale**2 * curvature, by_rho
 
-    def log_hyperprior(self, t):
+    def log_hyperprior(self, t: Floats) -> Floats:
         """Return the log density of t when the prior's mean is uniform."""
         return -np.logaddexp(0, t) - np.logaddexp(0, -t)
 
@@ -219,15 +223,24 @@ class BetaBinomial(ConjugateModel):
     [[0.0, 0.06, 0.254, 0.633], [0.176, 0.444, 0.721, 0.969]]
     """
 
+    alpha_: float
+    beta_: float
+    concentration_: float
+
     _support = (0.0, 1.0)
 
-    def __init__(self, prior="bayes", alpha=None, beta=None):
+    def __init__(
+        self,
+        prior: Literal["bayes", "marginal-likelihood", "moments", "naive-moments", "fixed"] = "bayes",
+        alpha: float | None = None,
+        beta: float | None = None,
+    ) -> None:
         self.prior = prior
         self.alpha = alpha
         self.beta = beta
 
     @paired
-    def fit(self, x, n):
+    def fit(self, x: ArrayLike, n: ArrayLike) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -247,7 +260,7 @@ class BetaBinomial(ConjugateModel):
         self.fit_tally(BetaBinomialTally.of_integers(*clients))
         return self._take(clients)
 
-    def fit_tally(self, tally):
+    def fit_tally(self, tally: BetaBinomialTally) -> Self:
         """Fit the prior to a BetaBinomialTally; `posterior` then serves clients in batches.  Returns self."""
         choice("prior", self.prior, ("bayes", "marginal-likelihood", "moments", "naive-moments", "fixed"))
         if (self.prior == "fixed") != (self.alpha is not None) or (self.prior == "fixed") != (self.beta is not None):
@@ -296,15 +309,15 @@ class BetaBinomial(ConjugateModel):
         self.components_ = priors._replace(locations=expit(priors.locations))
         self._stated = self._alike((tally.ones.sum + tally.zeros.sum) / tally.clients[tally.trials > 0].sum())
 
-    def posterior(self, x, n):
+    def posterior(self, x: ArrayLike, n: ArrayLike) -> Self:
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
         return self._serving(read_counts(x, n))
 
-    def predict(self, x, n):
+    def predict(self, x: ArrayLike, n: ArrayLike) -> Floats:
         """Return the posterior means of clients with these counts under the fitted prior."""
         return self.posterior(x, n).posterior_mean_
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the prior that posteriors use, as plain Python values.
 
         For "bayes" that is an average of Beta laws.  It is described by the Beta law that borrows as much: under it a client
@@ -328,7 +341,7 @@ class BetaBinomial(ConjugateModel):
             "concentration": concentration,
         }
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Ints]]:
         """Draw new probabilities from the prior of `prior_summary` and new counts of as many trials: (truth, (x, n))."""
         self.require_fit()
         _, n = self.clients_
@@ -341,7 +354,7 @@ class BetaBinomial(ConjugateModel):
             truth = generator.beta(*shapes(mean, rho)[:2], n.shape)
         return truth, (generator.binomial(n, truth), n)
 
-    def local_false_sign_rate(self, at=None):
+    def local_false_sign_rate(self, at: float | None = None) -> Floats:
         """Return min(P(p_i <= at), P(p_i >= at)) given the data; at=None is the prior's mean in `prior_summary`.
 
         >>> BetaBinomial(prior="fixed", alpha=1, beta=1).fit([0, 5, 10], 10).local_false_sign_rate().round(4).tolist()
@@ -406,18 +419,18 @@ class BetaBinomial(ConjugateModel):
         return np.where((a > 0) & (b > 0), inside, at_ends)
 
 
-def shapes(mean, rho):
+def shapes(mean: float, rho: float) -> tuple[float, float, float]:
     """Return alpha, beta and alpha + beta of the Beta law with this mean and rho = 1 / (alpha + beta)."""
     concentration = np.inf if rho == 0 else 1 / rho
     return *(0.0 if part == 0 else part * concentration for part in (mean, 1 - mean)), concentration
 
 
-def is_point(mu, rho):
+def is_point(mu: float, rho: float) -> bool:
     """Return whether one prior is a point, at its mean, or too narrow for the inverse of the incomplete Beta function."""
     return np.ndim(mu) == 0 and (rho < NARROW or mu in (0, 1))
 
 
-def both_kinds(tally):
+def both_kinds(tally: BetaBinomialTally) -> int:
     """Return how many clients have both ones and zeros."""
     clients = tally.clients.sum()
     no_one = tally.ones.counts[tally.ones.values == 0].sum()
@@ -425,7 +438,7 @@ def both_kinds(tally):
     return int(clients + tally.clients[tally.trials == 0].sum() - no_one - no_zero)
 
 
-def log_chance(tally, mean, rho):
+def log_chance(tally: BetaBinomialTally, mean: float, rho: float) -> float:
     """Return the log-likelihood, binomial coefficients included, also at the ends of both parameters."""
     tables = tally.totals, tally.ones, tally.zeros
     if 0 < rho < np.inf and 0 < mean < 1:

@@ -7,14 +7,17 @@ Belongs here: the search over (location, rho) and the quadrature.  Does not belo
 (``beta_binomial``, ``gamma_poisson``) and sums over clients (``tallies``).
 """
 
+from __future__ import annotations
+
 import copy
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from estimators.counts.tallies import distinct
 from estimators.model import ClientModel
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import quantiles
 from estimators.numerics.limits import share
 from estimators.numerics.validation import finite, probability, single
@@ -23,6 +26,26 @@ __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"
 
 WIDEST = 100.0  # the largest sqrt(rho) that the hyperprior allows
 CELLS = 1_000_000  # clients times priors at a time
+
+
+class Surface(Protocol):
+    """The marginal likelihood of clients' counts over location and rho."""
+
+    guess: float
+    lowest: float
+    highest: float
+
+    def bracket(self, rho: Floats) -> tuple[Floats, Floats]:
+        """Return bounds of the best location for each rho."""
+        ...
+
+    def at(self, t: Floats, rho: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return value, derivative by location, positive curvature and derivative by rho."""
+        ...
+
+    def log_hyperprior(self, t: Floats) -> Floats:
+        """Return the log density of the location."""
+        ...
 
 
 class Maximum(NamedTuple):
@@ -43,7 +66,7 @@ class Priors(NamedTuple):
     weights: np.ndarray
 
 
-def climb(surface, rho):
+def climb(surface: Surface, rho: Floats) -> tuple[Floats, Floats, Floats, Floats, int, bool]:
     """Return the best location for each rho, the value, curvature and derivative by rho there, passes, all settled.
 
     `surface.bracket(rho)` holds the best location; ``surface.at(location, rho)`` returns value, derivative by location, a
@@ -65,7 +88,7 @@ def climb(surface, rho):
         t = np.where(settled, t, np.where((following > low) & (following < high), following, middle))
 
 
-def maximise(surface):
+def maximise(surface: Surface) -> Maximum:
     """Return the Maximum over location and rho >= 0.
 
     The profile over the location is followed on a geometric grid of rho from 0 to where it falls for good; each maximum
@@ -119,7 +142,7 @@ def maximise(surface):
     return Maximum(top[2], top[1], top[0], count[0], bool(converged))
 
 
-def average(surface, best, across=11, along=24):
+def average(surface: Surface, best: Maximum, across: int = 11, along: int = 24) -> Priors:
     """Return Priors that stand for the posterior law of the prior's parameters given all clients' counts.
 
     Hyperprior: uniform in u = sqrt(rho) <= `WIDEST`, and in the location as ``surface.log_hyperprior`` has it.
@@ -172,6 +195,11 @@ class ConjugateModel(ClientModel):
     weights_ own + (1 - weights_) c, where c is the prior's mean, averaged if there are several with what each prior takes
     of it.  So c depends a little on the client's size, and is the same for clients of equal size.
     """
+
+    components_: Priors
+    clients_: tuple[np.ndarray, np.ndarray]
+    weights_: Floats
+    mean_: float
 
     _support = (0.0, np.inf)
 
@@ -237,14 +265,14 @@ class ConjugateModel(ClientModel):
             parts.append(np.einsum("k,...km->...m", weights, terms))
         return np.concatenate(parts, axis=-1)
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or < t if `strict`, given the data; t is a number, or an array with one per client."""
         self.require_fit()
         t = finite("t", t)
         rows, inverse = self._distinct() if t.ndim == 0 else (self.clients_, slice(None))
         return self._mixed(lambda *args: self._cdf(*args, strict), rows, t)[inverse]
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in (0, 1)."""
         from scipy.special import ndtri
 
@@ -269,6 +297,6 @@ class ConjugateModel(ClientModel):
         return quantiles(cdf, density, q, low, high, guess)[inverse]
 
 
-def spread(mean, variance, centre):
+def spread(mean: Floats, variance: Floats, centre: Floats) -> Floats:
     """Return the mean squared distance of a law from a centre."""
     return variance + (mean - centre) ** 2

@@ -6,7 +6,10 @@ Belongs here: the Gamma-Poisson fit and its tallies, which batches of clients ca
 belong here: counts out of a number of trials (``beta_binomial``), and the search shared with it (``conjugate``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -24,13 +27,14 @@ from estimators.counts.tallies import (
     spread_over_nodes,
     square_sums,
 )
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.units import exponent
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive, single
 
 __all__ = ["GammaPoisson", "GammaPoissonTally"]
 
 
-def read_counts(x, exposure):
+def read_counts(x: ArrayLike, exposure: ArrayLike) -> tuple[Ints, Floats]:
     """Return checked counts (integers) and exposures, one entry per client."""
     x, exposure = count("x", x, 0), nonnegative("exposure", exposure)
     if x.ndim != 1 or x.size == 0:
@@ -72,12 +76,12 @@ class GammaPoissonTally(CountTally):
 
     @classmethod
     @paired
-    def of(cls, x, exposure=1.0):
+    def of(cls, x: ArrayLike, exposure: ArrayLike = 1.0) -> Self:
         """Tally clients with counts x (m,) of whole numbers over exposures > 0 (m,) or one for all (0 where x is 0)."""
         return cls.of_checked(*read_counts(x, exposure))
 
     @classmethod
-    def of_checked(cls, x, exposure):
+    def of_checked(cls, x: Ints, exposure: Floats) -> Self:
         """Tally integer counts and float exposures that have been checked."""
         table, squares = Frequencies.of(x), exact_squares(x)
         if exposure.min() == exposure.max():
@@ -90,7 +94,7 @@ class GammaPoissonTally(CountTally):
         pairs = ((self.clients, other.clients), (self.sums, other.sums), (self.squares, other.squares))
         return type(self)(self.counts + other.counts, *grouped(keys, *(np.concatenate(pair) for pair in pairs)))
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError where the parts contradict each other."""
         ascending("exposures", self.exposures)
         if not self.exposures.shape == self.clients.shape == self.sums.shape == self.squares.shape[:1]:
@@ -98,7 +102,7 @@ class GammaPoissonTally(CountTally):
         if self.counts.total != self.clients.sum() or self.counts.sum != self.sums.sum():
             raise ValueError("the numbers of clients or of events contradict each other")
 
-    def moments(self):
+    def moments(self) -> Moments:
         """Mean and variance of the clients' rates, for any prior: the variance is unbiased for any exposures.
 
         The sum of e (x/e - mean)^2 about the pooled mean has the expectation (m - 1) mean + variance (E - sum(e^2) / E),
@@ -119,7 +123,7 @@ class Surface:
 
     highest = 1e3
 
-    def __init__(self, tally):
+    def __init__(self, tally: GammaPoissonTally) -> None:
         some = tally.exposures > 0
         e, clients, sums = tally.exposures[some], tally.clients[some], tally.sums[some]
         self.total = tally.counts.sum
@@ -130,12 +134,12 @@ class Surface:
         self.counts = tally.counts.nodes
         self.e, (self.clients, self.sums) = spread_over_nodes(e, clients, sums)
 
-    def bracket(self, rho):
+    def bracket(self, rho: Floats) -> tuple[Floats, Floats]:
         """Return bounds of the best location: no mean rate is best below a bound from the largest exposure."""
         low = self.guess + np.log(2) - np.log1p(np.sqrt(1 + 4 * self.top * rho))
         return low - 1e-9, np.full(rho.shape, self.most + 1e-9)
 
-    def at(self, t, rho):
+    def at(self, t: Floats, rho: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return value, derivative by t, curvature and derivative by rho; t and rho arrays of the same shape."""
         rho = rho[:, None]
         expected = np.exp(t)[:, None] * self.e
@@ -156,12 +160,12 @@ class Surface:
         )
         return value, self.total - weights.sum(axis=1), (weights * rest).sum(axis=1), by_rho
 
-    def log_hyperprior(self, t):
+    def log_hyperprior(self, t: Floats) -> Floats:
         """Return the log density of t when the logarithm of the mean is uniform."""
         return np.zeros_like(t)
 
 
-def curved(z, log, rest):
+def curved(z: Floats, log: Floats, rest: Floats) -> Floats:
     """Return (log(1 + z) - z/(1 + z)) / z^2, by its series 1/2 - 2z/3 + 3z^2/4 - ... where that cancels."""
     small = np.minimum(z, 0.05)
     series = np.zeros_like(z)
@@ -207,13 +211,21 @@ class GammaPoisson(ConjugateModel):
     (3.1677, 1.5312, [1.251, 1.647, 2.03, 3.347])
     """
 
-    def __init__(self, prior="bayes", shape=None, rate=None):
+    shape_: float
+    rate_: float
+
+    def __init__(
+        self,
+        prior: Literal["bayes", "marginal-likelihood", "moments", "fixed"] = "bayes",
+        shape: float | None = None,
+        rate: float | None = None,
+    ) -> None:
         self.prior = prior
         self.shape = shape
         self.rate = rate
 
     @paired
-    def fit(self, x, exposure=1.0):
+    def fit(self, x: ArrayLike, exposure: ArrayLike = 1.0) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -233,7 +245,7 @@ class GammaPoisson(ConjugateModel):
         self.fit_tally(GammaPoissonTally.of_checked(*clients))
         return self._take(clients)
 
-    def fit_tally(self, tally):
+    def fit_tally(self, tally: GammaPoissonTally) -> Self:
         """Fit the prior to a GammaPoissonTally; `posterior` then serves clients in batches.  Returns self."""
         choice("prior", self.prior, ("bayes", "marginal-likelihood", "moments", "fixed"))
         if (self.prior == "fixed") != (self.shape is not None) or (self.prior == "fixed") != (self.rate is not None):
@@ -287,25 +299,25 @@ class GammaPoisson(ConjugateModel):
                 self.posterior_mean_[silent] = np.inf
         return self
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or < t if `strict`, given the data; t is a number, or an array with one per client."""
         self.require_fit()
         return super().posterior_cdf(np.ldexp(finite("t", t), self._exponent), strict)
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in (0, 1)."""
         self.require_fit()
         return np.ldexp(super().posterior_quantile(q), -self._exponent)
 
-    def posterior(self, x, exposure=1.0):
+    def posterior(self, x: ArrayLike, exposure: ArrayLike = 1.0) -> Self:
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
         return self._serving(read_counts(x, exposure))
 
-    def predict(self, x, exposure=1.0):
+    def predict(self, x: ArrayLike, exposure: ArrayLike = 1.0) -> Floats:
         """Return the posterior means of clients with these counts under the fitted prior."""
         return self.posterior(x, exposure).posterior_mean_
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the prior that posteriors use, as plain Python values.
 
         For "bayes" that is an average of Gamma laws.  It is described by the Gamma law that borrows as much: under it a
@@ -328,7 +340,7 @@ class GammaPoisson(ConjugateModel):
             "sd": float(mean * np.sqrt(rho)),
         }
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Floats]]:
         """Draw rates from the prior of `prior_summary` and new counts over the same exposures: (truth, (x, exposure))."""
         self.require_fit()
         exposure = np.ldexp(self.clients_[1], self._exponent)
@@ -340,7 +352,7 @@ class GammaPoisson(ConjugateModel):
             truth = generator.gamma(shape, 1 / rate, exposure.shape)
         return truth, (generator.poisson(exposure * truth), exposure)
 
-    def local_false_sign_rate(self, at=None):
+    def local_false_sign_rate(self, at: float | None = None) -> Floats:
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data; at=None is the prior's mean in `prior_summary`."""
         self.require_fit()
         return super().local_false_sign_rate(self._stated[0] if at is None else finite("at", at))
@@ -385,17 +397,17 @@ class GammaPoisson(ConjugateModel):
         return gammaincinv(1 / rho + x, q) / (1 / (rho * mu) + e)
 
 
-def shapes(mean, rho):
+def shapes(mean: float, rho: float) -> tuple[float, float]:
     """Return shape and rate of the Gamma law with this mean and rho = 1 / shape."""
     return (np.inf, np.inf) if rho == 0 else (1 / rho, 1 / rho / mean)
 
 
-def is_point(rho):
+def is_point(rho: Floats) -> bool:
     """Return whether one prior is a point, at its mean, or too narrow for the inverse of the incomplete Gamma function."""
     return np.ndim(rho) == 0 and rho < NARROW
 
 
-def log_chance(tally, mean, rho):
+def log_chance(tally: GammaPoissonTally, mean: float, rho: float) -> float:
     """Return the log-likelihood with its constants, also where mean or rho is 0."""
     some = tally.exposures > 0
     e, clients, sums = tally.exposures[some], tally.clients[some], tally.sums[some]

@@ -8,14 +8,17 @@ Belongs here: tables, and nodes for functions of j that are analytic but for a s
 here: any model (``beta_binomial``, ``gamma_poisson``) or how it is maximised (``conjugate``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.tally_state import Stored
 
 __all__ = [
@@ -47,7 +50,7 @@ class Nodes(NamedTuple):
     weights: np.ndarray
 
 
-def grouped(keys, *columns):
+def grouped(keys: np.ndarray, *columns: Ints) -> tuple[np.ndarray, ...]:
     """Return the distinct keys in ascending order, and each column of integers summed over equal keys; exact.
 
     >>> [part.tolist() for part in grouped(np.array([3, 1, 3]), np.array([1, 1, 5]))]
@@ -61,7 +64,7 @@ def grouped(keys, *columns):
     return (keys[starts], *(np.add.reduceat(column[order], starts) for column in columns))
 
 
-def distinct(keys):
+def distinct(keys: np.ndarray) -> tuple[Ints, Ints]:
     """Return a position of each distinct key, in the keys' order, and for every key its place among the distinct ones.
 
     >>> [part.tolist() for part in distinct(np.array([7, 3, 7]))]
@@ -78,7 +81,7 @@ def distinct(keys):
     return position, place
 
 
-def exact_squares(x):
+def exact_squares(x: Ints) -> Ints:
     """Return squares of integers <= `LARGEST` as two columns that can be added up without overflow.
 
     >>> square_sums(exact_squares(np.array([3, 2**20 + 1]))).tolist()
@@ -88,7 +91,7 @@ def exact_squares(x):
     return np.stack((squares >> HALF, squares & (2**HALF - 1)), axis=1)
 
 
-def square_sums(columns):
+def square_sums(columns: Ints) -> Floats:
     """Return sums of `exact_squares` as floats."""
     return columns[:, 0] * 2.0**HALF + columns[:, 1]
 
@@ -106,7 +109,7 @@ class Frequencies:
     counts: np.ndarray
 
     @classmethod
-    def of(cls, numbers):
+    def of(cls, numbers: Ints) -> Self:
         """Count an array of whole numbers >= 0."""
         numbers = np.asarray(numbers, np.int64)
         if numbers.size == 0 or numbers.max() > 8 * numbers.size + 1000:
@@ -120,17 +123,17 @@ class Frequencies:
         return type(self)(*grouped(keys, np.concatenate((self.counts, other.counts))))
 
     @cached_property
-    def nodes(self):
+    def nodes(self) -> Nodes:
         """Nodes for sums over j below each entry, as `below` finds them."""
         return below(self)
 
     @property
-    def total(self):
+    def total(self) -> int:
         """Number of entries."""
         return int(self.counts.sum())
 
     @property
-    def sum(self):
+    def sum(self) -> int:
         """Sum of all entries, a Python int."""
         return int((self.values * self.counts).sum())
 
@@ -142,30 +145,30 @@ class CountTally(Stored):
     where the parts contradict each other.
     """
 
-    def add(self, *batch):
+    def add(self, *batch: ArrayLike) -> Self:
         """Return the tally with a further batch of clients, which takes the arguments of ``of``."""
         return self + type(self).of(*batch)
 
-    def content(self):
+    def content(self) -> dict[str, Any]:
         """Return the parts as plain JSON values, numbers with a fraction in hexadecimal."""
         return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
-    def of_content(cls, content):
+    def of_content(cls, content: dict[str, Any]) -> Self:
         """Return the tally whose `content` this is, checked."""
         tally = cls(**{field.name: read(content[field.name]) for field in fields(cls)})
         tally.check()
         return tally
 
 
-def plain(part):
+def plain(part: Frequencies | np.ndarray) -> dict[str, Any] | list[Any]:
     """Return a part of a tally as plain JSON values."""
     if isinstance(part, Frequencies):
         return {"values": part.values.tolist(), "counts": part.counts.tolist()}
     return [x.hex() for x in part.tolist()] if part.dtype.kind == "f" else part.tolist()
 
 
-def read(value):
+def read(value: Any) -> Any:
     """Return the part of a tally that `plain` turned into `value`."""
     if isinstance(value, dict):
         table = Frequencies(read(value["values"]), read(value["counts"]))
@@ -181,13 +184,13 @@ def read(value):
     return array
 
 
-def ascending(name, keys):
+def ascending(name: str, keys: np.ndarray) -> None:
     """Raise ValueError unless `keys` are >= 0 and rise."""
     if keys.ndim != 1 or (keys < 0).any() or (np.diff(keys) <= 0).any():
         raise ValueError(f"{name} must be >= 0 and rise")
 
 
-def below(table):
+def below(table: Frequencies) -> Nodes:
     """Return Nodes for the sum over all entries v of the table of the sum of g(j) over j = 0, ..., v - 1.
 
     Exact up to rounding for g(j) = log(a + j r), 1 / (a + j r), j / (a + j r) and their squares, any a > 0 and r >= 0.
@@ -219,7 +222,7 @@ def below(table):
     return Nodes(np.concatenate(positions), np.concatenate(weights))
 
 
-def log_rises_over_factorials(table, a):
+def log_rises_over_factorials(table: Frequencies, a: float) -> float:
     """Return the sum over entries v of log(a (a + 1) ... (a + v - 1) / v!), without cancellation for large v.
 
     >>> round(log_rises_over_factorials(Frequencies.of([2]), 3.0), 12) == round(float(np.log(3 * 4 / 2)), 12)
@@ -231,7 +234,7 @@ def log_rises_over_factorials(table, a):
 
 
 @lru_cache
-def chebyshev_nodes():
+def chebyshev_nodes() -> tuple[Floats, Floats]:
     """Return the Chebyshev nodes on [-1, 1] and the matrix from moments of polynomials to weights at the nodes."""
     unit = chebyshev.chebpts1(DEGREE + 1)
     transform = chebyshev.chebvander(unit, DEGREE).T * (2 / (DEGREE + 1))
@@ -240,7 +243,7 @@ def chebyshev_nodes():
 
 
 @lru_cache(maxsize=64)
-def polynomial_sums(start):
+def polynomial_sums(start: int) -> Floats:
     """Return Chebyshev coefficients of v -> sum of T_q((j - 1.5 start) / (start / 2)) over j = start, ..., v - 1.
 
     One column per q.  By the Euler-Maclaurin formula, which is finite and exact for polynomials.
@@ -279,7 +282,7 @@ EULER_MACLAURIN = (
 )
 
 
-def spread_over_nodes(points, *columns):
+def spread_over_nodes(points: Floats, *columns: Ints) -> Nodes:
     """Return Nodes, with one row of weights per column, for the sums of column times g(points); points > 0 ascending.
 
     Interpolates g, which may have a singularity at or below 0, between consecutive powers of two where there are more

@@ -4,3 +4,13 @@ Belongs here: what `borrow fit` computes: ``models``, ``outcome``, ``private`` (
 ``regressions`` (what a client knows by itself). Does not belong here: pictures, tables of text and options
 (``figures.fit``).
 """
+
+from typing import TYPE_CHECKING
+
+from estimators.system.lazy import attach
+
+if TYPE_CHECKING:
+    from . import models, outcome, private, regressions
+
+__all__ = ["models", "outcome", "private", "regressions"]
+__getattr__, __dir__ = attach(__name__, {}, modules=__all__)

@@ -3,13 +3,22 @@
 Belongs here: one line per model.  The models themselves are in ``estimators``, loaded when they are used.
 """
 
+from __future__ import annotations
+
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.fit.regressions import least_squares, own_logistic
+from estimators.numerics.arrays import Floats
+from estimators.tables.client_table import AnyTable
+
+if TYPE_CHECKING:
+    from estimators.tables.client_table import PoissonTable
+
 
 __all__ = ["DATA", "MODELS", "Model", "build", "choose", "exposures", "parse_options"]
 
@@ -26,9 +35,9 @@ class Model:
     path: str
     assumes: str
     options: tuple = ()
-    own: Callable | None = None
+    own: Callable[[Floats, Floats], tuple[Floats, Floats]] = least_squares
 
-    def load(self):
+    def load(self) -> type[Any]:
         """Return the class."""
         import estimators
 
@@ -41,7 +50,7 @@ EVENTS = "events of a client come at its own rate"
 REGRESSION = "each client has coefficients of its own, normal around common ones"
 
 
-def exposures(table):
+def exposures(table: PoissonTable) -> Floats:
     """Return the exposures of a PoissonTable, 1 where none are given."""
     return np.ones(len(table.clients)) if table.exposures is None else table.exposures
 
@@ -73,7 +82,7 @@ DATA = {
 """What `fit` of a model takes, for each kind of data."""
 
 
-def choose(name, table):
+def choose(name: str, table: AnyTable) -> Model:
     """Return the `Model` called `name`, or for "auto" the one that goes with the data in `table`."""
     fitting = [model for model in MODELS if model.data == table.data]
     if name == "auto":
@@ -86,7 +95,7 @@ def choose(name, table):
     raise ValueError(f"--model {name} does not fit these columns, which hold {table.data}; choose one of {names}")
 
 
-def parse_options(texts):
+def parse_options(texts: Iterable[str]) -> dict[str, Any]:
     """Return the dict of the constructor's arguments in `texts`, each NAME=VALUE.
 
     >>> parse_options(["k=3", "components=points"])
@@ -104,7 +113,7 @@ def parse_options(texts):
     return found
 
 
-def build(model, options, seed=None):
+def build(model: Model, options: Mapping[str, Any], seed: int | None = None) -> Any:
     """Return a new instance of `model` with those `options` that are not None."""
     made = model.load()()
     known = made.get_params()

@@ -3,13 +3,22 @@
 Belongs here: columns and the numbers that sum them up.  Words are in ``report``, files in ``command``.
 """
 
+from __future__ import annotations
+
 import csv
 import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from estimators.fit.models import exposures
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
+
+if TYPE_CHECKING:
+    from estimators.fit.models import Model
+
 
 __all__ = ["Outcome", "own_estimates", "to_csv"]
 
@@ -40,7 +49,18 @@ class Outcome:
     notes: list = field(default_factory=list)
 
     @classmethod
-    def of(cls, kind, model, clients, own, error, n, level, coefficients=(), **more):
+    def of(
+        cls,
+        kind: Model,
+        model: Any,
+        clients: Iterable[str],
+        own: ArrayLike,
+        error: ArrayLike,
+        n: np.ndarray | None,
+        level: float,
+        coefficients: Sequence[str] = (),
+        **more: Any,
+    ) -> Self:
         """Read the posterior off the fitted `model`; `own`, `error` and its arrays have clients on axis 0."""
         low, high = model.interval(level)
         shape = np.shape(model.posterior_mean_)
@@ -58,18 +78,18 @@ class Outcome:
         )  # fmt: skip
 
     @property
-    def heard(self):
+    def heard(self) -> Bools:
         """Rows of clients who know something by themselves: finite own estimates, or any rows of a regression."""
         if self.coefficients:
             return np.repeat(self.n, self.per_client) > 0
         return np.isfinite(self.own) & np.isfinite(self.error)
 
     @property
-    def per_client(self):
+    def per_client(self) -> int:
         """Rows of each client."""
         return max(1, len(self.coefficients))
 
-    def columns(self):
+    def columns(self) -> dict[str, list[Any]]:
         """Return a dict of lists, one entry per row, with None for what does not exist."""
         repeat = self.per_client
         columns = {"client": [client for client in self.clients for _ in range(repeat)]}
@@ -88,16 +108,16 @@ class Outcome:
             columns[name] = [None] * len(self.mean) if values is None else finite_list(values)
         return columns
 
-    def rows(self):
+    def rows(self) -> list[dict[str, Any]]:
         """Return one dict per row."""
         columns = self.columns()
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
-    def prior(self):
+    def prior(self) -> dict[str, Any]:
         """Return the prior as plain values, without infinities."""
         return plain(self.model.prior_summary())
 
-    def groups(self):
+    def groups(self) -> list[tuple[float, float, float]]:
         """Return (share, mean, sd) of each group of clients in a prior of groups, the largest first; else []."""
         prior = self.model.prior_summary()
         if "probabilities" in prior:
@@ -110,16 +130,16 @@ class Outcome:
         return sorted((group for group in found if group[0] > 0), reverse=True)
 
     @property
-    def centre(self):
+    def centre(self) -> float:
         """Mean of the prior, of models with one number per client."""
         return float(self.model.prior_summary()["mean"])
 
     @property
-    def spread(self):
+    def spread(self) -> float:
         """Standard deviation of the prior, of models with one number per client."""
         return float(self.model.prior_summary()["sd"])
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Return what was borrowed, as plain values."""
         model, known = self.model, np.isfinite(self.own)
         moved = np.where(known, np.abs(self.mean - self.own), -1.0)
@@ -147,7 +167,7 @@ class Outcome:
         return plain({**facts, "privacy": list(self.privacy), "notes": self.notes})
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Return `value` with None for numbers that JSON does not have."""
     if isinstance(value, dict):
         return {key: plain(entry) for key, entry in value.items()}
@@ -158,14 +178,14 @@ def plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def finite_list(values):
+def finite_list(values: Floats) -> list[float | None]:
     """Return an array as a list, with None for what is not finite."""
     if np.isfinite(values).all():
         return values.tolist()
     return [value if finite else None for value, finite in zip(values.tolist(), np.isfinite(values), strict=True)]
 
 
-def own_estimates(table, model, kind):
+def own_estimates(table: Any, model: Any, kind: Model) -> tuple[Floats, Floats, np.ndarray | None]:
     """Return what each client knows by itself and its standard error, clients on axis 0, and their observations.
 
     Errors of rates are those that the fitted model expects: a client with 0 successes of 3 is not sure of 0.
@@ -185,7 +205,7 @@ def own_estimates(table, model, kind):
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]), n
 
 
-def to_csv(outcome):
+def to_csv(outcome: Outcome) -> bytes:
     """Return the content of estimates.csv, numbers with all their digits."""
     columns = outcome.columns()
     text = io.StringIO()

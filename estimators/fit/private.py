@@ -4,10 +4,21 @@ Belongs here: from raw rows to reports to a fitted server model.  Mechanisms, re
 ``estimators.private``.  Nothing that this returns is computed from raw data other than through the reports.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 
 from estimators.fit.models import Model, build
 from estimators.fit.outcome import Outcome
+from estimators.tables.client_table import AnyTable
+
+if TYPE_CHECKING:
+    from estimators.private.reports import MeanReport, RateReport, Report
+    from estimators.tables.client_table import BinomialTable, ClientTable
+
 
 __all__ = ["model_for", "private_outcome"]
 
@@ -18,7 +29,7 @@ NEAR = 0.05
 """Part of the width of the bounds that counts as at an end."""
 
 
-def model_for(table, options, bounds):
+def model_for(table: AnyTable, options: Mapping[str, Any], bounds: tuple[float, float] | None) -> tuple[Model, Any]:
     """Return (`Model`, its instance) for the reports of `table`; ValueError for what does not go together."""
     if table.data == "binomial":
         if bounds is not None or "sigma2" in options:
@@ -31,7 +42,19 @@ def model_for(table, options, bounds):
     return MEANS, build(MEANS, options)
 
 
-def private_outcome(table, kind, model, *, eps, delta, bounds, local, level, generator, progress):
+def private_outcome(
+    table: Any,
+    kind: Model,
+    model: Any,
+    *,
+    eps: float,
+    delta: float,
+    bounds: tuple[float, float] | None,
+    local: bool,
+    level: float,
+    generator: np.random.Generator | None,
+    progress: Callable[[list[Any]], Iterable[Any]],
+) -> Outcome:
     """Return the `Outcome` of a private fit.
 
     Parameters
@@ -65,7 +88,7 @@ def private_outcome(table, kind, model, *, eps, delta, bounds, local, level, gen
     )  # fmt: skip
 
 
-def unspent(delta, reports):
+def unspent(delta: float, reports: Sequence[Report]) -> list[str]:
     """Return the note that says if --delta was not used."""
     pure = sum(report.guarantee.delta == 0 for report in reports)
     if not delta or not pure:
@@ -74,7 +97,7 @@ def unspent(delta, reports):
     return [f"--delta {delta:g} was not spent{who}: noise that needs none has the smaller variance, and protects more"]
 
 
-def clipping(reports, bounds, sigma2_low):
+def clipping(reports: Sequence[MeanReport], bounds: tuple[float, float], sigma2_low: float) -> list[str]:
     """Return notes on reports that look as if values had been clipped.
 
     How many values were clipped is as private as the values, and choosing other bounds after it would void the guarantee.
@@ -111,7 +134,7 @@ def clipping(reports, bounds, sigma2_low):
 class Private(Model):
     """A server's model in ``estimators.private``."""
 
-    def load(self):
+    def load(self) -> type[Any]:
         """Return the class."""
         from estimators import private
 
@@ -127,7 +150,7 @@ MEANS = Private(
 RATES = Private("beta-binomial", "binomial", "PrivateRates", "each trial succeeds with its client's own probability")
 
 
-def lines(model):
+def lines(model: Any) -> tuple[str, ...]:
     """Return the guarantees in words, with who sees what."""
     from estimators.private.server import guarantee_lines
 
@@ -137,7 +160,16 @@ def lines(model):
     )
 
 
-def mean_reports(table, eps, delta, bounds, adjacency, sigma2, generator, progress):
+def mean_reports(
+    table: ClientTable,
+    eps: float,
+    delta: float,
+    bounds: tuple[float, float],
+    adjacency: Literal["row", "client"],
+    sigma2: float | None,
+    generator: np.random.Generator | None,
+    progress: Callable[[list[Any]], Iterable[Any]],
+) -> list[MeanReport]:
     """Return one MeanReport per client."""
     from estimators.private import MeanClient
     from estimators.private.reports import low_high
@@ -154,7 +186,14 @@ def mean_reports(table, eps, delta, bounds, adjacency, sigma2, generator, progre
     ]
 
 
-def rate_reports(table, eps, delta, adjacency, generator, progress):
+def rate_reports(
+    table: BinomialTable,
+    eps: float,
+    delta: float,
+    adjacency: Literal["row", "client"],
+    generator: np.random.Generator | None,
+    progress: Callable[[list[Any]], Iterable[Any]],
+) -> list[RateReport]:
     """Return one RateReport per client."""
     from estimators.private import RateClient
 

@@ -3,12 +3,16 @@
 Belongs here: estimates without any borrowing, for comparison.  The models that borrow are in ``estimators``.
 """
 
+from __future__ import annotations
+
 import numpy as np
+
+from estimators.numerics.arrays import Floats
 
 __all__ = ["least_squares", "own_logistic"]
 
 
-def of_size_one(X):
+def of_size_one(X: Floats) -> tuple[Floats, Floats]:
     """Return X with columns divided by powers of 2 to sizes near 1, and these: what rows determine has no units.
 
     Powers of 2 round nothing, so that neither estimates nor their errors change but for features of extreme units.
@@ -17,7 +21,7 @@ def of_size_one(X):
     return X / size, size
 
 
-def least_squares(X, y):
+def least_squares(X: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Return a client's own coefficients and their standard errors; NaN where its rows do not determine them.
 
     >>> [values.round(12).tolist() for values in least_squares(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))]
@@ -35,7 +39,7 @@ def least_squares(X, y):
     return found / size, np.sqrt(variance * np.diag(np.linalg.inv(X.T @ X))) / size
 
 
-def own_logistic(X, y):
+def own_logistic(X: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Return a client's own most likely coefficients of a logistic regression and their standard errors.
 
     NaN where there are none: where the rows do not determine them, or a plane separates the two classes.

@@ -20,9 +20,11 @@ is taken for a repeat where chance would make `ROW` of them agree with a probabi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+
+from estimators.numerics.arrays import Bools, Floats
 
 from .moments import BATCH, Moments
 
@@ -65,7 +67,7 @@ def require_independent(parts: Sequence[Moments], alarm: float = ALARM) -> None:
         )
 
 
-def dispersions(parts):
+def dispersions(parts: Sequence[Moments]) -> Iterator[tuple[int, int, float, float]]:
     """Yield size of the batches, statistic, T over its mean, and the probability of such a T, for every test."""
     from scipy.special import gammaincc
 
@@ -91,12 +93,12 @@ def dispersions(parts):
             yield size, int(m), total / free, float(chance)
 
 
-def random(variance, mean):
+def random(variance: Floats, mean: Floats) -> Bools:
     """Return which statistics vary by more than rounding."""
     return (variance > (FLAT * mean) ** 2) & np.isfinite(variance)
 
 
-def of_size(part, size):
+def of_size(part: Moments, size: int) -> Floats:
     """Return the means of the full batches of `size` replicates of a chunk."""
     if part.count == size:
         return part.mean[None]
@@ -107,7 +109,7 @@ def of_size(part, size):
     return part.batches[: full * group].reshape(full, group, part.mean.size).mean(axis=1)
 
 
-def repeated(parts, alarm):
+def repeated(parts: Sequence[Moments], alarm: float) -> bool:
     """Return whether two rows of batch means agree to the last bit, though chance would not have it."""
     batches = [part.batches for part in parts if part.batches is not None and len(part.batches)]
     rows = [part[k : k + ROW].tobytes() for part in batches for k in range(0, len(part) - ROW + 1, ROW)]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
+
 BATCH = 256
 """Replicates of a batch, whose mean is kept to see whether replicates are independent (``independence``)."""
 
@@ -61,7 +63,7 @@ class Moments:
         object.__setattr__(self, "scatter", scatter)
 
     @classmethod
-    def of(cls, sample) -> Moments:
+    def of(cls, sample: ArrayLike) -> Moments:
         """Moments of a sample of shape (replicates, M)."""
         sample = np.asarray(sample, dtype=float)
         if sample.ndim != 2 or len(sample) == 0:
@@ -94,17 +96,17 @@ class Moments:
             raise ValueError(f"count must be >= 2 for a covariance, got {self.count}")
         return self.scatter / (self.count - 1)
 
-    def standard_deviation(self, coefficients) -> float:
+    def standard_deviation(self, coefficients: ArrayLike) -> float:
         """Standard deviation over replicates of the combination ``coefficients @ statistics``."""
         c = self._coefficients(coefficients)
         # Rounding can push the variance of a combination that cancels a little below zero.
         return math.sqrt(max(float(c @ self.covariance @ c), 0.0))
 
-    def standard_error(self, coefficients) -> float:
+    def standard_error(self, coefficients: ArrayLike) -> float:
         """Standard error of ``coefficients @ mean``."""
         return self.standard_deviation(coefficients) / math.sqrt(self.count)
 
-    def linear(self, coefficients) -> tuple[float, float]:
+    def linear(self, coefficients: ArrayLike) -> tuple[float, float]:
         """Estimate and standard error of a linear combination of the means.
 
         Examples
@@ -114,7 +116,7 @@ class Moments:
         """
         return float(self._coefficients(coefficients) @ self.mean), self.standard_error(coefficients)
 
-    def ratio(self, numerator, denominator) -> tuple[float, float]:
+    def ratio(self, numerator: ArrayLike, denominator: ArrayLike) -> tuple[float, float]:
         """Estimate and standard error (delta method) of a ratio of two linear combinations.
 
         The delta method is a large-sample approximation: it needs a denominator many standard
@@ -134,7 +136,7 @@ class Moments:
         return c
 
 
-def batch_means(sample) -> np.ndarray:
+def batch_means(sample: Floats) -> np.ndarray:
     """Means of the full batches of `BATCH` consecutive rows of a sample of shape (replicates, M)."""
     full = len(sample) // BATCH
     return sample[: full * BATCH].reshape(full, BATCH, sample.shape[1]).mean(axis=1)

@@ -12,10 +12,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from estimators.numerics.arrays import Floats
+
 from .moments import batch_means
 
 
-def clients_reference(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, right):
+def clients_reference(
+    gen: np.random.Generator,
+    reps: int,
+    tau_sd: Floats,
+    alpha_sd: Floats,
+    nu_sd: Floats,
+    client: int,
+    weights: Floats,
+    left: Floats,
+    right: Floats,
+) -> tuple[Floats, Floats, Floats]:
     """Twin of ``kernels.clients_kernel``."""
     n = len(tau_sd)
     noisy = np.flatnonzero(nu_sd > 0)
@@ -29,7 +41,16 @@ def clients_reference(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left,
     return _moments((z @ left.T) * (z @ right.T))
 
 
-def regression_reference(gen, reps, design, centre, prior_sd, noise_sd, gain, offset):
+def regression_reference(
+    gen: np.random.Generator,
+    reps: int,
+    design: Floats,
+    centre: Floats,
+    prior_sd: Floats,
+    noise_sd: Floats,
+    gain: Floats,
+    offset: Floats,
+) -> tuple[Floats, Floats, Floats]:
     """Twin of ``kernels.regression_kernel``."""
     n, d = design.shape
     normals = gen.standard_normal((reps, d + n))
@@ -39,7 +60,9 @@ def regression_reference(gen, reps, design, centre, prior_sd, noise_sd, gain, of
     return _moments(np.column_stack([squares.sum(axis=1), squares]))
 
 
-def james_stein_reference(gen, reps, m, mu, theta_sd, noise_sd, shrink):
+def james_stein_reference(
+    gen: np.random.Generator, reps: int, m: int, mu: float, theta_sd: float, noise_sd: float, shrink: float
+) -> tuple[Floats, Floats, Floats]:
     """Twin of ``kernels.james_stein_kernel``."""
     normals = gen.standard_normal((reps, 2 * m))
     error = noise_sd * normals[:, m:]

@@ -149,13 +149,13 @@ class ClientsExperiment(_Arrays):
         scales = np.sqrt(self.tau2), np.sqrt(self.alpha2), np.sqrt(self.nu2)
         return *scales, self.client, self.weights, self.left, self.right
 
-    def kernel_call(self, gen, reps):
+    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of `reps` replicates, by the compiled kernel."""
         from .kernels import clients_kernel
 
         return Moments(reps, *clients_kernel(gen, reps, *self._arguments()))
 
-    def reference_call(self, gen, reps):
+    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of the same replicates, by plain NumPy."""
         from .reference import clients_reference
 
@@ -231,13 +231,13 @@ class RegressionExperiment(_Arrays):
         scales = np.sqrt(self.prior_variance), np.sqrt(self.noise_variance)
         return self.design, self.centre, *scales, self.gain, self.offset
 
-    def kernel_call(self, gen, reps):
+    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of `reps` replicates, by the compiled kernel."""
         from .kernels import regression_kernel
 
         return Moments(reps, *regression_kernel(gen, reps, *self._arguments()))
 
-    def reference_call(self, gen, reps):
+    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of the same replicates, by plain NumPy."""
         from .reference import regression_reference
 
@@ -308,13 +308,13 @@ class JamesSteinExperiment:
     def _arguments(self):
         return self.m, self.mu, self.theta_variance**0.5, self.noise_variance**0.5, self.shrink
 
-    def kernel_call(self, gen, reps):
+    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of `reps` replicates, by the compiled kernel."""
         from .kernels import james_stein_kernel
 
         return Moments(reps, *james_stein_kernel(gen, reps, *self._arguments()))
 
-    def reference_call(self, gen, reps):
+    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of the same replicates, by plain NumPy."""
         from .reference import james_stein_reference
 
@@ -355,7 +355,7 @@ class SampledExperiment:
             if _integer(name, getattr(self, name)) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
 
-    def kernel_call(self, gen, reps):
+    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of `reps` replicates."""
         sizes = [self.batch] * (reps // self.batch) + [reps % self.batch] * (reps % self.batch > 0)
         parts, batches, rest = [], [], np.empty((0, self.n_statistics))

@@ -5,12 +5,17 @@ James-Stein for equal variances are in ``gaussian``, a prior with a spike is in 
 intervals hold the truth is measured in ``coverage``.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from estimators.model import ClientModel
 from estimators.numerics import normal_mixture
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, finite, nonnegative, paired, single
 
@@ -23,7 +28,7 @@ HUGE = 1e300  # stands for an infinite variance where the limit is the same
 DEPTH = 22.0  # values of tau2 less than exp(-DEPTH) times as likely as the likeliest are left out
 
 
-def read_estimates(estimates, variances):
+def read_estimates(estimates: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats]:
     """Return the estimates and their variances in (0, inf], one for each or one for all, checked."""
     y = finite("estimates", estimates)
     if y.ndim != 1 or y.size == 0:
@@ -83,13 +88,26 @@ class GaussianMeans(ClientModel):
     [[-0.81, 0.14, 1.09, 3.79], [3.08, 3.98, 4.91, 7.78]]
     """
 
-    def __init__(self, prior="bayes", mu=None, tau2=None):
+    estimates_: Floats
+    variances_: Floats
+    mu_: float
+    mu_sd_: float
+    tau2_: float
+    nodes_: tuple[Floats, Floats, Floats, Floats]
+    weights_: Floats
+
+    def __init__(
+        self,
+        prior: Literal["bayes", "marginal-likelihood", "reml", "moments", "fixed"] = "bayes",
+        mu: float | None = None,
+        tau2: float | None = None,
+    ) -> None:
         self.prior = prior
         self.mu = mu
         self.tau2 = tau2
 
     @paired
-    def fit(self, estimates, variances):
+    def fit(self, estimates: ArrayLike, variances: ArrayLike) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -137,7 +155,7 @@ class GaussianMeans(ClientModel):
         self.set_posterior(likelihood, tau2s, shares)
         return self
 
-    def set_posterior(self, likelihood, tau2s, shares):
+    def set_posterior(self, likelihood: MarginalLikelihood, tau2s: Floats, shares: Floats) -> None:
         """Set the attributes that follow from prior variances `tau2s` of posterior probabilities `shares`."""
         k, (y, v) = self._exponent, self._scaled
         mus, mu_variances = likelihood.centre(tau2s)
@@ -167,7 +185,7 @@ class GaussianMeans(ClientModel):
         self.log_likelihood_ = float(log_likelihood) - likelihood.size * k * LOG2
         self.n_iter_ = likelihood.passes
 
-    def set_averages(self, shares):
+    def set_averages(self, shares: Floats) -> None:
         """Set what ``normal_kernels.averages`` does."""
         for rows, weights, means, variances in self.mixtures():
             np.einsum("ik,k->i", weights, shares, out=self.weights_[rows])
@@ -175,7 +193,7 @@ class GaussianMeans(ClientModel):
             variances += (means - self.posterior_mean_[rows, None]) ** 2
             np.sqrt(np.einsum("ik,k->i", variances, shares), out=self.posterior_sd_[rows])
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the prior that posteriors use, as plain Python values.
 
         For "bayes" that is an average of normal laws, described by mu_ and the variance between clients that borrows as
@@ -201,7 +219,7 @@ class GaussianMeans(ClientModel):
             "variance": float(variance),
         }
 
-    def mixtures(self):
+    def mixtures(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield slices of clients with own weights, means and variances of their posteriors at each node of tau2.
 
         Means are in units of 2^`_exponent`, as are the nodes.
@@ -215,7 +233,7 @@ class GaussianMeans(ClientModel):
             mean = mus + own * (estimates[rows, None] - mus)
             yield rows, own, mean, tau2s * rest + mu_variances * rest**2
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
         t, found = np.ldexp(finite("t", t), -self._exponent), []
@@ -223,7 +241,7 @@ class GaussianMeans(ClientModel):
             found.append(normal_mixture.cdf(t[rows] if t.ndim else t, self._nodes[-1], means, np.sqrt(variances), strict))
         return np.concatenate(found)
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: ArrayLike) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
         found = []
@@ -231,7 +249,7 @@ class GaussianMeans(ClientModel):
             found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)) from the prior of `prior_summary` with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
@@ -242,12 +260,12 @@ class GaussianMeans(ClientModel):
         return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
 
 
-def parts(size, length):
+def parts(size: int, length: int) -> list[slice]:
     """Return slices of at most `length` that cover 0..size-1."""
     return [slice(start, start + length) for start in range(0, size, length)]
 
 
-def dot(x, y):
+def dot(x: Floats, y: Floats) -> float:
     """Return the inner product without BLAS, whose threads stall on a busy machine and change bits."""
     return float(np.einsum("i,i->", x, y))
 
@@ -260,7 +278,7 @@ class MarginalLikelihood:
     of clients has.  Clients of equal variance are one client, `copies` times, and their sum of squares `within`.
     """
 
-    def __init__(self, y, v, mu, prior):
+    def __init__(self, y: Floats, v: Floats, mu: float | None, prior: str) -> None:
         self.size, self.known, self.prior = y.size, mu is not None, prior
         self.restricted = prior in ("reml", "bayes") and mu is None
         self.copies, self.within, self.passes = 1, 0.0, 0
@@ -285,7 +303,7 @@ class MarginalLikelihood:
         self.length = min(max(y.size, 1), BLOCK)
         self.work = np.empty((2, max(1, BLOCK // self.length), self.length))
 
-    def sums(self, tau2s, density):
+    def sums(self, tau2s: Floats, density: bool) -> Floats:
         """Return sums of w, w y, and of w y^2, log w if `density` or else of w^2 y^2, w^2 y, w^2, one column per tau2."""
         self.passes += tau2s.size
         found = np.zeros((5, tau2s.size))
@@ -316,16 +334,16 @@ class MarginalLikelihood:
                     out[4] += np.einsum("ki,ki->k", w, w)
         return self.copies * found
 
-    def best_mu(self, sums):
+    def best_mu(self, sums: Floats) -> Floats:
         """Return the best mu, from the origin."""
         return np.zeros(sums.shape[1]) if self.known else sums[1] / sums[0]
 
-    def centre(self, tau2s):
+    def centre(self, tau2s: Floats) -> tuple[Floats, Floats]:
         """Return the best mu, from the origin, at each of `tau2s`, and its variance."""
         sums = self.sums(tau2s, density=True)
         return self.best_mu(sums), np.zeros(tau2s.size) if self.known else 1 / sums[0]
 
-    def score(self, tau2s):
+    def score(self, tau2s: Floats) -> Floats:
         """Return what falls through 0 at the estimate: twice a derivative, or the moment condition."""
         sums = self.sums(tau2s, density=self.prior == "moments")
         mu = self.best_mu(sums)
@@ -334,15 +352,15 @@ class MarginalLikelihood:
         score = sums[2] - 2 * mu * sums[3] + mu**2 * sums[4] - sums[0]
         return score + sums[4] / sums[0] if self.restricted else score
 
-    def objective(self, tau2s, mu=None, restricted=None):
+    def objective(self, tau2s: Floats, mu: float | None = None, restricted: bool | None = None) -> Floats:
         """Return the log density of y, at the best mu or the one given; for REML and averages the restricted one."""
         sums = self.sums(tau2s, density=True)
-        mu = self.best_mu(sums) if mu is None else mu
-        squares = sums[2] - 2 * mu * sums[1] + mu**2 * sums[0]
+        centre = self.best_mu(sums) if mu is None else mu
+        squares = sums[2] - 2 * centre * sums[1] + centre**2 * sums[0]
         density = -0.5 * (self.size * np.log(2 * np.pi) - sums[3] + squares)
         return density - 0.5 * np.log(sums[0]) if (self.restricted if restricted is None else restricted) else density
 
-    def maximise(self):
+    def maximise(self) -> tuple[float, bool]:
         """Return the maximiser tau2 >= 0 and whether the search converged; equal variances have a closed form."""
         if self.equal:
             squares = self.within + self.copies * float(self.y[0]) ** 2
@@ -352,7 +370,7 @@ class MarginalLikelihood:
         best = np.argmax(self.objective(candidates)) if candidates.size > 1 else 0
         return float(candidates[best]), converged
 
-    def roots(self, score, low, rtol=1e-13):
+    def roots(self, score: Callable[[Floats], Floats], low: float, rtol: float = 1e-13) -> tuple[Floats, bool]:
         """Return where `score` falls through 0 (and `low` if it starts below), and whether they were all found.
 
         They are bracketed on a geometric grid from `low` to where the score is negative for good.  A term of the score
@@ -376,7 +394,7 @@ class MarginalLikelihood:
             converged = converged and details.converged
         return np.array(found), converged
 
-    def integrate(self):
+    def integrate(self) -> tuple[Floats, Floats, bool]:
         """Return values of tau2 and their posterior probabilities for averages over it, and whether they are enough.
 
         Trapezoids in u, where log tau2 = mode + 4 sinh(u / 4): points are evenly spaced near the mode and thin out in
@@ -421,14 +439,14 @@ class MarginalLikelihood:
         return np.exp(w), mass, bool(converged and enough)
 
 
-def summary(w, mass):
+def summary(w: Floats, mass: Floats) -> tuple[float, float, float]:
     """Return the total of `mass`, and the mean and standard deviation of `w` under it."""
     total = mass.sum()
     mean = dot(mass, w) / total
     return total, mean, np.sqrt(dot(mass, (w - mean) ** 2) / total)
 
 
-def fewer(w, mass):
+def fewer(w: Floats, mass: Floats) -> tuple[Floats, Floats]:
     """Return places and probabilities that serve for those given: fewer, by Gauss' rule, if `w` is spread little.
 
     The rule with n places keeps the first 2 n moments (Golub and Welsch 1969).  What is averaged are smooth functions of

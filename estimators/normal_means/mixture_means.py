@@ -8,13 +8,16 @@ Belongs here: learning such a prior with restarts and a choice of k, and the pos
 number of components (the nonparametric ones).
 """
 
+from __future__ import annotations
+
 import warnings
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from estimators.closed_forms.mixture import points, spread, values_wanted
 from estimators.model import ClientModel
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import quantiles
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, count, finite, paired, positive, probability, single
@@ -39,7 +42,7 @@ class Prior(NamedTuple):
 class Data:
     """Estimates (m, d) and variances (m,) with the passes over them; arrays have components first, clients next."""
 
-    def __init__(self, y, v, components):
+    def __init__(self, y: Floats, v: Floats, components: str) -> None:
         self.y, self.v, self.components = y, v, components
         self.d = y.shape[1]
         self.centre = np.average(y, axis=0, weights=1 / v)
@@ -48,14 +51,14 @@ class Data:
         between = np.average(square - v, weights=1 / v)
         self.tau2 = float(max(between, 1e-3 * self.total**2))
 
-    def sample(self, generator):
+    def sample(self, generator: np.random.Generator) -> Self:
         """Return these data or, of many, a sample without replacement."""
         if len(self.y) <= 2 * SAMPLE:
             return self
         rows = np.sort(generator.choice(len(self.y), SAMPLE, replace=False))
         return Data(self.y[rows], self.v[rows], self.components)
 
-    def weigh(self, p, mus, tau2s):
+    def weigh(self, p: Floats, mus: Floats, tau2s: Floats) -> tuple[float, Floats, Floats, Floats, Floats]:
         """Return the log-likelihood, responsibilities, precisions (both (k, m)) and gaps (k, m, d)."""
         precision = 1 / (tau2s[:, None] + self.v)
         gaps = self.y - mus[:, None, :]
@@ -67,7 +70,7 @@ class Data:
         value = (top + np.log(sums)).sum() - 0.5 * self.y.size * np.log(2 * np.pi)
         return float(value), weights / sums, precision, gaps, squares
 
-    def em(self, p, mus, tau2s):
+    def em(self, p: Floats, mus: Floats, tau2s: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Return the prior after one step, and the log-likelihood before it.
 
         Probabilities and centres maximise their part given the responsibilities; variances take an EM step at the new
@@ -87,18 +90,18 @@ class Data:
             tau2s = np.where(full, found, tau2s)
         return share / len(self.y), mus, tau2s, value
 
-    def pack(self, prior):
+    def pack(self, prior: Prior) -> Floats:
         """Return the standardised parameters: logarithms of p, centres, and (for Gaussians) variances."""
         parts = [np.log(np.maximum(prior.p, SMALLEST)), ((prior.mus - self.centre) / self.total).ravel()]
         return np.concatenate([*parts, prior.tau2s / self.total**2] if self.components == "gaussian" else parts)
 
-    def unpack(self, x, k):
+    def unpack(self, x: Floats, k: int) -> tuple[Floats, Floats, Floats]:
         """Return p, mus and tau2s."""
         p = np.exp(x[:k] - x[:k].max())
         tau2s = x[k + k * self.d :] * self.total**2 if self.components == "gaussian" else np.zeros(k)
         return p / p.sum(), self.centre + self.total * x[k : k + k * self.d].reshape(k, self.d), tau2s
 
-    def derivatives(self, x, k):
+    def derivatives(self, x: Floats, k: int) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian of the log-likelihood per client in the standardised parameters."""
         d, m = self.d, len(self.y)
         p, mus, tau2s = self.unpack(x, k)
@@ -135,7 +138,7 @@ class Data:
         gradient[:k] -= p
         return gradient, hessian
 
-    def climb(self, prior, longest, tol):
+    def climb(self, prior: Prior, longest: int, tol: float) -> tuple[Prior, Floats, bool]:
         """Return the Prior at a local maximum, the trace of log-likelihoods and whether it settled.
 
         Newton's method with as much damping as makes the likelihood rise, variances kept at or above 0.
@@ -209,7 +212,23 @@ class MixtureMeans(ClientModel):
     ([0.4, 0.6], [-2.0, 2.0], True)
     """
 
-    def __init__(self, k="bic", components="gaussian", restarts=10, max_iter=1000, tol=1e-8, seed=0):
+    k_: int
+    p_: Floats
+    mus_: Floats
+    tau2s_: Floats
+    responsibilities_: Floats
+    log_likelihoods_: Floats
+    path_: dict[int, tuple[float, float]]
+
+    def __init__(
+        self,
+        k: int | Literal["bic"] = "bic",
+        components: Literal["gaussian", "points"] = "gaussian",
+        restarts: int = 10,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        seed: int = 0,
+    ) -> None:
         self.k = k
         self.components = components
         self.restarts = restarts
@@ -218,7 +237,7 @@ class MixtureMeans(ClientModel):
         self.seed = seed
 
     @paired
-    def fit(self, estimates, variances):
+    def fit(self, estimates: ArrayLike, variances: ArrayLike) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -296,7 +315,7 @@ class MixtureMeans(ClientModel):
     def _shaped(self, array):
         return array[:, 0] if self._flat else array
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or < t if `strict`, given the data; like the estimates, t a number or of that shape."""
         from scipy.special import ndtr
 
@@ -307,7 +326,7 @@ class MixtureMeans(ClientModel):
             shares = np.where(self._sds > 0, ndtr(gaps / self._sds), gaps > 0 if strict else gaps >= 0)
         return self._shaped(np.minimum(1.0, np.einsum("km,kmd->md", self._weights, shares)))
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, like the estimates; q in (0, 1)."""
         from scipy.special import ndtr, ndtri
 
@@ -340,7 +359,7 @@ class MixtureMeans(ClientModel):
         mean, sd = (np.reshape(a, m * d) for a in (self.posterior_mean_, self.posterior_sd_))
         return self._shaped(quantiles(cdf, density, q, low, high, mean + ndtri(q) * sd).reshape(m, d))
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values."""
         self.require_fit()
         mean = self.p_ @ self._mus
@@ -355,7 +374,7 @@ class MixtureMeans(ClientModel):
             "sds": np.sqrt(self.tau2s_).tolist(),
         }
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
         """Draw new values from the fitted prior and new estimates of the same variances: (truth, (estimates, variances))."""
         self.require_fit()
         m, d = self._v.size, self._mus.shape[1]
@@ -368,7 +387,16 @@ class MixtureMeans(ClientModel):
 ROOT_2PI = np.sqrt(2 * np.pi)
 
 
-def learn(data, few, k, starts, longest, tol, generator, previous):
+def learn(
+    data: Data,
+    few: Data,
+    k: int,
+    starts: int,
+    longest: int,
+    tol: float,
+    generator: np.random.Generator,
+    previous: Prior | None,
+) -> tuple[Prior, Floats, bool]:
     """Return the best Prior with k components, its trace and whether it settled.
 
     `previous`, a Prior with k - 1 components, starts a run too, so that the likelihood does not fall as k grows.
@@ -398,7 +426,7 @@ def learn(data, few, k, starts, longest, tol, generator, previous):
     return best
 
 
-def begin(data, k, i, generator):
+def begin(data: Data, k: int, i: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
     """Return the i-th start: spread-out centres, one centre with variances of all sizes, and then random ones."""
     root = np.sqrt(data.tau2)
     p = np.full(k, 1 / k)
@@ -415,7 +443,7 @@ def begin(data, k, i, generator):
     return p, np.tile(data.centre, (k, 1)), data.tau2 * 4.0 ** (np.arange(k) - (k - 1) / 2)
 
 
-def split(data, previous, component):
+def split(data: Data, previous: Prior, component: int) -> Prior:
     """Return a Prior with one component of `previous` in two, apart by a little."""
     p, mus, tau2s = (np.append(part, part[component : component + 1], axis=0) for part in previous[:3])
     p[[component, -1]] = p[component] / 2

@@ -4,13 +4,17 @@ Belongs here: that prior, fitted by maximum likelihood, and its exact posteriors
 ``gaussian_means``, a prior of any shape in ``npmle``.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import Any, Self
 
 import numpy as np
 
 from estimators.model import ClientModel
 from estimators.normal_means.gaussian_means import HUGE, MANY, GaussianMeans, parts, read_estimates
 from estimators.numerics import normal_mixture
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import finite, paired, single
 
@@ -56,11 +60,21 @@ class PointNormalMeans(ClientModel):
     (0.737, 40.3, [0.01, 0.02, 0.03, 0.01, 0.01, 1.0, 1.0, 0.02])
     """
 
-    def __init__(self, mode=None):
+    estimates_: Floats
+    variances_: Floats
+    mode_: float
+    tau2_: float
+    spike_weight_: float
+    slab_probability_: Floats
+    slab_mean_: Floats
+    slab_sd_: Floats
+    weights_: Floats
+
+    def __init__(self, mode: float | None = None) -> None:
         self.mode = mode
 
     @paired
-    def fit(self, estimates, variances):
+    def fit(self, estimates: ArrayLike, variances: ArrayLike) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -102,7 +116,7 @@ class PointNormalMeans(ClientModel):
         self.set_posterior(y, v, *prior, k)
         return self
 
-    def set_posterior(self, estimates, variances, mode, tau2, exponent):
+    def set_posterior(self, estimates: Floats, variances: Floats, mode: float, tau2: float, exponent: int) -> None:
         """Set what follows for each client from data and prior in units of 2^exponent."""
         found = np.empty((6, estimates.size))
         for rows in parts(estimates.size, CHUNK):
@@ -119,7 +133,7 @@ class PointNormalMeans(ClientModel):
             found
         )
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values."""
         self.require_fit()
         return {
@@ -132,7 +146,7 @@ class PointNormalMeans(ClientModel):
             "slab_variance": self.tau2_,
         }
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
         weights = np.stack([1 - self.slab_probability_, self.slab_probability_], axis=-1)
@@ -140,7 +154,7 @@ class PointNormalMeans(ClientModel):
         sds = np.stack([np.zeros(self.slab_sd_.shape), self.slab_sd_], axis=-1)
         return normal_mixture.cdf(finite("t", t), weights, means, sds, strict)
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: ArrayLike) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         from scipy.special import ndtr, ndtri
 
@@ -152,7 +166,7 @@ class PointNormalMeans(ClientModel):
             t = self.slab_mean_ + ndtri(np.clip(rank, 0.0, 1.0)) * sd
         return np.where((q > below) & (q <= below + (1 - slab)) | (self.slab_sd_ == 0), self.mode_, t)
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)) from the fitted prior with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
@@ -167,11 +181,11 @@ class PointNormalMeans(ClientModel):
 class Likelihood:
     """Log density of y under the spike and slab as a function of (logit of the slab's weight, log tau2, mode)."""
 
-    def __init__(self, y, v, mode_known):
+    def __init__(self, y: Floats, v: Floats, mode_known: bool) -> None:
         self.y, self.v, self.size = y, v, 2 if mode_known else 3
         self.passes = 0
 
-    def at(self, point):
+    def at(self, point: Floats) -> tuple[float, Floats, Floats]:
         """Return the log density, its gradient and its Hessian in the first `size` letters of `point`."""
         self.passes += 1
         slab, spike, tau2 = 1 / (1 + np.exp(-point[0])), 1 / (1 + np.exp(point[0])), np.exp(point[1])
@@ -189,7 +203,7 @@ class Likelihood:
         return density - 0.5 * m * np.log(2 * np.pi), gradient[: self.size], hessian[: self.size, : self.size]
 
     @staticmethod
-    def sums(y, v, tau2, slab, spike, mode):
+    def sums(y: Floats, v: Floats, tau2: float, slab: float, spike: float, mode: float) -> Floats:
         """Return the log density without its constant, and its derivatives, summed over the clients given."""
         r, u, inverse = y - mode, 1 / (v + tau2), 1 / v
         w = tau2 * u
@@ -200,24 +214,24 @@ class Likelihood:
         # Both densities relative to the larger exponential, the slab's.
         density = slab * np.sqrt(v * u)
         whole = density + spike * np.exp(0.5 * r * b)
-        slab = density / whole
-        both = slab * (1 - slab)
+        share = density / whole  # of the slab
+        both = share * (1 - share)
         density = np.log(whole * np.sqrt(inverse)).sum() - 0.5 * scaled.sum()
         bg, bb = both * g, both * b
         return np.array([
             density,
-            slab.sum(),
-            product(slab, g),
-            product(r, inverse) + product(slab, b),
+            share.sum(),
+            product(share, g),
+            product(r, inverse) + product(share, b),
             both.sum(),
             bg.sum(),
             bb.sum(),
-            product(bg, g) + product(slab, h),
-            product(bg, b) + product(slab, b * (1 - w)),
-            product(bb, b) - inverse.sum() + product(slab, w * inverse),
+            product(bg, g) + product(share, h),
+            product(bg, b) + product(share, b * (1 - w)),
+            product(bb, b) - inverse.sum() + product(share, w * inverse),
         ])  # fmt: skip
 
-    def maximise(self, tau2):
+    def maximise(self, tau2: float) -> tuple[Floats, bool]:
         """Return the best point found and whether Newton's method converged there; `tau2` fits a prior without spike."""
         if self.y.size > SAMPLE:
             places = np.linspace(0, self.y.size - 1, SAMPLE).astype(int)
@@ -238,7 +252,7 @@ class Likelihood:
         point, _, converged = max(found, key=lambda one: one[1])
         return point, converged
 
-    def climb(self, point):
+    def climb(self, point: Floats) -> tuple[Floats, float, bool]:
         """Return the end of Newton's method from `point`, the height there, and whether it converged.
 
         Where the Hessian is not negative definite its eigenvalues count by their size, so that every step is uphill.
@@ -268,18 +282,18 @@ class Likelihood:
         return point, height, False
 
 
-def starting_points(total, far):
+def starting_points(total: float, far: float) -> list[tuple[float, float]]:
     """Return pairs of a slab's weight and variance to start from."""
     return [(p, t) for p in (0.02, 0.2, 0.5, 0.9) for t in dict.fromkeys((total / p, far))]
 
 
-def weighted_median(y, weights):
+def weighted_median(y: Floats, weights: Floats) -> float:
     """Return the value up to which lies half of the weight."""
     order = np.argsort(y)
     below = np.cumsum(weights[order])
     return float(y[order[np.searchsorted(below, 0.5 * below[-1])]])
 
 
-def product(x, y):
+def product(x: Floats, y: Floats) -> float:
     """Return the inner product without BLAS, whose bits depend on the machine's threads."""
     return float(np.einsum("i,i->", x, y))

@@ -8,14 +8,23 @@ A tally of all clients has the same content for any batches, any order and any t
 rounded before the end; so has the fit, bit for bit.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from estimators.normal_means.streaming_prior import Moments, batch, fit_prior
+from estimators.normal_means.streaming_prior import FoundBy, Moments, batch, fit_prior
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums, rounded
 from estimators.numerics.tally_state import Stored
 from estimators.numerics.validation import count, finite, index, nonnegative, number, paired, single, texts
+
+if TYPE_CHECKING:
+    from estimators.normal_means.streaming_prior import GaussianPrior
+
 
 __all__ = ["GaussianTally", "RowTally", "SampleTally"]
 
@@ -23,26 +32,26 @@ __all__ = ["GaussianTally", "RowTally", "SampleTally"]
 class PowerSums:
     """Count, exact sum and exact sum of squares of the values under each key."""
 
-    def __init__(self, groups=()):
+    def __init__(self, groups: Mapping[Any, tuple[int, int, int]] | Iterable[tuple[Any, tuple[int, int, int]]] = ()) -> None:
         self.groups = dict(groups)
 
-    def merge(self, rows):
+    def merge(self, rows: Iterable[tuple[Any, int, int, int]]) -> None:
         """Add rows (key, count, sum, sum of squares)."""
         for key, *new in rows:
             if new[0]:
                 old = self.groups.get(key, (0, 0, 0))
                 self.groups[key] = tuple(a + b for a, b in zip(old, new, strict=True))
 
-    def rows(self):
+    def rows(self) -> list[tuple[Any, int, int, int]]:
         """Return rows (key, count, sum, sum of squares), by key."""
         return [(key, *self.groups[key]) for key in sorted(self.groups)]
 
-    def content(self, name=lambda key: key):
+    def content(self, name: Callable[[Any], Any] = lambda key: key) -> list[list[Any]]:
         """Return the rows as plain JSON values."""
         return [[name(key), counted, hex(first), hex(second)] for key, counted, first, second in self.rows()]
 
     @classmethod
-    def of_content(cls, rows, read=lambda key: key):
+    def of_content(cls, rows: Iterable[Sequence[Any]], read: Callable[[Any], Any] = lambda key: key) -> Self:
         """Return the sums in `rows`, checked: counts are positive and squares no smaller than a sum allows."""
         sums = cls()
         for key, counted, first, second in rows:
@@ -57,7 +66,7 @@ class Tally(Stored):
     """What all tallies here share: `of` and how they are shown."""
 
     @classmethod
-    def of(cls, *data, **options):
+    def of(cls, *data: Any, **options: Any) -> Self:
         """Return the tally of one batch, which takes the arguments of `add`."""
         return cls(**options).add(*data)
 
@@ -86,18 +95,18 @@ class GaussianTally(Tally):
     True
     """
 
-    def __init__(self, max_variances=4096):
+    def __init__(self, max_variances: int = 4096) -> None:
         self.max_variances = index("max_variances", max_variances, 1, 2**31)
         self.sums = PowerSums()
         self.low, self.high = math.inf, -math.inf
 
     @property
-    def n_clients(self):
+    def n_clients(self) -> int:
         """Number of clients."""
         return sum(counted for counted, _, _ in self.sums.groups.values())
 
     @paired
-    def add(self, estimates, variances):
+    def add(self, estimates: ArrayLike, variances: ArrayLike) -> Self:
         """Add a batch of clients and return self; a batch that is refused changes nothing.
 
         Parameters
@@ -115,14 +124,14 @@ class GaussianTally(Tally):
             self.absorb(sums, float(y.min()), float(y.max()))
         return self
 
-    def absorb(self, sums, low, high):
+    def absorb(self, sums: PowerSums, low: float, high: float) -> None:
         """Add the sums of other clients, whose estimates lie between `low` and `high`."""
         if len(self.sums.groups.keys() | sums.groups.keys()) > self.max_variances:
             raise self.overflow()
         self.sums.merge(sums.rows())
         self.low, self.high = min(self.low, low), max(self.high, high)
 
-    def overflow(self):
+    def overflow(self) -> ValueError:
         """Return the error of too many variances."""
         return ValueError(
             f"variances take more than max_variances={self.max_variances} distinct values; round them to three digits, "
@@ -137,7 +146,12 @@ class GaussianTally(Tally):
             total.absorb(tally.sums, tally.low, tally.high)
         return total
 
-    def fit(self, prior="marginal-likelihood", mu=None, tau2=None):
+    def fit(
+        self,
+        prior: FoundBy = "marginal-likelihood",
+        mu: float | None = None,
+        tau2: float | None = None,
+    ) -> GaussianPrior:
         """Return the ``GaussianPrior`` of these clients, the one that ``GaussianMeans`` fits to them.
 
         Parameters
@@ -146,13 +160,13 @@ class GaussianTally(Tally):
         """
         return fit_prior(GroupedClients(self.sums, self.low, self.high), prior, mu, tau2)
 
-    def content(self):
+    def content(self) -> dict[str, Any]:
         """Return the tally as plain JSON values."""
         ends = [self.low.hex(), self.high.hex()]
         return {"max_variances": self.max_variances, "ends": ends, "groups": self.sums.content(float.hex)}
 
     @classmethod
-    def of_content(cls, content):
+    def of_content(cls, content: Any) -> Self:
         """Return the tally with this content."""
         tally = cls(content["max_variances"])
         sums = PowerSums.of_content(content["groups"], float.fromhex)
@@ -166,7 +180,7 @@ class GaussianTally(Tally):
 class GroupedClients:
     """A source for ``fit_prior``: clients known by the power sums of each distinct variance."""
 
-    def __init__(self, sums, low, high):
+    def __init__(self, sums: PowerSums, low: float, high: float) -> None:
         self.rows = sums.rows()
         self.variances = np.array([row[0] for row in self.rows])
         self.counts = np.array([row[1] for row in self.rows], float)
@@ -174,7 +188,7 @@ class GroupedClients:
         self.smallest, self.largest = (self.rows[0][0], self.rows[-1][0]) if self.n else (0.0, 0.0)
         self.low, self.high = low, high
 
-    def centre(self, mu):
+    def centre(self, mu: float | None) -> float:
         """Measure means from `mu`, or from the mean of all clients if it is None, and return it."""
         self.known = mu is not None
         origin = mu if self.known else rounded(sum(first for _, _, first, _ in self.rows), self.n * UNIT)
@@ -182,11 +196,11 @@ class GroupedClients:
         self.means, self.scatters = np.array(pairs).T
         return float(origin)
 
-    def moments(self, tau2s):
+    def moments(self, tau2s: Iterable[float]) -> list[Moments]:
         """Return the `Moments` at each of `tau2s`."""
         return [self.at(tau2) for tau2 in tau2s]
 
-    def at(self, tau2):
+    def at(self, tau2: float) -> Moments:
         """Return the `Moments` at tau2."""
         p = 1 / (tau2 + self.variances)
         weights = self.counts * p
@@ -196,7 +210,7 @@ class GroupedClients:
         return Moments(mu, total(weights), total(weights * p), total(p * squares), total(p * p * squares), total(logs))
 
 
-def total(values):
+def total(values: Iterable[float]) -> float:
     """Return the sum of a few numbers, rounded once."""
     return math.fsum(values.tolist())
 
@@ -213,18 +227,18 @@ class SampleTally(Tally):
     (2.0, 2)
     """
 
-    def __init__(self, max_counts=4096):
+    def __init__(self, max_counts: int = 4096) -> None:
         self.max_counts = index("max_counts", max_counts, 1, 2**31)
         self.means = GaussianTally(max_counts)  # keyed by n where that has variances
         self.scatter, self.freedom = 0, 0
 
     @property
-    def n_clients(self):
+    def n_clients(self) -> int:
         """Number of clients."""
         return self.means.n_clients
 
     @paired
-    def add(self, counts, means, scatters):
+    def add(self, counts: ArrayLike, means: ArrayLike, scatters: ArrayLike) -> Self:
         """Add a batch of clients and return self; a batch that is refused changes nothing.
 
         Parameters
@@ -250,13 +264,13 @@ class SampleTally(Tally):
         result.scatter, result.freedom = self.scatter + other.scatter, self.freedom + other.freedom
         return result
 
-    def pooled_variance(self):
+    def pooled_variance(self) -> float:
         """Return the variance of one observation, pooled over clients."""
         if self.freedom == 0:
             raise ValueError("all clients have one observation, which says nothing about the variance within clients")
         return rounded(self.scatter, self.freedom * UNIT)
 
-    def gaussian(self, sigma2=None):
+    def gaussian(self, sigma2: float | None = None) -> GaussianTally:
         """Return the GaussianTally of the means, with variances sigma2 / n (None: the pooled variance)."""
         sigma2 = self.pooled_variance() if sigma2 is None else single(number, "sigma2", sigma2)
         if not 0 < sigma2 < math.inf:
@@ -266,12 +280,12 @@ class SampleTally(Tally):
             tally.absorb(PowerSums({sigma2 / n: tuple(row)}), self.means.low, self.means.high)
         return tally
 
-    def content(self):
+    def content(self) -> dict[str, Any]:
         """Return the tally as plain JSON values."""
         return {"means": self.means.content(), "scatter": hex(self.scatter), "freedom": self.freedom}
 
     @classmethod
-    def of_content(cls, content):
+    def of_content(cls, content: Any) -> Self:
         """Return the tally with this content."""
         means = GaussianTally.of_content(content["means"])
         tally = cls(means.max_variances)
@@ -293,16 +307,16 @@ class RowTally(Tally):
     (['a', 'b'], [2, 1], [2.0, 5.0], [2.0, 0.0])
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sums = PowerSums()
 
     @property
-    def n_clients(self):
+    def n_clients(self) -> int:
         """Number of clients."""
         return len(self.sums.groups)
 
     @paired
-    def add(self, clients, values):
+    def add(self, clients: ArrayLike, values: ArrayLike) -> Self:
         """Add a batch of rows and return self.
 
         Parameters
@@ -327,23 +341,23 @@ class RowTally(Tally):
             result.sums.merge(tally.sums.rows())
         return result
 
-    def clients(self):
+    def clients(self) -> tuple[list[str], Ints, Floats, Floats]:
         """Return names (sorted), counts, means and scatters, each number rounded once from its exact value."""
         rows = self.sums.rows()
         pairs = [mean_and_scatter(*row[1:]) for row in rows]
         means, scatters = np.array(pairs).reshape(-1, 2).T
         return [row[0] for row in rows], np.array([row[1] for row in rows], int), means, scatters
 
-    def samples(self, max_counts=4096):
+    def samples(self, max_counts: int = 4096) -> SampleTally:
         """Return the SampleTally of these clients, all of whose rows must be here."""
         return SampleTally.of(*self.clients()[1:], max_counts=max_counts)
 
-    def content(self):
+    def content(self) -> list[list[str]]:
         """Return the tally as plain JSON values."""
         return self.sums.content()
 
     @classmethod
-    def of_content(cls, content):
+    def of_content(cls, content: Any) -> Self:
         """Return the tally with this content."""
         tally = cls()
         tally.sums = PowerSums.of_content(content)

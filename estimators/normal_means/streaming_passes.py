@@ -3,17 +3,31 @@
 Belongs here: the passes.  Clients whose variances repeat need one pass only, through ``streaming.GaussianTally``.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estimators.normal_means.streaming_prior import Moments, batch, fit_prior
+from estimators.normal_means.streaming_prior import FoundBy, Moments, batch, fit_prior
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.exact import UNIT, exact_sum, rounded, whole
+
+if TYPE_CHECKING:
+    from estimators.normal_means.streaming_prior import GaussianPrior
+
 
 __all__ = ["fit_passes"]
 
 
-def fit_passes(batches, prior="marginal-likelihood", mu=None, tau2=None):
+def fit_passes(
+    batches: Callable[[], Iterable[tuple[ArrayLike, ArrayLike]]],
+    prior: FoundBy = "marginal-likelihood",
+    mu: float | None = None,
+    tau2: float | None = None,
+) -> GaussianPrior:
     """Return the ``GaussianPrior`` of the clients in `batches`, in constant memory.
 
     Every pass adds each client's terms exactly, so the result is the same bits for any batches in any order.  A fit
@@ -43,7 +57,7 @@ def fit_passes(batches, prior="marginal-likelihood", mu=None, tau2=None):
 class PassedClients:
     """A source for ``fit_prior``: clients that come by in batches, once for every pass."""
 
-    def __init__(self, batches):
+    def __init__(self, batches: Callable[[], Iterable[tuple[ArrayLike, ArrayLike]]]) -> None:
         self.batches = batches
         self.n, self.sum = 0, 0
         self.low = self.smallest = math.inf
@@ -53,7 +67,7 @@ class PassedClients:
             self.low, self.high = min(self.low, float(y.min())), max(self.high, float(y.max()))
             self.smallest, self.largest = min(self.smallest, float(v.min())), max(self.largest, float(v.max()))
 
-    def checked(self):
+    def checked(self) -> Iterator[tuple[Floats, Floats]]:
         """Yield the batches of one pass, checked, in slices that the kernel can add."""
         from estimators.numerics.exact_kernels import MOST
 
@@ -62,13 +76,13 @@ class PassedClients:
             for start in range(0, y.size, MOST):
                 yield y[start : start + MOST], v[start : start + MOST]
 
-    def centre(self, mu):
+    def centre(self, mu: float | None) -> float:
         """Measure estimates from `mu`, or from the mean of all clients if it is None, and return it."""
         self.known = mu is not None
         self.origin = mu if self.known else rounded(self.sum, self.n * UNIT)
         return self.origin
 
-    def moments(self, tau2s):
+    def moments(self, tau2s: Sequence[float]) -> list[Moments]:
         """Return the `Moments` at each of `tau2s`, by one pass."""
         from estimators.numerics import exact_kernels as kernels
 
@@ -84,7 +98,7 @@ class PassedClients:
         terms = iter([rounded(value) for value in totals])
         return [self.combine(*(next(terms) for _ in range(kernels.TERMS))) for _ in tau2s]
 
-    def combine(self, p, p2, py, p2y, pyy, p2yy, log_variance):
+    def combine(self, p: float, p2: float, py: float, p2y: float, pyy: float, p2yy: float, log_variance: float) -> Moments:
         """Return the `Moments` about the best mu."""
         mu = 0.0 if self.known else py / p
         squares, squares2 = pyy - mu * (2 * py - mu * p), p2yy - mu * (2 * p2y - mu * p2)

@@ -4,18 +4,23 @@ Belongs here: the likelihood as a function of tau2 given those sums, its maximum
 sums themselves are made in ``streaming``; clients in memory are fitted by ``GaussianMeans``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.units import WIDEST
 from estimators.numerics.validation import choice, finite, nonnegative, paired, positive, single
 
 __all__ = ["GaussianPrior", "Moments", "fit_prior"]
 
-PRIORS = ("marginal-likelihood", "reml", "moments", "fixed")
+FoundBy: TypeAlias = Literal["marginal-likelihood", "reml", "moments", "fixed"]
+PRIORS = get_args(FoundBy)
 
 
 class Moments(NamedTuple):
@@ -27,6 +32,24 @@ class Moments(NamedTuple):
     squares: float  # sum of p r^2
     squares2: float  # sum of p^2 r^2
     log_variance: float  # sum of -log p
+
+
+class Source(Protocol):
+    """Clients that ``fit_prior`` learns from, in memory or not: see there."""
+
+    n: int
+    smallest: float
+    largest: float
+    low: float
+    high: float
+
+    def centre(self, mu: float | None) -> float:
+        """Set the origin (None: the mean of all clients) and return it."""
+        ...
+
+    def moments(self, tau2s: Sequence[float]) -> list[Moments]:
+        """Return the `Moments` at each of `tau2s`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +73,7 @@ class GaussianPrior:
     n_clients: int
 
     @paired
-    def posterior(self, estimates, variances):
+    def posterior(self, estimates: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats]:
         """Return posterior means and standard deviations of a batch of clients.
 
         The standard deviations include the uncertainty of mu, under a flat prior on it, but not that of tau2.
@@ -65,13 +88,13 @@ class GaussianPrior:
         mean = self.mu + self.tau2 * precision * (y - self.mu)
         return mean, np.sqrt(self.tau2 * pulled + (pulled * self.mu_sd) ** 2)
 
-    def posteriors(self, batches):
+    def posteriors(self, batches: Iterable[tuple[ArrayLike, ArrayLike]]) -> Iterator[tuple[Floats, Floats]]:
         """Yield `posterior` of each (estimates, variances) in `batches`, an iterable that is read as it goes."""
         for estimates, variances in batches:
             yield self.posterior(estimates, variances)
 
 
-def batch(estimates, variances):
+def batch(estimates: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats]:
     """Return both as checked float arrays of one shape (m,)."""
     y = finite("estimates", estimates)
     if y.ndim != 1:
@@ -82,7 +105,12 @@ def batch(estimates, variances):
     return y, np.broadcast_to(v, y.shape)
 
 
-def fit_prior(source, prior="marginal-likelihood", mu=None, tau2=None):
+def fit_prior(
+    source: Source,
+    prior: FoundBy = "marginal-likelihood",
+    mu: float | None = None,
+    tau2: float | None = None,
+) -> GaussianPrior:
     """Return the `GaussianPrior` of the clients in `source`.
 
     Parameters
@@ -117,22 +145,22 @@ def fit_prior(source, prior="marginal-likelihood", mu=None, tau2=None):
 class Search:
     """The best tau2: the highest of the local maxima of the likelihood, or the root of the moment condition."""
 
-    def __init__(self, source, prior, known, spread):
+    def __init__(self, source: Source, prior: str, known: bool, spread: float) -> None:
         self.source, self.prior, self.known, self.spread = source, prior, known, spread
         self.seen, self.passes = {}, 0
 
-    def look(self, tau2s):
+    def look(self, tau2s: Sequence[float]) -> None:
         """Compute the moments at all `tau2s` at once: a pass over all clients may stand behind it."""
         self.passes += 1
         self.seen.update(zip(tau2s, self.source.moments(tau2s), strict=True))
 
-    def at(self, tau2):
+    def at(self, tau2: float) -> Moments:
         """Return the moments at `tau2`."""
         if tau2 not in self.seen:
             self.look([tau2])
         return self.seen[tau2]
 
-    def score(self, tau2):
+    def score(self, tau2: float) -> float:
         """Return what falls through 0 at the estimate: twice a derivative, or the moment condition."""
         at = self.at(tau2)
         if self.prior == "moments":
@@ -140,13 +168,13 @@ class Search:
         restricted = self.prior == "reml" and not self.known
         return at.squares2 - at.precision + (at.precision2 / at.precision if restricted else 0.0)
 
-    def objective(self, tau2):
+    def objective(self, tau2: float) -> float:
         """Return the log likelihood that `score` differentiates, up to a constant."""
         at = self.at(tau2)
         restricted = self.prior == "reml" and not self.known
         return -0.5 * (at.log_variance + at.squares + (np.log(at.precision) if restricted else 0.0))
 
-    def best(self):
+    def best(self) -> tuple[float, bool]:
         """Return the best tau2 >= 0 and whether the search converged.
 
         Far beyond the squared residuals and the variances the score is negative.  Below, it is bracketed on a

@@ -10,6 +10,8 @@ from math import comb
 
 import numpy as np
 
+from estimators.numerics.arrays import Floats, Ints
+
 __all__ = [
     "CUT",
     "FLOOR",
@@ -28,7 +30,22 @@ FLOOR = -700.0
 ROWS = 256  # clients at a time: few enough that far atoms are left out, many enough for long inner loops
 
 
-def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order, density, first, second):
+def sums(
+    gaussian: bool,
+    p1: Floats,
+    p2: Floats,
+    offset: Floats,
+    weights: Floats,
+    low: Ints,
+    high: Ints,
+    t: Floats,
+    shapes: Floats,
+    masses: Floats,
+    order: int,
+    density: Floats,
+    first: Floats,
+    second: Floats,
+) -> None:
     """Mixture density of each client, and sums over clients that a Newton step needs; as ``kernels.sums``."""
     size = t.size
     for begin in range(0, p1.size, ROWS):
@@ -66,7 +83,7 @@ def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order,
             second[moves, moves] += np.tril(np.einsum("jm,km->jk", moved, moved))
 
 
-def cholesky(a):
+def cholesky(a: Floats) -> bool:
     """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; False if it is not positive definite."""
     for i in range(a.shape[0]):
         column = a[i:, i] - np.einsum("jk,k->j", a[i:, :i], a[i, :i])
@@ -77,13 +94,13 @@ def cholesky(a):
     return True
 
 
-def forward(root, b):
+def forward(root: Floats, b: Floats) -> None:
     """Overwrite the columns of b by root^-1 b, for a lower triangular root."""
     for i in range(root.shape[0]):
         b[i] = (b[i] - np.einsum("k,km->m", root[i, :i], b[:i])) / root[i, i]
 
 
-def spread_gaussian(coefficients, nodes, starts, steps, reach, out):
+def spread_gaussian(coefficients: Floats, nodes: Floats, starts: Ints, steps: Floats, reach: int, out: Floats) -> None:
     """Add sum_i c_i L_i at the nodes of the clients' grids to `out`; as ``kernels.spread_gaussian``."""
     band = (reach / steps).astype(np.int64) + 1
     m = np.arange(-band.max(), band.max() + 1)
@@ -92,7 +109,19 @@ def spread_gaussian(coefficients, nodes, starts, steps, reach, out):
     out += np.bincount((nodes[:, None] + m)[inside], values[inside], out.size)
 
 
-def spread_exponential(coefficients, p1, p2, offset, nodes, steps, reach, alpha, beta, shift, out):
+def spread_exponential(
+    coefficients: Floats,
+    p1: Floats,
+    p2: Floats,
+    offset: Floats,
+    nodes: Floats,
+    steps: Floats,
+    reach: int,
+    alpha: Floats,
+    beta: Floats,
+    shift: Floats,
+    out: Floats,
+) -> None:
     """Do what `spread_gaussian` does for the other families; alpha and beta hold the nodes' values, from `shift` on."""
     band = (reach / steps).astype(np.int64) + 1
     m = np.arange(-band.max(), band.max() + 1)
@@ -105,13 +134,13 @@ def spread_exponential(coefficients, p1, p2, offset, nodes, steps, reach, alpha,
 
 
 @cache
-def halves(size):
+def halves(size: int) -> tuple[Floats, Floats]:
     """Return the matrices from `size` Bernstein coefficients on a cell to those on its left and its right half; exact."""
     left = np.array([[comb(m, j) / 2.0**m for j in range(size)] for m in range(size)])
     return left, left[::-1, ::-1].copy()
 
 
-def expand(values, matrix, windows, parents, sides, coefficients):
+def expand(values: Floats, matrix: Floats, windows: Ints, parents: Ints, sides: Ints, coefficients: Floats) -> None:
     """Bernstein coefficients of the dual function on every cell: the parent's half plus the cell's own level."""
     size = matrix.shape[0]
     coefficients[:] = 0.0
@@ -126,7 +155,7 @@ def expand(values, matrix, windows, parents, sides, coefficients):
                 coefficients[cells] += np.einsum("mk,ck->cm", half, coefficients[parents[cells]])
 
 
-def polynomial(b, x):
+def polynomial(b: Floats, x: Floats) -> Floats:
     """Value of each row of Bernstein coefficients at its x in [0, 1]."""
     degree = b.shape[1] - 1
     k = np.arange(degree + 1)
@@ -134,7 +163,9 @@ def polynomial(b, x):
     return np.einsum("ck,ck->c", b, basis)
 
 
-def peaks(coefficients, leaves, lefts, widths, begin, places, heights):
+def peaks(
+    coefficients: Floats, leaves: Ints, lefts: Floats, widths: Floats, begin: int, places: Floats, heights: Floats
+) -> int:
     """Local maxima of the dual function inside the leaf cells, or at its left end; returns how many were stored."""
     b = coefficients[leaves]
     falling = b[:, 1] <= b[:, 0]
@@ -153,7 +184,7 @@ def peaks(coefficients, leaves, lefts, widths, begin, places, heights):
     return found
 
 
-def upper_bound(coefficients, leaves, tolerance):
+def upper_bound(coefficients: Floats, leaves: Ints, tolerance: float) -> float:
     """Bound from above on the maximum over all leaf cells, within the share `tolerance` of it, by hulls of coefficients."""
     b = coefficients[leaves]
     left, right = halves(b.shape[1])

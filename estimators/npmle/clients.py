@@ -4,10 +4,13 @@ Belongs here: the three families, sorted and without repetitions, and smaller se
 belong here: anything that depends on a mixing distribution; that is in ``dual`` and ``solver``.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.validation import count, finite, positive
 
 FINENESS = 8  # standard errors / spacing of the grids in ``dual`` is in [FINENESS, 2 FINENESS)
@@ -32,25 +35,25 @@ class Clients:
     constant: float  # log-likelihood with every client at its own peak
 
     @property
-    def total(self):
+    def total(self) -> float:
         """Sum of the weights."""
         return float(self.weights.sum())
 
-    def coordinate(self, theta):
+    def coordinate(self, theta: Floats) -> Floats:
         """Return t of theta."""
         theta = np.asarray(theta, float)
         if self.family == "gaussian":
             return theta - self.origin
         return np.arcsin(np.sqrt(theta)) if self.family == "binomial" else np.sqrt(theta)
 
-    def parameter(self, t):
+    def parameter(self, t: Floats) -> Floats:
         """Return theta of t."""
         if self.family == "gaussian":
             return t + self.origin
         return np.sin(t) ** 2 if self.family == "binomial" else np.square(t)
 
 
-def shapes(t, family):
+def shapes(t: Floats, family: str) -> tuple[Floats, Floats, Floats]:
     """Return alpha(t) and beta(t) of the kernels, and four rows of their derivatives.
 
     log 0 is a huge negative number, so that 0 log 0 is 0; derivatives at the ends of the range are 0: what lies there stays.
@@ -73,7 +76,9 @@ def shapes(t, family):
     return out
 
 
-def merged(family, origin, t, s, p1, p2, offset, weights, peak):
+def merged(
+    family: str, origin: float, t: Floats, s: Floats, p1: Floats, p2: Floats, offset: Floats, weights: Floats, peak: Floats
+) -> Clients:
     """Return `Clients`, sorted by level and place, equal neighbours merged."""
     constant = float(np.sum(weights * peak))
     level = levels_of(s)
@@ -88,7 +93,7 @@ def merged(family, origin, t, s, p1, p2, offset, weights, peak):
     return Clients(family, origin, t, s, p1, p2, offset, weights, constant)
 
 
-def read_weights(weights, n):
+def read_weights(weights: ArrayLike, n: int) -> Floats:
     """Return checked weights, one per client."""
     if weights is None:
         return np.ones(n)
@@ -98,7 +103,7 @@ def read_weights(weights, n):
     return weights
 
 
-def paired(name, value, like, of):
+def paired(name: str, value: Floats, like: Floats, of: str) -> Floats:
     """Return `value` with one entry per client, a number standing for all."""
     if value.ndim == 0:
         value = np.full(like.shape, float(value))
@@ -109,7 +114,7 @@ def paired(name, value, like, of):
     return value
 
 
-def gaussian_clients(estimates, variances, weights=None):
+def gaussian_clients(estimates: ArrayLike, variances: ArrayLike, weights: ArrayLike | None = None) -> Clients:
     """Return the clients' Gaussian likelihoods, estimates[i] ~ N(theta_i, variances[i]).
 
     Parameters
@@ -133,7 +138,7 @@ def gaussian_clients(estimates, variances, weights=None):
     return merged("gaussian", origin, x - origin, s, x - origin, 1 / s, np.zeros(x.size), weights, peak)
 
 
-def binomial_clients(x, n, weights=None):
+def binomial_clients(x: ArrayLike, n: ArrayLike, weights: ArrayLike | None = None) -> Clients:
     """Return the clients' binomial likelihoods, x[i] ~ Binomial(n[i], theta_i).
 
     Parameters
@@ -160,7 +165,7 @@ def binomial_clients(x, n, weights=None):
     return merged("binomial", 0.0, t, 0.5 / np.sqrt(n), x, n - x, top, weights, peak)
 
 
-def poisson_clients(x, exposure=1.0, weights=None):
+def poisson_clients(x: ArrayLike, exposure: ArrayLike = 1.0, weights: ArrayLike | None = None) -> Clients:
     """Return the clients' Poisson likelihoods, x[i] ~ Poisson(exposure[i] theta_i).
 
     Parameters
@@ -184,12 +189,12 @@ def poisson_clients(x, exposure=1.0, weights=None):
     return merged("poisson", 0.0, np.sqrt(x / exposure), 0.5 / np.sqrt(exposure), x, exposure, top, weights, peak)
 
 
-def levels_of(s):
+def levels_of(s: Floats) -> Ints:
     """Return how many times the coarsest spacing, s.max() / FINENESS, is halved for each client."""
     return np.ceil(np.log2(s.max() / s) - 1e-12).astype(np.int16)
 
 
-def cover(clients):
+def cover(clients: Clients) -> Floats:
     """Return few atoms with every client's peak within half a standard error of one of them."""
     low, high = clients.t - 0.5 * clients.s, clients.t + 0.5 * clients.s
     order = np.argsort(high, kind="stable")
@@ -202,7 +207,7 @@ def cover(clients):
     return np.clip(np.array(atoms), clients.t.min(), clients.t.max())
 
 
-def condensed(clients, size):
+def condensed(clients: Clients, size: int) -> Clients:
     """Return about `size` clients that are like these: those of nearly equal width and place are averaged into one."""
 
     def groups(fineness):

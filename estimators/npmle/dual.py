@@ -4,14 +4,22 @@ Belongs here: the plan of its grids and cells, and bounds and maxima of it for g
 loops, which are in ``kernels`` and ``arrays``.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
 from functools import cache
 from math import comb
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.npmle.arrays import CUT
 from estimators.npmle.clients import FINENESS, levels_of, shapes
+from estimators.numerics.arrays import Floats, Ints
+
+if TYPE_CHECKING:
+    from estimators.npmle.clients import Clients
+
 
 NODES = 16  # of each interpolation, 8 on either side of a cell
 # Error of interpolating exp(-z^2/2), or any function with the bound in the package's docstring, in units of
@@ -21,7 +29,7 @@ LEBESGUE = 2.0  # of the interpolation as Bernstein coefficients: its largest ab
 
 
 @cache
-def bernstein_matrix():
+def bernstein_matrix() -> Floats:
     """Return the matrix from values at NODES equispaced nodes to Bernstein coefficients on the middle cell; exact."""
     nodes = [Fraction(j - NODES // 2 + 1) for j in range(NODES)]
     matrix = np.empty((NODES, NODES))
@@ -37,7 +45,7 @@ def bernstein_matrix():
 class Dual:
     """D on the continuum: the plan of grids and cells for given clients, and its evaluation for given densities."""
 
-    def __init__(self, clients, workers):
+    def __init__(self, clients: Clients, workers: Any) -> None:
         self.clients, self.workers = clients, workers
         self.reach = 8.55 if clients.family == "gaussian" else 14.1
         self.first, self.last = float(clients.t.min()), float(clients.t.max())
@@ -80,7 +88,7 @@ class Dual:
         self.band = band
         self.remainder = REMAINDER * self.steps**NODES
 
-    def plan_cells(self, own, windows, spacing):
+    def plan_cells(self, own: dict[int, Any], windows: dict[int, Any], spacing: float) -> None:
         """Lay out the cells of all levels, each with its parent one level up, coarse ones first."""
         finest = max(own)
         needed = [np.empty(0, np.int64)] * (finest + 1)
@@ -107,7 +115,7 @@ class Dual:
         self.lefts, self.widths = lefts[self.leaves], widths[self.leaves]
         self.coefficients = np.empty((leaf.size, NODES))
 
-    def spread(self, rows, scaled):
+    def spread(self, rows: slice, scaled: Floats) -> tuple[int, Floats]:
         """Return the nodes that the clients in `rows` reach and their sums there."""
         c = self.clients
         low = int((self.positions[rows] - self.band[rows]).min())
@@ -141,7 +149,7 @@ class Dual:
         return bound, np.clip(places[:found], self.first, self.last), heights[:found]
 
 
-def unions(lows, highs, gap):
+def unions(lows: Ints, highs: Ints, gap: int) -> tuple[Ints, Ints]:
     """Return starts and ends of the unions of intervals that are less than `gap` apart."""
     order = np.argsort(lows, kind="stable")
     lows, tops = lows[order], np.maximum.accumulate(highs[order])

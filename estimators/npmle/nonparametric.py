@@ -9,12 +9,22 @@ intervals are short of their nominal coverage where the true prior is smooth: re
 prior, or use the bootstrap through `draw`, which shares the limit that new truths fall on atoms.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 
 from estimators import npmle
 from estimators.model import ClientModel
 from estimators.npmle.clients import shapes
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
 from estimators.numerics.validation import count, finite, nonnegative, paired, probability, single
+
+if TYPE_CHECKING:
+    from estimators.npmle.clients import Clients
+
 
 __all__ = ["NonparametricCounts", "NonparametricMeans", "NonparametricRates", "robbins"]
 
@@ -39,13 +49,25 @@ class Nonparametric(ClientModel):
     grid_gap_) is within the tolerance.  posterior_mean_, posterior_sd_ : arrays (n,).
     """
 
-    def __init__(self, grid=None, tolerance=1e-4, max_iter=200, threads=None):
+    support_: Floats
+    masses_: Floats
+    gap_: float
+    grid_gap_: float | None
+    family_: str
+    first_: Floats
+    second_: Floats
+    t_: Floats
+    origin_: float
+
+    def __init__(
+        self, grid: ArrayLike | None = None, tolerance: float = 1e-4, max_iter: int = 200, threads: int | None = None
+    ) -> None:
         self.grid = grid
         self.tolerance = tolerance
         self.max_iter = max_iter
         self.threads = threads
 
-    def finish(self, make, first, second, informed):
+    def finish(self, make: Callable[[Floats, Floats], Clients], first: Floats, second: Floats, informed: Bools) -> Self:
         """Fit the prior to the informed clients and compute all posterior moments."""
         if not informed.any():
             raise ValueError("no client carries information; give at least one with a finite variance, trials or exposure")
@@ -74,7 +96,7 @@ class Nonparametric(ClientModel):
         )
         return self
 
-    def blocks(self):
+    def blocks(self) -> Iterator[Floats]:
         """Yield posterior probabilities, clients by atoms, for blocks of clients."""
         alpha, beta = shapes(self.t_, self.family_)[:2]
         with np.errstate(divide="ignore"):
@@ -91,26 +113,26 @@ class Nonparametric(ClientModel):
             weights /= weights.sum(axis=1, keepdims=True)
             yield weights
 
-    def posterior_weights(self):
+    def posterior_weights(self) -> Floats:
         """Return the posterior probability of each atom, array (clients, atoms); rows add up to one."""
         self.require_fit()
         return np.concatenate(list(self.blocks()))
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
         t = single(finite, "t", t)
         below = self.support_ < t if strict else self.support_ <= t
         return np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks()])
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest atom t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
         q = single(probability, "q", q)
         # Sums of probabilities are exact to rounding only; a shortfall of that size counts as reached.
         return np.concatenate([self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()])
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior and its certificate as plain Python values."""
         self.require_fit()
         mean = float(self.masses_ @ self.support_)
@@ -125,13 +147,13 @@ class Nonparametric(ClientModel):
             "gap": self.gap_,
         }
 
-    def truths(self, generator):
+    def truths(self, generator: np.random.Generator) -> Floats:
         """Return one new truth per client from the fitted prior."""
         self.require_fit()
         return generator.choice(self.support_, self.first_.size, p=self.masses_)
 
 
-def pair(name, first, other, second):
+def pair(name: str, first: Floats, other: str, second: Floats) -> tuple[Floats, Floats]:
     """Return two checked columns of equal length; a number in the second stands for all clients."""
     if first.ndim != 1 or not first.size:
         raise ValueError(f"{name} must be a one-dimensional array with at least one client, got shape {first.shape}")
@@ -156,7 +178,7 @@ class NonparametricMeans(Nonparametric):
     """
 
     @paired
-    def fit(self, estimates, variances):
+    def fit(self, estimates: ArrayLike, variances: ArrayLike) -> Self:
         """Fit to estimates, array (n,), with known variances, array (n,) or a number, > 0 or inf.  Returns self.
 
         Raises
@@ -169,11 +191,11 @@ class NonparametricMeans(Nonparametric):
         estimates, variances = pair("estimates", finite("estimates", estimates), "variances", variances)
         return self.finish(npmle.gaussian_clients, estimates, variances, np.isfinite(variances))
 
-    def parameters(self, estimates, variances):
+    def parameters(self, estimates: Floats, variances: Floats) -> tuple[Floats, Floats]:
         """Return the clients' parameters in the kernels."""
         return estimates - self.origin_, 1 / np.sqrt(variances)
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)): new truths from the fitted prior and new estimates of them."""
         truth = self.truths(generator)
         noise = np.sqrt(np.where(np.isfinite(self.second_), self.second_, 0.0))
@@ -193,7 +215,7 @@ class NonparametricRates(Nonparametric):
     """
 
     @paired
-    def fit(self, x, n):
+    def fit(self, x: ArrayLike, n: ArrayLike) -> Self:
         """Fit to successes x, array of whole numbers, in n trials, array or a number.  Returns self.
 
         Raises
@@ -205,11 +227,11 @@ class NonparametricRates(Nonparametric):
             raise ValueError(f"x must not exceed n; client {int(np.argmax(x > n))} has more successes than trials")
         return self.finish(npmle.binomial_clients, x, n, n > 0)
 
-    def parameters(self, x, n):
+    def parameters(self, x: Floats, n: Floats) -> tuple[Floats, Floats]:
         """Return the clients' parameters in the kernels."""
         return x, n - x
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Floats]]:
         """Return (truth, (x, n)): new truths from the fitted prior and new successes."""
         truth = self.truths(generator)
         return truth, (generator.binomial(self.second_.astype(np.int64), truth), self.second_)
@@ -227,7 +249,7 @@ class NonparametricCounts(Nonparametric):
     """
 
     @paired
-    def fit(self, x, exposure=1.0):
+    def fit(self, x: ArrayLike, exposure: ArrayLike = 1.0) -> Self:
         """Fit to counts x, array of whole numbers, with exposures, array or a number, >= 0.  Returns self.
 
         Raises
@@ -239,22 +261,22 @@ class NonparametricCounts(Nonparametric):
             raise ValueError("x must be 0 where exposure is 0")
         return self.finish(npmle.poisson_clients, x, exposure, exposure > 0)
 
-    def parameters(self, x, exposure):
+    def parameters(self, x: Floats, exposure: Floats) -> tuple[Floats, Floats]:
         """Return the clients' parameters in the kernels."""
         return x, exposure
 
-    def predictive_mean(self, exposure=1.0):
+    def predictive_mean(self, exposure: ArrayLike = 1.0) -> Floats:
         """Return the expected count of each client over a new exposure, array (n,): its posterior mean times that."""
         self.require_fit()
         return self.posterior_mean_ * nonnegative("exposure", exposure)
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Floats]]:
         """Return (truth, (x, exposure)): new truths from the fitted prior and new counts."""
         truth = self.truths(generator)
         return truth, (generator.poisson(truth * self.second_), self.second_)
 
 
-def robbins(x):
+def robbins(x: ArrayLike) -> Floats:
     """Robbins' estimates of the posterior means of Poisson rates with equal exposure; estimate.
 
     (k + 1) times the share of clients with count k + 1 over the share with k (Robbins 1956).  Unbiased in its parts, but not

@@ -4,15 +4,25 @@ Belongs here: the steps and their order, and what is returned.  Does not belong 
 certificate (``dual``), loops (``kernels`` and ``arrays``).
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.npmle.clients import condensed, cover, shapes
 from estimators.npmle.dual import Dual
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import count, finite, nonnegative, positive, single
+
+if TYPE_CHECKING:
+    from estimators.npmle.clients import Clients
+
 
 CHUNK = 8192  # clients per task: fixed, so that sums have the same order on any number of threads
 CONDENSE = 5000  # clients, above which the fit starts with fewer that are like them,
@@ -39,7 +49,7 @@ class Mixing:
     converged: bool
 
 
-def loops_for(n):
+def loops_for(n: int) -> ModuleType:
     """Return the module of loops for n clients: ``arrays`` for few of them, ``kernels`` for many."""
     if n <= FEW:
         from estimators.npmle import arrays
@@ -56,15 +66,15 @@ class Workers:
     ``loops`` : the module of loops that the function is to call.
     """
 
-    def __init__(self, n, pool, loops):
+    def __init__(self, n: int, pool: ThreadPoolExecutor | None, loops: ModuleType) -> None:
         self.ranges = [slice(begin, min(begin + CHUNK, n)) for begin in range(0, n, CHUNK)]
         self.pool = pool
         self.loops = loops
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[[slice], Any]) -> Iterable[Any]:
         """Return the results of `function`, one per range."""
-        if len(self.ranges) == 1:
-            return [function(self.ranges[0])]
+        if self.pool is None or len(self.ranges) == 1:
+            return [function(part) for part in self.ranges]
         return self.pool.map(function, self.ranges)
 
 
@@ -84,7 +94,7 @@ class State:
     second: np.ndarray
 
 
-def evaluate(clients, workers, t, masses, order):
+def evaluate(clients: Clients, workers: Workers, t: Floats, masses: Floats, order: int) -> State:
     """Return the `State` of atoms t (ascending) with masses; order 1 for D, 2 for masses alone, 3 for moves as well."""
     table = shapes(t, clients.family)
     # exp(FLOOR) and less counts as 0: a Gaussian is there after 37.5 s, the others after 53 s.
@@ -110,7 +120,7 @@ def evaluate(clients, workers, t, masses, order):
     return State(t, masses, density, value, first / total, (second + np.tril(second, -1).T) / total)
 
 
-def factor(matrix, loops):
+def factor(matrix: Floats, loops: ModuleType) -> tuple[Floats, Floats] | None:
     """Return the lower Cholesky root of a matrix that is positive definite but for rounding, and what was added, or None."""
     for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
         added = ridge * matrix.diagonal()
@@ -120,7 +130,7 @@ def factor(matrix, loops):
     return None
 
 
-def targets(state, moving, loops):
+def targets(state: State, moving: bool, loops: ModuleType) -> tuple[Floats, Floats] | None:
     """Return masses >= 0 and moves that maximise the second-order model of the log-likelihood less n times the sum.
 
     Moves are eliminated from the model (Schur complement); None if it is not concave.
@@ -161,7 +171,7 @@ def targets(state, moving, loops):
     return target, moves
 
 
-def excess(state, moving):
+def excess(state: State, moving: bool) -> float:
     """Return how far D exceeds 1 at the atoms or, with the gain that a move of the atom alone promises, near them."""
     value, slope, bend = state.first
     if moving:
@@ -170,12 +180,12 @@ def excess(state, moving):
     return value.max() - 1
 
 
-def slack(value):
+def slack(value: float) -> float:
     """Return the rounding of a log-likelihood: a step is not refused for losing this much."""
     return 1e-13 * abs(value)
 
 
-def climb(clients, workers, state, moving, tolerance, limit):
+def climb(clients: Clients, workers: Workers, state: State, moving: bool, tolerance: float, limit: int) -> State:
     """Improve masses, or masses and places, by Newton steps until D at the atoms is 1 within `tolerance`.
 
     Atoms that lose all mass are dropped.  Steps in masses are shortened where they fail; steps in places end when one
@@ -203,7 +213,7 @@ def climb(clients, workers, state, moving, tolerance, limit):
     return state
 
 
-def merged_atoms(state, places):
+def merged_atoms(state: State, places: Floats) -> tuple[Floats, Floats]:
     """Return atoms and masses with those on the same hill of D, by its local maxima, put together at their centre."""
     hill = np.abs(places[:, None] - state.t).argmin(axis=0)
     mass = np.bincount(hill, state.masses, places.size)
@@ -213,7 +223,15 @@ def merged_atoms(state, places):
     return centre[order], mass[held][order]
 
 
-def improve(clients, workers, state, dual, tolerance, max_iter, moving=True):
+def improve(
+    clients: Clients,
+    workers: Workers,
+    state: State,
+    dual: Callable[..., Any],
+    tolerance: float,
+    max_iter: int,
+    moving: bool = True,
+) -> tuple[State, float, Floats, int]:
     """Return (state, bound on max D, its maxima, rounds): new atoms there, new masses, until the bound is 1 + tolerance.
 
     Rounds of new atoms leave pairs of atoms around each best place.  If `moving`, they are put together close to the
@@ -246,7 +264,7 @@ def improve(clients, workers, state, dual, tolerance, max_iter, moving=True):
     return best[0], best[1], best[2], rounds
 
 
-def started(clients, workers, t):
+def started(clients: Clients, workers: Workers, t: Floats) -> State:
     """Return a `State` from a few dozen rounds of expectation-maximisation on atoms t."""
     masses = np.full(t.size, 1 / t.size)
     for _ in range(30):
@@ -254,7 +272,7 @@ def started(clients, workers, t):
     return evaluate(clients, workers, t, masses / masses.sum(), 2)
 
 
-def on_grid(clients, grid):
+def on_grid(clients: Clients, grid: Floats) -> tuple[Clients, Floats]:
     """Return the clients with likelihoods relative to the best grid point, and the logs of what that divides by."""
     right = np.clip(np.searchsorted(grid, clients.t), 0, grid.size - 1)
     best = np.full(clients.t.size, -np.inf)
@@ -271,7 +289,7 @@ def on_grid(clients, grid):
     return replace(clients, offset=clients.offset + best, constant=constant), best
 
 
-def read_grid(clients, grid):
+def read_grid(clients: Clients, grid: ArrayLike) -> Floats:
     """Return a user's grid in the coordinate t, ascending and without repetitions."""
     grid = finite("grid", grid) if clients.family == "gaussian" else nonnegative("grid", grid)
     if grid.ndim != 1 or not grid.size:
@@ -281,7 +299,9 @@ def read_grid(clients, grid):
     return np.unique(clients.coordinate(grid))
 
 
-def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
+def maximise(
+    clients: Clients, grid: ArrayLike | None = None, tolerance: float = 1e-4, max_iter: int = 200, threads: int | None = None
+) -> Mixing:
     """Nonparametric maximum likelihood estimate of the mixing distribution, with a bound on what is missing.
 
     Model: independent clients with the given likelihoods, theta_i ~ G.  The log-likelihood is exact, the gap an upper bound.
@@ -337,7 +357,9 @@ def maximise(clients, grid=None, tolerance=1e-4, max_iter=200, threads=None):
     return result(clients, state, bound, None, rounds + more, bound - 1 <= tolerance)
 
 
-def tidied(clients, workers, state, dual, bound, places, tolerance):
+def tidied(
+    clients: Clients, workers: Workers, state: State, dual: Dual, bound: float, places: Floats, tolerance: float
+) -> tuple[State, float]:
     """Return state and bound with neighbouring atoms put together where that costs nothing."""
     if 0 < places.size < state.t.size:
         trial = evaluate(clients, workers, *merged_atoms(state, places), 0)
@@ -348,7 +370,7 @@ def tidied(clients, workers, state, dual, bound, places, tolerance):
     return state, bound
 
 
-def maximise_on_grid(clients, workers, grid, tolerance, max_iter):
+def maximise_on_grid(clients: Clients, workers: Workers, grid: Floats, tolerance: float, max_iter: int) -> Mixing:
     """Return the `Mixing` whose support is part of the grid, in the coordinate t."""
     relative, best = on_grid(clients, grid)
 
@@ -368,7 +390,7 @@ def maximise_on_grid(clients, workers, grid, tolerance, max_iter):
     return result(relative, state, everywhere, grid_gap, rounds, bound - 1 <= tolerance)
 
 
-def result(clients, state, bound, grid_gap, rounds, converged):
+def result(clients: Clients, state: State, bound: float, grid_gap: float | None, rounds: int, converged: bool) -> Mixing:
     """Return the `Mixing` of a state, without atoms of no mass."""
     keep = state.masses > 0
     gap = clients.total * np.log(max(bound, 1.0))
@@ -383,7 +405,9 @@ def result(clients, state, bound, grid_gap, rounds, converged):
     )
 
 
-def optimality_gap(clients, support, masses, threads=None):
+def optimality_gap(
+    clients: Clients, support: ArrayLike, masses: ArrayLike, threads: int | None = None
+) -> tuple[float, float]:
     """Upper bound on how much larger than that of a given mixing distribution a log-likelihood can be; inf if unknown.
 
     For results of other software too: n log max D over all of the parameter space.

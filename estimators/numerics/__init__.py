@@ -6,5 +6,6 @@ processes (``system``). A map:
 - ``validation`` reads arguments, ``rows`` lists of clients' rows; ``limits`` is arithmetic at 0 and infinity, ``units``
   keeps squares in range;
 - ``exact`` (with ``exact_kernels``) sums without rounding, ``tally_state`` saves and loads what was summed;
-- ``inversion`` finds quantiles, ``normal_mixture`` and ``logistic_normal`` are laws.
+- ``inversion`` finds quantiles, ``normal_mixture`` and ``logistic_normal`` are laws;
+- ``arrays`` names the types that annotations use.
 """

@@ -7,10 +7,14 @@ A float64 is a whole number of 1 / UNIT, so a sum is a Python integer that count
 Integers add exactly, which makes any sum of batches, in any order and by any worker, the same bits.
 """
 
+from __future__ import annotations
+
 import math
 from itertools import chain, pairwise
 
 import numpy as np
+
+from estimators.numerics.arrays import Floats, Ints
 
 __all__ = ["UNIT", "exact_sum", "group_by", "mean_and_scatter", "power_sums", "rounded"]
 
@@ -21,7 +25,7 @@ TOGETHER = 512
 """Groups summed at a time: their limbs take 1 MB."""
 
 
-def exact_sum(values):
+def exact_sum(values: Floats) -> int:
     """Return the exact sum of finite float64 `values`, as an integer in units of 1 / UNIT.
 
     >>> rounded(exact_sum([1e308, 1.0, 2.0**-1074, -1e308]))
@@ -38,7 +42,7 @@ def exact_sum(values):
     return total
 
 
-def power_sums(values, group, groups):
+def power_sums(values: Floats, group: Ints, groups: int) -> tuple[list[int], list[int], list[int]]:
     """Return counts, exact sums and exact sums of squares of `values` in each of `groups` groups.
 
     Parameters
@@ -79,7 +83,7 @@ def power_sums(values, group, groups):
     return counts.tolist(), sums, squares
 
 
-def group_by(keys, most):
+def group_by(keys: np.ndarray, most: int) -> tuple[np.ndarray, Ints] | None:
     """Return the distinct `keys` as they appear and the place of each key among them; None if there are over `most`.
 
     >>> keys, place = group_by(np.array([0.5, 2.0, 0.5]), most=2)
@@ -95,7 +99,7 @@ def group_by(keys, most):
     return None if count < 0 else (found[:count].view(float), place)
 
 
-def whole(limbs):
+def whole(limbs: Ints) -> list[int]:
     """Return the Python integer in each row of `limbs`."""
     from estimators.numerics import exact_kernels as kernels
 
@@ -104,7 +108,7 @@ def whole(limbs):
     return [int.from_bytes(row.tobytes(), "little") + (over << size) for row, over in zip(rows, rest, strict=True)]
 
 
-def rounded(total, scale=UNIT):
+def rounded(total: int, scale: int = UNIT) -> float:
     """Return total / scale, rounded once to float64; infinite where it is too large for one."""
     try:
         return total / scale
@@ -112,7 +116,7 @@ def rounded(total, scale=UNIT):
         return math.inf if total > 0 else -math.inf
 
 
-def mean_and_scatter(count, first, second, origin=0.0):
+def mean_and_scatter(count: int, first: int, second: int, origin: float = 0.0) -> tuple[float, float]:
     """Return mean - origin and the sum of squares about the mean, each rounded once.
 
     Parameters

@@ -3,12 +3,25 @@
 Belongs here: solving F_i(t_i) = q for all i together.  The distribution functions are in the models' modules.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import numpy as np
+
+from estimators.numerics.arrays import Floats
 
 __all__ = ["quantiles"]
 
 
-def quantiles(cdf, density, q, low, high, start):
+def quantiles(
+    cdf: Callable[[Floats], Floats],
+    density: Callable[[Floats], Floats],
+    q: float | Floats,
+    low: Floats,
+    high: Floats,
+    start: Floats,
+) -> Floats:
     """Return the smallest t_i in [low_i, high_i] with F_i(t_i) >= q, to rounding, by Newton's method kept inside brackets.
 
     Where Newton's step leaves its bracket, or is not half of the one before the last (a jump, a flat stretch), the bracket

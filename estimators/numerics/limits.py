@@ -3,10 +3,13 @@
 A variance of 0 is exact knowledge, one of infinity is no knowledge.  No model belongs here.
 """
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.units import exponents
 from estimators.numerics.validation import number
 
@@ -15,7 +18,7 @@ __all__ = ["harmonic", "pooled_variance", "quotient", "relative_precisions", "sh
 quiet = partial(np.errstate, divide="ignore", invalid="ignore", over="ignore")
 
 
-def times(x, y):
+def times(x: Numbers, y: Numbers) -> Floats:
     """Return x y, where 0 times infinity is 0: what gets no weight does no harm.
 
     >>> float(times(0.0, np.inf))
@@ -26,7 +29,7 @@ def times(x, y):
         return np.where((x == 0) | (y == 0), 0.0, x * y)[()]
 
 
-def quotient(x, y):
+def quotient(x: Numbers, y: Numbers) -> Floats:
     """Return x / y for x >= 0, where 0 / 0 is 0 and anything else over 0 is infinity.
 
     >>> float(quotient(1.0, 0.0)), float(quotient(0.0, 0.0))
@@ -37,7 +40,7 @@ def quotient(x, y):
         return np.where(x == 0, 0.0, x / np.where(y == 0, 0.0, y))[()]  # a denominator of -0.0 becomes 0.0
 
 
-def ordered(x, y):
+def ordered(x: Numbers, y: Numbers) -> tuple[Floats, Floats, Floats]:
     """Return the smaller, the larger and their ratio in [0, 1] (1 for two zeros or two infinities)."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     small, large = np.minimum(x, y), np.maximum(x, y)
@@ -45,7 +48,7 @@ def ordered(x, y):
         return small, large, np.where(small == large, 1.0, small / large)
 
 
-def harmonic(x, y):
+def harmonic(x: Numbers, y: Numbers) -> Floats:
     """Return x y / (x + y), the variance that is left after combining two independent estimates.
 
     >>> float(harmonic(2.0, np.inf)), float(harmonic(0.0, 3.0))
@@ -55,7 +58,7 @@ def harmonic(x, y):
     return (small / (1 + ratio))[()]
 
 
-def share(x, y):
+def share(x: Numbers, y: Numbers) -> Floats:
     """Return x / (x + y) for x, y >= 0; it is 0 when both are 0.
 
     >>> float(share(1.0, 3.0)), float(share(np.inf, 3.0)), float(share(0.0, 0.0))
@@ -66,7 +69,7 @@ def share(x, y):
     return np.where(large == 0, 0.0, part)[()]
 
 
-def relative_precisions(variances, axis=0):
+def relative_precisions(variances: Floats, axis: int = 0) -> Floats:
     """Return the precisions along `axis` relative to the largest of them; all equal if all variances are inf.
 
     >>> relative_precisions([1.0, 4.0, np.inf]).tolist()
@@ -78,7 +81,7 @@ def relative_precisions(variances, axis=0):
         return np.where(variances == smallest, 1.0, smallest / variances)
 
 
-def pooled_variance(counts, variances):
+def pooled_variance(counts: Floats, variances: Floats) -> Floats:
     """Return 1 / sum(counts / variances) along axis 0, the variance of the best average; inf if all are inf.
 
     >>> float(pooled_variance([2.0, 1.0], [4.0, 2.0]))
@@ -91,7 +94,7 @@ def pooled_variance(counts, variances):
         return np.ldexp(quotient(1.0, np.sum(quotient(counts, np.ldexp(variances, -k)), axis=0)), k)[()]
 
 
-def split(lam):
+def split(lam: ArrayLike) -> tuple[Floats, Floats]:
     """Return (1 / (1 + lam), lam / (1 + lam)), the weights on one's own and on the common estimate.
 
     The minimiser of (t - own)^2 + lam (t - common)^2 puts these weights on the two.  `lam` is any real number

@@ -3,8 +3,11 @@
 Belongs here: `logistic_normal`.  The regressions that need it are in ``logistic_clients``.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.validation import finite, nonnegative, paired
 
 __all__ = ["logistic_normal"]
@@ -26,7 +29,7 @@ SCALES = np.array(
 
 
 @paired
-def logistic_normal(mean, variance):
+def logistic_normal(mean: ArrayLike, variance: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Averages of log(1 + e^z), 1/(1 + e^-z) and its slope over z ~ N(mean, variance); within 1e-8 everywhere.
 
     Parameters
@@ -43,7 +46,7 @@ def logistic_normal(mean, variance):
     return averages(finite("mean", mean), nonnegative("variance", variance, infinite=True))
 
 
-def averages(mean, variance):
+def averages(mean: Numbers, variance: Numbers) -> tuple[Floats, Floats, Floats]:
     """`logistic_normal` without checks."""
     from scipy.special import ndtr
 

@@ -4,12 +4,16 @@ Belongs here: arithmetic of given mixtures.  The models whose posteriors they ar
 ``point_normal``.
 """
 
+from __future__ import annotations
+
 import numpy as np
+
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 
 __all__ = ["cdf", "quantile"]
 
 
-def cdf(t, weights, means, sds, strict=False):
+def cdf(t: Numbers, weights: Floats, means: Floats, sds: Floats, strict: bool = False) -> Floats:
     """Return P(X <= t), or P(X < t) if `strict`, of X ~ sum_k weights_k N(means_k, sds_k^2), exact to roundoff.
 
     Parameters
@@ -32,7 +36,7 @@ def cdf(t, weights, means, sds, strict=False):
     return np.minimum(np.einsum("...k,...k->...", np.broadcast_to(weights, below.shape), below), 1.0)
 
 
-def quantile(q, weights, means, sds):
+def quantile(q: ArrayLike, weights: Floats, means: Floats, sds: Floats) -> Floats:
     """Return the smallest t with P(X <= t) >= q, for X as in `cdf`, one per mixture.
 
     The quantiles of the components bracket it.  Newton's method, with bisection where it leaves the bracket, ends after

@@ -7,24 +7,29 @@ Every tally that can be merged speaks one protocol: ``Tally.of(batch)``, ``tally
 ``tally.to_dict()`` and ``Tally.from_dict(data)``; `save` and `load` work for all of them.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
+from os import PathLike
+from typing import Any, Self, TypeVar
 
 from estimators.system import files
 from estimators.system.untrusted import read_bytes, read_json
 
 __all__ = ["Stored", "load", "save", "seal", "unseal"]
 
+SomeTally = TypeVar("SomeTally", bound="Stored")
 LARGEST_FILE = 1 << 29  # bytes, for some ten million clients in a tally that keeps each of them
 
 
-def digest(kind, content):
+def digest(kind: str, content: Any) -> str:
     """Return the SHA-256 of a tally's content."""
     text = json.dumps([kind, content], sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def seal(kind, content):
+def seal(kind: str, content: Any) -> dict[str, Any]:
     """Return `content`, plain JSON values, in an envelope with its kind and its digest.
 
     >>> unseal("Count", seal("Count", {"n": 3}))
@@ -33,7 +38,7 @@ def seal(kind, content):
     return {"tally": kind, "content": content, "sha256": digest(kind, content)}
 
 
-def unseal(kind, data):
+def unseal(kind: str, data: Any) -> Any:
     """Return the content of the envelope `data`, or raise ValueError saying what is wrong with it."""
     if not isinstance(data, dict) or not {"tally", "content", "sha256"} <= data.keys():
         raise ValueError(f"this is no saved {kind}; give what its to_dict() returned")
@@ -56,15 +61,24 @@ class Stored:
     raises ValueError where they contradict each other.
     """
 
-    def __eq__(self, other):
+    def content(self) -> Any:
+        """Return the tally as plain JSON values."""
+        raise NotImplementedError
+
+    @classmethod
+    def of_content(cls, content: Any) -> Self:
+        """Return the tally with this content."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.content() == other.content()
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain JSON values with a checksum."""
         return seal(type(self).__name__, self.content())
 
     @classmethod
-    def from_dict(cls, data):
+    def from_dict(cls, data: Any) -> Self:
         """Return the tally that `to_dict` described; ValueError if it is damaged or of another kind."""
         content = unseal(cls.__name__, data)
         try:
@@ -73,7 +87,7 @@ class Stored:
             raise ValueError(f"the saved {cls.__name__} makes no sense ({error}); tally those clients again") from None
 
 
-def save(tally, path):
+def save(tally: Stored, path: str | PathLike[str]) -> None:
     """Write `tally` to the file `path` as JSON: the file appears whole or not at all.
 
     Parameters
@@ -84,7 +98,7 @@ def save(tally, path):
     files.write(path, json.dumps(tally.to_dict(), allow_nan=False))
 
 
-def load(kind, path):
+def load(kind: type[SomeTally], path: str | PathLike[str]) -> SomeTally:
     """Return the tally of class `kind` that `save` wrote to the file `path`.
 
     Raises

@@ -8,21 +8,28 @@ Formulas in variances do so only where they must, so that elsewhere they do no m
 Belongs here: the choice of such a unit, and the refusal of data that no unit suits.  Does not belong here: any model.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
+from estimators.numerics.arrays import Floats, Ints, Numbers
 from estimators.numerics.validation import number
 
 __all__ = ["LOG2", "WIDEST", "common_unit", "exponent", "exponents", "gaussian_unit", "homogeneous", "represented"]
+
+Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 LOG2 = math.log(2)
 WIDEST = 1e70  # fourth powers of what is this many times its unit are still numbers
 
 
-def exponent(size):
+def exponent(size: float) -> int:
     """Return the whole number k with size / 2^k in [1, 2); 0 for size 0.
 
     >>> exponent(1.5), exponent(1e-200), exponent(0.0)
@@ -31,12 +38,12 @@ def exponent(size):
     return math.frexp(size)[1] - 1 if size > 0 else 0
 
 
-def exponents(sizes):
+def exponents(sizes: Numbers) -> Ints:
     """Return `exponent` of every entry of an array of finite numbers >= 0."""
     return np.where(np.asarray(sizes) > 0, np.frexp(sizes)[1] - 1, 0)
 
 
-def gaussian_unit(y, v, centre=None):
+def gaussian_unit(y: Floats, v: Floats, centre: float | None = None) -> tuple[int, Floats, Floats]:
     """Return k, y / 2^k and v / 4^k for estimates y of variances v (> 0 or inf), the smallest variance now in [1/2, 2).
 
     Raises ValueError where estimates, or variances, differ by so much that no unit suits all.
@@ -64,7 +71,7 @@ def gaussian_unit(y, v, centre=None):
     return k, y, v
 
 
-def represented(name, size, k):
+def represented(name: str, size: float, k: int) -> float:
     """Return size 2^k, or raise ValueError where that is beyond the range of floating-point numbers.
 
     >>> represented("estimates", 1.5, 1)
@@ -76,7 +83,7 @@ def represented(name, size, k):
         raise ValueError(f"{name} are so large that their squares are beyond 1e308; change their units") from None
 
 
-def homogeneous(*names, degree):
+def homogeneous(*names: str, degree: int) -> Callable[[Formula], Formula]:
     """Let a function of variances `names`, homogeneous of `degree` in them, keep sums of them in range.
 
     Entries of results with a variance beyond 2^900 are computed in units of 2^128, and those with one below 2^-900 and none
@@ -84,7 +91,7 @@ def homogeneous(*names, degree):
     below 2^-894 lose digits.
     """
 
-    def decorate(function):
+    def decorate(function: Formula) -> Formula:
         signature = inspect.signature(function)
 
         @functools.wraps(function)
@@ -98,12 +105,14 @@ def homogeneous(*names, degree):
             with np.errstate(over="ignore"):
                 return np.ldexp(function(*bound.args, **bound.kwargs), degree * k)[()]
 
-        return scaled
+        return scaled  # type: ignore[return-value]
 
     return decorate
 
 
-def unit_of_arguments(signature, names, args, kwargs):
+def unit_of_arguments(
+    signature: inspect.Signature, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Ints, inspect.BoundArguments] | tuple[None, None]:
     """Return exponents of the units for a call, or None where all are 0 or the function must refuse, and its arguments."""
     try:
         bound = signature.bind(*args, **kwargs)
@@ -118,12 +127,12 @@ def unit_of_arguments(signature, names, args, kwargs):
     return (k, bound) if k.any() else (None, None)
 
 
-def listed(name, value):
+def listed(name: str, value: object) -> bool:
     """Return whether an argument has one entry per level or silo, which a plural says, rather than one per result."""
     return name.endswith("s") and (isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0))
 
 
-def units(parts):
+def units(parts: Iterable[Numbers]) -> Ints:
     """Return the exponent k of the unit for each entry of arrays of variances that broadcast."""
     largest, smallest = 0.0, 1.0
     for part in parts:
@@ -133,7 +142,7 @@ def units(parts):
     return np.where(largest > 2.0**900, 128, np.where(low, exponents(largest) - 700, 0))
 
 
-def common_unit(*variances):
+def common_unit(*variances: Floats) -> int:
     """Return the exponent k of one unit for all of these arrays of variances."""
     every = np.concatenate([np.ravel(part) for part in variances])
     some = every[(every > 0) & np.isfinite(every)]

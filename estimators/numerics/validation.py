@@ -10,14 +10,18 @@ somebody's data.
 Only checks belong here; arithmetic that survives zeros and infinities is in ``limits``.
 """
 
+from __future__ import annotations
+
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from inspect import signature
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
+
+from estimators.numerics.arrays import ArrayLike, Floats
 
 __all__ = [
     "axis_of",
@@ -43,6 +47,9 @@ __all__ = [
     "without_labels",
 ]
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+T = TypeVar("T")
+
 PLAIN = {float, int, *(np.dtype(code).type for code in "bhilqBHILQefd")}
 FLOAT = np.dtype(float)
 MISSING = ("NoneType", "NAType", "NaTType")  # of pandas, which need not be installed, the last two
@@ -60,7 +67,7 @@ REFUSED = {
 }
 
 
-def number(name, value, *, booleans=False) -> np.ndarray:
+def number(name: str, value: ArrayLike, *, booleans: bool = False) -> np.ndarray:
     """Return `value` as a float array without NaN (infinities may pass).
 
     Parameters
@@ -88,7 +95,7 @@ def number(name, value, *, booleans=False) -> np.ndarray:
     return array
 
 
-def real(name, value, booleans=False) -> np.ndarray:
+def real(name: str, value: ArrayLike, booleans: bool = False) -> np.ndarray:
     """Return `value` as a float array, in which NaN is left to the caller, who says in which row it is."""
     if type(value) in PLAIN:  # as most arguments are
         try:
@@ -116,7 +123,7 @@ def real(name, value, booleans=False) -> np.ndarray:
         return np.asarray(array, float)
 
 
-def listed(name, values, booleans):
+def listed(name: str, values: list[Any] | tuple[Any, ...], booleans: bool) -> Floats | None:
     """Return a nested list as a float array."""
     kinds = set(map(type, values))
     flat = kinds <= PLAIN
@@ -134,7 +141,7 @@ def listed(name, values, booleans):
     return np.array(entries, float)
 
 
-def from_objects(name, value, array, booleans):
+def from_objects(name: str, value: object, array: np.ndarray, booleans: bool) -> Floats:
     """Return an array of objects as floats, one object at a time unless all of them are plain numbers."""
     if set(map(type, array.flat)) <= PLAIN:
         try:
@@ -162,7 +169,7 @@ def from_objects(name, value, array, booleans):
         raise ValueError(f"{name} holds an integer too large for a float") from None
 
 
-def refuse_masked(name, value):
+def refuse_masked(name: str, value: object) -> None:
     """Raise ValueError if entries of `value` are masked."""
     mask = getattr(value, "mask", None)
     if mask is None or callable(mask) or not hasattr(value, "__array__"):
@@ -173,19 +180,19 @@ def refuse_masked(name, value):
         raise ValueError(f"{name} is masked{places(bad)}; drop or fill the masked entries first")
 
 
-def labels_of(value):
+def labels_of(value: object) -> Any:
     """Return the index of a column or a data frame, or None for what has no labels."""
     labels = getattr(value, "index", None)
     return None if labels is None or callable(labels) or not hasattr(value, "__array__") else labels
 
 
-def by_position(labels):
+def by_position(labels: Any) -> bool:
     """Return whether the labels are 0, 1, 2, ..., so that they say no more than positions do."""
     keys = np.asarray(labels)
     return keys.dtype.kind in "iu" and bool((keys == np.arange(len(keys))).all())
 
 
-def same_labels(**arguments) -> dict:
+def same_labels(**arguments: Any) -> dict:
     """Return the arguments without labels, by name, if those that have labels have the same in the same order.
 
     A column of a data frame is thereby paired with another of the same frame, however its rows were chosen, and with any
@@ -202,9 +209,6 @@ def same_labels(**arguments) -> dict:
                 f"or give {first}.to_numpy() and {name}.to_numpy() to pair entries by position"
             )
     return {name: np.asarray(value) if name in labels else value for name, value in arguments.items()}
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def paired(function: Function) -> Function:
@@ -239,7 +243,7 @@ def paired(function: Function) -> Function:
     return checked  # type: ignore[return-value]
 
 
-def shapes_of(arguments):
+def shapes_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the shapes of those arguments that are arrays, by name; a jagged list counts by the shapes of its entries."""
     shapes = {}
     for name, value in arguments.items():
@@ -253,12 +257,12 @@ def shapes_of(arguments):
     return shapes
 
 
-def without_labels(value):
+def without_labels(value: ArrayLike) -> ArrayLike:
     """Return a column or data frame as an array, and anything else as it is: where rows stand alone, labels say nothing."""
     return np.asarray(value) if labels_of(value) is not None else value
 
 
-def listing(name, values):
+def listing(name: str, values: Iterable[T]) -> list[T] | tuple[T, ...]:
     """Return a list with one entry per client."""
     if isinstance(values, (list, tuple)):
         return values
@@ -270,7 +274,7 @@ def listing(name, values):
         raise ValueError(f"{name} must be a list with one entry per client, got {shown(values)}") from None
 
 
-def texts(name, values) -> np.ndarray:
+def texts(name: str, values: ArrayLike) -> np.ndarray:
     """Return names as an array of str, none of them missing.
 
     >>> texts("clients", ["a", None])
@@ -292,7 +296,7 @@ def texts(name, values) -> np.ndarray:
     return array.astype(str)
 
 
-def flags(name, values) -> np.ndarray:
+def flags(name: str, values: ArrayLike) -> np.ndarray:
     """Return an array of True and False, which nothing else stands for."""
     array = number(name, values, booleans=True)
     if np.asarray(values).dtype != bool:
@@ -300,14 +304,14 @@ def flags(name, values) -> np.ndarray:
     return array == 1
 
 
-def switch(name, value) -> bool:
+def switch(name: str, value: object) -> bool:
     """Return `value` if it is True or False, which nothing else stands for (the text "False" would be true)."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
-def places(bad) -> str:
+def places(bad: ArrayLike) -> str:
     """Say in words where `bad` is true; nothing for a single number.
 
     >>> places(np.array([False, True, True]))
@@ -321,14 +325,14 @@ def places(bad) -> str:
     return f" at position{'s' if len(found) > 1 else ''} {shown}{more}"
 
 
-def refuse(name, law, array, bad):
+def refuse(name: str, law: str, array: Any, bad: ArrayLike) -> NoReturn:
     """Raise the ValueError that `name` breaks the `law` where `bad` is true; only a single number is shown."""
     if np.ndim(array):
         raise ValueError(f"{name} must {law}, and is not{places(bad)}")
     raise ValueError(f"{name} must {law}, got {array}")
 
 
-def single(check, name, value, *limits, **options) -> float:
+def single(check: Callable[..., np.ndarray], name: str, value: ArrayLike, *limits: Any, **options: Any) -> float:
     """Return the single number `value` as a Python float, checked by one of the functions here.
 
     >>> single(finite, "mu", [1.0, 2.0])
@@ -342,7 +346,7 @@ def single(check, name, value, *limits, **options) -> float:
     return float(array)
 
 
-def finite(name, value, *, booleans=False) -> np.ndarray:
+def finite(name: str, value: ArrayLike, *, booleans: bool = False) -> np.ndarray:
     """Return `value` as a finite float array."""
     array = number(name, value, booleans=booleans)
     infinite = np.isinf(array)
@@ -351,7 +355,7 @@ def finite(name, value, *, booleans=False) -> np.ndarray:
     return array
 
 
-def nonnegative(name, value, *, infinite=False) -> np.ndarray:
+def nonnegative(name: str, value: ArrayLike, *, infinite: bool = False) -> np.ndarray:
     """Return `value` as a float array of numbers >= 0, with infinity only where the caller has that limit.
 
     >>> nonnegative("tau2", -1)
@@ -366,7 +370,7 @@ def nonnegative(name, value, *, infinite=False) -> np.ndarray:
     return array
 
 
-def positive(name, value) -> np.ndarray:
+def positive(name: str, value: ArrayLike) -> np.ndarray:
     """Return `value` as a float array of finite numbers > 0."""
     array = finite(name, value)
     bad = array <= 0
@@ -375,7 +379,7 @@ def positive(name, value) -> np.ndarray:
     return array
 
 
-def count(name, value, minimum=1) -> np.ndarray:
+def count(name: str, value: ArrayLike, minimum: int = 1) -> np.ndarray:
     """Return `value` as a float array of whole numbers >= `minimum`."""
     array = finite(name, value)
     bad = (array < minimum) | (array != np.floor(array))
@@ -384,7 +388,7 @@ def count(name, value, minimum=1) -> np.ndarray:
     return array
 
 
-def probability(name, value) -> np.ndarray:
+def probability(name: str, value: ArrayLike) -> np.ndarray:
     """Return `value` as a float array of numbers in [0, 1]."""
     array = number(name, value)
     bad = (array < 0) | (array > 1)
@@ -393,7 +397,7 @@ def probability(name, value) -> np.ndarray:
     return array
 
 
-def index(name, value, first, last) -> int:
+def index(name: str, value: SupportsIndex, first: int, last: int) -> int:
     """Return `value` as an int in first..last."""
     try:
         if isinstance(value, bool):
@@ -406,7 +410,7 @@ def index(name, value, first, last) -> int:
     return position
 
 
-def axis_of(name, array, axis) -> int:
+def axis_of(name: str, array: np.ndarray, axis: SupportsIndex) -> int:
     """Return `axis` as one of the axes of the array `name`, which has at least one entry along it."""
     if array.ndim == 0:
         raise ValueError(f"{name} must be an array with one entry per client along axis, not a single number")
@@ -416,20 +420,20 @@ def axis_of(name, array, axis) -> int:
     return axis
 
 
-def choice(name, value, options):
+def choice(name: str, value: T, options: Iterable[object]) -> T:
     """Return `value` if it is one of `options`, which are text, True, False or None."""
     if not isinstance(value, (str, bool, type(None))) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
     return value
 
 
-def shown(value):
+def shown(value: object) -> str:
     """Return a single value as text, and of anything larger the type."""
     alone = value is None or isinstance(value, (str, int, float, np.number))
     return repr(value) if alone else f"a {type(value).__name__}"
 
 
-def by_level(name, values) -> np.ndarray:
+def by_level(name: str, values: ArrayLike) -> np.ndarray:
     """Return a list with one entry per level, each a number or an array, as one array with levels on axis 0.
 
     >>> by_level("gamma2s", [0.0, [1.0, 2.0]]).tolist()

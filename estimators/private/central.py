@@ -7,12 +7,15 @@ the release: joint differential privacy (Kearns et al. 2014).  A client's own es
 Belongs here: that release.  Clients who trust no server use ``client`` and ``server``.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from estimators.accounting.budget import Budget, Guarantee
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import nonnegative, paired, probability, single
 from estimators.private.client import MeanClient, read_rows
 from estimators.private.prior import Prior, grid_posterior, log_normal
@@ -36,19 +39,19 @@ class CentralPrior(NamedTuple):
 
 @paired
 def release_prior(
-    means,
-    variances,
+    means: ArrayLike,
+    variances: ArrayLike,
     *,
-    bounds,
-    eps,
-    delta,
-    variance_share=0.5,
-    mechanism=None,
-    bits=12,
-    sigma2=None,
-    generator=None,
-    budget=None,
-):
+    bounds: tuple[float, float],
+    eps: float,
+    delta: float,
+    variance_share: float = 0.5,
+    mechanism: str | None = None,
+    bits: int = 12,
+    sigma2: float | None = None,
+    generator: np.random.Generator | None = None,
+    budget: Budget | None = None,
+) -> CentralPrior:
     """Release the mean and the variance of the clients' true means, (eps, delta)-private for each client.
 
     Means are clipped to `bounds`, rounded at random to 2^bits levels and summed as integers; noise is added to their sum

@@ -8,11 +8,15 @@ Belongs here: clients with a mean or a rate.  Clients with a regression are in `
 reports in ``server``.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from estimators.accounting.budget import Budget, Guarantee, budget_numbers
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive, probability, single
 from estimators.private.exact_noise import randomised_response
@@ -27,12 +31,17 @@ from estimators.private.noise import (
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
 
+if TYPE_CHECKING:
+    from estimators.private.noise import Noisy
+    from estimators.private.prior import BetaPrior, NormalMixtures, Prior
+
+
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
 
 MAX_BITS = 20
 
 
-def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
+def a_priori_bounds(*, centre: float, radius: float, tau2: float, sigma2: float, n: int, m: int) -> tuple[float, float]:
     """Bounds (low, high) that clip none of m clients' means with probability at least 1 - 1/(m n), without their data.
 
     centre +- b with the corrected b of Theorem 2, radius + sqrt(2 (tau2 + sigma2 / n) log(m^2 n)) (the printed one is
@@ -60,14 +69,14 @@ def a_priori_bounds(*, centre, radius, tau2, sigma2, n, m):
 class AtHome:
     """A client's own posterior: mean, sd and intervals.  It comes from raw data and stays with the client."""
 
-    def __init__(self, law):
+    def __init__(self, law: NormalMixtures) -> None:
         self.law = law
         self.mean, self.sd = float(law.mean()[0]), float(law.sd()[0])
 
     def __repr__(self):
         return f"AtHome(mean={self.mean!r}, sd={self.sd!r})"
 
-    def interval(self, level=0.95):
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends (low, high) of the equal-tailed posterior interval."""
         level = single(probability, "level", level)
         return float(self.law.quantile((1 - level) / 2)[0]), float(self.law.quantile((1 + level) / 2)[0])
@@ -111,17 +120,17 @@ class MeanClient:
     def __init__(
         self,
         *,
-        bounds,
-        eps,
-        delta=0.0,
-        adjacency="row",
-        mechanism=None,
-        bits=12,
-        variance_share=0.0,
-        variance_bound=None,
-        name="",
-        budget=None,
-    ):
+        bounds: tuple[float, float],
+        eps: float,
+        delta: float = 0.0,
+        adjacency: Literal["row", "client"] = "row",
+        mechanism: str | None = None,
+        bits: int = 12,
+        variance_share: float = 0.0,
+        variance_bound: float | None = None,
+        name: str = "",
+        budget: Budget | None = None,
+    ) -> None:
         self.bounds = low_high("bounds", bounds)
         self.eps, self.delta = budget_numbers(eps, delta)
         self.adjacency = choice("adjacency", adjacency, ("row", "client"))
@@ -144,7 +153,7 @@ class MeanClient:
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
     @paired
-    def report(self, rows, generator=None):
+    def report(self, rows: ArrayLike, generator: np.random.Generator | None = None) -> MeanReport:
         """Return the client's report, if its budget still allows it.
 
         Parameters
@@ -195,7 +204,9 @@ class MeanClient:
             variance_noise=units[1] ** 2 * variances[1] if two else None,
         )
 
-    def randomise(self, totals, sensitivities, two, generator):
+    def randomise(
+        self, totals: list[int], sensitivities: list[int], two: bool, generator: np.random.Generator | None
+    ) -> Noisy | tuple[list[float], list[float], Guarantee]:
         """Return noisy numbers, variances and the guarantee, which is spent first."""
         if self.mechanism == "two-point":
             value, variance, guarantee = two_point(totals[0], self.eps, self.budget, generator)
@@ -217,7 +228,7 @@ class MeanClient:
         return noisy
 
     @paired
-    def share_clipped(self, rows):
+    def share_clipped(self, rows: ArrayLike) -> float:
         """Share of the rows (adjacency "row") or of the one mean ("client") outside the bounds.
 
         Raw data: it must stay with the client, to see what bias clipping causes there.
@@ -226,7 +237,7 @@ class MeanClient:
         return float(np.mean((values < self.bounds[0]) | (values > self.bounds[1])))
 
     @paired
-    def at_home(self, rows, prior, report=None):
+    def at_home(self, rows: ArrayLike, prior: Prior, report: MeanReport | None = None) -> AtHome:
         """Posterior law of the client's own mean from its exact rows and the prior that the server broadcast.
 
         Given tau and mu: weight tau^2 / (tau^2 + sigma2 / n) on the own mean (generative:thm1:estimator), averaged over what
@@ -275,7 +286,17 @@ class RateClient:
     (30.0, 1.841)
     """
 
-    def __init__(self, *, eps, delta=0.0, adjacency="row", mechanism=None, statistic="ones", name="", budget=None):
+    def __init__(
+        self,
+        *,
+        eps: float,
+        delta: float = 0.0,
+        adjacency: Literal["row", "client"] = "row",
+        mechanism: str | None = None,
+        statistic: str = "ones",
+        name: str = "",
+        budget: Budget | None = None,
+    ) -> None:
         self.eps, self.delta = budget_numbers(eps, delta)
         self.adjacency = choice("adjacency", adjacency, ("row", "client"))
         options = (*MECHANISMS, "answers" if adjacency == "row" else "two-point")
@@ -287,7 +308,7 @@ class RateClient:
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
     @paired
-    def report(self, answers, generator=None):
+    def report(self, answers: ArrayLike, generator: np.random.Generator | None = None) -> RateReport:
         """Return the client's report, if its budget still allows it.
 
         Parameters
@@ -328,7 +349,7 @@ class RateClient:
         return RateReport(self.name, n, guarantee, "ones", n, float(value), variance)
 
     @paired
-    def at_home(self, answers, prior):
+    def at_home(self, answers: ArrayLike, prior: BetaPrior) -> AtHomeRate:
         """Posterior of the client's own rate from its exact answers: Beta(alpha + ones, beta + n - ones).
 
         Nothing is spent; the result must stay with the client.  Claim: generative:bern:posterior.
@@ -351,7 +372,7 @@ class RateClient:
         return AtHomeRate(int(answers.sum()), len(answers), prior)
 
 
-def read_answers(answers):
+def read_answers(answers: ArrayLike) -> Floats:
     """Return one client's answers as an array of 0 and 1."""
     answers = read_rows(answers, "answers", booleans=True)
     wrong = np.flatnonzero(~np.isin(answers, (0.0, 1.0)))
@@ -363,7 +384,7 @@ def read_answers(answers):
 class AtHomeRate:
     """A client's own posterior of its rate: mean, sd and intervals.  It comes from raw data and stays with the client."""
 
-    def __init__(self, ones, n, prior):
+    def __init__(self, ones: int, n: int, prior: BetaPrior) -> None:
         size = prior.size
         own = 0.0 if np.isinf(size) else n / (n + size)
         self.mean = float(own * ones / n + (1 - own) * prior.mu)
@@ -373,7 +394,7 @@ class AtHomeRate:
     def __repr__(self):
         return f"AtHomeRate(mean={self.mean!r}, sd={self.sd!r})"
 
-    def interval(self, level=0.95):
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends (low, high) of the equal-tailed posterior interval."""
         from scipy.special import betaincinv
 
@@ -384,7 +405,7 @@ class AtHomeRate:
         return float(betaincinv(a, b, (1 - level) / 2)), float(betaincinv(a, b, (1 + level) / 2))
 
 
-def two_point(bit, eps, budget, generator):
+def two_point(bit: int, eps: float, budget: Budget, generator: np.random.Generator | None) -> tuple[float, float, Guarantee]:
     """Return an unbiased report of a bit, its variance given the bit, and the guarantee, which is spent first."""
     flip = flip_probability(eps)
     guarantee = Guarantee(eps, 0.0, "client", "client", "two-point", claims=("generative:qpriv", "generative:qpriv:ldp"))
@@ -394,7 +415,7 @@ def two_point(bit, eps, budget, generator):
     return value, wrong * (1 - wrong) / (1 - 2 * wrong) ** 2, guarantee
 
 
-def own_budget(budget, eps, delta, adjacency):
+def own_budget(budget: Budget | None, eps: float, delta: float, adjacency: str) -> Budget:
     """Return the budget given, or one that a single report spends."""
     if budget is None:
         return Budget(eps=eps, delta=delta, adjacency=adjacency)
@@ -403,7 +424,7 @@ def own_budget(budget, eps, delta, adjacency):
     return budget
 
 
-def raw(name, values, booleans=False):
+def raw(name: str, values: ArrayLike, booleans: bool = False) -> Floats:
     """Return raw data as an array of finite numbers; an error tells positions and never a value.
 
     Nothing of the data is in the exception, nor in one behind it, whatever the check of numbers has to say.
@@ -415,7 +436,7 @@ def raw(name, values, booleans=False):
     raise ValueError(f"{name} must be an array of finite numbers; {complaint(values)}")
 
 
-def complaint(values):
+def complaint(values: Any) -> str:
     """Say where values are no finite numbers, without quoting any."""
     if isinstance(values, (list, tuple)) and any(isinstance(value, (list, tuple)) for value in values):
         sizes = [len(value) if isinstance(value, (list, tuple)) else -1 for value in values]
@@ -439,7 +460,7 @@ def complaint(values):
     return "they are of a kind that is not taken for numbers (booleans, dates, complex, or labels that are not 0..n-1)"
 
 
-def read_rows(rows, name="rows", booleans=False):
+def read_rows(rows: ArrayLike, name: str = "rows", booleans: bool = False) -> Floats:
     """Return one client's rows as a 1-d array with at least one finite value."""
     array = raw(name, rows, booleans)
     if array.ndim != 1 or array.size == 0:
@@ -447,7 +468,7 @@ def read_rows(rows, name="rows", booleans=False):
     return array
 
 
-def mean_of(rows):
+def mean_of(rows: Floats) -> float:
     """Return the mean of finite rows, finite also where their sum is not."""
     with quiet():
         mean = rows.mean()

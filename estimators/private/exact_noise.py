@@ -9,6 +9,8 @@ Belongs here: samplers, their variances, and the exact delta of discrete Gaussia
 ``noise``.
 """
 
+from __future__ import annotations
+
 import secrets
 from math import isqrt
 
@@ -26,7 +28,7 @@ __all__ = [
 ]
 
 
-def below(limit, generator):
+def below(limit: int, generator: np.random.Generator | None) -> int:
     """Return a uniform integer in 0..limit-1, from the operating system's entropy if `generator` is None."""
     if generator is None:
         return secrets.randbelow(limit)
@@ -38,7 +40,7 @@ def below(limit, generator):
             return draw
 
 
-def bernoulli_exp(numerator, denominator, generator):
+def bernoulli_exp(numerator: int, denominator: int, generator: np.random.Generator | None) -> bool:
     """Return True with probability exp(-numerator / denominator), for whole numbers >= 0 and > 0."""
     while numerator > denominator:
         if not unit_bernoulli_exp(1, 1, generator):
@@ -47,7 +49,7 @@ def bernoulli_exp(numerator, denominator, generator):
     return unit_bernoulli_exp(numerator, denominator, generator)
 
 
-def unit_bernoulli_exp(numerator, denominator, generator):
+def unit_bernoulli_exp(numerator: int, denominator: int, generator: np.random.Generator | None) -> bool:
     """Return True with probability exp(-x) for x = numerator / denominator <= 1.
 
     The number of successes in a row of events of probability x/1, x/2, x/3, ... is even with probability exp(-x).
@@ -58,7 +60,7 @@ def unit_bernoulli_exp(numerator, denominator, generator):
     return tries % 2 == 1
 
 
-def discrete_laplace(scale, generator=None):
+def discrete_laplace(scale: int | tuple[int, int], generator: np.random.Generator | None = None) -> int:
     """Draw an integer y with probability proportional to exp(-|y| / scale); exact.
 
     Parameters
@@ -84,7 +86,7 @@ def discrete_laplace(scale, generator=None):
             return -size if negative else size
 
 
-def discrete_gaussian(sigma2, generator=None):
+def discrete_gaussian(sigma2: int, generator: np.random.Generator | None = None) -> int:
     """Draw an integer y with probability proportional to exp(-y^2 / (2 sigma2)); exact.
 
     By rejection from the discrete Laplace law of nearly the same width.
@@ -106,7 +108,7 @@ def discrete_gaussian(sigma2, generator=None):
             return y
 
 
-def randomised_response(bit, flip, generator=None):
+def randomised_response(bit: int, flip: tuple[int, int], generator: np.random.Generator | None = None) -> int:
     """Return `bit`, or the other one with probability flip[0] / flip[1]; exact.
 
     >>> randomised_response(1, (0, 8))
@@ -115,7 +117,7 @@ def randomised_response(bit, flip, generator=None):
     return bit ^ (below(flip[1], generator) < flip[0])
 
 
-def discrete_laplace_variance(scale):
+def discrete_laplace_variance(scale: float) -> float:
     """Variance of `discrete_laplace`, 1 / (2 sinh(1 / (2 scale))^2); exact.  `scale` is a number > 0.
 
     >>> round(float(discrete_laplace_variance(10.0)), 4)
@@ -125,7 +127,7 @@ def discrete_laplace_variance(scale):
         return 1 / (2 * np.sinh(1 / (2 * positive("scale", scale))) ** 2)
 
 
-def discrete_gaussian_variance(sigma2):
+def discrete_gaussian_variance(sigma2: float) -> float:
     """Variance of `discrete_gaussian`, below sigma2 and equal to it to 16 digits from 3 on.
 
     >>> round(discrete_gaussian_variance(0.5), 6)
@@ -139,7 +141,7 @@ def discrete_gaussian_variance(sigma2):
     return float(2 * np.sum(y**2 * weights) / (1 + 2 * np.sum(weights)))
 
 
-def discrete_gaussian_delta(*, eps, sensitivity, sigma2):
+def discrete_gaussian_delta(*, eps: float, sensitivity: int, sigma2: float) -> float:
     """Smallest delta at which discrete Gaussian noise on a whole number is (eps, delta)-private; exact up to rounding.
 
     sum over y > eps sigma2 / D - D / 2 of P(y) (1 - exp(eps - (2 y D + D^2) / (2 sigma2))), D the sensitivity (theorem 7

@@ -4,6 +4,9 @@ Belongs here: from (eps, delta), sensitivities and a mechanism to noisy numbers,
 `Guarantee`.  The samplers are in ``exact_noise``; what the numbers mean is in ``client`` and ``central``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
@@ -14,6 +17,7 @@ import numpy as np
 from estimators.accounting.budget import Guarantee, budget_numbers
 from estimators.accounting.mechanisms import gaussian_sigma
 from estimators.accounting.privacy import zcdp_from_epsilon
+from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.validation import choice
 from estimators.private.exact_noise import (
     discrete_gaussian,
@@ -53,7 +57,7 @@ class Noisy(NamedTuple):
     guarantee: Guarantee
 
 
-def check_generator(generator):
+def check_generator(generator: object) -> None:
     """Raise ValueError unless it is a NumPy Generator or None."""
     if generator is not None and not isinstance(generator, np.random.Generator):
         raise ValueError(
@@ -61,7 +65,7 @@ def check_generator(generator):
         )
 
 
-def choose_mechanism(mechanism, eps, delta, options=MECHANISMS):
+def choose_mechanism(mechanism: str | None, eps: float, delta: float, options: Sequence[str] = MECHANISMS) -> str:
     """Return the mechanism to use, checked against eps and delta; None is the one with the least noise on one number."""
     eps, delta = budget_numbers(eps, delta)
     if eps < SMALLEST_EPS:
@@ -76,8 +80,18 @@ def choose_mechanism(mechanism, eps, delta, options=MECHANISMS):
 
 
 def add_noise(
-    totals, *, eps, delta, mechanism, adjacency, trusted, generator, sensitivities=None, shares=None, squares=None
-):
+    totals: Sequence[int],
+    *,
+    eps: float,
+    delta: float,
+    mechanism: str | None,
+    adjacency: str,
+    trusted: str,
+    generator: np.random.Generator | None,
+    sensitivities: Sequence[int] | None = None,
+    shares: Sequence[int | Fraction] | None = None,
+    squares: Sequence[int | Fraction] | None = None,
+) -> Noisy:
     """Add noise to whole numbers so that together they are (eps, delta)-private.
 
     Parameters
@@ -99,6 +113,7 @@ def add_noise(
     if mechanism == "discrete-laplace":
         return laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator)
     if squares is None:
+        assert sensitivities is not None and shares is not None  # noqa: PT018
         squares = [Fraction(s) ** 2 / Fraction(part) for s, part in zip(sensitivities, shares, strict=True)]
     ratio = largest_ratio(mechanism, eps, delta)
     sigma2s = [ceil(square / Fraction(ratio) ** 2) for square in squares]
@@ -118,7 +133,7 @@ def add_noise(
 
 
 @lru_cache(maxsize=1024)
-def largest_ratio(mechanism, eps, delta):
+def largest_ratio(mechanism: str, eps: float, delta: float) -> float:
     """Return the largest Euclidean change over the deviation of the noise that (eps, delta) allows."""
     if mechanism == "gaussian":
         return float(1 / gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0))
@@ -126,7 +141,7 @@ def largest_ratio(mechanism, eps, delta):
 
 
 @lru_cache(maxsize=1024)
-def scalar_gaussian(sensitivity, eps, delta, enough):
+def scalar_gaussian(sensitivity: int, eps: float, delta: float, enough: int) -> int:
     """Return the smallest whole sigma2 that is exactly enough for one number, at most `enough`, which zCDP says is."""
     if enough > SUMMABLE or enough == 0:
         return enough
@@ -140,7 +155,15 @@ def scalar_gaussian(sensitivity, eps, delta, enough):
     return enough
 
 
-def laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator):
+def laplace(
+    totals: Sequence[int],
+    sensitivities: Sequence[int],
+    shares: Sequence[int | Fraction],
+    eps: float,
+    adjacency: str,
+    trusted: str,
+    generator: np.random.Generator | None,
+) -> Noisy:
     """Return numbers with discrete Laplace noise, each with its share of eps."""
     noisy, variances = [], []
     for total, sensitivity, share in zip(totals, sensitivities, shares, strict=True):
@@ -150,7 +173,7 @@ def laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator):
     return Noisy(noisy, variances, Guarantee(eps, 0.0, adjacency, trusted, "discrete-laplace"))
 
 
-def flip_probability(eps):
+def flip_probability(eps: float) -> tuple[int, int]:
     """Return the probability of a wrong answer, as a pair of ints, at which randomised response is eps-private.
 
     1 / (1 + exp(eps)), rounded up by more than the error of the exponential.
@@ -162,7 +185,7 @@ def flip_probability(eps):
     return ceil(Fraction(1 / (1 + np.exp(eps))) * (1 + Fraction(1, 1 << 50)) * denominator), denominator
 
 
-def quantised_integers(position, levels, generator):
+def quantised_integers(position: Floats, levels: int, generator: np.random.Generator | None) -> Ints:
     """Round numbers in 0..levels to whole ones, up or down at random so that the mean stays; ints."""
     source = np.random.default_rng() if generator is None else generator
     floor = np.floor(position)

@@ -10,11 +10,16 @@ mixtures of normal laws that posteriors are.  The clients' and the server's side
 ``central``.
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, nonnegative, probability, single
 from estimators.system.untrusted import read_json, shown
@@ -28,12 +33,12 @@ DROP = 12.0  # in log probability, where the grid ends
 class Broadcast:
     """A prior that the server sends to clients as one line of JSON; subclasses are frozen dataclasses that check numbers."""
 
-    def to_json(self):
+    def to_json(self) -> str:
         """Return one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text):
+    def from_json(cls, text: str) -> Self:
         """Return the prior that `to_json` wrote; ValueError for text that is incomplete or holds impossible numbers."""
         content = read_json(text, what="prior")
         wanted = {field.name for field in fields(cls)}
@@ -80,28 +85,28 @@ class Prior(Broadcast):
             nonnegative("sigma2", self.sigma2)
 
     @classmethod
-    def known(cls, *, mu, tau2, sigma2=None, mu_sd=0.0):
+    def known(cls, *, mu: float, tau2: float, sigma2: float | None = None, mu_sd: float = 0.0) -> Self:
         """Return the prior of a single tau."""
         tau = np.sqrt(single(nonnegative, "tau2", tau2))
         return cls((float(tau),), (1.0,), (single(finite, "mu", mu),), (single(nonnegative, "mu_sd", mu_sd),), sigma2)
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         """Mean of mu over the grid."""
         return float(np.dot(self.weight, self.mu))
 
     @property
-    def mean_sd(self):
+    def mean_sd(self) -> float:
         """Standard deviation of mu over the grid."""
         second = np.dot(self.weight, np.square(self.mu_sd) + (np.array(self.mu) - self.mean) ** 2)
         return float(np.sqrt(second))
 
     @property
-    def variance(self):
+    def variance(self) -> float:
         """Mean of tau^2 over the grid."""
         return float(np.dot(self.weight, np.square(self.tau)))
 
-    def row_variance(self, rows):
+    def row_variance(self, rows: Floats) -> float:
         """Variance of one row as a client sees it: the broadcast one, moderated by its own rows where that is uncertain.
 
         The broadcast counts as 2 (sigma2 / sigma2_sd)^2 degrees of freedom, the client's rows as n - 1 (Smyth 2004).
@@ -113,12 +118,12 @@ class Prior(Broadcast):
         freedom = 2 * (self.sigma2 / self.sigma2_sd) ** 2
         return float((freedom * self.sigma2 + np.sum((rows - rows.mean()) ** 2)) / (freedom + len(rows) - 1))
 
-    def columns(self):
+    def columns(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return tau^2, weight, mu and mu_sd^2 as arrays (nodes, 1)."""
         tau, weight, mu, mu_sd = (np.array(x)[:, None] for x in (self.tau, self.weight, self.mu, self.mu_sd))
         return tau**2, weight, mu, mu_sd**2
 
-    def posteriors(self, x, variances):
+    def posteriors(self, x: Floats, variances: Floats) -> NormalMixtures:
         """Return the laws of the clients' values when the prior was learnt from these very x, of these variances."""
         tau2, weight, mu, mu_sd2 = self.columns()
         x, v = np.asarray(x, float), np.asarray(variances, float)
@@ -128,7 +133,7 @@ class Prior(Broadcast):
             np.broadcast_to(weight, own.shape), own * x + (1 - own) * mu, own * v + (1 - own) ** 2 * mu_sd2
         )
 
-    def at_home(self, x, variance, told=None):
+    def at_home(self, x: float, variance: float, told: tuple[float, float] | None = None) -> NormalMixtures:
         """Return the law of one client's value from its exact mean x, and from what the others told the server.
 
         Parameters
@@ -174,7 +179,7 @@ class BetaPrior(Broadcast):
             raise ValueError(f"sigma2 must lie in [0, mu (1 - mu)], got {self.sigma2}")
 
     @property
-    def size(self):
+    def size(self) -> float:
         """alpha + beta of the Beta law, inf for equal rates."""
         return np.inf if self.sigma2 == 0 else self.mu * (1 - self.mu) / self.sigma2 - 1
 
@@ -182,18 +187,18 @@ class BetaPrior(Broadcast):
 class NormalMixtures:
     """One mixture of normal laws per client: weights, means and variances of shape (nodes, clients)."""
 
-    def __init__(self, weights, means, variances):
+    def __init__(self, weights: Floats, means: Floats, variances: Floats) -> None:
         self.weights, self.means, self.variances = weights, means, variances
 
-    def mean(self):
+    def mean(self) -> Floats:
         """Mean of each client's law."""
         return np.sum(self.weights * self.means, axis=0)
 
-    def sd(self):
+    def sd(self) -> Floats:
         """Standard deviation of each client's law."""
         return np.sqrt(np.sum(self.weights * (self.variances + (self.means - self.mean()) ** 2), axis=0))
 
-    def cdf(self, t, strict=False):
+    def cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """P(value <= t), or < t if `strict`, of each client."""
         from scipy.special import ndtr
 
@@ -203,7 +208,7 @@ class NormalMixtures:
             z = np.where(sd > 0, away / np.where(sd > 0, sd, 1.0), step)
         return np.sum(self.weights * ndtr(z), axis=0)
 
-    def quantile(self, q):
+    def quantile(self, q: float) -> Floats:
         """Quantile of each client's law, by bisection between the quantiles of its parts."""
         from scipy.special import ndtri
 
@@ -223,12 +228,12 @@ class NormalMixtures:
         return high
 
 
-def log_normal(residual, variance):
+def log_normal(residual: Floats, variance: Floats) -> Floats:
     """Return the log density of a centred normal law, up to a constant."""
     return -(np.log(variance) + residual**2 / variance) / 2
 
 
-def cut_mean(estimate, error, high=np.inf):
+def cut_mean(estimate: float, error: float, high: float = np.inf) -> float:
     """Return the mean of the normal law of an estimate and its standard error cut off at 0 and `high`.
 
     For a parameter in (0, high) whose estimate noise has moved outside, or near an end: never an end itself, unless the
@@ -252,13 +257,13 @@ def cut_mean(estimate, error, high=np.inf):
     return float(np.sum(weight * x) / weight.sum())
 
 
-def normalised(log_weight):
+def normalised(log_weight: Floats) -> Floats:
     """Return probabilities in proportion to exp(log_weight)."""
     weight = np.exp(log_weight - np.max(log_weight))
     return weight / weight.sum()
 
 
-def grid_posterior(given_tau, tau_max, sigma2=None):
+def grid_posterior(given_tau: Callable[..., Any], tau_max: float, sigma2: float | None = None) -> Prior:
     """Return the Prior with probabilities in proportion to a likelihood of tau, on a grid where it is not negligible.
 
     Parameters

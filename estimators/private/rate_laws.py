@@ -8,13 +8,22 @@ Belongs here: P(report | k) of each mechanism, draws from it, and mixtures of Be
 ``rates``; the noise is made in ``noise``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, probability, single
 from estimators.private.exact_noise import discrete_gaussian
+
+if TYPE_CHECKING:
+    from estimators.private.reports import RateReport
+
 
 __all__ = ["BetaMixtures", "check", "log_likelihood", "noisy_value", "rate_posteriors"]
 
@@ -26,12 +35,12 @@ BLOCK = 1 << 22  # entries that are kept for later clients
 STEPS = 200  # of the search for quantiles, which takes about ten
 
 
-def trials_of(report):
+def trials_of(report: RateReport) -> int:
     """Number of trials whose ones the report is about: for "pairs" two, as both of two are ones with probability p^2."""
     return 2 if report.statistic == "pairs" else int(report.trials)
 
 
-def check(report):
+def check(report: RateReport) -> None:
     """Raise ValueError for more than `MOST_TRIALS`, and for a report without noise whose value is no number of ones."""
     if report.trials > MOST_TRIALS:
         raise ValueError(f"trials must be at most {MOST_TRIALS}, over which the posterior is summed, got {report.trials}")
@@ -41,12 +50,12 @@ def check(report):
         )
 
 
-def wrong_probability(trials, noise_variance):
+def wrong_probability(trials: int, noise_variance: float) -> float:
     """Probability w of a wrong answer, from the noise variance trials w (1 - w) / (1 - 2 w)^2."""
     return (1 - 1 / np.sqrt(1 + 4 * noise_variance / trials)) / 2
 
 
-def log_likelihood(report):
+def log_likelihood(report: RateReport) -> Floats:
     """Return log P(report | k ones), up to a constant, for k = 0..trials.
 
     Discrete Laplace, discrete and continuous Gaussian noise; randomised answers ("answers", "two-point"); other mechanisms
@@ -78,13 +87,13 @@ def log_likelihood(report):
     return -(away**2) / (2 * variance)  # the variance of discrete Gaussian noise is its sigma2 to seven digits
 
 
-def laplace_rate(variance):
+def laplace_rate(variance: float) -> float:
     """Fall of the log probability per step of discrete Laplace noise of that variance; inverse of its formula."""
     return 2 * np.arcsinh(1 / np.sqrt(2 * variance))
 
 
 @lru_cache(maxsize=64)
-def answer_law(n, wrong):
+def answer_law(n: int, wrong: float) -> Floats:
     """Return P(s answers of one | k true ones) of n randomised answers as an array (s, k)."""
     from scipy.stats import binom
 
@@ -93,7 +102,7 @@ def answer_law(n, wrong):
     return np.array([np.convolve(right[k, : k + 1], mistaken[n - k, : n - k + 1]) for k in range(n + 1)]).T
 
 
-def noisy_value(report, rate, generator):
+def noisy_value(report: RateReport, rate: float, generator: np.random.Generator) -> float:
     """Return the value of a new report of the same design by a client of that rate."""
     hits, variance = int(generator.binomial(trials_of(report), rate)), report.noise_variance
     counted = 1 if report.statistic == "pairs" else report.trials
@@ -113,7 +122,7 @@ def noisy_value(report, rate, generator):
     return float(hits + np.sqrt(variance) * generator.standard_normal())
 
 
-def rate_posteriors(reports, alpha, beta):
+def rate_posteriors(reports: Sequence[RateReport], alpha: float, beta: float) -> tuple[BetaMixtures, float]:
     """Return the posteriors of the clients' rates, and the log probability of all reports, for a Beta(alpha, beta) prior.
 
     Parameters
@@ -156,7 +165,7 @@ def rate_posteriors(reports, alpha, beta):
     return BetaMixtures(weights, alpha + k, beta + n - k, sizes, inverse), float(total[inverse].sum())
 
 
-def merged(k, weight):
+def merged(k: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return counts and their weights, neighbours merged until there are at most `PARTS`."""
     if len(k) <= PARTS:
         return k, weight / weight.sum()
@@ -178,14 +187,14 @@ class BetaMixtures:
     ([0.5], [0.25], [0.5])
     """
 
-    def __init__(self, weights, a, b, sizes, inverse):
+    def __init__(self, weights: Floats, a: Floats, b: Floats, sizes: Sequence[int], inverse: Ints) -> None:
         self.weights, self.a, self.b, self.sizes, self.inverse = weights, a, b, np.asarray(sizes), inverse
 
-    def sums(self, values, sizes):
+    def sums(self, values: Floats, sizes: Ints) -> Floats:
         """Return the sums of the values of each mixture's parts."""
         return np.add.reduceat(values, np.cumsum(sizes) - sizes)
 
-    def moments(self):
+    def moments(self) -> tuple[Floats, Floats]:
         """Return the means and the standard deviations of the different mixtures."""
         size = self.a + self.b
         means = self.a / size
@@ -193,22 +202,22 @@ class BetaMixtures:
         spread = means * (self.b / size) / (size + 1) + (means - np.repeat(mean, self.sizes)) ** 2
         return mean, np.sqrt(self.sums(self.weights * spread, self.sizes))
 
-    def mean(self):
+    def mean(self) -> Floats:
         """Mean of each client's law."""
         return self.moments()[0][self.inverse]
 
-    def sd(self):
+    def sd(self) -> Floats:
         """Standard deviation of each client's law."""
         return self.moments()[1][self.inverse]
 
-    def cdf(self, t):
+    def cdf(self, t: float) -> Floats:
         """P(rate <= t) of each client."""
         from scipy.special import betainc
 
         t = min(max(single(finite, "t", t), 0.0), 1.0)
         return self.sums(self.weights * betainc(self.a, self.b, t), self.sizes)[self.inverse]
 
-    def quantile(self, q):
+    def quantile(self, q: float) -> Floats:
         """Quantile of each client's law: Newton's steps in the log odds, halving where they leave the bracket."""
         from scipy.special import betainc, betaincinv, betaln, expit, logit
 

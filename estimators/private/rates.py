@@ -4,23 +4,33 @@ Belongs here: moments of the prior from noisy counts, and the fitted model.  A c
 ``rate_laws``, what a client sends in ``client``; noise-free counts are in ``bernoulli``.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from estimators.closed_forms.bernoulli import moments_from_reports
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import finite, nonnegative, paired
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
 
+if TYPE_CHECKING:
+    from estimators.private.rate_laws import BetaMixtures
+
 __all__ = ["PrivateRates", "noisy_rate_moments"]
 
 
 @paired
-def noisy_rate_moments(values, trials, noise_variances, weights=None):
+def noisy_rate_moments(
+    values: ArrayLike, trials: ArrayLike, noise_variances: ArrayLike, weights: ArrayLike | None = None
+) -> tuple[float, float, float]:
     """Estimates of the mean and the variance of the clients' rates from noisy counts; unbiased for fixed weights.
 
     With y = value / trials and w = weights / their sum: mu = sum of w y, and the weighted sum of squares about it less
@@ -114,10 +124,21 @@ class PrivateRates(PrivateModel):
     (0.31, 3.0, 7.0)
     """
 
-    def __init__(self):
+    reports_: Sequence[RateReport]
+    moments_: tuple[float, float]
+    moment_errors_: tuple[float, float]
+    mu_: float
+    sigma2_: float
+    alpha_: float
+    beta_: float
+    boundary_: str | None
+    prior_: BetaPrior
+    posteriors_: BetaMixtures
+
+    def __init__(self) -> None:
         pass
 
-    def fit(self, reports):
+    def fit(self, reports: Sequence[RateReport]) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -161,7 +182,7 @@ class PrivateRates(PrivateModel):
         self.keep(reports)
         return self
 
-    def settle(self):
+    def settle(self) -> None:
         """Set the prior from the estimated moments and their errors, inside the domain."""
         (mu, sigma2), (mu_error, sigma2_error) = self.moments_, self.moment_errors_
         if not 0 <= mu <= 1:
@@ -187,7 +208,7 @@ class PrivateRates(PrivateModel):
         size = largest / self.sigma2_ - 1
         self.alpha_, self.beta_ = self.mu_ * size, (1 - self.mu_) * size
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain values."""
         self.require_fit()
         return {
@@ -200,17 +221,17 @@ class PrivateRates(PrivateModel):
             "guarantees": guarantee_lines(self.guarantees_),
         }
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(p_i <= t) given the reports, one entry per client; P(p_i < t) is the same, as no rate has an atom."""
         self.require_fit()
         return self.posteriors_.cdf(t)
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the q-quantile of each client's posterior."""
         self.require_fit()
         return self.posteriors_.quantile(q)
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[RateReport]]]:
         """Return new rates from the fitted prior and new reports of the same design, with their mechanisms' noise."""
         self.require_fit()
         truth = generator.beta(self.alpha_, self.beta_, len(self.reports_))
@@ -218,7 +239,7 @@ class PrivateRates(PrivateModel):
         return truth, (drawn,)
 
 
-def rate_errors(y, trials, noise, mu, sigma2, within):
+def rate_errors(y: Floats, trials: Floats, noise: Floats, mu: float, sigma2: float, within: float) -> tuple[float, float]:
     """Return approximate standard errors of the estimates of `noisy_rate_moments`.
 
     The larger of what normal reports would give and what the squares themselves scatter.  Sampling variance is never taken
@@ -234,7 +255,7 @@ def rate_errors(y, trials, noise, mu, sigma2, within):
     return float(np.sqrt(np.sum(w**2 * variances))), float(np.sqrt(scatter) / np.sum(w * (1 - w)))
 
 
-def pair_errors(mu, sigma2, ones_noise, pairs_noise):
+def pair_errors(mu: float, sigma2: float, ones_noise: Floats, pairs_noise: Floats) -> tuple[float, float]:
     """Return approximate standard errors of ``moments_from_reports``, at the nearest moments that can be.
 
     generative:thm4:protocol:variance, with noise that may differ between clients.

@@ -9,21 +9,30 @@ Belongs here: both sides for linear regression.  Means and rates are in ``client
 privacy is in ``regression`` of the package above.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from estimators.accounting.budget import budget_numbers
 from estimators.closed_forms import regression
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.validation import count, finite, nonnegative, paired, positive, single
 from estimators.private.client import own_budget, raw
 from estimators.private.noise import add_noise, check_generator, choose_mechanism
 from estimators.private.prior import Broadcast, cut_mean, normalised
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read
+
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Budget, Guarantee
+
 
 __all__ = ["PrivateRegressionMeans", "RegressionClient", "RegressionPrior"]
 
@@ -56,7 +65,7 @@ class RegressionPrior(Broadcast):
         nonnegative("sigma2", self.sigma2)
         (finite if nonnegative("tau2_sd", self.tau2_sd) > 0 else nonnegative)("tau2", self.tau2)
 
-    def grid(self):
+    def grid(self) -> tuple[Floats, Floats]:
         """Return values of tau^2 and the log of what the estimate says for them, on an even grid of tau."""
         if self.tau2_sd == 0:
             return np.array([self.tau2]), np.zeros(1)
@@ -88,7 +97,17 @@ class RegressionClient:
     ((2, 2), 109)
     """
 
-    def __init__(self, *, norm, eps, delta, mechanism=None, bits=16, name="", budget=None):
+    def __init__(
+        self,
+        *,
+        norm: float,
+        eps: float,
+        delta: float,
+        mechanism: str | None = None,
+        bits: int = 16,
+        name: str = "",
+        budget: Budget | None = None,
+    ) -> None:
         self.norm = single(positive, "norm", norm)
         self.eps, self.delta = budget_numbers(eps, delta)
         self.mechanism = choose_mechanism(
@@ -100,7 +119,7 @@ class RegressionClient:
         self.name = name
         self.budget = own_budget(budget, self.eps, self.delta, "row")
 
-    def clip(self, X, Y):
+    def clip(self, X: ArrayLike, Y: ArrayLike) -> Ints:
         """Return the rows z = (x, y) as whole multiples of norm / 2^bits, of norm at most 2^bits exactly."""
         rows = read_design(X, Y)
         levels = 2**self.bits
@@ -111,12 +130,12 @@ class RegressionClient:
         return whole
 
     @paired
-    def share_clipped(self, X, Y):
+    def share_clipped(self, X: ArrayLike, Y: ArrayLike) -> float:
         """Share of rows longer than `norm`.  Raw data: it must stay with the client."""
         return float(np.mean(np.linalg.norm(read_design(X, Y), axis=1) > self.norm))
 
     @paired
-    def report(self, X, Y, generator=None):
+    def report(self, X: ArrayLike, Y: ArrayLike, generator: np.random.Generator | None = None) -> RegressionReport:
         """Return the client's report, if its budget still allows it.
 
         Parameters
@@ -151,7 +170,7 @@ class RegressionClient:
         )
 
     @paired
-    def at_home(self, X, Y, prior):
+    def at_home(self, X: ArrayLike, Y: ArrayLike, prior: RegressionPrior) -> tuple[Floats, Floats]:
         """Posterior mean (d,) and covariance (d, d) of the client's own coefficients from its exact rows.
 
         The posterior for one tau2 (generative:thm6), averaged over those that the server's estimate and the client's rows
@@ -181,7 +200,7 @@ class RegressionClient:
         return mean, np.einsum("k,kij->ij", weight, covariances) + np.einsum("k,ki,kj->ij", weight, away, away)
 
 
-def read_design(X, Y):
+def read_design(X: ArrayLike, Y: ArrayLike) -> Floats:
     """Return the rows (x, y) as one array."""
     X, Y = raw("X", X), raw("Y", Y)
     if X.ndim != 2 or X.size == 0:
@@ -221,10 +240,21 @@ class PrivateRegressionMeans:
     ([1.0, -0.9], 0.2, 0.3)
     """
 
-    def __init__(self, sigma2=None):
+    mu_: Floats
+    mu_covariance_: Floats
+    tau2_: float
+    tau2_sd_: float
+    sigma2_: float
+    converged_: bool
+    prior_: RegressionPrior
+    clients_: tuple[str, ...]
+    guarantees_: tuple[Guarantee, ...]
+    guarantee_: Counter[Guarantee]
+
+    def __init__(self, sigma2: float | None = None) -> None:
         self.sigma2 = sigma2
 
-    def fit(self, reports):
+    def fit(self, reports: Sequence[RegressionReport]) -> Self:
         """Fit the prior.
 
         Parameters
@@ -275,14 +305,14 @@ class PrivateRegressionMeans:
         self.guarantee_ = Counter(self.guarantees_)
         return self
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain values."""
         if not hasattr(self, "mu_"):
             raise ValueError("this PrivateRegressionMeans has not been fitted; call fit first")
         return {"family": "normal", **asdict(self.prior_), "guarantees": guarantee_lines(self.guarantees_)}
 
 
-def pooled_coefficients(sums, noise, weights):
+def pooled_coefficients(sums: Floats, noise: Floats, weights: Floats) -> Floats:
     """Return the solution mu of sum w (B - A mu) = 0, if the noise leaves A visible."""
     d = sums.shape[1] - 1
     pooled = np.einsum("i,ijk->jk", weights, sums)
@@ -296,7 +326,9 @@ def pooled_coefficients(sums, noise, weights):
     return np.linalg.solve(pooled[:d, :d], pooled[:d, d])
 
 
-def variances(sums, noise, n, mu, weights, sigma2):
+def variances(
+    sums: Floats, noise: Floats, n: Floats, mu: Floats, weights: Floats, sigma2: float | None
+) -> tuple[float, float, float, float]:
     """Return tau2, sigma2 and their standard errors from two moments of the reports at mu; noise can make them < 0."""
     d = len(mu)
     v = np.append(-mu, 1.0)

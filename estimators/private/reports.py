@@ -8,13 +8,18 @@ Belongs here: the reports and their reading and writing.  Making them is in ``cl
 ``server``.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from estimators.accounting.budget import Guarantee
+from estimators.numerics.arrays import Floats
 from estimators.numerics.validation import choice, count, finite, nonnegative
 from estimators.system.untrusted import read_json, shown
 
@@ -23,7 +28,7 @@ __all__ = ["MeanReport", "RateReport", "RegressionReport", "read_report", "read_
 VERSION = 1
 
 
-def checksum(content):
+def checksum(content: dict[str, Any]) -> str:
     """Return the first 16 hexadecimal digits of SHA-256 of the sorted JSON text."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
 
@@ -43,7 +48,7 @@ class Report:
         if not isinstance(self.guarantee, Guarantee):
             raise ValueError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
 
-    def to_json(self):
+    def to_json(self) -> str:
         """Return the report as one line of JSON."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         content["guarantee"] = self.guarantee.to_dict()
@@ -52,7 +57,7 @@ class Report:
         return json.dumps({**content, "checksum": checksum(content)}, allow_nan=False)
 
 
-def one(name, value, check=finite):
+def one(name: str, value: Any, check: Callable[..., Any] = finite) -> float:
     """Check one number of a report, which may come from anybody."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be one number, got {shown(value)}")
@@ -61,7 +66,7 @@ def one(name, value, check=finite):
     check(name, value)
 
 
-def numbers(name, values):
+def numbers(name: str, values: Any) -> Floats:
     """Return an array of finite numbers out of a report, which may come from anybody."""
     try:
         return finite(name, values)
@@ -164,7 +169,7 @@ KINDS = {cls.__name__: cls for cls in (MeanReport, RateReport, RegressionReport)
 WIDTHS = 1e-70, 1e70  # between which fourth powers, the variances of variances, are ordinary numbers
 
 
-def low_high(name, bounds):
+def low_high(name: str, bounds: Sequence[float]) -> tuple[float, float]:
     """Return bounds (low, high) as floats, low < high and neither too near nor too far apart to calculate with."""
     pair = numbers(name, bounds)
     if pair.shape != (2,) or not pair[0] < pair[1]:
@@ -176,7 +181,7 @@ def low_high(name, bounds):
     return low, high
 
 
-def read_report(text):
+def read_report(text: str) -> MeanReport | RateReport | RegressionReport:
     """Return the report that a client wrote with ``to_json``.
 
     Parameters
@@ -215,7 +220,7 @@ def read_report(text):
     return cls(**arguments)
 
 
-def read_reports(lines):
+def read_reports(lines: str | Iterable[str]) -> list[MeanReport | RateReport | RegressionReport]:
     """Return the reports of a text with one report per line (empty lines are skipped), or of a list of such lines.
 
     Raises ValueError naming the line of a bad report, and for two reports of one client.

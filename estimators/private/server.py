@@ -8,21 +8,34 @@ Belongs here: Gaussian means and what all private models share.  Rates are in ``
 trusted server with raw means in ``central``.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.numerics.arrays import Floats
 from estimators.numerics.validation import choice, finite, listing, nonnegative, single
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Guarantee
+    from estimators.private.prior import NormalMixtures
+    from estimators.private.reports import Report
+
+
 __all__ = ["PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
 
+AnyReport = TypeVar("AnyReport", bound="Report")
 
-def read(reports, kind, fewest=2):
+
+def read(reports: Iterable[Any], kind: type[AnyReport], fewest: int = 2) -> list[AnyReport]:
     """Return the reports as a list, checked to be of one kind and from different clients."""
     reports = list(listing("reports", reports))
     wrong = next((r for r in reports if not isinstance(r, kind)), None)
@@ -37,7 +50,7 @@ def read(reports, kind, fewest=2):
     return reports
 
 
-def guarantee_lines(guarantees):
+def guarantee_lines(guarantees: Iterable[Guarantee]) -> list[str]:
     """Describe the guarantees of many clients, one line for each kind with the number of clients.
 
     >>> from estimators.accounting.budget import Guarantee
@@ -56,7 +69,12 @@ class PrivateModel(ClientModel):
     clients_ : tuple of the clients' names.
     """
 
-    def keep(self, reports):
+    clients_: tuple[str, ...]
+    guarantees_: tuple[Guarantee, ...]
+    guarantee_: Counter[Guarantee]
+    weights_: Floats
+
+    def keep(self, reports: Sequence[Report]) -> None:
         """Keep the reports' public parts."""
         self.clients_ = tuple(r.client for r in reports)
         self.guarantees_ = tuple(r.guarantee for r in reports)
@@ -97,11 +115,25 @@ class PrivateGaussianMeans(PrivateModel):
     (0.0, 1.4, 0.8)
     """
 
-    def __init__(self, prior="integrated", sigma2=None):
+    reports_: Sequence[MeanReport]
+    sigma2_: float
+    variances_: Floats
+    noise_variances_: Floats
+    prior_: Prior
+    mu_: float
+    mu_sd_: float
+    tau2_: float
+    posteriors_: NormalMixtures
+
+    def __init__(
+        self,
+        prior: Literal["integrated", "marginal-likelihood", "reml", "moments"] = "integrated",
+        sigma2: float | None = None,
+    ) -> None:
         self.prior = prior
         self.sigma2 = sigma2
 
-    def fit(self, reports):
+    def fit(self, reports: Sequence[MeanReport]) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
@@ -149,7 +181,7 @@ class PrivateGaussianMeans(PrivateModel):
         self.keep(reports)
         return self
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain values."""
         self.require_fit()
         return {
@@ -162,17 +194,17 @@ class PrivateGaussianMeans(PrivateModel):
             "guarantees": guarantee_lines(self.guarantees_),
         }
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or < t if `strict`, given the reports, one entry per client."""
         self.require_fit()
         return self.posteriors_.cdf(single(finite, "t", t), strict)
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the q-quantile of each client's posterior."""
         self.require_fit()
         return self.posteriors_.quantile(q)
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[MeanReport]]]:
         """Return new true means from the fitted prior (one tau of its grid) and new reports of the same design."""
         self.require_fit()
         size, node = len(self.reports_), int(generator.choice(len(self.prior_.tau), p=self.prior_.weight))
@@ -182,12 +214,12 @@ class PrivateGaussianMeans(PrivateModel):
         return truth, (drawn,)
 
 
-def report_variance(report, sigma2):
+def report_variance(report: MeanReport, sigma2: float) -> float:
     """Return the variance of a report about its client's mean."""
     return sigma2 / report.n + report.noise_variance + report.rounding_variance
 
 
-def integrated(x, variances, reports, sigma2):
+def integrated(x: Floats, variances: Floats, reports: Sequence[MeanReport], sigma2: float) -> Prior:
     """Return the Prior on a grid of tau given reports x.
 
     A squared deviation whose noise is Laplace (excess kurtosis 3, in the share f of the variance) tells 1 + 3 f^2 / 2 times
@@ -213,14 +245,14 @@ def integrated(x, variances, reports, sigma2):
     return grid_posterior(given_tau, (high - low) / 2, sigma2)
 
 
-def tau_information(reports):
+def tau_information(reports: Sequence[MeanReport]) -> Floats:
     """Return 0 for means rounded to one bit, which tell nothing about tau (generative:thm4:identifiable), else 1."""
     widths = np.array([r.bounds[1] - r.bounds[0] for r in reports])
     rounding = np.array([r.rounding_variance for r in reports])
     return np.where(rounding > 0.249 * widths**2, 0.0, 1.0)
 
 
-def pooled_sigma2(reports):
+def pooled_sigma2(reports: Sequence[MeanReport]) -> tuple[float, float]:
     """Return the variance of one row from the clients' noisy variances, and its standard error.
 
     The mean of the normal law of the estimate and its error, cut off at 0: the estimate itself unless noise hides sigma2.

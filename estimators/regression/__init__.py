@@ -4,3 +4,13 @@ Belongs here: ``linear_clients`` and ``logistic_clients``, what both share (``co
 (``client_rows``), the papers' gradient algorithms (``gradient_personalization``). Does not belong here: closed forms of
 one regression (``closed_forms.regression``) and the papers' losses (``closed_forms.priors``).
 """
+
+from typing import TYPE_CHECKING
+
+from estimators.system.lazy import attach
+
+if TYPE_CHECKING:
+    from . import client_rows, coefficient_model, gradient_personalization, linear_clients, logistic_clients
+
+__all__ = ["client_rows", "coefficient_model", "gradient_personalization", "linear_clients", "logistic_clients"]
+__getattr__, __dir__ = attach(__name__, {}, modules=__all__)

@@ -5,10 +5,15 @@ statistics of one client's linear regression.  The models that are fitted to the
 ``logistic_clients``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints, Numbers
 from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.validation import count, finite, listing
 
@@ -24,7 +29,7 @@ class ClientRows:
     counts: np.ndarray
 
     @classmethod
-    def read(cls, Xs, Ys):
+    def read(cls, Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike]) -> Self:
         """Check lists of designs (n_i, d) and responses (n_i,); a client may have no rows, as an array (0, d)."""
         designs, responses = read_rows(Xs, Ys)
         X, Y = np.concatenate(designs), np.concatenate(responses)
@@ -32,7 +37,7 @@ class ClientRows:
             all_finite(designs, responses)
         return cls(X, Y, np.array([len(Y) for Y in responses]))
 
-    def batches(self):
+    def batches(self) -> Iterator[tuple[Ints, Floats, Floats, Bools]]:
         """Yield (clients, X (b, n, d), Y (b, n), real (b, n)) of clients of similar length, padded by rows of zeros."""
         starts = np.concatenate([[0], np.cumsum(self.counts)])[:-1]
         scale = np.ceil(np.log2(np.maximum(self.counts, 1)))
@@ -69,7 +74,7 @@ class RegressionTally:
     n: int
 
     @classmethod
-    def of(cls, X, Y):
+    def of(cls, X: ArrayLike, Y: ArrayLike) -> Self:
         """Tally the rows X (n, d), Y (n,) of one client."""
         return Tallies.of(ClientRows.read([X], [Y])).client(0)
 
@@ -79,22 +84,22 @@ class RegressionTally:
         return RegressionTally(np.linalg.qr(np.concatenate([self.factor, other.factor]), mode="r"), self.n + other.n)
 
     @property
-    def d(self):
+    def d(self) -> int:
         """Number of coefficients."""
         return self.factor.shape[1] - 1
 
     @property
-    def XtX(self):
+    def XtX(self) -> Floats:
         """X'X, array (d, d)."""
         return self.factor[:, :-1].T @ self.factor[:, :-1]
 
     @property
-    def XtY(self):
+    def XtY(self) -> Floats:
         """X'Y, array (d,)."""
         return self.factor[:, :-1].T @ self.factor[:, -1]
 
     @property
-    def YtY(self):
+    def YtY(self) -> float:
         """Y'Y, a number."""
         return float(self.factor[:, -1] @ self.factor[:, -1])
 
@@ -107,7 +112,7 @@ class Tallies:
     counts: np.ndarray
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, rows: ClientRows) -> Self:
         """Tally every client's rows."""
         d = rows.X.shape[1]
         factors = np.zeros((len(rows.counts), d + 1, d + 1))
@@ -117,9 +122,9 @@ class Tallies:
         return cls(factors, rows.counts)
 
     @classmethod
-    def read(cls, Xs, Ys=None):
+    def read(cls, Xs: Sequence[ArrayLike] | Sequence[RegressionTally], Ys: Sequence[ArrayLike] | None = None) -> Self:
         """Tally lists of designs and responses, or collect a list of tallies (with Ys=None)."""
-        Xs = listing("Xs", Xs)
+        Xs = listing("Xs", Xs)  # pyright: ignore[reportAssignmentType]
         if Ys is not None or len(Xs) == 0 or not all(isinstance(tally, RegressionTally) for tally in Xs):
             return cls.of(ClientRows.read(Xs, Ys))
         widths = {tally.d for tally in Xs}
@@ -128,7 +133,7 @@ class Tallies:
         factors = finite("factors of the tallies", np.stack([tally.factor for tally in Xs]))
         return cls(factors, count("n of the tallies", [tally.n for tally in Xs], 0).astype(int))
 
-    def pooled(self, scale=1.0):
+    def pooled(self, scale: Numbers = 1.0) -> Floats:
         """Return the triangle (d, d) of all clients' features together, each client's divided by its `scale` (m,).
 
         By pairs, in matrices too small for threads, whose number would change the last bits.
@@ -140,6 +145,6 @@ class Tallies:
             F = np.linalg.qr(F.reshape(len(F) // 2, -1, F.shape[2]), mode="r")
         return F[0]
 
-    def client(self, i):
+    def client(self, i: int) -> RegressionTally:
         """Return the tally of client i."""
         return RegressionTally(self.factors[i], int(self.counts[i]))

@@ -5,12 +5,17 @@ designs are white, and covariance matrices written as a factor times itself.  Th
 ``logistic_clients``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.limits import times
 from estimators.numerics.validation import choice, finite, index, number
 
@@ -30,19 +35,18 @@ class CoefficientModel(ClientModel):
     coefficient that such a direction touches is inf.
     """
 
-    mu_: Any
-    covariance_: Any
-    unseen_: Any
-    posterior_mean_: Any
-    posterior_covariance_: Any
-    posterior_sd_: Any
+    mu_: Floats
+    covariance_: Floats
+    posterior_covariance_: Floats
+    unseen_: Floats
+    borrowed_: Floats
 
     @property
-    def blind_(self):
+    def blind_(self) -> Bools:
         """Coefficients (d,) that an unseen direction touches."""
         return np.linalg.norm(self.unseen_, axis=1) > 1e-9
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, array (m, d)."""
         from scipy.special import ndtr
 
@@ -52,14 +56,14 @@ class CoefficientModel(ClientModel):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(sd == 0, step, ndtr(np.where(sd == 0, 0.0, gap / sd)))
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, array (m, d)."""
         from scipy.special import ndtri
 
         self.require_fit()
         return self.posterior_mean_ + times(self.posterior_sd_, ndtri(q))
 
-    def linear_predictor(self, i, X):
+    def linear_predictor(self, i: int | None, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of X theta_i given the data; i=None is a client without data."""
         self.require_fit()
         X = finite("X", X)
@@ -74,7 +78,7 @@ class CoefficientModel(ClientModel):
         blind = np.linalg.norm(X @ self.unseen_, axis=1) > 1e-9 * np.abs(X).max(axis=1, initial=0.0)
         return X @ mean, np.where(blind, np.inf, np.sqrt(variance))
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values; "sd" is inf for coefficients that `unseen_` directions touch."""
         self.require_fit()
         sd = np.sqrt(np.diag(self.covariance_))
@@ -105,7 +109,7 @@ class Coordinates:
     log_det: float
 
     @classmethod
-    def of(cls, factor, n):
+    def of(cls, factor: Floats, n: int) -> Self:
         """White coordinates for rows X with factor' factor = X'X, n rows in all."""
         size = np.sqrt(np.einsum("ij,ij->j", factor, factor))
         size = np.where(size == 0, 1.0, size)
@@ -128,7 +132,7 @@ class Factor:
     shape: str
 
     @classmethod
-    def of(cls, shape, coordinates, size):
+    def of(cls, shape: str, coordinates: Coordinates, size: float) -> Self:
         """Covariances of relative size `size`, in units of one over the pooled features' mean square."""
         choice("covariance", shape, SHAPES)
         if shape == "full":
@@ -139,14 +143,14 @@ class Factor:
         return cls(np.sqrt(size) * np.diag(scale), shape)
 
     @property
-    def start(self):
+    def start(self) -> Floats:
         """Parameters x for which L = base."""
         k = self.base.shape[1]
         if self.shape == "scalar":
             return np.ones(1)
         return np.ones(k) if self.shape == "diagonal" else np.eye(k)[np.tril_indices(k)]
 
-    def inner(self, x):
+    def inner(self, x: Floats) -> Floats:
         """Return E for parameters x."""
         k = self.base.shape[1]
         if self.shape != "full":
@@ -155,11 +159,11 @@ class Factor:
         E[np.tril_indices(k)] = x
         return E
 
-    def root(self, x):
+    def root(self, x: Floats) -> Floats:
         """Return L for parameters x."""
         return self.base @ self.inner(x)
 
-    def pull(self, slope):
+    def pull(self, slope: Floats) -> Floats:
         """Return the gradient in x of a function with this gradient (d, k) in L."""
         if self.shape == "scalar":
             return np.array([np.sum(self.base * slope)])
@@ -167,7 +171,7 @@ class Factor:
             return np.sum(self.base * slope, axis=0)
         return (self.base.T @ slope)[np.tril_indices(self.base.shape[1])]
 
-    def escape(self, x, by_covariance):
+    def escape(self, x: Floats, by_covariance: Floats) -> tuple[float, Floats]:
         """Largest slope towards a larger covariance, and parameters that have gone a little in that direction.
 
         At L = 0 the gradient in L vanishes whatever the likelihood does, so a maximum has to be told from such a point by
@@ -182,7 +186,7 @@ class Factor:
         values, vectors = np.linalg.eigh(slopes)
         return float(values[-1]), lower_root(np.column_stack([self.inner(x), 0.1 * vectors[:, -1]]))
 
-    def scoring_step(self, x, state, clip):
+    def scoring_step(self, x: Floats, state: SimpleNamespace, clip: bool) -> Floats | None:
         """Return x after a step of Fisher scoring, in which a variance falls to a twentieth at most.
 
         Where it should fall further the step stops there if `clip`, else there is none: None.
@@ -220,13 +224,15 @@ class Factor:
         return lower_root(self.inner(x) @ vectors * np.sqrt(np.maximum(values, 0.05)))
 
 
-def lower_root(root):
+def lower_root(root: Floats) -> Floats:
     """Return the entries of the lower triangular root of root root'."""
     E = np.linalg.qr(root.T, mode="r").T
     return E[np.tril_indices(len(E))]
 
 
-def score(evaluate, factor, x, max_iter, tol):
+def score(
+    evaluate: Callable[[Floats], SimpleNamespace], factor: Factor, x: Floats, max_iter: int, tol: float
+) -> tuple[Floats, int]:
     """Maximise a likelihood by Fisher scoring while that helps: (x, steps); `evaluate(x)` is its state at x.
 
     It takes few steps where all variances are positive at the maximum, and leaves the rest to `climb` where some are not.
@@ -246,7 +252,9 @@ def score(evaluate, factor, x, max_iter, tol):
     return x, steps
 
 
-def climb(loss, start, max_iter, tol, m):
+def climb(
+    loss: Callable[[Floats], tuple[float, Floats]], start: Floats, max_iter: int, tol: float, m: int
+) -> tuple[Floats, int, bool]:
     """Minimise `loss`, its value and gradient over m clients, by L-BFGS: (x, steps, whether the slope is below tol m)."""
     from scipy.optimize import minimize
 
@@ -259,7 +267,9 @@ def climb(loss, start, max_iter, tol, m):
     return best.x, int(best.nit), bool(np.abs(best.jac).max() <= 10 * max(tol, 1e-8))  # values are blind to smaller ones
 
 
-def climb_inside(loss, start, max_iter, tol, m):
+def climb_inside(
+    loss: Callable[[Floats], tuple[float, Floats]], start: Floats, max_iter: int, tol: float, m: int
+) -> tuple[Floats, int, bool]:
     """As `climb`, less half the log-determinant of E E', which keeps variances from 0 and correlations from 1."""
     positive = start > 0  # the entries on the diagonal of E, whose logarithms are followed
 
@@ -272,7 +282,7 @@ def climb_inside(loss, start, max_iter, tol, m):
     return np.where(positive, np.exp(np.where(positive, t, 0.0)), t), steps, good
 
 
-def read_prior(mu, covariance, d):
+def read_prior(mu: ArrayLike | None, covariance: str | ArrayLike, d: int) -> tuple[Floats | None, Floats | None]:
     """Return mu, array (d,) or None where it is to be learnt, and a root of the covariance, or None likewise."""
     if mu is not None:
         mu = finite("mu", mu)

@@ -10,12 +10,17 @@ squares in the variances' slopes get the posterior variances that they lack (gen
 than that of expectation-maximisation, so that variances stay positive (generative:alg2:positive, generative:eq19:em).
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from estimators.closed_forms.priors import mixture_penalty
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.validation import choice, count, finite, nonnegative, number, paired, positive, single
 from estimators.regression.client_rows import ClientRows
 
@@ -35,7 +40,7 @@ class Personalized:
 class Losses:
     """Minus log-likelihoods of all clients, their gradients and curvatures, for responses of one kind."""
 
-    def __init__(self, Xs, Ys, kind):
+    def __init__(self, Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike], kind: str) -> None:
         rows = ClientRows.read(Xs, Ys)
         self.kind, self.counts, self.batches = kind, rows.counts, list(rows.batches())
         self.m, self.d = len(rows.counts), rows.X.shape[1]
@@ -43,7 +48,7 @@ class Losses:
             raise ValueError("Ys must hold only 0 and 1; recode the labels")
         self.XtX = self.curvature(np.zeros((self.m, self.d)), linear=True)
 
-    def gradient(self, thetas):
+    def gradient(self, thetas: Floats) -> Floats:
         """Gradients (m, d) of half the squared residuals, or of the cross-entropy."""
         out = np.empty((self.m, self.d))
         for clients, X, Y, real in self.batches:
@@ -55,7 +60,7 @@ class Losses:
             out[clients] = np.einsum("bnd,bn->bd", X, real * (fitted - Y))
         return out
 
-    def curvature(self, thetas, linear=False):
+    def curvature(self, thetas: Floats, linear: bool = False) -> Floats:
         """Second derivatives (m, d, d) of the same."""
         out = np.empty((self.m, self.d, self.d))
         for clients, X, _, _ in self.batches:
@@ -68,7 +73,7 @@ class Losses:
             out[clients] = np.swapaxes(X, 1, 2) @ (weight * X)
         return out
 
-    def squares(self, thetas):
+    def squares(self, thetas: Floats) -> Floats:
         """Sums of squared residuals (m,)."""
         out = np.empty(self.m)
         for clients, X, Y, real in self.batches:
@@ -76,7 +81,7 @@ class Losses:
         return out
 
 
-def read_start(losses, theta, mu):
+def read_start(losses: Losses, theta: ArrayLike | None, mu: ArrayLike | None) -> tuple[Floats, Floats]:
     """Check the first parameters (zeros by default)."""
     m, d = losses.m, losses.d
     theta = np.zeros((m, d)) if theta is None else finite("theta", theta)
@@ -86,12 +91,22 @@ def read_start(losses, theta, mu):
     return theta, mu
 
 
-def variance_step(v, eta, size, squares):
+def variance_step(v: float, eta: float, size: Numbers, squares: Numbers) -> Floats:
     """Clients' variances after a gradient step of rate eta on size/2 log v + squares/(2 v)."""
     return v - eta * (size / (2 * v) - squares / (2 * v**2))
 
 
-def descend(losses, eta, T, theta, mu, v, s, as_printed, tol):
+def descend(
+    losses: Losses,
+    eta: float,
+    T: int,
+    theta: ArrayLike | None,
+    mu: ArrayLike | None,
+    v: float,
+    s: float | None,
+    as_printed: bool,
+    tol: float,
+) -> tuple[Floats, Floats, float, float | None, int, bool]:
     """Rounds of Algorithm 2 (s is the noise variance) or 3 (s is None), simultaneous in all parameters."""
     eta, T, tol = single(positive, "eta", eta), int(single(count, "T", T)), single(nonnegative, "tol", tol)
     theta, mu = read_start(losses, theta, mu)
@@ -131,7 +146,19 @@ def descend(losses, eta, T, theta, mu, v, s, as_printed, tol):
 
 
 @paired
-def linear_descent(Xs, Ys, *, eta, T, theta=None, mu=None, sigma2_theta=1.0, sigma2_x=1.0, as_printed=False, tol=1e-9):
+def linear_descent(
+    Xs: Sequence[ArrayLike],
+    Ys: Sequence[ArrayLike],
+    *,
+    eta: float,
+    T: int,
+    theta: ArrayLike | None = None,
+    mu: ArrayLike | None = None,
+    sigma2_theta: float = 1.0,
+    sigma2_x: float = 1.0,
+    as_printed: bool = False,
+    tol: float = 1e-9,
+) -> Personalized:
     """Personalised linear regressions, their centre and variances, by gradient steps: Algorithm 2.
 
     As printed, each round is a step on the joint objective (19), of rate eta in the parameters and eta/m in the rest:
@@ -166,7 +193,18 @@ def linear_descent(Xs, Ys, *, eta, T, theta=None, mu=None, sigma2_theta=1.0, sig
 
 
 @paired
-def logistic_descent(Xs, Ys, *, eta, T, theta=None, mu=None, sigma2_theta=1.0, as_printed=False, tol=1e-9):
+def logistic_descent(
+    Xs: Sequence[ArrayLike],
+    Ys: Sequence[ArrayLike],
+    *,
+    eta: float,
+    T: int,
+    theta: ArrayLike | None = None,
+    mu: ArrayLike | None = None,
+    sigma2_theta: float = 1.0,
+    as_printed: bool = False,
+    tol: float = 1e-9,
+) -> Personalized:
     """Personalised logistic regressions, their centre and variance, by gradient steps: Algorithm 3.
 
     As printed, line 6 pushes parameters away from mu (generative:alg3), and the objective has no minimiser either
@@ -191,7 +229,7 @@ def logistic_descent(Xs, Ys, *, eta, T, theta=None, mu=None, sigma2_theta=1.0, a
     return Personalized(theta, {"mu": mu, "sigma2_theta": v}, t, good)
 
 
-def printed_mixture_gradient(theta, p, mus, v, m):
+def printed_mixture_gradient(theta: Floats, p: Floats, mus: Floats, v: Floats, m: int) -> Floats:
     """Gradient in theta of what line 6 of Algorithm 4 prints for the prior: weights grow with the distance."""
     d = theta.shape[1]
     gaps = theta[:, None, :] - mus
@@ -202,7 +240,21 @@ def printed_mixture_gradient(theta, p, mus, v, m):
 
 
 @paired
-def mixture_descent(Xs, Ys, *, eta, T, p, mus, sigma2_thetas, loss="linear", theta=None, b=0.1, as_printed=False, tol=1e-9):
+def mixture_descent(
+    Xs: Sequence[ArrayLike],
+    Ys: Sequence[ArrayLike],
+    *,
+    eta: float,
+    T: int,
+    p: ArrayLike,
+    mus: ArrayLike,
+    sigma2_thetas: ArrayLike,
+    loss: Literal["linear", "logistic"] = "linear",
+    theta: ArrayLike | None = None,
+    b: float = 0.1,
+    as_printed: bool = False,
+    tol: float = 1e-9,
+) -> Personalized:
     """Personalised models whose prior is a mixture of Gaussians, by gradient steps: Algorithm 4.
 
     The box leaves Cluster open; here it is one step of expectation-maximisation for the mixture, from the parameters, with
@@ -254,7 +306,17 @@ def mixture_descent(Xs, Ys, *, eta, T, p, mus, sigma2_thetas, loss="linear", the
 
 
 @paired
-def discrete_prior(Xs, Ys, *, mus, sigma2_x, T=1000, p=None, as_printed=False, tol=1e-9):
+def discrete_prior(
+    Xs: Sequence[ArrayLike],
+    Ys: Sequence[ArrayLike],
+    *,
+    mus: ArrayLike,
+    sigma2_x: float,
+    T: int = 1000,
+    p: ArrayLike | None = None,
+    as_printed: bool = False,
+    tol: float = 1e-9,
+) -> Personalized:
     """Personalised linear regressions whose parameters take one of k values: Algorithm 7.
 
     Line 6 gives each client the posterior mean of its parameter (generative:alg7), which is not the minimiser of (12) that

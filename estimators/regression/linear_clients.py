@@ -5,11 +5,16 @@ posterior of one client with a known prior is in ``regression``, the sufficient 
 two classes in ``logistic_clients``, and the papers' gradient algorithms in ``gradient_personalization``.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Numbers
 from estimators.numerics.validation import choice, count, paired, positive, single
 from estimators.regression.client_rows import Tallies
 from estimators.regression.coefficient_model import (
@@ -21,6 +26,10 @@ from estimators.regression.coefficient_model import (
     read_prior,
     score,
 )
+
+if TYPE_CHECKING:
+    from estimators.regression.client_rows import RegressionTally
+
 
 __all__ = ["LinearClients"]
 
@@ -79,7 +88,19 @@ class LinearClients(CoefficientModel):
     >>> mean, sd = model.predict(0, [[1.0, 2.0]], return_sd=True)
     """
 
-    def __init__(self, prior="penalised-reml", mu=None, covariance="full", sigma2=None, max_iter=1000, tol=1e-6):
+    sigma2_: Numbers
+    mu_covariance_: Floats
+    tallies_: Tallies
+
+    def __init__(
+        self,
+        prior: Literal["marginal-likelihood", "reml", "penalised-reml"] = "penalised-reml",
+        mu: ArrayLike | None = None,
+        covariance: Literal["full", "diagonal", "scalar"] | ArrayLike = "full",
+        sigma2: ArrayLike | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+    ) -> None:
         self.prior = prior
         self.mu = mu
         self.covariance = covariance
@@ -88,7 +109,7 @@ class LinearClients(CoefficientModel):
         self.tol = tol
 
     @paired
-    def fit(self, Xs, Ys=None):
+    def fit(self, Xs: Sequence[ArrayLike] | Sequence[RegressionTally], Ys: Sequence[ArrayLike] | None = None) -> Self:
         """Fit to lists of designs (n_i, d) and responses (n_i,), or to a list of `RegressionTally`; return self."""
         choice("prior", self.prior, ("marginal-likelihood", "reml", "penalised-reml"))
         max_iter, tol = int(single(count, "max_iter", self.max_iter)), single(positive, "tol", self.tol)
@@ -111,7 +132,7 @@ class LinearClients(CoefficientModel):
         self.tallies_ = tallies
         return self
 
-    def white(self, tallies, mu):
+    def white(self, tallies: Tallies, mu: Floats | None) -> SimpleNamespace:
         """Return the data in coordinates in which the pooled features are white, and in units of a known noise."""
         m, d = tallies.factors.shape[0], tallies.factors.shape[1] - 1
         sd = np.ones(m)
@@ -137,7 +158,9 @@ class LinearClients(CoefficientModel):
             reml=reml,
         )
 
-    def search(self, data, root, max_iter, tol):
+    def search(
+        self, data: SimpleNamespace, root: Floats | None, max_iter: int, tol: float
+    ) -> tuple[SimpleNamespace, Floats, int, bool]:
         """Return the state at the largest likelihood, the root of the relative covariance, steps, and convergence."""
         m, into = len(data.z), data.coordinates.into
         if root is not None and data.known is not None:
@@ -176,7 +199,7 @@ class LinearClients(CoefficientModel):
             x, good = elsewhere, False
         return evaluate(data, white.root(x)), factor.root(x), steps, good
 
-    def store(self, data, best, root, known):
+    def store(self, data: SimpleNamespace, best: SimpleNamespace, root: Floats, known: bool) -> None:
         """Set the fitted attributes from the state at the maximum and a root of the covariance over sigma2."""
         out, s = data.coordinates.out, best.s
         centre = out @ best.phi if data.mu is None else data.mu
@@ -201,7 +224,7 @@ class LinearClients(CoefficientModel):
         own = np.linalg.eigvalsh(K) - 1
         self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / len(centre)
 
-    def predict(self, i, X, return_sd=False):
+    def predict(self, i: int | None, X: ArrayLike, return_sd: bool = False) -> Floats | tuple[Floats, Floats]:
         """Predict client i's responses to the rows X (n, d); i=None is a client without data.
 
         With `return_sd`, also the standard deviation of a new response, its noise included; it is inf for rows with
@@ -215,11 +238,11 @@ class LinearClients(CoefficientModel):
             raise ValueError("sigma2 differs between clients, so a new client has none; use return_sd=False")
         return mean, np.sqrt(sd**2 + (noise[i] if noise.ndim else noise))
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior and the noise as plain Python values."""
         return {**super().prior_summary(), "sigma2": np.asarray(self.sigma2_).tolist()}
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[RegressionTally]]]:
         """Return (truth (m, d), (tallies,)): new coefficients from the fitted prior and new responses to the same rows."""
         self.require_fit()
         F, counts = self.tallies_.factors, self.tallies_.counts
@@ -238,14 +261,14 @@ class LinearClients(CoefficientModel):
         return truth, ([tallies.client(i) for i in range(m)],)
 
 
-def column_spaces(factors):
+def column_spaces(factors: Floats) -> tuple[Floats, Bools]:
     """Return an orthonormal basis (m, d, d) for the triangle of every client, and which of it the triangle spans (m, d)."""
     R = factors[:, :-1, :-1]
     U, singular, _ = np.linalg.svd(R)
     return U, singular > R.shape[1] * np.finfo(float).eps * singular[:, :1]
 
 
-def interpolates(factors):
+def interpolates(factors: Floats) -> bool:
     """Whether every client's responses are linear in its features."""
     total = np.sum(factors[:, :, -1] ** 2)
     if np.sum(factors[:, -1, -1] ** 2) > 1e-24 * total:
@@ -254,7 +277,7 @@ def interpolates(factors):
     return bool(np.sum(np.where(seen, 0.0, np.einsum("mij,mi->mj", U, factors[:, :-1, -1])) ** 2) <= 1e-24 * total)
 
 
-def evaluate(data, root, s=None):
+def evaluate(data: SimpleNamespace, root: Floats, s: Numbers | None = None) -> SimpleNamespace:
     """Minus the log-likelihood at the relative covariance root root', its slopes, and what was computed on the way.
 
     Everything is in white coordinates and, but for `s`, in units of the noise.  With V_i = I + R_i root root' R_i' = C C',

@@ -5,11 +5,16 @@ in ``linear_clients``, averages over normal log-odds in ``logistic_normal``, and
 ``gradient_personalization``.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Literal, Self
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.logistic_normal import averages
 from estimators.numerics.validation import choice, count, paired, positive, single
 from estimators.regression.client_rows import ClientRows, Tallies
@@ -82,7 +87,16 @@ class LogisticClients(CoefficientModel):
     >>> chances = model.predict_proba(0, [[1.0, 2.0]])
     """
 
-    def __init__(self, prior="penalised", mu=None, covariance="full", max_iter=1000, tol=1e-5):
+    rows_: ClientRows
+
+    def __init__(
+        self,
+        prior: Literal["marginal-likelihood", "penalised"] = "penalised",
+        mu: ArrayLike | None = None,
+        covariance: Literal["full", "diagonal", "scalar"] | ArrayLike = "full",
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+    ) -> None:
         self.prior = prior
         self.mu = mu
         self.covariance = covariance
@@ -90,7 +104,7 @@ class LogisticClients(CoefficientModel):
         self.tol = tol
 
     @paired
-    def fit(self, Xs, Ys):
+    def fit(self, Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike]) -> Self:
         """Fit to lists of designs (n_i, d) and labels (n_i,), each 0 or 1; return self."""
         max_iter, tol = int(single(count, "max_iter", self.max_iter)), single(positive, "tol", self.tol)
         choice("prior", self.prior, ("marginal-likelihood", "penalised"))
@@ -113,7 +127,10 @@ class LogisticClients(CoefficientModel):
                 "without bound; use prior='marginal-likelihood' or fewer features, or give covariance"
             ) from None
 
-    def fit_bound(self, bound, rows, coordinates, mu, root, max_iter, tol):
+    def fit_bound(
+        self, bound: Bound, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, root: Floats | None,
+        max_iter: int, tol: float,
+    ) -> Self:  # fmt: skip
         """Maximise the `bound` over what is unknown of mu and the root of the covariance, and set the attributes."""
         d = rows.X.shape[1]
         m, steps, good = len(rows.counts), 0, True
@@ -157,7 +174,7 @@ class LogisticClients(CoefficientModel):
         self.rows_ = rows
         return self
 
-    def predict_proba(self, i, X):
+    def predict_proba(self, i: int | None, X: ArrayLike) -> Floats:
         """Return the probabilities (n,) of label 1 for rows X (n, d) of client i, averaged over its posterior.
 
         i=None is a client without data.  Rows with features that no client had get 1/2.
@@ -165,11 +182,11 @@ class LogisticClients(CoefficientModel):
         mean, sd = self.linear_predictor(i, X)
         return averages(mean, sd**2)[1]
 
-    def predict(self, i, X):
+    def predict(self, i: int | None, X: ArrayLike) -> Ints:
         """Return the likelier label, 0 or 1, of each row of X (n, d) of client i, or of a client without data for None."""
         return (self.predict_proba(i, X) > 0.5).astype(int)
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[Floats], list[Floats]]]:
         """Return (truth (m, d), (Xs, Ys)): new coefficients from the fitted prior and new labels of the same rows."""
         self.require_fit()
         values, vectors = np.linalg.eigh(self.covariance_)
@@ -189,7 +206,7 @@ class Bound:
     the slopes and curvatures of the last one.
     """
 
-    def __init__(self, rows, coordinates, mu, tol):
+    def __init__(self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float) -> None:
         self.tol = tol
         self.r = coordinates.out.shape[1]
         self.m = len(rows.counts)
@@ -201,7 +218,7 @@ class Bound:
         self.phi = np.zeros(self.r)
         self.a, self.A = np.zeros((self.m, self.r)), np.zeros((self.m, self.r, self.r))
 
-    def look(self, root, phi, nu, K):
+    def look(self, root: Floats, phi: Floats, nu: Floats, K: Floats) -> tuple[float, Floats, Floats, Floats]:
         """Value of minus the bound, and what its slopes are made of."""
         value, k = 0.0, root.shape[1]
         a, A = np.empty((self.m, self.r)), np.empty((self.m, self.r, self.r))
@@ -217,7 +234,7 @@ class Bound:
         divergence = np.sum(np.einsum("mii->mi", cov)) + np.sum(nu**2) - self.m * k + np.sum(np.linalg.slogdet(K)[1])
         return value + divergence / 2, a, A, cov
 
-    def at(self, root, max_iter=500):
+    def at(self, root: Floats, max_iter: int = 500) -> SimpleNamespace:
         """Maximise over mu and the clients' normals for a root (r, k) of the covariance, by natural gradient steps."""
         k = root.shape[1]
         phi, nu = self.phi, self.a @ root

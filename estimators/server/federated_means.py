@@ -4,15 +4,24 @@ Belongs here: the fitted object.  Its parts are in ``server_weights``, ``varianc
 other priors are in ``gaussian``; what clients do before they send is in ``mechanisms`` and ``dpsgd``.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
 import numpy as np
 
 from estimators.closed_forms.aggregation import precision_weights
 from estimators.model import ClientModel
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.limits import split
 from estimators.numerics.validation import choice, finite, nonnegative, paired, positive
 from estimators.server.server_weights import server_weights
 from estimators.server.strengths import personalization_strengths, personalized_mse
 from estimators.server.variance_components import Restricted, per_client, read_messages, variance_components
+
+if TYPE_CHECKING:
+    from estimators.server.strengths import Strengths
+
 
 __all__ = ["FederatedMeans"]
 
@@ -63,13 +72,36 @@ class FederatedMeans(ClientModel):
     (True, True)
     """
 
-    def __init__(self, weights="precision", strength="client", tau2=None):
+    tau2_: float
+    tau2_sd_: float
+    variances_: Floats
+    sigma2_: float
+    sigma2_sd_: float
+    weights_: Floats
+    strength_: Floats
+    home_strength_: Floats
+    risk_: Floats
+    home_risk_: Floats
+    claim_: str
+    own_weight_: Floats
+    server_estimate_: Numbers
+    server_sd_: float
+    arguments_: tuple[Floats, Floats, ArrayLike | None]
+
+    def __init__(
+        self,
+        weights: Literal["precision", "uniform", "robust-hdp"] | ArrayLike = "precision",
+        strength: Literal["client", "common"] | ArrayLike = "client",
+        tau2: float | None = None,
+    ) -> None:
         self.weights = weights
         self.strength = strength
         self.tau2 = tau2
 
     @paired
-    def fit(self, messages, variances=0.0, noises=0.0, n_samples=None):
+    def fit(
+        self, messages: ArrayLike, variances: ArrayLike = 0.0, noises: ArrayLike = 0.0, n_samples: ArrayLike | None = None
+    ) -> Self:
         """Estimate the variance components, the weights and the strengths from messages.
 
         Parameters
@@ -118,7 +150,7 @@ class FederatedMeans(ClientModel):
         self.arguments_ = (variances, noises, n_samples)
         return self
 
-    def estimate_components(self, matrix, variances, noises, n_samples):
+    def estimate_components(self, matrix: Floats, variances: Floats, noises: Floats, n_samples: ArrayLike | None) -> None:
         """Set tau2_ and the sampling variances, with their errors, the log likelihood and the state of the search."""
         if self.tau2 is None:
             found = variance_components(matrix, known=variances + noises, n_samples=n_samples)
@@ -142,7 +174,7 @@ class FederatedMeans(ClientModel):
             self.converged_, self.n_iter_ = True, 1
         self.variances_ = np.array(variances)
 
-    def choose_weights(self, matrix):
+    def choose_weights(self, matrix: Floats) -> str | Floats:
         """Return "precision", "uniform" or an array."""
         if not isinstance(self.weights, str):
             return finite("weights", self.weights)
@@ -151,7 +183,7 @@ class FederatedMeans(ClientModel):
             return server_weights("robust-hdp", updates=np.ascontiguousarray(matrix.T)).weights
         return self.weights
 
-    def choose_strengths(self, own, noises, weights):
+    def choose_strengths(self, own: Floats, noises: Numbers, weights: str | Floats) -> Strengths:
         """Return strengths, errors and claim for own estimates of the given variances."""
         if isinstance(self.strength, str):
             choice("strength", self.strength, ("client", "common"))
@@ -163,7 +195,7 @@ class FederatedMeans(ClientModel):
         lam = np.broadcast_to(lam, own.shape)
         return lam, personalized_mse(lam, own, self.tau2_, noises=noises, weights=weights), ""
 
-    def personalize(self, own_estimates):
+    def personalize(self, own_estimates: ArrayLike) -> Floats:
         """Personalised means of clients that start from their own noise-free estimates, with `home_strength_`.
 
         This is what clients do with the server's average in Ditto and FedHDP; the errors are home_risk_.
@@ -179,7 +211,7 @@ class FederatedMeans(ClientModel):
         keep, pull = (part.reshape((-1,) + (1,) * (own.ndim - 1)) for part in split(self.home_strength_))
         return keep * own + pull * self.server_estimate_
 
-    def posterior_cdf(self, t, strict=False):
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(truth <= t) for every entry of the messages, from the normal law of the error."""
         from scipy.special import ndtr
 
@@ -189,14 +221,14 @@ class FederatedMeans(ClientModel):
             sure = gap > 0 if strict else gap >= 0
             return np.where(self.posterior_sd_ > 0, ndtr(gap / self.posterior_sd_), sure)
 
-    def posterior_quantile(self, q):
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the q-quantile of the truth for every entry of the messages."""
         from scipy.special import ndtri
 
         self.require_fit()
         return self.posterior_mean_ + self.posterior_sd_ * ndtri(q)
 
-    def prior_summary(self):
+    def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values."""
         self.require_fit()
         centre = np.atleast_1d(self.server_estimate_)
@@ -208,7 +240,7 @@ class FederatedMeans(ClientModel):
             summary |= {"sigma2": self.sigma2_, "sigma2_standard_error": self.sigma2_sd_}
         return summary
 
-    def draw(self, generator):
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats, Floats, ArrayLike | None]]:
         """Return new truths from the fitted prior and arguments of `fit` with new messages about them."""
         self.require_fit()
         shape = self.posterior_mean_.shape

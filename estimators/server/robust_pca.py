@@ -8,13 +8,16 @@ compiled in ``robust_pca_kernels``.  Weights from known variances are in ``aggre
 ``server_weights``; privacy of the updates is in ``privacy``.
 """
 
+from __future__ import annotations
+
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from estimators.closed_forms.aggregation import precision_weights
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import relative_precisions
 from estimators.numerics.validation import choice, count, index, nonnegative, paired, positive, real, single
 
@@ -53,7 +56,7 @@ class NoiseEstimate(NamedTuple):
     blocks: int
 
 
-def read_updates(updates):
+def read_updates(updates: ArrayLike) -> Floats:
     """Check a matrix of updates, parameters in rows and clients in columns."""
     matrix = real("updates", updates)
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -67,7 +70,7 @@ def read_updates(updates):
     return matrix
 
 
-def step_parameter(matrix, variant):
+def step_parameter(matrix: Floats, variant: str) -> float:
     """The published p n / (4 sum |M|), a fifth of it, or the reference code's, with the largest column sum of |M|."""
     sums = np.abs(matrix).sum(axis=0)
     if variant == "reference":
@@ -75,7 +78,7 @@ def step_parameter(matrix, variant):
     return matrix.size / ((4 if variant == "published" else 20) * sums.sum())
 
 
-def shrinkage(gram, threshold):
+def shrinkage(gram: Floats, threshold: float) -> tuple[Floats, Floats]:
     """The n x n matrix that soft-thresholds the singular values of what has this Gram matrix, and these values.
 
     None for the matrix if the threshold is lost in the rounding of the Gram matrix.
@@ -89,7 +92,7 @@ def shrinkage(gram, threshold):
     return (right * (1 - threshold / singular[kept])) @ right.T, singular[kept] - threshold
 
 
-def shrink_singular_values(matrix, threshold, method):
+def shrink_singular_values(matrix: Floats, threshold: float, method: str) -> tuple[Floats, Floats]:
     """Soft-threshold the singular values; returns the matrix and its singular values."""
     if method != "svd":
         factor, singular = shrinkage(matrix.T @ matrix, threshold)
@@ -101,7 +104,16 @@ def shrink_singular_values(matrix, threshold, method):
 
 
 @paired
-def robust_pca(updates, *, lam=None, mu=None, variant="published", method="fused", tol=1e-7, max_iter=3000):
+def robust_pca(
+    updates: ArrayLike,
+    *,
+    lam: float | None = None,
+    mu: float | None = None,
+    variant: Literal["published", "reference", "dense"] = "published",
+    method: Literal["fused", "gram", "svd"] = "fused",
+    tol: float = 1e-7,
+    max_iter: int = 3000,
+) -> Decomposition:
     """Split a matrix into a low-rank and a sparse part by principal component pursuit; an estimate, not exact.
 
     Minimises ||L||_* + lam ||S||_1 subject to L + S = M.  Claims: robusthdp:tab2, robusthdp:alg1.
@@ -160,7 +172,7 @@ def robust_pca(updates, *, lam=None, mu=None, variant="published", method="fused
     return pursue(matrix, lam, mu, method, tol * size, max_iter, size)
 
 
-def pursue(matrix, lam, mu, method, target, max_iter, size):
+def pursue(matrix: Floats, lam: float, mu: float, method: str, target: float, max_iter: int, size: float) -> Decomposition:
     """Iterate until the residual is at most `target`.
 
     The scaled multiplier is what the shrinkage of the sparse part cuts off: with T = M - L + Z the next Z is T clipped
@@ -187,7 +199,18 @@ def pursue(matrix, lam, mu, method, target, max_iter, size):
     return assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, target, size)
 
 
-def assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, target, size):
+def assess(
+    low_rank: Floats,
+    sparse: Floats,
+    singular: Floats,
+    products: tuple[Floats, float, float],
+    lam: float,
+    mu: float,
+    iterations: int,
+    residual: float,
+    target: float,
+    size: float,
+) -> Decomposition:
     """Return the decomposition with its gap, from Z'Z, <Z, M> and the sum of |S|."""
     gram, product, absolute = products
     # mu Z is feasible for the dual problem once its largest singular value is at most one.
@@ -198,7 +221,7 @@ def assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, 
     return Decomposition(low_rank, sparse, len(singular), converged, iterations, float(residual / size), gap)
 
 
-def pursue_tiles(matrix, lam, mu, target, max_iter, size):
+def pursue_tiles(matrix: Floats, lam: float, mu: float, target: float, max_iter: int, size: float) -> Decomposition | None:
     """Do what `pursue` does by the Gram matrix with compiled passes; None where that needs the direct decomposition."""
     from estimators.server import robust_pca_kernels as kernels
 
@@ -224,8 +247,16 @@ def pursue_tiles(matrix, lam, mu, target, max_iter, size):
 
 @paired
 def noise_variances(
-    updates, *, block_rows=None, lam=None, variant="dense", method="fused", tol=1e-5, max_iter=3000, workers=None
-):
+    updates: ArrayLike,
+    *,
+    block_rows: int | None = None,
+    lam: float | None = None,
+    variant: Literal["published", "reference", "dense"] = "dense",
+    method: Literal["fused", "gram", "svd"] = "fused",
+    tol: float = 1e-5,
+    max_iter: int = 3000,
+    workers: int | None = None,
+) -> NoiseEstimate:
     """Noise variance per element of each client's update, ||S_i||^2 / p with S from robust PCA; an estimate.
 
     It includes whatever of an update is not shared with others, so it is right up to a common factor where the shared
@@ -271,7 +302,7 @@ def noise_variances(
 
 
 @paired
-def aggregation_weights(updates, **options):
+def aggregation_weights(updates: ArrayLike, **options: Any) -> Floats:
     """Robust-HDP's weights of the clients, inversely proportional to `noise_variances`; they add to one.
 
     Claim: robusthdp:alg1.  Clients without any estimated noise share all the weight.
@@ -291,7 +322,7 @@ def aggregation_weights(updates, **options):
 
 
 @paired
-def excess_noise(sigma2s, alpha2, r=1.0):
+def excess_noise(sigma2s: ArrayLike, alpha2: float, r: ArrayLike = 1.0) -> Floats:
     """Noise of the aggregate above the least possible, as a fraction of it, with a common error in the variances; exact.
 
     Weights proportional to 1 / (r^2 sigma2_j + alpha2) in place of 1 / sigma2_j: the squared coefficient of variation,
@@ -318,7 +349,7 @@ def excess_noise(sigma2s, alpha2, r=1.0):
 
 
 @paired
-def estimate_tail(p, x):
+def estimate_tail(p: ArrayLike, x: ArrayLike) -> Floats:
     """Probability that a Gaussian noise variance, estimated from p elements, is off by more than the fraction x; exact.
 
     sigma_hat^2 / E sigma_hat^2 is chi-square with p degrees of freedom over p.  Claim: robusthdp:lem1:tail:chi2.

@@ -18,12 +18,16 @@ Schemes and what they need:
 - "robust-hdp": inversely proportional to variances estimated by robust PCA (Malekmohammadi, Yu and Cao 2024).
 """
 
+from __future__ import annotations
+
 import warnings
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from estimators.closed_forms.aggregation import aggregate_variance, eps_weights, precision_weights, relative_excess
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.units import exponents
 from estimators.numerics.validation import choice, finite, flags, index, listing, paired, positive
 from estimators.server import robust_pca
@@ -55,7 +59,7 @@ class ServerWeights(NamedTuple):
     excess: float | None
 
 
-def per_client(name, values):
+def per_client(name: str, values: ArrayLike) -> Floats:
     """Return numbers > 0, one per client."""
     values = positive(name, values)
     if values.ndim != 1 or values.size == 0:
@@ -64,7 +68,7 @@ def per_client(name, values):
 
 
 @paired
-def sample_weights(n_samples):
+def sample_weights(n_samples: ArrayLike) -> Floats:
     """Weights proportional to the clients' numbers of samples, n_i / sum_j n_j.
 
     Claim: robusthdp:eq8:loss gives what they lose.
@@ -76,7 +80,14 @@ def sample_weights(n_samples):
 
 
 @paired
-def server_weights(scheme, *, variances=None, n_samples=None, eps=None, updates=None):
+def server_weights(
+    scheme: Literal["uniform", "dpfedavg", "weiavg", "precision", "robust-hdp"],
+    *,
+    variances: ArrayLike | None = None,
+    n_samples: ArrayLike | None = None,
+    eps: ArrayLike | None = None,
+    updates: ArrayLike | None = None,
+) -> ServerWeights:
     """Weights of the clients by the named scheme, and the variance of the average that they give.
 
     The weights add to one.  Claims: robusthdp:eq8:weights, robusthdp:eq8:minvar, robusthdp:eq8:loss,
@@ -143,7 +154,13 @@ def server_weights(scheme, *, variances=None, n_samples=None, eps=None, updates=
 
 
 @paired
-def compare_schemes(variances, *, n_samples=None, eps=None, updates=None):
+def compare_schemes(
+    variances: ArrayLike,
+    *,
+    n_samples: ArrayLike | None = None,
+    eps: ArrayLike | None = None,
+    updates: ArrayLike | None = None,
+) -> dict[str, ServerWeights]:
     """Every scheme whose needs are met, with its excess over the least variance: a dict from scheme to `ServerWeights`.
 
     Exact for the given variances; "precision" has no excess.  Claims: robusthdp:eq8:loss, robusthdp:eq8:eps-loss.
@@ -162,7 +179,7 @@ def compare_schemes(variances, *, n_samples=None, eps=None, updates=None):
 
 
 @paired
-def stack_updates(vectors):
+def stack_updates(vectors: Sequence[ArrayLike]) -> Floats:
     """Matrix with one column per client from a list of the clients' vectors.
 
     Raises
@@ -186,7 +203,7 @@ def stack_updates(vectors):
 
 
 @paired
-def aggregate(updates, weights):
+def aggregate(updates: ArrayLike, weights: ArrayLike) -> Floats:
     """Weighted average of the clients' updates, sum_i w_i update_i; claim: robusthdp:alg1.
 
     Parameters
@@ -210,7 +227,7 @@ def aggregate(updates, weights):
 
 
 @paired
-def public_clients(eps):
+def public_clients(eps: ArrayLike) -> Bools:
     """Which clients have the large privacy parameters, by the split of eps into two groups of least squared distances.
 
     PFA calls them public and the others private.  Its authors (2021) and the code of Robust-HDP cluster eps by mixtures or
@@ -240,7 +257,7 @@ def public_clients(eps):
 
 
 @paired
-def project_private(updates, public, components=1):
+def project_private(updates: ArrayLike, public: ArrayLike, components: int = 1) -> Floats:
     """Updates in which those of private clients are projected on what varies most among the public ones (PFA).
 
     A private update becomes mean + U U' (update - mean), with the mean of the public updates and U their leading principal

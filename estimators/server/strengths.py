@@ -9,12 +9,15 @@ Belongs here: one strength per client from known or estimated variances.  Closed
 ``variance_components``.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from estimators.closed_forms.aggregation import precision_weights
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.limits import pooled_variance, quotient, share, split, times
 from estimators.numerics.units import common_unit
 from estimators.numerics.validation import nonnegative, paired
@@ -40,7 +43,9 @@ class Clients(NamedTuple):
     total: float | None
 
 
-def read_clients(own_variances, tau2, noises, weights):
+def read_clients(
+    own_variances: ArrayLike, tau2: ArrayLike, noises: ArrayLike, weights: Literal["precision", "uniform"] | ArrayLike
+) -> tuple[Clients, int]:
     """Check the description of the clients, and return it in a unit 2^k in which sums stay in range, and k.
 
     Infinite variances are for precision weights only, which give them nothing.
@@ -75,14 +80,14 @@ def read_clients(own_variances, tau2, noises, weights):
     return Clients(own, noises, float(tau2), weights / weights.sum(), None), k
 
 
-def over_others(x):
+def over_others(x: Floats) -> Floats:
     """Return the sum of all entries but one's own, without subtracting from the total."""
     before = np.concatenate([[0.0], np.cumsum(x)[:-1]])
     after = np.concatenate([np.cumsum(x[::-1])[-2::-1], [0.0]])
     return before + after
 
 
-def exact_slacks(wanted, clients):
+def exact_slacks(wanted: Bools, clients: Clients) -> Floats:
     """Return where `wanted` (1-w)^2 tau2 - w (1-w) a + w^2 g + sum over others of w_j^2 (tau2 + a_j + g_j), rounded once."""
     found = np.zeros(clients.own.size)
     if wanted.any():
@@ -100,7 +105,7 @@ def exact_slacks(wanted, clients):
     return found
 
 
-def error(lam, clients):
+def error(lam: Floats, clients: Clients) -> Floats:
     """Return the mean squared error of every client at strengths `lam`, a sum of squares."""
     own, noises, tau2, weights, total = clients
     keep, pull = split(lam)
@@ -115,7 +120,14 @@ def error(lam, clients):
 
 
 @paired
-def personalized_mse(lam, own_variances, tau2, *, noises=0.0, weights="precision"):
+def personalized_mse(
+    lam: ArrayLike,
+    own_variances: ArrayLike,
+    tau2: float,
+    *,
+    noises: ArrayLike = 0.0,
+    weights: Literal["precision", "uniform"] | ArrayLike = "precision",
+) -> Floats:
     """Mean squared error of every client's personalised estimate at strengths `lam`, per coordinate.
 
     With w and a the client's weight and own variance it is (keep + pull w)^2 a + pull^2 [(1 - w)^2 tau2 + w^2 g + sum over
@@ -141,7 +153,7 @@ def personalized_mse(lam, own_variances, tau2, *, noises=0.0, weights="precision
     return np.ldexp(error(np.broadcast_to(lam, clients.own.shape), clients), k)
 
 
-def claim_of(clients, common):
+def claim_of(clients: Clients, common: bool) -> str:
     """Return the id of the claim that the strengths are an instance of."""
     alike = bool((clients.own == clients.own[0]).all())
     silent = not clients.noises.any()
@@ -156,7 +168,14 @@ def claim_of(clients, common):
 
 
 @paired
-def personalization_strengths(own_variances, tau2, *, noises=0.0, weights="precision", common=False):
+def personalization_strengths(
+    own_variances: ArrayLike,
+    tau2: float,
+    *,
+    noises: ArrayLike = 0.0,
+    weights: Literal["precision", "uniform"] | ArrayLike = "precision",
+    common: bool = False,
+) -> Strengths:
     """Strength lam >= 0 that minimises each client's error, or one for all that minimises the mean of the errors; exact.
 
     With precision weights lam_i = a_i / (tau2 + g_i w_i / (1 - w_i)); with any weights

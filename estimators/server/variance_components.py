@@ -9,11 +9,14 @@ Belongs here: estimates of variances from what a server sees.  What is done with
 estimates of known variance is in ``gaussian``.
 """
 
+from __future__ import annotations
+
 import warnings
 from typing import NamedTuple
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import count, finite, nonnegative, paired, positive, real
 
 __all__ = ["Components", "RoundVariances", "round_variances", "variance_components"]
@@ -41,7 +44,7 @@ class RoundVariances(NamedTuple):
     standard_errors: np.ndarray
 
 
-def read_messages(messages):
+def read_messages(messages: ArrayLike) -> Floats:
     """Return messages as a matrix with one row per client, named by the client where they are bad."""
     matrix = real("messages", messages)
     if matrix.ndim not in (1, 2) or 0 in matrix.shape:
@@ -54,14 +57,16 @@ def read_messages(messages):
     return matrix
 
 
-def per_client(name, values, m):
+def per_client(name: str, values: ArrayLike, m: int) -> Floats:
     """Return a number or one per client as one per client."""
     if values.shape not in ((), (m,)):
         raise ValueError(f"{name} must be one number or one for each of the {m} clients, got shape {values.shape}")
     return np.broadcast_to(values, (m,))
 
 
-def read_design(m, known, n_samples, level):
+def read_design(
+    m: int, known: ArrayLike, n_samples: ArrayLike | None, level: ArrayLike | None
+) -> tuple[list[str], Floats, Floats]:
     """Return the names and the matrix of the unknown components, and the known variances."""
     known = per_client("known", nonnegative("known", known), m)
     names, columns = ["tau2"], [np.ones(m)]
@@ -90,14 +95,14 @@ def read_design(m, known, n_samples, level):
 class Restricted:
     """Restricted likelihood of messages whose variances are known + design @ theta, in `coordinates` pooled coordinates."""
 
-    def __init__(self, matrix, design, known):
+    def __init__(self, matrix: Floats, design: Floats, known: Floats) -> None:
         self.origin = matrix.mean(axis=0)
         self.matrix, self.design, self.known = matrix - self.origin, design, known
         self.coordinates = matrix.shape[1]
         self.scale = np.einsum("ij,ij->", self.matrix, self.matrix) / self.matrix.size + known.max()
         self.work = np.empty_like(self.matrix)
 
-    def at(self, theta):
+    def at(self, theta: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Return variances, centre, squared residuals of each client and the objective at `theta`."""
         variances = np.maximum(self.known + self.design @ theta, 1e-15 * self.scale)
         precision = 1 / variances
@@ -107,7 +112,7 @@ class Restricted:
         size = np.log(variances).sum() + np.log(precision.sum())
         return variances, centre, squares, -0.5 * (self.coordinates * size + np.sum(squares * precision))
 
-    def score(self, variances, squares):
+    def score(self, variances: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the derivative of the objective, its expected information, and its average with the observed one."""
         precision = 1 / variances
         total = precision.sum()
@@ -120,7 +125,7 @@ class Restricted:
         average = np.einsum("i,ij,ik->jk", squares * precision, hat, hat) - np.einsum("ij,kj->ik", shifts, shifts) / total
         return score / 2, self.coordinates / 2 * (expected + np.outer(part, part)), average / 2
 
-    def start(self):
+    def start(self) -> Floats:
         """Return least squares estimates of the components from the squared deviations, kept off zero."""
         from scipy.optimize import nnls
 
@@ -129,7 +134,7 @@ class Restricted:
         theta = nnls(self.design * weight[:, None], excess * weight)[0]
         return np.maximum(theta, 0.01 * self.scale / self.design.max(axis=0))
 
-    def maximise(self):
+    def maximise(self) -> tuple[Floats, bool, int]:
         """Return the components >= 0, whether the search converged, and its iterations.
 
         There can be several maxima if clients are few and their variances very unequal, so the search starts twice.
@@ -139,7 +144,7 @@ class Restricted:
         theta, _, converged = max(found, key=lambda end: end[1])[:3]
         return theta, converged, sum(end[3] for end in found)
 
-    def climb(self, theta):
+    def climb(self, theta: Floats) -> tuple[Floats, float, bool, int]:
         """Return components, objective, whether they are a maximum, and the iterations of a search from `theta`.
 
         Each step maximises a quadratic over components >= 0, and is halved until the objective does not fall.  Its
@@ -172,7 +177,9 @@ class Restricted:
 
 
 @paired
-def variance_components(messages, *, known=0.0, n_samples=None, level=None):
+def variance_components(
+    messages: ArrayLike, *, known: ArrayLike = 0.0, n_samples: ArrayLike | None = None, level: ArrayLike | None = None
+) -> Components:
     """Variance components of clients' messages by restricted maximum likelihood; estimates with standard errors.
 
     The variance of message i around the centre is tau2 + known_i, plus sigma2 / n_i if `n_samples` is given, plus
@@ -241,7 +248,7 @@ def variance_components(messages, *, known=0.0, n_samples=None, level=None):
 
 
 @paired
-def round_variances(rounds):
+def round_variances(rounds: ArrayLike) -> RoundVariances:
     """Variance of each client's message from round to round, around what is common to the round; unbiased, with errors.
 
     Model: message_ri = deviation_i + common_r + noise_ri, where the noise of client i has variance s_i, independent over

@@ -45,7 +45,7 @@ class Forward(MetaPathFinder, Loader):
 
     def exec_module(self, module):
         """Give the module, which is loaded already, its own spec back."""
-        module.__spec__ = module.__spec__.loader_state
+        module.__spec__ = getattr(module.__spec__, "loader_state", None)
 
 
 def redirect():

@@ -4,12 +4,22 @@ Belongs here: what columns mean, which forms of tables there are, and what their
 are in ``table_file``, fitting is in the models.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from estimators.numerics.arrays import Bools, Floats, Ints
 from estimators.tables.table_file import open_table
+
+if TYPE_CHECKING:
+    from estimators.tables.table_file import Names, Table
+
 
 __all__ = ["FORMS", "ROLES", "BinomialTable", "ClientTable", "PoissonTable", "RegressionTable", "read_client_table"]
 
@@ -56,7 +66,7 @@ class ClientTable:
     rows: tuple[np.ndarray, np.ndarray] | None = None
     data: str = field(default="means", init=False)
 
-    def samples(self):
+    def samples(self) -> list[Floats] | None:
         """Return the list of every client's own values, or None if the table had no raw rows."""
         return None if self.rows is None else by_client(*self.rows, len(self.clients))
 
@@ -92,13 +102,23 @@ class RegressionTable:
     data: str = field(default="regression", init=False)
 
 
-def by_client(codes, values, m):
+AnyTable: TypeAlias = ClientTable | BinomialTable | PoissonTable | RegressionTable
+
+
+def by_client(codes: Ints, values: Floats, m: int) -> list[Floats]:
     """Return the list of the rows of `values` of each of m clients, in their order."""
     order = np.argsort(codes, kind="stable")
     return np.split(values[order], np.cumsum(np.bincount(codes, minlength=m))[:-1])
 
 
-def read_client_table(source, columns=None, target=None, features=None, intercept=True, progress=None):
+def read_client_table(
+    source: str | PathLike[str] | Iterable[str],
+    columns: Mapping[str, str] | None = None,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+    intercept: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> AnyTable:
     """Read clients from a CSV or Parquet file, in one of these forms, told apart by the names of the columns.
 
     - ``client,value``: one row per observation, any number of rows >= 1 per client in any order.  The
@@ -174,18 +194,18 @@ def read_client_table(source, columns=None, target=None, features=None, intercep
     return MAKERS[form](read)
 
 
-def expected():
+def expected() -> str:
     """Return what a header may look like, for messages."""
     return f"either {' or '.join(map(str, FORMS.values()))}"
 
 
-def require(table, column, why):
+def require(table: Table, column: str, why: str) -> None:
     """Raise ValueError unless the table has `column`."""
     if column not in table.header:
         raise ValueError(f"{table.head}: no column {column!r} ({why}); the columns are {table.shown()}")
 
 
-def choose(table, named):
+def choose(table: Table, named: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """Return the name of the table's form and a dict from roles to columns."""
     fitting = {}
     for name, form in FORMS.items():
@@ -212,7 +232,7 @@ def choose(table, named):
     return next(iter(fitting.items()))
 
 
-def too_large(table, column, values):
+def too_large(table: Table, column: str, values: Floats) -> None:
     """Raise ValueError for the first of `values` that is too large to calculate with."""
     bad = np.abs(values) > LARGEST
     table.first_bad(column, bad, lambda row: f"{values[row]:g} is beyond {LARGEST:g}; change the units")
@@ -221,7 +241,7 @@ def too_large(table, column, values):
 class Reader:
     """Columns of a form, with checks that name the place of what fails them."""
 
-    def __init__(self, table, found, names, columns):
+    def __init__(self, table: Table, found: dict[str, str], names: Names, columns: dict[str, Floats]) -> None:
         self.table, self.found, self.names, self.columns = table, found, names, columns
 
     def __contains__(self, role):
@@ -230,18 +250,18 @@ class Reader:
     def __getitem__(self, role):
         return self.columns[self.found[role]]
 
-    def get(self, role):
+    def get(self, role: str) -> Floats | None:
         """Return the column of a role that may be left out, or None."""
         return self.columns.get(self.found.get(role))
 
     @property
-    def clients(self):
+    def clients(self) -> tuple[str, ...]:
         """Names of the clients."""
         if self.names is None:
             return tuple(str(i + 1) for i in range(next(iter(self.columns.values())).size))
         return self.names.labels
 
-    def one_row_each(self):
+    def one_row_each(self) -> None:
         """Raise ValueError if a client has two rows."""
         where = self.names and self.names.repeated()
         if where:
@@ -249,22 +269,22 @@ class Reader:
             label, before = self.names.labels[self.names.codes[row]], self.table.place(first)
             raise self.table.error(self.found["client"], row, f"{label!r} is already in {before}; give one row each")
 
-    def check(self, role, bad, problem):
+    def check(self, role: str, bad: Bools, problem: str) -> None:
         """Raise ValueError with `problem`, in which {} is the number, at the first row where `bad` is true."""
         self.table.first_bad(self.found[role], bad, lambda row: problem.format(f"{self[role][row]:g}"))
 
-    def ordinary(self):
+    def ordinary(self) -> None:
         """Raise ValueError for numbers too large to square and to add up."""
         for column, values in self.columns.items():
             too_large(self.table, column, values)
 
-    def positive(self, role, what):
+    def positive(self, role: str, what: str) -> Floats:
         """Return the column after checking that it is > 0, by more than models can tell from 0."""
         self.check(role, self[role] <= 0, f"{{}} is not > 0; {what}")
         self.check(role, self[role] < 1 / LARGEST, f"{{}} is less than {1 / LARGEST:g}; change the units")
         return self[role]
 
-    def whole(self, role, minimum, what):
+    def whole(self, role: str, minimum: int, what: str) -> Ints:
         """Return the column as integers after checking that they are whole and at least `minimum`."""
         values = self[role]
         bad = (values < minimum) | (values != np.floor(values)) | (values > 2**53)
@@ -272,7 +292,7 @@ class Reader:
         return values.astype(np.int64)
 
 
-def read_samples(read):
+def read_samples(read: Reader) -> ClientTable:
     """Return the table of rows client,value."""
     codes, values, name, column = read.names.codes, read["value"], read.table.name, read.found["value"]
     counts = np.bincount(codes)
@@ -293,14 +313,14 @@ def read_samples(read):
     return ClientTable(read.clients, first + means, pooled / counts, counts, (codes, values))
 
 
-def read_means(read):
+def read_means(read: Reader) -> ClientTable:
     """Return the table of rows client,mean,variance[,n]."""
     variances = read.positive("variance", "a variance must be positive")
     counts = read.whole("n", 1, "observations") if "n" in read else None
     return ClientTable(read.clients, read["mean"], variances if counts is None else variances / counts, counts)
 
 
-def read_estimates(read):
+def read_estimates(read: Reader) -> ClientTable:
     """Return the table of rows client,estimate,se[,n]."""
     variances = read.positive("se", "a standard error must be positive; pool it if it is 0 by chance") ** 2
     counts = read.get("n")
@@ -309,7 +329,7 @@ def read_estimates(read):
     return ClientTable(read.clients, read["estimate"], variances, counts)
 
 
-def read_binomial(read):
+def read_binomial(read: Reader) -> BinomialTable:
     """Return the table of rows client,successes,trials."""
     successes, trials = read.whole("successes", 0, "successes"), read.whole("trials", 0, "trials")
     above = successes > trials
@@ -320,7 +340,7 @@ def read_binomial(read):
     return BinomialTable(read.clients, successes, trials)
 
 
-def read_outcomes(read):
+def read_outcomes(read: Reader) -> BinomialTable:
     """Return the table of rows client,outcome."""
     outcomes = read["outcome"]
     read.check("outcome", (outcomes != 0) & (outcomes != 1), "{} is neither 0 nor 1; use the column value for measurements")
@@ -328,7 +348,7 @@ def read_outcomes(read):
     return BinomialTable(read.clients, np.bincount(codes, outcomes).astype(np.int64), np.bincount(codes))
 
 
-def read_poisson(read):
+def read_poisson(read: Reader) -> PoissonTable:
     """Return the table of rows client,count[,exposure]."""
     counts = read.whole("count", 0, "events")
     if "exposure" not in read:
@@ -338,7 +358,7 @@ def read_poisson(read):
     return PoissonTable(read.clients, counts, read.get("exposure"))
 
 
-def warn_of_frequencies(read):
+def warn_of_frequencies(read: Reader) -> None:
     """Warn where rows could be numbers of events, 0, 1, 2 and so on, and `count` how many clients had so many."""
     unused = ",".join(column for column in read.table.header if column and column not in read.found.values())
     client, labels = read.found.get("client"), read.clients
@@ -363,7 +383,14 @@ MAKERS = {
 }
 
 
-def regression(table, named, target, features, intercept, progress):
+def regression(
+    table: Table,
+    named: Mapping[str, str],
+    target: str | None,
+    features: Sequence[str] | None,
+    intercept: bool,
+    progress: Callable[[int], None] | None,
+) -> RegressionTable:
     """Return the table of the regressions of `target` on `features`."""
     if target is None or not features:
         raise ValueError("a regression needs both a target and features: give --target COLUMN --features COLUMN,COLUMN")

@@ -3,12 +3,16 @@
 Belongs here: what the readers share.  Does not belong here: reading (``table_file``, ``table_arrow``).
 """
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
+
+from estimators.numerics.arrays import Bools, Ints
 
 __all__ = ["Names", "Table", "printable"]
 
 
-def printable(text):
+def printable(text: str) -> str:
     r"""Return `text` with codes instead of characters that would break lines or steer a terminal.
 
     >>> printable("a\nb")
@@ -20,10 +24,10 @@ def printable(text):
 class Names:
     """Names of a column: `labels`, each once in the order of its first row, and the code of each row's label."""
 
-    def __init__(self, labels, codes):
+    def __init__(self, labels: Iterable[str], codes: Ints) -> None:
         self.labels, self.codes = tuple(labels), codes
 
-    def repeated(self):
+    def repeated(self) -> tuple[int, int] | None:
         """Return (first row, later row) of the first name that appears twice, or None."""
         if len(self.labels) == self.codes.size:
             return None
@@ -42,25 +46,25 @@ class Table:
     name: str
     header: list
 
-    def shown(self):
+    def shown(self) -> str:
         """Return the header as one printable text."""
         return printable(",".join(self.header))
 
-    def check_header(self, place):
+    def check_header(self, place: str) -> None:
         """Raise ValueError if a name of a column appears twice."""
         repeated = sorted({column for column in self.header if column and self.header.count(column) > 1})
         if repeated:
             raise ValueError(f"{place}: column {repeated[0]!r} appears twice; rename one of them")
 
-    def place(self, row):
+    def place(self, row: int) -> str:
         """Return what a person calls the place of data row `row`, counted from 0."""
         raise NotImplementedError
 
-    def error(self, column, row, problem):
+    def error(self, column: str, row: int, problem: str) -> ValueError:
         """Return the ValueError for the cell of `column` in data row `row`, counted from 0."""
         return ValueError(f"{self.name}, {self.place(row)}, column {column!r}: {problem}")
 
-    def first_bad(self, column, bad, problem):
+    def first_bad(self, column: str, bad: Bools, problem: Callable[[int], str]) -> None:
         """Raise the error of the first row where `bad` is true; `problem` makes its text from the row."""
         rows = np.flatnonzero(bad)
         if rows.size:

@@ -4,6 +4,8 @@ Loaders of the user's files are not here; larger public data (MNIST and the like
 fetched.
 """
 
+from __future__ import annotations
+
 import csv
 from dataclasses import dataclass
 from importlib import resources
@@ -84,7 +86,7 @@ def surgical_mortality() -> SurgicalMortality:
     return SurgicalMortality(clients=clients, **columns)
 
 
-def shipped(file, key, whole=()):
+def shipped(file: str, key: str, whole: tuple[str, ...] = ()) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Return the column `key` of a shipped CSV file as a tuple of texts and the others as arrays by name."""
     text = resources.files("estimators.tables").joinpath("data", file).read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))

@@ -4,23 +4,29 @@ Belongs here: everything that imports pyarrow.  The plain reader, and the messag
 ``table_file``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from os import PathLike
+from typing import Any
 
 import numpy as np
 
+from estimators.numerics.arrays import Floats
 from estimators.tables.columns import Names, Table
 
 __all__ = ["ParquetTable", "read_csv"]
 
 
-def arrow():
+def arrow() -> Any:
     """Return the package pyarrow with its modules that are used here; ImportError where it is not installed."""
     for name in ("compute", "csv", "parquet"):
         import_module(f"pyarrow.{name}")
     return import_module("pyarrow")
 
 
-def names_of(texts):
+def names_of(texts: Any) -> Names:
     """Return the `Names` in a column of any type."""
     pyarrow = arrow()
     compute = pyarrow.compute
@@ -30,7 +36,9 @@ def names_of(texts):
     return Names(coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64))
 
 
-def read_csv(path, header, skip, delimiter, numbers, client):
+def read_csv(
+    path: str | PathLike[str], header: Sequence[str], skip: int, delimiter: str, numbers: Sequence[str], client: str | None
+) -> tuple[Names | None, dict[str, Floats]] | None:
     """Return names and columns of a CSV file as ``CsvTable.read`` does, or None if that might see it otherwise.
 
     Parameters
@@ -67,7 +75,7 @@ def read_csv(path, header, skip, delimiter, numbers, client):
 class ParquetTable(Table):
     """A Parquet file, read by pyarrow, which is an optional dependency."""
 
-    def __init__(self, path):
+    def __init__(self, path: str | PathLike[str]) -> None:
         parquet = arrow().parquet
         self.name, self.head = str(path), str(path)
         with open(path, "rb"):  # the usual error if there is no such file
@@ -80,15 +88,17 @@ class ParquetTable(Table):
         self.header = [name.strip().lower() for name in self.file.schema_arrow.names]
         self.check_header(self.head)
 
-    def invalid(self, error):
+    def invalid(self, error: Exception) -> ValueError:
         """Return the ValueError for what pyarrow cannot read."""
         return ValueError(f"{self.name} is no valid Parquet file ({str(error).splitlines()[0]}); write it again")
 
-    def place(self, row):
+    def place(self, row: int) -> str:
         """Return the row counted from 1."""
         return f"row {row + 1}"
 
-    def read(self, numbers, client=None, progress=None):
+    def read(
+        self, numbers: Sequence[str], client: str | None = None, progress: Callable[[int], None] | None = None
+    ) -> tuple[Names | None, dict[str, Floats]]:
         """Return names and columns, as ``CsvTable.read`` does."""
         pyarrow = arrow()
         wanted = dict.fromkeys([*numbers, *([client] if client else [])])
@@ -123,7 +133,7 @@ class ParquetTable(Table):
             progress(table.num_rows)
         return names, found
 
-    def names(self, client, cells):
+    def names(self, client: str, cells: Any) -> Names:
         """Return the `Names` in the cells of the column `client`."""
         pyarrow = arrow()
         if pyarrow.types.is_floating(cells.type):  # numbers with gaps, whose gaps are no client

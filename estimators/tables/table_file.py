@@ -7,17 +7,23 @@ Whole chunks of rows become columns at once.  Only when something is wrong is th
 where: correct files pay nothing for good messages.
 """
 
+from __future__ import annotations
+
 import csv
 import gc
 import math
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from estimators.numerics.arrays import Floats
 from estimators.numerics.validation import listing
 from estimators.tables import table_arrow
 from estimators.tables.columns import Names, Table
@@ -37,7 +43,7 @@ FOREIGN = {
 """What files are not CSV, by their first bytes."""
 
 
-def open_table(source):
+def open_table(source: str | PathLike[str] | Iterable[str]) -> Table:
     """Return the table in `source`: a path (``.parquet`` or ``.pq`` as Parquet, else CSV), or an iterable of CSV lines.
 
     >>> table = open_table(["Client , value", "a, 1", "b,2.5", "", "a,3"])
@@ -72,7 +78,7 @@ class CsvTable(Table):
     Lines that start with # above the names of the columns are skipped, as are empty lines anywhere.
     """
 
-    def __init__(self, source, name):
+    def __init__(self, source: str | PathLike[str] | Iterable[str], name: str) -> None:
         self.source, self.name = source, name
         self.check_kind()
         with self.lines() as lines:
@@ -84,7 +90,7 @@ class CsvTable(Table):
         self.head = f"{name}, line {self.first}"
         self.check_header(self.head)
 
-    def check_kind(self):
+    def check_kind(self) -> None:
         """Raise ValueError for a file of another kind."""
         if not isinstance(self.source, list):
             with open(self.source, "rb") as file:
@@ -94,7 +100,7 @@ class CsvTable(Table):
                 raise ValueError(f"{self.name} is {what}")
 
     @contextmanager
-    def lines(self):
+    def lines(self) -> Iterator[Iterator[str]]:
         """Open the source as an iterator over its lines, with comments above the header blanked."""
         if isinstance(self.source, list):
             yield without_comments(iter(self.source))
@@ -102,12 +108,12 @@ class CsvTable(Table):
         with open(self.source, encoding="utf-8-sig", newline="") as file, utf8_only(self.name):
             yield without_comments(file)
 
-    def reader(self, lines):
+    def reader(self, lines: Iterable[str]) -> Any:
         """Return the csv reader of `lines`."""
         return csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=True)
 
     @contextmanager
-    def rows(self):
+    def rows(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
         """Open the source as an iterator over (line number, stripped cells) of each line that is not empty."""
 
         def each(reader):
@@ -123,16 +129,18 @@ class CsvTable(Table):
             except csv.Error as error:
                 raise self.malformed(reader, error) from None
 
-    def malformed(self, reader, error):
+    def malformed(self, reader: Any, error: Exception) -> ValueError:
         """Return the ValueError for what is not CSV."""
         return ValueError(f"{self.name}, line {reader.line_num}: not valid CSV ({error}); check the quotes")
 
-    def place(self, row):
+    def place(self, row: int) -> str:
         """Return the line of data row `row`."""
         with self.rows() as rows:
             return f"line {next(islice(rows, row + 1, None))[0]}"
 
-    def read(self, numbers, client=None, progress=None):
+    def read(
+        self, numbers: Sequence[str], client: str | None = None, progress: Callable[[int], None] | None = None
+    ) -> tuple[Names | None, dict[str, Floats]]:
         """Return the `Names` in the column `client` (None without one) and a dict of the columns `numbers`, as arrays.
 
         Parameters
@@ -186,7 +194,7 @@ class CsvTable(Table):
         columns = {column: np.concatenate(part) for column, part in zip(numbers, parts, strict=True)}
         return None if who is None else Names(ids, np.concatenate(codes)), columns
 
-    def read_fast(self, numbers, client):
+    def read_fast(self, numbers: Sequence[str], client: str | None) -> tuple[Names | None, dict[str, Floats]] | None:
         """Return what `read` does by way of pyarrow, or None without it, for small files, and for any doubt."""
         if isinstance(self.source, list) or self.source.stat().st_size < LARGE:
             return None
@@ -195,7 +203,7 @@ class CsvTable(Table):
         except ImportError:
             return None
 
-    def whole_rows(self, chunk):
+    def whole_rows(self, chunk: list[list[str]]) -> list[list[str]]:
         """Return the rows of `chunk` that are not empty; ValueError if one has too many or too few cells."""
         width = len(self.header)
         rows = [cells for cells in chunk if len(cells) == width and cells[0]]
@@ -205,7 +213,7 @@ class CsvTable(Table):
                 raise ValueError("a row of another length")
         return rows
 
-    def find_mistake(self, numbers, client):
+    def find_mistake(self, numbers: Sequence[str], client: str | None) -> None:
         """Raise the error of the first cell that cannot be read."""
         with self.rows() as rows:
             next(rows)
@@ -223,7 +231,7 @@ class CsvTable(Table):
 
 
 @contextmanager
-def utf8_only(name):
+def utf8_only(name: str) -> Iterator[None]:
     """Say that the file `name` is not UTF-8."""
     try:
         yield
@@ -232,7 +240,7 @@ def utf8_only(name):
 
 
 @contextmanager
-def without_collections():
+def without_collections() -> Iterator[None]:
     """Pause the garbage collector, which otherwise walks millions of new rows again and again."""
     running = gc.isenabled()
     gc.disable()
@@ -243,7 +251,7 @@ def without_collections():
             gc.enable()
 
 
-def without_comments(lines):
+def without_comments(lines: Iterable[str]) -> Iterator[str]:
     """Yield `lines`, those that start with # above the first other one as empty lines, so that numbers stay right."""
     for line in lines:
         if not line.startswith("#"):
@@ -255,7 +263,7 @@ def without_comments(lines):
     yield from lines
 
 
-def number_problem(text):
+def number_problem(text: str) -> str | None:
     """Return what is wrong with `text` as a finite number, or None."""
     shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
     try:

@@ -422,7 +422,9 @@ def test_plots_mark_printed_numbers_where_runs_are(small):
     experiment = read(small(("[[printed]]\n", printed)))
     marked = [made("Local", 0, 0.7, {"privacy.eps": 8.0}), made("Local", 0, 0.6, {"privacy.eps": "inf"})]
     for results, marks in ((marked, 1), (marked[1:], 0)):  # a grid point that was not run has no place
-        axes = draw(experiment, results).axes[0]
+        figure = draw(experiment, results)
+        assert figure is not None
+        axes = figure.axes[0]
         assert sum(line.get_marker() == "D" and len(line.get_xdata()) > 0 for line in axes.lines) == marks
     assert draw(read(small()), [made("FedAvg", 0, 0.5)]) is None  # one evaluation is no course over the rounds
 

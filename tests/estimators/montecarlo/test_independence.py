@@ -149,6 +149,8 @@ def test_constant_and_nearly_constant_statistics_are_no_repeats(draw):
 def test_batch_means_of_kernels_are_those_of_their_replicates(reps):
     experiment = mc.JamesSteinExperiment(6, 2.0, 1.0, 1.0, 0.5)
     fast, plain = (call(mc.stream("batches", 0), reps) for call in (experiment.kernel_call, experiment.reference_call))
+    assert fast.batches is not None
+    assert plain.batches is not None
     assert fast.batches.shape == (reps // BATCH, 3)
     np.testing.assert_allclose(fast.batches, plain.batches, rtol=1e-11)
     assert kernels.BATCH == BATCH == 4 * kernels.LANES
