@@ -193,7 +193,8 @@ def delta_from_rdp(orders, rdp, *, eps):
         log_delta = (orders - 1) * (rdp - eps) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
     usable = np.where((orders == 1) | np.isinf(rdp), 0.0, log_delta)
     total_variation = np.sqrt(-np.expm1(-rdp))
-    return float(min(1.0, np.exp(usable.min()), total_variation.min()))
+    found = float(min(np.exp(min(0.0, usable.min())), total_variation.min()))
+    return found or (np.nextafter(0.0, 1.0) if (rdp > 0).all() else 0.0)  # what underflows is not nothing
 
 
 @paired

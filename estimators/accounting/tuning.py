@@ -157,7 +157,9 @@ class TruncatedNegativeBinomial:
         """
         orders, rdp = curve_of(orders, rdp)
         second = np.min((1 - 1 / orders) * rdp + self.log_inverse_gamma / orders)
-        return _monotone(orders, rdp + (1 + self.eta) * second + _over(np.log(self.mean), orders - 1))
+        half = self.log_inverse_gamma / 2
+        log_mean = (1 + self.eta) * half + _log_sinhc(half) - _log_sinhc(self.eta * half)  # a mean near 1 has few digits
+        return _monotone(orders, rdp + (1 + self.eta) * second + _over(log_mean, orders - 1))
 
 
 @dataclass(frozen=True)
@@ -357,6 +359,17 @@ def _log_grown(eta, x):
     """Return the logarithm of `_grown` for x >= 0, without overflow."""
     with quiet():
         return np.maximum(eta, 0) * x + np.log(_grown(-abs(eta), x))
+
+
+def _log_sinhc(x):
+    """Return log(sinh(x) / x), 0 at x = 0, without losing digits to a small x."""
+    x = abs(x)
+    if x < 1:
+        beyond = 0.0
+        for k in range(20, 0, -2):
+            beyond = x * x / (k * (k + 1)) * (1 + beyond)
+        return float(np.log1p(beyond))
+    return x + float(np.log(-np.expm1(-2 * x) / (2 * x)))
 
 
 def _law(masses, name="masses"):

@@ -1,5 +1,6 @@
 """Laws of the number of runs, bounds against exact divergences of explicit algorithms, dp-accounting, bad input."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -130,6 +131,26 @@ def test_against_dp_accounting(dp_accounting, eta):
     rdp = np.array(orders) / 32
     ours = tuning.tuned_epsilon(runs, orders, rdp, delta=1e-6)
     np.testing.assert_allclose(ours, accountant.get_epsilon(1e-6), rtol=1e-6)
+
+
+@pytest.mark.parametrize("eta", [-0.999, -0.5, 0.0, 1.0, 100.0])
+@pytest.mark.parametrize("gamma", [1 - 1e-12, 1 - 1e-6, 0.96, 0.95, 0.9, 0.1, 1e-300])
+def test_the_cost_of_tuning_is_never_rounded_below_its_formula(eta, gamma):
+    """(50) of mrmtl with 60 digits; a mean number of runs close to one has few digits of its own."""
+    runs = TruncatedNegativeBinomial(eta=eta, gamma=gamma)
+    with mpmath.workdps(60):
+        g, e = mpmath.mpf(gamma), mpmath.mpf(eta)
+        mean = (1 - g) / g / (-mpmath.log(g) if eta == 0 else (1 - g**e) / e)
+        for order in (2.0, 4096.0):
+            a, d = mpmath.mpf(order), mpmath.mpf(1e-12)
+            exact = d + (1 + e) * ((1 - 1 / a) * d - mpmath.log(g) / a) + mpmath.log(mean) / (a - 1)
+            assert abs(runs.rdp([order], [1e-12])[0] / exact - 1) < 1e-12
+
+
+def test_a_delta_that_underflows_is_not_none():
+    assert privacy.delta_from_rdp([50.0], [3.0], eps=100.0) > 0
+    assert privacy.delta_from_rdp([50.0], [0.0], eps=100.0) == 0
+    assert privacy.delta_from_rdp([1e6], [1.0], eps=0.9) == pytest.approx(np.sqrt(-np.expm1(-1.0)))
 
 
 @given(st.floats(0.05, 2.0), st.floats(0.0, 4.0))
