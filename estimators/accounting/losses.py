@@ -10,7 +10,7 @@ there is no bound by this way, and Renyi divergences give one.
 """
 
 import warnings
-from functools import lru_cache
+from functools import lru_cache, reduce
 from importlib import import_module
 
 import numpy as np
@@ -101,13 +101,11 @@ def loss_epsilon(events, delta):
         return np.inf
     if not events:
         return 0.0
-    (step, finest), total = grid(events), None
+    step, finest = grid(events)
     if step > finest / 2:  # rounding would add more than the losses themselves, release by release
         return np.inf
     with quiet():
-        for event in events:
-            part = one_release(event, step)
-            part = part if event.number == 1 else part.self_compose(event.number)
-            total = part if total is None else total.compose(part)
+        parts = [one_release(event, step).self_compose(event.number) for event in events]
+        total = reduce(lambda one, other: one.compose(other), parts)
         found = float(total.get_epsilon_for_delta(delta - SLACK))
     return max(0.0, found) if found < np.inf else np.inf
