@@ -9,7 +9,7 @@ export MPLBACKEND := Agg
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,dp,notebooks]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,notebooks]'
 	touch $@
 
 verify: $(VENV)/.installed  ## verify every claim at every level; the ledger is build/ledger.json

@@ -2,17 +2,15 @@
 
 One explicit federation, whose clipped gradients are constant, gives a lower limit of what any valid bound may say: left its
 budget against the local steps per round at a fixed number of steps in all, right one round's delta against eps, where it has
-a closed form and is simulated.  The printed bound lies below.  Where dp-accounting is installed, its numerical budgets are
+a closed form and is simulated.  The printed bound lies below.  The numerical budgets of dp-accounting are
 shown too.  The parameters are ours; the paper has no such figure.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
 """
 
-from importlib.util import find_spec
-
 import numpy as np
 
-from estimators.accounting import adaped, privacy, tuning
+from estimators.accounting import adaped, privacy
 from estimators.montecarlo import SampledExperiment
 from figures import style
 from figures.points import Points
@@ -96,19 +94,17 @@ def compute(quick=False):
     points.require(bool((budgets["federation"] <= budgets["valid"]).all()), "a federation spends more than the valid bound")
     late = np.array(STEPS) > 10
     points.require(bool((budgets["printed"] < budgets["federation"])[late].all()), "the printed bound holds for many steps")
-    numerical = None
-    if find_spec("dp_accounting"):
-        taus = STEPS[1::2]
-        found = np.array([numerical_budget(tau) for tau in taus])
-        # Both are upper bounds of the same number, the numerical one up to its grid.
-        most = dict(zip(STEPS, budgets["federation"], strict=True))
-        points.require(all(y <= most[tau] * 1.01 for tau, y in zip(taus, found, strict=True)), "dp-accounting finds more")
-        numerical = {"x": np.array(taus), "y": found}
+    taus = STEPS[1::2]
+    found = np.array([numerical_budget(tau) for tau in taus])
+    # Both are upper bounds of the same number, the numerical one up to its grid.
+    most = dict(zip(STEPS, budgets["federation"], strict=True))
+    points.require(all(y <= most[tau] * 1.01 for tau, y in zip(taus, found, strict=True)), "dp-accounting finds more")
+    numerical = {"x": np.array(taus), "y": found}
     x = np.linspace(0.0, 0.8, 81)
     curves = {}
     for name, rdp in RDPS.items():
         rdp = rdp(ONE_ROUND, ONE_ROUND)
-        curves[name] = np.array([tuning.delta_from_rdp(ORDERS, rdp, eps=eps) for eps in x])
+        curves[name] = np.array([privacy.delta_from_rdp(ORDERS, rdp, eps=eps) for eps in x])
     exact = {"x": x, "y": exact_delta(x), "points": points.compare("delta", PLACES, exact_delta, experiment)}
     points.require(bool((exact["y"] <= curves["valid"]).all()), "the valid bound is below the exact delta")
     parameters = {"K": K, "m": M, "C1": C1, "sigma2_q1": SIGMA2, "T": T, "delta": DELTA, "tau_of_one_round": ONE_ROUND}
@@ -130,9 +126,8 @@ def draw(data):
     left.plot(tau, budgets["valid"], color=style.BLUE)
     left.plot(tau, budgets["federation"], color=style.INK)
     left.plot(tau, budgets["printed"], **wrong)
-    if data["numerical"]:
-        left.plot(data["numerical"]["x"], data["numerical"]["y"], "x", color=style.INK, markersize=4.5, markeredgewidth=1.1)
-        style.note(left, 130, 0.85, "× dp-accounting", ha="right")
+    left.plot(data["numerical"]["x"], data["numerical"]["y"], "x", color=style.INK, markersize=4.5, markeredgewidth=1.1)
+    style.note(left, 130, 0.85, "× dp-accounting", ha="right")
     style.note(left, 1.0, 7, "a bound that holds", color=style.BLUE)
     style.note(left, 3.0, 1.62, "one federation (Rényi)")
     style.note(left, 9.5, 0.32, "Theorem 7\nas printed", ha="right", color=style.VERMILLION)

@@ -1,6 +1,6 @@
 """Noise of a client's model update over batch size ratio and privacy budget (Robust-HDP, Figure 1).
 
-Left the variance (7) with (3) at the noise scale that an accountant asks for at each budget; right the same against the
+Left the variance (7) with (3) at the noise scale that Renyi accounting asks for at each budget; right the same against the
 batch size at three budgets.  The paper gives K, N, eta, c and p; rounds and delta, which it does not give, are ours.
 
 Belongs here: the numbers and the drawing of this one figure. Does not belong here: formulas, style.
@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 
 from estimators.accounting import dpsgd, privacy
+from estimators.accounting.accountants import calibrate_noise
 from estimators.montecarlo import SampledExperiment
 from figures import style
 from figures.points import Points
@@ -41,8 +42,7 @@ def steps(b):
 @cache
 def scale(b, eps):
     """Return the noise scale that the accountant asks for over all rounds."""
-    rate = b / RECORDS
-    return dpsgd.noise_multiplier(eps=eps, delta=DELTA, sampling_rate=rate, steps=ROUNDS * steps(b), orders=ORDERS)
+    return calibrate_noise(lambda z: spent(b, z), eps=eps)
 
 
 def spent(b, z):

@@ -12,7 +12,7 @@ Belongs here: sizes of the audits, the broken mechanisms, the drawing. Does not 
 
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
+from inspect import signature
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ CLAIMS = (
 )
 DELTA, BETA, SEED = 0.01, 0.01, 0
 ROWS, CLIP, MULTIPLIER = 100, 0.5, 1.0
-ACCOUNTANT = "pld" if find_spec("dp_accounting") else "rdp"
+ACCOUNTANT = "pld"
 SHARE = 0.4  # of the usual replicates: 100 of them are one training
 
 SIZES = {
@@ -105,19 +105,17 @@ def bold(scores, *, eps, **how):
 BROKEN = {
     "DP-SGD, noise halved": partial(rows, batch=100, silo_count=400, backend=Broken(halved)),
     "DP-SGD, clipping left out": partial(
-        rows, batch=25, rounds=3, multiplier=0.8, silo_count=100, accountant="pld", backend=Broken(unclipped)
+        rows, batch=25, rounds=3, multiplier=0.8, silo_count=100, backend=Broken(unclipped)
     ),
-    "DP-SGD, one noise for all steps": partial(
-        rows, batch=50, rounds=4, silo_count=100, accountant="pld", backend=Broken(repeated)
-    ),
+    "DP-SGD, one noise for all steps": partial(rows, batch=50, rounds=4, silo_count=100, backend=Broken(repeated)),
     "Exponential mechanism without the 2": partial(exponential, runs=100_000, choose=bold),
 }
 """Audits of broken mechanisms; they need few runs."""
 
 
 def audited(case, title, audit, **size):
-    """Return the row of an audit for the data; without the optional accountant its claim is larger."""
-    how = {"accountant": ACCOUNTANT} if "accountant" in audit.keywords else {}
+    """Return the row of an audit for the data."""
+    how = {"accountant": ACCOUNTANT} if "accountant" in signature(audit).parameters else {}
     found = audit(beta=BETA, seed=SEED, **size, **how)
     return {"case": case, "title": title, "unseen": min(found.bound.counts) == 0, **found.row()}
 

@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from estimators.accounting import dpsgd
+from estimators.accounting import dpsgd, privacy
+from estimators.accounting.accountants import calibrate_noise
 from estimators.closed_forms import aggregation
 from estimators.montecarlo import stream
 from estimators.server import robust_pca
@@ -36,7 +37,13 @@ PARAMETERS = {
 def noise(b, eps):
     """Return the variance (7) of the noise in one element of an update, over the squared learning rate."""
     steps = -(-RECORDS // b)
-    z = dpsgd.noise_multiplier(eps=eps, delta=DELTA, sampling_rate=b / RECORDS, steps=ROUNDS * steps, orders=ORDERS)
+
+    def spent(z):
+        return privacy.sampled_gaussian_epsilon(
+            noise_multiplier=z, sampling_rate=b / RECORDS, rounds=ROUNDS * steps, delta=DELTA, orders=ORDERS
+        )
+
+    z = calibrate_noise(spent, eps=eps)
     return float(dpsgd.model_update_variance(K=1, N=RECORDS, b=b, eta=1.0, c=C, z=z, p=1, path="shuffled"))
 
 

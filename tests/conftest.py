@@ -50,7 +50,7 @@ def dp_accounting():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its dependencies, at import
         for name in ("pld", "rdp"):
-            pytest.importorskip(f"dp_accounting.{name}", reason="dp-accounting is not installed (extra: dp)")
+            pytest.importorskip(f"dp_accounting.{name}", reason="dp-accounting is not installed")
         return importlib.import_module("dp_accounting")
 
 

@@ -1,9 +1,18 @@
 """Differential privacy in numbers: what a release costs, what several cost together, and the noise that a budget allows.
 
-Belongs here: ``privacy`` (divergences and the curves of single mechanisms), ``mechanisms`` (sensitivities, calibration and
-releases of real numbers), ``subsampling`` (noise on random batches), ``budget`` (guarantees that add up), ``tuning`` (the
-best of several runs), ``dpsgd`` and ``adaped`` (the papers' algorithms). Does not belong here: a client's reports
-(``private``), training (``federated.privacy``).
+An *event* says what was released, an *accountant* what that costs:
+
+>>> from estimators.accounting import Event, guarantee, noise_for
+>>> training = Event(sampling="poisson", rate=0.02, number=1000)
+>>> z = noise_for(training, eps=2.0, delta=1e-4)
+>>> bool(guarantee(training.at(z), delta=1e-4).eps <= 2.0)
+True
+
+Belongs here: ``events`` (what was released), ``accountants`` (eps, and the noise that a promise needs), ``losses`` (privacy
+loss distributions), ``budget`` (guarantees that add up), ``privacy`` (divergences, conversions, curves of one mechanism),
+``mechanisms`` (sensitivities, exact Gaussian noise and releases of real numbers), ``tuning`` (the best of several runs),
+``dpsgd`` and ``adaped`` (the papers' algorithms).  Does not belong here: a client's reports (``private``), training
+(``federated.privacy``).
 """
 
 from typing import TYPE_CHECKING
@@ -11,23 +20,33 @@ from typing import TYPE_CHECKING
 from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
+    from .accountants import calibrate_noise, epsilon, noise_for
     from .budget import (
         Budget,
         Guarantee,
-        calibrate_noise,
         composed_gaussian_epsilon,
         composed_gaussian_sigma,
+        guarantee,
         total_epsilon,
     )
+    from .events import Event
 
-HOMES = {"budget": "Budget Guarantee calibrate_noise composed_gaussian_epsilon composed_gaussian_sigma total_epsilon"}
+HOMES = {
+    "accountants": "calibrate_noise epsilon noise_for",
+    "budget": "Budget Guarantee composed_gaussian_epsilon composed_gaussian_sigma guarantee total_epsilon",
+    "events": "Event",
+}
 
 __all__ = [
     "Budget",
+    "Event",
     "Guarantee",
     "calibrate_noise",
     "composed_gaussian_epsilon",
     "composed_gaussian_sigma",
+    "epsilon",
+    "guarantee",
+    "noise_for",
     "total_epsilon",
 ]
 __getattr__, __dir__ = attach(__name__, HOMES)

@@ -7,7 +7,7 @@ guarantee is for one whole client (user level).  Conversion to (eps, delta) is i
 
 import numpy as np
 
-from estimators.accounting.privacy import epsilon_from_rdp
+from estimators.accounting.privacy import ORDERS, epsilon_from_rdp
 from estimators.numerics.limits import quiet, quotient
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive
 
@@ -63,7 +63,7 @@ def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adj
 
 
 @paired
-def adaped_epsilon(*, delta, orders=tuple(range(2, 129)), conversion="improved", **parameters):
+def adaped_epsilon(*, delta, orders=ORDERS, conversion="improved", **parameters):
     """Smallest eps at `delta` that `adaped_rdp` gives for one whole client; an upper bound.
 
     Parameters as in `adaped_rdp`, but for `orders`, an array of numbers > 1, in place of `order`;

@@ -1,33 +1,32 @@
-"""What several private releases cost together, and the noise that a total allows.
+"""What several private releases cost together: guarantees, and budgets that refuse what exceeds them.
 
-Belongs here: a guarantee as data, a budget that adds guarantees up and refuses what exceeds it, calibration of noise to
-any accountant.  The curves of single mechanisms are in ``privacy`` and ``mechanisms``; publishing the best of several
-runs is in ``tuning``.
+Belongs here: a guarantee as data, that of an event, a budget that adds guarantees up, compositions of Gaussian releases.
+Does not belong here: what an event costs and which noise it needs (``accountants``); the curves of single mechanisms
+(``privacy``, ``mechanisms``); publishing the best of several runs (``tuning``).
 """
 
-import warnings
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib import import_module
 
 import numpy as np
 
 from estimators.accounting import privacy
+from estimators.accounting.accountants import ACCOUNTANTS, divergences, found_epsilon, listed, stated
+from estimators.accounting.events import SAMPLINGS, Event
+from estimators.accounting.losses import loss_epsilon
 from estimators.accounting.mechanisms import gaussian_epsilon, gaussian_sigma
+from estimators.accounting.privacy import ORDERS
 from estimators.numerics.limits import quiet
-from estimators.numerics.validation import choice, count, finite, nonnegative, number, paired, positive, probability, single
+from estimators.numerics.validation import choice, count, nonnegative, number, paired, positive, probability, single
 
 __all__ = [
     "ADJACENCIES",
-    "ORDERS",
     "Budget",
     "Guarantee",
-    "calibrate_noise",
     "composed_gaussian_epsilon",
     "composed_gaussian_sigma",
-    "pld_sampled_gaussian_epsilon",
-    "sampled_gaussian_guarantee",
-    "tuned_noise_multiplier",
+    "guarantee",
 ]
 
 ADJACENCIES = {
@@ -36,9 +35,9 @@ ADJACENCIES = {
     "row add-remove": "one row is added or removed",
     "client add-remove": "one client with all its rows is added or removed",
 }
-# Renyi orders with tenths up to 11: the best one for eps around 1 is not whole.
-ORDERS = (*(k / 10 for k in range(20, 110)), *range(11, 65), 80, 96, 128, 192, 256, 512, 1024, 4096)
 ROUNDING = 1e-9  # by which a sum of parts of a budget may exceed it
+TINY = 1e-12  # eps below which a release is not worth a distribution of losses
+CLAIMS = ("mrmtl:appA:composition:adaptive", "mrmtl:eq13")
 
 
 def budget_numbers(eps, delta):
@@ -62,7 +61,9 @@ class Guarantee:
     trusted : "client" or "server", who sees the raw data; everybody else sees the release.
     mechanism : what randomises.  "gaussian" is the real-valued Gaussian, whose releases compose exactly.
     rho : number >= 0, the rate of zero-concentrated privacy that holds too, or None.
-    renyi : tuple of the divergences at ``ORDERS`` that hold too, or None.
+    renyi : tuple of the divergences at ``privacy.ORDERS`` that hold too, or None.
+    events : tuple of Event, what was released, where that is known.
+    accountant : what computed eps, with its version, as ``accountants.stated`` says it.
     claims : ids of the claims that it rests on.
 
     >>> print(Guarantee(1.0, 0.0, "client", "client", "two-point", claims=("generative:qpriv",)))
@@ -77,6 +78,8 @@ class Guarantee:
     rho: float | None = None
     renyi: tuple[float, ...] | None = None
     claims: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    accountant: str = field(default_factory=lambda: stated("exact"))
 
     def __post_init__(self):
         budget_numbers(self.eps, self.delta)
@@ -100,12 +103,22 @@ class Guarantee:
     def divergences(self):
         """Return upper bounds on the Renyi divergences at ``ORDERS``, or None if nothing but (eps, delta) is known."""
         orders = np.array(ORDERS)
-        bounds = [np.asarray(self.renyi)] if self.renyi is not None else []
+        bounds = [sum(divergences(event) for event in self.events)] if self.events else []
+        bounds += [np.asarray(self.renyi)] if self.renyi is not None else []
         if self.rho is not None:
             bounds.append(self.rho * orders)
         if self.delta == 0:
             bounds.append(privacy.rdp_pure(self.eps, orders))
         return np.min(bounds, axis=0) if bounds else None
+
+    def released(self):
+        """Return events that cost at least what was released, its own or as its numbers say; None if there are none."""
+        if self.events or not self.eps < np.inf:
+            return self.events or None
+        if self.mechanism == "gaussian" and self.rho is not None:
+            with quiet():
+                return (Event(noise=float(np.sqrt(0.5 / np.float64(self.rho)))),)
+        return (Event(mechanism="pure", noise=1 / self.eps),) if self.delta == 0 and self.eps > TINY else None
 
     def to_dict(self):
         """Return plain values for JSON; an infinite eps or rho is the string "inf"."""
@@ -117,6 +130,7 @@ class Guarantee:
             "mechanism": self.mechanism,
             "rho": None if self.rho is None else _plain(self.rho),
             "claims": list(self.claims),
+            "accountant": self.accountant,
         }
 
     @classmethod
@@ -132,6 +146,7 @@ class Guarantee:
                 mechanism=str(data["mechanism"]),
                 rho=None if rho is None else float(rho),
                 claims=tuple(map(str, data["claims"])),
+                accountant=str(data.get("accountant", "not stated")),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"guarantee is incomplete or has wrong types: {error!r}") from None
@@ -144,11 +159,12 @@ def _plain(value):
 class Budget:
     """What one person or client has spent, and a refusal of what would exceed it.
 
-    The total is the least of the bounds that hold: the exact curve if all releases are real-valued Gaussians; Renyi
-    divergences added at every order of ``ORDERS`` (mrmtl:appA:composition:adaptive); plain sums of eps and delta.
-    Releases known by (eps, delta) only are added plainly to the rest.  Later releases may depend on earlier answers;
-    their eps, delta and mechanisms must have been planned without looking at those (otherwise the smaller of several
-    bounds is not a valid stopping rule; Rogers et al. 2016).
+    The total is the least of the bounds that hold: the exact curve if all releases are real-valued Gaussians; privacy loss
+    distributions composed, a purely private release as randomised response; Renyi divergences added at every order of
+    ``privacy.ORDERS`` (mrmtl:appA:composition:adaptive); plain sums of eps and delta.  Releases known by (eps, delta) only
+    are added plainly to the rest.  Later releases may depend on earlier answers; their eps, delta and mechanisms must have
+    been planned without looking at those (otherwise the smaller of several bounds is not a valid stopping rule; Rogers et
+    al. 2016).
 
     Parameters
     ----------
@@ -158,11 +174,11 @@ class Budget:
     >>> part = Guarantee(0.4, 0.0, "row", "client", "discrete-laplace")
     >>> budget.spend(part); budget.spend(part)
     >>> round(budget.spent(), 6), round(budget.left(), 6)
-    (0.8, 0.2)
+    (0.799972, 0.200028)
     >>> budget.spend(part)
     Traceback (most recent call last):
     ...
-    ValueError: this release (eps=0.4, delta=0) would bring the total to eps=1.2 at delta=1e-05; the budget is eps=1
+    ValueError: this release (eps=0.4, delta=0) would bring the total to eps=1.19995 at delta=1e-05; the budget is eps=1
     """
 
     def __init__(self, *, eps, delta, adjacency):
@@ -218,7 +234,76 @@ def total_epsilon(guarantees, delta):
         with quiet():
             ratio = np.sqrt(2 * sum(g.rho for g in guarantees))
         bounds.append(np.inf if np.isinf(ratio) else gaussian_epsilon(delta=delta, sensitivity=ratio, sigma=1.0))
+    elif len(guarantees) > 1 and delta > 0:
+        bounds.append(composed_losses(guarantees, delta))
     return float(min(bounds))
+
+
+def composed_losses(guarantees, delta):
+    """Return eps at `delta` by privacy loss distributions; releases without one are added plainly."""
+    known, plain = Counter(), []
+    for each in guarantees:
+        events = each.released()
+        if events is None:
+            plain.append(each)
+        for event in events or ():
+            known[replace(event, number=1)] += event.number
+    rest = delta - sum(g.delta for g in plain)
+    if not rest > 0 or not known:
+        return np.inf
+    events = tuple(replace(event, number=number) for event, number in known.items())
+    return sum(g.eps for g in plain) + loss_epsilon(events, rest)
+
+
+# --- events ------------------------------------------------------------------------------------------------------------
+
+
+@paired
+def guarantee(events, *, delta, accountant="pld", trusted="client", adjacency=None):
+    """Guarantee of what was run, whatever its noise was calibrated for; upper bound, exact for Gaussian noise on all rows.
+
+    Parameters
+    ----------
+    events : Event with its noise, or several of one sampling.
+    delta : number in [0, 1); accountant : "pld" or "rdp", see ``accountants``.
+    trusted : "client", whose rows are sampled; "server", who samples clients: the adjacency then speaks of clients.
+    adjacency : key of ``ADJACENCIES``, only where the sampling is "all" and names none.
+
+    Returns
+    -------
+    Guarantee, its eps inf without noise, its accountant the one whose bound was the smaller.
+
+    >>> g = guarantee(Event(noise=1.0, sampling="poisson", rate=0.01, number=1000), delta=1e-5, accountant="rdp")
+    >>> round(g.eps, 6), g.adjacency, g.accountant.split()[0]
+    (2.101365, 'row add-remove', 'rdp')
+    >>> laplace = Event(mechanism="laplace", noise=10.0, number=100)
+    >>> round(guarantee(laplace, delta=1e-6, adjacency="row").eps, 2)
+    4.69
+    """
+    choice("accountant", accountant, ACCOUNTANTS)
+    events, delta = listed(events), float(single(number, "delta", delta))
+    budget_numbers(1.0, delta)
+    if not events:
+        raise ValueError("events must have at least one Event")
+    named = SAMPLINGS[events[0].sampling][0]
+    if (named is None) == (adjacency is None):
+        raise ValueError(f"adjacency must be given where all rows are in every release, and only there, got {adjacency!r}")
+    adjacency = adjacency or (named.replace("row", "client") if trusted == "server" else named)
+    eps, way = found_epsilon(events, delta, accountant)
+    loud = [event for event in events if not event.silent]
+    gaussian = all(event.mechanism == "gaussian" and event.rate == 1 for event in loud)
+    rho, claims = None, CLAIMS
+    if gaussian:
+        with quiet():
+            rho = float(sum(e.number * np.square(np.divide(SAMPLINGS[e.sampling][1], e.noise)) / 2 for e in loud))
+        claims = ("mrmtl:sigma-dp:exact",) if loud else ()
+    elif any(event.sampling == "fixed" and event.rate < 1 for event in loud):
+        claims = (*CLAIMS, "mrmtl:appA:amplification")
+    kinds = sorted({f"sampled {e.mechanism}" if e.rate < 1 else e.mechanism for e in loud})
+    return Guarantee(
+        max(eps, np.finfo(float).tiny), delta, adjacency, trusted, "gaussian" if gaussian else ", ".join(kinds),
+        rho=rho, claims=claims, events=() if gaussian else events, accountant=stated(way),
+    )  # fmt: skip
 
 
 # --- compositions of Gaussian releases ---------------------------------------------------------------------------------
@@ -272,148 +357,3 @@ def composed_gaussian_sigma(*, sensitivities, shares, eps, delta):
     if shares.shape != sensitivities.shape or abs(shares.sum() - 1) > 1e-9:
         raise ValueError(f"shares must add to 1 and be as many as the sensitivities, got {shares.tolist()}")
     return gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0) * sensitivities / np.sqrt(shares)
-
-
-# --- subsampled Gaussian -----------------------------------------------------------------------------------------------
-
-
-@paired
-def sampled_gaussian_guarantee(*, noise_multiplier, sampling_rate, rounds, delta, adjacency="row add-remove"):
-    """Guarantee of `rounds` rounds of the Poisson-subsampled Gaussian, to be spent from a `Budget`; an upper bound.
-
-    Parameters
-    ----------
-    noise_multiplier, sampling_rate, rounds, delta : as in ``privacy.sampled_gaussian_epsilon``.
-    adjacency : "row add-remove" or "client add-remove", what is sampled.
-
-    >>> g = sampled_gaussian_guarantee(noise_multiplier=1.0, sampling_rate=0.01, rounds=1000, delta=1e-5)
-    >>> round(g.eps, 6)
-    2.101365
-    """
-    choice("adjacency", adjacency, ("row add-remove", "client add-remove"))
-    one = privacy.rdp_sampled_gaussian(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, order=ORDERS)
-    curve = privacy.compose(one, rounds)
-    eps = float(privacy.epsilon_from_rdp(ORDERS, curve, delta=delta))
-    return Guarantee(
-        max(eps, np.finfo(float).tiny),
-        delta,
-        adjacency,
-        "client" if adjacency.startswith("row") else "server",
-        "sampled gaussian",
-        renyi=tuple(map(float, curve)),
-        claims=("mrmtl:appA:composition:adaptive", "mrmtl:eq13"),
-    )
-
-
-def loss_distributions(*names, instead):
-    """Return these modules of ``dp-accounting``, or raise ImportError saying what gives a larger eps without it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its dependencies, at import
-            return [import_module(name) for name in names]
-    except ImportError:
-        raise ImportError(
-            "dp-accounting is needed for privacy loss distributions: pip install 'borrowed-strength[dp]'; "
-            f"without it {instead}, which gives a larger eps"
-        ) from None
-
-
-@paired
-def pld_sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, delta):
-    """Eps after `rounds` rounds of the Poisson-subsampled Gaussian by privacy loss distributions; a tight upper bound.
-
-    Add-or-remove.  Computed by the optional package ``dp-accounting`` (extra ``dp``), whose losses are rounded up.  Below
-    what ``privacy.sampled_gaussian_epsilon`` gives by Renyi divergences, which needs no such package.
-
-    Raises
-    ------
-    ImportError
-        If ``dp-accounting`` is not installed.
-    """
-    z = single(positive, "noise_multiplier", noise_multiplier)
-    q = single(probability, "sampling_rate", sampling_rate)
-    rounds, delta = int(single(count, "rounds", rounds)), single(probability, "delta", delta)
-    dp_accounting, pld = loss_distributions(
-        "dp_accounting", "dp_accounting.pld", instead="use privacy.sampled_gaussian_epsilon"
-    )
-    if q == 0:
-        return 0.0
-    event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z))
-    return max(0.0, float(pld.PLDAccountant().compose(event, rounds).get_epsilon(delta)))
-
-
-# --- calibration -------------------------------------------------------------------------------------------------------
-
-
-@paired
-def calibrate_noise(spent, *, eps):
-    """Smallest noise at which an accountant reports at most `eps`; on the safe side of a root found numerically.
-
-    Parameters
-    ----------
-    spent : function of one positive number, the noise, that returns an eps and falls with the noise.
-    eps : number > 0.
-
-    Raises
-    ------
-    ValueError
-        If no noise up to e^60 is enough: the accountant's orders or its delta are too small.
-
-    >>> from estimators.accounting import privacy
-    >>> z = calibrate_noise(lambda z: privacy.epsilon_from_zcdp(rho=10 / (2 * z * z), delta=1e-5), eps=1.0)
-    >>> round(z, 6)
-    12.791825
-    """
-    from scipy.optimize import brentq
-
-    eps = single(positive, "eps", eps)
-    if not callable(spent):
-        raise ValueError(f"spent must be a function of the noise that returns an eps, not a {type(spent).__name__}")
-
-    def excess(log_noise):
-        with quiet():
-            return float(np.clip(np.log(spent(float(np.exp(log_noise))) / eps), -700, 700))
-
-    high = 0.0
-    while not excess(high) <= 0:
-        high += 1.0
-        if high > 60:
-            raise ValueError(f"eps={eps:g} is out of reach of this accountant; add larger orders or raise eps or delta")
-    low = high - 1.0
-    while excess(low) <= 0:
-        low, high = low - 1.0, low
-        if low < -60:
-            return 0.0  # delta alone pays for releasing the data
-    found = brentq(excess, low, high, xtol=1e-13)
-    step = 1e-13
-    while not excess(found) <= 0:
-        found, step = found + step, 2 * step
-    return float(np.exp(found))
-
-
-@paired
-def tuned_noise_multiplier(runs, *, eps, delta, sampling_rate=1.0, rounds=1, orders=ORDERS):
-    """Noise multiplier of each run for which publishing the best of `runs` runs is (eps, delta)-private; an upper bound.
-
-    Each run is `rounds` rounds of the (Poisson-subsampled) Gaussian; add-or-remove.  Claim: mrmtl:thmF.2.
-
-    Parameters
-    ----------
-    runs : ``tuning.FixedRuns``, ``PoissonRuns`` or ``TruncatedNegativeBinomial``.
-    eps : number > 0; delta : number in (0, 1); sampling_rate : number in (0, 1]; rounds : whole number >= 1.
-    orders : Renyi orders >= 2.
-
-    >>> from estimators.accounting.tuning import FixedRuns
-    >>> round(tuned_noise_multiplier(FixedRuns(1), eps=1.0, delta=1e-5), 4)
-    4.0454
-    """
-    from estimators.accounting.tuning import tuned_epsilon
-
-    if not 0 < single(finite, "delta", delta) < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
-
-    def spent(z):
-        one = privacy.rdp_sampled_gaussian(noise_multiplier=z, sampling_rate=sampling_rate, order=orders)
-        return tuned_epsilon(runs, orders, privacy.compose(one, rounds), delta=delta)
-
-    return calibrate_noise(spent, eps=eps)

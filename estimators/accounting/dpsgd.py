@@ -1,25 +1,22 @@
-"""Noise of DP-SGD: variances of noisy batch gradients and of a client's model update, and the noise it needs.
+"""Noise of DP-SGD: variances of noisy batch gradients and of a client's model update, and a closed form of the noise.
 
 Model.  In each step a client clips the gradients of b records to the norm c, adds them up, adds Gaussian noise of
 standard deviation c z to each of p coordinates and divides by b.  A variance is a mean squared distance from the mean,
 summed over the p coordinates.  Privacy is by record, add or remove one, with the batch drawn by Poisson sampling.
 
-Belongs here: what the noise is and what it must be.  How a server weighs noisy updates is in ``aggregation``; the
-accounting of privacy is in ``privacy``.
+Belongs here: what the noise is, and the closed form of what is enough.  How a server weighs noisy updates is in
+``aggregation``; the noise that a promise needs is ``accountants.noise_for`` of an event.
 """
 
 import numpy as np
 
-from estimators.accounting import privacy
-from estimators.accounting.budget import calibrate_noise
 from estimators.numerics.limits import quiet, times
-from estimators.numerics.validation import choice, count, finite, nonnegative, number, paired, positive, probability, single
+from estimators.numerics.validation import choice, count, finite, nonnegative, number, paired, positive, probability
 
 __all__ = [
     "batch_gradient_variance",
     "closed_form_noise_multiplier",
     "model_update_variance",
-    "noise_multiplier",
     "unclipped_gradient_variance",
 ]
 
@@ -123,7 +120,7 @@ def closed_form_noise_multiplier(*, eps, delta, steps):
 
     sqrt(steps / 2) / (sqrt(log(1/delta) + eps) - sqrt(log(1/delta))): the zero-concentrated accounting of Gaussian steps
     solved for z.  It holds for every eps > 0 and every delta in (0, 1), add or remove, and does not use that sampling
-    helps; `noise_multiplier` does.  Claim: robusthdp:thm1:rule.
+    helps; ``accountants.noise_for`` does.  Claim: robusthdp:thm1:rule.
 
     >>> round(float(closed_form_noise_multiplier(eps=1.0, delta=1e-5, steps=1)), 6)
     4.900555
@@ -133,42 +130,3 @@ def closed_form_noise_multiplier(*, eps, delta, steps):
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
     log_delta = -np.log(delta)
     return (np.sqrt(steps / 2) * (np.sqrt(log_delta + eps) + np.sqrt(log_delta)) / eps)[()]
-
-
-@paired
-def noise_multiplier(*, eps, delta, sampling_rate, steps, orders=privacy.DEFAULT_ORDERS):
-    """Smallest noise multiplier that the accountant certifies as (eps, delta)-private; an upper bound on the need.
-
-    Poisson-subsampled Gaussian steps, add or remove one record; Renyi accounting at `orders`.  The number returned is on
-    the safe side (``accounting.calibrate_noise``).  Claims: robusthdp:z-sublinear, robusthdp:small-q-noisier.
-
-    Parameters
-    ----------
-    eps : number > 0; delta : number in (0, 1); sampling_rate : number in (0, 1], b / N.
-    steps : whole number >= 1 of steps over the whole training.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument outside its domain.
-
-    >>> round(float(noise_multiplier(eps=2.0, delta=1e-4, sampling_rate=0.02, steps=1000)), 4)
-    1.429
-    """
-    eps, delta, rate = (
-        single(positive, "eps", eps),
-        single(number, "delta", delta),
-        single(probability, "sampling_rate", sampling_rate),
-    )
-    steps = int(single(count, "steps", steps))
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
-    if rate == 0:
-        raise ValueError("sampling_rate must be > 0; without sampling no noise is needed")
-
-    def spent(z):
-        return privacy.sampled_gaussian_epsilon(
-            noise_multiplier=z, sampling_rate=rate, rounds=steps, delta=delta, orders=orders
-        )
-
-    return calibrate_noise(spent, eps=eps)

@@ -430,7 +430,7 @@ def amplified_budget(*, eps, delta, sampling_rate):
     """
     eps, q = nonnegative("eps", eps, infinite=True), probability("sampling_rate", sampling_rate)
     with quiet():
-        small = np.log1p(q * np.expm1(np.minimum(eps, 30.0)))
+        small = np.log1p(q * np.expm1(np.minimum(eps, 700.0)))
         large = eps + np.log(q + (1 - q) * np.exp(-eps))
-    found = np.where(q == 0, 0.0, np.where(eps <= 30, small, large))
+    found = np.where(q == 0, 0.0, np.where(eps <= 700, small, large))
     return found[()], (q * probability("delta", delta))[()]

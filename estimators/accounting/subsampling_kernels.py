@@ -1,7 +1,7 @@
 """Compiled Renyi divergences of Gaussian noise on random batches, and the noise that a budget needs.
 
 Belongs here: ``@njit`` functions with everything they call.  Does not belong here: checks and what it all means, which are
-in ``subsampling``; the plain twin of `log_moment` for Poisson batches is ``privacy.rdp_sampled_gaussian``.
+in ``accountants``; the plain twin of `log_moment` for Poisson batches is ``privacy.rdp_sampled_gaussian``.
 
 Let P = N(0, 1), Q = N(m, 1), q the sampling rate and L = 1 - q + q dQ/dP.  With d = L - 1 the moment of order a is
 E_P[L^a] = 1 + E_P[L^a - 1 - a d], whose integrand is nowhere negative, so that no digits are lost near 1.

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from estimators.accounting.privacy import epsilon_from_rdp
+from estimators.accounting.privacy import curve_of, delta_from_rdp, epsilon_from_rdp
 from estimators.numerics.limits import quiet
-from estimators.numerics.validation import count, finite, nonnegative, number, paired, positive, probability, shown, single
+from estimators.numerics.validation import count, finite, paired, positive, probability, shown, single
 
 __all__ = [
     "FixedRuns",
     "PoissonRuns",
     "TruncatedNegativeBinomial",
-    "delta_from_rdp",
     "noise_inflation",
-    "renyi_divergence",
     "tuned_epsilon",
 ]
 
@@ -157,9 +155,11 @@ class TruncatedNegativeBinomial:
         >>> [round(float(x), 6) for x in runs.rdp([2, 8], [0.1, 0.4])]
         [2.004587, 2.004587]
         """
-        orders, rdp = _curve(orders, rdp)
+        orders, rdp = curve_of(orders, rdp)
         second = np.min((1 - 1 / orders) * rdp + self.log_inverse_gamma / orders)
-        return _monotone(orders, rdp + (1 + self.eta) * second + _over(np.log(self.mean), orders - 1))
+        half = self.log_inverse_gamma / 2
+        log_mean = (1 + self.eta) * half + _log_sinhc(half) - _log_sinhc(self.eta * half)  # a mean near 1 has few digits
+        return _monotone(orders, rdp + (1 + self.eta) * second + _over(log_mean, orders - 1))
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class PoissonRuns:
         >>> round(float(PoissonRuns(10.0).rdp([2.0], [0.0])[0]), 6)
         2.302585
         """
-        orders, rdp = _curve(orders, rdp)
+        orders, rdp = curve_of(orders, rdp)
         if delta is None:
             delta = [1.0 if a == 1 else delta_from_rdp(orders, rdp, eps=np.log(a / (a - 1))) for a in orders]
         delta = np.broadcast_to(probability("delta", delta), orders.shape)
@@ -273,34 +273,8 @@ class FixedRuns:
         >>> FixedRuns(3).rdp([2, 4], [0.5, 1.0]).tolist()
         [1.5, 3.0]
         """
-        orders, rdp = _curve(orders, rdp)
+        orders, rdp = curve_of(orders, rdp)
         return _monotone(orders, self.runs * rdp)
-
-
-@paired
-def delta_from_rdp(orders, rdp, *, eps):
-    """Smallest delta that Renyi divergences give at `eps`; an upper bound on the true delta.
-
-    exp((order-1) (rdp - eps)) / (order-1) (1 - 1/order)^order at the best order (Canonne, Kamath and Steinke 2020,
-    proposition 12), or sqrt(1 - exp(-rdp)) (Bretagnolle and Huber) where that is less.  Claim: generative:lemma2:delta.
-
-    Parameters
-    ----------
-    orders, rdp : arrays of one length; orders >= 1 (those equal to 1 only serve the second bound), rdp >= 0 or inf.
-    eps : number >= 0.
-
-    >>> round(float(delta_from_rdp([2.0, 8.0], [0.1, 0.4], eps=1.0)), 6)
-    0.000736
-    """
-    orders, rdp = _curve(orders, rdp)
-    eps = single(nonnegative, "eps", eps, infinite=True)
-    if np.isinf(eps):
-        return 0.0
-    with quiet():
-        log_delta = (orders - 1) * (rdp - eps) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    usable = np.where((orders == 1) | np.isinf(rdp), 0.0, log_delta)
-    total_variation = np.sqrt(-np.expm1(-rdp))
-    return float(min(1.0, np.exp(usable.min()), total_variation.min()))
 
 
 def read_runs(runs):
@@ -366,31 +340,6 @@ def noise_inflation(runs, *, eps, delta):
     return float((one / tuned) ** 2)
 
 
-@paired
-def renyi_divergence(p, q, *, order):
-    """Renyi divergence of one finite law from another, in nats; exact.
-
-    Parameters
-    ----------
-    p, q : arrays of one length, probabilities that add to 1.
-    order : number > 1.
-
-    >>> round(float(renyi_divergence([0.5, 0.5], [0.25, 0.75], order=2)), 6)
-    0.287682
-    """
-    p, q = _law(p, "p"), _law(q, "q")
-    order = single(finite, "order", order)
-    if order <= 1:
-        raise ValueError(f"order must be > 1, got {order}")
-    if p.shape != q.shape:
-        raise ValueError(f"p and q must have one length, got {len(p)} and {len(q)}")
-    if ((q == 0) & (p > 0)).any():
-        return np.inf
-    both = p > 0
-    terms = order * np.log(p[both]) + (1 - order) * np.log(q[both])
-    return float(np.logaddexp.reduce(terms) / (order - 1))
-
-
 def _root_rho(square, linear, eps):
     """Return the smallest r > 0 with square r^2 + 2 linear r = eps, for linear > 0; inf or nan where there is none."""
     inside = linear**2 + square * eps
@@ -412,6 +361,17 @@ def _log_grown(eta, x):
         return np.maximum(eta, 0) * x + np.log(_grown(-abs(eta), x))
 
 
+def _log_sinhc(x):
+    """Return log(sinh(x) / x), 0 at x = 0, without losing digits to a small x."""
+    x = abs(x)
+    if x < 1:
+        beyond = 0.0
+        for k in range(20, 0, -2):
+            beyond = x * x / (k * (k + 1)) * (1 + beyond)
+        return float(np.log1p(beyond))
+    return x + float(np.log(-np.expm1(-2 * x) / (2 * x)))
+
+
 def _law(masses, name="masses"):
     masses = np.atleast_1d(probability(name, masses))
     if masses.ndim != 1 or abs(masses.sum() - 1) > 1e-9:
@@ -422,15 +382,6 @@ def _law(masses, name="masses"):
 def _above(masses):
     """Return the probability of a better outcome, for every outcome."""
     return np.concatenate([np.cumsum(masses[::-1])[::-1][1:], [0.0]])
-
-
-def _curve(orders, rdp):
-    orders, rdp = number("orders", orders), nonnegative("rdp", rdp, infinite=True)
-    if orders.shape != rdp.shape or orders.ndim != 1 or orders.size == 0:
-        raise ValueError(f"orders and rdp must be 1-d of one length >= 1, got {orders.shape} and {rdp.shape}")
-    if (orders < 1).any() or np.isinf(orders).any():
-        raise ValueError(f"orders must be finite and >= 1, got {orders.min()} to {orders.max()}")
-    return orders, rdp
 
 
 def _over(x, y):

@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 
 from estimators.accounting.adaped import adaped_epsilon
+from estimators.accounting.budget import guarantee
+from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import exponential_choice
-from estimators.accounting.subsampling import sampled_guarantee
 from estimators.accounting.tuning import TruncatedNegativeBinomial, tuned_epsilon
 from estimators.federated.algorithms.fedhdp import DPFedAvg
 from estimators.federated.audit import (
@@ -76,7 +77,7 @@ def rows(
     delta=0.01,
     beta=0.01,
     seed=0,
-    accountant="rdp",
+    accountant="pld",
     **mutant,
 ):  # fmt: skip
     """Audit DP-SGD of rows at silos, one step a round, every iterate seen.
@@ -106,12 +107,11 @@ def rows(
     base = -batch if others else -1 if replaced else 0
     how = {"multiplier": multiplier, "rate": batch / n, "shift": 2.0 if replaced else 1.0, "base": base}
     worlds = [row_statistics(releases, **how) for releases in (without, present)]
-    said = {"noise_multiplier": multiplier, "sampling_rate": batch / n, "steps": rounds}
-    said["sampling"] = "fixed" if replaced else "poisson"
-    claim = sampled_guarantee(**said, delta=delta, accountant=accountant)
+    said = Event(noise=multiplier, sampling="fixed" if replaced else "poisson", rate=batch / n, number=rounds)
+    claim = guarantee(said, delta=delta, accountant=accountant)
     steps = "1 step" if rounds == 1 else f"{rounds} steps"
     name = f"DP-SGD of rows, {rule}, batch {batch} of {n}, {steps}, z = {multiplier:g}"
-    exact = sampled_guarantee(**said, delta=TIGHT) if batch == n else None
+    exact = guarantee(said, delta=TIGHT) if batch == n else None
     return judged(name, claim, worlds, delta=delta, beta=beta, exact=exact)
 
 
@@ -125,7 +125,7 @@ def clients(
     delta=0.01,
     beta=0.01,
     seed=0,
-    accountant="rdp",
+    accountant="pld",
     algorithm=DPFedAvg,
 ):
     """Audit one round of clipped, noisy averages of clients.
@@ -212,10 +212,10 @@ def averaged_clients(*, tau=4, multiplier=4.0, runs=2000, delta=0.01, beta=0.01,
 CASES = {
     "rows, all in every step": partial(rows, batch=100, silo_count=2000),
     "rows, passes": partial(rows, "epochs", batch=100, rounds=3, multiplier=4.0, silo_count=2000),
-    "rows, Poisson": partial(rows, batch=25, rounds=3, multiplier=0.8, silo_count=2000, accountant="pld"),
-    "rows, fixed size": partial(rows, "fixed", batch=1, n=4, rounds=2, multiplier=1.6, silo_count=20_000, accountant="pld"),
+    "rows, Poisson": partial(rows, batch=25, rounds=3, multiplier=0.8, silo_count=2000),
+    "rows, fixed size": partial(rows, "fixed", batch=1, n=4, rounds=2, multiplier=1.6, silo_count=20_000),
     "clients, all": partial(clients, clients=100, rate=1.0, rounds=2000),
-    "clients, Poisson": partial(clients, clients=100, rounds=2000, accountant="pld"),
+    "clients, Poisson": partial(clients, clients=100, rounds=2000),
     "clients and counts": partial(clients, rate=1.0, rounds=4000),
     "choice": partial(exponential, runs=200_000),
     "tuning": partial(tuned, runs=1_000_000),

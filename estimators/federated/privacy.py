@@ -2,7 +2,7 @@
 
 Belongs here: privacy of rows (DP-SGD at each client) and of clients (noise on sums of clipped updates), from the task's own
 sampling to `Guarantee`, and the ledger of who is promised what.  Does not belong here: accountants, which are in
-``estimators.accounting.subsampling``, ``accounting`` and ``privacy``; empirical audits (``audit``).
+``estimators.accounting``; empirical audits (``audit``).
 
 What is promised.  Everything that leaves a client over the whole training, all its models after every step even, is
 (eps, delta)-private under the named adjacency, against everybody including the other clients and the server.  Number of
@@ -30,12 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from estimators.accounting.subsampling import ACCOUNTANTS, noise_multiplier_for, sampled_guarantee
+from estimators.accounting.accountants import ACCOUNTANTS, noise_for
+from estimators.accounting.budget import guarantee
+from estimators.accounting.events import Event
 from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, single
 
 __all__ = [
     "RowPrivacy",
-    "Steps",
     "client_guarantee",
     "client_multiplier",
     "ledger",
@@ -46,17 +47,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Noisy releases that a row may enter: `number` of them, each with probability `rate`, drawn by `sampling`."""
-
-    sampling: str
-    rate: float
-    number: int
-
-
 def row_steps(task, trainings):
-    """`Steps` of each client's rows over so many local trainings, a number or (K,), under the task's work.
+    """`Event` of each client's rows over so many local trainings, a number or (K,), under the task's work.
 
     With the rule "epochs" a step is a pass, which has every row once.
 
@@ -67,10 +59,10 @@ def row_steps(task, trainings):
     each = np.broadcast_to(work["n_epochs" if work["rule"] == "epochs" else "n_steps"], K)
     rates = np.ones(K) if work["rule"] == "epochs" else np.minimum(np.broadcast_to(work["batch_size"], K) / task.sizes, 1.0)
     total = each * np.broadcast_to(count("trainings", trainings, 0).astype(np.int64), K)
-    return [Steps(sampling, float(q), int(s)) for q, s in zip(rates, total, strict=True)]
+    return [Event(sampling=sampling, rate=float(q), number=int(s)) for q, s in zip(rates, total, strict=True)]
 
 
-def spent(task, multiplier, *, trainings, delta, accountant="rdp"):
+def spent(task, multiplier, *, trainings, delta, accountant="pld"):
     """Guarantee of each client's rows for what was run, computed from the noise, whatever eps it was calibrated for.
 
     Parameters
@@ -78,7 +70,7 @@ def spent(task, multiplier, *, trainings, delta, accountant="rdp"):
     multiplier : number >= 0 or (K,), noise multipliers used (a state's ``multiplier``).
     trainings : whole number or (K,), how often each client has trained so far; participants are drawn without looking at
         data, so the actual number counts.
-    delta : number in (0, 1) or (K,); accountant : "rdp" or "pld", see ``subsampling.noise_multiplier_for``.
+    delta : number in (0, 1) or (K,); accountant : "rdp" or "pld", see ``estimators.accounting.accountants``.
 
     Returns
     -------
@@ -87,16 +79,7 @@ def spent(task, multiplier, *, trainings, delta, accountant="rdp"):
     K = task.n_clients
     z, delta = np.broadcast_to(nonnegative("multiplier", multiplier), K), np.broadcast_to(number("delta", delta), K)
     return [
-        sampled_guarantee(
-            noise_multiplier=float(z[k]),
-            sampling_rate=steps.rate,
-            steps=steps.number,
-            delta=float(delta[k]),
-            sampling=steps.sampling,
-            accountant=accountant,
-        )
-        if z[k] > 0
-        else None
+        guarantee(steps.at(float(z[k])), delta=float(delta[k]), accountant=accountant) if z[k] > 0 else None
         for k, steps in enumerate(row_steps(task, trainings))
     ]
 
@@ -112,13 +95,13 @@ class RowPrivacy:
     ----------
     eps : number > 0 (inf: clipping without noise), or (K,); delta : number in (0, 1), or (K,).
     clip : number > 0, largest norm of an example's gradient.
-    accountant : "rdp" or "pld", see ``subsampling.noise_multiplier_for``; passes and batches of all rows are exact anyway.
+    accountant : "rdp" or "pld", see ``estimators.accounting.accountants``; passes and batches of all rows are exact anyway.
     """
 
     eps: Any
     delta: Any
     clip: float
-    accountant: str = "rdp"
+    accountant: str = "pld"
 
     def __post_init__(self):
         eps, delta = number("eps", self.eps), number("delta", self.delta)
@@ -140,16 +123,8 @@ class RowPrivacy:
         return [(float(e), float(d)) for e, d in zip(eps, delta, strict=True)]
 
     def multiplier(self, eps, delta, steps, rho):
-        """Noise multiplier with which one client's `Steps`, beside what has zero-concentrated rate `rho`, meet eps."""
-        return noise_multiplier_for(
-            eps=eps,
-            delta=delta,
-            sampling_rate=steps.rate,
-            steps=steps.number,
-            sampling=steps.sampling,
-            accountant=self.accountant,
-            rho=rho,
-        )
+        """Noise multiplier with which one client's `Event`, beside what has zero-concentrated rate `rho`, meet eps."""
+        return noise_for(steps, eps=eps, delta=delta, accountant=self.accountant, rho=rho)
 
     def multipliers(self, task, *, rounds, rho=0.0):
         """Noise multiplier (K,) of each client that trains in each of `rounds` rounds, 0 where eps is inf.
@@ -202,7 +177,7 @@ def update_multiplier(multiplier, count_noise):
     return float((z**-2 - (2 * counts) ** -2) ** -0.5)
 
 
-def client_guarantee(updates, count_noise, *, rate, rounds, delta, sampling="poisson", accountant="rdp"):
+def client_guarantee(updates, count_noise, *, rate, rounds, delta, sampling="poisson", accountant="pld"):
     """Guarantee of a client: clipped updates with noise, and counts of unclipped ones, in rounds that it joins by chance.
 
     What was run, from the noise as used; exact for rate 1.
@@ -217,33 +192,26 @@ def client_guarantee(updates, count_noise, *, rate, rounds, delta, sampling="poi
         move a sum by twice the clipping norm; numbers of participants of a level are public.
 
     >>> z = update_multiplier(1.5, 5.0)
-    >>> round(client_guarantee(z, 5.0, rate=0.05, rounds=500, delta=1e-4).eps, 2)
+    >>> round(client_guarantee(z, 5.0, rate=0.05, rounds=500, delta=1e-4, accountant="rdp").eps, 2)
     3.61
     """
     updates, count_noise = np.array(single(positive, "updates", updates)), single(number, "count_noise", count_noise)
     together = float((updates**-2 + (2 * np.array(count_noise)) ** -2) ** -0.5)
-    return sampled_guarantee(
-        noise_multiplier=together,
-        sampling_rate=rate,
-        steps=int(single(count, "rounds", rounds)),
-        delta=delta,
-        sampling=sampling,
-        accountant=accountant,
-        trusted="server",
-    )
+    choice("sampling", sampling, ("poisson", "fixed"))
+    event = Event(noise=together, sampling=sampling, rate=rate, number=int(single(count, "rounds", rounds)))
+    return guarantee(event, delta=delta, accountant=accountant, trusted="server")
 
 
-def client_multiplier(*, eps, delta, rate, rounds, accountant="rdp"):
+def client_multiplier(*, eps, delta, rate, rounds, accountant="pld"):
     """Noise multiplier, of updates and counts together, with which so many rounds are (eps, delta)-private for a client.
 
     Parameters as in `client_guarantee`; `update_multiplier` then says how much of it the updates need.
 
-    >>> round(client_multiplier(eps=2.0, delta=1e-5, rate=0.05, rounds=100), 4)
+    >>> round(client_multiplier(eps=2.0, delta=1e-5, rate=0.05, rounds=100, accountant="rdp"), 4)
     1.4445
     """
-    rounds = int(single(count, "rounds", rounds))
-    rate = single(probability, "rate", rate)
-    return noise_multiplier_for(eps=eps, delta=delta, sampling_rate=rate, steps=rounds, accountant=accountant)
+    rate, rounds = single(positive, "rate", probability("rate", rate)), int(single(count, "rounds", rounds))
+    return noise_for(Event(sampling="poisson", rate=rate, number=rounds), eps=eps, delta=delta, accountant=accountant)
 
 
 # --- ledger -------------------------------------------------------------------------------------------------------------

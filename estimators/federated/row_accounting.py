@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from estimators.accounting import privacy
-from estimators.accounting.budget import ORDERS, Guarantee, calibrate_noise
+from estimators.accounting.accountants import calibrate_noise, divergences, stated
+from estimators.accounting.budget import Guarantee
+from estimators.accounting.events import SAMPLINGS
 from estimators.accounting.mechanisms import exponential_zcdp
-from estimators.accounting.subsampling import SAMPLINGS, divergences
+from estimators.accounting.privacy import ORDERS
 from estimators.federated.privacy import RowPrivacy, row_steps
 from estimators.numerics.validation import count, nonnegative, single
 
@@ -63,7 +65,7 @@ def choices_rho(eps, number):
 def release(z, steps, rho, runs, score_rho):
     """Renyi divergences at ORDERS of all that is published about a client's rows; runs None: training is not repeated."""
     orders = np.array(ORDERS)
-    curve = privacy.compose(divergences(steps.sampling, z, steps.rate), steps.number) if z else np.zeros(len(orders))
+    curve = divergences(steps.at(z)) if z else np.zeros(len(orders))
     curve = curve + rho * orders
     return curve if runs is None else runs.rdp(orders, np.maximum(curve, score_rho * orders))
 
@@ -110,6 +112,7 @@ def guarantees_beside(rows, task, *, rounds, rho):
                 max(spent, np.finfo(float).tiny), delta, adjacency, "server" if tuned else "client",
                 "best of several runs" if tuned else "sampled gaussian and private choices",
                 renyi=tuple(map(float, curve)), claims=("mrmtl:appA:composition:adaptive", "mrmtl:eq13", *beside),
+                accountant=stated("rdp"),
             )
         )  # fmt: skip
     return found

@@ -266,14 +266,6 @@ def test_experiments_simulate_each_placement_of_the_own_noise():
         assert abs(estimate - expected) < 4.9 * error
 
 
-def test_theorem_7_is_drawn_without_the_optional_accountant_too(monkeypatch):
-    module = figures.load("adaped_bound")
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    data = module.compute(quick=True)
-    assert data["numerical"] is None
-    assert "dp-accounting" not in {text.get_text() for text in module.draw(data).axes[0].texts}
-
-
 @pytest.mark.parametrize("built", ["privacy_audit"], indirect=True)
 def test_audits_prove_no_more_than_is_claimed_but_of_broken_mechanisms(built):
     _, data, _ = built
@@ -300,7 +292,7 @@ def test_an_audit_that_finds_the_opposite_is_refused(monkeypatch):
         module.compute(quick=True)
 
 
-def test_claims_of_audits_are_larger_without_the_optional_accountant(monkeypatch):
+def test_claims_of_audits_are_larger_by_renyi_divergences(monkeypatch):
     module, case = figures.load("privacy_audit"), audit_cases.CASES["rows, Poisson"]
     monkeypatch.setattr(module, "ACCOUNTANT", "rdp")
     row = module.audited("rows, Poisson", "title", case, silo_count=2)

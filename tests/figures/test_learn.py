@@ -46,7 +46,7 @@ settings = { learning_rate = 0.3, rate = 0.5 }
 [[methods]]
 name = "Local"
 algorithm = "Local"
-settings = { learning_rate = 0.3, privacy = { kind = "RowPrivacy", delta = 1e-3, clip = 1.0 } }
+settings = { learning_rate = 0.3, privacy = { kind = "RowPrivacy", accountant = "rdp", delta = 1e-3, clip = 1.0 } }
 grid = { "privacy.eps" = [8.0, inf] }
 select = { measure = "clients.accuracy", best = "max" }
 [[printed]]

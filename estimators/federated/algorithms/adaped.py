@@ -10,8 +10,10 @@ from math import inf
 
 import numpy as np
 
+from estimators.accounting.accountants import calibrate_noise, stated
 from estimators.accounting.adaped import adaped_epsilon, adaped_rdp
-from estimators.accounting.budget import ORDERS, Guarantee, calibrate_noise
+from estimators.accounting.budget import Guarantee
+from estimators.accounting.privacy import ORDERS
 from estimators.federated.algorithms.distillation import Coupled
 from estimators.federated.pairs import PairStep
 from estimators.federated.schedule import Schedule
@@ -214,5 +216,6 @@ class DPAdaPeD(AdaPeD):
                 "clipped gradients of every local step with gaussian noise",
                 renyi=tuple(map(float, adaped_rdp(order=np.array(ORDERS), **spent))),
                 claims=("generative:thm7:valid",),
+                accountant=stated("rdp"),
             )
         return [promise] * task.n_clients

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from estimators.accounting.accountants import ACCOUNTANTS
 from estimators.federated.algorithms.basic import Descent
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
-from estimators.numerics.validation import finite, nonnegative, number, positive, probability, single
+from estimators.numerics.validation import choice, finite, nonnegative, number, positive, probability, single
 
 __all__ = ["DPFedAvg", "FeO2", "FedHDP"]
 
@@ -55,6 +56,7 @@ class ClippedAverage(Descent):
     count_noise : number > 0, z_b above; None: a twentieth of the expected participants (Andrew et al. 2021), but no less
         than the largest multiplier.
     delta : number in (0, 1) of the guarantees; needed where a level has noise.
+    accountant : "pld" or "rdp", of the guarantees, see ``estimators.accounting.accountants``.
     lam : None; or a number >= 0 or one for each level, strength of the pull of personal models to the shared one
         (Ditto, Li et al. 2021).  They start from the shared model when their client first takes part (until then the
         shared model is theirs), and train on the same batches, in the same rounds.
@@ -67,6 +69,7 @@ class ClippedAverage(Descent):
     clip_rate: float = 0.2
     count_noise: float | None = None
     delta: float | None = None
+    accountant: str = "pld"
     lam: Any = None
 
     def __post_init__(self):
@@ -79,6 +82,7 @@ class ClippedAverage(Descent):
         nonnegative("clip_rate", self.clip_rate)
         if self.lam is not None:
             nonnegative("lam", self.lam)
+        choice("accountant", self.accountant, ACCOUNTANTS)
         private = any(z > 0 for z in self.noise())
         if not number("clip", self.clip) > 0:
             raise ValueError(f"clip must be > 0 (inf: no clipping), got {self.clip}")
@@ -197,6 +201,7 @@ class ClippedAverage(Descent):
                     sampling="fixed" if drawn else "poisson",
                     rounds=rounds,
                     delta=self.delta,
+                    accountant=self.accountant,
                 )
         return found.tolist()
 
@@ -210,7 +215,7 @@ class DPFedAvg(ClippedAverage):
     Parameters
     ----------
     multiplier : number >= 0, noise of updates and counts together in units of their sensitivity; 0: none.
-    learning_rate, decay, rate, number, clip, quantile, clip_rate, count_noise, delta, lam : see `ClippedAverage`.
+    learning_rate, decay, rate, number, clip, quantile, clip_rate, count_noise, delta, accountant, lam : `ClippedAverage`.
     """
 
     multiplier: float = 0.0
@@ -235,7 +240,7 @@ class FedHDP(ClippedAverage):
     groups : names of task.groups, the levels; together they hold every client once.
     multipliers : numbers >= 0, noise of each level, updates and counts together; 0: none.
     ratios : numbers >= 0, weight of one client of each level; a level of ratio 0 takes no part.
-    learning_rate, decay, rate, number, clip, quantile, clip_rate, count_noise, delta, lam : see `ClippedAverage`.
+    learning_rate, decay, rate, number, clip, quantile, clip_rate, count_noise, delta, accountant, lam : `ClippedAverage`.
     """
 
     groups: tuple = field(default=("public", "private"))

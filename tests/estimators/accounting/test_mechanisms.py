@@ -233,3 +233,12 @@ def test_renyi_divergence_of_what_cannot_happen():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("eps", [1e-9, 1.0, 30.0, 31.0, 500.0, 710.0, 1e4])
+@pytest.mark.parametrize("rate", [1e-300, 1e-12, 0.3])
+def test_an_amplified_eps_keeps_its_digits(eps, rate):
+    with mpmath.workdps(400):
+        exact = float(mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(mpmath.mpf(eps))))
+    found, _ = mechanisms.amplified_budget(eps=eps, delta=0.0, sampling_rate=rate)
+    assert found == pytest.approx(exact, rel=1e-11)

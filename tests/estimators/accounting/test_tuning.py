@@ -1,5 +1,6 @@
 """Laws of the number of runs, bounds against exact divergences of explicit algorithms, dp-accounting, bad input."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,10 +90,10 @@ def test_bounds_hold_for_explicit_algorithms(runs):
     rng = np.random.default_rng(7)
     for _ in range(60):
         p, q = laws(rng, int(rng.integers(2, 6)))
-        one = [max(tuning.renyi_divergence(*pair, order=a) for pair in ((p, q), (q, p))) for a in ORDERS]
+        one = [max(privacy.renyi_divergence(*pair, order=a) for pair in ((p, q), (q, p))) for a in ORDERS]
         bound = runs.rdp(ORDERS, one)
         here, there = runs.best_of(p), runs.best_of(q)
-        exact = [tuning.renyi_divergence(here, there, order=a) for a in ORDERS]
+        exact = [privacy.renyi_divergence(here, there, order=a) for a in ORDERS]
         assert (np.array(exact) <= bound * (1 + 1e-12) + 1e-12).all()
 
 
@@ -108,7 +109,7 @@ def test_fixed_runs_cost_their_number():
     np.testing.assert_allclose(np.log(here[0] / there[0]), 6.0, rtol=1e-12)
     for order in (2.0, 5.0, 50.0):
         printed = 6 * (1 - np.log1p(np.exp(-1.0)) / (order - 1))
-        assert printed <= tuning.renyi_divergence(here, there, order=order) <= 6
+        assert printed <= privacy.renyi_divergence(here, there, order=order) <= 6
 
 
 def test_smaller_eta_is_cheaper():
@@ -132,17 +133,37 @@ def test_against_dp_accounting(dp_accounting, eta):
     np.testing.assert_allclose(ours, accountant.get_epsilon(1e-6), rtol=1e-6)
 
 
+@pytest.mark.parametrize("eta", [-0.999, -0.5, 0.0, 1.0, 100.0])
+@pytest.mark.parametrize("gamma", [1 - 1e-12, 1 - 1e-6, 0.96, 0.95, 0.9, 0.1, 1e-300])
+def test_the_cost_of_tuning_is_never_rounded_below_its_formula(eta, gamma):
+    """(50) of mrmtl with 60 digits; a mean number of runs close to one has few digits of its own."""
+    runs = TruncatedNegativeBinomial(eta=eta, gamma=gamma)
+    with mpmath.workdps(60):
+        g, e = mpmath.mpf(gamma), mpmath.mpf(eta)
+        mean = (1 - g) / g / (-mpmath.log(g) if eta == 0 else (1 - g**e) / e)
+        for order in (2.0, 4096.0):
+            a, d = mpmath.mpf(order), mpmath.mpf(1e-12)
+            exact = d + (1 + e) * ((1 - 1 / a) * d - mpmath.log(g) / a) + mpmath.log(mean) / (a - 1)
+            assert abs(runs.rdp([order], [1e-12])[0] / exact - 1) < 1e-12
+
+
+def test_a_delta_that_underflows_is_not_none():
+    assert privacy.delta_from_rdp([50.0], [3.0], eps=100.0) > 0
+    assert privacy.delta_from_rdp([50.0], [0.0], eps=100.0) == 0
+    assert privacy.delta_from_rdp([1e6], [1.0], eps=0.9) == pytest.approx(np.sqrt(-np.expm1(-1.0)))
+
+
 @given(st.floats(0.05, 2.0), st.floats(0.0, 4.0))
 def test_delta_from_rdp_bounds_the_exact_gaussian_curve(mu, eps):
     orders = np.arange(2.0, 200.0)
-    bound = tuning.delta_from_rdp(orders, orders * mu**2 / 2, eps=eps)
+    bound = privacy.delta_from_rdp(orders, orders * mu**2 / 2, eps=eps)
     assert privacy.gaussian_delta(eps=eps, sensitivity=mu, sigma=1.0) <= bound <= 1
 
 
 def test_delta_and_epsilon_conversions_are_inverse():
     for order, rdp, delta in ((3.0, 0.2, 1e-5), (10.0, 1.0, 1e-3)):
         eps = privacy.epsilon_from_rdp([order], [rdp], delta=delta)
-        np.testing.assert_allclose(tuning.delta_from_rdp([order], [rdp], eps=eps), delta, rtol=1e-10)
+        np.testing.assert_allclose(privacy.delta_from_rdp([order], [rdp], eps=eps), delta, rtol=1e-10)
 
 
 def test_noise_inflation():
@@ -207,12 +228,12 @@ def test_adaped_limits():
         (lambda: FixedRuns(2).best_of([0.5, 0.4]), "masses"),
         (lambda: RUNS[3].rdp([], []), "orders"),
         (lambda: PoissonRuns(2.0).rdp([2.0], [1.0], [2.0]), "delta"),
-        (lambda: tuning.delta_from_rdp([2.0], [1.0], eps=-1.0), "eps"),
+        (lambda: privacy.delta_from_rdp([2.0], [1.0], eps=-1.0), "eps"),
         (lambda: tuning.noise_inflation(FixedRuns(2), eps=0.0, delta=0.1), "eps"),
         (lambda: tuning.noise_inflation(FixedRuns(2), eps=1.0, delta=1.0), "delta"),
         (lambda: tuning.noise_inflation(PoissonRuns(2.0), eps=1.0, delta=0.1), "runs"),
-        (lambda: tuning.renyi_divergence([1.0], [0.5, 0.5], order=2), "p"),
-        (lambda: tuning.renyi_divergence([0.5, 0.5], [0.5, 0.5], order=1), "order"),
+        (lambda: privacy.renyi_divergence([1.0], [0.5, 0.5], order=2), "p"),
+        (lambda: privacy.renyi_divergence([0.5, 0.5], [0.5, 0.5], order=0.5), "order"),
         (lambda: adaped.adaped_rdp(order=1, tau=1, T=1, K=1, m=1, C1=1, sigma2_q1=1), "order"),
         (lambda: adaped.adaped_rdp(order=2, tau=1, T=1, K=2, m=1, C1=1, sigma2_q1=1), "K"),
         (lambda: adaped.adaped_rdp(order=2, tau=1, T=1, K=1, m=1, C1=1, sigma2_q1=0), "sigma2_q1"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from estimators.accounting.adaped import adaped_epsilon, adaped_rdp
-from estimators.accounting.budget import ORDERS
+from estimators.accounting.privacy import ORDERS
 from estimators.federated.algorithms import (
     AdaPeD,
     DPAdaPeD,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from estimators.accounting.budget import sampled_gaussian_guarantee
+from estimators.accounting.accountants import epsilon
+from estimators.accounting.events import Event
 from estimators.federated.algorithms import DPFedAvg, FedAvg, FedHDP, FeO2, Local
 from estimators.federated.data import opt_out, synthetic_federation
 from estimators.federated.models import logistic_regression
@@ -230,22 +231,20 @@ def test_the_clipping_norm_finds_its_quantile():
 def test_updates_and_counts_together_cost_what_the_multiplier_says():
     z = update_multiplier(1.5, 5.0)
     assert z > 1.5
-    both = client_guarantee(z, 5.0, rate=0.05, rounds=500, delta=1e-4)
-    one = sampled_gaussian_guarantee(
-        noise_multiplier=1.5, sampling_rate=0.05, rounds=500, delta=1e-4, adjacency="client add-remove"
-    )
-    assert both.eps == pytest.approx(one.eps, rel=1e-9)
+    run, how = Event(noise=1.5, sampling="poisson", rate=0.05, number=500), {"delta": 1e-4, "accountant": "rdp"}
+    both = client_guarantee(z, 5.0, rate=0.05, rounds=500, **how)
+    assert both.eps == pytest.approx(epsilon(run, **how), rel=1e-9)
     assert round(both.eps, 1) == 3.6  # Tables 2, 8 and 9
     assert both.adjacency == "client add-remove"
     assert update_multiplier(1.5, np.inf) == pytest.approx(1.5)
-    assert client_guarantee(1.5, 5.0, rate=0.05, rounds=500, delta=1e-4).eps > both.eps
+    assert client_guarantee(1.5, 5.0, rate=0.05, rounds=500, **how).eps > both.eps
 
 
 def test_levels_promise_what_their_own_noise_gives():
     algorithm = FedHDP(learning_rate=0.1, rate=0.4, multipliers=(0.0, 0.6), ratios=(1.0, 0.5), delta=1e-3)
     promised = algorithm.guarantees(task(), rounds=7)
     assert [k for k, promise in enumerate(promised) if promise is None] == GROUPS["public"]
-    eps = sampled_gaussian_guarantee(noise_multiplier=0.6, sampling_rate=0.4, rounds=7, delta=1e-3).eps
+    eps = epsilon(Event(noise=0.6, sampling="poisson", rate=0.4, number=7), delta=1e-3)
     assert all(promised[k].eps == pytest.approx(eps) for k in GROUPS["private"])
     two = FedHDP(learning_rate=0.1, rate=0.4, multipliers=(0.6, 1.2), ratios=(1.0, 0.5), delta=1e-3)
     assert two.guarantees(task(), rounds=7)[0].eps > 2 * two.guarantees(task(), rounds=7)[1].eps

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from estimators.accounting import privacy, tuning
-from estimators.accounting.budget import ORDERS
+from estimators.accounting.privacy import ORDERS
 from estimators.federated.algorithms import (
     IFCA,
     MRMTL,

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from estimators.accounting.budget import guarantee
+from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import gaussian_epsilon
-from estimators.accounting.subsampling import sampled_guarantee
 from estimators.federated.algorithms import Local
 from estimators.federated.data import Federation, synthetic_federation
 from estimators.federated.models import linear_regression, logistic_regression
@@ -47,7 +48,8 @@ def test_promises_are_kept_by_what_was_run_under_the_rule_s_adjacency(rule):
     kept: Any = spent(made, state["multiplier"], trainings=5, delta=1e-3)
     assert promised[2] is kept[2] is None
     for k, eps in ((0, 1.0), (1, 2.0), (3, 4.0)):
-        assert kept[k].eps == pytest.approx(eps, rel=1e-9)
+        assert eps * (1 - 2e-3) < kept[k].eps <= eps * (1 + 1e-9)
+        assert kept[k].accountant.split()[0] in ("pld", "exact")
         assert promised[k] == kept[k]
         assert kept[k].adjacency == ("row add-remove" if rule == "poisson" else "row")
         assert kept[k].trusted == "client"
@@ -125,8 +127,10 @@ def test_ledger_has_every_client_once_in_each_of_its_groups():
         ("middle", 2, 20, 10),
         ("others", 1, 50, 10),
     ]
-    assert [e["eps"] and round(e["eps"], 6) for e in entries] == [1.0, 2.0, None]
-    assert ledger_lines(entries) == [
+    assert [e["eps"] and round(e["eps"], 2) for e in entries] == [1.0, 2.0, None]
+    assert all(e["eps"] <= asked for e, asked in zip(entries, (1.0 + 1e-11, 2.0), strict=False))
+    promised = [{**entry, "eps": entry["eps"] and round(entry["eps"], 2)} for entry in entries]
+    assert ledger_lines(promised) == [
         "small, 1 clients: eps 1 at delta 0.001 (gaussian; row add-remove; raw data seen by the client)",
         "middle, 2 clients: eps 2 at delta 0.001 (sampled gaussian; row add-remove; raw data seen by the client)",
         "others, 1 clients: no privacy",
@@ -140,5 +144,5 @@ def test_nothing_is_promised_without_privacy():
 
 
 def test_sampling_rates_of_the_server_speak_of_clients():
-    g = sampled_guarantee(noise_multiplier=1.0, sampling_rate=0.1, steps=3, delta=1e-5, trusted="server")
+    g = guarantee(Event(noise=1.0, sampling="poisson", rate=0.1, number=3), delta=1e-5, trusted="server")
     assert g.adjacency == "client add-remove"

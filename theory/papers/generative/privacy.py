@@ -12,7 +12,7 @@ from typing import Any
 import mpmath
 import sympy as sp
 
-from estimators.accounting import adaped, privacy, tuning
+from estimators.accounting import adaped, privacy
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -67,7 +67,7 @@ def _def3_oracle(p: Any, q: Any, order: int) -> Any:
 def _def3_computed(p: float, q: float, order: int) -> float:
     import numpy as np
 
-    divergence = tuning.renyi_divergence([p, 1 - p], [q, 1 - q], order=order)
+    divergence = privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=order)
     return float(np.exp((order - 1) * divergence))
 
 
@@ -169,7 +169,7 @@ register(
         oracle=_delta_oracle,
         computed=lambda rdp, order, eps: _float_delta(rdp, order, eps),
         unit="probability",
-        remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.tuning.delta_from_rdp also takes "
+        remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.privacy.delta_from_rdp also takes "
         "the smaller of it and sqrt(1 - exp(-eps(lambda))).",
         **_LEMMA2,
     )

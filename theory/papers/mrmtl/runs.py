@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from estimators.accounting import tuning
+from estimators.accounting import privacy, tuning
 from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
@@ -71,7 +71,7 @@ def _fixed_computed(h: int, order: int, E1: float) -> tuple[float, float]:
     good = 1 / (2 + E1)
     runs = tuning.FixedRuns(h)
     here, there = runs.best_of([1 - good, good]), runs.best_of([good, 1 - good])
-    moment = float(np.exp((order - 1) * tuning.renyi_divergence(here, there, order=order)))
+    moment = float(np.exp((order - 1) * privacy.renyi_divergence(here, there, order=order)))
     return float(here[0] / there[0]), moment
 
 

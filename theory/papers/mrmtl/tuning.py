@@ -13,7 +13,7 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from estimators.accounting import tuning
+from estimators.accounting import privacy, tuning
 from estimators.closed_forms import mean_regularized
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
@@ -219,7 +219,7 @@ def _exact_computed(eta: int, gamma: float, E1: float, first: str) -> float:
     law = tuning.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     rare, often = 1 / (2 + E1), (1 + E1) / (2 + E1)
     here, there = ([rare, often], [often, rare]) if first == "D" else ([often, rare], [rare, often])
-    return float(np.exp(tuning.renyi_divergence(law.best_of(here), law.best_of(there), order=2)))
+    return float(np.exp(privacy.renyi_divergence(law.best_of(here), law.best_of(there), order=2)))
 
 
 def _gamma_shift(gamma: Any) -> dict[Any, Any]:

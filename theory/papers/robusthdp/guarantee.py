@@ -245,7 +245,7 @@ register(
         unit="eps",
         assumptions=(ADJACENCY,),
         remark="It has no constants to choose and no range to check, but no gain from sampling; with sampling the noise "
-        "comes from an accountant (estimators.accounting.dpsgd.noise_multiplier). For eps small against log(1/delta) it is "
+        "comes from an accountant (estimators.accounting.accountants.noise_for). For eps small against log(1/delta) it is "
         "Theorem 1 with q = 1 and c2 = sqrt(2).",
     )
 )

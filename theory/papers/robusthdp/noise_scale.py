@@ -14,7 +14,8 @@ from typing import Any
 import sympy as sp
 from flint import acb, arb, ctx
 
-from estimators.accounting import dpsgd
+from estimators.accounting import privacy
+from estimators.accounting.accountants import calibrate_noise
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -57,16 +58,21 @@ def _quadrature(q: arb, z: arb, order: int) -> arb:
     return (total / (z * (2 * arb.pi()).sqrt())).log()
 
 
+def _calibrated(b: int, eps: str, rounds: int, orders: tuple[int, ...]) -> float:
+    steps = rounds * -(-RECORDS // b)
+
+    def spent(z: float) -> float:
+        return privacy.sampled_gaussian_epsilon(
+            noise_multiplier=z, sampling_rate=b / RECORDS, rounds=steps, delta=float(DELTA), orders=orders
+        )
+
+    return calibrate_noise(spent, eps=float(sp.Rational(eps)))
+
+
 @cache
 def _start(b: int, eps: str, rounds: int) -> float:
     """Where the secant steps start, which does not matter for where they end: few orders are enough."""
-    return dpsgd.noise_multiplier(
-        eps=float(sp.Rational(eps)),
-        delta=float(DELTA),
-        sampling_rate=b / RECORDS,
-        steps=rounds * -(-RECORDS // b),
-        orders=ORDERS[::6],
-    )
+    return _calibrated(b, eps, rounds, ORDERS[::6])
 
 
 @cache
@@ -104,14 +110,7 @@ def _scale(route: Callable[..., arb], b: int, eps: str, rounds: int) -> sp.Ratio
 
 @cache
 def _computed_scale(b: int, eps: str, rounds: int) -> float:
-    z = dpsgd.noise_multiplier(
-        eps=float(sp.Rational(eps)),
-        delta=float(DELTA),
-        sampling_rate=b / RECORDS,
-        steps=rounds * -(-RECORDS // b),
-        orders=ORDERS,
-    )
-    return round(z, PLACES)
+    return round(_calibrated(b, eps, rounds, ORDERS), PLACES)
 
 
 def _say_scales(d: Derivation, b: int, eps: str, rounds: int) -> tuple[sp.Rational, sp.Rational]:
