@@ -66,8 +66,8 @@ class Claim:
     computed
         The float64 function of `estimators`.
     simulate
-        `simulate(expected, **point) -> Simulation` of the model's raw noise; or None, with the reason in
-        `not_simulated`.
+        `simulate(**point) -> Simulation` of the model's raw noise, which is read without knowing the claim's value;
+        or None, with the reason in `not_simulated`.
     relation
         "=": printed equals derived; ">=": derived is at least printed (printed is a lower bound); "<=".
     condition
@@ -138,6 +138,8 @@ class Claim:
             problems.append("a claim needs its source (place) and its statement")
         if not self.variables or not self.examples:
             problems.append("a claim needs a domain (variables) and at least one example point")
+        if asked := self._beyond_the_point():
+            problems.append(f"simulate gets the point only, never the claim's value, but asks for {asked}")
         if self.simulate is None and not self.not_simulated:
             problems.append("give simulate, or the reason why not in not_simulated")
         if self.computed is None and not self.not_computed:
@@ -148,6 +150,12 @@ class Claim:
             problems.append("a condition needs its text")
         if problems:
             raise ValueError(f"claim {self.id}: " + "; ".join(problems))
+
+    def _beyond_the_point(self) -> str:
+        """What `simulate` needs that is no variable of the claim."""
+        parameters = inspect.signature(self.simulate).parameters.values() if self.simulate is not None else ()
+        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.default is p.empty]
+        return ", ".join(p.name for p in named if p.name not in {v.name for v in self.variables})
 
     @property
     def paper(self) -> str:
