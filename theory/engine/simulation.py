@@ -56,7 +56,10 @@ class Mean:
 
     def check(self, value: Any) -> Check:
         """The comparison with a claim's value."""
-        scale = (_sensitivity(self.of, value) or self.zero or 0.0) if self.scale is None else self.scale
+        sensitivity = _sensitivity(self.of, value)
+        if not sensitivity and np.any(np.atleast_1d(value)) and callable(self.of):
+            raise ValueError(f"{self.label}: this reading does not depend on the claim's value, and so cannot judge it")
+        scale = (sensitivity or self.zero or 0.0) if self.scale is None else self.scale
         if not scale > 0:
             raise ValueError(f"{self.label}: errors of a value of zero are relative to nothing; give the reading a scale")
         return Check(self.label, self.row, _claimed(self.of, value), scale)
@@ -225,13 +228,12 @@ def mean_products(
 
 
 def differences(
-    fed: Federation, client: int, weights: Any, errors: Sequence[Any], signs: Sequence[float], label: str,
-    scale: float | None = None, of: Of = 0,
-) -> Simulation:  # fmt: skip
+    fed: Federation, client: int, weights: Any, errors: Sequence[Any], signs: Sequence[float], label: str
+) -> Simulation:
     """A signed sum of mean squares (a gap between two risks), with paired draws; a gap of zero is in units of the first."""
     pairs = [(np.asarray(e, float), np.asarray(e, float)) for e in errors]
     zero = _second_moment(fed, client, np.atleast_2d(weights), *pairs[0])
-    reading = Mean(label, np.asarray(signs, float), of, scale, zero=zero)
+    reading = Mean(label, np.asarray(signs, float), zero=zero)
     return Simulation(_experiment(fed, client, weights, pairs), (reading,))
 
 

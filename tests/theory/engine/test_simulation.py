@@ -60,6 +60,11 @@ def test_a_value_of_zero_needs_a_scale(reading):
     assert Mean("gap", [1.0], scale=3.0).check(2.0).scale == 3.0
 
 
+def test_a_reading_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="does not depend on the claim's value"):
+        Mean("known", [1.0], of=lambda value: 2.0, scale=1.0).check(3.0)
+
+
 def test_what_is_reported_is_on_the_scale_of_the_claim():
     moments = Moments.of(np.exp([[0.1], [0.2], [0.3]]))
     (value, error), (mean, raw) = (Mean("", [1.0], back=back).read(moments) for back in (np.log, None))
