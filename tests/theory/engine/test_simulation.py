@@ -74,7 +74,9 @@ def test_what_is_reported_is_on_the_scale_of_the_claim():
 
 def blend(tau2=1.0, alpha2=2.0):
     """Client 0 of four alike, whose best strength is alpha2 over tau2."""
-    return simulation.optimal_blend(simulation.federation([4], tau2, alpha2, 0.0), 0, np.full(4, 0.25))
+    found = simulation.optimal_blend(simulation.federation([4], tau2, alpha2, 0.0), 0, np.full(4, 0.25))
+    assert found is not None
+    return found
 
 
 def test_the_best_strength_of_alike_clients_is_the_known_one():
@@ -96,7 +98,7 @@ def test_the_scale_of_a_ratio_is_the_mean_of_its_denominator():
 
 
 def test_an_infinite_strength_is_not_simulated():
-    assert blend(tau2=0.0) is None
+    assert simulation.optimal_blend(simulation.federation([4], 0.0, 2.0, 0.0), 0, np.full(4, 0.25)) is None
 
 
 @pytest.mark.parametrize("variances", [[1.0, 2.0, 4.0], [0.5, 3.0]])
