@@ -238,13 +238,13 @@ def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
     if simulation is None:
         return {"value": None, "why": "this point cannot be simulated (a limit or an empty group)"}
     moments = run(simulation.experiment, 2_000_000, key=f"{claim.id}#evaluate", root=DEFAULT_ROOT)
-    values = simulation.read(moments)
-    if len(values) == 1:
-        return {"value": number(values[0][0]), "standard_error": number(values[0][1]), "replicates": moments.count}
+    values, labels = simulation.read(moments), [reading.label for reading in simulation.readings]
+    single = len(values) == 1
     return {
-        "value": [number(v) for v, _ in values],
-        "standard_error": [number(s) for _, s in values],
+        "value": number(values[0][0]) if single else [number(v) for v, _ in values],
+        "standard_error": number(values[0][1]) if single else [number(s) for _, s in values],
         "replicates": moments.count,
+        "what": labels[0] if single else labels,
     }
 
 

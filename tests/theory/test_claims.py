@@ -258,7 +258,7 @@ def test_a_simulation_sees_an_error_of_two_percent_that_all_algebra_shares():
 
 
 def test_a_simulation_that_never_runs_is_no_evidence():
-    record = judged("mrmtl:eq5", quick=False, simulate=lambda expected, n: None)
+    record = judged("mrmtl:eq5", quick=False, simulate=lambda n: None)
     assert record.levels["simulated"]["status"] == "unknown"
     assert not verified(record)
 
@@ -284,6 +284,7 @@ def test_a_crash_is_an_unknown_and_not_a_pass():
         ({"variables": ()}, "domain"),
         ({"examples": ()}, "example point"),
         ({"simulate": None}, "give simulate, or the reason"),
+        ({"simulate": lambda expected, n: None}, "never the claim's value, but asks for expected"),
         ({"computed": None}, "give computed, or the reason"),
         ({"kind": "theorem"}, "kind 'theorem'"),
         ({"relation": "<"}, "relation '<'"),

@@ -60,8 +60,8 @@ class Claim:
     computed
         The float64 function of `estimators`.
     simulate
-        `simulate(expected, **point) -> Simulation` of the model's raw noise; or None, with the reason in
-        `not_simulated`.
+        `simulate(**point) -> Simulation` of the model's raw noise, which is read without knowing the claim's value;
+        or None, with the reason in `not_simulated`.
     relation
         "=": printed equals derived; ">=": derived is at least printed (printed is a lower bound); "<=".
     condition
@@ -122,7 +122,7 @@ class Claim:
 
     def __post_init__(self) -> None:
         """Raise `Malformed`, naming all house rules that are broken, with their mends."""
-        known = ", ".join(papers())
+        known, asked = ", ".join(papers()), self._beyond_the_point()
         broken = [
             (self.paper not in papers(), f"no paper {self.paper!r} is known", f"the id must start with one of {known}"),
             (self.kind not in KINDS, f"kind {self.kind!r} is none", f"take one of {', '.join(KINDS)}"),
@@ -131,6 +131,7 @@ class Claim:
             (not self.statement, "a claim needs its statement", "say in statement what is claimed"),
             (not self.variables, "a claim needs a domain", "give variables"),
             (not self.examples, "a claim needs an example point", "give at least one in examples"),
+            (bool(asked), f"simulate asks for {asked}", "simulate gets the point only, never the claim's value"),
             (self.simulate is None and not self.not_simulated, "no check", "give simulate, or the reason in not_simulated"),
             (self.computed is None and not self.not_computed, "no float64", "give computed, or the reason in not_computed"),
             (self.decision not in DECISIONS, f"decision {self.decision!r} is none", f"take one of {', '.join(DECISIONS)}"),
@@ -139,6 +140,12 @@ class Claim:
         found = [(what, mend) for is_broken, what, mend in broken if is_broken]
         if found:
             raise Malformed("; ".join(what for what, _ in found), "; ".join(mend for _, mend in found), self.id)
+
+    def _beyond_the_point(self) -> str:
+        """What `simulate` needs that is no variable of the claim."""
+        parameters = inspect.signature(self.simulate).parameters.values() if self.simulate is not None else ()
+        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.default is p.empty]
+        return ", ".join(p.name for p in named if p.name not in {v.name for v in self.variables})
 
     @property
     def paper(self) -> str:

@@ -29,6 +29,7 @@ from theory.engine.condition import alternatives, met, on_condition, substitutio
 from theory.engine.domain import Case, Point, as_float, as_text
 from theory.engine.evidence import Record, source_hash
 from theory.engine.mutants import classify, mutants
+from theory.engine.simulation import Simulation, compared
 
 FLOAT_TOLERANCE = 1e-12  # relative; 64-bit closed forms keep 12 of 16 digits on the whole domain
 DIGITS = 50
@@ -376,9 +377,11 @@ def _simulated(claim: Claim, root: int) -> dict[str, Any]:
 
     results = []
     for i, example in enumerate(claim.examples[:SIMULATED_EXAMPLES]):
-        simulation = simulate_at(claim, claim.point(example))
+        point = claim.point(example)
+        simulation = simulate_at(claim, point)
         if simulation is not None:
-            results += perform(simulation.experiment, simulation.checks, key=f"{claim.id}#{i}", root=root, threads=1)
+            checks = compared(simulation, derived_floats(claim, point))
+            results += perform(simulation.experiment, checks, key=f"{claim.id}#{i}", root=root, threads=1)
     if not results:
         return {"status": "unknown", "detail": "no example could be simulated"}
     failed = [r for r in results if not r.passed]
@@ -401,12 +404,15 @@ def _simulated(claim: Claim, root: int) -> dict[str, Any]:
     return level
 
 
-def simulate_at(claim: Claim, point: Point) -> Any:
-    """The claim's simulation at a point, with the derived value as expectation (None where there is none)."""
+def simulate_at(claim: Claim, point: Point) -> Simulation | None:
+    """The claim's simulation at a point, built without the claim's value (None where there is none)."""
     assert claim.simulate is not None
-    expected = entrywise(claim.derived_at(point), lambda v: float(v) if v is not sp.oo else float("inf"))
-    arguments = {k: as_float(v) for k, v in point.items()}
-    return claim.call(claim.simulate, {**arguments, "expected": expected})
+    return claim.call(claim.simulate, {k: as_float(v) for k, v in point.items()})
+
+
+def derived_floats(claim: Claim, point: Point) -> Any:
+    """The derived value at a point, which simulations are compared with."""
+    return entrywise(claim.derived_at(point), lambda v: float(v) if v is not sp.oo else float("inf"))
 
 
 # --- attacked ----------------------------------------------------------------------------------------------------

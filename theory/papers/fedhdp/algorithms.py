@@ -160,12 +160,13 @@ def _alg2_oracle(N_np: Any, N_p: Any, r: Any, z: Any, S: Any, norm: Any, inside:
     return raw[0] / total, raw[-1] / total, noise, min(length, S), -eta_b * b + eta_b * kappa
 
 
-def _alg2_simulate(expected: Any, N_np: int, N_p: int, r: float, z: float, S: float) -> simulation.Simulation | None:
+def _alg2_simulate(N_np: int, N_p: int, r: float, z: float, S: float) -> simulation.Simulation | None:
     if r == 0:
         return None
     fed = simulation.federation([N_np, N_p], 0.0, 0.0, [0.0, (z * S) ** 2 / N_p])
-    w = np.repeat([expected[0], expected[1]], [N_np, N_p])
-    return simulation.mean_squares(fed, 0, w, [simulation.vector(1, a0=1.0)], [expected[2]], ["noise in the update"])
+    w = np.repeat([1.0, r], [N_np, N_p])
+    w = w / w.sum()
+    return simulation.mean_squares(fed, 0, w, [simulation.vector(1, a0=1.0)], ["noise in the update"], of=[2])
 
 
 def algorithm_lines(claim_id: str, title: str, place: str, latex: str, remark: str) -> None:
@@ -268,7 +269,7 @@ def _lemma4_oracle(theta_j: Any, theta_0: Any, x_bar: Any, lam: Any, N1: Any, N2
     return theta, theta_j, rational(rounds.mse(after, before))
 
 
-def _lemma4_simulate(expected: Any, N1: int, N2: int, sigma2_c: float, gamma2_1: float, gamma2_2: float,
+def _lemma4_simulate(N1: int, N2: int, sigma2_c: float, gamma2_1: float, gamma2_2: float,
                      fresh_noise: int) -> simulation.Simulation | None:  # fmt: skip
     if not fresh_noise:
         return None
@@ -277,7 +278,7 @@ def _lemma4_simulate(expected: Any, N1: int, N2: int, sigma2_c: float, gamma2_1:
     w = 1 / s / (np.array([N1, N2]) / s).sum()
     fed = simulation.federation([N1, N2, N1, N2], 0.0, 0.0, [*noise, *noise])
     row = np.repeat([-w[0], -w[1], w[0], w[1]], [N1, N2, N1, N2])
-    return simulation.mean_squares(fed, 0, row, [simulation.vector(1, a0=1.0)], [expected[2]], ["change between rounds"])
+    return simulation.mean_squares(fed, 0, row, [simulation.vector(1, a0=1.0)], ["change between rounds"], of=[2])
 
 
 register(

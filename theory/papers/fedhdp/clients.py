@@ -98,12 +98,10 @@ def returned_model(weights: np.ndarray, client: int, own_noise: int) -> np.ndarr
     return simulation.vector(1, a0=1.0, l=0.0 if own_noise else -weights[client])
 
 
-def simulate_strength(expected: float, **v: Any) -> simulation.Simulation | None:
-    """Mean derivative of a client's risk at the claimed optimal strength."""
-    if not np.isfinite(expected):
-        return None
+def simulate_strength(of: int = 0, **v: Any) -> simulation.Simulation | None:
+    """A client's best strength, which is entry `of` of a claim."""
     fed, client, w = simulated_federation(v, v["level"])
-    return simulation.optimal_blend(fed, client, w, expected, returned_model(w, client, v.get("own_noise", 0)))
+    return simulation.optimal_blend(fed, client, w, returned_model(w, client, v.get("own_noise", 0)), of=of)
 
 
 def strength_oracle(**v: Any) -> Any:
@@ -216,12 +214,12 @@ def _eq37_printed(**v: Any) -> Any:
     return s1 * s2 / (n * s1 + m * s2)
 
 
-def _simulate_others(expected: float, **v: Any) -> simulation.Simulation:
+def _simulate_others(**v: Any) -> simulation.Simulation:
     fed, client, _ = simulated_federation(v, v["level"])
     w = 1 / fed.message_variances
     w[client] = 0.0
     w /= w.sum()
-    return simulation.mean_squares(fed, client, w, [simulation.vector(1, a0=1.0)], [expected], ["error of phi"])
+    return simulation.mean_squares(fed, client, w, [simulation.vector(1, a0=1.0)], ["error of phi"])
 
 
 register(
@@ -269,7 +267,7 @@ def _eq41_derive(**v: Any) -> Derivation:
     return d.conclude("Posterior variance of phi_j:", variance)
 
 
-def bayes_simulation(expected: float, **v: Any) -> simulation.Simulation:
+def bayes_simulation(**v: Any) -> simulation.Simulation:
     """Error of the posterior mean, assembled from its weights on own estimate and others' messages."""
     fed, client, _ = simulated_federation(v, v["level"])
     others = 1 / fed.message_variances
@@ -277,7 +275,7 @@ def bayes_simulation(expected: float, **v: Any) -> simulation.Simulation:
     spread = fed.tau2[client] + 1 / others.sum()
     u = fed.alpha2[client] / (fed.alpha2[client] + spread)
     error = simulation.vector(1, p=-u, e=1 - u, a0=u)
-    return simulation.mean_squares(fed, client, others / others.sum(), [error], [expected], ["Bayes risk"])
+    return simulation.mean_squares(fed, client, others / others.sum(), [error], ["Bayes risk"])
 
 
 register(
@@ -425,21 +423,24 @@ def _eq44_computed(N1: float, N2: float, gamma2_1: float, gamma2_2: float, r: fl
     )
 
 
-def _eq44_simulate(expected: tuple[float, ...], N1: int, N2: int, gamma2_1: float, gamma2_2: float, r: float,
+def _eq44_simulate(N1: int, N2: int, gamma2_1: float, gamma2_2: float, r: float,
                    lam: float, level: int, own_noise: int) -> simulation.Simulation:  # fmt: skip
     noise = [N1 * gamma2_1, N2 * gamma2_2]
     fed = simulation.federation([N1, N2], 1.0, 1.0, noise)
     client = fed.start[level - 1]
     w = np.repeat(_eq44_weights(N1, N2, r), [N1, N2])
     u = lam / (1 + lam)
-    t = u * returned_model(w, client, own_noise) + (1 - u) * simulation.vector(1, p=1.0, e=1.0)
+    t, silent = (
+        u * returned_model(w, client, back) + (1 - u) * simulation.vector(1, p=1.0, e=1.0) for back in (own_noise, 0)
+    )
     # Coefficients are covariances with the noise terms they multiply: e_j has variance 1.
     pairs = [(t, simulation.vector(1, e=1.0))]
-    values = [expected[0]]
+    labels, of = ["coefficient on y_j"], [0]
     if own_noise:
-        pairs.append((t, simulation.vector(1, l=expected[3] ** 0.5 / noise[level - 1] ** 0.5)))
-        values.append(expected[3])
-    return simulation.mean_products(fed, client, w, pairs, values, ["coefficient on y_j", "own noise left in t"])
+        pairs.append((t - silent, t - silent))
+        labels.append("own noise left in t")
+        of.append(3)
+    return simulation.mean_products(fed, client, w, pairs, labels, of=of)
 
 
 register(
@@ -545,7 +546,7 @@ def excess_oracle(**v: Any) -> Any:
     return concrete_blend(*setting(v), v["own_noise"])[1] - concrete_bayes(*setting(v))
 
 
-def excess_simulation(expected: float, **v: Any) -> simulation.Simulation:
+def excess_simulation(**v: Any) -> simulation.Simulation:
     """Paired squared errors: the client's best blend against the Bayes estimate; scale is the Bayes risk."""
     level = v["level"]
     fed, client, w = simulated_federation(v, level)
@@ -558,16 +559,7 @@ def excess_simulation(expected: float, **v: Any) -> simulation.Simulation:
     blend = np.append(u * shared, 0.0) + (1 - u) * simulation.vector(2, p=1.0, e=1.0) - simulation.vector(2, p=1.0)
     bayes = simulation.vector(2, p=-b, e=1 - b, a1=b)
     scale = float(personalization.bayes_mse(*setting(v)))
-    return simulation.differences(
-        fed,
-        client,
-        [w, others / others.sum()],
-        [blend, bayes],
-        [1.0, -1.0],
-        expected,
-        scale,
-        "excess over Bayes risk",
-    )
+    return simulation.excess_over_bayes(fed, client, [w, others / others.sum()], blend, bayes, scale)
 
 
 register(
@@ -802,14 +794,12 @@ def _n2_printed(**v: Any) -> Any:
     return v["N"] / (Y * v["N"] + G)
 
 
-def simulate_one_level(expected: float, **v: Any) -> simulation.Simulation | None:
-    """Mean derivative of the risk at the claimed strength with one privacy level."""
-    if not np.isfinite(expected):
-        return None
+def simulate_one_level(**v: Any) -> simulation.Simulation | None:
+    """The best strength with one privacy level."""
     N, noise = int(v["N"]), v["N"] * v.get("gamma2_2", v.get("gamma2", 0.0))
     fed = simulation.federation([N], v.get("tau2", 0.0), v["alpha2"], noise)
     w = np.full(N, 1 / N)
-    return simulation.optimal_blend(fed, 0, w, expected, returned_model(w, 0, v.get("own_noise", 0)))
+    return simulation.optimal_blend(fed, 0, w, returned_model(w, 0, v.get("own_noise", 0)))
 
 
 register(
@@ -960,7 +950,7 @@ register(
             aggregation.optimal_ratio(v["N1"], v["N2"], v["alpha2"], v["tau2"], v["gamma2_1"], v["gamma2_2"]),
             strength_computed(**v),
         ),
-        simulate=lambda expected, **v: simulate_strength(expected[1], **v),
+        simulate=lambda **v: simulate_strength(1, **v),
         entries=("r*", "lambda*"),
         unit="dimensionless",
         remark="The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as "
@@ -1006,7 +996,7 @@ register(
         derive=lambda **v: _opt_out_strength(1, **v),
         oracle=lambda **v: concrete_strength(*setting(v, 1), v["own_noise"]),
         computed=lambda **v: strength_computed(**v, level=1),
-        simulate=lambda expected, **v: simulate_strength(expected, **v, level=1),
+        simulate=lambda **v: simulate_strength(**v, level=1),
         objective=lambda x, **v: blend_objective(x, *setting(v, 1), v["own_noise"]),
         unit="dimensionless",
     )
@@ -1033,7 +1023,7 @@ register(
         derive=lambda **v: _opt_out_strength(2, **v),
         oracle=lambda **v: concrete_strength(*setting(v, 2), v["own_noise"]),
         computed=lambda **v: strength_computed(**v, level=2),
-        simulate=lambda expected, **v: simulate_strength(expected, **v, level=2),
+        simulate=lambda **v: simulate_strength(**v, level=2),
         objective=lambda x, **v: blend_objective(x, *setting(v, 2), v["own_noise"]),
         condition=lambda **v: own_noise_condition(**v, level=2),
         condition_text=OWN_NOISE_TEXT,
@@ -1255,7 +1245,7 @@ def _between_corrected(**v: Any) -> Any:
     return _risk_of(v, 2)[1] - _risk_of(v, 1)[1]
 
 
-def _between_simulate(expected: float, **v: Any) -> simulation.Simulation:
+def _between_simulate(**v: Any) -> simulation.Simulation:
     """Squared errors of a private and a non-private client of one federation (two distinguished clients)."""
     fed, private, w = simulated_federation(v, 2)
     lam = {i: strength_computed(**v, level=i) for i in (1, 2)}
@@ -1267,20 +1257,22 @@ def _between_simulate(expected: float, **v: Any) -> simulation.Simulation:
     first = np.zeros(fed.count)
     first[0] = 1.0
     # Its error (1-u)(y - phi_0) + u(theta - phi_0) needs phi_0 alone: use its residual risk alpha2 - u^2 Var instead.
-    return _risk_gap(fed, private, w, first, forms, u[1], expected, v)
+    return _risk_gap(fed, private, w, first, forms, u[1], v)
 
 
-def _risk_gap(fed: Any, private: int, w: Any, first: Any, form: Any, u: float, expected: float, v: dict[str, Any]) -> Any:
+def _risk_gap(fed: Any, private: int, w: Any, first: Any, form: Any, u: float, v: dict[str, Any]) -> Any:
     # E[(e + u(theta - y))^2] at its optimum = alpha2 - u^2 E[(theta - y)^2], and theta - y is a form of aggregates.
     step = simulation.vector(3, a0=1.0, a1=-1.0)
     experiment = [(form, form), (step, step)]
-    base = simulation.mean_products(fed, private, [w, first, w], experiment, [0.0, 0.0], scales=[1.0, 1.0])
-    row = np.array([1.0, u**2])
-    scale = float(personalization.bayes_mse(*setting(v, 1)))
-    check = simulation.Check("private minus non-private risk", row, expected + v["alpha2"], scale)
-    return simulation.Simulation(
-        base.experiment, (check,), lambda mo: [(mo.linear(row)[0] - v["alpha2"], mo.linear(row)[1])]
+    base = simulation.mean_products(fed, private, [w, first, w], experiment)
+    reading = simulation.Mean(
+        "private minus non-private risk, plus alpha2",
+        np.array([1.0, u**2]),
+        of=lambda value: value + v["alpha2"],
+        scale=float(personalization.bayes_mse(*setting(v, 1))),
+        back=lambda mean: mean - v["alpha2"],
     )
+    return simulation.Simulation(base.experiment, (reading,))
 
 
 register(

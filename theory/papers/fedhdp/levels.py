@@ -87,11 +87,11 @@ def _eq61_printed(sizes: list[Any], gamma2s: list[Any], sigma2_c: Any) -> Any:
     return top / bottom
 
 
-def _server_simulate(expected: float, sizes: list[int], gamma2s: list[float], sigma2_c: float):
+def _server_simulate(sizes: list[int], gamma2s: list[float], sigma2_c: float):
     noise = [n * g for n, g in zip(sizes, gamma2s, strict=True)]
     fed = simulation.federation(sizes, sigma2_c / 2, sigma2_c / 2, noise)
     w = np.repeat(aggregation.level_weights(sizes, gamma2s, sigma2_c, 0.0), sizes)
-    return simulation.mean_squares(fed, 0, w, [simulation.vector(1, a0=1.0)], [expected], ["server MSE"])
+    return simulation.mean_squares(fed, 0, w, [simulation.vector(1, a0=1.0)], ["server MSE"])
 
 
 register(
@@ -124,19 +124,24 @@ def _eq64_derive(sizes: list[Any], gamma2s: list[Any], sigma2_c: Any) -> Derivat
     return d.conclude("Weight of one message over that of one of level 1:", tuple(simplest(x / w[0]) for x in w))
 
 
-def _ratios_simulate(expected: tuple[float, ...], sizes: list[int], gamma2s: list[float], sigma2_c: float):
+def _ratios_simulate(sizes: list[int], gamma2s: list[float], sigma2_c: float):
     noise = [n * g for n, g in zip(sizes, gamma2s, strict=True)]
     fed = simulation.federation(sizes, sigma2_c / 2, sigma2_c / 2, noise)
-    w = np.repeat(expected, sizes)
-    w = w / w.sum()
-    # At the optimum the error is uncorrelated with the difference of any two messages.
-    difference = np.zeros(len(w))
-    difference[[fed.start[-1], 0]] = 1.0, -1.0
-    error, move = simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)
-    scale = w[-1] * fed.message_variances[-1]
-    return simulation.mean_products(
-        fed, 0, [w, difference], [(error, move)], [0.0], ["mean derivative of the risk in r_l"], [scale]
-    )
+    # The risk is least in the ratio r_l of two messages' weights where its derivative there, E[(x_1 + r_l x_l)(x_l - x_1)],
+    # is zero; one message of each level.
+    rows = np.eye(fed.count)[list(fed.start)]
+    size = len(sizes)
+    first = simulation.vector(size, a0=1.0)
+    pairs, readings = [], []
+    for level in range(1, size):
+        other = simulation.vector(size, **{f"a{level}": 1.0})
+        pairs += [(-first, other - first), (other, other - first)]
+        numerator, denominator = np.eye(2 * size - 2)[2 * level - 2 : 2 * level]
+        own = float(fed.message_variances[fed.start[level]])
+        readings.append(
+            simulation.Ratio(f"mean derivative of the risk in r_{level + 1}", numerator, denominator, own, level)
+        )
+    return simulation.Simulation(simulation.mean_products(fed, 0, rows, pairs).experiment, tuple(readings))
 
 
 register(
@@ -201,10 +206,10 @@ def _federation(v: dict[str, Any]) -> tuple[simulation.Federation, int]:
     return fed, fed.start[v["level"] - 1]
 
 
-def _eq68_simulate(expected: float, **v: Any) -> simulation.Simulation:
+def _eq68_simulate(**v: Any) -> simulation.Simulation:
     fed, client = _federation(v)
     w = _others_weights(fed, client)
-    return simulation.mean_squares(fed, client, w, [simulation.vector(1, a0=1.0)], [expected], ["error of phi"])
+    return simulation.mean_squares(fed, client, w, [simulation.vector(1, a0=1.0)], ["error of phi"])
 
 
 def _eq68_computed(sizes: list[int], gamma2s: list[float], alpha2: float, tau2: float, level: int) -> float:
@@ -259,13 +264,13 @@ def _eq74_printed(sizes: list[Any], gamma2s: list[Any], alpha2: Any, tau2: Any, 
     return 1 / (1 / ((top + tau2 * bottom) / bottom) + 1 / (sigma2_c - tau2))
 
 
-def _eq74_simulate(expected: float, **v: Any) -> simulation.Simulation:
+def _eq74_simulate(**v: Any) -> simulation.Simulation:
     fed, client = _federation(v)
     w = _others_weights(fed, client)
     spread = v["tau2"] + float(np.sum(w**2 * fed.message_variances))
     u = v["alpha2"] / (v["alpha2"] + spread)
     error = simulation.vector(1, p=-u, e=1 - u, a0=u)
-    return simulation.mean_squares(fed, client, w, [error], [expected], ["Bayes risk"])
+    return simulation.mean_squares(fed, client, w, [error], ["Bayes risk"])
 
 
 register(
@@ -425,13 +430,11 @@ def _arguments(v: dict[str, Any]) -> tuple[Any, ...]:
     return v["level"], v["sizes"], v["gamma2s"], v["alpha2"], v["tau2"]
 
 
-def _lambda_simulate(expected: float, **v: Any) -> simulation.Simulation | None:
-    if not np.isfinite(expected):
-        return None
+def _lambda_simulate(**v: Any) -> simulation.Simulation | None:
     fed, client = _federation(v)
     w = 1 / fed.message_variances
     w = w / w.sum()
-    return simulation.optimal_blend(fed, client, w, expected, returned_model(w, client, v["own_noise"]))
+    return simulation.optimal_blend(fed, client, w, returned_model(w, client, v["own_noise"]))
 
 
 def closed_form(**v: Any) -> Any:
@@ -473,7 +476,7 @@ register(
 )
 
 
-def _excess_simulate(expected: float, **v: Any) -> simulation.Simulation:
+def _excess_simulate(**v: Any) -> simulation.Simulation:
     fed, client = _federation(v)
     w = 1 / fed.message_variances
     w = w / w.sum()
@@ -484,9 +487,7 @@ def _excess_simulate(expected: float, **v: Any) -> simulation.Simulation:
     blend = np.append(u * returned_model(w, client, v["own_noise"]), 0.0) + simulation.vector(2, p=-u, e=1 - u)
     bayes = simulation.vector(2, p=-b, e=1 - b, a1=b)
     scale = float(personalization.bayes_mse(*_arguments(v)))
-    return simulation.differences(
-        fed, client, [w, others], [blend, bayes], [1.0, -1.0], expected, scale, "excess over Bayes risk"
-    )
+    return simulation.excess_over_bayes(fed, client, [w, others], blend, bayes, scale)
 
 
 register(

@@ -56,12 +56,12 @@ OPT_OUT_EXAMPLES = (
 )
 
 
-def simulate_server(sizes: Any, sigma2_c: Any, gamma2s: Any, expected: float, weights: Any) -> simulation.Simulation:
+def simulate_server(sizes: Any, sigma2_c: Any, gamma2s: Any, weights: Any) -> simulation.Simulation:
     """The server's squared error with given weights per level; each message has its own three noise terms."""
     noise = [n * g for n, g in zip(sizes, gamma2s, strict=True)]
     fed = simulation.federation(sizes, sigma2_c / 2, sigma2_c / 2, noise)
     per_client = np.repeat(np.asarray(weights, float), [int(n) for n in sizes])
-    return simulation.mean_squares(fed, 0, per_client, [simulation.vector(1, a0=1.0)], [expected], ["server MSE"])
+    return simulation.mean_squares(fed, 0, per_client, [simulation.vector(1, a0=1.0)], ["server MSE"])
 
 
 # --- Lemma 1 -------------------------------------------------------------------------------------------------------
@@ -96,17 +96,9 @@ def _lemma1_computed(sigma2s: list[float]) -> tuple[float, ...]:
     return (float(w[0] * sigma2s[0]), *map(float, w))
 
 
-def _lemma1_simulate(expected: tuple[float, ...], sigma2s: list[float]) -> simulation.Simulation:
+def _lemma1_simulate(sigma2s: list[float]) -> simulation.Simulation:
     fed = simulation.federation([1] * len(sigma2s), sigma2s, 0.0, 0.0)
-    variance, *weights = expected
-    error = simulation.vector(2, a0=1.0)
-    # A best estimate's error is uncorrelated with every difference of observations.
-    contrast = np.zeros(len(sigma2s))
-    contrast[:2] = 1.0, -1.0
-    return simulation.mean_products(
-        fed, 0, [weights, contrast], [(error, error), (error, simulation.vector(2, a1=1.0))], [variance, 0.0],
-        ["posterior variance", "error against a difference of observations"], [variance, sigma2s[0] * weights[0]],
-    )  # fmt: skip
+    return simulation.best_combination(fed, "posterior variance")
 
 
 register(
@@ -195,20 +187,30 @@ def _level_weights(N1: float, N2: float, sigma2_c: float, gamma2_1: float, gamma
     return tuple(aggregation.level_weights([N1, N2], [gamma2_1, gamma2_2], sigma2_c, 0.0))
 
 
-def _weights_simulate(expected: tuple[float, float], N1: int, N2: int, sigma2_c: float, gamma2_1: float,
-                      gamma2_2: float) -> simulation.Simulation:  # fmt: skip
-    # The risk is stationary on the plane of weights that add to one: moving weight between levels does not help.
+def _level_means(N1: int, N2: int, sigma2_c: float, gamma2_1: float, gamma2_2: float) -> tuple[Any, float, float]:
+    """E[x1 (x2 - x1)] and E[x2 (x2 - x1)] of the two levels' mean messages, simulated; minus the first, and the second."""
     fed = simulation.federation([N1, N2], sigma2_c / 2, sigma2_c / 2, [N1 * gamma2_1, N2 * gamma2_2])
-    w = np.repeat(expected, [N1, N2])
-    step = np.repeat([-1.0 / N1, 1.0 / N2], [N1, N2])
-    error, move = simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)
-    s1, s2 = sigma2_c + N1 * gamma2_1, sigma2_c + N2 * gamma2_2
-    # The products' mean is linear in the ratio r; a relative error of r moves it by this scale.
-    w1, w2 = expected
-    scale = w2 * (1 - N2 * w2) * s2 + N2 * w1 * w2 * s1
-    return simulation.mean_products(
-        fed, 0, [w, step], [(error, move)], [0.0], ["mean derivative of the risk in the ratio"], [scale]
-    )
+    rows = np.repeat(np.eye(2) / [N1, N2], [N1, N2], axis=1)
+    move = simulation.vector(2, a0=-1.0, a1=1.0)
+    products = [(simulation.vector(2, a0=1.0), move), (simulation.vector(2, a1=1.0), move)]
+    sizes = sigma2_c / N1 + gamma2_1, sigma2_c / N2 + gamma2_2
+    return simulation.mean_products(fed, 0, rows, products).experiment, *sizes
+
+
+def _weights_simulate(**v: Any) -> simulation.Simulation:
+    # The risk is stationary on the plane of weights that add to one: moving weight between levels does not help.
+    experiment, first, second = _level_means(**v)
+    label = "mean derivative of the risk in a level's share"
+    return simulation.Simulation(experiment, (
+        simulation.Ratio(label, [0.0, 1.0], [-1.0, 1.0], first + second, lambda w: v["N1"] * w[0], lambda x: x / v["N1"]),
+        simulation.Ratio(label, [-1.0, 0.0], [-1.0, 1.0], first + second, lambda w: v["N2"] * w[1], lambda x: x / v["N2"]),
+    ))  # fmt: skip
+
+
+def _ratio_simulate(**v: Any) -> simulation.Simulation:
+    experiment, _, second = _level_means(**v)
+    label, N1, N2 = "mean derivative of the risk in the ratio", v["N1"], v["N2"]
+    return simulation.Simulation(experiment, (simulation.Ratio(label, [-N1, 0.0], [0.0, N2], N2 * second),))
 
 
 _LEMMA2 = {
@@ -250,9 +252,7 @@ register(
         computed=lambda N1, N2, sigma2_c, gamma2_1, gamma2_2: aggregation.optimal_ratio(
             N1, N2, sigma2_c, 0.0, gamma2_1, gamma2_2
         ),
-        simulate=lambda expected, N1, N2, sigma2_c, gamma2_1, gamma2_2: _weights_simulate(
-            (1 / (N1 + N2 * expected), expected / (N1 + N2 * expected)), N1, N2, sigma2_c, gamma2_1, gamma2_2
-        ),
+        simulate=_ratio_simulate,
         objective=lambda x, **v: ratio_objective(x, *_two_levels(**v)),
         unit="dimensionless",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (28)"},
@@ -272,11 +272,10 @@ register(
         computed=lambda N1, N2, sigma2_c, gamma2_1, gamma2_2: aggregation.server_mse(
             [N1, N2], [gamma2_1, gamma2_2], sigma2_c, 0.0
         ),
-        simulate=lambda expected, N1, N2, sigma2_c, gamma2_1, gamma2_2: simulate_server(
+        simulate=lambda N1, N2, sigma2_c, gamma2_1, gamma2_2: simulate_server(
             [N1, N2],
             sigma2_c,
             [gamma2_1, gamma2_2],
-            expected,
             _level_weights(N1, N2, sigma2_c, gamma2_1, gamma2_2),
         ),
         unit="variance per coordinate",
@@ -362,13 +361,8 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             derive=lambda **v: derive("rstar", **v),
             oracle=lambda **v: (lambda w: w[1] / w[0])(_two_level_oracle(**_opt_out(**v))),
             computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.optimal_ratio(N_np, N_p, sigma2_c, 0.0, 0.0, gamma2),
-            simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: _weights_simulate(
-                (1 / (N_np + N_p * expected), expected / (N_np + N_p * expected)),
-                N_np,
-                N_p,
-                sigma2_c,
-                0.0,
-                gamma2,
+            simulate=lambda N_np, N_p, sigma2_c, gamma2: _ratio_simulate(
+                N1=N_np, N2=N_p, sigma2_c=sigma2_c, gamma2_1=0.0, gamma2_2=gamma2
             ),
             objective=lambda x, **v: ratio_objective(x, *_two_levels(**_opt_out(**v))),
             unit="dimensionless",
@@ -387,11 +381,10 @@ def opt_out_claims(paper: str, place: str, lemma: str, latex_variance: str, rema
             derive=lambda **v: derive("cov", **v),
             oracle=lambda **v: _two_level_oracle(**_opt_out(**v))[2],
             computed=lambda N_np, N_p, sigma2_c, gamma2: aggregation.server_mse([N_np, N_p], [0.0, gamma2], sigma2_c, 0.0),
-            simulate=lambda expected, N_np, N_p, sigma2_c, gamma2: simulate_server(
+            simulate=lambda N_np, N_p, sigma2_c, gamma2: simulate_server(
                 [N_np, N_p],
                 sigma2_c,
                 [0.0, gamma2],
-                expected,
                 _level_weights(N_np, N_p, sigma2_c, 0.0, gamma2),
             ),
             unit="variance",
@@ -487,7 +480,7 @@ def _gap_oracle(which: str):
 
 
 def _gap_simulate(which: str):
-    def simulate(expected: float, N_np: int, N_p: int, alpha2: float, tau2: float, gamma2: float,
+    def simulate(N_np: int, N_p: int, alpha2: float, tau2: float, gamma2: float,
                  dp_noise: str = "client") -> simulation.Simulation | None:  # fmt: skip
         if dp_noise != "client":
             return None
@@ -504,7 +497,7 @@ def _gap_simulate(which: str):
         worse, better = GAP_ENTRIES[which]
         return simulation.differences(
             fed, 0, [weights[worse], weights[better]],
-            [simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)], [1.0, -1.0], expected, abs(expected),
+            [simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)], [1.0, -1.0],
             f"gap {worse} - {better}",
         )  # fmt: skip
 

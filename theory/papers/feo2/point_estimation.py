@@ -55,7 +55,7 @@ def _law(private: bool) -> dict[str, Any]:
         average = clients.weighted([sp.Integer(1) / n] * len(clients), clients.message)
         return rational(clients.mse(average, clients.centre))
 
-    def simulate(expected: float, **v: Any) -> simulation.Simulation:
+    def simulate(**v: Any) -> simulation.Simulation:
         n, nu2 = noise(v)
         fed = simulation.federation([n], v["sigma2_c"] / 2, v["sigma2_c"] / 2, float(nu2))
         return simulation.mean_squares(
@@ -63,7 +63,6 @@ def _law(private: bool) -> dict[str, Any]:
             0,
             np.full(int(n), 1 / n),
             [simulation.vector(1, a0=1.0)],
-            [expected],
             ["variance of the average"],
         )
 
@@ -174,9 +173,9 @@ register(
         derive=_gamma_derive,
         oracle=lambda z, S, N_p: sum(((z * S) ** 2 / N_p) * (sp.Integer(1) / N_p) ** 2 for _ in range(int(N_p))),
         computed=lambda z, S, N_p: privacy.server_noise_variance(z=z, S=S, q=1.0, N=N_p),
-        simulate=lambda expected, z, S, N_p: simulation.mean_squares(
+        simulate=lambda z, S, N_p: simulation.mean_squares(
             simulation.federation([N_p], 0.0, 0.0, (z * S) ** 2 / N_p), 0, np.full(int(N_p), 1 / N_p),
-            [simulation.vector(1, a0=1.0)], [expected], ["noise variance of the average"],
+            [simulation.vector(1, a0=1.0)], ["noise variance of the average"],
         ),
         unit="variance",
         remark="For the same z and S. Per client it is N_p gamma2 = (z S)^2/N_p: each of fewer private clients must add "

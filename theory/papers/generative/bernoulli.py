@@ -70,7 +70,7 @@ def _posterior_objective(x: tuple[Any, Any], alpha: Any, beta: Any, n: Any) -> A
     return x[0] ** 2 * (p2 + spread / n) + 2 * x[0] * x[1] * p + x[1] ** 2 - 2 * x[0] * p2 - 2 * x[1] * p + p2
 
 
-def _posterior_simulate(expected: Any, alpha: float, beta: float, n: int) -> simulation.Simulation:
+def _posterior_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
     middle = alpha / (alpha + beta)
     variance = float(bernoulli.naive_variance_mean(alpha, beta, n))
 
@@ -79,7 +79,7 @@ def _posterior_simulate(expected: Any, alpha: float, beta: float, n: int) -> sim
         slope = (z / n - middle) * (p - middle) / variance  # its mean is the regression slope of p on z/n
         return np.stack([slope, p - slope * middle], axis=1)
 
-    return simulation.sample_means(draw, expected, labels=("slope", "constant"))
+    return simulation.sample_means(draw, labels=("slope", "constant"))
 
 
 register(
@@ -133,14 +133,14 @@ def _mse_oracle(alpha: Any, beta: Any, n: Any) -> Any:
     return rational(Fraction(total))
 
 
-def _errors(expected: Any, weight: float, alpha: float, beta: float, n: int, unit: float = 1.0) -> simulation.Simulation:
+def _errors(weight: float, alpha: float, beta: float, n: int, unit: float = 1.0) -> simulation.Simulation:
     """Squared error of weight z/n + (1 - weight) mean, in units of `unit`."""
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p, z = draw_clients(gen, reps, alpha, beta, n, 1)
         return (weight * z / n + (1 - weight) * alpha / (alpha + beta) - p) ** 2 / unit
 
-    return simulation.sample_means(draw, expected, labels=("mean squared error",))
+    return simulation.sample_means(draw, labels=("mean squared error",))
 
 
 register(
@@ -157,7 +157,7 @@ register(
         derive=_mse_derive,
         oracle=_mse_oracle,
         computed=lambda alpha, beta, n: float(bernoulli.mse(alpha, beta, n)),
-        simulate=lambda expected, alpha, beta, n: _errors(expected, n / (alpha + beta + n), alpha, beta, n),
+        simulate=lambda alpha, beta, n: _errors(n / (alpha + beta + n), alpha, beta, n),
         unit="squared probability",
         related=("generative:bern:posterior",),
         remark="The bound of Section 2.2 is an equality; it is the least error of any estimate from the client's own data.",
@@ -194,7 +194,7 @@ register(
         derive=_local_derive,
         oracle=_local_oracle,
         computed=lambda alpha, beta, n: float(bernoulli.local_mse(alpha, beta, n)),
-        simulate=lambda expected, alpha, beta, n: _errors(expected, 1.0, alpha, beta, n),
+        simulate=lambda alpha, beta, n: _errors(1.0, alpha, beta, n),
         unit="squared probability",
     )
 )
@@ -221,7 +221,7 @@ register(
             float(bernoulli.mse(alpha, beta, n) / bernoulli.local_mse(alpha, beta, n)),
             float(bernoulli.shrinkage_gain(alpha, beta, n)),
         ),
-        simulate=lambda expected, alpha, beta, n: _gain_simulate(expected, alpha, beta, n),
+        simulate=lambda alpha, beta, n: _gain_simulate(alpha, beta, n),
         entries=("risk over local risk", "relative gain, positive"),
         unit="dimensionless",
         related=("generative:bern:known-mse", "generative:bern:known-mse:local"),
@@ -238,7 +238,7 @@ def _gain_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     return d.conclude("The ratio, and what is gained, a ratio of positive numbers:", (ratio, simplest(1 - ratio)))
 
 
-def _gain_simulate(expected: Any, alpha: float, beta: float, n: int) -> simulation.Simulation:
+def _gain_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
     a, local = n / (alpha + beta + n), float(bernoulli.local_mse(alpha, beta, n))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -246,7 +246,7 @@ def _gain_simulate(expected: Any, alpha: float, beta: float, n: int) -> simulati
         best = (a * z / n + (1 - a) * alpha / (alpha + beta) - p) ** 2
         return np.stack([best, (z / n - p) ** 2 - best], axis=1) / local
 
-    return simulation.sample_means(draw, expected, labels=("risk ratio", "gain"))
+    return simulation.sample_means(draw, labels=("risk ratio", "gain"))
 
 
 def _limits_derive(alpha: Any, beta: Any, n: Any) -> Derivation:

@@ -80,14 +80,14 @@ def _step_oracle(alpha: Any, beta: Any, n: Any, m: Any, L: Any, a: Any, filled: 
     return rational(square + (1 - weight) ** 2 * e2)
 
 
-def _step_simulate(expected: float, alpha: float, beta: float, n: int, m: int, L: float, a: float, filled: float) -> Any:
+def _step_simulate(alpha: float, beta: float, n: int, m: int, L: float, a: float, filled: float) -> Any:
     off = np.sqrt(filled * 3 * L / (m - 1))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p, z = draw_clients(gen, reps, alpha, beta, n, 1)
         return (a * z / n + (1 - a) * (alpha / (alpha + beta) + off) - p) ** 2
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 def _step_shifts(n: Any, m: Any, a: Any, filled: Any) -> dict[Any, Any]:
@@ -229,7 +229,7 @@ def _enumerated_oracle(alpha: Any, beta: Any, m: int, n: int) -> Any:
     return rational(enumerate_clients(alpha, beta, n, m, error))
 
 
-def _enumerated_simulate(expected: float, alpha: float, beta: float, m: int, n: int) -> Any:
+def _enumerated_simulate(alpha: float, beta: float, m: int, n: int) -> Any:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p, z = draw_clients(gen, reps, alpha, beta, n, m)
         x = z / n
@@ -241,7 +241,7 @@ def _enumerated_simulate(expected: float, alpha: float, beta: float, m: int, n: 
             a = np.where(sigma2 < 1e-12, 0.0, n / (mu * (1 - mu) / sigma2 - 1 + n))
         return (((a * x[:, 0] + (1 - a) * mu) - p[:, 0]) ** 2)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(
@@ -303,13 +303,13 @@ def _exact_oracle(alpha: Any, beta: Any, n: Any, m: Any, a: Any) -> Any:
     return rational(total)
 
 
-def _exact_simulate(expected: float, alpha: float, beta: float, n: int, m: int, a: float) -> simulation.Simulation:
+def _exact_simulate(alpha: float, beta: float, n: int, m: int, a: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p, z = draw_clients(gen, reps, alpha, beta, n, m)
         x = z / n
         return ((a * x[:, 0] + (1 - a) * x[:, 1:].mean(axis=1) - p[:, 0]) ** 2)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(

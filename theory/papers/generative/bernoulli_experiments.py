@@ -102,7 +102,7 @@ def _synthetic_oracle(prior: str, weights: str) -> Any:
     return sp.Abs(rational(1 - risk(Fraction(weight)) / risk(Fraction(1))) - _percent(QUOTED[prior][0]))
 
 
-def _synthetic_simulate(expected: float, prior: str, weights: str) -> simulation.Simulation:
+def _synthetic_simulate(prior: str, weights: str) -> simulation.Simulation:
     n, s = SAMPLES, float(sp.Rational(1, 4) / _prior_variance(prior) - 1)
     local = 0.25 * s / (s + 1) / n
     weight = n / (n + s) if weights == "known" else n * (n + s) / (n * n + (2 * n - 1) * s)
@@ -115,7 +115,7 @@ def _synthetic_simulate(expected: float, prior: str, weights: str) -> simulation
         saved = ((x - p) ** 2 - (weight * x + (1 - weight) / 2 - p) ** 2) / local
         return ((saved - quoted) * np.sign(exact - quoted))[:, None]
 
-    return simulation.sample_means(draw, [expected], [exact], labels=("gain minus quoted gain",))
+    return simulation.sample_means(draw, scales=[exact], labels=("gain minus quoted gain",))
 
 
 register(
@@ -236,7 +236,7 @@ register(
         derive=_spread_derive,
         oracle=_spread_oracle,
         computed=lambda s, more, n: (more / (s + n)) * (n / (s + more + n)),
-        simulate=lambda expected, s, more, n: _spread_simulate(expected, s, more, n),
+        simulate=lambda s, more, n: _spread_simulate(s, more, n),
         unit="relative gain",
         related=("generative:bern:known-mse:gain",),
         remark="As the quoted gains are ordered: uniform (variance 1/12) below 3-spike (1/24).",
@@ -244,7 +244,7 @@ register(
 )
 
 
-def _spread_simulate(expected: float, s: float, more: float, n: int) -> simulation.Simulation:
+def _spread_simulate(s: float, more: float, n: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         ratios = []
         for total in (s, s + more):
@@ -253,7 +253,7 @@ def _spread_simulate(expected: float, s: float, more: float, n: int) -> simulati
             ratios.append((a * z / n + (1 - a) / 2 - p) ** 2 / bernoulli.local_mse(total / 2, total / 2, n))
         return ratios[0] - ratios[1]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 # --- county elections --------------------------------------------------------------------------------------------------

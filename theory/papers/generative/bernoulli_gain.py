@@ -85,7 +85,7 @@ def _gain_oracle(m: int, alpha: int) -> Any:
     return rational(difference / least)
 
 
-def _gain_simulate(expected: float, m: int, alpha: int) -> simulation.Simulation:
+def _gain_simulate(m: int, alpha: int) -> simulation.Simulation:
     n, least = SAMPLES, float(bernoulli.mse(alpha, alpha, SAMPLES))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -99,7 +99,7 @@ def _gain_simulate(expected: float, m: int, alpha: int) -> simulation.Simulation
             errors.append((a * own + (1 - a) * mu - p[:, 0]) ** 2)
         return ((errors[0] - errors[1]) / least)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(

@@ -68,14 +68,14 @@ def _moments_oracle(alpha: Any, beta: Any, n: Any, m: Any) -> tuple[Any, Any]:
     return rational(enumerate_clients(alpha, beta, n, m, others_mean)), rational((first - second) / (second - first**2))
 
 
-def _moments_simulate(expected: Any, alpha: float, beta: float, n: int, m: int) -> simulation.Simulation:
+def _moments_simulate(alpha: float, beta: float, n: int, m: int) -> simulation.Simulation:
     variance = float(bernoulli.prior_variance(alpha, beta))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p, z = draw_clients(gen, reps, alpha, beta, n, m)
         return np.stack([z[:, 1:].mean(axis=1) / n, (p * (1 - p)).mean(axis=1) / variance], axis=1)
 
-    return simulation.sample_means(draw, expected, labels=("mean of mu_hat_i", "E[p(1-p)]/Var(p)"))
+    return simulation.sample_means(draw, labels=("mean of mu_hat_i", "E[p(1-p)]/Var(p)"))
 
 
 register(
@@ -129,8 +129,8 @@ register(
         slip="the divisors m-1 and m-2 of Section 2.2 are left out",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
         computed=lambda alpha, beta: alpha / (alpha + beta),
-        simulate=lambda expected, alpha, beta, n, m: simulation.sample_means(
-            lambda gen, reps: draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:].mean(axis=1, keepdims=True) / n, expected
+        simulate=lambda alpha, beta, n, m: simulation.sample_means(
+            lambda gen, reps: draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:].mean(axis=1, keepdims=True) / n
         ),
         unit="dimensionless",
     )
@@ -186,8 +186,8 @@ register(
         "comes from the centre mu_hat_l in place of mu_hat_i",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
         computed=lambda alpha, beta, n, m: float(bernoulli.naive_variance_mean(alpha, beta, n, m)),
-        simulate=lambda expected, alpha, beta, n, m: simulation.sample_means(
-            lambda gen, reps: _naive_estimates(draw_clients(gen, reps, alpha, beta, n, m)[1], n), expected
+        simulate=lambda alpha, beta, n, m: simulation.sample_means(
+            lambda gen, reps: _naive_estimates(draw_clients(gen, reps, alpha, beta, n, m)[1], n)
         ),
         unit="squared probability",
         remark="With n = 1 its mean is mu(1-mu) m/(m-2) whatever sigma^2: one sample per client shows nothing of sigma^2. "
@@ -228,9 +228,8 @@ register(
         corrected_text="sigma^2 + E[p(1-p)]/n, the variance of one share of ones",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
         computed=lambda alpha, beta, n: float(bernoulli.naive_variance_mean(alpha, beta, n)),
-        simulate=lambda expected, alpha, beta, n, m: simulation.sample_means(
+        simulate=lambda alpha, beta, n, m: simulation.sample_means(
             lambda gen, reps: (draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:] / n).var(axis=1, ddof=1, keepdims=True),
-            expected,
         ),
         unit="squared probability",
         related=("generative:bern:variance-estimate",),
@@ -267,16 +266,18 @@ def _weight_approach(t: Any, alpha: Any, beta: Any, n: Any) -> Any:
     return weight_of(centre(alpha, beta), share_variance(alpha, beta, n) * t / (t - 2), n)
 
 
-def _weight_simulate(expected: float, alpha: float, beta: float, n: int) -> simulation.Simulation:
+def _weight_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
     mu = alpha / (alpha + beta)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        """The weight is linearised at the claim: its mean is the claim exactly if the variance is the one implied."""
-        z = draw_clients(gen, reps, alpha, beta, n, 1)[1]
-        implied = mu * (1 - mu) / (n / expected + 1 - n)
-        return expected * ((z / n - mu) ** 2 / implied)
+        return (draw_clients(gen, reps, alpha, beta, n, 1)[1] / n - mu) ** 2
 
-    return simulation.sample_means(draw, [expected], labels=("weight, in units of the variance it implies",))
+    return simulation.sample_means(
+        draw,
+        labels=("the variance that the weight implies",),
+        of=[lambda weight: mu * (1 - mu) / (n / weight + 1 - n)],
+        back=[lambda variance: n * variance / (mu * (1 - mu) + (n - 1) * variance)],
+    )
 
 
 register(
@@ -376,7 +377,7 @@ def _cost_oracle(alpha: Any, beta: Any, n: Any) -> Any:
     return rational(risk(fraction(_weight_oracle(alpha, beta, n))) / least - 1)
 
 
-def _cost_simulate(expected: float, alpha: float, beta: float, n: int) -> simulation.Simulation:
+def _cost_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
     used, best = float(bernoulli.limit_weight(alpha, beta, n)), float(bernoulli.posterior_weight(alpha, beta, n))
     mu, least = alpha / (alpha + beta), float(bernoulli.mse(alpha, beta, n))
 
@@ -385,7 +386,7 @@ def _cost_simulate(expected: float, alpha: float, beta: float, n: int) -> simula
         errors = [(w * z / n + (1 - w) * mu - p) ** 2 for w in (used, best)]
         return (errors[0] - errors[1]) / least
 
-    return simulation.sample_means(draw, [expected], labels=("excess risk",))
+    return simulation.sample_means(draw, labels=("excess risk",))
 
 
 register(
@@ -451,7 +452,7 @@ def _unbiased_oracle(alpha: Any, beta: Any, n_k: Sequence[Any]) -> Any:
     return rational(total)
 
 
-def _unbiased_simulate(expected: float, alpha: float, beta: float, n_k: Sequence[int]) -> simulation.Simulation:
+def _unbiased_simulate(alpha: float, beta: float, n_k: Sequence[int]) -> simulation.Simulation:
     n = np.array(n_k)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -460,7 +461,7 @@ def _unbiased_simulate(expected: float, alpha: float, beta: float, n_k: Sequence
         both = (z * (z - 1) / (n * (n - 1))).mean(axis=1)
         return (both - x.mean(axis=1) ** 2 + x.var(axis=1, ddof=1) / len(n))[:, None]
 
-    return simulation.sample_means(draw, [expected], labels=("mean of the estimate",))
+    return simulation.sample_means(draw, labels=("mean of the estimate",))
 
 
 register(
@@ -525,9 +526,7 @@ register(
         counterexample={"alpha": 1, "beta": 1, "n": 1},
         approach=lambda t, alpha, beta, n: share_variance(alpha, beta, n) * t / (t - 2) - between(alpha, beta),
         computed=lambda alpha, beta, n: float(bernoulli.local_mse(alpha, beta, n)),
-        simulate=lambda expected, alpha, beta, n: simulation.sample_means(
-            lambda gen, reps: _gap_draw(gen, reps, alpha, beta, n), [expected]
-        ),
+        simulate=lambda alpha, beta, n: simulation.sample_means(lambda gen, reps: _gap_draw(gen, reps, alpha, beta, n)),
         unit="squared probability",
         related=("generative:bern:variance-estimate",),
         remark="Theorem 3 does not need this event: its bound follows from the event on the mean alone.",

@@ -82,7 +82,7 @@ def _q_oracle(x: Any, E0: Any) -> tuple[Any, Any]:
     return rational(mean), rational(largest)
 
 
-def _q_simulate(expected: Any, x: float, E0: float) -> simulation.Simulation:
+def _q_simulate(x: float, E0: float) -> simulation.Simulation:
     eps = float(np.log1p(E0))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -91,7 +91,7 @@ def _q_simulate(expected: Any, x: float, E0: float) -> simulation.Simulation:
         ends = [bernoulli.randomize(np.full(reps, e), eps=eps, rng=gen) > 0 for e in (1.0, 0.0)]
         return np.stack([report, ends[0] * (2 + E0), ends[1] * (2 + E0) * (1 + E0)], axis=1)
 
-    return simulation.sample_means(draw, [expected[0], expected[1], expected[1]], labels=("mean", "at 1", "at 0, times"))
+    return simulation.sample_means(draw, labels=("mean", "at 1", "at 0, times"), of=[0, 1, 1])
 
 
 register(
@@ -193,8 +193,8 @@ register(
         derive=_qvar_derive,
         oracle=_qvar_oracle,
         computed=lambda x, E0: float(bernoulli.report_variance(x, eps=np.log1p(E0))),
-        simulate=lambda expected, x, E0: simulation.sample_means(
-            lambda gen, reps: (bernoulli.randomize(np.full((reps, 1), x), eps=np.log1p(E0), rng=gen) - x) ** 2, [expected]
+        simulate=lambda x, E0: simulation.sample_means(
+            lambda gen, reps: (bernoulli.randomize(np.full((reps, 1), x), eps=np.log1p(E0), rng=gen) - x) ** 2
         ),
         ours=True,
         unit="squared probability",
@@ -240,8 +240,8 @@ register(
         derive=_law_derive,
         oracle=_law_oracle,
         computed=lambda alpha, beta, E0: (1 + E0 * (alpha / (alpha + beta))) / (2 + E0),
-        simulate=lambda expected, alpha, beta, n, E0: simulation.sample_means(
-            lambda gen, reps: _report_draw(gen, reps, alpha, beta, n, E0, 1) > 0, [expected]
+        simulate=lambda alpha, beta, n, E0: simulation.sample_means(
+            lambda gen, reps: _report_draw(gen, reps, alpha, beta, n, E0, 1) > 0
         ),
         ours=True,
         unit="probability",
@@ -293,13 +293,13 @@ def _pvar_oracle(alpha: Any, beta: Any, n: Any, m: Any, E0: Any) -> Any:
     return rational(total)
 
 
-def _pvar_simulate(expected: float, alpha: float, beta: float, n: int, m: int, E0: float) -> simulation.Simulation:
+def _pvar_simulate(alpha: float, beta: float, n: int, m: int, E0: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = _report_draw(gen, reps, alpha, beta, n, E0, m)
         centres = (x.sum(axis=1, keepdims=True) - x) / (m - 1)
         return ((x - centres)[:, 1:] ** 2).sum(axis=1, keepdims=True) / (m - 2)
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(

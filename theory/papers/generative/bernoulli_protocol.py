@@ -112,8 +112,8 @@ register(
         derive=_mean_derive,
         oracle=_mean_oracle,
         computed=lambda alpha, beta: (alpha / (alpha + beta), float(bernoulli.prior_variance(alpha, beta))),
-        simulate=lambda expected, alpha, beta, n, E0, m1, m2: simulation.sample_means(
-            lambda gen, reps: np.stack(_draw_estimates(gen, reps, alpha, beta, n, E0, m1, m2), axis=1), expected
+        simulate=lambda alpha, beta, n, E0, m1, m2: simulation.sample_means(
+            lambda gen, reps: np.stack(_draw_estimates(gen, reps, alpha, beta, n, E0, m1, m2), axis=1), count=2
         ),
         entries=("mean of mu_hat", "mean of sigma_hat^2"),
         ours=True,
@@ -215,15 +215,13 @@ def _variance_printed(alpha: Any, beta: Any, E0: Any, m1: Any, m2: Any) -> Any:
     return v2 / m2 + 4 * mu**2 * v1 / m1 + 2 * v1**2 / (m1 * (m1 - 1))
 
 
-def _variance_simulate(
-    expected: float, alpha: float, beta: float, n: int, E0: float, m1: int, m2: int
-) -> simulation.Simulation:
+def _variance_simulate(alpha: float, beta: float, n: int, E0: float, m1: int, m2: int) -> simulation.Simulation:
     truth = float(bernoulli.prior_variance(alpha, beta))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         return ((_draw_estimates(gen, reps, alpha, beta, n, E0, m1, m2)[1] - truth) ** 2)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(
@@ -293,16 +291,21 @@ def _two_oracle(alpha: Any, beta: Any, E_half: Any) -> tuple[Any, Any, Any]:
     return rational(mean), rational(square - mean**2), rational(ratio)
 
 
-def _two_simulate(expected: Any, alpha: float, beta: float, E_half: float) -> simulation.Simulation:
+def _two_simulate(alpha: float, beta: float, E_half: float) -> simulation.Simulation:
     eps = float(np.log1p(E_half))
+    centre = (alpha / (alpha + beta)) ** 2  # any number near the mean will do
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p = gen.beta(alpha, beta, (reps, 1))
         samples = (gen.random((reps, 2)) < p).astype(float)
         found = bernoulli.randomize(samples, eps=eps, rng=gen).prod(axis=1)
-        return np.stack([found, (found - expected[0]) ** 2], axis=1)
+        return np.stack([found, (found - centre) ** 2], axis=1)
 
-    return simulation.sample_means(draw, expected[:2], labels=("mean of the product", "variance of the product"))
+    return simulation.sample_means(
+        draw,
+        labels=("mean of the product", "spread of the product"),
+        of=[0, lambda v: v[1] + (v[0] - centre) ** 2],
+    )
 
 
 register(

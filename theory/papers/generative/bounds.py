@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import gaussian, regression
-from estimators.montecarlo import Check, RegressionExperiment
+from estimators.montecarlo import RegressionExperiment
 from theory.engine import simulation
 from theory.engine.algebra import limit, simplest
 from theory.engine.bruteforce import Clients, fraction, rational
@@ -80,15 +80,14 @@ def _in_order(sigma2_thetas: list[Any], **_: Any) -> list[dict[Any, Any]]:
     return [{v: first + sum(steps[: i + 1]) for i, v in enumerate(rest)} for first, *rest in permutations(sigma2_thetas)]
 
 
-def _eq45_simulate(expected: float, sigma2_thetas: list[float], n: int, sigma2_x: float) -> simulation.Simulation:
+def _eq45_simulate(sigma2_thetas: list[float], n: int, sigma2_x: float, copies: int = 1) -> simulation.Simulation:
     d, v = len(sigma2_thetas), np.array(sigma2_thetas)
     design = np.kron(np.eye(d), np.ones((n, 1)))  # n raw samples of every coordinate
     gain = np.kron(np.diag(v / (n * v + sigma2_x)), np.ones((1, n)))
     row = np.eye(1 + d)[0]
     return simulation.Simulation(
         RegressionExperiment(design, 0.0, v, sigma2_x, gain, 0.0),
-        (Check("Bayes risk", row, expected, expected),),
-        lambda moments: [moments.linear(row)],
+        (simulation.Mean("Bayes risk", row, of=lambda risk: risk / copies, back=lambda mean: mean * copies),),
     )
 
 
@@ -156,7 +155,7 @@ register(
         derive=_eq46_derive,
         oracle=lambda n, d, sigma2_theta, sigma2_x: d * posterior_variance(sigma2_theta, [sigma2_x] * int(n)),
         computed=lambda n, d, sigma2_theta, sigma2_x: d * regression.posterior_mse([[np.sqrt(n)]], sigma2_theta, sigma2_x),
-        simulate=lambda expected, n, d, sigma2_theta, sigma2_x: _eq45_simulate(expected / d, [sigma2_theta], n, sigma2_x),
+        simulate=lambda n, d, sigma2_theta, sigma2_x: _eq45_simulate([sigma2_theta], n, sigma2_x, d),
         unit="variance, summed over coordinates",
         related=("generative:eq45",),
         remark="As a statement on the largest risk over all theta_i it is far from tight: that is d sigma2_x/n.",
@@ -202,8 +201,8 @@ register(
             d * rational((c := concrete(m, sigma2_theta, sigma2_x / n)).posterior(c.parameter[0], c.estimate)[1])
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
-        simulate=lambda expected, m, n, d, sigma2_theta, sigma2_x: simulate_personal(
-            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected / d
+        simulate=lambda m, n, d, sigma2_theta, sigma2_x: simulate_personal(
+            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, d=d
         ),
         unit="variance, summed over coordinates",
     )
@@ -234,16 +233,14 @@ def _argument_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -
     return d * posterior_variance(rational(clients.mse(drawn, clients.centre)), [sigma2_x] * int(n))
 
 
-def _argument_simulate(
-    expected: float, m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float
-) -> simulation.Simulation:
+def _argument_simulate(m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
     # theta = mean of m clients' estimates + client 0's own deviation; samples around it, shrunk as v says.
     fed = simulation.federation([m + 1], sigma2_theta, sigma2_x / n, 0.0)
     s, v = sigma2_x / n, sigma2_theta * (1 + 1 / m) + sigma2_x / (m * n)
     b = v / (v + s)
     weights = np.append(0.0, np.full(m, 1.0 / m))
     error = simulation.vector(1, p=b - 1, e=b, a0=b - 1)
-    return simulation.mean_squares(fed, 0, weights, [error], [expected / d], ["risk when theta_i is drawn so"])
+    return simulation.mean_squares(fed, 0, weights, [error], ["risk when theta_i is drawn so"], [lambda risk: risk / d])
 
 
 register(
@@ -335,7 +332,6 @@ def _remark2_computed(
 
 
 def _remark2_simulate(
-    expected: float,
     m: int,
     n: int,
     d: int,
@@ -346,9 +342,9 @@ def _remark2_simulate(
 ) -> simulation.Simulation:
     a, s = own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_x / n
     if sup_over == "mu":
-        return simulate_personal(m, a, sigma2_theta, s, expected / d)
+        return simulate_personal(m, a, sigma2_theta, s, d=d)
     thetas = [0.0, *[deviation * m / (m - 1)] * (m - 1)]
-    return fixed_parameters(thetas, a, s, expected / d, expected / d, "risk of client 1 at given theta")
+    return fixed_parameters(thetas, a, s, d, "risk of client 1 at given theta")
 
 
 register(
@@ -440,13 +436,13 @@ register(
         derive=_fact1_derive,
         oracle=_fact1_oracle,
         not_computed="a sum of two numbers",
-        simulate=lambda expected, sigma2_y, sigma2_z: simulation.mean_squares(
+        simulate=lambda sigma2_y, sigma2_z: simulation.mean_squares(
             simulation.federation([1], sigma2_z, sigma2_y, 0.0),
             0,
             [0.0],
             [simulation.vector(1, p=1.0, e=1.0)],
-            [expected[1]],
             ["variance of X"],
+            [1],
         ),
         entries=("mean", "variance"),
         remark="The proof writes sigma_x and sigma_y for the statement's sigma_y and sigma_z.",

@@ -14,7 +14,6 @@ import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import distillation
-from estimators.montecarlo import Moments
 from theory.engine import simulation
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
@@ -68,20 +67,16 @@ def _density_oracle(psi: Any, p_mu: Any) -> Any:
         return precise(-mp.log(_mass(psi, p_mu)))
 
 
-def _density_simulate(expected: float, psi: float, p_mu: float) -> simulation.Simulation:
+def _density_simulate(psi: float, p_mu: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         q = gen.random(reps)
         divergence = p_mu * np.log(p_mu / q) + (1 - p_mu) * np.log((1 - p_mu) / (1 - q))
         return np.exp(-psi * divergence)[:, None]
 
     # uniform q: the mean of exp(-psi KL) is the mass, 1/c
-    by_mass = simulation.sample_means(draw, [np.exp(-expected)], labels=("mass",))
-
-    def read(moments: Moments) -> list[tuple[float, float]]:
-        ((mass, se),) = by_mass.read(moments)
-        return [(-float(np.log(mass)), se / mass)]
-
-    return simulation.Simulation(by_mass.experiment, by_mass.checks, read)
+    return simulation.sample_means(
+        draw, labels=("mass",), of=[lambda log_c: np.exp(-log_c)], back=[lambda mass: -np.log(mass)]
+    )
 
 
 register(
@@ -194,7 +189,7 @@ def _slope_oracle(psi: Any, p_mu: Any) -> Any:
         return precise(mean / (2 * number(psi) ** 2))
 
 
-def _slope_simulate(expected: float, psi: float, p_mu: float) -> simulation.Simulation:
+def _slope_simulate(psi: float, p_mu: float) -> simulation.Simulation:
     w = 1 / (2 * psi)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -202,7 +197,7 @@ def _slope_simulate(expected: float, psi: float, p_mu: float) -> simulation.Simu
         divergence = p_mu * np.log(p_mu / q) + (1 - p_mu) * np.log((1 - p_mu) / (1 - q))
         return (divergence / (2 * psi**2))[:, None]
 
-    return simulation.sample_means(draw, [expected], labels=("slope",))
+    return simulation.sample_means(draw, labels=("slope",))
 
 
 register(

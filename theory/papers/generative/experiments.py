@@ -85,8 +85,8 @@ register(
         derive=_limit_derive,
         oracle=_limit_oracle,
         computed=lambda m, n, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m),
-        simulate=lambda expected, m, n, sigma2_theta, sigma2_x: simulate_personal(
-            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected
+        simulate=lambda m, n, sigma2_theta, sigma2_x: simulate_personal(
+            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n
         ),
         approach=lambda t, m, n, sigma2_theta, sigma2_x, noise2: simplest(
             _private_risk(m, n, sigma2_theta, sigma2_x, noise2 / t**2)

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import gaussian
-from estimators.montecarlo import Check, JamesSteinExperiment, RegressionExperiment
+from estimators.montecarlo import JamesSteinExperiment, RegressionExperiment
 from theory.engine import simulation
 from theory.engine.algebra import limit, simplest, stationary_point
 from theory.engine.bruteforce import fraction, rational
@@ -98,11 +98,9 @@ def _estimator_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple
     return rational(own - others[0]), rational(m * fraction(others[0])), rational(mean[0])
 
 
-def _estimator_simulate(
-    expected: tuple[float, ...], m: int, n: int, sigma2_theta: float, sigma2_x: float
-) -> simulation.Simulation:
+def _estimator_simulate(m: int, n: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
     fed = simulation.federation([m], sigma2_theta, sigma2_x / n, 0.0)
-    return simulation.optimal_blend(fed, 0, np.full(m, expected[2]), expected[1] / expected[0])
+    return simulation.blend_weights(fed, 0, np.full(m, 1.0 / m))
 
 
 register(
@@ -174,8 +172,8 @@ register(
             d * concrete_risk(m, printed_weight(sigma2_theta, sigma2_x, n), sigma2_theta, sigma2_x / n)
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
-        simulate=lambda expected, m, n, d, sigma2_theta, sigma2_x: simulate_personal(
-            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, expected / d
+        simulate=lambda m, n, d, sigma2_theta, sigma2_x: simulate_personal(
+            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, d=d
         ),
         unit="variance, summed over coordinates",
         related=("generative:thm1:estimator",),
@@ -212,16 +210,14 @@ def _claim1_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, a: Any) -> 
     return concrete_risk(m, a, 0, sigma2_x / n), concrete_risk(m, a, sigma2_theta, 0)
 
 
-def _claim1_simulate(
-    expected: tuple[float, float], m: int, n: int, sigma2_theta: float, sigma2_x: float, a: float
-) -> simulation.Simulation:
+def _claim1_simulate(m: int, n: int, sigma2_theta: float, sigma2_x: float, a: float) -> simulation.Simulation:
     # Two populations in one experiment: the first has no spread of parameters, the second no sampling error.
     fed = simulation.federation([m, m], [0.0, sigma2_theta], [sigma2_x / n, 0.0], 0.0)
     rest = np.full(m, (1 - a) / m)
     own = np.eye(m)[0]
     weights = [np.append(rest + a * own, 0 * own), np.append(0 * own, rest + (a - 1) * own)]
     errors = [simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)]
-    return simulation.mean_squares(fed, 0, weights, errors, expected, ["variance given theta", "mean squared bias"])
+    return simulation.mean_squares(fed, 0, weights, errors, ["variance given theta", "mean squared bias"])
 
 
 register(
@@ -284,33 +280,27 @@ def _bias_oracle(thetas: list[Any], n: Any, sigma2_theta: Any, sigma2_x: Any) ->
     return sum((rational(w) * t for w, t in zip(weights, thetas, strict=True)), -thetas[0])
 
 
-def fixed_parameters(
-    thetas: list[float], a: float, s: float, expected: float, scale: float, label: str
-) -> simulation.Simulation:
-    """Mean squared error of client 1 for given parameters: no prior noise, sampling errors of variance s."""
+def fixed_parameters(thetas: list[float], a: float, s: float, d: int, label: str) -> simulation.Simulation:
+    """Squared error of client 1 in one of d coordinates, parameters given: no prior noise, sampling errors of variance s."""
     m = len(thetas)
     gain = a * np.eye(m) + (1 - a) / m
     row = np.eye(1 + m)[1]
     return simulation.Simulation(
         RegressionExperiment(np.eye(m), thetas, 0.0, s, gain, 0.0),
-        (Check(label, row, expected, scale),),
-        lambda moments: [moments.linear(row)],
+        (simulation.Mean(label, row, of=lambda risk: risk / d, back=lambda mean: mean * d),),
     )
 
 
-def _bias_simulate(
-    expected: float, thetas: list[float], n: int, sigma2_theta: float, sigma2_x: float
-) -> simulation.Simulation:
+def _bias_simulate(thetas: list[float], n: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
     a, s = own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_x / n
-    variance = s * (a**2 + (1 - a**2) / len(thetas))
-    seen = fixed_parameters(thetas, a, s, variance + expected**2, expected**2, "variance plus squared bias, given theta")
+    parameters, m = np.array(thetas, float), len(thetas)
+    weights = a * np.eye(m)[0] + (1 - a) / m
 
-    def read(moments: Any) -> list[tuple[float, float]]:
-        [(total, error)] = seen.read(moments)
-        bias = np.copysign(np.sqrt(max(total - variance, 0.0)), expected)
-        return [(bias, error / abs(2 * bias))]
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        means = parameters + np.sqrt(s) * gen.standard_normal((reps, m))
+        return (means @ weights - parameters[0])[:, None]
 
-    return simulation.Simulation(seen.experiment, seen.checks, read)
+    return simulation.sample_means(draw, labels=("mean error of client 1, given theta",), draws=m)
 
 
 def _bias(thetas: list[Any], n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
@@ -394,16 +384,11 @@ def _james_stein_oracle(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
     return sigma2_x * (1 - (m - 3) ** 2 * sigma2_x * inverse / m)
 
 
-def _james_stein_simulate(expected: float, m: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
+def _james_stein_simulate(m: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
     a = own_weight(sigma2_theta, sigma2_x)[0]
-    known = float(gaussian.risk(sigma2_theta, sigma2_x, 1, m))
     return simulation.Simulation(
         JamesSteinExperiment(m, 1.0, sigma2_theta, sigma2_x, shrink=a),
-        (
-            Check("risk per client, James-Stein", [1, 0, 0], expected, expected),
-            Check("risk per client, Theorem 1", [0, 1, 0], known, known),
-        ),
-        lambda moments: [moments.linear([1, 0, 0])],
+        (simulation.Mean("risk per client, James-Stein", [1, 0, 0]),),
     )
 
 
@@ -500,8 +485,8 @@ register(
             gaussian.risk(np.inf, sigma2_x, n, m, d=d),
             gaussian.shrinkage_factor(sigma2_theta, 0.0, 1),
         ),
-        simulate=lambda expected, m, n, d, sigma2_x: simulate_personal(
-            m, 0.0, 0.0, sigma2_x / n, expected[0] / d, label="error of the global mean without heterogeneity"
+        simulate=lambda m, n, d, sigma2_x: simulate_personal(
+            m, 0.0, 0.0, sigma2_x / n, d=d, entry=0, label="error of the global mean without heterogeneity"
         ),
         approach=_limits_approach,
         entries=(
@@ -543,12 +528,11 @@ register(
         computed=lambda m, n, sigma2_theta, sigma2_x: (
             gaussian.risk(sigma2_theta, sigma2_x, n, m) / gaussian.local_risk(sigma2_x, n)
         ),
-        simulate=lambda expected, m, n, sigma2_theta, sigma2_x: simulate_personal(
+        simulate=lambda m, n, sigma2_theta, sigma2_x: simulate_personal(
             m,
             own_weight(sigma2_theta, sigma2_x / n)[0],
             sigma2_theta,
             sigma2_x / n,
-            expected,
             unit=sigma2_x / n,
             label="error of client 0 over that of its own mean",
         ),

@@ -174,9 +174,7 @@ def _calibrated_oracle(x1: Any, x2: Any, sigma2_theta: Any, sigma2_x: Any, shape
     return rational(spread), rational(noise)
 
 
-def _calibrated_simulate(
-    expected: tuple[float, float], x1: float, x2: float, sigma2_theta: float, sigma2_x: float, shape: str
-) -> simulation.Simulation:
+def _calibrated_simulate(x1: float, x2: float, sigma2_theta: float, sigma2_x: float, shape: str) -> simulation.Simulation:
     """Both squares from raw parameters and raw responses (mu = 0)."""
     X = np.array([[x1], [x2]] if shape == "2x1" else [[x1, x2]])
     n, d = X.shape
@@ -190,7 +188,7 @@ def _calibrated_simulate(
         noise = np.sum((Y - mean @ X.T) ** 2, axis=1) + np.trace(X @ C @ X.T)
         return np.column_stack([spread, noise])
 
-    return simulation.sample_means(draw, expected, labels=("spread", "noise"))
+    return simulation.sample_means(draw, labels=("spread", "noise"))
 
 
 register(

@@ -120,14 +120,14 @@ register(
         derive=_mse_derive,
         oracle=_mse_oracle,
         computed=_mse_computed,
-        simulate=lambda expected, m, n, d, sigma2_theta, sigma2_x, sigma2_q, shared_noise: simulate_personal(
+        simulate=lambda m, n, d, sigma2_theta, sigma2_x, sigma2_q, shared_noise: simulate_personal(
             m,
             own_weight(sigma2_theta + sigma2_q / (m - 1), sigma2_x / n)[0],
             sigma2_theta,
             sigma2_x / n,
-            expected / d,
             sigma2_q,
             shared_noise,
+            d=d,
         ),
         condition=lambda shared_noise: sp.false if shared_noise else sp.true,
         condition_text="shared_noise == 0 (the mechanisms' noise is independent across clients)",
@@ -172,11 +172,11 @@ def _a_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any) -
     return 1 - rational(clients.best_blend(clients.parameter[0], clients.estimate[0], mean)[0])
 
 
-def _a_simulate(
-    expected: float, m: int, n: int, sigma2_theta: float, sigma2_x: float, sigma2_q: float
-) -> simulation.Simulation:
+def _a_simulate(m: int, n: int, sigma2_theta: float, sigma2_x: float, sigma2_q: float) -> simulation.Simulation:
     fed = simulation.federation([m], sigma2_theta, sigma2_x / n, sigma2_q)
-    return simulation.optimal_blend(fed, 0, np.full(m, 1.0 / m), (1 - expected) / expected)
+    return simulation.optimal_blend(
+        fed, 0, np.full(m, 1.0 / m), of=lambda own: (1 - own) / own, back=lambda lam: 1 / (1 + lam)
+    )
 
 
 register(

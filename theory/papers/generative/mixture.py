@@ -212,7 +212,7 @@ def _mse_oracle(p: Any, mus: Any, sigma2_x: Any, n: Any) -> Any:
         return exported(sum(a * b**2 for a, b in zip(priors, values, strict=True)) - second_moment)
 
 
-def _mse_simulate(expected: float, p: list[float], mus: list[float], sigma2_x: float, n: int) -> simulation.Simulation:
+def _mse_simulate(p: list[float], mus: list[float], sigma2_x: float, n: int) -> simulation.Simulation:
     weights, values = np.array(p) / np.sum(p), np.array(mus)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -220,7 +220,7 @@ def _mse_simulate(expected: float, p: list[float], mus: list[float], sigma2_x: f
         means = theta + gen.normal(0, np.sqrt(sigma2_x), (n, reps)).mean(axis=0)
         return ((mixture.posterior_mean(means, p, mus, sigma2_x / n) - theta) ** 2)[:, None]
 
-    return simulation.sample_means(draw, expected, labels=["mean squared error"], draws=n + 1)
+    return simulation.sample_means(draw, labels=["mean squared error"], draws=n + 1)
 
 
 PAIR_P = Variable("p", "positive", P.meaning, lengths=(2,), within=("1/100", 1))
@@ -292,14 +292,14 @@ def _alg1_computed(mu: float, sigma2_x: float, n: int) -> float:
     return float(mu * erf(mu / np.sqrt(2 * s)) + np.sqrt(2 * s / np.pi) * np.exp(-(mu**2) / (2 * s)))
 
 
-def _alg1_simulate(expected: float, mu: float, sigma2_x: float, n: int) -> simulation.Simulation:
+def _alg1_simulate(mu: float, sigma2_x: float, n: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         theta = np.where(gen.random(reps) < 0.5, mu, -mu)
         means = theta + gen.normal(0, np.sqrt(sigma2_x), (n, reps)).mean(axis=0)
         upper = means > 0  # the two halves have the same share in the limit
         return (2 * upper * means)[:, None]
 
-    return simulation.sample_means(draw, expected, labels=["mean of the upper half"], draws=n + 1)
+    return simulation.sample_means(draw, labels=["mean of the upper half"], draws=n + 1)
 
 
 register(
@@ -447,9 +447,7 @@ def _em_oracle(p: Any, mus: Any, sigma2_x: Any, n: Any) -> tuple[Any, ...]:
         return (*map(exported, new), *(exported(t * scale / m) for t, m in zip(moment, new, strict=True)))
 
 
-def _em_simulate(
-    expected: tuple[float, ...], p: list[float], mus: list[float], sigma2_x: float, n: int
-) -> simulation.Simulation:
+def _em_simulate(p: list[float], mus: list[float], sigma2_x: float, n: int) -> simulation.Simulation:
     shares, values = np.array(p) / np.sum(p), np.array(mus)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -458,7 +456,7 @@ def _em_simulate(
         return np.column_stack([weights, weights * means[:, None] / shares])
 
     scales = [*shares, *np.maximum(abs(values), np.sqrt(sigma2_x / n))]
-    return simulation.sample_means(draw, expected, scales, draws=n + 1)
+    return simulation.sample_means(draw, scales=scales, draws=n + 1)
 
 
 register(

@@ -106,13 +106,14 @@ def simulate_personal(
     a: float,
     sigma2_theta: float,
     s: float,
-    expected: float,
     sigma2_q: float = 0.0,
     shared_noise: int = 0,
     unit: float = 1.0,
     label: str = "mean squared error of client 0",
+    d: int = 1,
+    entry: int | None = None,
 ) -> simulation.Simulation:
-    """Squared error of client 0 in one coordinate, in units of `unit`; raw noise of every client.
+    """Squared error of client 0 in one of d alike coordinates, in units of `unit`; raw noise of every client.
 
     Noise that all messages share is that of one more client with nothing else to say.
     """
@@ -121,4 +122,8 @@ def simulate_personal(
     fed = simulation.federation(sizes, [sigma2_theta, 0.0][: len(sizes)], [s, 0.0][: len(sizes)], noise)
     weights = np.append(np.full(m, 1.0 / m), np.ones(len(sizes) - 1))
     error = simulation.vector(1, p=a - 1, e=a, a0=1 - a) / np.sqrt(unit)
-    return simulation.mean_squares(fed, 0, weights, [error], [expected], [label])
+    drawn = simulation.mean_squares(fed, 0, weights, [error])
+    reading = simulation.Mean(
+        label, [1.0], of=lambda risk: (risk if entry is None else risk[entry]) / d, back=lambda mean: mean * d
+    )
+    return simulation.Simulation(drawn.experiment, (reading,))

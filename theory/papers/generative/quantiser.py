@@ -106,14 +106,14 @@ def _place(a: float, k: int, offset: float, side: int) -> float:
     return a * ((1 + side * offset) / (2**k - 1) - 1)
 
 
-def _quantiser_simulate(expected: tuple[float, float], a: float, k: int, offset: float, side: int) -> simulation.Simulation:
+def _quantiser_simulate(a: float, k: int, offset: float, side: int) -> simulation.Simulation:
     x = _place(a, k, offset, side)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         error = quantization.quantise(np.full(reps, x), a, k, gen) - x
         return np.column_stack([error, error**2])
 
-    return simulation.sample_means(draw, expected, [a, expected[1]], ["output minus x", "its square"])
+    return simulation.sample_means(draw, scales=[a, None], labels=["output minus x", "its square"])
 
 
 register(
@@ -181,12 +181,12 @@ def _projection_oracle(a: Any, mu: Any, variance: Any) -> Any:
         return exported(inside + half * (beyond((half - centre) / scale) - beyond((half + centre) / scale)) - centre)
 
 
-def _projection_simulate(expected: float, a: float, mu: float, variance: float) -> simulation.Simulation:
+def _projection_simulate(a: float, mu: float, variance: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         means = gen.normal(mu, np.sqrt(variance), reps)
         return (quantization.quantise(means, a, 4, gen) - mu)[:, None]
 
-    return simulation.sample_means(draw, expected, labels=["message minus mu"], draws=2)
+    return simulation.sample_means(draw, labels=["message minus mu"], draws=2)
 
 
 register(
@@ -256,14 +256,12 @@ def _tail_computed(n: int, sigma2_x: float, sigma2_theta: float, c1: float, c2: 
     return float(erfc(c1 * np.sqrt(n / (2 * sigma2_x)))), float(erfc(c2 / np.sqrt(2 * sigma2_theta)))
 
 
-def _tail_simulate(
-    expected: tuple[float, float], n: int, sigma2_x: float, sigma2_theta: float, c1: float, c2: float
-) -> simulation.Simulation:
+def _tail_simulate(n: int, sigma2_x: float, sigma2_theta: float, c1: float, c2: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         mean = gen.normal(0, np.sqrt(sigma2_x), (reps, n)).mean(axis=1)
         return np.column_stack([abs(mean) > c1, abs(gen.normal(0, np.sqrt(sigma2_theta), reps)) > c2]).astype(float)
 
-    return simulation.sample_means(draw, expected, draws=n + 1)
+    return simulation.sample_means(draw, draws=n + 1, count=2)
 
 
 register(
@@ -311,8 +309,8 @@ def _bound_oracle(z: Any) -> Any:
         return exported(2 * mass_beyond(number(z)))
 
 
-def _bound_simulate(expected: float, z: float) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: (abs(gen.standard_normal((reps, 1))) > z).astype(float), expected)
+def _bound_simulate(z: float) -> simulation.Simulation:
+    return simulation.sample_means(lambda gen, reps: (abs(gen.standard_normal((reps, 1))) > z).astype(float))
 
 
 def _bound_computed(z: float) -> float:
@@ -400,13 +398,13 @@ def _event_computed(m: int, n: int, sigma2_theta: float, sigma2_x: float, r: flo
     return float(quantization.probability_all_inside(margin, r, sigma2_theta + sigma2_x / n, m))
 
 
-def _count_inside(m: int, n: int, sigma2_theta: float, sigma2_x: float, r: float, half: float, expected: float) -> Any:
+def _count_inside(m: int, n: int, sigma2_theta: float, sigma2_x: float, r: float, half: float) -> Any:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         theta = r + gen.normal(0, np.sqrt(sigma2_theta), (reps, m))
         means = theta + gen.normal(0, np.sqrt(sigma2_x), (reps, m, n)).mean(axis=2)
         return (abs(means) <= half).all(axis=1, keepdims=True).astype(float)
 
-    return simulation.sample_means(draw, expected, draws=m * (n + 1))
+    return simulation.sample_means(draw, draws=m * (n + 1))
 
 
 register(
@@ -429,14 +427,13 @@ register(
         derive=_event_derive,
         oracle=_event_oracle,
         computed=_event_computed,
-        simulate=lambda expected, m, n, sigma2_theta, sigma2_x, r: _count_inside(
+        simulate=lambda m, n, sigma2_theta, sigma2_x, r: _count_inside(
             m,
             n,
             sigma2_theta,
             sigma2_x,
             r,
             r + (np.sqrt(sigma2_theta) + np.sqrt(sigma2_x / n)) * np.sqrt(np.log(m**2 * n)),
-            expected,
         ),
         corrected=_event_formula,
         corrected_text="the exact probability; b = r + sqrt(2 (sigma2_theta + sigma2_x/n) log(m^2 n)) gives 1 - 1/(mn)",
@@ -482,14 +479,14 @@ def _range_computed(m: int, n: int) -> float:
     return float(m * erfc(quantization.message_range(m, n, 1.0, 0.0, 0.0) / np.sqrt(2)))
 
 
-def _range_simulate(expected: float, m: int, n: int) -> simulation.Simulation:
+def _range_simulate(m: int, n: int) -> simulation.Simulation:
     half = quantization.message_range(m, n, 0.5, 0.5 * n, 0.0)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         means = gen.normal(0, np.sqrt(0.5), (reps, m)) + gen.normal(0, np.sqrt(0.5), (reps, m))
         return (abs(means) > half).sum(axis=1, keepdims=True).astype(float)
 
-    return simulation.sample_means(draw, expected, draws=2 * m)
+    return simulation.sample_means(draw, draws=2 * m)
 
 
 register(

@@ -306,14 +306,14 @@ def _drift_oracle(sigma2_theta: Any, alpha2: Any) -> Any:
     return rational((1 - square / v) / (2 * v))
 
 
-def _drift_simulate(expected: float, sigma2_theta: float, alpha2: float) -> simulation.Simulation:
+def _drift_simulate(sigma2_theta: float, alpha2: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         theta = np.sqrt(sigma2_theta) * gen.standard_normal(reps)
         y = theta + np.sqrt(alpha2) * gen.standard_normal(reps)
         fitted = y / alpha2 / (1 / alpha2 + 1 / sigma2_theta)
         return ((1 - fitted**2 / sigma2_theta) / (2 * sigma2_theta))[:, None]
 
-    return simulation.sample_means(draw, [expected], labels=("mean slope",))
+    return simulation.sample_means(draw, labels=("mean slope",))
 
 
 register(

@@ -20,6 +20,7 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
+from theory.papers.mrmtl import model
 from theory.papers.mrmtl.gaussian_noise import curve, quadrature
 
 ONE = sp.Integer(1)
@@ -73,12 +74,12 @@ def _renyi_oracle(p: Any, q: Any, order: Any) -> sp.Float:
         return to_float(mpmath.quad(slope, mpmath.linspace(1, a, 3)) / (a - 1))
 
 
-def _renyi_simulate(expected: float, p: float, q: float, order: float) -> simulation.Simulation:
+def _renyi_simulate(p: float, q: float, order: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         first = gen.random(reps) < p
         return np.where(first, p / q, (1 - p) / (1 - q))[:, None] ** (order - 1)
 
-    return simulation.sample_means(draw, np.exp((order - 1) * expected), labels=["moment of the likelihood ratio under P"])
+    return model.divergence_moment(draw, order, labels=["moment of the likelihood ratio under P"])
 
 
 register(
@@ -164,12 +165,12 @@ def _steps_oracle(p: Any, q: Any, order: int, T: int) -> Any:
     return total
 
 
-def _steps_simulate(expected: float, p: float, q: float, order: int, T: int) -> simulation.Simulation:
+def _steps_simulate(p: float, q: float, order: int, T: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         ones = (gen.random((reps, T)) < p).sum(axis=1)
         return ((p / q) ** ones * ((1 - p) / (1 - q)) ** (T - ones))[:, None] ** (order - 1)
 
-    return simulation.sample_means(draw, expected, labels=["moment of the likelihood ratio"], draws=T)
+    return simulation.sample_means(draw, labels=["moment of the likelihood ratio"], draws=T)
 
 
 register(
@@ -375,13 +376,13 @@ def _zcdp_oracle(sensitivity: Any, sigma: Any, order: Any) -> sp.Float:
         return to_float((mpmath.log(total) - top / 2) / (a - 1))
 
 
-def _zcdp_simulate(expected: float, sensitivity: float, sigma: float, order: float) -> simulation.Simulation:
+def _zcdp_simulate(sensitivity: float, sigma: float, order: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = sensitivity + sigma * gen.standard_normal(reps)
         loss = (x**2 - (x - sensitivity) ** 2) / (2 * sigma**2)
         return np.exp((order - 1) * loss)[:, None]
 
-    return simulation.sample_means(draw, np.exp((order - 1) * expected), labels=["moment of the likelihood ratio"])
+    return model.divergence_moment(draw, order, labels=["moment of the likelihood ratio"])
 
 
 register(
@@ -427,11 +428,11 @@ def _batch_oracle(q: Any, n: Any) -> Any:
     return sum((q ** sum(s) * (1 - q) ** (int(n) - sum(s)) * sum(s) for s in product((0, 1), repeat=int(n))), sp.Integer(0))
 
 
-def _batch_simulate(expected: float, q: float, n: int) -> simulation.Simulation:
+def _batch_simulate(q: float, n: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         return (gen.random((reps, n)) < q).sum(axis=1)[:, None].astype(float)
 
-    return simulation.sample_means(draw, expected, labels=["batch size"], draws=n)
+    return simulation.sample_means(draw, labels=["batch size"], draws=n)
 
 
 register(
@@ -518,7 +519,7 @@ def _sampled_oracle(eps: Any, delta: Any, q: Any, sampling: str) -> tuple[Any, A
         return to_float(mpmath.log(ratio)), to_float(lost)
 
 
-def _sampled_simulate(expected: Any, eps: float, delta: float, q: float, sampling: str) -> simulation.Simulation:
+def _sampled_simulate(eps: float, delta: float, q: float, sampling: str) -> simulation.Simulation:
     left, right = (np.array([float(x) for x in law]) for law in worst_pair(np.exp(eps), delta))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -529,7 +530,11 @@ def _sampled_simulate(expected: Any, eps: float, delta: float, q: float, samplin
 
     # The likely output is e^eps' times as likely as on the neighbour, the telling one has probability delta'.
     return simulation.sample_means(
-        draw, [np.exp(expected[0]) * right[1], expected[1]], labels=["output of ratio e^eps'", "telling output"], draws=2
+        draw,
+        labels=["output of ratio e^eps'", "telling output"],
+        draws=2,
+        of=[lambda v: np.exp(v[0]) * right[1], 1],
+        back=[lambda mean: np.log(mean / right[1]), None],
     )
 
 

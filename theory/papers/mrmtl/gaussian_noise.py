@@ -60,13 +60,13 @@ def quadrature(eps: Any, step: Any) -> sp.Float:
         return sp.Float(decimal(hockey_stick(number(eps), number(step))), 60)
 
 
-def _exact_simulate(expected: float, eps: float, sensitivity: float, sigma: float) -> simulation.Simulation:
+def _exact_simulate(eps: float, sensitivity: float, sigma: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = sensitivity + sigma * gen.standard_normal(reps)
         loss = (x**2 - (x - sensitivity) ** 2) / (2 * sigma**2)
         return -np.expm1(np.minimum(eps - loss, 0.0))[:, None]
 
-    return simulation.sample_means(draw, expected, labels=["mean of (1 - e^(eps - privacy loss))_+"])
+    return simulation.sample_means(draw, labels=["mean of (1 - e^(eps - privacy loss))_+"])
 
 
 register(
@@ -125,15 +125,18 @@ def _vector_oracle(changes: list[Any], sigma: Any) -> tuple[Any, Any]:
     return mean, square - mean**2
 
 
-def _vector_simulate(expected: Any, changes: list[float], sigma: float) -> simulation.Simulation:
+def _vector_simulate(changes: list[float], sigma: float) -> simulation.Simulation:
     a = np.asarray(changes)
+    centre = float(np.sum(a**2)) / (2 * sigma**2)  # any number near the mean will do
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = a + sigma * gen.standard_normal((reps, len(a)))
         loss = np.sum(x**2 - (x - a) ** 2, axis=1) / (2 * sigma**2)
-        return np.stack([loss, (loss - expected[0]) ** 2], axis=1)
+        return np.stack([loss, (loss - centre) ** 2], axis=1)
 
-    return simulation.sample_means(draw, expected, labels=["mean of the loss", "variance of the loss"], draws=len(a))
+    return simulation.sample_means(
+        draw, labels=["mean of the loss", "spread of the loss"], draws=len(a), of=[0, lambda v: v[1] + (v[0] - centre) ** 2]
+    )
 
 
 register(
@@ -279,14 +282,14 @@ def _clip_oracle(n: int, beta: Any, bound: Any, beyond: Any) -> sp.Float:
         return sp.Float(decimal(1 - inside**n), 60)
 
 
-def _clip_simulate(expected: float, n: int, beta: float, bound: float, beyond: float) -> simulation.Simulation:
+def _clip_simulate(n: int, beta: float, bound: float, beyond: float) -> simulation.Simulation:
     c = bound + np.sqrt(2 * np.log(n / beta))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = bound + beyond + gen.standard_normal((reps, n))
         return (np.abs(x) > c).any(axis=1)[:, None].astype(float)
 
-    return simulation.sample_means(draw, expected, labels=["a record is clipped"], draws=n)
+    return simulation.sample_means(draw, labels=["a record is clipped"], draws=n)
 
 
 register(

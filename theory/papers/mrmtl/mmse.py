@@ -87,14 +87,13 @@ register(
         derive=_strength_derive,
         oracle=_strength_oracle,
         computed=lambda sigma2_loc_k, tau2, k: mean_regularized.strength(sigma2_loc_k[k], tau2),
-        simulate=lambda expected, sigma2_loc_k, tau2, k: simulation.stationary_between(
+        simulate=lambda sigma2_loc_k, tau2, k: simulation.stationary_between(
             model.local_silos(tau2, sigma2_loc_k),
             k,
             _centre_weights(sigma2_loc_k, tau2),
             simulation.vector(1, p=1.0, e=1.0, l=1.0),
             simulation.vector(1, a0=1.0),
             simulation.vector(1, p=1.0),
-            expected,
         ),
         unit="dimensionless",
         related=("mrmtl:thmE.5", "mrmtl:lemE.3"),
@@ -141,10 +140,11 @@ register(
         derive=_attained_derive,
         oracle=_attained_oracle,
         not_computed="zero; the Bayes error is mean_regularized.silo_mmse",
-        simulate=lambda expected, sigma2_loc_k, tau2, k: simulation.mean_squares(
+        simulate=lambda sigma2_loc_k, tau2, k: simulation.mean_squares(
             model.local_silos(tau2, sigma2_loc_k), k, _centre_row(sigma2_loc_k, tau2, k),
-            [simulation.vector(1, p=-1.0, a0=1.0)], [mean_regularized.silo_mmse(k, sigma2_loc_k, tau2) + expected],
-            ["error, against the Bayes error"],
+            [simulation.vector(1, p=-1.0, a0=1.0)], ["error, against the Bayes error"],
+            of=[lambda excess: mean_regularized.silo_mmse(k, sigma2_loc_k, tau2) + excess],
+            scales=[mean_regularized.silo_mmse(k, sigma2_loc_k, tau2)],
         ),
         unit="variance",
         related=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes"),
@@ -182,13 +182,11 @@ def _loss_oracle(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Any:
     return rational(clients.posterior(target, pair)[1] - clients.posterior(target, clients.message)[1])
 
 
-def _loss_simulate(expected: float, sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation | None:
-    if expected == 0:
-        return None
+def _loss_simulate(sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation | None:
     own = mean_regularized.silo_posterior_variance(k, sigma2_loc_k, tau2) / sigma2_loc_k[k]
     plain = own * np.eye(len(sigma2_loc_k))[k] + (1 - own) * model.uniform(len(sigma2_loc_k), k)
     rows = [plain, _centre_row(sigma2_loc_k, tau2, k)]
-    return model.gap_of_rows(model.local_silos(tau2, sigma2_loc_k), k, rows, expected, "plain minus precision-weighted")
+    return model.gap_of_rows(model.local_silos(tau2, sigma2_loc_k), k, rows, "plain minus precision-weighted")
 
 
 register(

@@ -247,44 +247,47 @@ def error_at(lam: float, aggregates: int = 1) -> np.ndarray:
     return simulation.vector(aggregates, p=-u, e=1 - u, l=1 - u, a0=u)
 
 
-def stationary(fed: simulation.Federation, lam: float, k: int = 0, data: bool = False) -> simulation.Simulation | None:
-    """The risk's mean derivative at the optimal strength; with `data` the silo's data mean is the target.
-
-    None where the optimum is an end of the range, which no derivative characterises.
-    """
-    if lam == 0 or np.isinf(lam):
-        return None
+def stationary(fed: simulation.Federation, k: int = 0, data: bool = False) -> simulation.Simulation | None:
+    """The optimal strength of silo k; with `data` the silo's data mean is the target."""
     return simulation.stationary_between(
         fed, k, uniform(fed.count), simulation.vector(1, p=1.0, e=1.0, l=1.0), simulation.vector(1, a0=1.0),
-        simulation.vector(1, p=1.0, e=float(data)), lam,
+        simulation.vector(1, p=1.0, e=float(data)),
     )  # fmt: skip
 
 
-def gap(
-    fed: simulation.Federation, k: int, weights: Any, errors: Sequence[Any], expected: float, label: str
-) -> simulation.Simulation | None:
-    """Excess of the first error's mean square over the second's, paired draws; None for a gap of zero."""
-    if expected == 0:
-        return None
-    return simulation.differences(fed, k, weights, errors, [1.0, -1.0], expected, expected, label)
+def gap(fed: simulation.Federation, k: int, weights: Any, errors: Sequence[Any], label: str) -> simulation.Simulation:
+    """Excess of the first error's mean square over the second's, paired draws."""
+    return simulation.differences(fed, k, weights, errors, [1.0, -1.0], label)
 
 
-def gap_of_rows(
-    fed: simulation.Federation, k: int, rows: Sequence[Any], expected: float, label: str
-) -> simulation.Simulation | None:
+def gap_of_rows(fed: simulation.Federation, k: int, rows: Sequence[Any], label: str) -> simulation.Simulation:
     """`gap` of two estimates given by their weights on all private estimates."""
     errors = [simulation.vector(2, p=-1.0, **{name: 1.0}) for name in ("a0", "a1")]
-    return gap(fed, k, rows, errors, expected, label)
+    return gap(fed, k, rows, errors, label)
 
 
-def uncorrelated(fed: simulation.Federation, weight: float, k: int = 0) -> simulation.Simulation:
-    """The best combination's error is uncorrelated with w_hat_k - w_hat_rest; `weight` is that on w_hat_k."""
-    rest = 1 - weight
-    error = simulation.vector(1, p=weight - 1, e=weight, l=weight, a0=rest)
+def combination(fed: simulation.Federation, k: int = 0) -> simulation.Simulation:
+    """The weights on w_hat_k and on w_hat_rest (entries 0 and 1) in the best combination of the two.
+
+    Its error is uncorrelated with w_hat_k - w_hat_rest.
+    """
     move = simulation.vector(1, p=1.0, e=1.0, l=1.0, a0=-1.0)
     spread = fed.message_variances
     size = spread[k] + float(np.sum(uniform(fed.count, k) ** 2 * spread))
-    return simulation.mean_products(
-        fed, k, uniform(fed.count, k), [(error, move)], [0.0], ["error against w_hat_k - w_hat_rest"],
-        [weight * rest * size],
+    pairs = [(simulation.vector(1, p=1.0, a0=-1.0), move), (move, move)]
+    label = "error against w_hat_k - w_hat_rest"
+    return simulation.Simulation(
+        simulation.mean_products(fed, k, uniform(fed.count, k), pairs).experiment,
+        (
+            simulation.Ratio(label, [1.0, 0.0], [0.0, 1.0], size, 0),
+            simulation.Ratio(label, [-1.0, 1.0], [0.0, 1.0], size, 1),
+        ),
+    )
+
+
+def divergence_moment(draw: Any, order: float, labels: Sequence[str], draws: int = 1) -> simulation.Simulation:
+    """The mean of the likelihood ratio's power that a Renyi divergence is the logarithm of, over order - 1."""
+    return simulation.sample_means(
+        draw, labels, draws=draws, of=[lambda divergence: np.exp((order - 1) * divergence)],
+        back=[lambda mean: np.log(mean) / (order - 1)],
     )  # fmt: skip

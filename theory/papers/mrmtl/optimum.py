@@ -118,14 +118,12 @@ def _raw(K: int, n: int, sigma2: float, sigma2_dp: float, tau2: float) -> simula
     return model.raw_silos(tau2, [sigma2 / n] * K, [sigma2_dp / n**2] * K)
 
 
-def _posterior_simulate(expected: float, K: int, n: int, sigma2: float, sigma2_dp: float, tau2: float,
+def _posterior_simulate(K: int, n: int, sigma2: float, sigma2_dp: float, tau2: float,
                         given_data: int) -> simulation.Simulation | None:  # fmt: skip
     if given_data:
         return None
     lam = mean_regularized.strength(mean_regularized.local_variance(sigma2, n, sigma2_dp), tau2)
-    return simulation.mean_squares(
-        _raw(K, n, sigma2, sigma2_dp, tau2), 0, model.uniform(K), [model.error_at(lam)], [expected], ["MSE"]
-    )
+    return simulation.mean_squares(_raw(K, n, sigma2, sigma2_dp, tau2), 0, model.uniform(K), [model.error_at(lam)], ["MSE"])
 
 
 _LEMMA62: dict[str, Any] = {
@@ -168,7 +166,7 @@ register(
         derive=_posterior_weights_derive,
         oracle=lambda **v: _posterior_oracle(**v)[:2],
         computed=_weights_computed,
-        simulate=lambda expected, given_data, **v: None if given_data else model.uncorrelated(_raw(**v), expected[0]),
+        simulate=lambda given_data, **v: None if given_data else model.combination(_raw(**v)),
         entries=("weight in all on silo k", "weight in all on the others"),
         unit="dimensionless",
         related=("mrmtl:lem6.2:var", "mrmtl:lemE.3"),
@@ -232,7 +230,7 @@ register(
         computed=lambda n, sigma2, sigma2_dp, tau2: mean_regularized.strength(
             mean_regularized.local_variance(sigma2, n, sigma2_dp), tau2
         ),
-        simulate=lambda expected, **v: model.stationary(_raw(**v), expected),
+        simulate=lambda **v: model.stationary(_raw(**v)),
         objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
             equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
         ),
@@ -338,10 +336,10 @@ def _cor64_printed(K: Any, sigma2_loc: Any, tau2: Any) -> Any:
 def _local_simulate(lam: Any):
     """Simulate the mean squared error at a strength given as a function of (sigma2_loc, tau2)."""
 
-    def simulate(expected: float, K: int, sigma2_loc: float, tau2: float) -> simulation.Simulation:
+    def simulate(K: int, sigma2_loc: float, tau2: float) -> simulation.Simulation:
         return simulation.mean_squares(
             model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K),
-            [model.error_at(lam(sigma2_loc, tau2))], [expected], ["MSE"],
+            [model.error_at(lam(sigma2_loc, tau2))], ["MSE"],
         )  # fmt: skip
 
     return simulate
@@ -417,11 +415,11 @@ def _gap_claim(key: str, name: str, place: str, latex: str, printed: Any, comput
         clients = model.concrete_equal(K, tau2, sigma2_loc)
         return model.concrete_mse(clients, lam) - model.concrete_optimum(clients)[1]
 
-    def simulate(expected: float, K: int, sigma2_loc: float, tau2: float) -> simulation.Simulation | None:
+    def simulate(K: int, sigma2_loc: float, tau2: float) -> simulation.Simulation | None:
         end, best = (np.inf if lam is sp.oo else 0.0), mean_regularized.strength(sigma2_loc, tau2)
         return model.gap(
             model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K),
-            [model.error_at(end), model.error_at(best)], expected, f"gap of {name}",
+            [model.error_at(end), model.error_at(best)], f"gap of {name}",
         )  # fmt: skip
 
     register(
@@ -511,6 +509,16 @@ def _advantage_oracle(K: Any, tau2: Any) -> tuple[Any, Any, Any]:
     return root, difference(root), peak
 
 
+def _crossing_simulate(K: int, tau2: float) -> simulation.Simulation:
+    """Both errors are linear in sigma2_loc: the parameters' part and noise of variance one, from carriers of their own."""
+    fed = simulation.federation([K, K], [tau2, 0.0], 0.0, [0.0, 1.0])
+    nothing, own = np.zeros(K), np.eye(K)[0]
+    weights = [[*model.uniform(K), *nothing], [*nothing, *model.uniform(K)], [*nothing, *own]]
+    errors = [simulation.vector(3, p=-1.0, a0=1.0), simulation.vector(3, a1=1.0), simulation.vector(3, a2=1.0)]
+    crossing = simulation.Ratio("where the two ends' errors cross", [1.0, 0.0, 0.0], [0.0, -1.0, 1.0], 1 - 1 / K)
+    return simulation.Simulation(simulation.mean_squares(fed, 0, weights, errors).experiment, (crossing,))
+
+
 register(
     Claim(
         id="mrmtl:best-advantage",
@@ -525,11 +533,7 @@ register(
         printed=lambda tau2: (tau2, ZERO, None),
         derive=_advantage_derive,
         oracle=_advantage_oracle,
-        simulate=lambda expected, K, tau2: simulation.differences(
-            model.local_silos(tau2, [expected[0]] * K), 0, model.uniform(K),
-            [model.error_at(0.0), model.error_at(np.inf)], [1.0, -1.0], 0.0, tau2 * (1 - 1 / K),
-            "local minus FedAvg error at the best sigma2_loc",
-        ),
+        simulate=_crossing_simulate,
         not_computed="a location; the two gaps are computed in mrmtl:prop6.5 and mrmtl:prop6.6",
         entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
         unit="variance",

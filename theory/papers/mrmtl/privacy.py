@@ -66,7 +66,7 @@ def _walk_oracle(eta: Any, c: Any, T: Any, n: Any, eps: Any, log_inverse_delta: 
 
 
 def _walk_simulate(
-    expected: float, eta: float, c: float, T: int, n: int, eps: float, log_inverse_delta: float, constant: float
+    eta: float, c: float, T: int, n: int, eps: float, log_inverse_delta: float, constant: float
 ) -> simulation.Simulation:
     deviation = np.sqrt(constant * c**2 * T * log_inverse_delta) / eps
 
@@ -76,7 +76,7 @@ def _walk_simulate(
             noise -= eta / n * deviation * gen.standard_normal(reps)
         return noise[:, None] ** 2
 
-    return simulation.sample_means(draw, expected, labels=["variance of the cumulative noise"], draws=T)
+    return simulation.sample_means(draw, labels=["variance of the cumulative noise"], draws=T)
 
 
 register(

@@ -176,14 +176,12 @@ def _draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) ->
     return kept[:reps]
 
 
-def _pmf_simulate(expected: float, eta: float, gamma: float, h: int) -> simulation.Simulation:
-    return simulation.sample_means(
-        lambda gen, reps: (_draw_runs(eta, gamma, gen, reps) == h)[:, None].astype(float), expected
-    )
+def _pmf_simulate(eta: float, gamma: float, h: int) -> simulation.Simulation:
+    return simulation.sample_means(lambda gen, reps: (_draw_runs(eta, gamma, gen, reps) == h)[:, None].astype(float))
 
 
-def _mean_simulate(expected: float, eta: float, gamma: float) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: _draw_runs(eta, gamma, gen, reps)[:, None].astype(float), expected)
+def _mean_simulate(eta: float, gamma: float) -> simulation.Simulation:
+    return simulation.sample_means(lambda gen, reps: _draw_runs(eta, gamma, gen, reps)[:, None].astype(float))
 
 
 def _pmf_printed(eta: Any, gamma: Any, h: Any) -> Any:

@@ -22,6 +22,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.intervals import number
 from theory.engine.registry import register
+from theory.papers.mrmtl import model
 from theory.papers.mrmtl.accounting import mp, to_float
 from theory.papers.mrmtl.privacy import bits, decimal
 
@@ -187,7 +188,7 @@ def _zcdp_computed(eps: float, w: float, order: float) -> float:
     return privacy.renyi_divergence([grown / (1 + grown), 1 / (1 + grown)], [w / (1 + w), 1 / (1 + w)], order=order)
 
 
-def _zcdp_simulate(expected: float, eps: float, w: float, order: float) -> simulation.Simulation:
+def _zcdp_simulate(eps: float, w: float, order: float) -> simulation.Simulation:
     scores = {"x": np.array([1.0, 0.0]), "x'": np.array([0.0, 1.0])}  # sensitivity 1, odds 1 to e^eps and back
     shift = np.array([np.log(w) / eps * 2 + 1, 0.0])
     law = {k: mechanisms.exponential_probabilities(v + shift, eps=eps, sensitivity=1.0) for k, v in scores.items()}
@@ -197,7 +198,7 @@ def _zcdp_simulate(expected: float, eps: float, w: float, order: float) -> simul
         chosen = noisy.argmax(axis=1)
         return ((law["x"] / law["x'"])[chosen] ** (order - 1))[:, None]
 
-    return simulation.sample_means(draw, np.exp((order - 1) * expected), labels=["moment of the likelihood ratio"], draws=2)
+    return model.divergence_moment(draw, order, labels=["moment of the likelihood ratio"], draws=2)
 
 
 register(
@@ -309,9 +310,7 @@ def _gumbel_oracle(scores: list[Any], eps: Any, sensitivity: Any, report: str) -
     return _gumbel_quadrature(tuple(sign * (s - scores[0]) * eps / (2 * sensitivity) for s in scores[1:]))
 
 
-def _gumbel_simulate(
-    expected: float, scores: list[float], eps: float, sensitivity: float, report: str
-) -> simulation.Simulation:
+def _gumbel_simulate(scores: list[float], eps: float, sensitivity: float, report: str) -> simulation.Simulation:
     s = np.asarray(scores, float)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -319,7 +318,7 @@ def _gumbel_simulate(
         chosen = (s + noise).argmax(axis=1) if report == "max" else (s - noise).argmin(axis=1)
         return (chosen == 0)[:, None].astype(float)
 
-    return simulation.sample_means(draw, expected, labels=["the first candidate is reported"], draws=len(s))
+    return simulation.sample_means(draw, labels=["the first candidate is reported"], draws=len(s))
 
 
 def _weights(scores: list[Any], eps: Any, sensitivity: Any, report: str) -> list[Any]:

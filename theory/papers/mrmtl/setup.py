@@ -69,9 +69,9 @@ register(
         derive=_eq5_derive,
         oracle=_eq5_oracle,
         computed=mean_regularized.local_variance,
-        simulate=lambda expected, n, sigma2, sigma2_dp: simulation.mean_squares(
+        simulate=lambda n, sigma2, sigma2_dp: simulation.mean_squares(
             model.raw_silos(0.0, [sigma2] * n, [sigma2_dp] + [0.0] * (n - 1)), 0, np.full(n, 1 / n),
-            [simulation.vector(1, a0=1.0)], [expected], ["variance of w_hat_k"],
+            [simulation.vector(1, a0=1.0)], ["variance of w_hat_k"],
         ),
         unit="variance",
         assumptions=ASSUMPTIONS[:1],
@@ -395,8 +395,8 @@ register(
         )(model.concrete_equal(K, tau2, sigma2 / n, sigma2_dp / n**2)),
         computed=mean_regularized.train_strength,
         objective=_train_objective,
-        simulate=lambda expected, K, n, sigma2, sigma2_dp, tau2: model.stationary(
-            model.raw_silos(tau2, [sigma2 / n] * K, [sigma2_dp / n**2] * K), expected, data=True
+        simulate=lambda K, n, sigma2, sigma2_dp, tau2: model.stationary(
+            model.raw_silos(tau2, [sigma2 / n] * K, [sigma2_dp / n**2] * K), data=True
         ),
         condition=lambda sigma2_dp: sp.Eq(sigma2_dp, 0),
         condition_text="sigma2_dp == 0 (no privacy noise)",

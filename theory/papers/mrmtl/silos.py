@@ -74,14 +74,8 @@ def _lemmaE3_computed(sigma2_k: list[float]) -> tuple[float, ...]:
     return weights[0] * sigma2_k[0], *weights
 
 
-def _lemmaE3_simulate(expected: tuple[float, ...], sigma2_k: list[float]) -> simulation.Simulation:
-    variance, *weights = expected
-    contrast = np.array([1.0, -1.0, *[0.0] * (len(weights) - 2)])
-    error, move = simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)
-    return simulation.mean_products(
-        model.local_silos(0.0, sigma2_k), 0, [weights, contrast], [(error, error), (error, move)],
-        [variance, 0.0], ["posterior variance", "error against a difference of observations"], [variance] * 2,
-    )  # fmt: skip
+def _lemmaE3_simulate(sigma2_k: list[float]) -> simulation.Simulation:
+    return simulation.best_combination(model.local_silos(0.0, sigma2_k), "posterior variance")
 
 
 register(
@@ -137,7 +131,7 @@ def _eq39_oracle(n_k: list[Any], sigma2_k: list[Any], sigma2_dp_k: list[Any]) ->
     return tuple(one(*x) for x in zip(n_k, sigma2_k, sigma2_dp_k, strict=True))
 
 
-def _eq39_simulate(expected: tuple[float, ...], n_k: list[int], sigma2_k: list[float],
+def _eq39_simulate(n_k: list[int], sigma2_k: list[float],
                    sigma2_dp_k: list[float]) -> simulation.Simulation:  # fmt: skip
     # one "silo" per record; the first record of every silo carries its privacy noise
     privacy = np.concatenate([[v, *[0.0] * (n - 1)] for n, v in zip(n_k, sigma2_dp_k, strict=True)])
@@ -146,7 +140,7 @@ def _eq39_simulate(expected: tuple[float, ...], n_k: list[int], sigma2_k: list[f
     weights = np.array([(silo == j) / n for j, n in enumerate(n_k)], float)
     errors = [simulation.vector(len(n_k), **{f"a{j}": 1.0}) for j in range(len(n_k))]
     labels = [f"variance of silo {j}'s estimate" for j in range(len(n_k))]
-    return simulation.mean_squares(fed, 0, weights, errors, expected, labels)
+    return simulation.mean_squares(fed, 0, weights, errors, labels)
 
 
 register(
@@ -238,10 +232,10 @@ def _pair_row(sigma2_loc_k: list[float], tau2: float, k: int) -> np.ndarray:
     return own * np.eye(len(sigma2_loc_k))[k] + (1 - own) * model.uniform(len(sigma2_loc_k), k)
 
 
-def _lemmaE4_simulate(expected: float, sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation:
+def _lemmaE4_simulate(sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation:
     return simulation.mean_squares(
         model.local_silos(tau2, sigma2_loc_k), k, _pair_row(sigma2_loc_k, tau2, k),
-        [simulation.vector(1, p=-1.0, a0=1.0)], [expected], ["MSE of mu_k"],
+        [simulation.vector(1, p=-1.0, a0=1.0)], ["MSE of mu_k"],
     )  # fmt: skip
 
 
@@ -285,9 +279,7 @@ register(
         derive=_deriving(_say_pair, "weights"),
         oracle=lambda **v: _lemmaE4_oracle(**v)[1:],
         computed=_pair_weights_computed,
-        simulate=lambda expected, sigma2_loc_k, tau2, k: model.uncorrelated(
-            model.local_silos(tau2, sigma2_loc_k), expected[0], k
-        ),
+        simulate=lambda sigma2_loc_k, tau2, k: model.combination(model.local_silos(tau2, sigma2_loc_k), k),
         entries=("weight of w_hat_k", "weight of w_hat_rest"),
         unit="dimensionless",
         related=("mrmtl:lemE.4:var",),
@@ -362,9 +354,7 @@ register(
         derive=_thmE5_derive,
         oracle=_thmE5_oracle,
         computed=_thmE5_computed,
-        simulate=lambda expected, sigma2_loc_k, tau2, k: model.stationary(
-            model.local_silos(tau2, sigma2_loc_k), expected, k
-        ),
+        simulate=lambda sigma2_loc_k, tau2, k: model.stationary(model.local_silos(tau2, sigma2_loc_k), k),
         condition=_finite_case,
         condition_text="sigma2_loc_k[k] <= K*tau2 + mean of the other sigma2_loc_k (with equality lam is inf)",
         counterexample={"sigma2_loc_k": [4, 1], "tau2": 1, "k": 0},
@@ -415,14 +405,19 @@ def _negative_oracle(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Any:
     return root
 
 
-def _negative_simulate(expected: float, sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation:
-    count = len(sigma2_loc_k)
-    variances = [*sigma2_loc_k[:k], expected, *sigma2_loc_k[k + 1 :]]
-    move = simulation.vector(1, p=-1.0, e=-1.0, l=-1.0, a0=1.0)
-    return simulation.mean_products(
-        model.local_silos(tau2, variances), k, model.uniform(count), [(model.error_at(np.inf), move)], [0.0],
-        ["slope of the risk at FedAvg, own variance at the threshold"], [expected * (1 - 1 / count) / count],
-    )  # fmt: skip
+def _negative_simulate(sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation:
+    # The slope of the risk at FedAvg is linear in the own variance: the part without own noise, and own noise of variance 1.
+    others = [*sigma2_loc_k[:k], 0.0, *sigma2_loc_k[k + 1 :]]
+    own = [float(j == k) for j in range(len(others))]
+    fed, count = model.raw_silos(tau2, others, own), len(others)
+    rest = simulation.vector(1, p=-1.0, l=-1.0 / count, a0=1.0)  # w_bar - w_k without the own noise
+    noise = simulation.vector(1, l=1.0)
+    share = (1 - 1 / count) / count
+    label = "slope of the risk at FedAvg, own variance at the threshold"
+    return simulation.Simulation(
+        simulation.mean_squares(fed, k, model.uniform(count), [rest, noise]).experiment,
+        (simulation.Ratio(label, [1.0, 0.0], [0.0, share], share),),
+    )
 
 
 register(
@@ -486,10 +481,10 @@ def _gap_oracle(K: Any, tau2: Any, sigma2_rest: Any, excess: Any) -> Any:
     return model.concrete_mse(clients, sp.oo) - model.concrete_optimum(clients)[1]
 
 
-def _gap_simulate(expected: float, K: int, tau2: float, sigma2_rest: float, excess: float):
+def _gap_simulate(K: int, tau2: float, sigma2_rest: float, excess: float):
     variances = [K * tau2 + sigma2_rest + excess, *[sigma2_rest] * (K - 1)]
     rows = [model.uniform(K), _pair_row(variances, tau2, 0)]
-    return model.gap_of_rows(model.local_silos(tau2, variances), 0, rows, expected, "FedAvg minus best combination")
+    return model.gap_of_rows(model.local_silos(tau2, variances), 0, rows, "FedAvg minus best combination")
 
 
 register(
@@ -557,9 +552,9 @@ register(
         derive=_deriving(_say_all, "variance"),
         oracle=_bayes_oracle,
         computed=lambda sigma2_loc_k, tau2, k: mean_regularized.silo_mmse(k, sigma2_loc_k, tau2),
-        simulate=lambda expected, sigma2_loc_k, tau2, k: simulation.mean_squares(
+        simulate=lambda sigma2_loc_k, tau2, k: simulation.mean_squares(
             model.local_silos(tau2, sigma2_loc_k), k, _bayes_row(sigma2_loc_k, tau2, k),
-            [simulation.vector(1, p=-1.0, a0=1.0)], [expected], ["MSE of the Bayes estimate"],
+            [simulation.vector(1, p=-1.0, a0=1.0)], ["MSE of the Bayes estimate"],
         ),
         unit="variance",
         related=("mrmtl:lemE.3",),
@@ -579,10 +574,10 @@ def _excess_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     return d.conclude("What equal weights lose:", sp.factor(sp.cancel(pair - everything)))
 
 
-def _excess_simulate(expected: float, sigma2_loc_k: list[float], tau2: float, k: int):
+def _excess_simulate(sigma2_loc_k: list[float], tau2: float, k: int):
     rows = [_pair_row(sigma2_loc_k, tau2, k), _bayes_row(sigma2_loc_k, tau2, k)]
     fed = model.local_silos(tau2, sigma2_loc_k)
-    return model.gap_of_rows(fed, k, rows, expected, "MR-MTL minus Bayes error")
+    return model.gap_of_rows(fed, k, rows, "MR-MTL minus Bayes error")
 
 
 def _others_alike(sigma2_loc_k: list[Any], k: int) -> Any:

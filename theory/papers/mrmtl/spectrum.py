@@ -92,12 +92,12 @@ def _lemma67_computed(lam: float, K: float, sigma2_loc: float, tau2: float, cond
     return mean_regularized.optimal_mse(sigma2_loc, tau2, K) + (off * d) ** 2
 
 
-def _lemma67_simulate(expected: float, lam: float, K: int, sigma2_loc: float, tau2: float,
+def _lemma67_simulate(lam: float, K: int, sigma2_loc: float, tau2: float,
                       conditional: int) -> simulation.Simulation | None:  # fmt: skip
     if conditional:
         return None
     return simulation.mean_squares(
-        model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K), [model.error_at(lam)], [expected],
+        model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K), [model.error_at(lam)],
         [f"MSE at lam = {lam:g}"],
     )  # fmt: skip
 
@@ -173,7 +173,7 @@ def _quasiconvex_oracle(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> tuple[
     return derivative(above), -derivative(below)
 
 
-def _quasiconvex_simulate(expected: tuple[float, float], step: float, K: int, sigma2_loc: float,
+def _quasiconvex_simulate(step: float, K: int, sigma2_loc: float,
                           tau2: float) -> simulation.Simulation | None:  # fmt: skip
     if step == 0:
         return None
@@ -183,7 +183,7 @@ def _quasiconvex_simulate(expected: tuple[float, float], step: float, K: int, si
         for sign, lam in zip((1, -1), _both_sides(step, sigma2_loc, tau2), strict=True)
     ]
     return simulation.mean_products(
-        model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K), pairs, expected,
+        model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K), pairs,
         ["derivative above lambda*", "minus the derivative below lambda*"],
     )  # fmt: skip
 
@@ -242,7 +242,7 @@ def _cost_oracle(lam: Any, K: Any, sampling: Any, privacy: Any, tau2: Any) -> An
     return model.concrete_mse(private, lam) - model.concrete_mse(public, lam)
 
 
-def _thm68_simulate(expected: float, lam: float, K: int, n: int, sigma2_dp: float, sigma2: float,
+def _thm68_simulate(lam: float, K: int, n: int, sigma2_dp: float, sigma2: float,
                     tau2: float) -> simulation.Simulation | None:  # fmt: skip
     # K silos without privacy, and K carriers of privacy noise alone, so that both errors share their draws
     fed = simulation.federation([K, K], [tau2, 0.0], [sigma2 / n, 0.0], [0.0, sigma2_dp / n**2])
@@ -252,7 +252,7 @@ def _thm68_simulate(expected: float, lam: float, K: int, n: int, sigma2_dp: floa
     u = 1.0 if np.isinf(lam) else lam / (1 + lam)
     public = simulation.vector(3, p=-u, e=1 - u, a0=u)
     private = public + simulation.vector(3, a1=u, a2=1 - u)
-    return model.gap(fed, 0, weights, [private, public], expected, "private minus non-private MSE")
+    return model.gap(fed, 0, weights, [private, public], "private minus non-private MSE")
 
 
 register(

@@ -66,14 +66,14 @@ def _lines_computed(sigma2s: Sequence[float], p: int) -> tuple[float, ...]:
     return (*w, 1.0, float(w[0] * sigma2s[0]))
 
 
-def _lines_simulate(expected: Sequence[float], sigma2s: Sequence[float], p: int) -> simulation.Simulation:
-    n = len(sigma2s)
+def _lines_simulate(sigma2s: Sequence[float], p: int) -> simulation.Simulation:
+    n, weights = len(sigma2s), precision_weights(sigma2s)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         noise = np.sqrt(sigma2s) * gen.standard_normal((reps, p, n))
-        return np.mean((noise @ np.asarray(expected[:n])) ** 2, axis=1)[:, None]
+        return np.mean((noise @ weights) ** 2, axis=1)[:, None]
 
-    return simulation.sample_means(draw, [expected[n + 1]], labels=["noise of the aggregate"])
+    return simulation.sample_means(draw, labels=["noise of the aggregate"], of=[n + 1])
 
 
 register(

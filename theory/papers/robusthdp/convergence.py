@@ -182,9 +182,7 @@ def _quadratic_oracle(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any)
     return rational(total / E)
 
 
-def _quadratic_simulate(
-    expected: float, problem: str, E: int, u: float, theta_0: float, sigma2_g: float
-) -> simulation.Simulation | None:
+def _quadratic_simulate(problem: str, E: int, u: float, theta_0: float, sigma2_g: float) -> simulation.Simulation | None:
     case = PROBLEMS[problem]
     if E == 1:
         return None
@@ -206,7 +204,7 @@ def _quadratic_simulate(
             theta = theta + move
         return total[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 def _unit_intervals(u: Any, theta_0: Any, **_: Any) -> dict[Any, Any]:
@@ -332,7 +330,7 @@ def _participation_oracle(m: Any, idle: Any, steps: Any, L0: Any) -> tuple[Any, 
     return value(int(m)), value(int(m) + 1)
 
 
-def _participation_simulate(expected: Any, m: int, idle: int, steps: int, L0: float) -> simulation.Simulation:
+def _participation_simulate(m: int, idle: int, steps: int, L0: float) -> simulation.Simulation:
     n = m + idle + 1
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
@@ -341,7 +339,7 @@ def _participation_simulate(expected: Any, m: int, idle: int, steps: int, L0: fl
         # client 0's part stands for all; the clients are alike
         return 8 / 3 * L0**2 * n * steps**2 * n * (w[:, :1] - 1 / n) ** 2
 
-    return simulation.sample_means(draw, [expected[0]])
+    return simulation.sample_means(draw)
 
 
 register(
@@ -535,7 +533,7 @@ def _dependent_oracle(delta: Any, s: Any, follow: int) -> Any:
     return total * total
 
 
-def _dependent_simulate(expected: float, delta: float, s: float, follow: int) -> simulation.Simulation | None:
+def _dependent_simulate(delta: float, s: float, follow: int) -> simulation.Simulation | None:
     if not follow:
         return None
 
@@ -546,7 +544,7 @@ def _dependent_simulate(expected: float, delta: float, s: float, follow: int) ->
         noise = z.mean(axis=2) + side * delta * (z[:, :, 0] - z[:, :, 1])
         return (noise[:, 0] * noise[:, 1])[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(

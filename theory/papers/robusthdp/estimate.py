@@ -78,7 +78,7 @@ def _mean_oracle(sigma2s: Sequence[Any], r: Any, alpha2: Any, p: Any, total: int
 
 
 def _mean_simulate(
-    expected: Sequence[float], sigma2s: Sequence[float], r: float, alpha2: float, p: int, total: int, attained: int
+    sigma2s: Sequence[float], r: float, alpha2: float, p: int, total: int, attained: int
 ) -> simulation.Simulation:
     power = np.asarray(sigma2s) / (p if total else 1)
     error = float(_error(alpha2, attained))
@@ -88,7 +88,7 @@ def _mean_simulate(
         estimated = r * noise + np.sqrt(error) * gen.standard_normal(noise.shape)
         return np.mean(estimated**2, axis=2)
 
-    return simulation.sample_means(draw, expected, labels=[f"client {i + 1}" for i in range(len(power))])
+    return simulation.sample_means(draw, labels=[f"client {i + 1}" for i in range(len(power))])
 
 
 register(
@@ -207,12 +207,12 @@ def _two_point_oracle(p: int, k: int) -> Any:
     return sp.Rational(sum(abs(2 * sum(x) - p) >= k for x in outcomes), len(outcomes))
 
 
-def _two_point_simulate(expected: float, p: int, k: int) -> simulation.Simulation:
+def _two_point_simulate(p: int, k: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         estimate = np.mean(np.where(gen.random((reps, p)) < 0.5, 0.0, 2.0) ** 2, axis=1)  # U = 2, mean 2
         return (np.abs(estimate - 2.0) >= 4.0 * k / (2 * p) - 1e-9).astype(float)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(
@@ -262,12 +262,12 @@ def _chi2_oracle(p: int, x: Any) -> Any:
         return sp.Float(str(value), 60)
 
 
-def _chi2_simulate(expected: float, p: int, x: float) -> simulation.Simulation:
+def _chi2_simulate(p: int, x: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         estimated = 0.5 * gen.standard_normal((reps, p)) + np.sqrt(0.75) * gen.standard_normal((reps, p))
         return (np.abs(np.mean(estimated**2, axis=1) - 1.0) > x).astype(float)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(
@@ -383,7 +383,7 @@ register(
         corrected_text="p alpha_j^2 / (r^2 sigma_j^2): both must be taken per element",
         counterexample={"sigma2": 100, "r": 1, "alpha2": 1, "p": 100},
         not_computed="a ratio of two arguments",
-        simulate=lambda expected, sigma2, r, alpha2, p: _power_simulate(expected, sigma2, r, alpha2, p),
+        simulate=lambda sigma2, r, alpha2, p: _power_simulate(sigma2, r, alpha2, p),
         unit="dimensionless",
         related=("robusthdp:lem1:mean",),
         remark="At sigma_j^2 = 100 and alpha_j^2 = 1 with p = 100 parameters half of the estimate is error. sigma_j^2 grows "
@@ -393,13 +393,13 @@ register(
 )
 
 
-def _power_simulate(expected: float, sigma2: float, r: float, alpha2: float, p: int) -> simulation.Simulation:
+def _power_simulate(sigma2: float, r: float, alpha2: float, p: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         noise = np.sqrt(sigma2 / p) * gen.standard_normal((reps, p))
         estimated = r * noise + np.sqrt(alpha2) * gen.standard_normal((reps, p))
         return (np.mean(estimated**2 - (r * noise) ** 2, axis=1) / (r**2 * sigma2 / p))[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 def excess(sigma2s: Sequence[Any], estimates: Sequence[Any]) -> Any:
@@ -425,7 +425,7 @@ def _excess_oracle(sigma2s: Sequence[Any], alpha2: Any, r: Any) -> Any:
     return sum(w * (y - mean) ** 2 for w, y in zip(optimal, kept, strict=True)) / mean**2
 
 
-def _excess_simulate(expected: float, sigma2s: Sequence[float], alpha2: float, r: float) -> simulation.Simulation:
+def _excess_simulate(sigma2s: Sequence[float], alpha2: float, r: float) -> simulation.Simulation:
     power = np.asarray(sigma2s)
     best = robust_pca.precision_weights(power)
     used = robust_pca.precision_weights(r**2 * power + alpha2)
@@ -435,7 +435,7 @@ def _excess_simulate(expected: float, sigma2s: Sequence[float], alpha2: float, r
         noise = np.sqrt(power) * gen.standard_normal((reps, len(power)))
         return (((noise @ used) ** 2 - (noise @ best) ** 2) / least)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(
@@ -502,7 +502,7 @@ register(
         derive=_bound_derive,
         oracle=_bound_oracle,
         computed=lambda rho, steps: robust_pca.excess_noise([1.0, *(1.0 + np.cumsum(steps))], rho),
-        simulate=lambda expected, rho, steps: _excess_simulate(expected, [1.0, *(1.0 + np.cumsum(steps))], rho, 1.0),
+        simulate=lambda rho, steps: _excess_simulate([1.0, *(1.0 + np.cumsum(steps))], rho, 1.0),
         ours=True,
         unit="dimensionless",
         related=("robusthdp:small-alpha:excess",),

@@ -81,8 +81,8 @@ def _thm1_computed(delta: float, t: float, c2: float, large: int) -> float:
     return privacy.gaussian_delta(eps=eps, sensitivity=1.0, sigma=c2 * np.sqrt(log_delta) / eps)
 
 
-def _thm1_simulate(expected: float, delta: float, t: float, c2: float, large: int) -> simulation.Simulation | None:
-    if expected < 1e-2:
+def _thm1_simulate(delta: float, t: float, c2: float, large: int) -> simulation.Simulation | None:
+    if _thm1_computed(delta, t, c2, large) < 1e-2:
         return None  # too rare to be seen in a simulation
     log_delta, steps = -np.log(delta), 4
     eps = t * (16 * c2**2 if large else 1) * log_delta
@@ -93,7 +93,7 @@ def _thm1_simulate(expected: float, delta: float, t: float, c2: float, large: in
         ratio = ((outputs**2 - (outputs - 1) ** 2) / (2 * z**2)).sum(axis=1)
         return np.maximum(0.0, -np.expm1(eps - ratio))[:, None]
 
-    return simulation.sample_means(draw, expected, labels=("what e^eps does not cover",), draws=steps)
+    return simulation.sample_means(draw, labels=("what e^eps does not cover",), draws=steps)
 
 
 register(
@@ -152,14 +152,14 @@ def _constants_oracle(x: Any) -> Any:
         ctx.dps = before
 
 
-def _constants_simulate(expected: float, x: float) -> simulation.Simulation:
+def _constants_simulate(x: float) -> simulation.Simulation:
     eps, mu = 2 * x**2 + 6 * x, 2 * x + 6
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         output = mu + gen.standard_normal(reps)
         return np.maximum(0.0, -np.expm1(eps - (output**2 - (output - mu) ** 2) / 2))[:, None]
 
-    return simulation.sample_means(draw, expected, labels=("what e^eps does not cover",))
+    return simulation.sample_means(draw, labels=("what e^eps does not cover",))
 
 
 register(

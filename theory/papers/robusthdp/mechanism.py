@@ -93,18 +93,18 @@ def _gauss_computed(eps: float, delta: float, beyond: int = 0) -> float:
     return privacy.gaussian_delta(eps=eps, sensitivity=1.0, sigma=np.sqrt(2 * np.log(1.25 / delta)) / eps)
 
 
-def _gauss_simulate(expected: float, eps: float, delta: float, beyond: int = 0) -> simulation.Simulation | None:
+def _gauss_simulate(eps: float, delta: float, beyond: int = 0) -> simulation.Simulation | None:
+    if _gauss_computed(eps, delta, beyond) < 1e-2:
+        return None  # too rare to be seen in a simulation
     eps = eps + 4 * beyond
     sigma = np.sqrt(2 * np.log(1.25 / delta)) / eps
-    if expected < 1e-2:
-        return None  # too rare to be seen in a simulation
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = 1 + sigma * gen.standard_normal(reps)
         ratio = (x**2 - (x - 1) ** 2) / (2 * sigma**2)
         return np.maximum(0.0, -np.expm1(eps - ratio))[:, None]
 
-    return simulation.sample_means(draw, expected, labels=("what e^eps does not cover",))
+    return simulation.sample_means(draw, labels=("what e^eps does not cover",))
 
 
 _GAUSS = {

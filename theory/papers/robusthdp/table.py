@@ -217,13 +217,13 @@ def _floor_oracle(p: Any) -> Any:
         return sp.Float(mpmath.nstr(value, 50), 50)
 
 
-def _floor_simulate(expected: float, p: int) -> simulation.Simulation:
+def _floor_simulate(p: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         squares = np.sum(gen.standard_normal((reps, 2, p)) ** 2, axis=2)
         w = squares[:, 1] / squares.sum(axis=1)
         return (2 * (w**2 + (1 - w) ** 2) - 1)[:, None]
 
-    return simulation.sample_means(draw, [expected])
+    return simulation.sample_means(draw)
 
 
 register(

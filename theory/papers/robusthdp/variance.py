@@ -98,7 +98,7 @@ def _eq3_oracle(b: Any, c: Any, z: Any, p: Any, alignment: Any, sampling: str, o
 
 
 def _eq3_simulate(
-    expected: float, b: int, c: float, z: float, p: int, alignment: float, sampling: str, others: int
+    b: int, c: float, z: float, p: int, alignment: float, sampling: str, others: int
 ) -> simulation.Simulation | None:
     total = b + others
     ups = round(total * (1 + alignment) / 2)
@@ -119,7 +119,7 @@ def _eq3_simulate(
         noisy[:, 0] -= alignment * c
         return (noisy**2).sum(axis=1, keepdims=True)
 
-    return simulation.sample_means(draw, expected, labels=("squared distance from the mean",), draws=p + 2 * b)
+    return simulation.sample_means(draw, labels=("squared distance from the mean",), draws=p + 2 * b)
 
 
 register(
@@ -220,7 +220,7 @@ def _any_oracle(b: Any, c: Any, z: Any, p: Any, clipped: Any, length: Any, align
 
 
 def _any_simulate(
-    expected: float, b: int, c: float, z: float, p: int, clipped: float, length: float, alignment: float
+    b: int, c: float, z: float, p: int, clipped: float, length: float, alignment: float
 ) -> simulation.Simulation | None:
     if p < 2:
         return None
@@ -241,7 +241,7 @@ def _any_simulate(
         noisy[:, 0] -= along * c
         return (noisy**2).sum(axis=1, keepdims=True)
 
-    return simulation.sample_means(draw, expected, labels=("squared distance from the mean",), draws=p + 2 * b)
+    return simulation.sample_means(draw, labels=("squared distance from the mean",), draws=p + 2 * b)
 
 
 def _closed(symbol: Any, name: str) -> Any:
@@ -316,9 +316,7 @@ def _eq5_oracle(b: Any, c: Any, z: Any, p: Any, sigma2_g: Any, used: Any) -> tup
     return value, value
 
 
-def _eq5_simulate(
-    expected: Any, b: int, c: float, z: float, p: int, sigma2_g: float, used: float
-) -> simulation.Simulation | None:
+def _eq5_simulate(b: int, c: float, z: float, p: int, sigma2_g: float, used: float) -> simulation.Simulation | None:
     step = np.sqrt(used * sigma2_g * b)
     if step > c:
         return None  # such gradients would be clipped
@@ -330,7 +328,7 @@ def _eq5_simulate(
         square = ((noisy / b) ** 2).sum(axis=1)
         return np.stack([square, square], axis=1)
 
-    return simulation.sample_means(draw, expected, labels=("squared distance from the mean",) * 2, draws=p + b)
+    return simulation.sample_means(draw, labels=("squared distance from the mean",) * 2, draws=p + b)
 
 
 register(
@@ -421,7 +419,7 @@ def _eq7_oracle(K: Any, N: Any, b: Any, eta: Any, c: Any, z: Any, p: Any, alignm
 
 
 def _eq7_simulate(
-    expected: float, K: int, N: int, b: int, eta: float, c: float, z: float, p: int, alignment: float, path: str, a: float
+    K: int, N: int, b: int, eta: float, c: float, z: float, p: int, alignment: float, path: str, a: float
 ) -> simulation.Simulation | None:
     ups = round(N * (1 + alignment) / 2)
     if path == "shuffled" and abs(ups - N * (1 + alignment) / 2) > 1e-9:
@@ -445,7 +443,7 @@ def _eq7_simulate(
         theta[:, 0] -= mean if path != "shuffled" else -eta * K * records.sum() / b
         return (theta**2).sum(axis=1, keepdims=True)
 
-    return simulation.sample_means(draw, expected, labels=("squared distance from the mean",), draws=K * per_epoch * (p + b))
+    return simulation.sample_means(draw, labels=("squared distance from the mean",), draws=K * per_epoch * (p + b))
 
 
 register(

@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import aggregation
-from estimators.montecarlo import Check, SampledExperiment
+from estimators.montecarlo import SampledExperiment
 from theory.engine import simulation
 from theory.engine.algebra import simplest
 from theory.engine.bruteforce import Clients, fraction, rational
@@ -95,31 +95,26 @@ def _weights_derive(sigma2s: Sequence[Any]) -> Derivation:
     return d.conclude("All are positive, so w >= 0 does not bind:", tuple(best))
 
 
-def _weights_simulate(expected: Sequence[float], sigma2s: Sequence[float]) -> simulation.Simulation:
-    """Mean derivative of (8) at the claimed weights, moving weight from the last client to each other one."""
+def _weights_simulate(sigma2s: Sequence[float], free: int | None = None) -> simulation.Simulation:
+    """The best weight of each of the first `free` clients in a blend with the rest, combined in proportion to precision.
+
+    For x and the rest's mean y it is ``-E[y (x - y)] / E[(x - y)^2]``, where the derivative of (8) is zero.
+    """
     count = len(sigma2s)
-    w = np.asarray([*expected, 1.0 - sum(expected)][:count])
+    rows = np.arange(count if free is None else free)
+    rest = np.array([[0.0 if k == i else 1 / s for k, s in enumerate(sigma2s)] for i in rows])
+    rest /= rest.sum(axis=1, keepdims=True)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = _draw_updates(gen, reps, sigma2s)
-        slope = (x @ w)[:, None] * (x[:, :-1] - x[:, -1:])
-        return np.concatenate([slope, x**2], axis=1)
+        others = x @ rest.T
+        move = x[:, rows] - others
+        return np.concatenate([-others * move, move**2], axis=1)
 
-    rows = np.eye(2 * count - 1)
-    scales = [w[i] * sigma2s[i] + w[-1] * sigma2s[-1] for i in range(count - 1)]
-    checks = tuple(Check("derivative at the optimum", rows[i], 0.0, scales[i]) for i in range(count - 1))
-
-    def read(moments: Any) -> list[tuple[float, float]]:
-        means = np.array([moments.linear(rows[count - 1 + i])[0] for i in range(count)])
-        best = 1 / means / (1 / means).sum()
-        values = []
-        for i in range(len(expected)):  # delta method: d w_i / d m_k = w_i (w_k - [i = k]) / m_k
-            row = np.zeros(2 * count - 1)
-            row[count - 1 :] = best[i] * (best - np.eye(count)[i]) / means
-            values.append((float(best[i]), moments.linear(row)[1]))
-        return values
-
-    return simulation.Simulation(SampledExperiment(draw, 2 * count - 1, count), checks, read)
+    sizes = np.asarray(sigma2s)[rows] + rest**2 @ np.asarray(sigma2s)
+    unit = np.eye(2 * len(rows))
+    readings = (simulation.Ratio("derivative at the optimum", unit[i], unit[len(rows) + i], sizes[i], i) for i in rows)
+    return simulation.Simulation(SampledExperiment(draw, 2 * len(rows), count), tuple(readings))
 
 
 _EXAMPLES = ({"sigma2s": [1, 2, 4]}, {"sigma2s": [3, "1/2"]})
@@ -168,10 +163,6 @@ def _unique_derive(sigma2s: Sequence[Any]) -> Derivation:
     return d.conclude("The free weights:", _but_last(_stationary(d, sigma2s)))
 
 
-def _unique_simulate(expected: Any, sigma2s: Sequence[float]) -> simulation.Simulation:
-    return _weights_simulate(expected if isinstance(expected, tuple) else (expected,), sigma2s)
-
-
 register(
     Claim(
         id="robusthdp:eq8:unique",
@@ -186,7 +177,7 @@ register(
         objective=_unique_objective,
         decision="real",
         related=("robusthdp:eq8:weights",),
-        **{**_WEIGHTS, "derive": _unique_derive, "simulate": _unique_simulate},
+        **{**_WEIGHTS, "derive": _unique_derive, "simulate": lambda sigma2s: _weights_simulate(sigma2s, len(sigma2s) - 1)},
     )
 )
 
@@ -219,9 +210,9 @@ register(
         derive=_minvar_derive,
         oracle=lambda sigma2s: _concrete_best(sigma2s)[1],
         computed=lambda sigma2s: aggregation.least_variance(sigma2s),
-        simulate=lambda expected, sigma2s: simulation.sample_means(
+        simulate=lambda sigma2s: simulation.sample_means(
             lambda gen, reps: (_draw_updates(gen, reps, sigma2s) @ aggregation.precision_weights(sigma2s))[:, None] ** 2,
-            expected, labels=("squared noise",), draws=len(sigma2s),
+            labels=("squared noise",), draws=len(sigma2s),
         ),
         unit=UNIT,
         assumptions=ASSUMPTIONS,
@@ -234,17 +225,27 @@ register(
 # --- other weights ------------------------------------------------------------------------------------------------------
 
 
-def _simulated_excess(expected: float, weights: Sequence[float], sigma2s: Sequence[float], unit: float = 1.0) -> Any:
-    """Paired draws of the squared noise under given and under the best weights, over `unit`."""
+def _simulated_excess(weights: Sequence[float], sigma2s: Sequence[float], unit: float = 1.0) -> simulation.Simulation:
+    """Excess of the squared noise under given weights over that under the best ones, over `unit`.
+
+    Paired draws; read as the difference, in units of the noise, and as the squared distance, which is the same because
+    the noise under the best weights is uncorrelated with moves of weight, and which shows a small excess to the percent.
+    """
     shares = np.asarray(weights, float) / np.sum(weights)
     best = aggregation.precision_weights(sigma2s)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         x = _draw_updates(gen, reps, sigma2s)
-        return (((x @ shares) ** 2 - (x @ best) ** 2) / unit)[:, None]
+        used, least = x @ shares, x @ best
+        return np.stack([used**2 - least**2, (used - least) ** 2], axis=1) / unit
 
     size = float(aggregation.aggregate_variance(weights, sigma2s)) / unit
-    return simulation.sample_means(draw, expected, size, ("excess of squared noise",), len(sigma2s))
+    unit_rows = np.eye(2)
+    readings = (
+        simulation.Mean("excess of squared noise", unit_rows[0], scale=size),
+        simulation.Mean("squared distance of the two aggregates", unit_rows[1], zero=size),
+    )
+    return simulation.Simulation(SampledExperiment(draw, 2, len(sigma2s)), readings)
 
 
 def _loss_derive(weights: Sequence[Any], sigma2s: Sequence[Any]) -> Derivation:
@@ -276,7 +277,7 @@ register(
         derive=_loss_derive,
         oracle=lambda weights, sigma2s: _concrete(weights, sigma2s) - _concrete_best(sigma2s)[1],
         computed=lambda weights, sigma2s: aggregation.excess_variance(weights, sigma2s),
-        simulate=lambda expected, weights, sigma2s: _simulated_excess(expected, weights, sigma2s),
+        simulate=lambda weights, sigma2s: _simulated_excess(weights, sigma2s),
         ours=True,
         unit=UNIT,
         assumptions=ASSUMPTIONS,
@@ -317,9 +318,9 @@ register(
         derive=_eps_derive,
         oracle=lambda sigma2s, eps: _concrete(eps, sigma2s),
         computed=lambda sigma2s, eps: aggregation.aggregate_variance(aggregation.eps_weights(eps), sigma2s),
-        simulate=lambda expected, sigma2s, eps: simulation.sample_means(
+        simulate=lambda sigma2s, eps: simulation.sample_means(
             lambda gen, reps: (_draw_updates(gen, reps, sigma2s) @ aggregation.eps_weights(eps))[:, None] ** 2,
-            expected, labels=("squared noise",), draws=len(sigma2s),
+            labels=("squared noise",), draws=len(sigma2s),
         ),
         shifts=_eps_shifts,
         unit=UNIT,
@@ -356,9 +357,7 @@ register(
         derive=_eps_loss_derive,
         oracle=lambda sigma2s, eps: _concrete(eps, sigma2s) / _concrete_best(sigma2s)[1] - 1,
         computed=lambda sigma2s, eps: aggregation.relative_excess(aggregation.eps_weights(eps), sigma2s),
-        simulate=lambda expected, sigma2s, eps: _simulated_excess(
-            expected, eps, sigma2s, float(aggregation.least_variance(sigma2s))
-        ),
+        simulate=lambda sigma2s, eps: _simulated_excess(eps, sigma2s, float(aggregation.least_variance(sigma2s))),
         ours=True,
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
@@ -397,8 +396,8 @@ register(
         derive=_alike_derive,
         oracle=lambda eps: _concrete(eps, [1 / e**2 for e in eps]) / _concrete_best([1 / e**2 for e in eps])[1] - 1,
         computed=lambda eps: aggregation.relative_excess(eps, 1 / np.asarray(eps, float) ** 2),
-        simulate=lambda expected, eps: _simulated_excess(
-            expected, eps, [1 / e**2 for e in eps], 1 / float(np.sum(np.square(eps)))
+        simulate=lambda eps: _simulated_excess(
+            eps, [1 / e**2 for e in eps], 1 / float(np.sum(np.square(eps)))
         ),
         ours=True,
         unit="dimensionless",
@@ -430,9 +429,9 @@ def _signal_oracle(sigma2s: Sequence[Any], steps: Sequence[Any]) -> Any:
     return _concrete(used, scaled) / _concrete_best(scaled)[1] - 1
 
 
-def _signal_simulate(expected: float, sigma2s: Sequence[float], steps: Sequence[float]) -> Any:
+def _signal_simulate(sigma2s: Sequence[float], steps: Sequence[float]) -> Any:
     e, s = np.asarray(steps, float), np.asarray(sigma2s, float)
-    return _simulated_excess(expected, list(e / s), list(s / e**2), float(aggregation.least_variance(s / e**2)))
+    return _simulated_excess(list(e / s), list(s / e**2), float(aggregation.least_variance(s / e**2)))
 
 
 register(

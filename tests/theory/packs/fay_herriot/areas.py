@@ -82,11 +82,11 @@ def known_derive(A: Any, D: Any) -> Derivation:
     return d.conclude("The risk at this weight is", sp.factor(risk_known(w, A, D)))
 
 
-def known_simulate(expected: float, A: float, D: float) -> simulation.Simulation:
+def known_simulate(A: float, D: float) -> simulation.Simulation:
     """The error of the best predictor, from raw noise."""
     w = A / (A + D)
     return simulation.mean_squares(
-        simulation.federation([2], A, D, 0.0), 0, np.full(2, 0.5), [simulation.vector(1, p=w - 1, e=w)], [expected],
+        simulation.federation([2], A, D, 0.0), 0, np.full(2, 0.5), [simulation.vector(1, p=w - 1, e=w)],
         ["risk, mean known"],
     )  # fmt: skip
 
@@ -129,12 +129,12 @@ def unknown_oracle(m: Any, A: Any, D: Any) -> Any:
     return rational(areas.posterior(areas.parameter[0], areas.estimate)[1])
 
 
-def unknown_simulate(expected: float, m: int, A: float, D: float) -> simulation.Simulation:
+def unknown_simulate(m: int, A: float, D: float) -> simulation.Simulation:
     """The error of the predictor around the average of all areas, from raw noise."""
     w = A / (A + D)
     return simulation.mean_squares(
         simulation.federation([m], A, D, 0.0), 0, np.full(int(m), 1 / m), [simulation.vector(1, p=w - 1, e=w, a0=1 - w)],
-        [expected], ["risk, mean estimated"],
+        ["risk, mean estimated"],
     )  # fmt: skip
 
 
