@@ -9,7 +9,7 @@ Lines are closed forms from ``estimators``; points are Monte Carlo of the raw mo
 
 from importlib import import_module
 
-from estimators.numerics.validation import hint
+from estimators.system.console import hint
 
 __all__ = ["FIGURES", "check_names", "load"]
 

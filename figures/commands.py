@@ -9,20 +9,27 @@ A `run` function returns the exit status, or raises ValueError or OSError with a
 import json
 import sys
 
-__all__ = ["add_figures", "add_fit"]
+__all__ = ["COMMANDS", "add_figures"]
 
 
-def add_figures(commands):
-    """Add the parser of `borrow figures` to the sub-parsers `commands`."""
+COMMANDS = {
+    "figures": ("compute, check and draw the theory figures", "figures.commands:add_figures"),
+    "report": ("write a browsable site of all claims", "figures.report.command:add_report"),
+    "fit": ("improve every client's estimate by borrowing from the others", "figures.fit.command:add_arguments"),
+    "learn": ("run the learning experiments of the papers", "figures.learn.command:add_learn"),
+}
+"""Each command's help, and the function that adds its arguments."""
+
+
+def add_figures(parser):
+    """Add the arguments of `borrow figures`."""
     from figures import FIGURES
 
-    parser = commands.add_parser(
-        "figures",
-        help="compute, check and draw the theory figures",
-        description="Compute, check and draw figures. Exit status 1: a simulation contradicts a closed form; "
-        "2: a figure could not be built; the others are.",
-        epilog=f"figures: {', '.join(FIGURES)}",
+    parser.description = (
+        "Compute, check and draw figures. Exit status 1: a simulation contradicts a closed form; "
+        "2: a figure could not be built; the others are."
     )
+    parser.epilog = f"figures: {', '.join(FIGURES)}"
     parser.add_argument("names", nargs="*", metavar="NAME", help="a figure (default: all)")
     parser.add_argument("--out", default="build/figures", metavar="DIR", help="output folder (default: %(default)s)")
     parser.add_argument("--format", default="svg,png", help="of svg, png, pdf, separated by commas (default: %(default)s)")
@@ -75,15 +82,3 @@ def run_figures(args):
     for name, error in errors.items():
         print(f"borrow: {name} is not built: {error}", file=sys.stderr)
     return 1 if contradictions else 2 if errors else 0
-
-
-def add_fit(commands):
-    """Add the parser of `borrow fit` to the sub-parsers `commands`."""
-    from figures.fit.command import add_arguments
-
-    parser = commands.add_parser(
-        "fit",
-        help="improve every client's estimate by borrowing from the others",
-        description="Fit empirical Bayes to the clients in a CSV or Parquet file, and say what was borrowed from whom.",
-    )
-    add_arguments(parser)

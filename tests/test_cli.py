@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from borrow import main
 from theory import find
-from theory.cli import main, read_point
+from theory.cli import read_point
 from theory.engine import judging, registry
 from theory.engine.domain import DomainError
 from theory.engine.evidence import Ledger
@@ -279,7 +280,7 @@ def test_show_reads_the_ledger_but_never_its_verdict(borrow, ledger):
 def test_claims(borrow, ledger):
     borrow("verify", CHEAP[0], "--quick", "--ledger", ledger)
     data = json.loads(ledger.read_text())
-    data["claims"][CHEAP[1]] = {**data["claims"][CHEAP[0]], "source": "older"}
+    data["claims"][CHEAP[1]] = {**data["claims"][CHEAP[0]], "source": "older", "tree": "older"}
     ledger.write_text(json.dumps(data))
     status, out, _ = borrow("claims", "--paper", "feo2", "--json", "--ledger", ledger)
     rows = {r["claim"]: r for r in json.loads(out, parse_constant=refuse)}
@@ -302,7 +303,7 @@ def test_no_command_prints_help(borrow):
 
 def run(*argv, **environment):
     """Run the command line in a process of its own, as consoles of other encodings and full disks need."""
-    command = [sys.executable, "-m", "theory.cli", *map(str, argv)]
+    command = [sys.executable, "-m", "borrow", *map(str, argv)]
     return subprocess.run(command, capture_output=True, env={**os.environ, **environment}, timeout=300)
 
 
@@ -333,7 +334,7 @@ def test_an_ascii_console_gets_replacements(argv, tmp_path, monkeypatch):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_disk_under_standard_output_is_exit_status_2():
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([sys.executable, "-m", "theory.cli", "claims"], stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run([sys.executable, "-m", "borrow", "claims"], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
     assert done.stderr == b"borrow: standard output: No space left on device\n"
 

@@ -7,8 +7,15 @@ Belongs here: the names that users import. Does not belong here: code.
 1
 """
 
-from theory.api import evaluate, verify
-from theory.box import box
-from theory.engine.registry import claims, find
+from typing import TYPE_CHECKING
+
+from estimators.system.lazy import attach
+
+if TYPE_CHECKING:
+    from .api import evaluate, verify
+    from .boxes import box
+    from .engine.registry import claims, find
 
 __all__ = ["box", "claims", "evaluate", "find", "verify"]
+
+__getattr__, __dir__ = attach(__name__, {"api": "evaluate verify", "boxes": "box", "engine.registry": "claims find"})

@@ -1,8 +1,7 @@
-"""The console script `borrow`: verify, claims, show, evaluate; other packages add commands by entry points.
+"""The commands on claims: verify, prove, ledger, claims, show, evaluate.
 
-Belongs here: reading arguments, printing, exit status (0 success, 1 a claim is not verified, 2 bad input, 3 a proof is
-not decided in its time, 130 Ctrl-C, 143 SIGTERM).
-Does not belong here: mathematics, files other than the ledger.
+Belongs here: reading arguments, printing, exit status (0 success, 1 a claim is not verified, 3 a proof is not decided in
+its time). Does not belong here: mathematics, files other than the ledger, what all commands share (``borrow``).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -21,51 +19,17 @@ import sympy as sp
 from tqdm import tqdm
 
 from estimators.system import files
-from estimators.system.processes import Terminated, terminable
-from theory import api, console
+from theory import api
 from theory.coq import prove
 from theory.engine.algebra import entries
 from theory.engine.claim import PAPERS, Claim
 from theory.engine.domain import DomainError, case_of, in_line
-from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash
-from theory.engine.registry import UnknownClaim, claims, find
+from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record
+from theory.engine.registry import claims, find
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    console.printable()
-    parser = _parser()
-    arguments = console.parse(parser, argv)
-    if not hasattr(arguments, "run"):
-        parser.print_help()
-        return 2
-    try:
-        with terminable():
-            status = arguments.run(arguments)
-            sys.stdout.flush()  # a full disk is an error before the exit status says success
-            return status
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        console.discard()
-        return 0
-    except (UnknownClaim, DomainError, LedgerError, prove.ProofError, ValueError, OSError) as error:
-        print(f"borrow: {console.explain(error)}", file=sys.stderr)
-        if isinstance(error, OSError) and error.strerror and not error.filename:
-            console.discard()
-        return 2
-    except KeyboardInterrupt as stop:
-        terminated = isinstance(stop, Terminated)
-        why = "terminated" if terminated else "interrupted"
-        print(f"\nborrow: {why}; what is finished is kept, the same command goes on", file=sys.stderr)
-        return 143 if terminated else 130
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="borrow", description="Verified formulas for personalised, private, federated estimation."
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-
-    p = commands.add_parser("verify", help="judge claims at every level and write the ledger")
+def add_verify(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of `borrow verify`."""
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
     p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
     p.add_argument("--quick", action="store_true", help="leave out the simulated level")
@@ -76,7 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=_verify)
 
-    p = commands.add_parser("prove", help="check the Coq proofs of claims, or generate them anew")
+
+def add_prove(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of `borrow prove`."""
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
     p.add_argument("--paper", choices=sorted(PAPERS), help="claims of one paper")
     p.add_argument("--write", action="store_true", help="generate the proof files anew from the claims")
@@ -85,36 +51,37 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=_prove)
 
-    p = commands.add_parser("ledger", help="write theory/LEDGER.md, the page of all verdicts, from the evidence")
+
+def add_ledger(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of `borrow ledger`."""
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER, help="evidence file (default: %(default)s)")
     p.add_argument("--check", action="store_true", help="only say whether the page is up to date")
     p.set_defaults(run=_ledger)
 
-    p = commands.add_parser("claims", help="list the claims")
+
+def add_claims(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of `borrow claims`."""
     p.add_argument("--paper", choices=sorted(PAPERS))
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER)
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_claims)
 
-    p = commands.add_parser("show", help="statement, source, derivation, evidence and verdict of a claim")
+
+def add_show(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of `borrow show`."""
     p.add_argument("id", metavar="ID")
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER)
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_show)
 
-    p = commands.add_parser("evaluate", help="printed, derived and simulated value at a point")
+
+def add_evaluate(p: argparse.ArgumentParser) -> None:
+    """Add the arguments of `borrow evaluate`."""
     p.add_argument("id", metavar="ID")
     p.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="a point; lists as 1,2,3")
     p.add_argument("--simulate", action="store_true", help="simulate the model at this point too")
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_evaluate)
-
-    for entry in sorted(entry_points(group="borrow.commands"), key=lambda e: e.name):
-        entry.load()(commands)
-    for p in commands.choices.values():
-        console.read_numbers(p)
-        p.set_defaults(parser=p)  # whose usage to show
-    return parser
 
 
 # --- verify --------------------------------------------------------------------------------------------------------
@@ -262,7 +229,7 @@ def _state(claim: Claim, ledger: Ledger) -> tuple[str, Record | None]:
     record = ledger.records.get(claim.id)
     if record is None:
         return "not verified yet", None
-    if record.source != source_hash(claim):
+    if not record.current(claim):
         return "stale", record
     return record.verdict(), record
 
@@ -410,7 +377,3 @@ def _evaluate(a: argparse.Namespace) -> int:
     if "condition_holds" in result and not result["condition_holds"]:
         print("  (this point lies outside the condition)")
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -12,7 +12,6 @@ Only checks belong here; arithmetic that survives zeros and infinities is in ``l
 
 import operator
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from itertools import chain
@@ -27,7 +26,6 @@ __all__ = [
     "count",
     "finite",
     "flags",
-    "hint",
     "index",
     "listing",
     "nonnegative",
@@ -451,13 +449,3 @@ def by_level(name, values) -> np.ndarray:
     if len(array) == 0:
         raise ValueError(f"{name} is empty; give one entry per level")
     return array
-
-
-def hint(name, known):
-    """The known names nearest to `name`, or all of them, as the end of a message.
-
-    >>> hint("fedavgg", ["FedAvg", "Local"])
-    'did you mean FedAvg?'
-    """
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known) or 'none'}"

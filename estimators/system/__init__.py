@@ -1,6 +1,6 @@
 """What touches the machine: files, processes, input from strangers, imports.
 
 Belongs here: ``files`` (whole or not at all, locks), ``processes`` (workers that end with their parent), ``untrusted``
-(JSON and archives from anybody), ``lazy`` (fronts of packages that load at first use), ``moved`` (where modules were
-before). Does not belong here: numbers (``numerics``), what the files mean.
+(JSON and archives from anybody), ``console`` (what any terminal can show), ``lazy`` (fronts of packages that load at first
+use), ``moved`` (where modules were before). Does not belong here: numbers (``numerics``), what the files mean.
 """

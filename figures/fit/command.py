@@ -39,6 +39,7 @@ def add_arguments(parser):
     """Add the options of `borrow fit` to `parser`."""
     from estimators.tables.client_table import ROLES
 
+    parser.description = "Fit empirical Bayes to the clients in a CSV or Parquet file, and say what was borrowed from whom."
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument("file", nargs="?", metavar="FILE", help="CSV file, or Parquet (.parquet, needs pyarrow)")

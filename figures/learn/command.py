@@ -14,15 +14,13 @@ from pathlib import Path
 __all__ = ["add_learn"]
 
 
-def add_learn(commands):
-    """Add the parser of `borrow learn` to the sub-parsers `commands`."""
+def add_learn(parser):
+    """Add the arguments of `borrow learn`."""
     from estimators.federated.experiments import sweep, vocabulary
 
-    parser = commands.add_parser(
-        "learn",
-        help="run the learning experiments of the papers",
-        description="Run a learning experiment of the papers and compare it with what they print. Without EXPERIMENT: list "
-        "them. Run again to go on after a stop: finished runs are kept, half ones go on with the same bits.",
+    parser.description = (
+        "Run a learning experiment of the papers and compare it with what they print. Without EXPERIMENT: list "
+        "them. Run again to go on after a stop: finished runs are kept, half ones go on with the same bits."
     )
     parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="name, or path of your own .toml file")
     parser.add_argument("--data", metavar="DIR", help="folder of your data sets; without it embedded data are taken")

@@ -6,13 +6,11 @@ Belongs here: arguments, messages, exit status.  Does not belong here: the pages
 __all__ = ["add_report"]
 
 
-def add_report(commands):
-    """Add the parser of `borrow report` to the sub-parsers `commands`."""
-    parser = commands.add_parser(
-        "report",
-        help="write a browsable site of all claims",
-        description="Write a static site of all claims: it opens from disk and needs no network. "
-        "It shows the evidence of `borrow verify`, which must be up to date.",
+def add_report(parser):
+    """Add the arguments of `borrow report`."""
+    parser.description = (
+        "Write a static site of all claims: it opens from disk and needs no network. "
+        "It shows the evidence of `borrow verify`, which must be up to date."
     )
     parser.add_argument("--out", default="build/report", metavar="DIR", help="output folder (default: %(default)s)")
     parser.add_argument("--ledger", metavar="FILE", help="evidence (default: that of `borrow verify`)")

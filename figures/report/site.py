@@ -63,11 +63,11 @@ def write(out, pages, shown=()):
 
 def gather(ids, ledger, jobs, progress):
     """Return the descriptions of all claims, made by several processes because derivations take a while."""
-    from theory.engine.evidence import Ledger, source_hash
+    from theory.engine.evidence import Ledger
     from theory.engine.registry import find
 
     store = Ledger.load(ledger)
-    missing = [i for i in ids if i not in store.records or store.records[i].source != source_hash(find(i))]
+    missing = [i for i in ids if i not in store.records or not store.records[i].current(find(i))]
     if missing:
         raise ReportError(f"{len(missing)} claims have no up-to-date evidence in {ledger}; run `borrow verify` first")
     jobs = jobs or min(os.cpu_count() or 1, 8)

@@ -35,7 +35,7 @@ def built(request, tmp_path_factory):
 
 def main(*arguments, jobs=1):
     parser = argparse.ArgumentParser(prog="borrow")
-    add_figures(parser.add_subparsers(required=True))
+    add_figures(parser.add_subparsers(required=True).add_parser("figures"))
     args = parser.parse_args(["figures", "--jobs", str(jobs), *map(str, arguments)])
     return args.run(args)
 

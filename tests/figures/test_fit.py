@@ -14,7 +14,7 @@ from estimators.fit.regressions import least_squares, own_logistic
 from estimators.tables.client_table import read_client_table
 from estimators.tables.datasets import efron_morris
 from figures import shrinkage, style
-from figures.commands import add_fit
+from figures.fit.command import add_arguments
 from figures.fit.report import SHOWN
 
 SUMMARY = "client,mean,variance,n\na,1.0,4.0,4\nb,2.0,4.0,2\nc,6.0,4.0,1\nd,2.0,4.0,4\ne,2.0,4.0,4\n"
@@ -22,7 +22,7 @@ SUMMARY = "client,mean,variance,n\na,1.0,4.0,4\nb,2.0,4.0,2\nc,6.0,4.0,1\nd,2.0,
 
 def main(*arguments):
     parser = argparse.ArgumentParser(prog="borrow")
-    add_fit(parser.add_subparsers(required=True))
+    add_arguments(parser.add_subparsers(required=True).add_parser("fit"))
     args = parser.parse_args(["fit", *map(str, arguments)])
     return args.run(args)
 
@@ -218,7 +218,7 @@ def test_pictures_are_the_same_bytes(table, tmp_path):
 
 def outcome_of(*arguments):
     parser = argparse.ArgumentParser()
-    add_fit(parser.add_subparsers())
+    add_arguments(parser.add_subparsers().add_parser("fit"))
     args = parser.parse_args(["fit", *map(str, arguments)])
     from figures.fit import command
 
@@ -606,11 +606,11 @@ def test_bad_arguments_are_refused(arguments, error, message, table, raw, tmp_pa
 
 
 def test_mistakes_end_in_one_line_and_status_2(table, tmp_path, monkeypatch, capsys):
-    from theory import cli
+    import borrow
 
     monkeypatch.chdir(tmp_path)
     table.write_text("client,mean,variance\na,1,1\nb,2,x\n")
-    assert cli.main(["fit", str(table)]) == 2
+    assert borrow.main(["fit", str(table)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [f"borrow: {table}, line 3, column 'variance': 'x' is not a number; write it like 0.25"]

@@ -81,7 +81,7 @@ def small(tmp_path):
 
 def main(*arguments):
     parser = argparse.ArgumentParser(prog="borrow")
-    add_learn(parser.add_subparsers(required=True))
+    add_learn(parser.add_subparsers(required=True).add_parser("learn"))
     args = parser.parse_args(["learn", *map(str, arguments)])
     return args.run(args)
 

@@ -65,7 +65,7 @@ AXIOMS = {
 }
 
 
-class ProofError(RuntimeError):
+class ProofError(RuntimeError, ValueError):
     """Proofs cannot be checked at all; the message says what is missing and how to get it."""
 
 

@@ -7,54 +7,82 @@ Does not belong here: producing evidence (judging.py). A verdict is always compu
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from estimators.system import files
-from theory.engine.claim import Claim
+from theory.engine import reach
+from theory.engine.claim import PAPERS, Claim
+from theory.engine.registry import find, known
 
-SCHEMA = 1
+SCHEMA = 2
 VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
 LEVELS = ("derived", "computed", "simulated", "attacked")
 DEFAULT_LEDGER = Path("build") / "ledger.json"
-# Papers whose claims call another paper's modules.
-BUILDS_ON = {"feo2": ("fedhdp",)}
+# What a judge takes from a claim, besides text for readers.
+JUDGED = (
+    "variables", "examples", "printed", "derive", "oracle", "computed", "simulate", "relation", "condition",
+    "counterexample", "corrected", "shifts", "entries",
+)  # fmt: skip
+TAKEN = ("variables", "derive")  # what a derivation takes from a claim that it uses as a lemma
+LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated")
 
 
 class LedgerError(ValueError):
     """The ledger file cannot be read; the message names the file and the way out."""
 
 
+def source_hash(claim: Claim, lemmas: Iterable[str] = ()) -> str:
+    """Fingerprint of all that the judges of a claim can reach: its own functions and values, the engine, what they call in
+    `estimators`, data files, the results of other claims that its derivation takes (`lemmas`), versions of libraries.
+    """
+    return _source_hash(claim.id, tuple(sorted(lemmas)))
+
+
 @cache
-def _paper_hash(paper: str) -> str:
-    theory = Path(__file__).resolve().parents[1]
-    files = [
-        *theory.glob("*.py"),
-        *theory.glob("engine/*.py"),
-        *theory.glob("papers/*.py"),
-        *(theory.parent / "estimators").rglob("*.py"),
-    ]
-    for package in (paper, *BUILDS_ON.get(paper, ())):
-        files += [f for f in (theory / "papers" / package).iterdir() if f.suffix in (".py", ".csv")]
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        digest.update(str(file.relative_to(theory.parent)).encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:16]
+def _source_hash(claim_id: str, lemmas: tuple[str, ...]) -> str:
+    return reach.digest(reach.sources(), *reached_by(find(claim_id), lemmas, reach.sources()))
 
 
-def source_hash(claim: Claim) -> str:
-    """Hash of everything that the evidence on a claim judged: its paper's package, the engine, the estimators."""
-    return _paper_hash(claim.paper)
+def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> tuple[set[reach.Node], set[str]]:
+    """The definitions that the judges of a claim can reach, and the values that it gives them, as text."""
+    levels = [name for name in LEVEL_CODE if name != "_simulated" or claim.simulate is not None]
+    reached = reach.Reached(nodes={("theory.engine.judging", name) for name in levels}, texts={str(bool(claim.slip))})
+    for name in JUDGED:
+        reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
+        reach.collect(sources, getattr(claim, name), reached)
+    nodes = sources.closure(reached.nodes)
+    # A derivation names its lemmas by their ids; those that it names otherwise are recorded with the evidence.
+    waiting, taken = [*lemmas, *_ids_in(sources, reached, nodes)], {claim.id}
+    while waiting:
+        other = waiting.pop()
+        if other not in taken:
+            taken.add(other)
+            more = reach.Reached()
+            for name in TAKEN:
+                reach.collect(sources, getattr(find(other), name), more)
+            further = sources.closure(more.nodes)
+            waiting += _ids_in(sources, more, further)
+            nodes |= further
+            reached.texts |= more.texts
+    return nodes, reached.texts
+
+
+def _ids_in(sources: reach.Sources, reached: reach.Reached, nodes: Iterable[reach.Node]) -> list[str]:
+    papers = [n for n in nodes if n[0].startswith("theory.papers")]
+    texts = reached.strings.union(*(sources.strings(n) for n in papers))
+    return [text for text in texts if text.partition(":")[0] in PAPERS and known(text)]
 
 
 @dataclass
 class Record:
-    """What is known of one claim: evidence per level, with the source hash and the random root it was made with."""
+    """What is known of one claim: evidence per level, with the fingerprint of what the judges reach, the hash of the whole
+    tree then (while that is the same, nothing else needs looking at), and the random root it was made with.
+    """
 
     claim: str
     source: str
@@ -63,6 +91,16 @@ class Record:
     levels: dict[str, dict[str, Any]] = field(default_factory=dict)
     mutants: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    tree: str = ""
+
+    @property
+    def lemmas(self) -> tuple[str, ...]:
+        """Ids of the claims whose results the derivation took."""
+        return tuple(self.levels.get("derived", {}).get("lemmas", ()))
+
+    def current(self, claim: Claim) -> bool:
+        """Whether nothing that the judges can reach has changed since this was recorded."""
+        return self.tree == reach.sources().tree or self.source == source_hash(claim, self.lemmas)
 
     def verdict(self) -> str:
         """The verdict that this evidence supports."""
@@ -91,6 +129,7 @@ class Record:
         return {
             "verdict": self.verdict(),
             "source": self.source,
+            "tree": self.tree,
             "root": self.root,
             "quick": self.quick,
             "seconds": round(self.seconds, 3),
@@ -143,7 +182,7 @@ class Ledger:
                 raise LedgerError(f"{ledger.path}: schema {data['schema']} is not {SCHEMA}; {way_out}")
             for claim_id, r in data["claims"].items():
                 ledger.records[claim_id] = Record(
-                    claim_id, r["source"], r["root"], r["quick"], r["levels"], r["mutants"], r["seconds"]
+                    claim_id, r["source"], r["root"], r["quick"], r["levels"], r["mutants"], r["seconds"], r["tree"]
                 )
             for record in ledger.records.values():  # one that cannot be read out is damaged
                 _ = record.verdict(), record.contradictions(), record.to_json()
@@ -159,9 +198,9 @@ class Ledger:
     def fresh(self, claim: Claim, root: int, quick: bool) -> Record | None:
         """The record of a claim if it was made from the present sources, seed and depth; else None."""
         record = self.records.get(claim.id)
-        if record is None or record.source != source_hash(claim) or record.root != root:
+        if record is None or record.root != root or (record.quick and not quick):
             return None
-        return None if record.quick and not quick else record
+        return record if record.current(claim) else None
 
     def put(self, record: Record) -> None:
         """Add a record to the file, and take over what other processes have added meanwhile.
@@ -202,4 +241,4 @@ def serves_instead(other: Record, record: Record) -> bool:
     """Whether another process's record of the same claim is to be kept: it has as much, and judged the present sources."""
     if other.root != record.root or (other.quick and not record.quick):
         return False
-    return other.source in (record.source, _paper_hash.__wrapped__(record.claim.partition(":")[0]))
+    return other.source == record.source or other.tree == reach.on_disk().tree

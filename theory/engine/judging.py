@@ -22,7 +22,7 @@ from zlib import crc32
 import numpy as np
 import sympy as sp
 
-from theory.engine import domain, intervals
+from theory.engine import domain, intervals, reach
 from theory.engine.algebra import TimeLimit, covers, entries, entrywise, is_zero, nonnegative
 from theory.engine.claim import Claim, tidy
 from theory.engine.condition import alternatives, met, on_condition, substitutions
@@ -44,20 +44,21 @@ SLIP_LEAVES = 2  # a slip of the pen changes at most so many letters or numbers 
 def judge(claim: Claim, root: int, quick: bool = False) -> Record:
     """All levels of evidence on a claim. Errors of a level become its status, never an exception."""
     start = time.perf_counter()
-    record = Record(claim.id, source_hash(claim), root, quick)
+    record = Record(claim.id, "", root, quick)
     record.levels["derived"] = _guard(_derived, claim)
     record.levels["computed"] = _guard(_computed, claim, record.levels["derived"])
     if not quick:
         record.levels["simulated"] = _guard(_simulated, claim, root)
     record.levels["attacked"] = _guard(_attacked, claim, record.levels["derived"])
     record.mutants = _guard(_mutants, claim, record.levels["derived"], record.levels.get("simulated", {}))
+    record.source, record.tree = source_hash(claim, record.lemmas), reach.sources().tree
     record.seconds = time.perf_counter() - start
     return record
 
 
 def judge_exactly(claim: Claim, root: int) -> Record:
     """The two levels that a verdict follows from, for a quick answer; such a record is not kept in a ledger."""
-    record = Record(claim.id, source_hash(claim), root, True)
+    record = Record(claim.id, "", root, True)
     record.levels["derived"] = _guard(_derived, claim)
     record.levels["computed"] = _guard(_computed, claim, record.levels["derived"])
     return record

@@ -137,31 +137,40 @@ class Modules(dict[str, Module]):
 
     def __init__(self, paths: Mapping[str, Path]):
         super().__init__()
-        self.paths = paths
+        # All texts at once and before anything is judged: what changes on the disk later is not what runs here.
+        self.texts = {name: (path, path.read_bytes()) for name, path in paths.items()}
 
     def __contains__(self, name: object) -> bool:
-        return name in self.paths
+        return name in self.texts
 
     def __missing__(self, name: str) -> Module:
-        path = self.paths[name]
-        self[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8")), path.name == "__init__.py")
+        path, text = self.texts[name]
+        self[name] = Module(name, path, ast.parse(text), path.name == "__init__.py")
         return self[name]
 
     def get(self, name: str, default: Any = None) -> Any:
         """The module, or `default` where it is none of ours."""
-        return self[name] if name in self.paths else default
+        return self[name] if name in self.texts else default
 
 
 class Sources:
-    """The modules of packages below some folders, and what their definitions reach."""
+    """The modules of packages below some folders, and what their definitions reach; `tree` is a hash of all of it."""
 
     def __init__(self, folders: Mapping[str, Path]):
-        paths = {}
+        paths, data = {}, {}
         for package, folder in folders.items():
             for path in sorted(folder.rglob("*.py")):
                 parts = path.relative_to(folder).with_suffix("").parts
                 paths[".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))] = path
+            data |= {path: path.read_bytes() for end in DATA for path in sorted(folder.rglob(f"*{end}"))}
         self.modules = Modules(paths)
+        self.data = data
+        whole = hashlib.sha256(libraries().encode())
+        for name, content in sorted(
+            [(n, text) for n, (_, text) in self.modules.texts.items()] + [(p.name, c) for p, c in data.items()]
+        ):
+            whole.update(b"\0" + name.encode() + b"\0" + content)
+        self.tree = whole.hexdigest()[:16]
         self._texts: dict[Node, str] = {}
         self._uses: dict[Node, frozenset[Node]] = {}
         self._strings: dict[Node, frozenset[str]] = {}
@@ -276,7 +285,7 @@ class Sources:
         found = set()
         for node in nodes:
             folder = self.modules[node[0]].path.parent
-            found |= {folder / text for text in self.strings(node) if text.endswith(DATA) and (folder / text).is_file()}
+            found |= {folder / text for text in self.strings(node) if text.endswith(DATA) and folder / text in self.data}
         return found
 
     def at(self, module: str, line: int, name: str) -> tuple[list[ast.AST], set[Node]]:
@@ -369,10 +378,15 @@ def _function(sources: Sources, function: types.FunctionType, into: Reached) -> 
     return [*cells.values(), function.__defaults__, function.__kwdefaults__]
 
 
+def on_disk() -> Sources:
+    """The sources of this installation as they are now."""
+    return Sources({package: ROOT / package for package in PACKAGES})
+
+
 @functools.cache
 def sources() -> Sources:
-    """The sources of this installation, read once."""
-    return Sources({package: ROOT / package for package in PACKAGES})
+    """The sources of this installation, read once: as this process runs them, if it asks before it imports them."""
+    return on_disk()
 
 
 @functools.cache
@@ -392,5 +406,5 @@ def digest(sources: Sources, nodes: Iterable[Node], texts: Iterable[str] = ()) -
     for text in sorted(texts):
         total.update(b"\0" + text.encode())
     for path in sorted(sources.files(nodes)):
-        total.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
+        total.update(b"\0" + path.name.encode() + b"\0" + sources.data[path])
     return total.hexdigest()[:16]

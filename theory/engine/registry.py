@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib
 
+from theory.engine import reach
 from theory.engine.claim import PAPERS, Claim
 
 PAPER_MODULES = ("fedhdp", "feo2", "mrmtl", "robusthdp", "generative")
@@ -15,7 +16,7 @@ _claims: dict[str, Claim] = {}
 _loaded = False
 
 
-class UnknownClaim(KeyError):
+class UnknownClaim(KeyError, ValueError):
     """No claim has this id; the message suggests near ones."""
 
     def __str__(self) -> str:
@@ -34,6 +35,7 @@ def _load() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
+        reach.sources()  # before the papers are imported, so that what is hashed is never newer than what runs
         for name in PAPER_MODULES:
             importlib.import_module(f"theory.papers.{name}")
 
@@ -44,6 +46,12 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
     if paper is not None and paper not in PAPERS:
         raise UnknownClaim(f"unknown paper {paper!r}; known are {', '.join(PAPERS)}")
     return tuple(c for c in _claims.values() if paper in (None, c.paper))
+
+
+def known(claim_id: str) -> bool:
+    """Whether a claim has this id."""
+    _load()
+    return claim_id in _claims
 
 
 def find(claim_id: str) -> Claim:

@@ -25,7 +25,7 @@ from estimators.federated.experiments.plan import (
     put,
     slug,
 )
-from estimators.numerics.validation import hint
+from estimators.system.console import hint
 
 __all__ = ["FOLDER", "Experiment", "Run", "experiments", "label", "plain", "read"]
 

@@ -7,7 +7,7 @@ schema (``experiment``), calling anything (``building``).
 import inspect
 from importlib import import_module
 
-from estimators.numerics.validation import hint
+from estimators.system.console import hint
 
 __all__ = [
     "BACKENDS", "FROM_DATA", "FROM_FEDERATION", "algorithm", "check_values", "check_work", "choices", "fits", "known",

@@ -15,8 +15,8 @@ from estimators.counts.gamma_poisson import GammaPoissonTally
 from estimators.fit.models import MODELS
 from estimators.fit.outcome import to_csv
 from estimators.tables.client_table import read_client_table
-from figures.commands import add_fit
 from figures.fit import command
+from figures.fit.command import add_arguments
 from figures.fit.report import LESS, NONE_SEEN, explanation, report
 
 WARDS = np.array([4, 7, 6, 5, 9, 5])
@@ -304,7 +304,7 @@ CASES = [
 
 def outcome_of(path, kind, flags):
     parser = argparse.ArgumentParser()
-    add_fit(parser.add_subparsers())
+    add_arguments(parser.add_subparsers().add_parser("fit"))
     target = ["--target", "label" if kind.name == "logistic" else "y"] if kind.data == "regression" else []
     args = parser.parse_args(["fit", *map(str, [path, "--model", kind.name, *target, *flags])])
     columns = {"target": target[1], "features": ["x"]} if target else {}

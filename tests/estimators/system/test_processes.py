@@ -15,6 +15,7 @@ from estimators.system import files
 from estimators.system.processes import ONE_THREAD, Terminated, terminable, worker_pool
 from theory import find
 from theory.api import DEFAULT_ROOT
+from theory.engine import reach
 from theory.engine.evidence import Ledger, Record, source_hash
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
@@ -72,7 +73,7 @@ def python(*arguments):
 
 
 def borrow(*arguments):
-    return python("-m", "theory.cli", *arguments)
+    return python("-m", "borrow", *arguments)
 
 
 def ended(process):
@@ -150,6 +151,7 @@ def test_two_verifies_at_once_keep_all_evidence(tmp_path):
 
 PUT = """
 import sys
+from theory.engine import reach
 from theory.engine.evidence import Ledger, Record
 ledger = Ledger.load(sys.argv[1])
 for number in range(10_000):
@@ -177,7 +179,8 @@ def test_kills_at_any_moment_leave_a_whole_ledger_with_all_that_was_saved(tmp_pa
 
 def record(quick=False, source=None, seconds=1.0):
     claim = find(CHEAP[0])
-    return Record(claim.id, source or source_hash(claim), 1, quick, {}, {}, seconds)
+    tree = "another" if source else reach.sources().tree
+    return Record(claim.id, source or source_hash(claim), 1, quick, {}, {}, seconds, tree)
 
 
 @pytest.mark.parametrize(

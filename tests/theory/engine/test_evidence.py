@@ -1,6 +1,5 @@
 """The ledger: verdicts follow from evidence, stale evidence is not used, a damaged file is refused and left alone."""
 
-import ast
 import json
 import os
 from pathlib import Path
@@ -10,8 +9,7 @@ import pytest
 from estimators.system import files
 from theory import find
 from theory.engine import evidence
-from theory.engine.claim import PAPERS
-from theory.engine.evidence import LEVELS, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
+from theory.engine.evidence import LEVELS, SCHEMA, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 CLAIM = find("mrmtl:eq5")
@@ -127,11 +125,11 @@ def test_a_verdict_cannot_be_typed_into_the_file(tmp_path):
 
 
 def broken_files():
-    good = {"schema": 1, "claims": {CLAIM.id: record().to_json()}}
+    good = {"schema": SCHEMA, "claims": {CLAIM.id: record().to_json()}}
     text = json.dumps(good, indent=1)
 
     def changed(**changes):
-        return json.dumps({"schema": 1, "claims": {CLAIM.id: {**good["claims"][CLAIM.id], **changes}}})
+        return json.dumps({"schema": SCHEMA, "claims": {CLAIM.id: {**good["claims"][CLAIM.id], **changes}}})
 
     return {
         "cut in half": text[: len(text) // 2],
@@ -142,11 +140,11 @@ def broken_files():
         "a number": "3",
         "null": "null",
         "no schema": json.dumps({"claims": {}}),
-        "another schema": json.dumps({**good, "schema": 2}),
-        "no claims": json.dumps({"schema": 1}),
-        "claims a list": json.dumps({"schema": 1, "claims": [1]}),
-        "a record of text": json.dumps({"schema": 1, "claims": {CLAIM.id: "holds"}}),
-        "a record without levels": json.dumps({"schema": 1, "claims": {CLAIM.id: {"verdict": "holds"}}}),
+        "another schema": json.dumps({**good, "schema": SCHEMA + 1}),
+        "no claims": json.dumps({"schema": SCHEMA}),
+        "claims a list": json.dumps({"schema": SCHEMA, "claims": [1]}),
+        "a record of text": json.dumps({"schema": SCHEMA, "claims": {CLAIM.id: "holds"}}),
+        "a record without levels": json.dumps({"schema": SCHEMA, "claims": {CLAIM.id: {"verdict": "holds"}}}),
         "levels a number": changed(levels=5),
         "a level of text": changed(levels={"derived": "pass"}),
         "a level without status": changed(levels={"derived": {"judgement": "agrees"}, "computed": PASS}),
@@ -202,54 +200,5 @@ def test_only_evidence_of_the_same_sources_seed_and_depth_is_reused(monkeypatch)
     ledger.records[CLAIM.id] = quick = record(quick=True, simulated=None)
     assert ledger.fresh(CLAIM, 1, True) is quick
     assert ledger.fresh(CLAIM, 1, False) is None
-    monkeypatch.setattr(evidence, "source_hash", lambda claim: "another")
+    monkeypatch.setattr(evidence, "source_hash", lambda claim, lemmas: "another")
     assert ledger.fresh(CLAIM, 1, True) is None
-
-
-def module_file(name):
-    path = ROOT.joinpath(*name.split("."))
-    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()), None)
-
-
-def imported(path):
-    """Files of our packages that a file imports, lazily too; a name may be a submodule."""
-    package = ".".join(path.relative_to(ROOT).with_suffix("").parts[:-1])
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join([*([package] if node.level else []), *([node.module] if node.module else [])])
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (p for n in names if n.split(".")[0] in ("estimators", "theory") and (p := module_file(n)))
-
-
-def sources(paper):
-    """All files that making evidence on a paper's claims runs."""
-    todo = [module_file("theory.engine.judging"), *(ROOT / "theory" / paper).glob("*.py")]
-    todo += (ROOT / "estimators" / "montecarlo").glob("*.py")  # imported by name at first use
-    found = set()
-    while todo:
-        if (path := todo.pop()) not in found:
-            found.add(path)
-            todo += imported(path)
-    # The verdict is computed afresh; look-up and lazy package fronts hold no mathematics; the kernels' NumPy twin is
-    # for tests only.
-    idle = "theory theory.engine.evidence theory.engine.registry theory.api estimators estimators.montecarlo"
-    return found - {module_file(n) for n in (*idle.split(), "estimators.montecarlo.reference")}
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_evidence_goes_stale_when_any_source_of_it_changes(paper, monkeypatch):
-    digest = evidence._paper_hash.__wrapped__
-    fresh = digest(paper)
-    read = Path.read_bytes
-    unnoticed = []
-    for file in sorted(sources(paper)):
-        with monkeypatch.context() as m:
-            m.setattr(Path, "read_bytes", lambda p, file=file: read(p) + (b"#" if p.resolve() == file else b""))
-            if digest(paper) == fresh:
-                unnoticed.append(str(file.relative_to(ROOT)))
-    assert unnoticed == []
-    assert digest(paper) == fresh

@@ -1,6 +1,6 @@
 """What the command line does for any terminal: characters that it lacks, options typed wrongly, messages.
 
-Belongs here: the console as such.  What is printed is in ``cli`` and in the packages that add commands.
+Belongs here: the console as such.  Does not belong here: what is printed, which is with the commands of each package.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-__all__ = ["discard", "explain", "parse", "printable", "read_numbers"]
+__all__ = ["discard", "explain", "hint", "parse", "printable", "read_numbers"]
 
 WORDS = {"±": "+/-", "…": "...", "∞": "inf", "—": "-", "–": "-", "−": "-", "·": "*", "×": "x", "≤": "<=", "≥": ">="}
 """What stands for a character where the terminal has none; Greek letters have their names, all others a code."""
@@ -86,3 +86,13 @@ def explain(error: Exception) -> str:
 def discard() -> None:
     """Throw away what standard output still holds, which would be tried again as the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """The known names nearest to `name`, or all of them, as the end of a message.
+
+    >>> hint("fedavgg", ["FedAvg", "Local"])
+    'did you mean FedAvg?'
+    """
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known) or 'none'}"

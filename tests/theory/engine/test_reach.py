@@ -1,0 +1,146 @@
+"""What judges can reach: any edit of it makes evidence stale, any other leaves it, and nothing that runs lies outside."""
+
+import ast
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from theory import claims, find
+from theory.engine import judging, reach
+from theory.engine.evidence import reached_by, source_hash
+
+ROOT = Path(__file__).resolve().parents[3]
+IDS = [c.id for c in claims()]
+SAMPLE = random.Random(4).sample(IDS, 8)
+# Fronts that load modules at first use, and what hashes: they hold no mathematics.
+IDLE = {"estimators.system.lazy", "estimators.system.moved", "theory.engine.reach", "theory.engine.evidence"}
+
+
+def digest_of(claim_id, sources):
+    return reach.digest(sources, *reached_by(find(claim_id), (), sources))
+
+
+def change(sources, node):
+    """Change a definition without moving any line."""
+    for statement in sources.statements(node):
+        if hasattr(statement, "body") and not isinstance(statement, ast.For):
+            statement.body.append(ast.parse("changed = 1").body[0])
+        else:
+            statement.type_comment = None
+            for name, value in ast.iter_fields(statement):
+                if name in ("value", "iter"):
+                    setattr(statement, name, ast.Tuple([value, ast.Constant(0)], ast.Load()))
+
+
+@pytest.mark.parametrize("claim_id", SAMPLE)
+def test_a_change_of_what_is_reached_is_seen_and_of_nothing_else(claim_id):
+    fresh = reach.on_disk()
+    before = digest_of(claim_id, fresh)
+    assert before == source_hash(find(claim_id))
+    reached = sorted(reached_by(find(claim_id), (), fresh)[0])
+    generator = random.Random(claim_id)
+    for node in generator.sample(reached, min(5, len(reached))):
+        changed = reach.on_disk()
+        change(changed, node)
+        assert digest_of(claim_id, changed) != before, node
+    others = reach.on_disk()
+    held = {(module, s.lineno) for module, name in reached for s in others.statements((module, name))}  # A, B = 1, 2
+    every = [(module, name) for module in fresh.modules for name in fresh.modules[module].definitions]
+    apart = [n for n in every if not {(n[0], s.lineno) for s in others.statements(n)} & held]
+    for node in generator.sample(apart, min(60, len(apart))):
+        change(others, node)
+    for module in fresh.modules:
+        for statement in others.modules[module].tree.body:
+            if isinstance(statement, ast.FunctionDef) and ast.get_docstring(statement) is not None:
+                statement.body[0] = ast.Expr(ast.Constant("another text"))
+    assert digest_of(claim_id, others) == before
+
+
+def test_kernels_constants_and_data_are_reached():
+    def nodes(claim_id):
+        return reached_by(find(claim_id), (), reach.sources())[0]
+
+    simulated = nodes("mrmtl:lem6.2:var")
+    assert any(module == "estimators.montecarlo.kernels" for module, _ in simulated)
+    assert ("estimators.montecarlo.checks", "DECLARED") in simulated
+    assert ("theory.engine.judging", "MUTANT_POINTS") in simulated
+    silent = next(c for c in claims() if c.simulate is None)
+    assert not any(module.startswith("estimators.montecarlo") for module, _ in nodes(silent.id))
+    tables = [c.id for c in claims() if {p.name for p in reach.sources().files(nodes(c.id))}]
+    assert "generative:exp:elections" in tables
+    changed = reach.on_disk()
+    path = next(iter(changed.files(nodes("generative:exp:elections"))))
+    changed.data[path] += b"\n"
+    assert digest_of("generative:exp:elections", changed) != source_hash(find("generative:exp:elections"))
+
+
+def test_a_lemma_counts_for_who_takes_it():
+    taker = find("fedhdp:thm8:p")
+    lemmas = taker.derivation(taker.cases()[0]).lemmas
+    assert lemmas
+    own, taken = reached_by(find(lemmas[0]), (), reach.sources())[0], reached_by(taker, lemmas, reach.sources())[0]
+    holder = (find(lemmas[0]).derive.__module__, find(lemmas[0]).derive.__name__)
+    assert holder in own
+    assert holder in taken
+
+
+@pytest.mark.parametrize("claim_id", SAMPLE[:4])
+def test_nothing_runs_that_is_not_reached(claim_id):
+    """The judges are watched: every function of ours that they call is among those found in the text."""
+    claim, seen = find(claim_id), {}
+
+    def note(frame, event, arg):
+        if event == "call":
+            seen.setdefault(frame.f_code, frame.f_globals.get("__name__"))
+
+    sys.setprofile(note)
+    try:
+        record = judging.judge(claim, 7)
+    finally:
+        sys.setprofile(None)
+    sources = reach.sources()
+    reached = reached_by(claim, record.lemmas, sources)[0] | {
+        ("theory.engine.judging", n) for n in ("judge", "_guard", "_simulated")
+    }
+    called = {
+        holder
+        for code, module in seen.items()
+        if module in sources.modules and module not in IDLE and code.co_name not in ("<lambda>", "<module>")
+        for holder in sources.at(module, code.co_firstlineno, code.co_name)[1]
+    }
+    assert len(called) > 20
+    assert called - reached == set()
+
+
+def test_an_edit_judges_again_what_it_touches_and_nothing_else(tmp_path):
+    for package in ("estimators", "theory"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "proofs"))
+    shutil.copytree(ROOT / "figures", tmp_path / "figures", ignore=shutil.ignore_patterns("__pycache__", "results"))
+    shutil.copy(ROOT / "borrow.py", tmp_path)
+    ids = ["feo2:gamma-prop", "mrmtl:eq5"]
+
+    def judged():
+        ran = subprocess.run(
+            [sys.executable, "-m", "borrow", "verify", "--quick", *ids],
+            cwd=tmp_path, env={"PYTHONPATH": str(tmp_path), "PATH": ""}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        again = [line for line in ran.stdout.splitlines() if "up to date" in line]
+        return 2 - int(again[0].split()[0]) if again else 2
+
+    def edit(path, old, new):
+        file = tmp_path / path
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+
+    assert judged() == 2
+    assert judged() == 0
+    edit("theory/engine/derivation.py", '"""', '"""Other words. ')
+    edit("estimators/federated/training.py", "import", "# a comment\nimport")
+    assert judged() == 0
+    edit("theory/papers/feo2/__init__.py", "oracle=lambda z, S, N_p: sum(", "oracle=lambda z, S, N_p: 1 * sum(")
+    assert judged() == 1
