@@ -15,8 +15,10 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 
-__all__ = ["Terminated", "end_with_parent", "terminable", "worker_pool"]
+__all__ = ["ONE_THREAD", "Terminated", "end_with_parent", "terminable", "worker_pool"]
 
+# Workers share the cores already: with threads of its own in each, linear algebra waits for itself most of the time.
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 PAUSE = 0.25  # seconds between two looks at the parent
 
 
@@ -80,7 +82,8 @@ def worker_pool(
 ) -> Iterator[ProcessPoolExecutor]:
     """A pool of fresh processes, none of which outlives the block or this process.
 
-    An exception in the block, Ctrl-C too, ends them at once, whatever they are at.
+    An exception in the block, Ctrl-C too, ends them at once, whatever they are at. Linear algebra has one thread in each,
+    unless the environment says otherwise.
 
     Parameters
     ----------
@@ -100,6 +103,8 @@ def worker_pool(
     pool = ProcessPoolExecutor(
         jobs, mp_context=get_context("spawn"), initializer=begin, initargs=(os.getpid(), initializer, arguments)
     )
+    added = {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    os.environ.update(added)  # read when NumPy is imported, so a process must be born with it
     try:
         yield pool
     except BaseException as error:
@@ -111,4 +116,8 @@ def worker_pool(
                 "a worker process was killed or ran out of memory; what is finished is kept; run again with fewer jobs"
             ) from None
         raise
-    pool.shutdown()
+    else:
+        pool.shutdown()
+    finally:
+        for name in added:
+            os.environ.pop(name, None)

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from theory import claims, evaluate, find, verify
-from theory.api import Report, number, quick_record, select
+from theory.api import Report, longest_first, number, quick_record, select
 from theory.engine.domain import DomainError
 from theory.engine.evidence import Ledger, LedgerError, Record
 from theory.engine.registry import UnknownClaim
@@ -253,3 +253,20 @@ def test_a_report_without_verdict_is_not_ok():
 )
 def test_numbers_for_json(value, expected):
     assert number(value) == expected
+
+
+def test_the_order_in_which_workers_get_claims_changes_no_evidence(tmp_path):
+    ids = ["feo2:gamma-prop", "feo2:theta-p", "fedhdp:lemma6:rstar"]
+    seconds = dict(zip(ids, (1.0, 3.0, 2.0), strict=True))
+    assert longest_first(ids, seconds) == [ids[1], ids[2], ids[0]]
+    assert longest_first(ids, {ids[1]: 3.0}) == [ids[0], ids[2], ids[1]]  # new ones first, in their order
+    found = []
+    for name, took in (("a", seconds), ("b", {k: -v for k, v in seconds.items()})):
+        store = Ledger(tmp_path / name)
+        for claim_id in ids:
+            store.records[claim_id] = Record(claim_id, "stale", 0, True, seconds=took[claim_id])
+        store.save()
+        report = verify(ids, quick=True, jobs=2, ledger=store.path)
+        assert report.reused == 0
+        found.append([{**r.to_json(), "seconds": 0} for r in report.records])
+    assert found[0] == found[1]

@@ -4,7 +4,8 @@ from functools import cache
 
 import pytest
 
-from theory import api, cli, find, page
+import borrow
+from theory import api, find, page
 from theory.engine.evidence import Ledger
 from theory.engine.judging import judge
 
@@ -58,7 +59,7 @@ def test_nothing_on_the_page_depends_on_the_machine(text):
 def test_a_page_needs_all_the_evidence(tmp_path, capsys):
     store = Ledger(tmp_path / "ledger.json")
     store.put(records()[IDS[0]])
-    assert cli.main(["ledger", "--ledger", str(store.path)]) == 2
+    assert borrow.main(["ledger", "--ledger", str(store.path)]) == 2
     assert "run `borrow verify` first" in capsys.readouterr().err
 
 

@@ -24,17 +24,19 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from estimators.system import files
 from estimators.system.processes import worker_pool
 from theory.coq.generator import SAME_TEXT, SHOW
+from theory.engine import reach
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.engine.claim import Claim
+from theory.engine.evidence import claims_named
 from theory.engine.paper import papers
-from theory.engine.registry import find
+from theory.engine.registry import find, known
 
 FOLDER = Path(__file__).resolve().parents[1] / "proofs"
 UNPROVED = FOLDER / "unproved.json"
@@ -58,6 +60,10 @@ WITHOUT = {
 }
 EXHAUSTED = re.compile(r"Error: (Out of memory|Stack overflow|Timeout)|exception (Out_of_memory|Stack_overflow)")
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"
+# What of a claim neither a statement nor a script depends on.
+UNSTATED = ("oracle", "computed", "simulate", "not_computed", "not_simulated", "remark", "related", "assumptions", "unit",
+            "slip", "corrected_text")  # fmt: skip
+TAKEN = ("variables", "derive")  # what a derivation takes from a claim that it uses as a lemma
 # What Coq's standard real numbers rest on (Reals, version 8.16).
 AXIOMS = {
     "ClassicalDedekindReals.sig_forall_dec",
@@ -162,14 +168,23 @@ def _start(mode: str) -> None:
         leave_unsimplified()
 
 
-def _generate(claim_id: str, mode: str, seconds: float) -> tuple[str, str, str]:
-    """(id, text, "") or (id, "", reason)."""
+class Generated(NamedTuple):
+    """The Coq text of a claim, or the reason why there is none, and the claims whose results its derivation took."""
+
+    claim: str
+    text: str
+    reason: str
+    lemmas: tuple[str, ...] = ()
+
+
+def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
     from theory.coq import generator as coq
 
     claim = find(claim_id)
     try:
         with time_limit(seconds):
-            return claim_id, coq.source(claim, coq.theorems(claim, mode == "simplified")), ""
+            text = coq.source(claim, coq.theorems(claim, mode == "simplified"))
+            return Generated(claim_id, text, "", tuple({x for case in claim.cases() for x in claim.derivation(case).lemmas}))
     except coq.Unprovable as error:
         reason = str(error)
     except TimeLimit as error:
@@ -178,10 +193,10 @@ def _generate(claim_id: str, mode: str, seconds: float) -> tuple[str, str, str]:
         reason = f"{type(error).__name__}: {error}"[:300]
     if mode == "simplified" and reason != SAME_TEXT and not coq.is_algebraic(claim):
         reason = f"{NOT_ALGEBRAIC}: {reason}"
-    return claim_id, "", reason
+    return Generated(claim_id, "", reason)
 
 
-def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
+def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[Generated]:
     """Coq texts of claims, or why there is none, as they are finished."""
     if not ids:
         return
@@ -195,14 +210,39 @@ def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterab
             os.environ["PYTHONHASHSEED"] = before
 
 
-def _generate_all(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[tuple[str, str, str]]:
+def _generate_all(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[Generated]:
     with worker_pool(jobs, _start, mode) as pool:
         running = {pool.submit(_generate, i, mode, seconds): i for i in ids}
         for future in as_completed(running):
             try:
                 yield future.result()
             except BrokenProcessPool:
-                yield running[future], "", f"{NOT_DECIDED}: a worker process was killed"
+                yield Generated(running[future], "", f"{NOT_DECIDED}: a worker process was killed")
+
+
+def basis(claim: Claim, lemmas: Iterable[str] = (), sources: reach.Sources | None = None) -> str:
+    """Fingerprint of all that a claim's Coq text follows from: the claim, what its functions and the generator reach, and
+    the derivations of its lemmas. While it stays the same, so does the text.
+    """
+    sources = sources or reach.sources()
+    reached = reach.Reached(nodes={(__name__, "_generate"), (__name__, "_start")})
+    for name in (f.name for f in fields(claim) if f.name not in UNSTATED):
+        reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
+        reach.collect(sources, getattr(claim, name), reached)
+    nodes, texts = sources.closure(reached.nodes), set(reached.texts)
+    waiting, taken = [*lemmas, *claims_named(sources, reached, nodes)], {claim.id}
+    while waiting:
+        other = waiting.pop()
+        if other not in taken and known(other):
+            taken.add(other)
+            more = reach.Reached()
+            for name in TAKEN:
+                reach.collect(sources, getattr(find(other), name), more)
+            further = sources.closure(more.nodes)
+            waiting += claims_named(sources, more, further)
+            nodes |= further
+            texts |= more.texts
+    return reach.digest(sources, nodes, texts)
 
 
 # --- checking ----------------------------------------------------------------------------------------------------------
@@ -310,22 +350,47 @@ def prepare(path: str) -> None:
 
 
 class _Known:
-    """Texts that coqc has accepted, so that a check need not be run twice."""
+    """Texts that coqc has accepted, and what texts followed from, so that neither has to be found out twice."""
 
     def __init__(self, version: str):
-        self.key = version + hashlib.sha256((FOLDER / "Positive.v").read_bytes()).hexdigest()[:16]
+        self.key = version + _digest((FOLDER / "Positive.v").read_text(encoding="utf-8"))[:16]
+        self.texts: dict[str, str] = {}
+        self.stated: dict[str, list[Any]] = {}
         try:
             data = json.loads(STATUS.read_text(encoding="utf-8"))
-            self.texts: dict[str, str] = data["texts"] if data["key"] == self.key else {}
+            if data["key"] == self.key:
+                self.texts, self.stated = dict(data["texts"]), dict(data["stated"])
         except (OSError, ValueError, KeyError, TypeError):  # a lost or damaged status only costs time
-            self.texts = {}
+            pass
 
     def has(self, claim_id: str, text: str) -> bool:
-        return self.texts.get(claim_id) == hashlib.sha256(text.encode()).hexdigest()
+        """Whether coqc has accepted the text."""
+        return self.texts.get(claim_id) == _digest(text)
+
+    def follows(self, claim: Claim, mode: str, text: str) -> bool:
+        """Whether the text is what the generator gave, and nothing has changed since that it follows from."""
+        match self.stated.get(claim.id):
+            case [str(was), str(before), list(lemmas)]:
+                return was == _digest(mode + text) and before == basis(claim, lemmas)
+        return False
 
     def add(self, claim_id: str, text: str) -> None:
-        self.texts[claim_id] = hashlib.sha256(text.encode()).hexdigest()
-        files.write(STATUS, json.dumps({"key": self.key, "texts": self.texts}, indent=1, sort_keys=True) + "\n")
+        """Note that coqc has accepted a text."""
+        self.texts[claim_id] = _digest(text)
+        self._write()
+
+    def state(self, mode: str, found: Generated) -> None:
+        """Note what a text followed from."""
+        self.stated[found.claim] = [_digest(mode + found.text), basis(find(found.claim), found.lemmas), sorted(found.lemmas)]
+        self._write()
+
+    def _write(self) -> None:
+        data = {"key": self.key, "texts": self.texts, "stated": self.stated}
+        files.write(STATUS, json.dumps(data, indent=1, sort_keys=True) + "\n")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _module(claim_id: str) -> str:
@@ -337,13 +402,14 @@ def check(
 ) -> list[Outcome]:  # fmt: skip
     """Check the proof files of claims: as generated, up to date with the claim, and accepted by coqc.
 
-    What coqc has accepted before, in the same version, is not run again unless `fresh`.
+    What coqc has accepted before, in the same version, is not run again unless `fresh`; nor is a text generated again while
+    nothing has changed that it follows from.
     Raises ProofError when coqc is missing.
     """
     jobs = jobs or os.cpu_count() or 1
     path, version = coqc()
     prepare(path)
-    known = _Known(version)
+    noted = _Known(version)
     reasons = unproved()
     outcomes: dict[str, Outcome] = {}
     texts: dict[str, tuple[str, str]] = {}
@@ -367,20 +433,24 @@ def check(
             settle(
                 Outcome(claim.id, "edited", f"{file.name} was edited by hand; `borrow prove --write {claim.id}` restores it")
             )
+    unsure = {i: mode for i, (mode, text) in texts.items() if fresh or not noted.follows(find(i), mode, text)}
     for mode in MODES:
-        for claim_id, text, reason in generate([i for i, (m, _) in texts.items() if m == mode], mode, CHECK_SECONDS, jobs):
-            if text != texts[claim_id][1]:
-                why = reason or "the claim has changed since its proof was generated"
+        for found in generate([i for i, m in unsure.items() if m == mode], mode, CHECK_SECONDS, jobs):
+            claim_id = found.claim
+            if found.text == texts[claim_id][1]:
+                noted.state(mode, found)
+            else:
+                why = found.reason or "the claim has changed since its proof was generated"
                 lost = Outcome(claim_id, "stale", f"{why}; run `borrow prove --write {claim_id}`")
                 settle(Outcome(claim_id, "undecided", why) if why.startswith(NOT_DECIDED) else lost)
                 del texts[claim_id]
     counts = {i: count_theorems(text) for i, (_, text) in texts.items()}
-    todo = {i: text for i, (_, text) in texts.items() if fresh or not known.has(i, text)}
+    todo = {i: text for i, (_, text) in texts.items() if fresh or not noted.has(i, text)}
     for claim_id in texts.keys() - todo.keys():
         settle(Outcome(claim_id, "proved", theorems=counts[claim_id]))
     for claim_id, accepted, why in _judge_texts(path, todo, jobs):
         if accepted:
-            known.add(claim_id, todo[claim_id])
+            noted.add(claim_id, todo[claim_id])
         state = {True: "proved", False: "failed", None: "undecided"}[accepted]
         settle(Outcome(claim_id, state, why, counts[claim_id]))
     return [outcomes[c.id] for c in chosen]
@@ -396,7 +466,7 @@ def write(
     jobs = jobs or os.cpu_count() or 1
     path, version = coqc()
     prepare(path)
-    known = _Known(version)
+    noted = _Known(version)
     outcomes: dict[str, Outcome] = {}
     why: dict[str, str] = {}
     todo = [c.id for c in chosen]
@@ -408,17 +478,19 @@ def write(
 
     for mode, seconds in MODES.items():
         texts = {}
-        for claim_id, text, reason in generate(todo, mode, seconds, jobs):
-            if text:
-                texts[claim_id] = text
+        generated = {found.claim: found for found in generate(todo, mode, seconds, jobs)}
+        for claim_id, found in generated.items():
+            if found.text:
+                texts[claim_id] = found.text
             else:
-                why[claim_id] = reason
+                why[claim_id] = found.reason
         for claim_id, accepted, reason in _judge_texts(path, texts, jobs):
             if not accepted:
                 why[claim_id] = f"{NOT_DECIDED if accepted is None else 'coqc'}: {reason}"
                 continue
             text = texts[claim_id]
-            known.add(claim_id, text)
+            noted.add(claim_id, text)
+            noted.state(mode, generated[claim_id])
             path_of(claim_id).parent.mkdir(parents=True, exist_ok=True)
             files.write(path_of(claim_id), with_header(text, mode))
             _note({claim_id: None})

@@ -15,6 +15,8 @@ from typing import Any
 
 import sympy as sp
 
+from theory.engine.values import Values
+
 
 class TimeLimit(Exception):
     """A symbolic computation ran out of its time."""
@@ -77,7 +79,7 @@ def is_zero(expression: Any) -> bool:
     if not expression.free_symbols:
         return sp.simplify(expression) == 0
     # Expanding and simplifying what is not zero can take minutes, and one point shows that it is not.
-    if not expression.is_rational_function() and _nonzero_at_a_point(expression):
+    if _nonzero_at_a_point(expression):
         return False
     # Innermost sums (such as a message's variance) as letters of their own keep polynomials small. Zero in those
     # letters is zero; only otherwise the sums have to be expanded.
@@ -109,7 +111,10 @@ def _nonzero_at_a_point(expression: sp.Expr) -> bool:
     """Whether the expression is clearly not zero at one rational point (False decides nothing)."""
     point = {s: 1 + sp.Rational(1, k + 2) if s.is_integer is None else k + 2
              for k, s in enumerate(sorted(expression.free_symbols, key=str))}  # fmt: skip
-    value = sp.N(expression.xreplace(point), 30)
+    value = Values(point).digits(expression)
+    if value.is_Rational:
+        return value != 0
+    value = sp.N(value, 30)
     return bool(value.is_Float and abs(value) > sp.Float("1e-15"))
 
 

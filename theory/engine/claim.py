@@ -20,6 +20,7 @@ from theory.engine.domain import Case, Point, Variable
 from theory.engine.paper import papers
 from theory.engine.problem import Malformed
 from theory.engine.steps import Steps
+from theory.engine.values import Values
 
 DERIVATION_SECONDS = 60.0
 RELATIONS = ("=", "<=", ">=")
@@ -167,10 +168,8 @@ class Claim:
 
     def call(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         """Call one of the claim's functions with those of the arguments that it names."""
-        names = inspect.signature(function).parameters
-        if any(p.kind is p.VAR_KEYWORD for p in names.values()):
-            return function(**arguments)
-        return function(**{k: v for k, v in arguments.items() if k in names})
+        names = _names(function)
+        return function(**(arguments if names is None else {k: v for k, v in arguments.items() if k in names}))
 
     def symbolic(self, function: Callable[..., Any], case: Case) -> Any:
         """Value of a function of the claim on the symbols of a case."""
@@ -202,8 +201,14 @@ class Claim:
     def derived_at(self, point: Point) -> Any:
         """Exact value of the derived formula at a complete point."""
         case = domain.case_of(self.variables, point)
-        rules = domain.substitution(self.variables, case, point)
-        return entrywise(self.derived(case), lambda e: tidy(evaluate_exactly(e, rules)))
+        at = Values(domain.substitution(self.variables, case, point))
+        return entrywise(self.derived(case), lambda e: tidy(at.exact(e)))
+
+    def derived_digits(self, point: Point) -> Any:
+        """As `derived_at`, for comparisons: values that are not rational in 50 digits."""
+        case = domain.case_of(self.variables, point)
+        at = Values(domain.substitution(self.variables, case, point))
+        return entrywise(self.derived(case), lambda e: tidy(at.digits(e)))
 
     def shifted(self, case: Case) -> list[Mapping[Any, Any]]:
         """The substitutions for sign certificates of a case, which together cover the domain; one empty one without any."""
@@ -219,12 +224,7 @@ class Claim:
 
 def evaluate_exactly(expression: Any, rules: Mapping[Any, Any]) -> Any:
     """Substitute numbers; infinite ones through a limit along their symbols."""
-    expression = sp.sympify(expression)
-    infinite = [s for s, v in rules.items() if v is sp.oo and s in expression.free_symbols]
-    value = expression.xreplace({s: v for s, v in rules.items() if v is not sp.oo})
-    for s in infinite:
-        value = sp.limit(value, s, sp.oo)
-    return value
+    return Values(rules).exact(expression)
 
 
 def tidy(value: Any) -> Any:
@@ -233,6 +233,13 @@ def tidy(value: Any) -> Any:
     if value is sp.zoo:
         return sp.oo
     return value
+
+
+@cache
+def _names(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The arguments that a function names; None where it takes any."""
+    parameters = inspect.signature(function).parameters
+    return None if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) else frozenset(parameters)
 
 
 def _frozen(case: Case) -> tuple[Any, ...]:

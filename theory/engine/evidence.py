@@ -58,7 +58,7 @@ def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> t
         reach.collect(sources, getattr(claim, name), reached)
     nodes = sources.closure(reached.nodes)
     # A derivation names its lemmas by their ids; those that it names otherwise are recorded with the evidence.
-    waiting, taken = [*lemmas, *_ids_in(sources, reached, nodes)], {claim.id}
+    waiting, taken = [*lemmas, *claims_named(sources, reached, nodes)], {claim.id}
     while waiting:
         other = waiting.pop()
         if other not in taken:
@@ -67,13 +67,14 @@ def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> t
             for name in TAKEN:
                 reach.collect(sources, getattr(find(other), name), more)
             further = sources.closure(more.nodes)
-            waiting += _ids_in(sources, more, further)
+            waiting += claims_named(sources, more, further)
             nodes |= further
             reached.texts |= more.texts
     return nodes, reached.texts
 
 
-def _ids_in(sources: reach.Sources, reached: reach.Reached, nodes: Iterable[reach.Node]) -> list[str]:
+def claims_named(sources: reach.Sources, reached: reach.Reached, nodes: Iterable[reach.Node]) -> list[str]:
+    """Ids of claims that stand as text in what is reached: a derivation names its lemmas so."""
     homes = ("theory.papers.", *(f"{p.package}." for p in papers().values()))
     texts = reached.strings.union(*(sources.strings(n) for n in nodes if n[0].startswith(homes)))
     return [text for text in texts if text.partition(":")[0] in papers() and known(text)]

@@ -28,7 +28,7 @@ class NotEnclosed(ValueError):
     """The expression holds a function that has no enclosure here."""
 
 
-_FUNCTIONS = {
+FUNCTIONS = {
     "exp": lambda x: arb(x).exp(),
     "log": lambda x: arb(x).log(),
     "sqrt": lambda x: arb(x).sqrt(),
@@ -86,7 +86,7 @@ class _Printer(LambdaPrinter):
 # SymPy prints these by names of their own; here they all become calls.
 for _name in ("Half", "Integer"):
     setattr(_Printer, f"_print_{_name}", _Printer._print_Rational)
-for _name in _FUNCTIONS:
+for _name in FUNCTIONS:
     setattr(_Printer, f"_print_{_name}", _Printer._print_Function)
 
 
@@ -102,10 +102,10 @@ def compiled(expressions: Sequence[Any], symbols: Sequence[sp.Symbol]) -> Callab
     Constants are as narrow as the precision at the time of this call. Raises NotEnclosed.
     """
     for node in sp.preorder_traversal(sp.Tuple(*expressions)):
-        if not isinstance(node, _ENCLOSED) and node not in (sp.pi, sp.E) and node.func.__name__ not in _FUNCTIONS:
+        if not isinstance(node, _ENCLOSED) and node not in (sp.pi, sp.E) and node.func.__name__ not in FUNCTIONS:
             raise NotEnclosed(f"no enclosure for {node.func.__name__}")
     printer = _Printer()
-    function = sp.lambdify(symbols, list(expressions), modules=[_FUNCTIONS], printer=printer, cse=True)
+    function = sp.lambdify(symbols, list(expressions), modules=[FUNCTIONS], printer=printer, cse=True)
     function.__globals__.update(printer.constants)  # known only after printing
     return function
 
@@ -190,4 +190,4 @@ def _cut(piece: tuple[tuple[Any, Any], ...]) -> list[tuple[tuple[Any, Any], ...]
     return [(*piece[:i], (a, where), *piece[i + 1 :]), (*piece[:i], (where, b), *piece[i + 1 :])]
 
 
-__all__ = ["Box", "NotEnclosed", "compiled", "enclose", "nonnegative", "number"]
+__all__ = ["FUNCTIONS", "Box", "NotEnclosed", "compiled", "enclose", "nonnegative", "number"]

@@ -24,15 +24,15 @@ import sympy as sp
 
 from theory.engine import domain, intervals, reach
 from theory.engine.algebra import TimeLimit, covers, entries, entrywise, is_zero, nonnegative
-from theory.engine.claim import Claim, evaluate_exactly, tidy
+from theory.engine.claim import Claim, tidy
 from theory.engine.condition import alternatives, met, on_condition, substitutions
 from theory.engine.domain import Case, Point, as_float, as_text
 from theory.engine.evidence import Record, source_hash
 from theory.engine.mutants import classify, mutants
 from theory.engine.simulation import Simulation, compared
+from theory.engine.values import DIGITS, Values
 
 FLOAT_TOLERANCE = 1e-12  # relative; 64-bit closed forms keep 12 of 16 digits on the whole domain
-DIGITS = 50
 POINTS_PER_CASE = 3
 EXTREME_PER_CASE = 4
 COVER_PER_CASE = 8
@@ -262,11 +262,16 @@ def differs(a: Any, b: Any) -> bool:
         return False
     if all(isinstance(x, sp.Rational) or x is sp.oo for x in (a, b)):
         return True
-    a, b = sp.N(a, DIGITS), sp.N(b, DIGITS)
+    a, b = _digits(a), _digits(b)
     if not (a.is_Number and b.is_Number and a.is_finite and b.is_finite):
         return True
     scale = max(abs(a), abs(b)) if a and b else 1  # against zero there is no relative error
     return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * scale)
+
+
+def _digits(value: Any) -> Any:
+    """A number in 50 digits, of which 35 are compared."""
+    return sp.N(Values({}).digits(value), DIGITS)
 
 
 def violates(claim: Claim, printed: Any, truth: Any) -> bool:
@@ -277,7 +282,7 @@ def violates(claim: Claim, printed: Any, truth: Any) -> bool:
         if claim.relation == "=":
             return True
         # SymPy compares expressions by expanding them, which takes long; these two are known to differ in 35 digits.
-        p, t = (x if x.is_Rational or x.is_infinite else sp.N(x, DIGITS) for x in (sp.sympify(p), sp.sympify(t)))
+        p, t = (x if x.is_Rational or x in (sp.oo, -sp.oo) else _digits(x) for x in (sp.sympify(p), sp.sympify(t)))
         if t < p if claim.relation == ">=" else t > p:
             return True
     return False
@@ -290,7 +295,7 @@ def find_counterexample(claim: Claim) -> Point | None:
     candidates = [claim.point(h) for h in (*hints, *claim.examples)]
     for point in (*candidates, *_points(claim, "counterexample", 40 * len(claim.cases()))):
         try:
-            printed, truth = claim.at(claim.printed, point), claim.derived_at(point)
+            printed, truth = claim.at(claim.printed, point), claim.derived_digits(point)
         except ZeroDivisionError:
             continue
         if any(x is sp.nan for x in (*entries(printed), *entries(truth))):
@@ -318,7 +323,7 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     worst, compared = 0.0, 0
     for point in small:
         truth = claim.at(claim.oracle, point)
-        other = claim.derived_at(point)
+        other = claim.derived_digits(point)
         pairs = list(zip(entries(truth), entries(other), strict=True))
         if all(a is b and a in (None, sp.nan) for a, b in pairs):
             continue  # no value to compare
@@ -333,7 +338,7 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
         return {"status": "unknown", "detail": "oracle and derivation have a value together at no point tried", "points": 0}
     far = list(_points(claim, "extreme", EXTREME_PER_CASE * len(claim.cases()), extreme=True))
     for point in far if claim.computed is not None else ():
-        worst = max(worst, _float_error(claim, point, claim.derived_at(point)))
+        worst = max(worst, _float_error(claim, point, claim.derived_digits(point)))
     level: dict[str, Any] = {
         "status": "pass" if worst <= FLOAT_TOLERANCE else "fail",
         "detail": f"oracle equals derivation at {compared} points"
@@ -363,7 +368,7 @@ def _float_error(claim: Claim, point: Point, truth: Any) -> float:
             fine = got == (np.inf if want is sp.oo else 0.0)
             worst = max(worst, 0.0 if fine else np.inf)
         else:
-            worst = max(worst, float(abs(sp.Float(got, DIGITS) / sp.N(want, DIGITS) - 1)))
+            worst = max(worst, float(abs(sp.Float(got, DIGITS) / _digits(want) - 1)))
     return worst
 
 
@@ -426,7 +431,7 @@ def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     for extreme in (False, True):
         for point in _with_condition(claim, _points(claim, f"attack{extreme}", rounds, extreme)):
             try:
-                truth = claim.at(claim.oracle, point) if not extreme and tried < 20 else claim.derived_at(point)
+                truth = claim.at(claim.oracle, point) if not extreme and tried < 20 else claim.derived_digits(point)
                 printed = claim.at(claim.printed, point)
             except ZeroDivisionError:
                 continue
@@ -476,13 +481,13 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
             if entry is None:
                 continue
             for mutant in mutants(entry):
-                truths = ((rules, entries(truth)[i]) for rules, truth in samples)
-                fate = classify(mutant, entry, truths, lambda f, r: tidy(evaluate_exactly(f, r)), differs)
+                truths = ((at, entries(truth)[i]) for at, truth in samples)
+                fate = classify(mutant, entry, truths, lambda f, at: tidy(at.digits(f)), differs)
                 tally[fate] += 1
                 if fate == "survived":
                     survivors.append(f"{mutant.change} ({case.label() or 'one case'})")
                 if fate == "killed" and seen is not None:
-                    truth, value = entries(first[1])[i], tidy(evaluate_exactly(mutant.formula, first[0]))
+                    truth, value = (tidy(x) for x in (_digits(entries(first[1])[i]), first[0].digits(mutant.formula)))
                     if truth.is_finite and truth != 0 and value.is_finite:
                         by_simulation += bool(abs(value / truth - 1) > seen)
     if not sampled:
@@ -514,7 +519,7 @@ def _judged_formula(claim: Claim, case: Case, derived: Mapping[str, Any]) -> tup
     return claim.derived(case), False
 
 
-def _mutant_samples(claim: Claim, case: Case, condition: bool) -> Iterator[tuple[dict[Any, Any], Any]]:
+def _mutant_samples(claim: Claim, case: Case, condition: bool) -> Iterator[tuple[Values, Any]]:
     """Up to MUTANT_POINTS points of a case with the oracle's value."""
     rng = _rng(claim, "mutants" + case.label())
     examples = [p for e in claim.examples if _case_matches(claim, p := claim.point(e), case)]
@@ -527,7 +532,7 @@ def _mutant_samples(claim: Claim, case: Case, condition: bool) -> Iterator[tuple
         truth = claim.at(claim.oracle, point)
         if any(x is sp.nan for x in entries(truth)):
             continue
-        yield domain.substitution(claim.variables, case, point), truth
+        yield Values(domain.substitution(claim.variables, case, point)), truth
         found += 1
         if found == MUTANT_POINTS:
             return

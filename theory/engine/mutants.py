@@ -20,8 +20,14 @@ MAX_PER_FORMULA = 60
 class Mutant:
     """A changed formula and what was changed."""
 
-    change: str
+    what: str
+    part: Any
     formula: Any
+
+    @property
+    def change(self) -> str:
+        """What was changed, in words; writing a large part down takes long, and only survivors are shown."""
+        return self.what.format(self.part)
 
 
 def _nodes(expression: sp.Expr, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], sp.Expr]]:
@@ -41,28 +47,33 @@ def _rebuilt(expression: sp.Expr, path: tuple[int, ...], new: sp.Expr) -> sp.Exp
     return expression.func(*expression.args[:i], inner, *expression.args[i + 1 :])
 
 
-def _edits(symbols: Sequence[sp.Symbol]):
-    def edit(node: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+Edit = tuple[str, Any, Callable[[], sp.Expr]]
+"""What is changed, at which part, and the changed node, which is made when it is asked for: most are not."""
+
+
+def _edits(symbols: Sequence[sp.Symbol]) -> Callable[[sp.Expr], Iterator[Edit]]:
+    def without(node: sp.Expr, i: int) -> sp.Expr:
+        return node.func(*node.args[:i], *node.args[i + 1 :])
+
+    def edit(node: sp.Expr) -> Iterator[Edit]:
         if isinstance(node, sp.Add):
             for i, term in enumerate(node.args):
-                rest = node.func(*node.args[:i], *node.args[i + 1 :])
-                yield f"sign of {term}", rest - term
-                yield f"dropped term {term}", rest
+                yield "sign of {}", term, lambda i=i, term=term: without(node, i) - term
+                yield "dropped term {}", term, lambda i=i: without(node, i)
         if isinstance(node, sp.Mul):
             for i, factor in enumerate(node.args):
                 if not factor.is_Number:
-                    rest = node.func(*node.args[:i], *node.args[i + 1 :])
-                    yield f"dropped factor {factor}", rest
+                    yield "dropped factor {}", factor, lambda i=i: without(node, i)
         if isinstance(node, sp.Symbol):
             if node.is_integer:
-                yield f"{node} -> {node}-1", node - 1
-                yield f"{node} -> {node}+1", node + 1
+                yield "{0} -> {0}-1", node, lambda: node - 1
+                yield "{0} -> {0}+1", node, lambda: node + 1
             for other in [s for s in symbols if s != node and s.is_integer == node.is_integer][:2]:
-                yield f"{node} -> {other}", other
+                yield f"{{}} -> {other}", node, lambda other=other: other
         if not node.is_Number or node not in (sp.Integer(-1),):
-            yield f"factor 2 on {node}", 2 * node
+            yield "factor 2 on {}", node, lambda: 2 * node
         if isinstance(node, sp.Pow) and isinstance(node.exp, sp.Integer) and node.exp > 1:
-            yield f"exponent of {node} lowered", node.base ** (node.exp - 1)
+            yield "exponent of {} lowered", node, lambda: node.base ** (node.exp - 1)
 
     return edit
 
@@ -72,19 +83,21 @@ def mutants(formula: Any) -> list[Mutant]:
     formula = sp.sympify(formula)
     if formula.is_number:
         other = sp.Integer(1) if formula.is_infinite else formula + 1
-        return [Mutant(f"{formula} -> {other}", other)]
+        return [Mutant(f"{{}} -> {other}", formula, other)]
     symbols = sorted(formula.free_symbols, key=str)
     edit = _edits(symbols)
-    edits = [(path, change, new) for path, node in _nodes(formula) for change, new in edit(node)]
+    edits = [(path, found) for path, node in _nodes(formula) for found in edit(node)]
     found: dict[Any, Mutant] = {}
-    # Thin before rebuilding the trees, which is what costs; a large formula has thousands of edits.
+    # Thin before changing nodes and rebuilding the trees, which is what costs; a large formula has thousands of edits.
     step = max(1.0, len(edits) / (1.5 * MAX_PER_FORMULA))
     for k in range(int(len(edits) / step)):
-        path, change, new = edits[int(k * step)]
-        mutant = _rebuilt(formula, path, new)
+        if len(found) == MAX_PER_FORMULA:
+            break
+        path, (what, part, new) = edits[int(k * step)]
+        mutant = _rebuilt(formula, path, new())
         if mutant != formula and not mutant.has(sp.zoo, sp.nan):
-            found.setdefault(mutant, Mutant(change, mutant))
-    return list(found.values())[:MAX_PER_FORMULA]
+            found.setdefault(mutant, Mutant(what, part, mutant))
+    return list(found.values())
 
 
 def classify(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from estimators.system import files
-from estimators.system.processes import Terminated, terminable, worker_pool
+from estimators.system.processes import ONE_THREAD, Terminated, terminable, worker_pool
 from theory import find
 from theory.api import DEFAULT_ROOT
 from theory.engine import reach
@@ -338,3 +338,27 @@ def test_a_run_that_another_process_holds_is_named_and_the_others_are_done(tmp_p
     assert [line["method"] for line in results(tmp_path / "small")] == ["Local"]
     assert ended(borrow(*command))[0] == 0
     assert len(results(tmp_path / "small")) == 2
+
+
+def blas_threads(size):
+    """Threads of the linear algebra that NumPy has loaded in this process."""
+    import numpy as np
+    import threadpoolctl
+
+    np.linalg.norm(np.ones((size, size)), 2)
+    return [x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"]
+
+
+def test_linear_algebra_has_one_thread_in_each_worker(monkeypatch):
+    pytest.importorskip("threadpoolctl")
+    for name in ONE_THREAD:
+        monkeypatch.delenv(name, raising=False)
+    with worker_pool(1) as pool:
+        found = pool.submit(blas_threads, 20).result()
+    assert found
+    assert set(found) == {1}
+    assert not ONE_THREAD.keys() & os.environ.keys()  # what follows in this process is as before
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    with worker_pool(1) as pool:
+        assert pool.submit(os.getenv, "OPENBLAS_NUM_THREADS").result() == "3"
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "3"

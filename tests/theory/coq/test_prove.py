@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from theory import cli, find
+import borrow
+from theory import find
 from theory.coq import generator as coq
 from theory.coq import prove
 from theory.coq.prove import ProofError, check, path_of, read, with_header
+from theory.engine import reach
 from theory.engine.algebra import entrywise
 from theory.engine.derivation import Derivation
 
@@ -255,10 +257,10 @@ def test_a_proof_survives_a_slow_and_a_killed_coqc(name, proof, folder, monkeypa
     fake(folder, monkeypatch, UNDECIDED[name])
     monkeypatch.setattr(prove, "COQC_SECONDS", 1.0)
     monkeypatch.setattr(prove, "PATIENCE", 1.0)
-    assert cli.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
+    assert borrow.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
     assert "UNDECIDED" in capsys.readouterr().out
     assert contents(folder) == before
-    assert cli.main(["prove", "--jobs", "1", SMALL]) == 3
+    assert borrow.main(["prove", "--jobs", "1", SMALL]) == 3
     assert contents(folder) == before
 
 
@@ -266,7 +268,7 @@ def test_a_proof_survives_a_slow_generation(proof, folder, monkeypatch, capsys):
     before = contents(folder)
     fake(folder, monkeypatch, REFUSES)
     monkeypatch.setattr(prove, "MODES", dict.fromkeys(prove.MODES, 1e-3))
-    assert cli.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
+    assert borrow.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
     assert prove.NOT_DECIDED in capsys.readouterr().out
     assert contents(folder) == before
 
@@ -284,9 +286,9 @@ def test_what_was_never_decided_is_noted_once_and_is_known_then(proof, folder, m
 
 def test_a_coqc_that_says_no_removes_the_proof(proof, folder, monkeypatch, capsys):
     fake(folder, monkeypatch, REFUSES)
-    assert cli.main(["prove", "--jobs", "1", SMALL]) == 1  # a check changes nothing
+    assert borrow.main(["prove", "--jobs", "1", SMALL]) == 1  # a check changes nothing
     assert proof.exists()
-    assert cli.main(["prove", "--write", "--jobs", "1", SMALL]) == 0
+    assert borrow.main(["prove", "--write", "--jobs", "1", SMALL]) == 0
     assert "No applicable tactic" in capsys.readouterr().out
     assert not proof.exists()
     assert prove.unproved() == {"mrmtl:eq2": "a reason", SMALL: "coqc: Error: No applicable tactic."}
@@ -296,7 +298,7 @@ def test_a_coqc_that_cannot_compile_anything_is_said(folder, monkeypatch, capsys
     fake(folder, monkeypatch, "exit 0")
     program = folder / "bin" / "coqc"
     program.write_text(program.read_text().replace("touch Positive.vo", 'echo "Error: no library" >&2; exit 1'))
-    assert cli.main(["prove", SMALL]) == 2
+    assert borrow.main(["prove", SMALL]) == 2
     assert "coqc does not compile Positive.v" in capsys.readouterr().err
 
 
@@ -320,11 +322,65 @@ def test_write_then_check_then_edit(folder):
     assert (outcome.state, outcome.ok) == ("stale", False)
 
 
+@needs_coqc
+def test_what_has_not_changed_is_not_stated_again(folder, monkeypatch):
+    claim = find(SMALL)
+    assert [o.state for o in prove.write([claim], jobs=1)] == ["proved"]
+    asked = []
+    generate = prove.generate
+    monkeypatch.setattr(prove, "generate", lambda ids, *rest: asked.extend(ids) or generate(ids, *rest))
+    assert [o.state for o in check([claim], jobs=1)] == ["proved"]
+    assert not asked
+    assert [o.state for o in check([claim], jobs=1, fresh=True)] == ["proved"]
+    assert asked == [SMALL]
+    monkeypatch.setattr(prove, "basis", lambda *_: "something that it follows from has changed")
+    assert [o.state for o in check([claim], jobs=1)] == ["proved"]
+    assert [o.state for o in check([claim], jobs=1)] == ["proved"]
+    assert asked == [SMALL] * 2
+    monkeypatch.undo()
+
+
+def copied(tmp_path, module, old, new):
+    """The sources as they are, but for one edit of a module."""
+    folders = {package: tmp_path / package for package in reach.PACKAGES}
+    for package, folder in folders.items():
+        shutil.copytree(reach.ROOT / package, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    file = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
+    assert file.read_text().count(old) == 1
+    file.write_text(file.read_text().replace(old, new))
+    return reach.Sources(folders)
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new", "changes"),
+    [
+        ("theory.coq.generator", "LARGEST = 900", "LARGEST = 900  # as before", False),
+        ("theory.coq.generator", "A rational function as a Coq term over the reals.", "Another text.", False),
+        ("theory.engine.judging", "FLOAT_TOLERANCE = 1e-12", "FLOAT_TOLERANCE = 1e-11", False),
+        ("theory.coq.generator", "LARGEST = 900", "LARGEST = 901", True),
+        ("theory.coq.generator", "return _term(sp.sympify(expression), 0)", "return _term(sp.sympify(expression), 1)", True),
+        ("theory.engine.algebra", "return sp.factor(sp.cancel(sp.together(expression)))", "return expression", True),
+        ("theory.engine.judging", "COVER_PER_CASE = 8", "COVER_PER_CASE = 9", False),
+    ],
+)
+def test_a_text_follows_from_what_is_reached_and_from_nothing_else(module, old, new, changes, tmp_path):
+    claim = find(SMALL)
+    assert (prove.basis(claim, sources=copied(tmp_path, module, old, new)) != prove.basis(claim)) == changes
+
+
+def test_a_text_follows_from_the_claim_and_its_lemmas():
+    claim = find(SMALL)
+    assert prove.basis(replace(claim, statement="Another one.")) != prove.basis(claim)
+    assert prove.basis(replace(claim, derive=lambda **_: Derivation())) != prove.basis(claim)
+    assert prove.basis(claim, ["mrmtl:thm6.3"]) != prove.basis(claim)
+    assert prove.basis(replace(claim, oracle=lambda **_: 0, remark="another")) == prove.basis(claim)
+
+
 def test_missing_coqc_is_said_with_the_way_out(monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ProofError, match="apt-get install coq"):
         check([find(SMALL)])
-    assert cli.main(["prove", SMALL]) == 2
+    assert borrow.main(["prove", SMALL]) == 2
     assert "coqc is not on the PATH" in capsys.readouterr().err
 
 

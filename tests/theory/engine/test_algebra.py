@@ -8,6 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from theory.engine import algebra
 from theory.engine.algebra import (
     TimeLimit,
     entries,
@@ -231,3 +232,20 @@ def test_what_is_not_rational_is_zero_only_if_it_is():
     assert is_zero(sp.exp(x + y) - sp.exp(x) * sp.exp(y))
     assert is_zero(sp.log(x * y) - sp.log(x) - sp.log(y))
     assert not is_zero((1 + sp.erfc(x)) ** 200 - sp.exp(y))
+
+
+def test_a_rational_function_that_is_not_zero_is_seen_at_a_point(monkeypatch):
+    """Expanding this one would take minutes; a zero, however, is never concluded from a point."""
+    symbols = sp.symbols("x1:9", positive=True)
+    large = sp.Mul(*(sum(symbols) + k for k in range(12))) - sp.Mul(*(sum(symbols) + k for k in range(1, 13)))
+    asked = []
+    vanishes = algebra._numerator_vanishes
+    monkeypatch.setattr(algebra, "_numerator_vanishes", lambda e: asked.append(e) or vanishes(e))
+    assert not is_zero(large)
+    assert not asked
+    x, y = symbols[:2]
+    assert is_zero((x**2 - y**2) / (x - y) - x - y)
+    # Zero at the point that is tried (x1 = 3/2, x2 = 4/3), and nowhere near it.
+    assert not is_zero((2 * x - 3) * (3 * y - 4))
+    assert not is_zero(x - sp.Rational(3, 2))
+    assert len(asked) >= 3

@@ -1,0 +1,177 @@
+"""Values of expressions at one point: rational ones exactly, other ones exactly or in 50 digits.
+
+Rational arithmetic is done by python-flint and not by building SymPy's expressions again for every point; what two
+expressions share, such as a formula and its mutants, is evaluated once.  Digits come from rigorous enclosures (`arb`), and
+are given only where an enclosure is narrow enough to fix them.
+
+Belongs here: evaluating at a point.  Does not belong here: enclosing on a whole box (intervals.py), comparing (judging.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import reduce
+from operator import mul
+from typing import Any
+
+import sympy as sp
+from flint import arb, ctx, fmpq
+from mpmath.libmp import from_man_exp
+
+from theory.engine.intervals import FUNCTIONS, NotEnclosed
+
+DIGITS = 50
+FLOAT_BITS = 169  # of a SymPy number of 50 digits
+ENOUGH = 185  # bits that an enclosure must fix
+PRECISIONS = 256, 1024
+
+
+class Values:
+    """Values at one point, which `rules` gives as a number for every symbol.
+
+    >>> x = sp.Symbol("x", positive=True)
+    >>> at = Values({x: sp.Rational(1, 3)})
+    >>> at.exact((x + 1) / x), at.exact(sp.exp(x) / 2), at.digits(sp.sqrt(x) / 2)
+    (4, exp(1/3)/2, 0.28867513459481288225457439025097872782380087563506)
+    """
+
+    def __init__(self, rules: Mapping[Any, Any]):
+        self.rules = {s: v for s, v in rules.items() if v is not sp.oo}
+        self.infinite = [s for s, v in rules.items() if v is sp.oo]
+        self._known: dict[Any, Any] = {s: _native(sp.sympify(v)) for s, v in self.rules.items()}
+        self._of_precision: dict[int, dict[Any, Any]] = {bits: {} for bits in PRECISIONS}
+
+    def exact(self, expression: Any) -> Any:
+        """Exact value; infinite coordinates through a limit along their symbols."""
+        expression = sp.sympify(expression)
+        value = _symbolic(self._exact(expression))
+        if self.infinite:
+            for s in (s for s in self.infinite if s in expression.free_symbols):
+                value = sp.limit(value, s, sp.oo)
+        return value
+
+    def digits(self, expression: Any) -> Any:
+        """A rational value exactly, another one in 50 digits, or as `exact` gives it where no enclosure fixes so many."""
+        expression = sp.sympify(expression)
+        if expression.is_Number:
+            return expression
+        before = ctx.prec
+        try:
+            for ctx.prec in PRECISIONS:
+                value = self._ball(expression, self._of_precision[ctx.prec])
+                if isinstance(value, fmpq):
+                    return _symbolic(value)
+                if value.is_finite() and value.rel_accuracy_bits() >= ENOUGH:
+                    man, exp = value.mid().man_exp()
+                    return sp.Float(from_man_exp(int(man), int(exp), FLOAT_BITS, "n"), precision=FLOAT_BITS)
+        except (NotEnclosed, ZeroDivisionError, OverflowError):
+            pass
+        finally:
+            ctx.prec = before
+        return self.exact(expression)
+
+    # --- exactly: a rational number of python-flint, or SymPy's own value
+
+    def _exact(self, e: Any) -> Any:
+        if e.is_Rational:
+            return fmpq(e.p, e.q)
+        found = self._known.get(e)
+        if found is None:
+            found = self._known[e] = self._exact_from_parts(e)
+        return found
+
+    def _exact_from_parts(self, e: Any) -> Any:
+        if not e.args:
+            return e
+        parts = [self._exact(a) for a in e.args]
+        if all(isinstance(v, fmpq) for v in parts):
+            value = _arithmetic(e, parts)
+            if value is not None:
+                return value
+        new = [_symbolic(v) for v in parts]
+        return e if all(a == b for a, b in zip(new, e.args, strict=True)) else _native(e.func(*new))
+
+    # --- as a rational number or as a ball
+
+    def _ball(self, e: Any, balls: dict[Any, Any]) -> Any:
+        if e.is_Rational:
+            return fmpq(e.p, e.q)
+        found = balls.get(e)
+        if found is None:
+            found = balls[e] = self._ball_from_parts(e, balls) if e.args else self._leaf(e, balls)
+        return found
+
+    def _ball_from_parts(self, e: Any, balls: dict[Any, Any]) -> Any:
+        known = self._known.get(e)
+        if isinstance(known, fmpq):
+            return known
+        name = e.func.__name__
+        if not (e.is_Add or e.is_Mul or e.is_Pow or name in FUNCTIONS):
+            raise NotEnclosed(name)
+        parts = [self._ball(a, balls) for a in e.args]
+        if all(isinstance(v, fmpq) for v in parts):
+            value = _arithmetic(e, parts)
+            if value is not None:
+                self._known[e] = value
+                return value
+            if not e.is_Pow:  # at such numbers a function may have a rational value
+                value = _native(e.func(*map(_symbolic, parts))) if all(v.q == 1 for v in parts) else None
+                if isinstance(value, fmpq):
+                    return value
+        if e.is_Add:
+            return sum(parts[1:], parts[0])
+        if e.is_Mul:
+            return reduce(mul, parts)
+        return _power(*parts) if e.is_Pow else FUNCTIONS[name](*parts)
+
+    def _leaf(self, e: Any, balls: dict[Any, Any]) -> Any:
+        if e in self.rules:
+            known = self._known[e]
+            return known if isinstance(known, fmpq) else self._ball(known, balls)
+        if e is sp.pi or e is sp.E:
+            return arb.pi() if e is sp.pi else arb(1).exp()
+        if e.is_Float:
+            sign, man, exponent, _ = e._mpf_
+            return arb(int(-man if sign else man)) * arb(2) ** int(exponent)
+        raise NotEnclosed(str(e))
+
+
+def _native(value: Any) -> Any:
+    return fmpq(value.p, value.q) if value.is_Rational else value
+
+
+def _symbolic(value: Any) -> Any:
+    if isinstance(value, fmpq):
+        return sp.Integer(int(value.p)) if value.q == 1 else sp.Rational(int(value.p), int(value.q))
+    return value
+
+
+def _arithmetic(e: Any, parts: list[fmpq]) -> fmpq | None:
+    """A sum, product or whole power of rational numbers; None for anything else and for a division by zero."""
+    if e.is_Add:
+        return sum(parts[1:], parts[0])
+    if e.is_Mul:
+        return reduce(mul, parts)
+    if e.is_Pow:
+        base, exponent = parts
+        if exponent.q == 1 and (base != 0 or exponent >= 0):
+            return base ** int(exponent.p)
+    return None
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(exponent, fmpq) and exponent.q == 1:
+        return base ** int(exponent.p)
+    if isinstance(exponent, fmpq) and abs(exponent) == fmpq(1, 2):
+        if isinstance(base, fmpq) and base > 0:
+            roots = [math.isqrt(int(part)) for part in (base.p, base.q)]
+            if roots[0] ** 2 == base.p and roots[1] ** 2 == base.q:
+                return fmpq(*roots) if exponent > 0 else fmpq(*reversed(roots))
+        return arb(base).sqrt() if exponent > 0 else arb(base).rsqrt()
+    if isinstance(base, fmpq) and isinstance(exponent, fmpq):
+        raise NotEnclosed("a root that may be rational")
+    return (exponent * arb(base).log()).exp()
+
+
+__all__ = ["DIGITS", "Values"]
