@@ -284,7 +284,7 @@ def test_a_crash_is_an_unknown_and_not_a_pass():
         ({"variables": ()}, "domain"),
         ({"examples": ()}, "example point"),
         ({"simulate": None}, "give simulate, or the reason"),
-        ({"simulate": lambda expected, n: None}, "never the claim's value, but asks for expected"),
+        ({"simulate": lambda expected, n: None}, "simulate asks for expected; simulate gets the point only"),
         ({"computed": None}, "give computed, or the reason"),
         ({"kind": "theorem"}, "kind 'theorem'"),
         ({"relation": "<"}, "relation '<'"),

@@ -320,7 +320,7 @@ def _describe(claim: Claim, point: Point) -> dict[str, Any]:
 def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     examples = [claim.point(e) for e in claim.examples]
     small = [*examples, *_points(claim, "oracle", POINTS_PER_CASE * len(claim.cases()))]
-    worst, compared = 0.0, 0
+    worst, points_compared = 0.0, 0
     for point in small:
         truth = claim.at(claim.oracle, point)
         other = claim.derived_digits(point)
@@ -333,17 +333,17 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
                 detail = f"oracle {as_text(a)} and derivation {as_text(b)} disagree at {at}"
                 return {"status": "fail", "detail": detail}
         worst = max(worst, _float_error(claim, point, truth))
-        compared += 1
-    if not compared:
+        points_compared += 1
+    if not points_compared:
         return {"status": "unknown", "detail": "oracle and derivation have a value together at no point tried", "points": 0}
     far = list(_points(claim, "extreme", EXTREME_PER_CASE * len(claim.cases()), extreme=True))
     for point in far if claim.computed is not None else ():
         worst = max(worst, _float_error(claim, point, claim.derived_digits(point)))
     level: dict[str, Any] = {
         "status": "pass" if worst <= FLOAT_TOLERANCE else "fail",
-        "detail": f"oracle equals derivation at {compared} points"
+        "detail": f"oracle equals derivation at {points_compared} points"
         + (f"; float64 within {worst:.1e} of exact" if claim.computed is not None else f"; {claim.not_computed}"),
-        "points": compared,
+        "points": points_compared,
         "extreme_points": len(far),
         "largest_relative_error": worst if np.isfinite(worst) else "inf",
     }

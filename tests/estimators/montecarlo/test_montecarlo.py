@@ -230,7 +230,7 @@ class TestKernels:
             kernel = getattr(kernels, f"{name}_kernel")
             kernel = getattr(kernel, "py_func", kernel)
             twin = getattr(reference, f"{name}_reference")
-            assert inspect.signature(kernel) == inspect.signature(twin)
+            assert list(inspect.signature(kernel).parameters) == list(inspect.signature(twin).parameters)
 
 
 def assert_equal_up_to_rounding(a, b):

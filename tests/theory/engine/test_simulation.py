@@ -8,8 +8,8 @@ import pytest
 from estimators.montecarlo import Moments, perform, run
 from theory import claims, find
 from theory.engine import simulation
-from theory.engine.claim import PAPERS
 from theory.engine.judging import SIMULATED_EXAMPLES, derived_floats, simulate_at
+from theory.engine.paper import papers
 from theory.engine.simulation import Mean, Ratio, compared
 
 DETECTABLE = 0.01  # what every check of `perform` is asked to see, in units of its scale
@@ -116,7 +116,7 @@ def test_the_best_combination_has_precision_weights(variances):
 # --- every claim -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("paper", sorted(PAPERS))
+@pytest.mark.parametrize("paper", sorted(papers()))
 def test_no_simulation_needs_the_claim(paper):
     """With the derivation, the oracle and the printed formula gone, every simulation is built just the same."""
 
@@ -130,7 +130,7 @@ def test_no_simulation_needs_the_claim(paper):
         assert [len(s.readings) for _, s in built] == [len(s.readings) for _, s in simulations(claim)]
 
 
-@pytest.mark.parametrize("paper", sorted(PAPERS))
+@pytest.mark.parametrize("paper", sorted(papers()))
 def test_a_value_three_percent_off_lies_outside_what_the_simulation_lets_pass(paper):
     """Measured without random numbers: how far the check of a wrong value is off, against what `perform` must see."""
     blind = set()
