@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from estimators.numerics.arrays import Floats
+from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.validation import finite, paired
 
 __all__ = ["least_squares", "own_logistic"]
+
+
+def one_client(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+    """Return one client's design (n, d) and responses (n,), checked."""
+    X, y = finite("X", X), finite("y", y)
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise ValueError(f"X must be (rows, coefficients) and y (rows,), got {X.shape} and {y.shape}")
+    return X, y
 
 
 def of_size_one(X: Floats) -> tuple[Floats, Floats]:
@@ -21,12 +30,14 @@ def of_size_one(X: Floats) -> tuple[Floats, Floats]:
     return X / size, size
 
 
-def least_squares(X: Floats, y: Floats) -> tuple[Floats, Floats]:
+@paired
+def least_squares(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Return a client's own coefficients and their standard errors; NaN where its rows do not determine them.
 
     >>> [values.round(12).tolist() for values in least_squares(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))]
     [[2.0], [1.0]]
     """
+    X, y = one_client(X, y)
     n, d = X.shape
     unknown = np.full(d, np.nan)
     X, size = of_size_one(X)
@@ -39,11 +50,13 @@ def least_squares(X: Floats, y: Floats) -> tuple[Floats, Floats]:
     return found / size, np.sqrt(variance * np.diag(np.linalg.inv(X.T @ X))) / size
 
 
-def own_logistic(X: Floats, y: Floats) -> tuple[Floats, Floats]:
+@paired
+def own_logistic(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Return a client's own most likely coefficients of a logistic regression and their standard errors.
 
     NaN where there are none: where the rows do not determine them, or a plane separates the two classes.
     """
+    X, y = one_client(X, y)
     n, d = X.shape
     unknown = np.full(d, np.nan)
     X, size = of_size_one(X)

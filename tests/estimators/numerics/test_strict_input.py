@@ -82,7 +82,12 @@ class Recorder:
 
 def public_modules():
     for found in pkgutil.walk_packages(estimators.__path__, "estimators."):
-        if not any(part in found.name for part in APART) and found.name.split(".")[1] not in WITHIN:
+        last = found.name.split(".")[-1]
+        if (
+            not any(part in found.name for part in APART)
+            and last not in WITHIN
+            and (".npmle." not in found.name or last == "nonparametric")
+        ):
             yield importlib.import_module(found.name)
 
 
