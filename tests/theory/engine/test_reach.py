@@ -17,8 +17,15 @@ from theory.engine.evidence import reached_by, source_hash
 ROOT = Path(__file__).resolve().parents[3]
 IDS = [c.id for c in claims()]
 SAMPLE = random.Random(4).sample(IDS, 8)
-# Fronts that load modules at first use, and what hashes: they hold no mathematics.
-IDLE = {"estimators.system.lazy", "estimators.system.moved", "theory.engine.reach", "theory.engine.evidence"}
+# Fronts that load modules at first use, look-up, and what hashes: they hold no mathematics.
+IDLE = {
+    "estimators.system.lazy",
+    "estimators.system.moved",
+    "theory.engine.reach",
+    "theory.engine.evidence",
+    "theory.engine.registry",
+    "theory.engine.paper",
+}
 
 
 def digest_of(claim_id, sources):
