@@ -34,9 +34,9 @@ from theory.coq.generator import SAME_TEXT, SHOW
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.engine.claim import Claim
-from theory.engine.evidence import claims_named
+from theory.engine.evidence import with_lemmas
 from theory.engine.paper import papers
-from theory.engine.registry import find, known
+from theory.engine.registry import find
 
 FOLDER = Path(__file__).resolve().parents[1] / "proofs"
 UNPROVED = FOLDER / "unproved.json"
@@ -63,7 +63,6 @@ INSTALL = "install Debian's package coq (8.16): apt-get install coq"
 # What of a claim neither a statement nor a script depends on.
 UNSTATED = ("oracle", "computed", "simulate", "not_computed", "not_simulated", "remark", "related", "assumptions", "unit",
             "slip", "corrected_text")  # fmt: skip
-TAKEN = ("variables", "derive")  # what a derivation takes from a claim that it uses as a lemma
 # What Coq's standard real numbers rest on (Reals, version 8.16).
 AXIOMS = {
     "ClassicalDedekindReals.sig_forall_dec",
@@ -229,20 +228,7 @@ def basis(claim: Claim, lemmas: Iterable[str] = (), sources: reach.Sources | Non
     for name in (f.name for f in fields(claim) if f.name not in UNSTATED):
         reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
         reach.collect(sources, getattr(claim, name), reached)
-    nodes, texts = sources.closure(reached.nodes), set(reached.texts)
-    waiting, taken = [*lemmas, *claims_named(sources, reached, nodes)], {claim.id}
-    while waiting:
-        other = waiting.pop()
-        if other not in taken and known(other):
-            taken.add(other)
-            more = reach.Reached()
-            for name in TAKEN:
-                reach.collect(sources, getattr(find(other), name), more)
-            further = sources.closure(more.nodes)
-            waiting += claims_named(sources, more, further)
-            nodes |= further
-            texts |= more.texts
-    return reach.digest(sources, nodes, texts)
+    return reach.digest(sources, with_lemmas(claim, reached, lemmas, sources), reached.texts)
 
 
 # --- checking ----------------------------------------------------------------------------------------------------------

@@ -56,12 +56,21 @@ def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> t
     for name in JUDGED:
         reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
         reach.collect(sources, getattr(claim, name), reached)
+    return with_lemmas(claim, reached, lemmas, sources), reached.texts
+
+
+def with_lemmas(
+    claim: Claim, reached: reach.Reached, lemmas: Iterable[str], sources: reach.Sources
+) -> set[reach.Node]:  # fmt: skip
+    """All definitions behind what a claim reaches, and behind the derivations that it takes; their values join `reached`.
+
+    A derivation names its lemmas by their ids; those that it names otherwise are in `lemmas`, recorded when it ran.
+    """
     nodes = sources.closure(reached.nodes)
-    # A derivation names its lemmas by their ids; those that it names otherwise are recorded with the evidence.
     waiting, taken = [*lemmas, *claims_named(sources, reached, nodes)], {claim.id}
     while waiting:
         other = waiting.pop()
-        if other not in taken:
+        if other not in taken and known(other):
             taken.add(other)
             more = reach.Reached()
             for name in TAKEN:
@@ -70,7 +79,7 @@ def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> t
             waiting += claims_named(sources, more, further)
             nodes |= further
             reached.texts |= more.texts
-    return nodes, reached.texts
+    return nodes
 
 
 def claims_named(sources: reach.Sources, reached: reach.Reached, nodes: Iterable[reach.Node]) -> list[str]:
