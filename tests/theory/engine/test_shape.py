@@ -111,7 +111,7 @@ def test_tight_is_of_bounds_only():
             "has no",
         ),
         ("feo2:theta-p", Exempt(kind="refuted"), exemption_checks.COMPUTED, "not refuted"),
-        ("fedhdp:lemma6:rstar", Exempt(kind="few"), exemption_checks.COMPUTED, "operations"),
+        ("fedhdp:lemma3:lambda", Exempt(kind="few"), exemption_checks.COMPUTED, "operations"),
         ("feo2:theta-p", Exempt(kind="rare"), exemption_checks.COMPUTED, "no reason here"),
     ],
 )
