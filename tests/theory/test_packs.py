@@ -4,12 +4,8 @@ Each test runs the command line in a process of its own, with packs on its path 
 """
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,35 +16,15 @@ IDS = ["fayherriot:weight", "fayherriot:known", "fayherriot:unknown"]
 
 
 @pytest.fixture
-def pack(tmp_path):
-    """The pack, installed in a folder: its package, and the metadata of its distribution."""
-    site = tmp_path / "site"
-    shutil.copytree(PACKS / "fay_herriot", site / "fay_herriot", ignore=shutil.ignore_patterns("__pycache__"))
-    install(site, tomllib.loads((PACKS / "pyproject.toml").read_text())["project"])
-    return site / "fay_herriot"
-
-
-def install(site, project):
-    info = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    entries = "".join(f"{k} = {v}\n" for k, v in project["entry-points"]["borrow.papers"].items())
-    (info / "entry_points.txt").write_text(f"[borrow.papers]\n{entries}")
+def pack(tmp_path, install_pack):
+    """The pack, installed in a folder: its package."""
+    return install_pack(tmp_path / "site", "fay_herriot", "fayherriot") / "fay_herriot"
 
 
 @pytest.fixture
-def borrow(pack, tmp_path):
+def borrow(pack, tmp_path, run_borrow):
     """Run the command line with the pack installed; returns exit status, standard output, standard error."""
-
-    def run(*argv):
-        path = os.pathsep.join([str(pack.parent), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        ran = subprocess.run(
-            [sys.executable, "-m", "borrow", *map(str, argv)], cwd=tmp_path, capture_output=True, text=True, check=False,
-            env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
-        return ran.returncode, ran.stdout, ran.stderr
-
-    return run
+    return lambda *argv: run_borrow(pack.parent, tmp_path, *argv)
 
 
 def edit(file, old, new):

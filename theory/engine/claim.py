@@ -42,6 +42,9 @@ KINDS = (
 )
 
 
+EQUALITIES = ("identity", "optimum", "limit", "algorithm line")  # kinds that no bound is of
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """One claim of a paper and the independent functions that judge it.
@@ -150,6 +153,11 @@ class Claim:
             (self.paper not in papers(), f"no paper {self.paper!r} is known", f"the id must start with one of {known}"),
             (self.kind not in KINDS, f"kind {self.kind!r} is none", f"take one of {', '.join(KINDS)}"),
             (self.relation not in RELATIONS, f"relation {self.relation!r} is none", f"take one of {', '.join(RELATIONS)}"),
+            (
+                self.relation != "=" and self.kind in EQUALITIES,
+                f"relation {self.relation!r} makes a bound of a claim of kind {self.kind!r}",
+                "give the kind of a bound, or the relation '='",
+            ),
             (not self.place, "a claim needs its source", "give place: section, theorem and equation numbers"),
             (not self.statement, "a claim needs its statement", "say in statement what is claimed"),
             (not self.variables, "a claim needs a domain", "give variables"),
@@ -281,13 +289,20 @@ def _frozen(case: Case) -> tuple[Any, ...]:
 def _derivation_cached(claim_id: int, frozen: tuple[Any, ...]) -> Steps:
     claim = _LIVE[claim_id]
     case = Case(dict(frozen[0]), frozen[1])
-    with time_limit(DERIVATION_SECONDS):
-        found = claim.symbolic(claim.derive, case)
+    if (claim.id, frozen) in _UNDER_WAY:
+        raise ValueError(f"the derivation of {claim.id} takes the result of {claim.id} itself, if by way of others")
+    _UNDER_WAY.append((claim.id, frozen))
+    try:
+        with time_limit(DERIVATION_SECONDS):
+            found = claim.symbolic(claim.derive, case)
+    finally:
+        _UNDER_WAY.pop()
     found.result = entrywise(found.result, lambda e: tidy(e) if _is_number(e) else simplest(e))
     return found
 
 
 _LIVE: dict[int, Claim] = {}
+_UNDER_WAY: list[tuple[str, Any]] = []
 
 
 def _derivation(claim: Claim, frozen: tuple[Any, ...]) -> Steps:

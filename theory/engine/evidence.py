@@ -19,18 +19,18 @@ from theory.engine.claim import Claim
 from theory.engine.paper import papers
 from theory.engine.registry import find, known
 
-SCHEMA = 2
+SCHEMA = 3
 VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
-LEVELS = ("derived", "computed", "simulated", "attacked")
+LEVELS = ("derived", "computed", "simulated", "attacked", "independent")
 DEFAULT_LEDGER = Path("build") / "ledger.json"
 # What a judge takes from a claim, besides text for readers.
 JUDGED = (
     "variables", "examples", "printed", "derive", "oracle", "computed", "simulate", "relation", "condition",
     "counterexample", "corrected", "shifts", "entries", "edits", "assumes", "although", "tight", "not_simulated",
-    "not_computed",
+    "not_computed", "shares",
 )  # fmt: skip
 TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
-LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated")
+LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated", "_independent")
 
 
 class LedgerError(ValueError):

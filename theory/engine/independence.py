@@ -248,9 +248,50 @@ def problems(claim: Claim) -> list[str]:
     found += [f"shares names {name}, which no two judges share" for name in sorted(unused)]
     if claim.computed is not None and not any(n[0].startswith("estimators.") for n in reached(claim, "computed")):
         found.append("computed calls nothing of estimators")
+    found += [f"{judge} reads claims, and could read this one's value" for judge in _reads_claims(claim)]
+    found += [f"{judge} draws random numbers" for judge in _draws(claim)]
+    if claim.objective is not None and not _objective_is_of_the_model(claim):
+        found.append(
+            "the objective is not the model's risk: it reaches neither route of the engine, nor does the derivation take it"
+        )
     if types_its_conclusion(claim):
         found.append("the derivation types its conclusion: no step before it leads there")
     return found
+
+
+def _reads_claims(claim: Claim) -> list[str]:
+    """Judges that look claims up: only a derivation takes another's result, by `lemma`."""
+    home = ("theory.engine.registry", "find")
+    return [j for j in JUDGES if j != "derive" and getattr(claim, j) is not None and home in reached(claim, j)]
+
+
+def _draws(claim: Claim) -> list[str]:
+    """Judges of exact values that draw, where the claim is not itself a simulation."""
+    if getattr(claim.not_simulated, "kind", "") == "simulation":
+        return []
+    sources = reach.sources()
+    return [
+        j
+        for j in ("printed", "corrected", "derive", "oracle")
+        if getattr(claim, j) is not None and _random(claim, j, sources)
+    ]
+
+
+def _random(claim: Claim, judge: str, sources: reach.Sources) -> bool:
+    found = reach.collect(sources, getattr(claim, judge), reach.Reached())
+    nodes = [n for n in sources.closure(found.nodes) if not n[0].startswith(("theory.engine.", "estimators."))]
+    return any(
+        f"'{name}'" in text for text in (*found.texts, *map(sources.text, nodes)) for name in ("random", "default_rng")
+    )
+
+
+def _objective_is_of_the_model(claim: Claim) -> bool:
+    """Whether the objective is made by the engine from the model, or is what the derivation minimises."""
+    sources = reach.sources()
+    own = reach.collect(sources, claim.objective, reach.Reached()).nodes
+    if any(module.startswith(ROUTES) for module, _ in sources.closure(own)):
+        return True
+    return any(not _allowed(node) for node in sources.closure(own) & reached(claim, "derive"))
 
 
 def declared() -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ derived    printed against the derivation, as an identity or a sign certificate 
 computed   derivation against the oracle in exact numbers; float64 function of `estimators` against both
 simulated  the model's raw noise against the derived value, with declared error rates
 attacked   a search of the domain for points that break the verdict; mutants must be rejected
+independent  what two judges share is machinery, packing of arguments, or declared with a reason
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from zlib import crc32
 import numpy as np
 import sympy as sp
 
-from theory.engine import domain, exemption, exemption_checks, intervals, reach
+from theory.engine import domain, exemption, exemption_checks, independence, intervals, reach
 from theory.engine.algebra import TimeLimit, covers, entries, entrywise, is_zero, nonnegative
 from theory.engine.assumption import contradictions, inherited
 from theory.engine.claim import Claim, tidy
@@ -41,6 +42,7 @@ ATTACK_POINTS = 60
 SIMULATED_EXAMPLES = 2
 MUTANT_POINTS = 16
 RATIO_DIGITS = 12  # of a bound's stated slack, where it is not rational
+SHOWN = 3  # of what makes judges dependent
 SLIP_LEAVES = 2  # a slip of the pen changes at most so many letters or numbers of a formula
 
 
@@ -53,6 +55,7 @@ def judge(claim: Claim, root: int, quick: bool = False) -> Record:
     if not quick:
         record.levels["simulated"] = _guard(_simulated, claim, root)
     record.levels["attacked"] = _guard(_attacked, claim, record.levels["derived"])
+    record.levels["independent"] = _guard(_independent, claim)
     record.mutants = _guard(_mutants, claim, record.levels["derived"], record.levels.get("simulated", {}))
     record.source, record.tree = source_hash(claim, record.lemmas), reach.sources().tree
     record.seconds = time.perf_counter() - start
@@ -104,7 +107,10 @@ def _derived(claim: Claim) -> dict[str, Any]:
     if left_out is not None:
         at = ", ".join(f"{k} = {as_text(v)}" for k, v in left_out.items())
         return {"status": "unknown", "detail": f"the sign certificate leaves out a part of the domain, such as {at}"}
-    if agrees and claim.tight is not None:
+    if agrees and claim.relation != "=":
+        if claim.tight is None:
+            detail = "a bound that holds needs tight: where it is attained, or a witness of its slack"
+            return level | {"status": "unknown", "detail": detail}
         level["tight"] = slack(claim)
         if level["tight"]["wrong"]:
             return level | {"status": "fail", "detail": level["tight"]["wrong"]}
@@ -512,6 +518,18 @@ def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     else:
         status, detail = "pass", f"no counterexample among {tried} points"
     return {"status": status, "detail": detail, "points": tried, "broken": broken}
+
+
+def _independent(claim: Claim) -> dict[str, Any]:
+    found = independence.problems(claim)
+    if found:
+        return {
+            "status": "unknown",
+            "detail": "the judges are not independent: " + "; ".join(found[:SHOWN]),
+            "found": len(found),
+        }
+    declared = "".join(f"; they share {name}: {why}" for name, why in claim.shares.items())
+    return {"status": "pass", "detail": f"judges share machinery and packing of arguments only{declared}"}
 
 
 def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, Any]) -> dict[str, Any]:
