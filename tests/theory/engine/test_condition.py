@@ -14,6 +14,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.judging import judge as judge_fully
 from theory.engine.judging import judge_exactly
+from theory.engine.tight import Tight
 
 K = Variable("K", "size", "number of silos", low=2)
 A = Variable("a", "positive", "a variance")
@@ -27,7 +28,8 @@ def made(variables, printed, derived, **more):
     """A claim whose right formula is `derived`, with a condition that is on trial."""
     example = {v.name: {"size": 3, "positive": 3, "fraction": "1/3", "nonnegative": 2}[v.kind] for v in variables}
     return Claim(
-        id="mrmtl:test", title="test", place="nowhere", statement="test", latex="", kind="identity",
+        id="mrmtl:test", title="test", place="nowhere", statement="test", latex="",
+        kind="lower bound" if "relation" in more else "identity",
         variables=variables, examples=(example,), printed=printed, oracle=derived,
         derive=lambda **v: Derivation().conclude("It is", derived(**v)),
         not_computed="a test", not_simulated="a test", **more,
@@ -185,7 +187,8 @@ def test_a_certificate_for_a_part_of_the_domain_is_none():
     part = levels(bounded(lambda K, **_: {K: 3 + n}))["derived"]
     assert part["status"] == "unknown"
     assert "leaves out a part of the domain, such as K = 2" in part["detail"]
-    whole = replace(bounded(lambda K, **_: {K: 2 + n}), printed=lambda K, a: 2 * a)
+    attained = Tight(at={"K": 2, "a": 1})
+    whole = replace(bounded(lambda K, **_: {K: 2 + n}), printed=lambda K, a: 2 * a, tight=attained)
     assert levels(whole)["derived"]["status"] == "pass"
 
 
@@ -194,7 +197,8 @@ def test_several_substitutions_cover_a_domain_together():
     pair = (A, Variable("b", "positive", "another"))
 
     def claim(shifts):
-        return made(pair, lambda a, b: 2 * a * b, lambda a, b: a**2 + b**2, relation=">=", shifts=shifts)
+        attained = Tight(at={"a": 1, "b": 1})
+        return made(pair, lambda a, b: 2 * a * b, lambda a, b: a**2 + b**2, relation=">=", shifts=shifts, tight=attained)
 
     assert levels(claim(lambda a, b: [{b: a + x}, {a: b + x}]))["derived"]["status"] == "pass"
     assert levels(claim(lambda a, b: [{b: a + x}]))["derived"]["status"] == "unknown"
@@ -207,8 +211,8 @@ def test_a_sign_is_looked_at_on_both_sides_of_a_real_letter():
     assert nonnegative(x + a) is None
     assert nonnegative(x**2 + a) is True
     assert nonnegative(-(x**4) - 1) is False
-    real = made((A,), lambda a: sp.Integer(0), lambda a: a, relation=">=")
-    letter = replace(real, variables=(Variable("a", "real", "any number"),), kind="lower bound")
+    real = made((A,), lambda a: sp.Integer(0), lambda a: a, relation=">=", tight=Tight(at={"a": 1}, ratio="0"))
+    letter = replace(real, variables=(Variable("a", "real", "any number"),))
     assert levels(real)["derived"]["status"] == "pass"
     assert levels(letter)["derived"]["status"] != "pass"
 
