@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
-__all__ = ["ONE_THREAD", "Terminated", "end_with_parent", "program", "terminable", "worker_pool"]
+__all__ = ["ONE_THREAD", "Terminated", "end_with_parent", "program", "terminable", "worker_pool", "workers_for"]
 
 # Workers share the cores already: with threads of its own in each, linear algebra waits for itself most of the time.
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
@@ -82,6 +82,21 @@ def begin(parent, initializer, arguments):
     end_with_parent(parent)
     if initializer is not None:
         initializer(*arguments)
+
+
+def workers_for(jobs: int | None) -> int:
+    """Number of processes: `jobs`, or one for each core if it is None.
+
+    Raises
+    ------
+    ValueError
+        For less than 1.
+    """
+    if jobs is None:
+        return os.cpu_count() or 1
+    if jobs < 1:
+        raise ValueError(f"jobs: must be at least 1, got {jobs}")
+    return jobs
 
 
 @contextmanager

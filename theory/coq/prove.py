@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from estimators.system import files
-from estimators.system.processes import program, worker_pool
+from estimators.system.processes import program, worker_pool, workers_for
 from theory.coq.generator import SAME_TEXT, SHOW
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
@@ -385,7 +385,7 @@ def check(
     nothing has changed that it follows from.
     Raises ProofError when coqc is missing.
     """
-    jobs = jobs or os.cpu_count() or 1
+    jobs = workers_for(jobs)
     path, version = coqc()
     prepare(path)
     noted = _Known(version)
@@ -442,7 +442,7 @@ def write(
 
     Where that is not decided in time, what is there stays as it is; a claim of which nothing is known is noted as such.
     """
-    jobs = jobs or os.cpu_count() or 1
+    jobs = workers_for(jobs)
     path, version = coqc()
     prepare(path)
     noted = _Known(version)
