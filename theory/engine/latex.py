@@ -32,7 +32,8 @@ BREAKS = {r"\quad", r"\qquad", ";", ","}
 RELATIONS = {"=", r"\le", r"\ge", "<", ">", r"\to", r"\leftarrow", r"\approx", r"\propto", r"\in", r"\sim", r"\equiv", ":"}
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}", r"\{": r"\}", r"\lceil": r"\rceil"}, {")", "]", "}", r"\}", r"\rceil"}
 NO_FACTOR = {"+", "-", "/", "^", "_", "&", r"\\", "!", r"\neq", r"\setminus", r"\end"}
-FUNCTIONS: dict[str, Callable[..., Any]] = {r"\log": sp.log, r"\exp": sp.exp, r"\max": sp.Max, r"\min": sp.Min}
+FUNCTIONS: dict[str, Callable[..., Any]] = {r"\log": sp.log, r"\exp": sp.exp, r"\max": sp.Max, r"\min": sp.Min,
+                                              r"\Phi": lambda x: sp.erfc(-x / sp.sqrt(2)) / 2}  # fmt: skip
 
 
 class Unread(ValueError):
@@ -111,7 +112,7 @@ def chains(text: str) -> list[list[Tokens]]:
     for t in tokens(text):
         if t == r"\|":
             bars = not bars
-        depth += (t in OPEN) - (t in CLOSE)
+        depth += (t in OPEN or t == r"\begin") - (t in CLOSE or t == r"\end")
         if depth <= 0 and not bars and t in BREAKS:
             found.append([[]])
         elif depth <= 0 and not bars and t in RELATIONS:

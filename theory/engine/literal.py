@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import sys
 import time
 from collections import Counter
@@ -43,6 +44,7 @@ from theory.engine.values import Values, differs
 VERDICTS = ("same", "edited", "differs", "refused", "unread")
 POINTS = 4  # at which both sides have a value, per case
 TRIES = 12
+WORDS = 4  # with more of them, and no reading, a display is a sentence
 
 
 @dataclass(frozen=True)
@@ -53,17 +55,13 @@ class Defined:
     place: str
 
 
-Meaning = str | int | Defined | Callable[..., Any]
-"""A variable's name, a number, a definition, or a function of the indices and of the variables that it names, which gives
-one of these or a value."""
-
-
 @dataclass(frozen=True)
 class Side:
     """One judged value: a side of a part of the display (parts stand between commas, wide spaces and words).
 
     `of` asks for the coefficient of a letter in that side ("" for what is left without those letters); `each` repeats
-    the side for every value of an index; `through` turns the side into what is judged, such as its square.
+    the side for every value of an index; `through` turns the side into what is judged, such as its square (a function of
+    the side and of the variables that it names).
     """
 
     part: int = 0
@@ -71,6 +69,13 @@ class Side:
     of: str | None = None
     each: str = ""
     through: Callable[[Any], Any] | None = None
+
+
+Meaning = str | int | Defined | Side | Callable[..., Any] | tuple[Any, ...]
+"""What a letter is: a variable's name ("length": of the lists), a number, a definition, a side of the same display, a
+function of the indices and of the variables that it names, which gives one of these or a value; or several of these, of
+which the first that the claim's variables allow is taken."""
+Parts = list[list[Tokens]]
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def table(paper: str) -> Table:
 # --- what letters mean in a case
 
 
-def _known(claim: Claim, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _known(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The claim's variables in a case, and the papers' letters that follow from them (`sigma2_c = alpha2 + tau2`)."""
     known = dict(arguments)
     changed = True
@@ -137,7 +142,7 @@ def _known(claim: Claim, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _called(function: Callable[..., Any], known: Mapping[str, Any], *indices: int) -> Any:
+def _called(function: Callable[..., Any], known: Mapping[str, Any], *indices: Any) -> Any:
     names = list(inspect.signature(function).parameters)[len(indices) :]
     return function(*indices, **{name: known[name] for name in names})
 
@@ -145,14 +150,19 @@ def _called(function: Callable[..., Any], known: Mapping[str, Any], *indices: in
 class _InCase:
     """Reads sides of one claim with the symbols, or the numbers, of one case."""
 
-    def __init__(self, claim: Claim, reading: Reading, case: Case, arguments: Mapping[str, Any]):
+    def __init__(self, claim: Claim, reading: Reading, parts: Parts, case: Case, arguments: Mapping[str, Any]):
         here = table(claim.paper)
-        self.known = _known(claim, arguments)
+        self.parts = parts
+        self.known = _known(arguments) | ({} if case.length is None else {"length": case.length})
         self.count = _called(reading.count, self.known) if reading.count else case.length
         self.bound = {k: _called(f, self.known) for k, f in here.indices.items() if self._has(f)}
         meanings = {**{tokens(k): (k, v) for k, v in here.letters.items()},
                     **{tokens(k): (k, v) for k, v in reading.letters.items()}}  # fmt: skip
-        usable = {k: self._value(v) for k, v in meanings.values() if self._usable(v, k.count("#"))}
+        usable: dict[str, Callable[..., Any]] = {}
+        for phrase, meaning in meanings.values():
+            for one in meaning if isinstance(meaning, tuple) else (meaning,):
+                if phrase not in usable and self._usable(one, phrase.count("#")):
+                    usable[phrase] = self._value(one)
         self.letters: list[Letter] = letters(usable)
 
     def _has(self, function: Callable[..., Any], indices: int = 0) -> bool:
@@ -167,6 +177,8 @@ class _InCase:
         def value(*indices: int, meaning: Meaning = meaning) -> Any:
             if callable(meaning):
                 meaning = _called(meaning, self.known, *indices)
+            if isinstance(meaning, Side):
+                return Reader(self.letters, self.count, self.bound).value(self._text(meaning))
             if isinstance(meaning, Defined):
                 text = meaning.latex
                 for index in indices:
@@ -183,22 +195,25 @@ class _InCase:
 
         return value
 
-    def values(self, parts: list[list[Tokens]], sides: Sequence[Side | None]) -> list[Any]:
+    def values(self, sides: Sequence[Side | None]) -> list[Any]:
         """The values of the sides asked for; None for those that do not stand in the display."""
-        return [value for side in sides for value in ([None] if side is None else self._side(parts, side, sides))]
+        return [value for side in sides for value in ([None] if side is None else self._side(side, sides))]
 
-    def _side(self, parts: list[list[Tokens]], side: Side, all_sides: Sequence[Side | None]) -> Iterator[Any]:
+    def _text(self, side: Side) -> Tokens:
         try:
-            text = parts[side.part][side.side]
+            return self.parts[side.part][side.side]
         except IndexError:
             raise Unread(f"the display has no part {side.part} with a side {side.side}") from None
+
+    def _side(self, side: Side, all_sides: Sequence[Side | None]) -> Iterator[Any]:
+        text = self._text(side)
         asked = list(dict.fromkeys(s.of for s in all_sides if s is not None and s.of and s.part == side.part))
         for index in range(1, (self.count or 0) + 1) if side.each else (0,):
             bound = {**self.bound, **({side.each: index} if side.each else {})}
             value = self._read(text, asked, bound, None)
             if side.of:
                 value = self._read(text, asked, bound, (side.of, index)) - value
-            yield value if side.through is None else side.through(value)
+            yield value if side.through is None else _called(side.through, self.known, value)
 
     def _read(self, text: Tokens, asked: list[str], bound: Mapping[str, int], one: Any) -> Any:
         """The side with the letters asked for at zero, but for one of them."""
@@ -241,7 +256,7 @@ def _compared(claim: Claim, text: str) -> Literal:
         return Literal(claim.id, "unread", reading.unread)
     try:
         parts = chains(text)
-        if not parts:
+        if not parts or (claim.id not in table(claim.paper).readings and _words(text) > WORDS):
             return Literal(claim.id, "unread", "the display is in words")
         rng = np.random.default_rng([crc32(claim.id.encode()), 0])
         read = judged = 0
@@ -254,7 +269,11 @@ def _compared(claim: Claim, text: str) -> Literal:
     return Literal(claim.id, "same", f"{read} of {judged} values read, {len(claim.cases())} cases", read, judged)
 
 
-def _sides(claim: Claim, reading: Reading, parts: list[list[Tokens]], case: Case, count: int) -> Sequence[Side | None]:
+def _words(text: str) -> int:
+    return sum(len(re.findall(r"[A-Za-z]{2,}", words)) for words in re.findall(r"\\text\s*\{([^{}]*)\}", text))
+
+
+def _sides(claim: Claim, reading: Reading, parts: Parts, case: Case, count: int) -> Sequence[Side | None]:
     """The sides that the reading names, else one per part and value: its last, but for a last of zero in `>= 0`."""
     if callable(reading.sides):
         return _called(reading.sides, case.choices)
@@ -265,14 +284,14 @@ def _sides(claim: Claim, reading: Reading, parts: list[list[Tokens]], case: Case
     return [Side(i, -2 if len(sides) > 2 and sides[-1] == ("0",) else -1) for i, sides in enumerate(parts)]
 
 
-def _compared_in(claim: Claim, reading: Reading, parts: Any, case: Case, rng: np.random.Generator) -> tuple[int, int, str]:
+def _compared_in(claim: Claim, reading: Reading, parts: Parts, case: Case, rng: np.random.Generator) -> tuple[int, int, str]:
     """How many values could be read in a case, of how many, and where they differ ("" where they do not)."""
     assert claim.printed is not None
     printed = entries(claim.symbolic(claim.printed, case))
     sides = _sides(claim, reading, parts, case, len(printed))
     symbols = domain.symbols_of(claim.variables, case)
     try:
-        read: list[Any] | None = _InCase(claim, reading, case, symbols).values(parts, sides)
+        read: list[Any] | None = _InCase(claim, reading, parts, case, symbols).values(sides)
     except NoRange:
         read = None  # a sum to a size: with numbers it has ends
     tried = 0
@@ -280,7 +299,7 @@ def _compared_in(claim: Claim, reading: Reading, parts: Any, case: Case, rng: np
     for _ in range(TRIES):
         point = domain.sample_point(claim.variables, case, rng)
         at = Values(domain.substitution(claim.variables, case, point))
-        values = read if read is not None else _InCase(claim, reading, case, point).values(parts, sides)
+        values = read if read is not None else _InCase(claim, reading, parts, case, point).values(sides)
         if len(values) != len(printed):
             return 0, len(printed), f"the display gives {len(values)} values, printed {len(printed)}"
         pairs = [(at.digits(a), at.digits(b)) for a, b in zip(values, printed, strict=True) if a is not None and b is not None]

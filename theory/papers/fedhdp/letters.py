@@ -58,6 +58,7 @@ STATIONARY = {
     r"\eta": 1,  # Lemma 4
     r"\eta_p": Defined(r"\frac{1}{1+\lambda_j}", "Lemma 4"),
 }
+UPDATE = lambda S, norm, inside: S / (1 + norm) if inside else S + norm  # noqa: E731  the norm of what is clipped
 BY_LEVEL = {r"(\mathcal C_1)": 1, r"(\mathcal C_2)": 1}
 COMPARED = Reading(unread="judged is a comparison of values that the display only names")
 DIFFERENCE = Reading(unread="judged is the difference of the two sides, which the display only names")
@@ -89,7 +90,7 @@ READINGS = {
                 r"\frac{(N_1+N_2r)\big(\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)-\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)\big)}"
                 r"{(N_1+N_2r)\big(\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)"
                 r"-i_j\big(\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)}",
-                "(49)",
+                "(49), corrected as fedhdp:eq49 finds",
             ),
             r"\lambda_2": Defined(
                 r"\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)"
@@ -128,7 +129,7 @@ READINGS = {
     "fedhdp:alg3": Reading([Side(2)], STEP),
     "fedhdp:alg2": Reading(
         [None, None, None, Side(3), None],
-        {r"\theta": "norm", r"\|\theta\|_2": "norm", "S": "S"},
+        {r"\theta": UPDATE, r"\|\theta\|_2": UPDATE, "S": "S"},
     ),
     "fedhdp:lemma4": Reading([Side(0), Side(1), None], STATIONARY),
     "fedhdp:tables:delta": DIFFERENCE,
