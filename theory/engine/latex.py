@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import add, mul
 from typing import Any
 
 import sympy as sp
@@ -24,7 +25,7 @@ Tokens = tuple[str, ...]
 TOKEN = re.compile(r"\\[A-Za-z]+\*?|\\.|[^\s]", re.DOTALL)
 SPACING = {r"\left", r"\right", r"\,", r"\;", r"\!", r"\:", r"\ ", r"\enspace", r"\displaystyle", "~"}
 SPACING |= {rf"\{size}{side}" for size in ("big", "Big", "bigg", "Bigg") for side in ("", "l", "r", "m")}
-FONTS = {r"\mathrm", r"\mathsf", r"\bm", r"\boldsymbol", r"\mathbf", r"\mathit", r"\limits", r"\operatorname"}
+FONTS = {r"\text", r"\mathrm", r"\mathsf", r"\bm", r"\boldsymbol", r"\mathbf", r"\mathit", r"\limits", r"\operatorname"}
 ALIKE = {r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\nicefrac": r"\frac", r"\ln": r"\log", r"\triangleq": "=",
          r"\leq": r"\le", r"\geq": r"\ge", r"\rightarrow": r"\to", r"\ne": r"\neq", r"\lVert": r"\|", r"\rVert": r"\|",
          r"\vert": "|", r"\mid": "|"}  # fmt: skip
@@ -33,6 +34,7 @@ RELATIONS = {"=", r"\le", r"\ge", "<", ">", r"\to", r"\leftarrow", r"\approx", r
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}", r"\{": r"\}", r"\lceil": r"\rceil"}, {")", "]", "}", r"\}", r"\rceil"}
 NO_FACTOR = {"+", "-", "/", "^", "_", "&", r"\\", "!", r"\neq", r"\setminus", r"\end"}
 FUNCTIONS: dict[str, Callable[..., Any]] = {r"\log": sp.log, r"\exp": sp.exp, r"\max": sp.Max, r"\min": sp.Min,
+                                              r"\Tr": lambda x: x.trace(),
                                               r"\Phi": lambda x: sp.erfc(-x / sp.sqrt(2)) / 2}  # fmt: skip
 
 
@@ -51,7 +53,8 @@ def tokens(text: str) -> Tokens:
     >>> tokens(r"\Big{(}\sigma^{2}_{\mathrm{p}}\Big{)}") == tokens(r"(\sigma_p^2)")
     True
     """
-    found = [ALIKE.get(t, t) for t in TOKEN.findall(re.sub(r"\\operatorname\*", r"\\operatorname", text)) if t not in SPACING]
+    text = re.sub(r"\\(?:mathsf|mathrm|text)\s*\{Tr\}", r"\\Tr ", text.replace(r"\operatorname*", r"\operatorname"))
+    found = [ALIKE.get(t, t) for t in TOKEN.findall(text) if t not in SPACING]
     found = [part for t in found if t not in FONTS for part in (("^", r"\prime") if t == "'" else (t,))]
     while (shorter := _without_single_braces(found)) != found:
         found = shorter
@@ -105,7 +108,7 @@ def chains(text: str) -> list[list[Tokens]]:
     >>> [len(sides) for sides in chains(r"a=b\leq c,\quad\text{where }f(x,y)\to0")]
     [3, 2]
     """
-    text = re.sub(r"\\(text|mbox)\s*\{[^{}]*\}", r"\\quad ", text)
+    text = re.sub(r"\\(?:text|mbox)\s*\{([^{}]*)\}", lambda m: _of_words(m[1], text[: m.start()]), text)
     found: list[list[list[str]]] = [[[]]]
     depth = 0
     bars = False
@@ -121,6 +124,14 @@ def chains(text: str) -> list[list[Tokens]]:
             found[-1][-1].append(t)
     kept = [[tuple(side) for side in sides if side] for sides in found]
     return [sides for sides in kept if sides]
+
+
+def _of_words(words: str, before: str) -> str:
+    """Words break a display, but an operator (`Var`) or the name in a subscript does not."""
+    if words == "Tr":
+        return r"\Tr "
+    in_braces = len(re.findall(r"(?<!\\)\{", before)) > len(re.findall(r"(?<!\\)\}", before))
+    return words if re.fullmatch(r"\w+", words) and (in_braces or words[0].isupper()) else r"\quad "
 
 
 Value = Any
@@ -338,7 +349,8 @@ class Reader:
             if end < len(self.tokens) and self.tokens[end] == "_":
                 continue  # a longer letter, which is not known
             self.at = end
-            return value(*indices)
+            known = value(*indices)
+            return known if isinstance(known, sp.Basic | sp.MatrixBase) else self._function(known)
         return self._root_of_a_square()
 
     def _root_of_a_square(self) -> Value | None:
@@ -350,6 +362,9 @@ class Reader:
                     continue
                 self.at = end
                 return sp.sqrt(value(*indices))
+        if self._peek() in self.bound and self.tokens[self.at + 1 : self.at + 2] != ("_",):
+            self.at += 1
+            return sp.Integer(self.bound[self.tokens[self.at - 1]])
         return None
 
     def _fits(self, phrase: Tokens) -> tuple[int, list[int]] | None:
@@ -385,18 +400,17 @@ class Reader:
         binder = self._group()
         upper = self.value(self._group()) if self._take("^") else None
         start = self.at
-        total: Value = sp.Integer(0 if operator == r"\sum" else 1)
         outer = dict(self.bound)
-        empty = True
+        terms: list[Value] = []
         for binding in self._bindings(binder, upper):
-            self.at, self.bound, empty = start, {**outer, **binding}, False
-            term = self._product()
-            total = total + term if operator == r"\sum" else total * term
-        if empty:
+            self.at, self.bound = start, {**outer, **binding}
+            terms.append(self._product())
+        if not terms:  # what it would run over is to be passed over
             self.bound = {**outer, **{name: 1 for name in self._names(binder)}}
             self._product()
         self.bound = outer
-        return total
+        combine = add if operator == r"\sum" else mul
+        return reduce(combine, terms) if terms else sp.Integer(operator == r"\prod")
 
     @staticmethod
     def _names(binder: Tokens) -> list[str]:
