@@ -40,6 +40,11 @@ LETTERS = {
 }
 
 R = Defined(r"\frac{\sigma_{p_1}^2}{\sigma_{p_2}^2}", "after (52)")
+PRINTED_49 = (
+    r"\frac{(N_1+N_2r)\big(\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)-\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)\big)}"
+    r"{(N_1+N_2r)\big(\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)"
+    r"-i_j\big(\sigma_c^2(#)+\sigma_{p_1}^2\sigma_{p_2}^2\big)}"
+)
 POOLED_DENOMINATOR = Defined(
     r"\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2", "the denominator written before"
 )
@@ -86,12 +91,8 @@ READINGS = {
     "fedhdp:eq52": Reading(
         letters={
             "r": R,
-            r"\lambda_1": Defined(
-                r"\frac{(N_1+N_2r)\big(\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)-\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)\big)}"
-                r"{(N_1+N_2r)\big(\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)"
-                r"-i_j\big(\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)}",
-                "(49), corrected as fedhdp:eq49 finds",
-            ),
+            r"\lambda_1": Defined(PRINTED_49.replace("#", r"n\sigma_c^2+m\sigma_{p_2}^2"), "(49)"),
+            r"\lambda_1'": Defined(PRINTED_49.replace("#", r"n\sigma_{p_1}^2+m\sigma_{p_2}^2"), "(49) as fedhdp:eq49 corrects it"),
             r"\lambda_2": Defined(
                 r"\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)"
                 r"+\sigma_{p_1}^2\sigma_{p_2}^2-(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}",

@@ -203,7 +203,7 @@ READINGS = {
     "generative:thm3:own-data": Reading(unread="judged is the bound at the weight's law, which the display does not give"),
     "generative:thm3:exact": Reading([Side(0)], WHERE_S),
     "generative:bern:variance-event:mean": Reading([Side(-1, through=complement)]),
-    "generative:bern:variance-event:finite": Reading([Side(-1, through=complement)], {"n": 1}),
+    "generative:bern:variance-event:finite": Reading([Side(-1, through=complement)]),
     "generative:remark3": Reading([Side(0), Side(1)]),
     "generative:qpriv": Reading([Side(-1), None]),
     "generative:qpriv:ldp": SIGN,
@@ -321,7 +321,6 @@ READINGS = {
     "generative:alg5:positive": SIGN,
     "generative:lemma2:delta": Reading(letters=ORDERS),
     "generative:lemma2:eps": Reading(letters=ORDERS),
-    "generative:thm7:rdp": Reading(letters={"C_2": 0, r"\sigma_{q_2}^2": 1}),  # the other release is off
     "generative:thm7:valid": Reading(
         [Side(0)],
         {
