@@ -32,7 +32,7 @@ ALIKE = {r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\nicefrac": r"\frac", r"\ln
 BREAKS = {r"\quad", r"\qquad", ";", ","}
 RELATIONS = {"=", r"\le", r"\ge", "<", ">", r"\to", r"\leftarrow", r"\approx", r"\propto", r"\in", r"\sim", r"\equiv", ":"}
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}", r"\{": r"\}", r"\lceil": r"\rceil"}, {")", "]", "}", r"\}", r"\rceil"}
-NO_FACTOR = {"+", "-", "/", "^", "_", "&", r"\\", "!", r"\neq", r"\setminus", r"\end"}
+NO_FACTOR = {r"\cdot", r"\times", "*", "+", "-", "/", "^", "_", "&", r"\\", "!", r"\neq", r"\setminus", r"\end"}
 FUNCTIONS: dict[str, Callable[..., Any]] = {r"\log": sp.log, r"\exp": sp.exp, r"\max": sp.Max, r"\min": sp.Min,
                                               r"\Tr": lambda x: x.trace(),
                                               r"\Phi": lambda x: sp.erfc(-x / sp.sqrt(2)) / 2}  # fmt: skip
@@ -131,7 +131,7 @@ def _of_words(words: str, before: str) -> str:
     if words == "Tr":
         return r"\Tr "
     in_braces = len(re.findall(r"(?<!\\)\{", before)) > len(re.findall(r"(?<!\\)\}", before))
-    return words if re.fullmatch(r"\w+", words) and (in_braces or words[0].isupper()) else r"\quad "
+    return f"{{{words}}}" if re.fullmatch(r"\w+", words) and (in_braces or words[0].isupper()) else r"\quad "
 
 
 Value = Any
@@ -406,7 +406,7 @@ class Reader:
             self.at, self.bound = start, {**outer, **binding}
             terms.append(self._product())
         if not terms:  # what it would run over is to be passed over
-            self.bound = {**outer, **{name: 1 for name in self._names(binder)}}
+            self.bound = {**outer, **dict.fromkeys(self._names(binder), 1)}
             self._product()
         self.bound = outer
         combine = add if operator == r"\sum" else mul

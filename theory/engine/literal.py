@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -73,8 +74,8 @@ class Side:
 
 Meaning = str | int | Defined | Side | Callable[..., Any] | tuple[Any, ...]
 """What a letter is: a variable's name ("length": of the lists), a number, a definition, a side of the same display, a
-function of the indices and of the variables that it names, which gives one of these, a value or a function; or several of these, of
-which the first that the claim's variables allow is taken."""
+function of the indices and of the variables that it names, which gives one of these, a value or a function; or several,
+of which the first that the claim's variables allow is taken."""
 Parts = list[list[Tokens]]
 
 
@@ -95,12 +96,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class Literal:
-    """The outcome for one claim: verdict, what shows it, and how many of the judged values stand in the display."""
+    """The outcome for one claim: verdict, what shows it, and which of the judged values stand in the display."""
 
     claim: str
     verdict: str
     detail: str
-    read: int = 0
+    read: tuple[int, ...] = ()
     judged: int = 0
 
 
@@ -239,7 +240,9 @@ def literal(claim: Claim) -> Literal:
     for edit in edits:
         without = _compared(claim, _edited(claim.latex, [e for e in edits if e is not edit]))
         if without.verdict == "same":
-            return Literal(claim.id, "refused", f"the edit of {edit.printed!r} is not needed: the display is the same without")
+            return Literal(
+                claim.id, "refused", f"the edit of {edit.printed!r} is not needed: the display is the same without"
+            )
         if without.verdict == "differs" and not edit.changes_value:
             return Literal(claim.id, "refused", f"the edit of {edit.printed!r} changes the value, which it denies")
     return Literal(claim.id, "edited", found.detail, found.read, found.judged)
@@ -260,20 +263,22 @@ def _compared(claim: Claim, text: str) -> Literal:
         if not parts or (claim.id not in table(claim.paper).readings and _words(text) > WORDS):
             return Literal(claim.id, "unread", "the display is in words")
         rng = np.random.default_rng([crc32(claim.id.encode()), 0])
-        read = judged = 0
+        read: set[int] = set()
+        judged = 0
         cases = 0
         for case in claim.cases():
-            found, judged, where = _compared_in(claim, reading, parts, case, rng)
-            read, cases = max(read, found), cases + bool(found)
+            found, count, where = _compared_in(claim, reading, parts, case, rng)
+            read, judged, cases = read | {*found}, max(judged, count), cases + bool(found)
             if where:
-                return Literal(claim.id, "differs", f"{case.label()}: {where}".removeprefix(": "), read, judged)
+                return Literal(claim.id, "differs", f"{case.label()}: {where}".removeprefix(": "), tuple(found), count)
         if not cases:
             return Literal(claim.id, "unread", "none of the judged values stands in the display")
     except Unread as error:
         return Literal(claim.id, "unread", str(error))
     except Exception as error:  # a defect of one reading must not stop the others
         return Literal(claim.id, "unread", f"the reading breaks: {type(error).__name__}: {error}")
-    return Literal(claim.id, "same", f"{read} of {judged} values read, {cases} of {len(claim.cases())} cases", read, judged)
+    detail = f"{len(read)} of {judged} values read, in {cases} of {len(claim.cases())} cases"
+    return Literal(claim.id, "same", detail, tuple(sorted(read)), judged)
 
 
 def _words(text: str) -> int:
@@ -291,8 +296,10 @@ def _sides(claim: Claim, reading: Reading, parts: Parts, case: Case, count: int)
     return [Side(i, -2 if len(sides) > 2 and sides[-1] == ("0",) else -1) for i, sides in enumerate(parts)]
 
 
-def _compared_in(claim: Claim, reading: Reading, parts: Parts, case: Case, rng: np.random.Generator) -> tuple[int, int, str]:
-    """How many values could be read in a case, of how many, and where they differ ("" where they do not)."""
+def _compared_in(
+    claim: Claim, reading: Reading, parts: Parts, case: Case, rng: np.random.Generator
+) -> tuple[list[int], int, str]:
+    """Which values could be read in a case, of how many, and where they differ ("" where they do not)."""
     assert claim.printed is not None
     printed = entries(claim.symbolic(claim.printed, case))
     sides = _sides(claim, reading, parts, case, len(printed))
@@ -302,33 +309,59 @@ def _compared_in(claim: Claim, reading: Reading, parts: Parts, case: Case, rng: 
     except NoRange:
         read = None  # a sum to a size: with numbers it has ends
     tried = 0
-    values: list[Any] = []
     for _ in range(TRIES):
         point = domain.sample_point(claim.variables, case, rng)
         at = Values(domain.substitution(claim.variables, case, point))
         values = read if read is not None else _InCase(claim, reading, parts, case, point).values(sides)
         if len(values) != len(printed):
-            return 0, len(printed), f"the display gives {len(values)} values, printed {len(printed)}"
-        pairs = [(at.digits(a), at.digits(b)) for a, b in zip(values, printed, strict=True) if a is not None and b is not None]
-        if not pairs:
-            return 0, len(printed), ""
+            return [], len(printed), f"the display gives {len(values)} values, printed {len(printed)}"
+        there = [i for i, pair in enumerate(zip(values, printed, strict=True)) if None not in pair]
+        if not there:
+            return [], len(printed), ""
+        pairs = [(at.digits(values[i]), at.digits(printed[i])) for i in there]
         if any(x in (sp.nan, sp.zoo) for pair in pairs for x in pair):
             continue
         tried += 1
         for a, b in pairs:
             if differs(a, b):
                 place = ", ".join(f"{k}={as_text(v)}" for k, v in point.items())
-                return len(pairs), len(printed), f"display {_short(a)}, printed {_short(b)} at {place}"
+                return there, len(printed), f"display {_short(a)}, printed {_short(b)} at {place}"
         if tried == POINTS:
-            break
-    if not tried:
-        raise Unread("at no point tried have display and printed a value")
-    return sum(a is not None and b is not None for a, b in zip(values, printed, strict=True)), len(printed), ""
+            return there, len(printed), ""
+    raise Unread(f"at {tried} of {TRIES} points only have display and printed a value")
 
 
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) < 25 else str(sp.N(value, 10))
+
+
+# --- the display and the paper
+
+
+@cache
+def _words_of(file: Path) -> str:
+    """The tokens of a paper's text, each behind a NUL; what a conversion of formulas wrote beside their LaTeX is dropped."""
+    found: list[str] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        plain = re.sub(r"[^\x00-\x7f]|\\displaystyle", "", line).replace(r"\mathscr", r"\mathcal")
+        for piece in [plain] if _balanced(plain) else re.split(r"(?<=[,.;])\s", plain):
+            found += tokens(piece) if _balanced(piece) else ()
+    return "\0".join(["", *found, ""])
+
+
+def _balanced(text: str) -> bool:
+    try:
+        return tokens(text) is not None
+    except Unread:
+        return False
+
+
+def not_in_text(claim: Claim, folder: Path) -> list[str]:
+    """The sides of a claim's display, from four tokens on, that do not stand word for word in the paper's text."""
+    text = _words_of(folder / f"{claim.paper}.txt")
+    sides = [side for part in chains(claim.latex.replace(r"\mathscr", r"\mathcal")) for side in part if len(side) > 3]
+    return ["".join(side) for side in sides if "\0".join(["", *side, ""]) not in text]
 
 
 # --- command
@@ -338,7 +371,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """List the verdicts of claims (all without ids) and their counts; 1 where one differs or an edit is refused."""
     parser = argparse.ArgumentParser(prog="python -m theory.engine.literal", description=main.__doc__)
     parser.add_argument("ids", nargs="*", metavar="ID", help="claims, or keys of papers")
-    asked = parser.parse_args(arguments).ids
+    parser.add_argument("--text", type=Path, help="folder with the papers' texts, KEY.txt: are the displays in there?")
+    options = parser.parse_args(arguments)
+    asked = options.ids
     start = time.perf_counter()
     chosen = [c for c in registry.claims() if not asked or c.id in asked or c.paper in asked]
     if not chosen:
@@ -346,12 +381,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = [literal(c) for c in chosen]
     for outcome in found:
         print(f"{outcome.verdict:8} {outcome.claim:40} {outcome.detail}")
+    printed = [c for c in chosen if options.text and c.printed is not None and not c.ours]
+    missing = {c.id: not_in_text(c, options.text) for c in printed}
+    for claim_id, sides in missing.items():
+        for side in sides:
+            print(f"not in the text: {claim_id:40} {side}")
+    if printed:
+        print(f"{sum(not sides for sides in missing.values())} of {len(printed)} displays stand in the papers' texts")
     counts = Counter(outcome.verdict for outcome in found)
     print(", ".join(f"{counts[v]} {v}" for v in VERDICTS), f"({time.perf_counter() - start:.1f} s)")
     return int(bool(counts["differs"] + counts["refused"]))
 
 
-__all__ = ["VERDICTS", "Defined", "Literal", "Reading", "Side", "literal", "main", "table"]
+__all__ = ["VERDICTS", "Defined", "Literal", "Reading", "Side", "literal", "main", "not_in_text", "table"]
 
 if __name__ == "__main__":
     sys.exit(import_module("theory.engine.literal").main())  # the module that the papers' letters import

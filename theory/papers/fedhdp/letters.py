@@ -92,7 +92,7 @@ READINGS = {
         letters={
             "r": R,
             r"\lambda_1": Defined(PRINTED_49.replace("#", r"n\sigma_c^2+m\sigma_{p_2}^2"), "(49)"),
-            r"\lambda_1'": Defined(PRINTED_49.replace("#", r"n\sigma_{p_1}^2+m\sigma_{p_2}^2"), "(49) as fedhdp:eq49 corrects it"),
+            r"\lambda_1'": Defined(PRINTED_49.replace("#", r"n\sigma_{p_1}^2+m\sigma_{p_2}^2"), "(49), corrected"),
             r"\lambda_2": Defined(
                 r"\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)"
                 r"+\sigma_{p_1}^2\sigma_{p_2}^2-(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}",

@@ -108,8 +108,8 @@ THETAS: dict[str, Meaning] = {
     r"\bm{\mu}_2": lambda mu21, mu22, d: sp.Matrix([mu21, mu22][:d]),
     r"\sigma_{\theta,1}": "s1",
     r"\sigma_{\theta,2}": "s2",
-    r"\sigma_{\theta,#}": lambda l, s1, s2: (s1, s2)[l - 1],
-    r"\bm{\mu}_#": lambda l, mu11, mu12, mu21, mu22, d: sp.Matrix([[mu11, mu12], [mu21, mu22]][l - 1][:d]),
+    r"\sigma_{\theta,#}": lambda i, s1, s2: (s1, s2)[i - 1],
+    r"\bm{\mu}_#": lambda i, mu11, mu12, mu21, mu22, d: sp.Matrix([[mu11, mu12], [mu21, mu22]][i - 1][:d]),
 }
 STEP: dict[str, Meaning] = {
     r"X_{#j}": 0,
@@ -228,7 +228,9 @@ READINGS = {
         [Side(0)],
         {
             r"\alpha_#^{(i)}": Side(1, 1, each="l"),
-            r"\sum_{j=1}^{n}\|X_{ij}-\bm{\mu}_#\|^2": lambda l, n, xbar, mus, squares: n * (xbar - mus[l - 1]) ** 2 + squares,
+            r"\sum_{j=1}^{n}\|X_{ij}-\bm{\mu}_#\|^2": lambda i, n, xbar, mus, squares: (
+                n * (xbar - mus[i - 1]) ** 2 + squares
+            ),
         },
     ),
     "generative:alg1": Reading(unread="judged is where the algorithm ends"),
@@ -236,9 +238,7 @@ READINGS = {
     "generative:alg1:em": EXPECTATION,
     "generative:eq12:gauss": Reading(letters=THETAS),
     "generative:eq12:laplace": Reading(letters=THETAS),
-    "generative:eq12:laplace:scale": Reading(
-        letters={r"\|\bm{\theta}_#-\bm{\mu}\|_{1}": "gaps", "m": "length", "d": 1}
-    ),
+    "generative:eq12:laplace:scale": Reading(letters={r"\|\bm{\theta}_#-\bm{\mu}\|_{1}": "gaps", "m": "length", "d": 1}),
     "generative:eq12:mixture": Reading([Side(through=reciprocal_exp)], THETAS),
     "generative:eq12:logistic": Reading(unread="the display is in words"),
     "generative:eq14": Reading(
@@ -274,7 +274,9 @@ READINGS = {
             "m": "length",
             r"\bm{\mu}_#^t": Defined(r"\mu-\eta\frac{\mu-\theta_#}{\sigma_\theta^2}", "Algorithm 2"),
             r"\sigma_{\theta,#}^{2,t}": Defined(
-                r"\sigma_\theta^2-\eta\Big(\frac{1}{2\sigma_\theta^2}-\frac{(\mu-\theta_#)^2}{2\sigma_\theta^4}\Big)", "Algorithm 2"
+                r"\sigma_\theta^2"
+                r"-\eta\Big(\frac{1}{2\sigma_\theta^2}-\frac{(\mu-\theta_#)^2}{2\sigma_\theta^4}\Big)",
+                "Algorithm 2",
             ),
             r"\sigma_{x,#}^{2,t}": Defined(
                 r"\sigma_x^2-\eta\Big(\frac{1}{2\sigma_x^2}-\frac{(Y_#-X_#\theta_#)^2}{2\sigma_x^4}\Big)", "Algorithm 2"

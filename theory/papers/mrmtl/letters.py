@@ -41,7 +41,8 @@ SIGMA_W = Defined(
     r"\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}+\frac{K-1}{K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}\right)^{-1}", "Lemma 6.2"
 )
 SIGMA_BAR = Defined(
-    r"\left(\frac{1}{\tilde{\sigma}_{k}^{2}}+\frac{(K-1)^{2}}{(K-1)K\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\right)^{-1}",
+    r"\left(\frac{1}{\tilde{\sigma}_{k}^{2}}"
+    r"+\frac{(K-1)^{2}}{(K-1)K\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\right)^{-1}",
     "Lemma E.4",
 )
 BOUND_ON_DELTA = Reading(unread="judged is the delta that this noise reaches, which the display does not show")
@@ -61,9 +62,7 @@ READINGS = {
     "mrmtl:lem6.1:algA1": Reading(unread="the display is a step of the algorithm, judged is where it ends"),
     "mrmtl:lem6.2:mu": Reading([Side(of=OWN), Side(of=REST)], {r"\sigma_w^2": SIGMA_W}),
     "mrmtl:best-advantage": Reading([Side(0), None, None]),
-    "mrmtl:lemE.3": Reading(
-        [Side(0), Side(1, of=r"\phi_#", each="n")], {"z": 0, r"\sigma_{\theta}^2": Side(0, 1)}
-    ),
+    "mrmtl:lemE.3": Reading([Side(0), Side(1, of=r"\phi_#", each="n")], {"z": 0, r"\sigma_{\theta}^2": Side(0, 1)}),
     "mrmtl:eq39": Reading([Side(each="k")]),
     "mrmtl:lemE.4:mu": Reading([Side(of=OWN), Side(of=REST)], {r"\bar{\sigma}_k^2": SIGMA_BAR}),
     "mrmtl:negative": Reading(unread="judged is the condition in brackets"),
@@ -92,8 +91,6 @@ READINGS = {
     "mrmtl:propF.1": Reading([None, Side(through=lambda cost, order: sp.exp((order - 1) * cost))]),
     "mrmtl:thmF.2": Reading(letters=COST),
     "mrmtl:thmF.2:orders": Reading(letters=COST),
-    "mrmtl:thmF.2:poisson": Reading(
-        [Side(0)], {r"\varepsilon(\alpha)": "eps", r"\mu": "mean", r"\hat{\delta}": "delta"}
-    ),
+    "mrmtl:thmF.2:poisson": Reading([Side(0)], {r"\varepsilon(\alpha)": "eps", r"\mu": "mean", r"\hat{\delta}": "delta"}),
     "mrmtl:thmF.2:exact": Reading(unread="judged is the moment behind the bound"),
 }

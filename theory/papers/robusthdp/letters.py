@@ -18,9 +18,7 @@ LETTERS = {
     "K_i": "K",
     "q_i": lambda b, N: b / N,
     r"\eta_l": "eta",
-    r"\sigma_{i,\tilde{g}}^2": Defined(
-        r"\frac{c^2 - \|G_i(\boldsymbol{\theta})\|^2}{b_i} + \frac{pc^2z^2}{b_i^2}", "(3)"
-    ),
+    r"\sigma_{i,\tilde{g}}^2": Defined(r"\frac{c^2 - \|G_i(\boldsymbol{\theta})\|^2}{b_i} + \frac{pc^2z^2}{b_i^2}", "(3)"),
     r"\sigma_#^2": "sigma2s",
     r"\epsilon_#": "eps",
     r"\epsilon": "eps",
@@ -45,10 +43,14 @@ READINGS = {
     "robusthdp:gauss:range": BOUND_ON_DELTA,
     "robusthdp:eq3:approx": Reading(unread="judged is the relative error of the approximation"),
     "robusthdp:eq3:any-clip": Reading(
-        letters={r"\|G_i\|^2": lambda alignment, c, clipped, length: (alignment * c) ** 2 * (clipped + length**2 * (1 - clipped))}
+        letters={
+            r"\|G_i\|^2": lambda alignment, c, clipped, length: (alignment * c) ** 2 * (clipped + length**2 * (1 - clipped))
+        }
     ),
-    "robusthdp:eq5": Reading([Side(0, 2), Side(0, 3)], {
-        r"Var(g_i(\boldsymbol{\theta}))": lambda sigma2_g, used: sigma2_g * used, r"\sigma_{i,g}^2": "sigma2_g"}),
+    "robusthdp:eq5": Reading(
+        [Side(0, 2), Side(0, 3)],
+        {r"\text{Var}(g_i(\boldsymbol{\theta}))": lambda sigma2_g, used: sigma2_g * used, r"\sigma_{i,g}^2": "sigma2_g"},
+    ),
     "robusthdp:z-sublinear": Reading([Side(-2), Side(-1)]),
     "robusthdp:thm1:sampled": Reading([Side(-1)]),
     "robusthdp:z-sublinear:order2": Reading([Side(0, -1), Side(0, 0)]),
