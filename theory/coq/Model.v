@@ -85,7 +85,8 @@ End Estimates.
 
 (* Weights that are equal within a level: given, or proportional to the ratios r. *)
 Definition weights (v : nat -> R) (l _ : nat) : R := v l.
-Definition ratios (L : nat) (n : nat -> nat) (r : nat -> R) (l _ : nat) : R := r l / sum L (fun l => n l * r l).
+Definition ratios (L : nat) (n : nat -> nat) (r : nat -> R) : nat -> nat -> R :=
+  weights (fun l => r l / sum L (fun l => n l * r l)).
 
 (* The least value v of a risk over what is admissible. *)
 Definition least {A : Type} (admissible : A -> Prop) (f : A -> R) (v : R) : Prop :=
@@ -95,6 +96,9 @@ Definition least {A : Type} (admissible : A -> Prop) (f : A -> R) (v : R) : Prop
    flat prior and Gaussian noise make of the posterior variance. *)
 Definition least_of_centre {S L n tau2 alpha2 nu2} (M : clients S L n tau2 alpha2 nu2) : R -> Prop :=
   least (sums_to_one (L := L) (n := n)) (fun w => risk S (aggregate M w) (middle M)).
+(* The same without the message of client (a, b). *)
+Definition least_without {S L n tau2 alpha2 nu2} (M : clients S L n tau2 alpha2 nu2) a b : R -> Prop :=
+  least (fun w => sums_to_one (L := L) (n := n) w /\ w a b = 0) (fun w => risk S (aggregate M w) (middle M)).
 (* The same for client (a, b)'s parameter, from its own estimate and all others' messages. *)
 Definition least_of_client {S L n tau2 alpha2 nu2} (M : clients S L n tau2 alpha2 nu2) a b : R -> Prop :=
   least (fun xw => blends_to_one (L := L) (n := n) (fst xw) (snd xw) a b)
