@@ -242,3 +242,12 @@ Section Levels.
       assert (K2 := Rmult_lt_0_compat _ (tau2 a + alpha2 a) K ltac:(lra)). lra.
   Qed.
 End Levels.
+
+Lemma least_unique : forall A (P : A -> Prop) f v w, least P f v -> least P f w -> v = w.
+Proof.
+  intros A P f v w [[a [Pa Fa]] Ha] [[b [Pb Fb]] Hb]. apply Rle_antisym; [rewrite <- Fb | rewrite <- Fa]; auto.
+Qed.
+
+(* A risk summed over independent coordinates. *)
+Lemma sum_same : forall n f c, (forall i, (i < n)%nat -> f i = c) -> sum n f = n * c.
+Proof. intros n f c H. rewrite (sum_ext n f (fun _ => c) H). apply sum_const. Qed.
