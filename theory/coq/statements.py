@@ -158,9 +158,17 @@ def _personal(f: _Frame, c: model.Clients, weights: model.Weights, level: int, o
     return f"(personal {m} {lam} {level} {i} {pivot})"
 
 
+def _plain(lam: Any) -> tuple[Any, list[str]]:
+    """A strength as one fraction, with the line that puts it there."""
+    if generator.structural(sp.sympify(1 + lam)):
+        return lam, []
+    simple = generator.factored(lam)
+    return simple, [] if term(simple) == term(lam) else [f"replace ({term(lam)}) with ({term(simple)}) by side."]
+
+
 def _rewrite(f: _Frame, r: model.Risk) -> list[str]:
     """Lines that turn a risk into its closed form."""
-    c, m = r.clients, f.clients_name(r.clients)
+    c, m, before = r.clients, f.clients_name(r.clients), []
     match r:
         case model.Server():
             line = f"(server_risk {m})"
@@ -168,12 +176,13 @@ def _rewrite(f: _Frame, r: model.Risk) -> list[str]:
             line = f"(estimate_risk {m})"
         case model.Personal():
             theorem = "client_risk" if r.own_noise else "cleaned_risk"
-            line = f"({theorem} {m} _ ({term(r.lam)}))"
+            lam, before = _plain(r.lam)
+            line = f"({theorem} {m} _ ({term(lam)}))"
         case _:
             raise Unprovable(f"{type(r).__name__} has no theorem")
     if c.copies is None:
-        return [f"rewrite {line} by side."]
-    return [f"erewrite (sum_same {_size(c.copies)}); [| intros j J; rewrite {line} by side; reflexivity]."]
+        return [*before, f"rewrite {line} by side."]
+    return [*before, f"erewrite (sum_same {_size(c.copies)}); [| intros j J; rewrite {line} by side; reflexivity]."]
 
 
 # --- what each decision says -------------------------------------------------------------------------------------------
@@ -363,11 +372,13 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
         f"      (w {d.level}%nat {i} <> 1 ->\n       {other}\n       = {best} -> t = lam)"
     )
     theorem = "best_strength" if d.own_noise else "best_strength_cleaned"
+    lam, before = _plain(value)
     lines = [
         "cbv zeta. intros t T.",
-        f"destruct ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(value)}) {d.level}%nat {i} ltac:(side) ltac:(side) "
+        *before,
+        f"destruct ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(lam)}) {d.level}%nat {i} ltac:(side) ltac:(side) "
         f"ltac:(side) ltac:(side) ltac:(side) t T) as [A B].",
-        "split; [exact A |]. intros N. apply B; [side | exact N].",
+        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
     ]
     return _Said(conclusion, lines, "No other strength, of either sign, has as small a risk.")
 
@@ -488,8 +499,7 @@ def _opening(f: _Frame) -> list[str]:
     for c in f.clients:
         names += [f.space_name(c), f.clients_name(c, inner=False)]
     names += [i for i, _ in _members(f)] + [f"I_{i}" for i, _ in _members(f)]
-    where, _ = substitutions(f.conditions)
-    return [f"intros {' '.join(names)}.", *(f"subst {name_of(s)}." for s in where)]
+    return [f"intros {' '.join(names)}."]
 
 
 def _by_cases(f: _Frame, lines: Sequence[str]) -> list[str]:
