@@ -241,6 +241,76 @@ Section Levels.
       assert (K : 0 < (1 - v a) ^ 2) by (apply square_positive; lra).
       assert (K2 := Rmult_lt_0_compat _ (tau2 a + alpha2 a) K ltac:(lra)). lra.
   Qed.
+  (* --- towards the best server --- *)
+
+  Lemma balanced_sum : forall v kappa, (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) = 1 -> sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) = kappa.
+  Proof.
+    intros v kappa K Z. rewrite (sum_ext L _ (fun l => kappa * (n l * v l))).
+    - rewrite sum_scal, Z. ring.
+    - intros l P. rewrite <- (K l P). ring.
+  Qed.
+
+  (* Towards the best weighted sum without the own noise, the best strength is alpha2 / (tau2 + w nu2). *)
+  Theorem best_strength_cleaned_balanced : forall v kappa s a b,
+    (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) = 1 -> 1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + v a * nu2 a) = alpha2 a ->
+    forall t, 1 + t <> 0 ->
+    risk S (personal M s a b (cleaned M (weights v) a b)) (parameter M a b)
+      <= risk S (personal M t a b (cleaned M (weights v) a b)) (parameter M a b) /\
+    (0 < alpha2 a -> v a <> 1 ->
+     risk S (personal M t a b (cleaned M (weights v) a b)) (parameter M a b)
+       = risk S (personal M s a b (cleaned M (weights v) a b)) (parameter M a b) -> t = s).
+  Proof.
+    intros v kappa s a b K Z P A B N. apply best_strength_cleaned; try assumption.
+    rewrite (balanced_sum v kappa K Z), <- (K a A).
+    transitivity ((1 - v a) * (s * (tau2 a + v a * nu2 a))); [ring |]. rewrite N. ring.
+  Qed.
+
+  (* With the own noise in it, alpha2 / (tau2 + nu2 w / (1 - w)). *)
+  Theorem best_strength_balanced : forall v kappa s a b,
+    (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) = 1 -> 1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a * (1 - v a) + v a * nu2 a) = alpha2 a * (1 - v a) ->
+    forall t, 1 + t <> 0 ->
+    risk S (personal M s a b (aggregate M (weights v))) (parameter M a b)
+      <= risk S (personal M t a b (aggregate M (weights v))) (parameter M a b) /\
+    (0 < alpha2 a -> v a <> 1 ->
+     risk S (personal M t a b (aggregate M (weights v))) (parameter M a b)
+       = risk S (personal M s a b (aggregate M (weights v))) (parameter M a b) -> t = s).
+  Proof.
+    intros v kappa s a b K Z P A B N. apply best_strength; try assumption.
+    rewrite (balanced_sum v kappa K Z), <- (K a A).
+    transitivity (s * (tau2 a * (1 - v a) + v a * nu2 a)); [ring |]. rewrite N. ring.
+  Qed.
+
+  (* There the client attains the least risk of all blends. *)
+  Theorem attains_cleaned : forall v kappa s a b,
+    (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) = 1 -> 1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + v a * nu2 a) = alpha2 a ->
+    least_of_client M a b (risk S (personal M s a b (cleaned M (weights v) a b)) (parameter M a b)).
+  Proof.
+    intros v kappa s a b K Z P A B N. rewrite (cleaned_risk v s a b Z P A B), (balanced_sum v kappa K Z), <- (K a A), <- N.
+    replace (_ / _) with (alpha2 a * ((1 + s * v a) / (1 + s))) by (rewrite <- N; field; exact P).
+    apply (least_client _ (fun l => s / (1 + s) * v l) (s / (1 + s) * kappa) a b A B).
+    - intros l Q. rewrite <- (K l Q). ring.
+    - rewrite <- (K a A), <- N. field. exact P.
+    - rewrite (sum_ext L _ (fun l => s / (1 + s) * (n l * v l))) by (intros; ring). rewrite sum_scal, Z. field. exact P.
+  Qed.
+
+  Theorem attains_returned : forall v kappa s a b,
+    (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) = 1 -> 1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat -> nu2 a = 0 ->
+    s * (tau2 a + v a * nu2 a) = alpha2 a ->
+    least_of_client M a b (risk S (personal M s a b (aggregate M (weights v))) (parameter M a b)).
+  Proof.
+    intros v kappa s a b K Z P A B V N. assert (H := attains_cleaned v kappa s a b K Z P A B N).
+    rewrite (cleaned_risk v s a b Z P A B), V in H. rewrite (client_risk v s a b Z P A B).
+    replace (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) - v a ^ 2 * 0)
+      with (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l)))) in H by ring. exact H.
+  Qed.
 End Levels.
 
 Lemma least_unique : forall A (P : A -> Prop) f v w, least P f v -> least P f w -> v = w.

@@ -359,6 +359,13 @@ def _(d: model.BestBlend, f: _Frame, formula: tuple[Any, ...], sign: str, rules:
     return _Said(conclusion, lines, "No other blend of the own estimate and the others' messages has as small a risk.")
 
 
+def _balanced(c: model.Clients, weights: model.Weights) -> Any:
+    """The common product of weights and message variances, where the weights are the server's best; else None."""
+    v = weights.per_client(c)
+    products = [generator.factored(w * s) for w, s in zip(v, c.message, strict=True)]
+    return products[0] if all(generator.factored(p - products[0]) == 0 for p in products) else None
+
+
 @_say.register
 def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     (value,) = formula
@@ -372,12 +379,14 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
         f"      (w {d.level}%nat {i} <> 1 ->\n       {other}\n       = {best} -> t = lam)"
     )
     theorem = "best_strength" if d.own_noise else "best_strength_cleaned"
+    kappa = _balanced(c, d.weights)
     lam, before = _plain(value)
     lines = [
         "cbv zeta. intros t T.",
         *before,
-        f"destruct ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(lam)}) {d.level}%nat {i} ltac:(side) ltac:(side) "
-        f"ltac:(side) ltac:(side) ltac:(side) t T) as [A B].",
+        f"destruct ({theorem}{'' if kappa is None else '_balanced'} {m} (fun l => {_weights(c, d.weights)} l 0%nat) "
+        f"{'' if kappa is None else f'({term(kappa)}) '}({term(lam)}) {d.level}%nat {i}"
+        f"{'' if kappa is None else ' ltac:(each_level)'}{' ltac:(side)' * 5} t T) as [A B].",
         "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
     ]
     return _Said(conclusion, lines, "No other strength, of either sign, has as small a risk.")
@@ -389,13 +398,15 @@ def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: A
         raise Unprovable("an excess that is not printed as zero")
     c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
     r = model.Personal(c, d.weights, d.level, d.lam, d.own_noise)
-    x, v, kappa = c.bayes(d.level)
+    kappa = _balanced(c, d.weights)
+    if kappa is None:
+        raise Unprovable("the server's weights are not the best ones")
+    lam, before = _plain(d.lam)
+    theorem, sides = ("attains_returned", 6) if d.own_noise else ("attains_cleaned", 5)
     lines = [
-        "unfold ratios.",
-        *_rewrite(f, r),
-        "unfold_levels.",
-        f"replace (_ / _) with ({_function(c.alpha2, _argument)} {d.level}%nat * ({term(x)})) by side.",
-        f"apply (least_client {m} ({term(x)}) {_chosen(v)} ({term(kappa)})); [side | side | each_level | side | side].",
+        *before,
+        f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat {i} "
+        f"ltac:(each_level){' ltac:(side)' * sides}).",
     ]
     return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, "At this strength the client's risk is the least of all blends.")
 
