@@ -158,11 +158,16 @@ def _personal(f: _Frame, c: model.Clients, weights: model.Weights, level: int, o
     return f"(personal {m} {lam} {level} {i} {pivot})"
 
 
+def _smooth(e: Any) -> Any:
+    if not e.args or generator.structural(e):
+        return e
+    e = e.func(*map(_smooth, e.args))
+    return generator.factored(e) if isinstance(e, sp.Add) and not generator.structural(e) else e
+
+
 def _plain(lam: Any) -> tuple[Any, list[str]]:
-    """A strength as one fraction, with the line that puts it there."""
-    if generator.structural(sp.sympify(1 + lam)):
-        return lam, []
-    simple = generator.factored(lam)
+    """A strength whose inner sums that are not plainly positive are one fraction each; the line that puts it there."""
+    simple = _smooth(sp.sympify(lam))
     return simple, [] if term(simple) == term(lam) else [f"replace ({term(lam)}) with ({term(simple)}) by side."]
 
 
