@@ -170,7 +170,7 @@ def _name_malformed(problems: Sequence[Problem]) -> bool:
 
 def _verify_table(records: Sequence[Record]) -> None:
     width = max((len(r.claim) for r in records), default=10)
-    head = f"{'claim':{width}}  {'verdict':11}  der com sim att ind  {'max |z|':>7}  {'sees':>6}  {'mutants':>9}"
+    head = f"{'claim':{width}}  {'verdict':11}  der com sim att ind lit  {'max |z|':>7}  {'sees':>6}  {'mutants':>9}"
     print(head + "\n" + "-" * len(head))
     marks = {"pass": "+", "fail": "FAIL", "unknown": "?", "not applicable": "."}
     for r in records:

@@ -32,6 +32,7 @@ MEANING = {
     "computed": "an oracle by another route, and the float64 function",
     "simulated": "the model's raw noise, with declared error rates",
     "attacked": "search of the domain for a counterexample",
+    "literal": "the paper's display, read by machine, is the printed formula",
     "independent": "what two judges share is machinery or packing",
 }
 

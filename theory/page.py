@@ -262,8 +262,8 @@ def _paper(paper: str, claims: Sequence[Claim], records: Mapping[str, Record], v
         "",
         papers()[paper].citation + ".",
         "",
-        "Levels: derived, computed, simulated, attacked, independent (`+` passed, `·` not applicable); mutants of the",
-        "formula that the checks rejected; the proof.",
+        "Levels: derived, computed, simulated, attacked, independent, literal (`+` passed, `·` not applicable); mutants of",
+        "the formula that the checks rejected; the proof.",
         "",
     ]
     rows = [

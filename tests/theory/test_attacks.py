@@ -51,6 +51,7 @@ REFUSED = {
     "frauds:formulas:correction-is-the-derivation": "corrected and derive share",
     "frauds:formulas:weight-of-the-other": "derived",
     "frauds:formulas:takes-itself": "itself",
+    "frauds:formulas:transcribed-away": "differs",
     # domains
     "frauds:domains:condition-outside": "holds nowhere",
     "frauds:domains:condition-nowhere": "holds nowhere|fails",

@@ -17,21 +17,22 @@ from estimators.system import files
 from estimators.system.untrusted import EXPANDED, read_bytes
 from theory.engine import reach
 from theory.engine.claim import Claim
+from theory.engine.literal import table
 from theory.engine.paper import papers
 from theory.engine.registry import find, known
 
 SCHEMA = 3
 VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
-LEVELS = ("derived", "computed", "simulated", "attacked", "independent")
+LEVELS = ("derived", "computed", "simulated", "attacked", "independent", "literal")
 DEFAULT_LEDGER = Path("build") / "ledger.json"
 # What a judge takes from a claim, besides text for readers.
 JUDGED = (
     "variables", "examples", "printed", "derive", "oracle", "computed", "simulate", "relation", "condition",
     "counterexample", "corrected", "shifts", "entries", "edits", "assumes", "although", "tight", "not_simulated",
-    "not_computed", "shares",
+    "not_computed", "shares", "latex",
 )  # fmt: skip
 TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
-LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated", "_independent")
+LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated", "_independent", "_literal")
 
 
 class LedgerError(ValueError):
@@ -58,6 +59,9 @@ def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> t
     for name in JUDGED:
         reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
         reach.collect(sources, getattr(claim, name), reached)
+    letters = table(claim.paper)  # of the paper's displays, which are looked up and not named
+    for value in (letters.letters, letters.indices, letters.readings.get(claim.id)):
+        reach.collect(sources, value, reached)
     return with_lemmas(claim, reached, lemmas, sources), reached.texts
 
 

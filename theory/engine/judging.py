@@ -7,6 +7,7 @@ derived    printed against the derivation, as an identity or a sign certificate 
 computed   derivation against the oracle in exact numbers; float64 function of `estimators` against both
 simulated  the model's raw noise against the derived value, with declared error rates
 attacked   a search of the domain for points that break the verdict; mutants must be rejected
+literal    the paper's display, read by machine, is the printed formula, or differs by declared edits only
 independent  what two judges share is machinery, packing of arguments, or declared with a reason
 """
 
@@ -30,6 +31,7 @@ from theory.engine.claim import Claim, tidy
 from theory.engine.condition import alternatives, met, on_condition, substitutions
 from theory.engine.domain import Case, Point, as_float, as_text
 from theory.engine.evidence import Record, source_hash
+from theory.engine.literal import literal
 from theory.engine.mutants import classify, mutants
 from theory.engine.simulation import Simulation, compared
 from theory.engine.values import DIGITS, Values, differs, in_digits
@@ -56,6 +58,7 @@ def judge(claim: Claim, root: int, quick: bool = False) -> Record:
         record.levels["simulated"] = _guard(_simulated, claim, root)
     record.levels["attacked"] = _guard(_attacked, claim, record.levels["derived"])
     record.levels["independent"] = _guard(_independent, claim)
+    record.levels["literal"] = _guard(_literal, claim)
     record.mutants = _guard(_mutants, claim, record.levels["derived"], record.levels.get("simulated", {}))
     record.source, record.tree = source_hash(claim, record.lemmas), reach.sources().tree
     record.seconds = time.perf_counter() - start
@@ -512,6 +515,14 @@ def _independent(claim: Claim) -> dict[str, Any]:
         }
     declared = "".join(f"; they share {name}: {why}" for name, why in claim.shares.items())
     return {"status": "pass", "detail": f"judges share machinery and packing of arguments only{declared}"}
+
+
+def _literal(claim: Claim) -> dict[str, Any]:
+    if claim.printed is None:
+        return {"status": "not applicable", "detail": "the paper prints no formula"}
+    found = literal(claim)
+    status = {"same": "pass", "edited": "pass", "unread": "not applicable"}.get(found.verdict, "unknown")
+    return {"status": status, "detail": f"{found.verdict}: {found.detail}" if found.detail else found.verdict}
 
 
 def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, Any]) -> dict[str, Any]:

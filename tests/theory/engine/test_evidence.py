@@ -19,7 +19,15 @@ SEEN = {**PASS, "counterexample_confirmed": True}
 
 
 def record(claim=CLAIM, quick=False, root=1, **levels):
-    full = {"derived": AGREES, "computed": PASS, "simulated": PASS, "attacked": PASS, "independent": PASS, **levels}
+    full = {
+        "derived": AGREES,
+        "computed": PASS,
+        "simulated": PASS,
+        "attacked": PASS,
+        "independent": PASS,
+        "literal": PASS,
+        **levels,
+    }
     return Record(
         claim.id, source_hash(claim), root, quick, {k: v for k, v in full.items() if v is not None}, {"survived": 0}
     )

@@ -27,7 +27,11 @@ def wrong_derive(A: Any, D: Any) -> Derivation:
 
 # The wrong model in printed formula, derivation and oracle: the float function and the simulation know better.
 WRONG = replace(
-    RISK, printed=lambda A, D: 2 * A * D / (A + 2 * D), derive=wrong_derive, oracle=lambda A, D: 1 / (1 / A + 1 / (2 * D))
+    RISK,
+    latex=r"\frac{2AD}{A+2D}",
+    printed=lambda A, D: 2 * A * D / (A + 2 * D),
+    derive=wrong_derive,
+    oracle=lambda A, D: 1 / (1 / A + 1 / (2 * D)),
 )
 register(replace(WRONG, id="frauds:formulas:wrong-model"))
 
@@ -74,3 +78,7 @@ def circular_derive(A: Any, D: Any) -> Derivation:
 
 
 register(replace(RISK, id="frauds:formulas:takes-itself", derive=circular_derive))
+
+
+# The misprint is mended without a word: the display still has it.
+register(replace(RISK, id="frauds:formulas:transcribed-away", latex=r"\frac{AD}{A+2D}"))

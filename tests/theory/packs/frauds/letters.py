@@ -1,0 +1,3 @@
+"""What the letters of the frauds stand for, so that their displays are read."""
+
+LETTERS = {"A": "A", "D": "D"}
