@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: verify prove ledger report test browser bench figures gallery notebooks lint clean
+.PHONY: nightly verify prove ledger report test browser bench figures gallery notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -51,6 +51,11 @@ gallery: $(VENV)/.installed  ## draw the pictures of README.md again
 	$(BIN)/borrow fit --example --out build/gallery/fit >/dev/null && cp build/gallery/fit/shrinkage.png figures/gallery
 	$(BIN)/borrow fit estimators/tables/data/surgical_mortality.csv --client hospital --successes deaths --trials operations \
 	  --out build/gallery/hospitals >/dev/null && cp build/gallery/hospitals/shrinkage.png figures/gallery/hospitals.png
+
+nightly: $(VENV)/.installed  ## what takes longer than CI may: other seeds, every proof and figure from nothing, notebooks, benchmarks
+	$(BIN)/borrow verify --fresh --mc-seed any --ledger build/nightly.json
+	$(BIN)/borrow prove --fresh
+	$(MAKE) report notebooks bench
 
 lint: $(VENV)/.installed  ## ruff and pyright
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lint]'
