@@ -14,14 +14,20 @@ Belongs here: the checked settings of such steps.  Does not belong here: arithme
 ``reference_backend``), the algorithms made of them (``algorithms.adaped``, ``algorithms.distillation``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from estimators.federated.backend import local_training
 from estimators.numerics.validation import nonnegative, positive, single
+
+if TYPE_CHECKING:
+    from estimators.federated.backend import ClientArrays
+    from estimators.federated.models import Model
 
 __all__ = ["PairStep", "Pairs", "checked_pairs"]
 
@@ -75,7 +81,9 @@ class PairStep:
             raise ValueError("floor must be > 0 where psi is learned: nothing else keeps psi from 0")
 
 
-def checked_pairs(model, own, common, psi, data, schedule, *, step, noise):
+def checked_pairs(
+    model: Model, own: Any, common: Any, psi: Any, data: ClientArrays, schedule: Any, *, step: Any, noise: Any
+) -> tuple[Pairs, float]:
     """Check the arguments of `Backend.local_pairs`; return `Pairs`, a row for each client, and the noise's multiplier."""
     if model.loss not in ("softmax", "logistic"):
         raise ValueError(f'model has the loss "{model.loss}"; pairs are coupled by probabilities: "softmax" or "logistic"')
@@ -88,4 +96,5 @@ def checked_pairs(model, own, common, psi, data, schedule, *, step, noise):
         multiplier = float(noise.multiplier)
         if not np.isfinite(step.clips[0]) or (step.rates[2] > 0 and not step.joint and not np.isfinite(step.clips[1])):
             raise ValueError("noise is a multiple of the clips; give finite clips in step")
-    return Pairs(*spread, np.broadcast_to(psi, len(schedule.clients)).astype(float)), multiplier
+    own, common = spread
+    return Pairs(own, common, np.broadcast_to(psi, len(schedule.clients)).astype(float)), multiplier

@@ -71,7 +71,8 @@ def power_sums(values: Floats, group: Ints, groups: int) -> tuple[list[int], lis
             power_sums(values[a:b], group[a:b] - k * TOGETHER, min(TOGETHER, groups - k * TOGETHER))
             for k, (a, b) in enumerate(pairwise(cuts))
         ]
-        return tuple(list(chain(*lists)) for lists in zip(*parts, strict=True))
+        counts, sums, squares = (list(chain(*lists)) for lists in zip(*parts, strict=True))
+        return counts, sums, squares
     bits = values.view(np.int64)
     counts, sums, squares = np.zeros(groups, np.int64), [0] * groups, [0] * groups
     for start in range(0, bits.size, kernels.MOST):

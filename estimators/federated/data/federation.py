@@ -8,13 +8,20 @@ Belongs here: the containers and what every data set needs (test rows, scaling t
 ``loaders``, giving rows to clients in ``partitions``, transformations of clients' rows in ``silos``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Ints
 from estimators.numerics.validation import flags, index, real, same_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "Client",
@@ -33,14 +40,14 @@ NONE = np.empty(0, dtype=np.int64)
 NONE.flags.writeable = False
 
 
-def fixed(array):
+def fixed(array: ArrayLike) -> np.ndarray:
     """Return a read-only view of `array`."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
-def generator(seed, purpose):
+def generator(seed: int, purpose: str) -> np.random.Generator:
     """Random generator for one purpose: streams of different purposes with one seed are independent.
 
     >>> float(generator(3, "iid").random()) == float(generator(3, "opt-out").random())
@@ -49,7 +56,7 @@ def generator(seed, purpose):
     return np.random.default_rng([index("seed", seed, 0, 2**63 - 1), crc32(purpose.encode())])
 
 
-def apportion(total, shares):
+def apportion(total: int, shares: ArrayLike) -> Ints:
     """Whole numbers that add up to `total` and are as near to proportional to `shares` as can be (largest remainders).
 
     >>> apportion(10, [1.0, 1.0, 1.0]).tolist()
@@ -62,14 +69,14 @@ def apportion(total, shares):
     return counts
 
 
-def as_it_is(name, array):
+def as_it_is(name: str, array: ArrayLike) -> np.ndarray:
     """Return an array of numbers in its own type, which images keep; whatever is no array is read strictly first."""
     if type(array) is not np.ndarray:
         real(name, array, booleans=True)
     return np.asarray(array)
 
 
-def labels(name, y):
+def labels(name: str, y: ArrayLike) -> np.ndarray:
     """Return `y` as int64 labels 0, 1, ... or raise a ValueError."""
     array = as_it_is(name, y)
     if (
@@ -135,7 +142,7 @@ class Examples:
     def __len__(self):
         return len(self.y)
 
-    def split_test(self, share, *, seed):
+    def split_test(self, share: float, *, seed: int) -> Self:
         """The same examples with a random share of each class (of all rows, for regression) for testing.
 
         Parameters
@@ -169,7 +176,7 @@ class Client:
     train, test : arrays of row numbers; name : str; group : whole number, the cluster it was made in, or -1.
     """
 
-    pool: "Federation"
+    pool: Federation
     train: np.ndarray
     test: np.ndarray
     name: str
@@ -179,27 +186,27 @@ class Client:
         return len(self.train)
 
     @property
-    def x(self):
+    def x(self) -> np.ndarray:
         """Training rows, (n, ...): a view where the rows follow each other, else a copy."""
         return self.pool.x[consecutive(self.train)]
 
     @property
-    def y(self):
+    def y(self) -> np.ndarray:
         """Training labels or numbers, (n,)."""
         return self.pool.y[consecutive(self.train)]
 
     @property
-    def test_x(self):
+    def test_x(self) -> np.ndarray:
         """Test rows, (n, ...); may be empty."""
         return self.pool.x[consecutive(self.test)]
 
     @property
-    def test_y(self):
+    def test_y(self) -> np.ndarray:
         """Test labels or numbers, (n,)."""
         return self.pool.y[consecutive(self.test)]
 
 
-def consecutive(rows):
+def consecutive(rows: np.ndarray) -> slice | np.ndarray:
     """The slice that has the same rows, if they follow each other, so that indexing makes no copy."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
@@ -232,7 +239,7 @@ class Federation:
 
     x: np.ndarray
     y: np.ndarray
-    train: tuple
+    train: Sequence[Any]
     test: Any = None
     server_test: Any = None
     group: Any = None
@@ -277,26 +284,26 @@ class Federation:
     def __iter__(self):
         return map(self.client, range(len(self)))
 
-    def client(self, k):
+    def client(self, k: int) -> Client:
         """Client number `k`, 0..K-1."""
         k = index("k", k, 0, len(self) - 1)
         return Client(self, self.train[k], self.test[k], self.names[k], int(self.group[k]))
 
     @property
-    def clients(self):
+    def clients(self) -> list[Client]:
         """All clients, as a list."""
         return list(self)
 
     @property
-    def sizes(self):
+    def sizes(self) -> np.ndarray:
         """Training rows of each client, (K,)."""
         return np.array([len(rows) for rows in self.train])
 
-    def holds(self, label):
+    def holds(self, label: int) -> np.ndarray:
         """Which clients have the label among their training rows, (K,) of bool."""
         return np.array([bool((self.y[rows] == label).any()) for rows in self.train])
 
-    def scaled(self, dtype=np.float32, *, flat=False):
+    def scaled(self, dtype: DTypeLike = np.float32, *, flat: bool = False) -> Self:
         """The same federation with x / top as floats, each row one vector if `flat`; one copy of the pool.
 
         >>> images = Federation(np.full((1, 2, 2), 51, np.uint8), [0], train=[[0]], classes=1, top=255)
@@ -308,7 +315,7 @@ class Federation:
         return replace(self, x=x.reshape(len(x), -1) if flat else x, top=1.0)
 
 
-def rows_of(name, rows, total):
+def rows_of(name: str, rows: ArrayLike, total: int) -> np.ndarray:
     """Return `rows` as a read-only int64 array of distinct row numbers below `total`, or raise a ValueError."""
     array = np.asarray(rows)
     array = array.astype(np.int64) if array.size == 0 else array
@@ -321,19 +328,19 @@ def rows_of(name, rows, total):
     return fixed(array.astype(np.int64))
 
 
-def client_rows(part, names, rows, total):
+def client_rows(part: str, names: Any, rows: Any, total: int) -> tuple[np.ndarray, ...]:
     """Each client's row numbers, checked."""
     return tuple(rows_of(f"{part} rows of client {name}", own, total) for name, own in zip(names, rows, strict=True))
 
 
-def fraction(name, value):
+def fraction(name: str, value: ArrayLike) -> float:
     """Return `value` as a float strictly between 0 and 1."""
     if not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
         raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
     return float(value)
 
 
-def held_share(name, value):
+def held_share(name: str, value: ArrayLike) -> float:
     """Return `value` as a float in [0, 1), the share of a client's rows that is for testing."""
     if not isinstance(value, (int, float, np.floating)) or not 0 <= value < 1:
         raise ValueError(f"{name} must be a number in [0, 1), got {value!r}")

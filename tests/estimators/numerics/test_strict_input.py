@@ -43,6 +43,7 @@ WITHIN = (
     "limits",
     "processes",
     "units",
+    "wide",
     "inversion",
     "tallies",
     "normal_mixture",
