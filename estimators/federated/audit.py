@@ -35,6 +35,7 @@ import numpy as np
 from estimators.accounting.mechanisms import gaussian_epsilon
 from estimators.federated.algorithms.basic import Local
 from estimators.federated.data import Federation
+from estimators.federated.kinds import typed
 from estimators.federated.models import linear_regression
 from estimators.federated.task import Task
 from estimators.federated.training import training
@@ -68,6 +69,7 @@ class Bound:
     counts: tuple
     runs: int
 
+    @typed
     def refutes(self, claimed: float) -> Any:
         """Whether a claimed eps at the same delta is refuted; a true claim is with probability at most beta."""
         return self.eps > claimed
@@ -160,6 +162,7 @@ def best_event(
     }  # fmt: skip
 
 
+@typed
 def epsilon_bound(without: ArrayLike, with_canary: ArrayLike, *, delta: float, beta: float = 0.01) -> Bound:
     """Lower bound on the eps at delta of any mechanism, from independent runs in two neighbouring worlds.
 
@@ -181,6 +184,7 @@ def epsilon_bound(without: ArrayLike, with_canary: ArrayLike, *, delta: float, b
     return Bound(max(0.0, value), **event)
 
 
+@typed
 def gaussian_bound(without: ArrayLike, with_canary: ArrayLike, *, delta: float, beta: float = 0.01) -> Bound:
     """Lower bound on the eps at delta of a Gaussian mechanism of unknown ratio of shift to deviation.
 
@@ -207,6 +211,7 @@ class Fixed:
     multiplier: float
     clip: float
 
+    @typed
     def multipliers(self, task: Task, *, rounds: int) -> np.ndarray:
         """The multiplier (K,)."""
         return np.full(task.n_clients, float(self.multiplier))
@@ -222,6 +227,7 @@ def silos(replicates: int, rows: Any, canary: Any, others: Any) -> Federation:
     return Federation(x, sign * FAR**3, [np.arange(rows)] * replicates, name="canaries")
 
 
+@typed
 def row_releases(
     *,
     multiplier: float,
@@ -270,6 +276,7 @@ def row_releases(
     return np.stack(seen, axis=1)
 
 
+@typed
 def row_statistics(
     releases: np.ndarray, *, multiplier: float, rate: float, shift: float = 1.0, base: float = 0.0
 ) -> np.ndarray:
@@ -293,11 +300,13 @@ def row_statistics(
 class Absent(Task):
     """A task whose clients never take part: the world without them, with their places in every divisor."""
 
+    @typed
     def participants(self, t: int, *, rate: float | None = None, number: int | None = None) -> np.ndarray:
         """Nobody."""
         return super().participants(t, rate=rate, number=number)[:0]
 
 
+@typed
 def client_releases(algorithm: Any, *, canary: ArrayLike, rounds: int, clients: int = 1, seed: int = 0) -> tuple[Any, Any]:
     """What a server releases in each round of an algorithm of clipped updates and counts, about each of its clients.
 

@@ -27,6 +27,7 @@ from estimators.federated.audit import (
     row_releases,
     row_statistics,
 )
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.numerics.validation import choice
 
@@ -70,6 +71,7 @@ def judged(name: str, claim: Guarantee, worlds: Any, *, delta: float, beta: floa
     return Case(name, claim.adjacency, claim.eps, epsilon_bound(*worlds, delta=delta, beta=beta), gaussian)
 
 
+@typed
 def rows(
     rule: str="poisson",
     *,
@@ -119,6 +121,7 @@ def rows(
     return judged(name, claim, worlds, delta=delta, beta=beta, exact=exact)
 
 
+@typed
 def clients(
     *,
     clients: int = 1,
@@ -157,6 +160,7 @@ def clients(
     return judged(name, claim, worlds, delta=delta, beta=beta, exact=exact)
 
 
+@typed
 def exponential(
     *,
     eps: float = 1.0,
@@ -178,6 +182,7 @@ def exponential(
     return Case(name, "row", eps, epsilon_bound(*worlds, delta=0.0, beta=beta))
 
 
+@typed
 def tuned(
     *,
     multiplier: float = 2.0,
@@ -206,6 +211,7 @@ def tuned(
     return Case(name, "row add-remove", claimed, epsilon_bound(*worlds, delta=delta, beta=beta))
 
 
+@typed
 def averaged_clients(
     *,
     tau: int = 4,
@@ -254,6 +260,7 @@ CASES = {
 """Audits of the size that tables show; each takes seconds. Any argument may be given anew, such as a smaller size."""
 
 
+@typed
 def table(*, seed: int = 0) -> list[dict[str, Any]]:
     """Rows of all audits, a dict each."""
     return [{"case": name, **case(seed=seed).row()} for name, case in CASES.items()]

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from estimators.federated.kinds import several, typed
 from estimators.numerics.arrays import ArrayLike
-from estimators.numerics.validation import nonnegative, positive
+from estimators.numerics.validation import nonnegative, positive, shown
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -34,6 +35,7 @@ __all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining",
 class Diverged(ArithmeticError):
     """Parameters of a client ceased to be finite; `client` and `step` say where."""
 
+    @typed
     def __init__(self, client: int, step: int) -> None:
         super().__init__(f"training of client {client} diverged in step {step}; lower learning_rate or lam, or set clip")
         self.client, self.step = client, step
@@ -63,16 +65,19 @@ class ClientArrays:
     first: np.ndarray
     sizes: np.ndarray
 
+    @typed
     def client(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Features (n_k, features) and responses (n_k,) of client k, views."""
         rows = slice(self.first[k], self.first[k] + self.sizes[k])
         return self.x[rows], self.y[rows]
 
+    @typed
     def take(self, positions: np.ndarray) -> ClientArrays:
         """Some of the clients, in this order, sharing memory."""
         return ClientArrays(self.x, self.y, self.first[positions], self.sizes[positions])
 
 
+@typed
 def client_arrays(model: Model, clients: Sequence[tuple[Any, Any]], *, dtype: DTypeLike = np.float64) -> ClientArrays:
     """Data of all clients, checked against the model once and stacked.
 
@@ -95,8 +100,8 @@ def client_arrays(model: Model, clients: Sequence[tuple[Any, Any]], *, dtype: DT
         raise ValueError("clients is empty; give at least one pair (x, y)")
     pairs = []
     for k, pair in enumerate(clients):
-        if len(pair) != 2:
-            raise ValueError(f"client {k} must be a pair (x, y), has {len(pair)} parts")
+        if not several(pair) or len(pair) != 2:
+            raise ValueError(f"clients: client {k} must be a pair (x, y), got {shown(pair)}")
         if len(pair[0]) == 0:
             raise ValueError(f"client {k} has no data; leave it out")
         x, y = model.check_data(f"client {k}", *pair)
@@ -123,6 +128,7 @@ class LocalTraining(NamedTuple):
     noise: object
 
 
+@typed
 def local_training(
     model: Model,
     starts: np.ndarray,

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import choice, finite, index, listing, real
 
 __all__ = [
@@ -51,17 +52,20 @@ class Convolution(NamedTuple):
     same: bool = False
     pool: int = 2
 
-    def positions(self, image: Any) -> tuple[Any, Any]:
+    @typed
+    def positions(self, image: tuple[int, int, int]) -> tuple[Any, Any]:
         """Rows and columns of patches in an image of shape (height, width, channels)."""
         lost = 0 if self.same else self.size - 1
         return image[0] - lost, image[1] - lost
 
-    def output(self, image: Any) -> tuple[Any, Any, int]:
+    @typed
+    def output(self, image: tuple[int, int, int]) -> tuple[Any, Any, int]:
         """Shape (height, width, channels) of what comes of an image of such a shape."""
         rows, columns = self.positions(image)
         return rows // self.pool, columns // self.pool, self.channels
 
 
+@typed
 @dataclass(frozen=True)
 class Model:
     """A chain of affine layers with rectifiers between them, and the loss of its last scores.
@@ -147,6 +151,7 @@ class Model:
         """Number of classes, 0 for regression."""
         return {"square": 0, "softmax": self.sizes[-1]}.get(self.loss, 2)
 
+    @typed
     def initialise(self, generator: np.random.Generator) -> np.ndarray:
         """First parameters (P,): zeros for a linear model, else uniform within 1/sqrt(inputs) of 0, layer by layer.
 
@@ -163,6 +168,7 @@ class Model:
         layers = (generator.uniform(-1, 1, rows * columns) / np.sqrt(rows - 1) for rows, columns in self.shapes)
         return np.concatenate(list(layers))
 
+    @typed
     def layers(self, parameters: np.ndarray) -> list[Any]:
         """Views (..., inputs + 1, outputs) of each layer in `parameters` (..., P)."""
         views, start = [], 0
@@ -172,6 +178,7 @@ class Model:
             start = stop
         return views
 
+    @typed
     def check_parameters(self, name: str, parameters: np.ndarray) -> np.ndarray:
         """Return finite `parameters` (..., P) as an array of float64 or float32."""
         array = parameters if type(parameters) is np.ndarray else real(name, parameters)
@@ -181,6 +188,7 @@ class Model:
             raise ValueError(f"{name} must have {self.n_parameters} entries along its last axis, has shape {array.shape}")
         return array
 
+    @typed
     def check_data(self, name: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return finite features (n, n_features) and responses (n,) as float arrays."""
         x, y = finite(f"{name} x", x), finite(f"{name} y", y)
@@ -193,15 +201,17 @@ class Model:
         return x, y
 
 
+@typed
 def linear_regression(n_features: int) -> Model:
     """Linear regression, with half the squared error as loss.
 
     >>> linear_regression(28).n_parameters
     29
     """
-    return Model((n_features, 1), "square")
+    return Model((index("n_features", n_features, 1), 1), "square")
 
 
+@typed
 def logistic_regression(n_features: int, n_classes: int = 2) -> Model:
     """Logistic regression: one score for two classes, one score for each of more (multinomial).
 
@@ -212,6 +222,7 @@ def logistic_regression(n_features: int, n_classes: int = 2) -> Model:
     return Model((n_features, 1), "logistic") if n_classes == 2 else Model((n_features, n_classes), "softmax")
 
 
+@typed
 def linear_svm(n_features: int) -> Model:
     """Linear support vector machine for two classes: hinge loss; the penalty is the backend's pull towards 0.
 
@@ -221,6 +232,7 @@ def linear_svm(n_features: int) -> Model:
     return Model((index("n_features", n_features, 1), 1), "hinge")
 
 
+@typed
 def neural_network(n_features: int = 784, n_hidden: int = 50, n_classes: int = 10) -> Model:
     """Network with one hidden layer of rectifiers and a softmax.
 
@@ -230,6 +242,7 @@ def neural_network(n_features: int = 784, n_hidden: int = 50, n_classes: int = 1
     return Model((n_features, n_hidden, n_classes), "softmax")
 
 
+@typed
 def convolutional_network(
     n_features: int = 784,
     n_classes: int = 10,
@@ -238,7 +251,7 @@ def convolutional_network(
     size: int,
     same: bool = False,
     hidden: Sequence[int] = (),
-    image: Any = None,
+    image: tuple[int, int, int] | None = None,
 ) -> Model:
     """Convolutions of one patch size, each with a rectifier and the largest of 2 x 2 blocks, then hidden layers.
 
@@ -262,6 +275,7 @@ def convolutional_network(
     return Model((n_features, *hidden, scores), loss, tuple(image), convolutions)
 
 
+@typed
 def fedhdp_network(n_features: int = 784, n_classes: int = 62, size: int = 3) -> Model:
     """Network of FedHDP (2023), Table 6, for FEMNIST: 16 and 32 channels, padded, 128 hidden units, without its dropout.
 
@@ -273,6 +287,7 @@ def fedhdp_network(n_features: int = 784, n_classes: int = 62, size: int = 3) ->
     return convolutional_network(n_features, n_classes, channels=(16, 32), size=size, same=True, hidden=(128,))
 
 
+@typed
 def mrmtl_network(n_features: int = 784, n_classes: int = 10, size: int = 3) -> Model:
     """Network of MR-MTL (2022), Appendix C, for CIFAR-10 and MNIST; with size 5 and n_classes 0 the one for ADNI.
 
@@ -282,6 +297,7 @@ def mrmtl_network(n_features: int = 784, n_classes: int = 10, size: int = 3) -> 
     return convolutional_network(n_features, n_classes, channels=(32, 64), size=size)
 
 
+@typed
 def adaped_network(n_features: int = 784, n_classes: int = 10) -> Model:
     """Network of AdaPeD (2023), Section 4.1: 6 and 16 channels of 5 x 5 patches, 120 and 84 hidden units.
 

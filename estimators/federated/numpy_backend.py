@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
+from estimators.federated.kinds import typed
 from estimators.federated.pairs import Pairs, checked_pairs
 from estimators.federated.reference_backend import ReferenceBackend
 from estimators.numerics.arrays import ArrayLike
@@ -56,15 +57,18 @@ class NumpyBackend(ReferenceBackend):
     [[2.0, 0.0]]
     """
 
+    @typed
     def __init__(self, *, dtype: DTypeLike = "float32", workers: int | None = None) -> None:
         self.dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
         self.workers = (os.cpu_count() or 1) if workers is None else index("workers", workers, 1)
 
+    @typed
     def prepare(self, model: Model, clients: Sequence[tuple[Any, Any]]) -> ClientArrays:
         """Checked data of all clients; see `Backend`."""
         check_trainable(model)
         return client_arrays(model, clients, dtype=self.dtype)
 
+    @typed
     def local_sgd(
         self,
         model: Model,
@@ -91,6 +95,7 @@ class NumpyBackend(ReferenceBackend):
         self._share(train, len(ends))
         return ends
 
+    @typed
     def local_pairs(
         self,
         model: Model,
@@ -118,6 +123,7 @@ class NumpyBackend(ReferenceBackend):
         self._share(train, len(ends.psi))
         return ends
 
+    @typed
     def scores(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> np.ndarray:
         """Scores of all clients' examples; see `Backend`."""
         rows = check_evaluated(model, parameters, data)
@@ -137,6 +143,7 @@ class NumpyBackend(ReferenceBackend):
         self._share(work, len(rows))
         return scores
 
+    @typed
     def evaluate(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> Evaluation:
         """Loss and accuracy of each client; see `Backend`."""
         rows = check_evaluated(model, parameters, data)
@@ -184,6 +191,7 @@ def check_trainable(model: Model) -> None:
 class Layers:
     """One client's parameters in the form of ``kernels``: rows of whole vectors; without hidden layer `bottom` is empty."""
 
+    @typed
     def __init__(self, model: Model, dtype: DTypeLike) -> None:
         from estimators.federated import kernels
 
@@ -198,12 +206,14 @@ class Layers:
         self.top = np.zeros((model.sizes[-2] + 1, vectors(model.sizes[-1])), dtype)
         self.sizes = hidden, model.sizes[-1], KINDS.index(model.loss)
 
+    @typed
     def load(self, row: Any) -> None:
         """Take over parameters (P,)."""
         row = np.ascontiguousarray(row, dtype=self.dtype)
         self.kernels.load(row, 0, self.bottom, self.sizes[0])
         self.kernels.load(row, self.split, self.top, self.sizes[1])
 
+    @typed
     def store(self, end: Any) -> Any:
         """Write the parameters to end (P,); return whether they are finite."""
         finite = self.kernels.store(self.bottom, self.sizes[0], end, 0)

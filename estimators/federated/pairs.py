@@ -16,6 +16,7 @@ Belongs here: the checked settings of such steps.  Does not belong here: arithme
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from estimators.federated.backend import local_training
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import nonnegative, positive, single
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Pairs(NamedTuple):
     psi: np.ndarray
 
 
+@typed
 @dataclass(frozen=True, kw_only=True)
 class PairStep:
     """How a pair is trained; the module's docstring has the formulas.
@@ -57,12 +60,12 @@ class PairStep:
     False
     """
 
-    rates: tuple
-    own: tuple
-    common: tuple
+    rates: Sequence[float]
+    own: Sequence[float]
+    common: Sequence[float]
     mutual: bool = False
     floor: float = 0.0
-    clips: tuple = (inf, inf)
+    clips: Sequence[float] = (inf, inf)
     joint: bool = False
 
     def __post_init__(self):

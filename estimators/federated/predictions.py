@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.backend import Evaluation
+from estimators.federated.kinds import typed
 from estimators.federated.reference_backend import losses
 from estimators.numerics.validation import nonnegative, number
 
@@ -48,6 +49,7 @@ class Mixture:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "components", components)
 
+    @typed
     def take(self, clients: np.ndarray) -> Mixture:
         """Mixture of some of the clients, in this order."""
         return Mixture(self.weights[clients], self.components)
@@ -58,6 +60,7 @@ def responses(data: ClientArrays) -> np.ndarray:
     return np.concatenate([data.client(k)[1] for k in range(len(data.sizes))])
 
 
+@typed
 def example_losses(backend: Backend, model: Model, parameters: np.ndarray, data: Any) -> Any:
     """Loss of each example of all clients, client after client, in float64.
 
@@ -75,6 +78,7 @@ def example_losses(backend: Backend, model: Model, parameters: np.ndarray, data:
     return losses(model, np.asarray(backend.scores(model, parameters, data), dtype=float), responses(data))[0]
 
 
+@typed
 def posterior(weights: np.ndarray, losses: np.ndarray) -> tuple[Any, Any]:
     """Which component an example comes from, given prior weights (M, ...) and losses (M, ...), minus log likelihoods.
 
@@ -94,7 +98,8 @@ def posterior(weights: np.ndarray, losses: np.ndarray) -> tuple[Any, Any]:
     return shares / total, top + np.log(total)
 
 
-def evaluate_mixture(backend: Backend, model: Model, mixture: Mixture, data: Any) -> Evaluation:
+@typed
+def evaluate_mixture(backend: Backend, model: Model, mixture: Mixture, data: ClientArrays) -> Evaluation:
     """`Evaluation` of each client's mixture on its data.
 
     Probabilities of classes are averaged with the client's weights; where there are none, scores are (regression, support

@@ -36,7 +36,8 @@ import numpy as np
 from estimators.accounting.accountants import ACCOUNTANTS, noise_for
 from estimators.accounting.budget import guarantee
 from estimators.accounting.events import Event
-from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, single
+from estimators.federated.kinds import typed
+from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, shown, single
 
 if TYPE_CHECKING:
     from estimators.accounting.budget import Guarantee
@@ -54,6 +55,7 @@ __all__ = [
 ]
 
 
+@typed
 def row_steps(task: Task, trainings: int) -> list[Event]:
     """`Event` of each client's rows over so many local trainings, a number or (K,), under the task's work.
 
@@ -69,6 +71,7 @@ def row_steps(task: Task, trainings: int) -> list[Event]:
     return [Event(sampling=sampling, rate=float(q), number=int(s)) for q, s in zip(rates, total, strict=True)]
 
 
+@typed
 def spent(task: Task, multiplier: Any, *, trainings: int, delta: Any, accountant: str = "pld") -> list[Guarantee | None]:
     """Guarantee of each client's rows for what was run, computed from the noise, whatever eps it was calibrated for.
 
@@ -119,6 +122,7 @@ class RowPrivacy:
         positive("clip", self.clip)
         choice("accountant", self.accountant, ACCOUNTANTS)
 
+    @typed
     def budgets(self, task: Task) -> list[tuple[float, float]]:
         """Pairs (eps, delta) of each client."""
         try:
@@ -129,10 +133,12 @@ class RowPrivacy:
             ) from None
         return [(float(e), float(d)) for e, d in zip(eps, delta, strict=True)]
 
+    @typed
     def multiplier(self, eps: Any, delta: Any, steps: Any, rho: Any) -> float:
         """Noise multiplier with which one client's `Event`, beside what has zero-concentrated rate `rho`, meet eps."""
         return noise_for(steps, eps=eps, delta=delta, accountant=self.accountant, rho=rho)
 
+    @typed
     def multipliers(self, task: Task, *, rounds: int, rho: Any = 0.0) -> np.ndarray:
         """Noise multiplier (K,) of each client that trains in each of `rounds` rounds, 0 where eps is inf.
 
@@ -150,6 +156,7 @@ class RowPrivacy:
                 raise ValueError(f"client {k}: {error}") from None
         return np.array(found)
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows after training in each of `rounds` rounds, None where eps is inf."""
         z = self.multipliers(task, rounds=rounds)
@@ -160,6 +167,7 @@ class RowPrivacy:
 # --- clients -----------------------------------------------------------------------------------------------------------
 
 
+@typed
 def update_multiplier(multiplier: Any, count_noise: float) -> float:
     """Noise multiplier of clients' updates, when noisy counts of unclipped updates are published beside them.
 
@@ -184,6 +192,7 @@ def update_multiplier(multiplier: Any, count_noise: float) -> float:
     return float((z**-2 - (2 * counts) ** -2) ** -0.5)
 
 
+@typed
 def client_guarantee(
     updates: float,
     count_noise: float,
@@ -219,6 +228,7 @@ def client_guarantee(
     return guarantee(event, delta=delta, accountant=accountant, trusted="server")
 
 
+@typed
 def client_multiplier(*, eps: float, delta: float, rate: float, rounds: int, accountant: str = "pld") -> float:
     """Noise multiplier, of updates and counts together, with which so many rounds are (eps, delta)-private for a client.
 
@@ -234,6 +244,7 @@ def client_multiplier(*, eps: float, delta: float, rate: float, rounds: int, acc
 # --- ledger -------------------------------------------------------------------------------------------------------------
 
 
+@typed
 def ledger(algorithm: Any, task: Task, *, rounds: int) -> list[Any]:
     """Who is promised what after so many rounds: a list of dicts, one for each group and each kind of client in it.
 
@@ -264,6 +275,7 @@ def ledger(algorithm: Any, task: Task, *, rounds: int) -> list[Any]:
     return entries
 
 
+@typed
 def ledger_lines(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Lines to print of a `ledger`: entries that differ only in rows, batch and eps are one line with the range of eps.
 
@@ -272,7 +284,9 @@ def ledger_lines(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
     all, 4 clients: eps 1 to 2 at delta 1e-05 (gaussian; row; raw data seen by the client)
     """
     lines = {}
-    for entry in entries:
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"entries[{i}] must be a line of `ledger`, got {shown(entry)}")
         lines.setdefault(tuple(entry[name] for name in ("group", "delta", "adjacency", "trusted", "mechanism")), []).append(
             entry
         )

@@ -21,6 +21,7 @@ from estimators.accounting.budget import Guarantee
 from estimators.accounting.events import SAMPLINGS
 from estimators.accounting.mechanisms import exponential_zcdp
 from estimators.accounting.privacy import ORDERS
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy, row_steps
 from estimators.numerics.validation import count, nonnegative, single
 
@@ -47,15 +48,18 @@ class TunedRowPrivacy(RowPrivacy):
     runs: Any
     score_rho: float
 
+    @typed
     def multiplier(self, eps: Any, delta: Any, steps: Any, rho: Any) -> float:
         """Noise multiplier of one client in every run."""
         return tuned_multiplier(eps, delta, steps, rho, self.runs, self.score_rho)
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows after publishing the best run."""
         return guarantees_beside(self, task, rounds=rounds, rho=0.0)
 
 
+@typed
 def choices_rho(eps: Any, number: Any) -> float:
     """Zero-concentrated rate of `number` choices by the exponential mechanism, each of `eps`.
 
@@ -91,6 +95,7 @@ def tuned_multiplier(eps: Any, delta: Any, steps: Any, rho: Any, runs: Any, scor
     return calibrate_noise(spent, eps=eps)
 
 
+@typed
 def guarantees_beside(rows: Any, task: Task, *, rounds: int, rho: Any) -> list[Any]:
     """Guarantee of each client's rows for training and what is published beside it, None where eps is inf.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from estimators.federated.kinds import typed
 from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import count, index, nonnegative, positive
 
@@ -29,6 +30,7 @@ def sequence(seed: int, purpose: int, *position: Any) -> np.random.SeedSequence:
     return np.random.SeedSequence(index("seed", seed, 0, 2**64 - 1), spawn_key=keys)
 
 
+@typed
 def stream(seed: int, purpose: int, *position: Any) -> np.random.Generator:
     """Generator of one purpose at one position (round, client, ...); different arguments, independent streams.
 
@@ -81,14 +83,19 @@ class Schedule:
         for name, array in {**whole, "weights": weights, "divisors": divisors}.items():
             object.__setattr__(self, name, array)
 
+    @typed
     def rows(self, chosen: np.ndarray) -> Schedule:
         """Schedule of some rows only.
 
         >>> Schedule([4, 7], np.zeros((2, 1, 1)), np.ones((2, 1, 1)), np.ones((2, 1)), [1, 1]).rows([1]).clients.tolist()
         [7]
         """
+        chosen = np.arange(len(self.clients))[chosen] if isinstance(chosen, slice) else np.asarray(chosen)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+            raise ValueError("chosen must be positions of rows, or True and False for each row")
         return Schedule(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
+    @typed
     def step(self, number: int, times: int = 1) -> Schedule:
         """Schedule of one step only, taken so many times in a row; clients without such a step take none.
 
@@ -97,17 +104,18 @@ class Schedule:
         ([[6], [6], [6]], [3, 0])
         """
         batches = (np.repeat(part[:, [number]], times, axis=1) for part in (self.indices, self.weights, self.divisors))
-        return Schedule(self.clients, *batches, np.where(self.steps > number, times, 0))  # pyright: ignore[reportCallIssue]
+        return Schedule(self.clients, *batches, np.where(self.steps > number, index("times", times, 0), 0))  # pyright: ignore[reportCallIssue]
 
 
 def drawn(sizes: ArrayLike, clients: ArrayLike | None, batches: Callable[..., Any], *, seed: int, round: int) -> Schedule:
     """Schedule of `batches(generator, n, client)`, which gives a list of index arrays and one divisor per step."""
-    sizes = count("sizes", sizes, 0).astype(np.int64)
+    sizes, round = count("sizes", sizes, 0).astype(np.int64), index("round", round, 0, 2**32 - 1)
     if sizes.ndim != 1:
         raise ValueError(f"sizes must be a list with the rows of each client, got shape {sizes.shape}")
-    clients = np.arange(len(sizes)) if clients is None else count("clients", clients, 0).astype(np.int64)
+    clients = np.arange(len(sizes)) if clients is None else np.atleast_1d(count("clients", clients, 0))
     if (clients >= len(sizes)).any():
-        raise ValueError(f"clients must be positions below {len(sizes)}, the number of sizes, got {clients.max()}")
+        raise ValueError(f"clients must be positions below {len(sizes)}, the number of sizes, got {clients.max():g}")
+    clients = clients.astype(np.int64)
     chosen = []
     for client in clients:
         if sizes[client] == 0:
@@ -133,6 +141,7 @@ def each(name: str, value: ArrayLike, sizes: ArrayLike, minimum: int) -> np.ndar
     return np.broadcast_to(value, K)
 
 
+@typed
 def epochs(
     sizes: ArrayLike, *, n_epochs: ArrayLike, batch_size: ArrayLike, seed: int, round: int, clients: ArrayLike | None = None
 ) -> Schedule:
@@ -159,6 +168,7 @@ def epochs(
     return drawn(sizes, clients, batches, seed=seed, round=round)
 
 
+@typed
 def fixed_batches(
     sizes: ArrayLike, *, n_steps: ArrayLike, batch_size: ArrayLike, seed: int, round: int, clients: ArrayLike | None = None
 ) -> Schedule:
@@ -186,6 +196,7 @@ def fixed_batches(
     return drawn(sizes, clients, batches, seed=seed, round=round)
 
 
+@typed
 def poisson_batches(
     sizes: ArrayLike, *, n_steps: ArrayLike, batch_size: ArrayLike, seed: int, round: int, clients: ArrayLike | None = None
 ) -> Schedule:
@@ -233,12 +244,13 @@ class GaussianNoise:
     def __post_init__(self):
         object.__setattr__(self, "multiplier", nonnegative("multiplier", self.multiplier))
 
+    @typed
     def draw(self, client: int, steps: Iterable[int], size: int) -> np.ndarray:
         """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client."""
         from estimators.federated import noise_kernels
 
         key = sequence(self.seed, NOISE, self.round, client).generate_state(4, np.uint64)
         steps = np.array([index("steps", step, 0, 2**32 - 1) for step in steps], np.int64)
-        numbers = np.empty((len(steps), size), np.float32)
+        numbers = np.empty((len(steps), index("size", size, 0)), np.float32)
         noise_kernels.normals(key, steps, numbers)
         return numbers

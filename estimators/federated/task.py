@@ -18,15 +18,18 @@ import numpy as np
 from estimators.federated import schedule as schedules
 from estimators.federated.backend import Evaluation
 from estimators.federated.data import Federation
+from estimators.federated.kinds import typed
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.predictions import Mixture, evaluate_mixture
 from estimators.federated.schedule import GaussianNoise, stream
+from estimators.numerics import validation
 from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, count, index, nonnegative, number, probability, real, single
 
 if TYPE_CHECKING:
     from estimators.federated.backend import Backend, ClientArrays
     from estimators.federated.models import Model
+    from estimators.federated.schedule import Schedule
 
 __all__ = ["Task", "weighted_sum"]
 
@@ -35,6 +38,7 @@ START, PARTICIPANTS, SERVER = 2, 3, 4  # purposes of streams; ``schedule`` has 0
 STAGES = 16
 
 
+@typed
 def weighted_sum(weights: np.ndarray, rows: np.ndarray) -> Any:
     """Sum_c weights[c] rows[c], added in the order of the rows, without BLAS: same bits for any number of threads.
 
@@ -81,6 +85,7 @@ class Task:
     True
     """
 
+    @typed
     def __init__(
         self,
         federation: Federation,
@@ -128,10 +133,13 @@ class Task:
         rows, pool = self.federation.server_test, self.federation
         return self.backend.prepare(self.model, [(pool.x[rows], pool.y[rows])]) if len(rows) else None
 
-    def initial(self, index: int = 0) -> Any:
+    @typed
+    def initial(self, index: int = 0) -> np.ndarray:
         """First parameters (P,); another `index`, other parameters."""
-        return self.backend.initialise(self.model, stream(self.seed, START, index))
+        position = validation.index("index", index, 0, 2**32 - 1)
+        return self.backend.initialise(self.model, stream(self.seed, START, position))
 
+    @typed
     def participants(self, t: int, *, rate: float | None = None, number: int | None = None) -> np.ndarray:
         """Positions of the clients of round t, increasing: each by itself with probability `rate`, or `number` of them.
 
@@ -146,6 +154,7 @@ class Task:
             return np.sort(generator.permutation(K)[: index("number", number, 1, K)])
         return np.arange(K)
 
+    @typed
     def schedule(self, t: int, clients: ArrayLike | None = None, *, stage: int = 0, **changes: Any) -> Any:
         """`Schedule` of some clients in round t; algorithms that train twice in a round do so in several stages 0..15."""
         work = {**self.work, **changes}
@@ -153,10 +162,12 @@ class Task:
         round = index("t", t, 0) * STAGES + index("stage", stage, 0, STAGES - 1)
         return rule(self.sizes, seed=self.seed, round=round, clients=clients, **work)
 
+    @typed
     def noise(self, t: int, multiplier: Any, *, stage: int = 0) -> GaussianNoise:
         """`GaussianNoise` of local DP-SGD in round t, with the multipliers of the schedule's clients."""
         return GaussianNoise(multiplier, seed=self.seed, round=t * STAGES + stage)
 
+    @typed
     def train(
         self,
         starts: np.ndarray,
@@ -165,11 +176,11 @@ class Task:
         learning_rate: ArrayLike,
         clients: ArrayLike | None = None,
         stage: int = 0,
-        steps: Any = None,
+        steps: Schedule | None = None,
         pull: tuple[Any, Any] | None = None,
         clip: float | None = None,
         multiplier: Any = None,
-        batches: Any = None,
+        batches: Mapping[str, Any] | None = None,
     ) -> np.ndarray:
         """Parameters (C, P) after the local training of some clients in round t.
 
@@ -191,10 +202,12 @@ class Task:
             self.model, starts, self.data, steps, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise
         )
 
+    @typed
     def server_noise(self, t: int, size: Any, *, stage: int = 0) -> Any:
         """Standard normal numbers of the server in round t."""
         return stream(self.seed, SERVER, t, stage).standard_normal(size)
 
+    @typed
     def evaluate(self, parameters: Any, where: str = "test") -> Evaluation:
         """`Evaluation` of parameters (P,) or (K, P) or of a `Mixture`.
 
@@ -212,6 +225,7 @@ class Task:
             parameters = parameters[self.tested]
         return self.backend.evaluate(self.model, parameters, data)
 
+    @typed
     def measure(self, models: Mapping[str, Any]) -> dict[str, Any]:
         """Measures of learned models, as a flat dict of numbers.
 

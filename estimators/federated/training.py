@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from estimators.federated.backend import Diverged
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import index
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Trained(NamedTuple):
     history: list
 
 
+@typed
 def training(
     algorithm: Algorithm,
     task: Task,
@@ -107,6 +109,7 @@ def training(
         yield Progress(t + 1, state, record)
 
 
+@typed
 def train(algorithm: Algorithm, task: Task, *, rounds: int, every: int | None = None) -> Any:
     """Do all rounds; see `training` for the arguments.
 

@@ -31,6 +31,7 @@ __all__ = [
     "finite",
     "flags",
     "index",
+    "instance",
     "listing",
     "nonnegative",
     "number",
@@ -432,6 +433,19 @@ def choice(name: str, value: T, options: Iterable[object]) -> T:
     if not isinstance(value, (str, bool, type(None))) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
     return value
+
+
+def instance(name: str, value: object, kind: type[T], *, none: bool = False) -> T:
+    """Return `value` if it is of class `kind`, or None where that is allowed.
+
+    >>> instance("prior", 8, str)
+    Traceback (most recent call last):
+    ...
+    ValueError: prior must be a str, got 8
+    """
+    if not (isinstance(value, kind) or (none and value is None)):
+        raise ValueError(f"{name} must be a {kind.__name__}{' or None' if none else ''}, got {shown(value)}")
+    return value  # type: ignore[return-value]
 
 
 def shown(value: object) -> str:

@@ -18,6 +18,7 @@ from estimators.accounting.adaped import adaped_epsilon, adaped_rdp
 from estimators.accounting.budget import Guarantee
 from estimators.accounting.privacy import ORDERS
 from estimators.federated.algorithms.distillation import Coupled
+from estimators.federated.kinds import typed
 from estimators.federated.pairs import PairStep
 from estimators.federated.schedule import Schedule
 from estimators.numerics.validation import number, positive, single
@@ -59,11 +60,13 @@ class AdaPeD(Coupled):
             positive("psi", self.psi)
         super().__post_init__()
 
+    @typed
     def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         psi_rate = 0.0 if self.psi == inf else self.psi_rate
         return PairStep(rates=(*self.rates(t), psi_rate), own=(1, 1), common=(0, 1), floor=self.floor)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every network with the same first parameters; with fine-tuning also what each client has received."""
         state = super().start(task, rounds=rounds)
@@ -72,10 +75,12 @@ class AdaPeD(Coupled):
             state |= {"received": state["personal"].copy(), "received_psi": np.full(task.n_clients, float(state["psi"]))}
         return state
 
+    @typed
     def noise(self, task: Task, state: dict[str, Any], t: int) -> GaussianNoise | None:
         """`GaussianNoise` of the round, or None."""
         return None
 
+    @typed
     def pairs(self, task: Task, state: dict[str, Any], t: int, clients: Any, **changes: Any) -> Any:
         """``Pairs`` of the clients' networks after the round's steps."""
         common = {"noise": self.noise(task, state, t), **changes}
@@ -88,6 +93,7 @@ class AdaPeD(Coupled):
         )
         return sent._replace(own=own.own)
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants' pairs, average the copies and psi; the others may train alone."""
         clients = task.participants(t, rate=self.rate, number=self.number)
@@ -175,6 +181,7 @@ class DPAdaPeD(AdaPeD):
             raise ValueError("rate cannot be used with privacy of clients here; give number, the participants of a round")
         super().__post_init__()
 
+    @typed
     def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         step, joint = super().step(t), self.psi_clip is None
@@ -184,6 +191,7 @@ class DPAdaPeD(AdaPeD):
             joint=joint and step.rates[2] > 0,
         )  # fmt: skip
 
+    @typed
     def plan(self, task: Task, rounds: int) -> dict[str, Any]:
         """Arguments of `adaped_multiplier` but for the promise."""
         step, m = self.step(0), task.n_clients
@@ -195,20 +203,24 @@ class DPAdaPeD(AdaPeD):
             "vectors": 2 if step.rates[2] > 0 and not step.joint else 1,
         }
 
+    @typed
     def multiplier(self, task: Task, *, rounds: int) -> float:
         """Noise in units of the clips, 0 where eps is inf."""
         if self.eps == inf:
             return 0.0
         return adaped_multiplier(eps=float(self.eps), delta=float(self.delta), **self.plan(task, rounds))
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """State of `AdaPeD`, and the noise multiplier."""
         return super().start(task, rounds=rounds) | {"multiplier": np.array(self.multiplier(task, rounds=rounds))}
 
+    @typed
     def noise(self, task: Task, state: dict[str, Any], t: int) -> GaussianNoise | None:
         """`GaussianNoise` of the round, or None."""
         return task.noise(t, float(state["multiplier"])) if state["multiplier"] > 0 else None
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of whole clients, the same for each; None where eps is inf."""
         promise, z = None, self.multiplier(task, rounds=rounds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
 from estimators.numerics.arrays import ArrayLike
@@ -26,6 +27,7 @@ WEIGHTS = ("rows", "uniform")
 """What clients may weigh in an average, see `averaging`."""
 
 
+@typed
 def rate_at(learning_rate: ArrayLike, decay: tuple[float, int] | None, t: int) -> np.ndarray:
     """Learning rate of round t: multiplied by the factor decay[0] every decay[1] rounds; None: constant.
 
@@ -40,6 +42,7 @@ def rate_at(learning_rate: ArrayLike, decay: tuple[float, int] | None, t: int) -
     return (rate * single(positive, "decay", decay[0]) ** (t // int(single(count, "decay", decay[1]))))[()]
 
 
+@typed
 def averaging(task: Task, weights: str, clients: Any = slice(None)) -> np.ndarray:
     """Weights of some clients in an average, adding to 1: by training "rows", or "uniform".
 
@@ -51,6 +54,7 @@ def averaging(task: Task, weights: str, clients: Any = slice(None)) -> np.ndarra
     return sizes / sizes.sum()
 
 
+@typed
 def everyone(task: Task) -> np.ndarray:
     """The task's first parameters for every client (K, P), as float32."""
     return np.tile(np.asarray(task.initial(), dtype=np.float32), (task.n_clients, 1))
@@ -71,14 +75,17 @@ class Descent:
     def __post_init__(self):
         self.pace(0)
 
+    @typed
     def pace(self, t: int) -> np.ndarray:
         """Learning rate of round t."""
         return rate_at(self.learning_rate, self.decay, t)
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """What the state has of shared parameters (P,) and personal ones (K, P)."""
         return {name: state[name] for name in ("shared", "personal") if name in state}
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """None for every client: nothing is promised."""
         return [None] * task.n_clients
@@ -98,12 +105,14 @@ class RowTraining(Descent):
     trainings = 1
     """How often a client trains on its rows in a round."""
 
+    @typed
     def row_state(self, task: Task, rounds: int) -> dict[str, Any]:
         """Noise multipliers (K,) of private rows, as part of a state."""
         if self.privacy is None:
             return {}
         return {"multiplier": self.privacy.multipliers(task, rounds=self.trainings * rounds)}
 
+    @typed
     def train(self, task: Task, state: dict[str, Any], starts: np.ndarray, t: int, **options: Any) -> Any:
         """Parameters (C, P) after local training under the learning rate and the privacy of rows; options as in
         ``Task.train``."""
@@ -113,6 +122,7 @@ class RowTraining(Descent):
             private = {"clip": self.privacy.clip, "multiplier": state["multiplier"][own]}
         return task.train(starts, t, **{"learning_rate": self.pace(t), **private, **options})
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows, None without privacy."""
         if self.privacy is None:
@@ -129,10 +139,12 @@ class Local(RowTraining):
     learning_rate, decay, privacy : as in `RowTraining`.
     """
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, all the same first ones."""
         return {"personal": everyone(task), **self.row_state(task, rounds)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train every client on its own rows."""
         state["personal"] = self.train(task, state, state["personal"], t)
@@ -160,10 +172,12 @@ class FedAvg(RowTraining):
         super().__post_init__()
         choice("weights", self.weights, WEIGHTS)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters."""
         return {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)

@@ -10,6 +10,8 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
+from estimators.federated.kinds import typed
+
 __all__ = ["HOMES", "make"]
 
 HOMES = {
@@ -30,6 +32,7 @@ HOMES = {
 HOME = {name: module for module, names in HOMES.items() for name in names.split()}
 
 
+@typed
 def make(name: str, settings: Any) -> Any:
     """Algorithm of this name with these settings.
 

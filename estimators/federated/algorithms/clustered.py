@@ -16,6 +16,7 @@ import numpy as np
 
 from estimators.accounting.mechanisms import exponential_choice
 from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
+from estimators.federated.kinds import typed
 from estimators.federated.predictions import example_losses
 from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.federated.schedule import stream
@@ -31,6 +32,7 @@ __all__ = ["IFCA", "ClusteredMRMTL", "badness"]
 CENTRES, CHOICES = 40, 41  # purposes of streams
 
 
+@typed
 def badness(task: Task, data: Any, parameters: Any, cap: float | None = None) -> Any:
     """How badly clients' rows fit a model (K,): a sum over rows in which one row adds at most 1, or `cap`.
 
@@ -90,6 +92,7 @@ class IFCA(RowTraining):
             positive("cap", self.cap)
         choice("weights", self.weights, WEIGHTS)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Models of the clusters (G, P), each client's cluster and parameters, the number of choosing rounds."""
         return {
@@ -100,26 +103,31 @@ class IFCA(RowTraining):
             **self.row_state(task, rounds),
         }
 
+    @typed
     def row_state(self, task: Task, rounds: int) -> dict[str, Any]:
         """Noise multipliers (K,) of private rows, as part of a state: what the choices leave."""
         if self.privacy is None:
             return {}
         return {"multiplier": self.privacy.multipliers(task, rounds=rounds, rho=self.rho(task, rounds))}
 
+    @typed
     def choices(self, rounds: int) -> int:
         """Number of rounds in which clients choose."""
         return max(1, int(self.choosing * rounds + 1e-9))
 
+    @typed
     def eps(self, task: Task) -> np.ndarray:
         """Eps (K,) of one choice, inf without privacy."""
         total = np.inf if self.privacy is None else np.asarray(self.privacy.eps, dtype=float)
         return np.broadcast_to(self.eps_share * total, task.n_clients)
 
+    @typed
     def rho(self, task: Task, rounds: int) -> np.ndarray:
         """Zero-concentrated rate (K,) of all of a client's choices, 0 where it has no privacy."""
         number = 0 if self.clusters == 1 else self.choices(rounds)
         return np.array([choices_rho(e, number) if np.isfinite(e) else 0.0 for e in self.eps(task)])
 
+    @typed
     def choose(self, task: Task, state: dict[str, Any], t: int) -> Any:
         """Cluster (K,) of each client in round t."""
         if self.clusters == 1:
@@ -133,6 +141,7 @@ class IFCA(RowTraining):
                 found[k] = exponential_choice(scores[k], eps=eps, sensitivity=sensitivity, rng=rng)
         return found
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Choose, train from the cluster's model, average within clusters."""
         if t < state["choosing"]:
@@ -147,14 +156,17 @@ class IFCA(RowTraining):
         state["personal"] = ends
         return {"clusters": len(np.unique(state["chosen"]))}
 
+    @typed
     def begin(self, state: dict[str, Any], t: int) -> tuple[Any, Any]:
         """Where clients start from in round t, and what pulls them."""
         return state["centres"][state["chosen"]], None
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Each client's cluster's model, as personal parameters (K, P)."""
         return {"personal": state["centres"][state["chosen"]]}
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows, training and choices together."""
         if self.privacy is None:
@@ -183,11 +195,13 @@ class ClusteredMRMTL(IFCA):
         super().__post_init__()
         nonnegative("lam", self.lam)
 
+    @typed
     def begin(self, state: dict[str, Any], t: int) -> tuple[Any, Any]:
         """From the cluster's model in choosing rounds, then from one's own, pulled towards the cluster's."""
         centre = state["centres"][state["chosen"]]
         return (centre, None) if t < state["choosing"] else (state["personal"], (self.lam, centre))
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Personal parameters (K, P)."""
         return {"personal": state["personal"]}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.algorithms.basic import Descent, averaging
+from estimators.federated.kinds import typed
 from estimators.federated.predictions import Mixture, example_losses, posterior
 from estimators.federated.schedule import Schedule
 from estimators.federated.task import weighted_sum
@@ -49,6 +50,7 @@ class FedEM(Descent):
         super().__post_init__()
         index("components", self.components, 1, 1000)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Components (M, P) and equal proportions (K, M)."""
         M = self.components
@@ -57,6 +59,7 @@ class FedEM(Descent):
             first += task.server_noise(0, first.shape) / np.sqrt(first.shape[1])
         return {"components": first, "weights": np.full((task.n_clients, M), 1 / M)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """E and M of the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
@@ -69,12 +72,14 @@ class FedEM(Descent):
             state["components"] = np.stack([weighted_sum(averaging(task, "rows", clients), rows) for rows in ends])
         return {"participants": len(clients)}
 
+    @typed
     def responsibilities(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
         """Responsibilities (M, rows) of the clients' training rows, client after client."""
         data = task.data.take(clients)
         losses = [example_losses(task.backend, task.model, row, data) for row in state["components"]]
         return posterior(np.repeat(state["weights"][clients], data.sizes, axis=0).T, np.stack(losses))[0]
 
+    @typed
     def train(self, task: Task, state: dict[str, Any], t: int, steps: Any, q: np.ndarray) -> Any:
         """Components (M, C, P) after local training with weights q (M, C, S, B) of the batches' rows."""
         M, C = len(q), len(steps.clients)
@@ -89,6 +94,7 @@ class FedEM(Descent):
         rate = self.pace(t)
         return task.train(starts, t, learning_rate=rate, steps=every).reshape(M, C, -1)
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Every client's mixture."""
         return {"personal": Mixture(state["weights"], state["components"])}

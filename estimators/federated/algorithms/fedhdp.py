@@ -13,6 +13,7 @@ import numpy as np
 
 from estimators.accounting.accountants import ACCOUNTANTS
 from estimators.federated.algorithms.basic import Descent
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, finite, nonnegative, number, positive, probability, single
@@ -103,10 +104,12 @@ class ClippedAverage(Descent):
         """Multipliers of the levels, of updates and counts together."""
         raise NotImplementedError
 
+    @typed
     def levels(self, task: Task) -> Any:
         """List of `Level`, together all clients."""
         raise NotImplementedError
 
+    @typed
     def counts(self, task: Task) -> float:
         """Noise z_b on the number of unclipped updates, inf where S stays."""
         if np.isinf(self.clip) or self.clip_rate == 0:
@@ -116,6 +119,7 @@ class ClippedAverage(Descent):
         expected = self.number if self.number is not None else (self.rate or 0.0) * task.n_clients
         return max(expected / 20, *self.noise())
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, clipping norm, and personal parameters of the clients that have `begun`."""
         state = {"shared": np.asarray(task.initial(), dtype=float), "clip": np.array(float(self.clip))}
@@ -127,6 +131,7 @@ class ClippedAverage(Descent):
             state["begun"] = np.zeros(task.n_clients, bool)
         return state
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants and their personal models, add the noisy average, move the clipping norm.
 
@@ -146,6 +151,7 @@ class ClippedAverage(Descent):
         norms = np.sqrt(np.einsum("cp,cp->c", updates, updates))
         return {"participants": len(clients), **self.aggregate(task, state, t, clients, levels, updates, norms)}
 
+    @typed
     def personalise(
         self, task: Task, state: dict[str, Any], t: int, clients: Any, levels: Any, steps: Any, rate: Any
     ) -> None:
@@ -156,6 +162,7 @@ class ClippedAverage(Descent):
         state["personal"][clients] = task.train(starts, t, learning_rate=rate, steps=steps, pull=(lam, state["shared"]))
         state["begun"][clients] = True
 
+    @typed
     def aggregate(
         self, task: Task, state: dict[str, Any], t: int, clients: Any, levels: Any, updates: np.ndarray, norms: np.ndarray
     ) -> dict[str, Any]:
@@ -185,6 +192,7 @@ class ClippedAverage(Descent):
             state["clip"] = np.array(clip * np.exp(-self.clip_rate * (fraction - self.quantile)))
         return {"clip": clip, "clipped": 1 - inside.sum() / max(len(inside), 1)} if np.isfinite(clip) else {}
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,), and personal ones (K, P) if wanted."""
         if self.lam is None:
@@ -194,6 +202,7 @@ class ClippedAverage(Descent):
             personal = np.where(state["begun"][:, None], personal, state["shared"].astype(np.float32))
         return {"shared": state["shared"], "personal": personal}
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client against everyone who sees the shared models of all rounds; None without noise.
 
@@ -238,6 +247,7 @@ class DPFedAvg(ClippedAverage):
         """The one multiplier."""
         return [single(nonnegative, "multiplier", self.multiplier)]
 
+    @typed
     def levels(self, task: Task) -> list[Level]:
         """One level."""
         return [Level(np.ones(task.n_clients, bool), self.noise()[0], 1.0, own_lam(self.lam, 0))]
@@ -274,6 +284,7 @@ class FedHDP(ClippedAverage):
         """The multipliers."""
         return [float(z) for z in nonnegative("multipliers", self.multipliers)]
 
+    @typed
     def levels(self, task: Task) -> list[Level]:
         """A level for each group."""
         return split(task, self.groups, self.noise(), self.ratios, self.lam)
@@ -309,6 +320,7 @@ class FeO2(ClippedAverage):
         """None for those who opted out."""
         return [0.0, single(nonnegative, "multiplier", self.multiplier)]
 
+    @typed
     def levels(self, task: Task) -> list[Level]:
         """Two levels."""
         return split(task, (self.public, self.private), self.noise(), (1.0, self.ratio), self.lam)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.algorithms.basic import FedAvg
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import index
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class FedAvgPlus(FedAvg):
         super().__post_init__()
         index("tuning_steps", self.tuning_steps, 0, 10**6)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters.
 
@@ -47,6 +49,7 @@ class FedAvgPlus(FedAvg):
             raise ValueError('work must have the rule "fixed" or "poisson" for tuning_steps, got "epochs"')
         return super().start(task, rounds=rounds)
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,) and personal ones (K, P)."""
         batches = {"n_steps": self.tuning_steps}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
+from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, nonnegative, positive, probability
 
@@ -51,16 +52,19 @@ class MRMTL(RowTraining):
         nonnegative("lam", self.lam)
         choice("weights", self.weights, WEIGHTS)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, all the same first ones."""
         return {"personal": everyone(task), **self.row_state(task, rounds)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train every client on its own rows, pulled towards the mean of the models."""
         mean = weighted_sum(averaging(task, self.weights), state["personal"])
         state["personal"] = self.train(task, state, state["personal"], t, pull=(self.lam, mean))
         return {}
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Personal parameters (K, P), and their mean (P,) as the shared ones."""
         return {"personal": state["personal"], "shared": weighted_sum(averaging(task, self.weights), state["personal"])}
@@ -80,10 +84,12 @@ class Ditto(MRMTL):
 
     trainings = 2
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, and every client's."""
         return {"shared": np.asarray(task.initial(), dtype=float), **super().start(task, rounds=rounds)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train for the average in stage 0 and for oneself in stage 1."""
         ends = self.train(task, state, state["shared"], t, stage=0)
@@ -92,6 +98,7 @@ class Ditto(MRMTL):
         state["shared"] = weighted_sum(averaging(task, self.weights), ends)
         return {}
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,) and personal ones (K, P)."""
         return {"shared": state["shared"], "personal": state["personal"]}
@@ -115,11 +122,13 @@ class FineTuning(RowTraining):
         probability("share", self.share)
         choice("weights", self.weights, WEIGHTS)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, and the round from which they train alone."""
         alone = np.asarray(int(self.share * rounds + 1e-9))
         return {"personal": everyone(task), "alone": alone, **self.row_state(task, rounds)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train from the shared parameters and average, or go on alone."""
         ends = self.train(task, state, state["personal"], t)
@@ -158,12 +167,14 @@ class Mocha(RowTraining):
         positive("floor", self.floor)
         choice("penalty", self.penalty, ("inverse", "relation"))
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, and the penalty's matrix (K, K)."""
         K = task.n_clients
         matrix = np.eye(K) * (K if self.penalty == "inverse" else 1 / K)
         return {"personal": everyone(task), "matrix": matrix, **self.row_state(task, rounds)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train every client against the others' models, then relate the models anew."""
         strength = np.diag(state["matrix"])

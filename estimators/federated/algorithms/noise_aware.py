@@ -19,6 +19,7 @@ import numpy as np
 from estimators.accounting import dpsgd
 from estimators.closed_forms.aggregation import aggregate_variance, precision_weights, relative_excess
 from estimators.federated.algorithms.basic import RowTraining, rate_at
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
 from estimators.numerics.arrays import Floats
@@ -63,6 +64,7 @@ class Weighted(RowTraining):
         if not isinstance(self.privacy, RowPrivacy):
             raise ValueError(f"privacy must be a RowPrivacy, got {self.privacy!r}; FedAvg also trains without")
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, noise multipliers (K,), learning rate."""
         state = {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
@@ -74,6 +76,7 @@ class Weighted(RowTraining):
             deviation = np.sqrt(aggregate_variance(self.weights(task, state, np.arange(task.n_clients)), variances))
         return {**state, "learning_rate": np.asarray(self.learning_rate / deviation)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants, average their updates; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
@@ -85,14 +88,17 @@ class Weighted(RowTraining):
         state["shared"] = state["shared"] + weighted_sum(weights, updates)
         return {"participants": len(clients), **self.loss(task, state, clients, weights)}
 
+    @typed
     def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
         """Weights (C,) of some clients, before anything is known of their updates."""
         raise NotImplementedError
 
+    @typed
     def weighted(self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
         """Weights (C,) that add to one, and updates (C, P) that they are for."""
         return self.weights(task, state, clients), updates
 
+    @typed
     def loss(self, task: Task, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
         """What these weights lose against the best ones."""
         variances = noise_power(self, task, state)[clients]
@@ -124,6 +130,7 @@ def noise_power(algorithm: Any, task: Task, state: dict[str, Any]) -> np.ndarray
 class UniformWeights(Weighted):
     """Equal weights; parameters as in `Weighted`."""
 
+    @typed
     def weights(self, task: Task, state: dict[str, Any], clients: Any) -> np.ndarray:
         """1 / C."""
         return np.full(len(clients), 1 / len(clients))
@@ -135,6 +142,7 @@ class RowWeights(Weighted):
     The same as ``FedAvg`` with `privacy`, here with notes on its noise.
     """
 
+    @typed
     def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Floats:
         """n_i / sum n_j."""
         return server_weights.sample_weights(task.sizes[clients])
@@ -164,10 +172,12 @@ class WeiAvg(Weighted):
         if not np.isfinite(self.privacy.eps).all():
             raise ValueError("eps must be finite for weights in proportion to it")
 
+    @typed
     def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Floats:
         """eps_i / sum eps_j."""
         return server_weights.eps_weights(self.eps(task)[clients])
 
+    @typed
     def eps(self, task: Task) -> np.ndarray:
         """The eps (K,) of each client."""
         return np.broadcast_to(np.asarray(self.privacy.eps, dtype=float), task.n_clients)
@@ -188,6 +198,7 @@ class PFA(WeiAvg):
 
     components: int = 1
 
+    @typed
     def weighted(
         self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray
     ) -> tuple[Floats, Floats | Any]:
@@ -198,6 +209,7 @@ class PFA(WeiAvg):
             updates = server_weights.project_private(updates.T, public, components).T
         return self.weights(task, state, clients), updates
 
+    @typed
     def loss(self, task: Task, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
         """Nothing: the noise of projected updates depends on the data."""
         return {}
@@ -218,10 +230,12 @@ class OracleWeights(Weighted):
 
     per_step: bool = False
 
+    @typed
     def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
         """By the true noise."""
         return self.precise(task, clients, noise_power(self, task, state)[clients])
 
+    @typed
     def precise(self, task: Task, clients: Any, variances: np.ndarray) -> Any:
         """Weights of some clients with these noises."""
         weights = precision_weights(variances)
@@ -255,11 +269,13 @@ class RobustHDP(OracleWeights):
         super().__post_init__()
         index("every", self.every, 1, 10**7)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """As in `Weighted`, with the parameters before the last round and estimates of noise (K,), 0 where there is none."""
         state = super().start(task, rounds=rounds)
         return {**state, "previous": state["shared"], "estimates": np.zeros(task.n_clients)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """One round, as all algorithms here have it."""
         previous = state["shared"]
@@ -267,6 +283,7 @@ class RobustHDP(OracleWeights):
         state["previous"] = previous
         return notes
 
+    @typed
     def weighted(self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
         """Weights by the estimates."""
         if t % self.every == 0 or (state["estimates"][clients] == 0).any():
@@ -277,6 +294,7 @@ class RobustHDP(OracleWeights):
             state["estimates"][clients] = found.variances
         return self.precise(task, clients, state["estimates"][clients]), updates
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,)."""
         return {"shared": state["previous" if self.as_printed else "shared"]}

@@ -12,6 +12,7 @@ import numpy as np
 
 from estimators.federated import schedule as schedules
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
+from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
 
@@ -58,10 +59,12 @@ class PerFedAvg(Descent):
         index("adaptations", self.adaptations, 0, 10**6)
         choice("weights", self.weights, WEIGHTS)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters."""
         return {"shared": np.asarray(task.initial(), dtype=float)}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Local steps of the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
@@ -70,6 +73,7 @@ class PerFedAvg(Descent):
             state["shared"] = weighted_sum(averaging(task, self.weights, clients), ends)
         return {"participants": len(clients)}
 
+    @typed
     def work(self, task: Task, shared: np.ndarray, t: int, clients: Any) -> np.ndarray:
         """Parameters (C, P) after the local steps."""
         batches = [task.schedule(t, clients, stage=stage) for stage in range(3)]
@@ -89,6 +93,7 @@ class PerFedAvg(Descent):
             w += moved
         return w
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,) and, after adaptation, personal ones (K, P)."""
         shared = state["shared"]

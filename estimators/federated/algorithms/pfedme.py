@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
+from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
 
@@ -61,11 +62,13 @@ class PFedMe(Descent):
         index("inner_steps", self.inner_steps, 1, 10**6)
         choice("weights", self.weights, WEIGHTS)
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters and every client's own, all the same first ones."""
         first = np.asarray(task.initial(), dtype=float)
         return {"shared": first, "personal": np.tile(first.astype(task.backend.dtype), (task.n_clients, 1))}
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Work at the clients, average; a round without participants leaves the shared parameters."""
         averaged = task.participants(t, rate=self.rate, number=self.number)
@@ -78,6 +81,7 @@ class PFedMe(Descent):
             state["shared"] = (1 - self.beta) * state["shared"] + self.beta * mean
         return {"participants": len(averaged)}
 
+    @typed
     def work(self, task: Task, shared: np.ndarray, t: int, clients: Any) -> tuple[np.ndarray | Any, np.ndarray | Any]:
         """Personal parameters (C, P) and w (C, P) after the clients' local steps."""
         w = v = np.tile(shared.astype(task.backend.dtype), (len(clients), 1))

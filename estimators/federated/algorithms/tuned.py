@@ -17,6 +17,7 @@ from estimators.accounting.privacy import gaussian_zcdp
 from estimators.accounting.tuning import TruncatedNegativeBinomial
 from estimators.federated.algorithms.catalogue import make
 from estimators.federated.algorithms.clustered import badness
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.row_accounting import TunedRowPrivacy
 from estimators.federated.schedule import sequence, stream
@@ -89,6 +90,7 @@ class Tuned:
         """Number of values of each setting of the grid."""
         return tuple(len(values) for values in self.grid.values())
 
+    @typed
     def candidate(self, point: Any) -> Any:
         """Algorithm at a point of the grid (one position per setting)."""
         chosen = {name: values[int(i)] for (name, values), i in zip(self.grid.items(), point, strict=True)}
@@ -99,6 +101,7 @@ class Tuned:
             private = TunedRowPrivacy(eps=rows.eps, delta=rows.delta, clip=rows.clip, runs=self.law, score_rho=rho)
         return make(self.algorithm, {**self.settings, **chosen, "privacy": private})
 
+    @typed
     def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Draw the number of runs and their points, and start them all."""
         generator = stream(task.seed, RUNS)
@@ -112,6 +115,7 @@ class Tuned:
             self.cost(task, rounds)
         return state
 
+    @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """One round of every run."""
         for i, point in enumerate(state["points"]):
@@ -120,6 +124,7 @@ class Tuned:
             state |= {f"{i}.{name}": value for name, value in own.items()}
         return {"runs": len(state["points"])}
 
+    @typed
     def scores(self, task: Task, state: dict[str, Any]) -> np.ndarray:
         """Private score of each run; the least is the best."""
         split = split_of(task, self.validation)
@@ -137,16 +142,19 @@ class Tuned:
             found.append(bad.sum() + self.score_noise * sensitivity * noise.sum())
         return np.array(found)
 
+    @typed
     def best(self, task: Task, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Number of the best run and its settings from the grid."""
         i = int(self.scores(task, state).argmin())
         return i, {name: values[j] for (name, values), j in zip(self.grid.items(), state["points"][i], strict=True)}
 
+    @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Models of the best run."""
         i, _ = self.best(task, state)
         return self.candidate(state["points"][i]).models(part(task, self.validation, i), inner(state, i))
 
+    @typed
     def cost(self, task: Task, rounds: int) -> Any:
         """Guarantees of every point of the grid, which must agree."""
         sub = part(task, self.validation, 0)
@@ -155,6 +163,7 @@ class Tuned:
             raise ValueError("grid must not have settings that change what a run costs in privacy; give them in settings")
         return found[0]
 
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows once the best run is published, tuning included."""
         return [None] * task.n_clients if self.privacy is None else self.cost(task, rounds)

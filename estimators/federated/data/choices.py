@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from estimators.federated.data.federation import apportion, fixed, generator
+from estimators.federated.kinds import several_of, typed
 from estimators.numerics.validation import choice, index, nonnegative, positive, probability, single
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ MORE_BATCH_SIZES = (
 )
 
 
+@typed
 def opt_out(
     federation: Federation, *, share: float = 0.05, label: int | None = None, others: bool = False, seed: int
 ) -> np.ndarray:
@@ -81,6 +83,7 @@ def opt_out(
     return fixed(chosen)
 
 
+@typed
 def eps_levels(clients: int, levels: Sequence[tuple[float, float]], *, seed: int) -> np.ndarray:
     """An epsilon per client from a few levels in given shares, in random order (FedHDP's l levels, Section 2).
 
@@ -97,6 +100,7 @@ def eps_levels(clients: int, levels: Sequence[tuple[float, float]], *, seed: int
     [1.0, 1.0, 1.0, inf]
     """
     clients = index("clients", clients, 1, 10**9)
+    several_of("levels", levels, 2)
     shares = probability("shares of levels", [share for share, _ in levels])
     eps = np.asarray([level for _, level in levels], dtype=float)
     if len(eps) == 0 or abs(shares.sum() - 1) > 1e-9:
@@ -106,6 +110,7 @@ def eps_levels(clients: int, levels: Sequence[tuple[float, float]], *, seed: int
     return fixed(generator(seed, "eps_levels").permutation(np.repeat(eps, apportion(clients, shares))))
 
 
+@typed
 def robusthdp_eps(name: str, *, clients: int = 20, eps_min: float = 0.0) -> np.ndarray:
     """Epsilons of Robust-HDP's clients in one of its privacy distributions, Dist1 to Dist9 (Section 4.1).
 
@@ -126,6 +131,7 @@ def robusthdp_eps(name: str, *, clients: int = 20, eps_min: float = 0.0) -> np.n
     return fixed(np.maximum(values, single(nonnegative, "eps_min", eps_min)))
 
 
+@typed
 def robusthdp_batch_sizes(*, clients: int = 20) -> np.ndarray:
     """Batch sizes of Robust-HDP's clients, 60 at most, drawn by its authors from 16, 32, 64, 128 (Section 4.1).
 
@@ -141,6 +147,7 @@ def listed(text: str, clients: int, name: str) -> np.ndarray:
     return values[: index(name, clients, 1, len(values))]
 
 
+@typed
 def draw_eps(
     clients: int, components: Sequence[tuple[float, str, float, float]], *, eps_min: float = 0.1, seed: int
 ) -> np.ndarray:
@@ -160,6 +167,7 @@ def draw_eps(
     np.True_
     """
     clients, eps_min = index("clients", clients, 1, 10**9), single(positive, "eps_min", eps_min)
+    several_of("components", components, 4)
     weights = probability("weights of components", [weight for weight, *_ in components])
     if len(weights) == 0 or abs(weights.sum() - 1) > 1e-9:
         raise ValueError(f"weights of components must add up to 1, they add up to {weights.sum():g}")

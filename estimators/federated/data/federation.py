@@ -17,8 +17,9 @@ from zlib import crc32
 
 import numpy as np
 
+from estimators.federated.kinds import typed
 from estimators.numerics.arrays import ArrayLike, Ints
-from estimators.numerics.validation import flags, index, real, same_labels
+from estimators.numerics.validation import count, flags, index, nonnegative, real, same_labels
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -40,6 +41,7 @@ NONE = np.empty(0, dtype=np.int64)
 NONE.flags.writeable = False
 
 
+@typed
 def fixed(array: ArrayLike) -> np.ndarray:
     """Return a read-only view of `array`."""
     view = np.asarray(array).view()
@@ -47,6 +49,7 @@ def fixed(array: ArrayLike) -> np.ndarray:
     return view
 
 
+@typed
 def generator(seed: int, purpose: str) -> np.random.Generator:
     """Random generator for one purpose: streams of different purposes with one seed are independent.
 
@@ -56,13 +59,14 @@ def generator(seed: int, purpose: str) -> np.random.Generator:
     return np.random.default_rng([index("seed", seed, 0, 2**63 - 1), crc32(purpose.encode())])
 
 
+@typed
 def apportion(total: int, shares: ArrayLike) -> Ints:
     """Whole numbers that add up to `total` and are as near to proportional to `shares` as can be (largest remainders).
 
     >>> apportion(10, [1.0, 1.0, 1.0]).tolist()
     [4, 3, 3]
     """
-    shares = np.asarray(shares, dtype=float)
+    shares, total = np.atleast_1d(nonnegative("shares", shares)), index("total", total, 0)
     exact = total * (shares / shares.sum())
     counts = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: total - int(counts.sum())]] += 1
@@ -76,6 +80,7 @@ def as_it_is(name: str, array: ArrayLike) -> np.ndarray:
     return np.asarray(array)
 
 
+@typed
 def labels(name: str, y: ArrayLike) -> np.ndarray:
     """Return `y` as int64 labels 0, 1, ... or raise a ValueError."""
     array = as_it_is(name, y)
@@ -90,6 +95,7 @@ def labels(name: str, y: ArrayLike) -> np.ndarray:
     return array.astype(np.int64)
 
 
+@typed
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Labelled examples in one pool, with the rows that are for testing.
@@ -125,7 +131,7 @@ class Examples:
         x, y, test = same_labels(x=self.x, y=self.y, test=self.test).values()
         x = as_it_is("x", x)
         y = labels("y", y) if self.classes else real("y", y)
-        test = np.zeros(len(y), dtype=bool) if test is None else flags("test", test)
+        test = np.zeros(len(y), dtype=bool) if test is None else np.atleast_1d(flags("test", test))
         if x.ndim < 2 or y.ndim != 1 or len(x) == 0:
             raise ValueError(f"{self.name}: x must have one row per example and at least one row, got shape {x.shape}")
         if not len(x) == len(y) == len(test):
@@ -142,6 +148,7 @@ class Examples:
     def __len__(self):
         return len(self.y)
 
+    @typed
     def split_test(self, share: float, *, seed: int) -> Self:
         """The same examples with a random share of each class (of all rows, for regression) for testing.
 
@@ -213,6 +220,7 @@ def consecutive(rows: np.ndarray) -> slice | np.ndarray:
     return rows
 
 
+@typed
 @dataclass(frozen=True, eq=False)
 class Federation:
     """Clients who hold rows of one pool.
@@ -240,10 +248,10 @@ class Federation:
     x: np.ndarray
     y: np.ndarray
     train: Sequence[Any]
-    test: Any = None
+    test: Sequence[Any] | None = None
     server_test: Any = None
     group: Any = None
-    names: Any = None
+    names: Sequence[str] | None = None
     classes: int = 0
     top: float = 1.0
     name: str = "federation"
@@ -257,8 +265,8 @@ class Federation:
             raise ValueError(f"{self.name} has no client")
         names = tuple(map(str, range(clients))) if self.names is None else tuple(map(str, self.names))
         test = (NONE,) * clients if self.test is None else self.test
-        group = np.full(clients, -1) if self.group is None else np.asarray(self.group, dtype=np.int64)
-        if not len(test) == len(names) == len(group) == clients:
+        group = np.full(clients, -1) if self.group is None else count("group", self.group, -1).astype(np.int64)
+        if group.ndim != 1 or not len(test) == len(names) == len(group) == clients:
             raise ValueError(f"{self.name}: train, test, names and group must have one entry per client ({clients})")
         values = {
             "x": pool.x,
@@ -284,6 +292,7 @@ class Federation:
     def __iter__(self):
         return map(self.client, range(len(self)))
 
+    @typed
     def client(self, k: int) -> Client:
         """Client number `k`, 0..K-1."""
         k = index("k", k, 0, len(self) - 1)
@@ -299,10 +308,12 @@ class Federation:
         """Training rows of each client, (K,)."""
         return np.array([len(rows) for rows in self.train])
 
+    @typed
     def holds(self, label: int) -> np.ndarray:
         """Which clients have the label among their training rows, (K,) of bool."""
         return np.array([bool((self.y[rows] == label).any()) for rows in self.train])
 
+    @typed
     def scaled(self, dtype: DTypeLike = np.float32, *, flat: bool = False) -> Self:
         """The same federation with x / top as floats, each row one vector if `flat`; one copy of the pool.
 
@@ -315,6 +326,7 @@ class Federation:
         return replace(self, x=x.reshape(len(x), -1) if flat else x, top=1.0)
 
 
+@typed
 def rows_of(name: str, rows: ArrayLike, total: int) -> np.ndarray:
     """Return `rows` as a read-only int64 array of distinct row numbers below `total`, or raise a ValueError."""
     array = np.asarray(rows)
@@ -333,6 +345,7 @@ def client_rows(part: str, names: Any, rows: Any, total: int) -> tuple[np.ndarra
     return tuple(rows_of(f"{part} rows of client {name}", own, total) for name, own in zip(names, rows, strict=True))
 
 
+@typed
 def fraction(name: str, value: ArrayLike) -> float:
     """Return `value` as a float strictly between 0 and 1."""
     if not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
@@ -340,6 +353,7 @@ def fraction(name: str, value: ArrayLike) -> float:
     return float(value)
 
 
+@typed
 def held_share(name: str, value: ArrayLike) -> float:
     """Return `value` as a float in [0, 1), the share of a client's rows that is for testing."""
     if not isinstance(value, (int, float, np.floating)) or not 0 <= value < 1:

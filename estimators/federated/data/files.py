@@ -18,6 +18,8 @@ import numpy as np
 
 from estimators.federated.data.checksums import KNOWN
 from estimators.federated.data.matlab import cell_arrays
+from estimators.federated.kinds import typed
+from estimators.numerics.validation import index
 from estimators.system.untrusted import EXPANDED, gunzip, names_of_arrays, read_arrays, read_bytes, read_json
 
 __all__ = ["Reader", "cifar_binary", "idx", "leaf", "matlab_cells", "npz"]
@@ -34,9 +36,11 @@ class Reader:
     sha256 : None, or a dict from file name to the SHA-256 that the file must have (a str: for any one file).
     """
 
+    @typed
     def __init__(self, dataset: str, sha256: str | None = None) -> None:
         self.dataset, self.sha256, self.files = dataset, sha256, []
 
+    @typed
     def read(self, path: str | Path, part: str | None = None) -> bytes:
         """Bytes of the file, after its checksum; `part` is what it is taken for (a published file must agree)."""
         path = Path(path)
@@ -70,6 +74,7 @@ class Reader:
         return {"dataset": self.dataset, "files": list(self.files), **more}
 
 
+@typed
 def idx(content: bytes, path: str | Path, dimensions: int) -> np.ndarray:
     """Array of unsigned bytes of an IDX file (plain or gzip) with that many dimensions.
 
@@ -84,7 +89,7 @@ def idx(content: bytes, path: str | Path, dimensions: int) -> np.ndarray:
             content = gunzip(content, what=str(path))
         except ValueError as error:
             raise ValueError(f"{error}; {AGAIN}") from None
-    head = 4 + 4 * dimensions
+    head = 4 + 4 * index("dimensions", dimensions, 1, 255)
     if len(content) < head or content[:4] != bytes([0, 0, 8, dimensions]):
         raise ValueError(
             f"{path} does not begin as an IDX file of unsigned bytes with {dimensions} dimension(s) does "
@@ -101,6 +106,7 @@ def idx(content: bytes, path: str | Path, dimensions: int) -> np.ndarray:
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 
+@typed
 def npz(content: bytes, path: str | Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """Dict of the named arrays in an npz file; see ``untrusted.read_arrays`` for what is refused."""
     try:
@@ -111,6 +117,7 @@ def npz(content: bytes, path: str | Path, required: Sequence[str], optional: Seq
         raise ValueError(f"{error}; {AGAIN}, or rename its arrays to {', '.join(required)}") from None
 
 
+@typed
 def cifar_binary(content: bytes, path: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, 32, 32, 3) and labels (n,) of a CIFAR-10 batch in the binary version (Krizhevsky 2009)."""
     record = 1 + 3 * 32 * 32
@@ -124,6 +131,7 @@ def cifar_binary(content: bytes, path: str | Path) -> tuple[np.ndarray, np.ndarr
     return rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, 0]
 
 
+@typed
 def matlab_cells(content: bytes, path: str | Path, pairs: Any) -> tuple[Any, list[Any]]:
     """Features and targets of each client, from two cell arrays of a .mat file.
 
@@ -157,6 +165,7 @@ def matlab_cells(content: bytes, path: str | Path, pairs: Any) -> tuple[Any, lis
     return x, [cell.ravel() for cell in y]
 
 
+@typed
 def leaf(content: bytes, path: str | Path) -> dict[str, Any]:
     """Users of a LEAF json file: dict from name to features (n, d) and labels (n,).
 

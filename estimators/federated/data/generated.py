@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator, held_share
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import choice, index, nonnegative, single
 
 __all__ = ["digits", "synthetic_federation"]
@@ -18,6 +19,7 @@ __all__ = ["digits", "synthetic_federation"]
 MODELS = ("linear", "logistic", "mixture")
 
 
+@typed
 def synthetic_federation(
     model: str = "logistic", *, clients: int = 100, rows: int = 50, features: int = 10, classes: int = 4, tau2: float = 0.5,
     shift2: float = 0.0, sigma2: float = 1.0, groups: int = 1, apart2: float = 4.0, unequal: float = 0.0,
@@ -95,6 +97,7 @@ def expit(score: np.ndarray) -> Any:
     return np.where(score >= 0, 1.0, small) / (1.0 + small)
 
 
+@typed
 def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Examples:
     """Handwritten digits: 1,797 grey images of 8 x 8, 10 classes, as in scikit-learn (Alpaydin and Kaynak 1998, UCI).
 

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import count, index, positive, single
 
 __all__ = ["dirichlet", "five_random_classes", "iid", "one_class", "random_classes", "three_classes"]
 
 
+@typed
 def iid(examples: Examples, *, clients: int, size: int | None = None, seed: int) -> Federation:
     """Equal random parts of all rows: sizes differ by one at most.
 
@@ -46,6 +48,7 @@ def iid(examples: Examples, *, clients: int, size: int | None = None, seed: int)
     return federation(examples, [own[: step.get("size")] for own in train], test, {"iid": step})
 
 
+@typed
 def one_class(
     examples: Examples, *, clients: int, size: int | None = None, test_size: int | None = None, seed: int
 ) -> Federation:
@@ -116,6 +119,7 @@ def largest_size(rows: np.ndarray, clients: int) -> int:
     return low
 
 
+@typed
 def random_classes(
     examples: Examples,
     *,
@@ -161,6 +165,7 @@ def random_classes(
     return by_shares(examples, shares, rng, {"random_classes": step})
 
 
+@typed
 def three_classes(examples: Examples, *, clients: int = 50, seed: int) -> Any:
     """Three random classes per client, each class in equal parts; 50 clients (AdaPeD on MNIST).
 
@@ -170,6 +175,7 @@ def three_classes(examples: Examples, *, clients: int = 50, seed: int) -> Any:
     return random_classes(examples, clients=clients, classes=3, seed=seed)
 
 
+@typed
 def five_random_classes(examples: Examples, *, clients: int = 30, seed: int) -> Any:
     """Five random classes per client with random sizes; 30 clients (MR-MTL's heterogeneous CIFAR-10).
 
@@ -180,6 +186,7 @@ def five_random_classes(examples: Examples, *, clients: int = 30, seed: int) -> 
     return random_classes(examples, clients=clients, classes=5, spread=(0.4, 0.6), balanced=True, seed=seed)
 
 
+@typed
 def dirichlet(examples: Examples, *, clients: int, alpha: float, seed: int) -> Any:
     """Label skew: each class is divided among all clients by a Dirichlet(alpha, ..., alpha) draw.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from estimators.federated.data.federation import fixed, generator
 from estimators.federated.data.partitions import iid
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import choice, index, probability, single
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["masked", "merged", "rotated_silos", "standardised"]
 
 
+@typed
 def rotated_silos(examples: Examples, *, clients: int = 40, rotations: int = 4, seed: int) -> Federation:
     """Equal silos of images in equal random groups, one rotation per group; `group` is its number of quarter turns.
 
@@ -56,6 +58,7 @@ def rotated_silos(examples: Examples, *, clients: int = 40, rotations: int = 4, 
     return replace(pool, x=x, group=group, server_test=None, provenance={**pool.provenance, **step})
 
 
+@typed
 def masked(federation: Federation, *, ratio: float, patch: int = 2, seed: int) -> Any:
     """Each silo's images under a mask of its own: every patch of the grid is white with probability `ratio`.
 
@@ -97,6 +100,7 @@ def masked(federation: Federation, *, ratio: float, patch: int = 2, seed: int) -
     )  # fmt: skip
 
 
+@typed
 def standardised(federation: Federation, *, by: str = "client") -> Any:
     """Features with mean 0 and variance 1 over training rows; a feature that does not vary becomes 0.
 
@@ -135,6 +139,7 @@ def center(x: np.ndarray) -> tuple[Any, np.ndarray]:
     return np.where(constant, x[0], x.mean(axis=0)), np.where(constant, 1.0, scale)
 
 
+@typed
 def merged(federation: Federation, *, size: int, clients: int | None = None, seed: int) -> Any:
     """Clients joined at random, `size` by `size`; those left over, and beyond `clients`, are left out.
 

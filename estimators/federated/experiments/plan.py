@@ -16,6 +16,8 @@ from itertools import product
 from math import isfinite, isnan
 from typing import Any
 
+from estimators.federated.kinds import typed
+
 __all__ = ["Experiment", "Method", "Plot", "Printed", "Run", "Setup", "Source", "label", "plain", "put", "slug"]
 
 
@@ -155,6 +157,7 @@ class Experiment:
         """Whether the paper's setup reads a file of the user."""
         return self.setup.data.folder is not None
 
+    @typed
     def runs(
         self,
         seeds: Sequence[int] | None = None,
@@ -201,6 +204,7 @@ class Experiment:
         return Run(self.name, method.name, method.algorithm, settings, point, seed, setup, embedded)
 
 
+@typed
 def slug(text: str) -> str:
     """Text as part of a file's name.
 
@@ -210,6 +214,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.=+-]+", "_", text)
 
 
+@typed
 def put(settings: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     """Set settings[a][b]... for the keys a, b, ..."""
     for key in keys[:-1]:
@@ -217,6 +222,7 @@ def put(settings: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     settings[keys[-1]] = value
 
 
+@typed
 def plain(value: Any) -> Any:
     """The value with infinities as the string "inf", NaN as None and tuples as lists: what JSON can hold.
 
@@ -232,6 +238,7 @@ def plain(value: Any) -> Any:
     return value
 
 
+@typed
 def label(value: Any) -> str:
     """A grid value as short text: itself, or the name in a table that has one.
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from estimators.federated.experiments.plan import label, plain
 from estimators.federated.experiments.runs import RESULT, configuration_hash
+from estimators.federated.kinds import typed
 from estimators.system.untrusted import EXPANDED, read_json
 
 if TYPE_CHECKING:
@@ -27,12 +28,16 @@ HISTORY = 11
 """Most points of a committed history."""
 
 
+@typed
 def slim(result: Mapping[str, Any]) -> Any:
     """A result line to commit: numbers to six digits, a thinned history in columns, files as names with their SHA-256.
 
     >>> slim({"final": {"x": 0.123456789}, "history": [], "provenance": {}})["final"]
     {'x': 0.123457}
     """
+    missing = sorted({"history", "final", "provenance"} - result.keys())
+    if missing:
+        raise ValueError(f"result must be that of a run; it lacks {', '.join(missing)}")
     history = result["history"]
     step = max(-(-len(history) // HISTORY), 1)
     kept = history[(len(history) - 1) % step :: step]  # the last one is among them
@@ -60,6 +65,7 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+@typed
 def collect(directory: str | Path) -> list[Any]:
     """Results of all finished runs below a folder."""
     found = []
@@ -73,6 +79,7 @@ def collect(directory: str | Path) -> list[Any]:
     return found
 
 
+@typed
 def lines_of(experiment: Experiment, results: Sequence[Mapping[str, Any]]) -> str:
     """Text of committed lines, in the order of the experiment's methods and grids."""
     order = {(method.name, key(point)): i for i, (method, point) in enumerate(all_points(experiment))}
@@ -81,6 +88,7 @@ def lines_of(experiment: Experiment, results: Sequence[Mapping[str, Any]]) -> st
     return "".join(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n" for result in known)
 
 
+@typed
 def read_lines(path: str | Path) -> list[Any]:
     """Results in a file of lines.
 
@@ -95,6 +103,7 @@ def read_lines(path: str | Path) -> list[Any]:
     return found
 
 
+@typed
 def current(experiment: Experiment, result: Mapping[str, Any]) -> bool:
     """Whether a result is of a run of the experiment as it is now (for its own seed, rounds and backend)."""
     runs = experiment.runs(
@@ -113,7 +122,8 @@ def key(point: Mapping[str, Any]) -> tuple[tuple[Any, str], ...]:
     return tuple(sorted((name, label(plain(value))) for name, value in point.items()))
 
 
-def measured(values: Any, measure: str) -> None:
+@typed
+def measured(values: Mapping[str, Any], measure: str) -> Any:
     """The number called `measure`; without "shared." or "personal." before it the personal one if there is one.
 
     >>> measured({"shared.clients.mse": 1.0}, "clients.mse")
@@ -141,6 +151,7 @@ class Row:
         """Names of the measures that tables show."""
         return [name for name in (self.whole[0]["final"] if self.whole else ()) if shown(name)]
 
+    @typed
     def value(self, measure: str) -> tuple[float, float, int] | None:
         """Mean over seeds, its standard error (NaN for one seed) and the number of seeds; None if there is none."""
         values = [measured(result["final"], measure) for result in self.whole]
@@ -150,6 +161,7 @@ class Row:
         error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
         return float(values.mean()), float(error), len(values)
 
+    @typed
     def history(self, measure: str) -> Any:
         """Rounds, means and standard errors (0 for one seed) of the history that all seeds have."""
         columns = [dict(zip(r["history"]["round"], history_of(r["history"], measure), strict=True)) for r in self.whole]
@@ -167,6 +179,7 @@ def history_of(history: Any, measure: str) -> list[float]:
     return [np.nan] * len(history["round"]) if found is None else found
 
 
+@typed
 def rows(experiment: Experiment, results: Sequence[Mapping[str, Any]]) -> list[Any]:
     """A Row for every method and grid point with results, in the file's order."""
     found = []
@@ -177,6 +190,7 @@ def rows(experiment: Experiment, results: Sequence[Mapping[str, Any]]) -> list[A
     return found
 
 
+@typed
 def selected(experiment: Experiment, found: Any, keep: Iterable[str] = ()) -> list[Any]:
     """The rows of a table: for methods that select, the best point over the keys that they select over, but `keep`."""
     chosen = []

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from estimators.federated.experiments.runs import execute
+from estimators.federated.kinds import typed
 from estimators.system.files import Held
 from estimators.system.processes import end_with_parent
 
@@ -39,6 +40,7 @@ class Outcome(NamedTuple):
     held: bool = False
 
 
+@typed
 def shard(runs: Sequence[Run], text: str) -> Any:
     """The runs of part i of n, for the text "i/n": every n-th one.
 
@@ -51,6 +53,7 @@ def shard(runs: Sequence[Run], text: str) -> Any:
     return runs[int(part) - 1 :: int(parts)]
 
 
+@typed
 def sweep(
     runs: Sequence[Run],
     directory: str | Path,
