@@ -188,9 +188,13 @@ def _own(claim, examples):
     return check(_bound(claim), claim.id, examples=examples, **{"rtol": FLOAT_TOLERANCE, **CANCELS.get(claim.id, {})})
 
 
-@pytest.mark.parametrize("claim", BOUND[::9], ids=lambda c: c.id)
+# Two whose digits cancelled until they were checked here, and every ninth of all.
+FIRST = [find("generative:thm1:unbiased"), find("generative:thm7:valid"), *BOUND[::9]]
+
+
+@pytest.mark.parametrize("claim", FIRST, ids=lambda c: c.id)
 def test_our_own_functions_pass(claim):
-    assert _own(claim, 5).points
+    assert _own(claim, 12).points
 
 
 @pytest.mark.slow
