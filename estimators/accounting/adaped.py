@@ -18,6 +18,7 @@ from estimators.numerics.validation import choice, count, finite, nonnegative, p
 
 __all__ = ["SHIFTS", "adaped_epsilon", "adaped_rdp"]
 
+LARGEST = 700.0  # exp overflows from 709.8 on
 SHIFTS = {"zero-out": 1.0, "replace": 2.0}  # largest change of a clipped gradient, in clipping norms
 
 
@@ -74,9 +75,10 @@ def adaped_rdp(
     round_ = order * hidden * shift**2 * signal / 2
     grown, share = (order - 1) * round_, K / m
     with quiet():
-        small = np.log1p(share * np.expm1(np.minimum(grown, 1.0)))
+        # Of a small share nothing is left of the logarithm's large parts, so they are taken only where exp overflows.
+        small = np.log1p(share * np.expm1(np.minimum(grown, LARGEST)))
         large = grown + np.log(share) + np.log1p((1 / share - 1) * np.exp(-grown))
-        one = np.where(share == 1, round_, quotient(np.where(grown < 1, small, large), order - 1))
+        one = np.where(share == 1, round_, quotient(np.where(grown < LARGEST, small, large), order - 1))
     return (T / tau * one)[()]
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.exact import UNIT, exact_sum, rounded
 from estimators.numerics.limits import share
 from estimators.numerics.units import exponents, homogeneous
 from estimators.numerics.validation import choice, count, finite, index, listing, nonnegative, paired, without_labels
@@ -126,7 +127,9 @@ def conditional_bias(theta: ArrayLike, i: int, sigma2_theta: ArrayLike, sigma2_x
     """
     theta, i = read_theta(theta, i)
     read_variances(sigma2_theta, sigma2_x, n)
-    mean = np.mean(theta - theta[i], axis=0)
+    # Where large values cancel, the distance from their mean is less than the rounding of their differences.
+    gaps = [rounded(exact_sum(x) - len(x) * exact_sum(x[i]), UNIT * len(x)) for x in np.atleast_2d(theta.T)]
+    mean = np.array(gaps) if theta.ndim == 2 else np.float64(gaps[0])
     within, between = Wide(np.asarray(sigma2_x, float)) / Wide(np.asarray(n, float)), Wide(np.asarray(sigma2_theta, float))
     # The share may be too small for a number where its product with the mean is not.
     return (np.sign(mean) * (within / (within + between) * Wide(np.abs(mean))).floats())[()]

@@ -428,11 +428,12 @@ class Reader:
             yield from ({"".join(name): i} for i in self._range(self.value(low), upper))
             return
         left_out: set[int] = set()
+        index, everyone = "", range(0)
         for part in _parts(binder, ","):
             if r"\neq" in part:
                 name, other = _split(part, r"\neq")
                 left_out.add(self._known_index(other))
-                if part is binder or "".join(name) == "".join(binder[: len(name)]):
+                if not index:
                     index, everyone = "".join(name), self._everyone(binder)
             elif r"\in" in part:
                 name, members = _split(part, r"\in")

@@ -26,6 +26,11 @@ DIGITS = 50
 FLOAT_BITS = 169  # of a SymPy number of 50 digits
 ENOUGH = 185  # bits that an enclosure must fix
 PRECISIONS = 256, 1024
+LONGEST = 1 << 20  # bits of a power that is worked out exactly
+
+
+class TooLong(ArithmeticError):
+    """An exact value that has more digits than a computer should write down."""
 
 
 class Values:
@@ -90,6 +95,8 @@ class Values:
             value = _arithmetic(e, parts)
             if value is not None:
                 return value
+            if e.is_Pow and _is_long(*parts):
+                raise TooLong(f"a power of more than {LONGEST} bits")  # which SymPy would work out, and nothing can stop it
         new = [_symbolic(v) for v in parts]
         return e if all(a == b for a, b in zip(new, e.args, strict=True)) else _native(e.func(*new))
 
@@ -156,23 +163,30 @@ def _arithmetic(e: Any, parts: list[fmpq]) -> fmpq | None:
         return reduce(mul, parts)
     if e.is_Pow:
         base, exponent = parts
-        if exponent.q == 1 and (base != 0 or exponent >= 0):
+        if exponent.q == 1 and (base != 0 or exponent >= 0) and not _is_long(base, exponent):
             return base ** int(exponent.p)
     return None
 
 
+def _is_long(base: fmpq, exponent: fmpq) -> bool:
+    """Whether a power has more digits than anybody reads, as (1 - 1/n)^n has for a million."""
+    digits = max(int(base.p).bit_length(), int(base.q).bit_length())
+    return abs(int(exponent.p) // int(exponent.q)) * digits > LONGEST and abs(base) != 1
+
+
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(exponent, fmpq) and exponent.q == 1:
-        return base ** int(exponent.p)
+        return (arb(base) if isinstance(base, fmpq) and _is_long(base, exponent) else base) ** int(exponent.p)
     if isinstance(exponent, fmpq) and abs(exponent) == fmpq(1, 2):
         if isinstance(base, fmpq) and base > 0:
             roots = [math.isqrt(int(part)) for part in (base.p, base.q)]
             if roots[0] ** 2 == base.p and roots[1] ** 2 == base.q:
                 return fmpq(*roots) if exponent > 0 else fmpq(*reversed(roots))
         return arb(base).sqrt() if exponent > 0 else arb(base).rsqrt()
-    if isinstance(base, fmpq) and isinstance(exponent, fmpq):
+    readable = isinstance(base, fmpq) and isinstance(exponent, fmpq) and exponent.q < 1000 and not _is_long(base, exponent)
+    if readable or not base > 0:
         raise NotEnclosed("a root that may be rational")
-    return (exponent * arb(base).log()).exp()
+    return (arb(exponent) * arb(base).log()).exp()
 
 
 def differs(a: Any, b: Any) -> bool:
@@ -193,4 +207,4 @@ def in_digits(value: Any) -> Any:
     return sp.N(Values({}).digits(value), DIGITS)
 
 
-__all__ = ["DIGITS", "Values", "differs", "in_digits"]
+__all__ = ["DIGITS", "TooLong", "Values", "differs", "in_digits"]

@@ -3,7 +3,7 @@
 import pytest
 import sympy as sp
 
-from theory.engine.values import Values
+from theory.engine.values import TooLong, Values
 
 X, Y = sp.symbols("x y", positive=True)
 N = sp.Symbol("n", integer=True, positive=True)
@@ -70,3 +70,15 @@ def test_a_part_of_several_expressions_is_evaluated_once(monkeypatch):
     at.digits(shared * X)
     at.digits(shared * N)
     assert calls.count(shared) == calls.count(sp.exp(X)) == 1
+
+
+def test_long_powers_are_enclosed_and_never_written_out():
+    n = sp.Symbol("n", positive=True)
+    at = Values({n: sp.Integer(10) ** 9})
+    e = (1 - 1 / n) ** n
+    assert abs(at.digits(e) - sp.exp(-1).n(50) * (1 - sp.Rational(1, 2) / 10**9)) < sp.Float("1e-18")
+    with pytest.raises(TooLong, match="bits"):
+        at.exact(e)
+    assert at.digits((-1) ** n) == 1
+    assert abs(at.digits((1 - 1 / n) ** (n + sp.Rational(1, 2))) - at.digits(e)) < sp.Float("1e-9")
+    assert Values({n: sp.Integer(1000)}).exact(e) == sp.Rational(999, 1000) ** 1000
