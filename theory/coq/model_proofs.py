@@ -37,7 +37,7 @@ LIBRARY = ("Sums", "Model", "Risks", "Witness", "Levels", "Scripts")  # in the o
 TRUSTED = ("Sums", "Model")  # what a reader has to believe: the definitions that statements are made of
 # Fingerprints of the trusted files. To change one knowingly: read what every statement then says (`theory/proofs/*/model`),
 # put the new fingerprint here in the same commit, and say in its message what the definition means now.
-PINNED = {"Sums": "59e3287603a651a4", "Model": "334847de41d8c702"}
+PINNED = {"Sums": "59e3287603a651a4", "Model": "39ae32ca1f4c57e5"}
 GENERATE_SECONDS = 120.0
 COQC_SECONDS = 150.0  # of processor time, for one claim
 BATCH = 4

@@ -32,6 +32,7 @@ from theory.engine.domain import Case
 from theory.engine.judging import find_counterexample
 
 GRADE = "model"
+LONG, FEW = 60, 6  # a strength of more operations, in so few letters, is made one fraction first
 RESERVED = {"S", "M", "E", "i", "j", "w", "t", "x"}
 
 
@@ -147,15 +148,22 @@ def _risk(f: _Frame, r: model.Risk) -> str:
         case model.Personal():
             i = f.member(c, r.level)
             text = f"risk {s} {_personal(f, c, r.weights, r.level, r.own_noise, _argument(r.lam))} (parameter {m} {r.level} {i})"
+        case model.Mixed():
+            i = f.member(c, r.level)
+            mixed = f"(mixed {m} {_argument(r.u)} {r.level} {i} {_pivot(f, c, r.weights, r.level, r.own_noise)})"
+            text = f"risk {s} {mixed} (parameter {m} {r.level} {i})"
         case _:
             raise Unprovable(f"{type(r).__name__} has no text")
     return f"sum {_size(c.copies)} (fun j => {text})" if c.copies is not None else text
 
 
 def _personal(f: _Frame, c: model.Clients, weights: model.Weights, level: int, own_noise: bool, lam: str) -> str:
+    return f"(personal {f.clients_name(c)} {lam} {level} {f.member(c, level)} {_pivot(f, c, weights, level, own_noise)})"
+
+
+def _pivot(f: _Frame, c: model.Clients, weights: model.Weights, level: int, own_noise: bool) -> str:
     m, i, w = f.clients_name(c), f.member(c, level), _weights(c, weights)
-    pivot = f"(aggregate {m} {w})" if own_noise else f"(cleaned {m} {w} {level} {i})"
-    return f"(personal {m} {lam} {level} {i} {pivot})"
+    return f"(aggregate {m} {w})" if own_noise else f"(cleaned {m} {w} {level} {i})"
 
 
 def _smooth(e: Any) -> Any:
@@ -167,7 +175,8 @@ def _smooth(e: Any) -> Any:
 
 def _plain(lam: Any) -> tuple[Any, list[str]]:
     """A strength whose inner sums that are not plainly positive are one fraction each; the line that puts it there."""
-    simple = _smooth(sp.sympify(lam))
+    lam = sp.sympify(lam)
+    simple = generator.factored(lam) if lam.count_ops() > LONG and len(lam.free_symbols) <= FEW else _smooth(lam)
     return simple, [] if term(simple) == term(lam) else [f"replace ({term(lam)}) with ({term(simple)}) by side."]
 
 
@@ -183,6 +192,8 @@ def _rewrite(f: _Frame, r: model.Risk) -> list[str]:
             theorem = "client_risk" if r.own_noise else "cleaned_risk"
             lam, before = _plain(r.lam)
             line = f"({theorem} {m} _ ({term(lam)}))"
+        case model.Mixed():
+            line = f"({'mixture_risk' if r.own_noise else 'mixture_cleaned_risk'} {m} _ ({term(r.u)}))"
         case _:
             raise Unprovable(f"{type(r).__name__} has no theorem")
     if c.copies is None:
@@ -223,12 +234,14 @@ def _(d: model.Value) -> Any:
     clients, members, found = [], [], [d.expression.subs({r.symbol: 0 for r in d.risks}) if hasattr(d.expression, "subs") else 0]
     for r in d.risks:
         clients.append(r.clients)
-        if isinstance(r, model.Own | model.Personal):
+        if isinstance(r, model.Own | model.Personal | model.Mixed):
             members.append((r.clients, r.level))
-        if isinstance(r, model.Server | model.Personal):
+        if isinstance(r, model.Server | model.Personal | model.Mixed):
             found += r.weights.values
         if isinstance(r, model.Personal):
             found.append(r.lam)
+        if isinstance(r, model.Mixed):
+            found.append(r.u)
     return clients, members, found
 
 
@@ -259,7 +272,22 @@ def _(d: model.BestStrength) -> Any:
 
 @_occurring.register
 def _(d: model.Attains) -> Any:
-    return [d.clients], [(d.clients, d.level)], [*d.weights.values, d.lam]
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values, *([] if d.lam is None else [d.lam])]
+
+
+@_occurring.register
+def _(d: model.AttainsMixed) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values, d.u]
+
+
+@_occurring.register
+def _(d: model.BestMixture) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
+
+
+@_occurring.register
+def _(d: model.LeastMixture) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
 
 
 @singledispatch
@@ -342,7 +370,7 @@ def _(d: model.BestWeights, f: _Frame, formula: tuple[Any, ...], sign: str, rule
 @_say.register
 def _(d: model.BestBlend, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
-    own, rest = formula[0], formula[1:]
+    own, *rest = map(sp.sympify, d.weights(formula))
     text = f"(weights {_chosen(rest)})"
     n, count = _sizes(c), len(c.sizes)
     _, _, kappa = c.bayes(d.level)
@@ -399,14 +427,15 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
 
 @_say.register
 def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
-    if any(sp.sympify(x) != 0 for x in formula):
+    if d.lam is not None and any(sp.sympify(x) != 0 for x in formula):
         raise Unprovable("an excess that is not printed as zero")
-    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
-    r = model.Personal(c, d.weights, d.level, d.lam, d.own_noise)
+    c, m, i = d.clients, f.clients_name(d.clients), f.member(d.clients, d.level)
+    strength = formula[0] if d.lam is None else d.lam
+    r = model.Personal(c, d.weights, d.level, strength, d.own_noise)
     kappa = _balanced(c, d.weights)
     if kappa is None:
         raise Unprovable("the server's weights are not the best ones")
-    lam, before = _plain(d.lam)
+    lam, before = _plain(strength)
     theorem, sides = ("attains_returned", 6) if d.own_noise else ("attains_cleaned", 5)
     lines = [
         *before,
@@ -414,6 +443,59 @@ def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: A
         f"ltac:(each_level){' ltac:(side)' * sides}).",
     ]
     return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, "At this strength the client's risk is the least of all blends.")
+
+
+@_say.register
+def _(d: model.AttainsMixed, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    if any(sp.sympify(x) != 0 for x in formula):
+        raise Unprovable("an excess that is not printed as zero")
+    c, m, i = d.clients, f.clients_name(d.clients), f.member(d.clients, d.level)
+    kappa = _balanced(c, d.weights)
+    if kappa is None:
+        raise Unprovable("the server's weights are not the best ones")
+    lines = [
+        f"apply (attains_mixed {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(d.u)}) {d.level}%nat {i} "
+        f"ltac:(each_level){' ltac:(side)' * 5}).",
+    ]
+    risk = _risk(f, model.Mixed(c, d.weights, d.level, d.u))
+    return _Said(f"least_of_client {m} {d.level} {i}\n      ({risk})", lines, "The client's risk is the least of all blends.")
+
+
+@_say.register
+def _(d: model.BestMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    u, target = d.u(formula), f"(parameter {m} {d.level} {i})"
+    best, other = (f"risk {s} (mixed {m} {x} {d.level} {i} (aggregate {m} w)) {target}" for x in ("u", "t"))
+    conclusion = (
+        f"let u := {term(u)} in\n    let w := {_weights(c, d.weights)} in\n"
+        f"    forall t,\n      {best}\n      <= {other} /\\\n"
+        f"      (w {d.level}%nat {i} <> 1 ->\n       {other}\n       = {best} -> t = u)"
+    )
+    lines = [
+        "cbv zeta. intros t.",
+        f"destruct (best_mixture {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(u)}) {d.level}%nat {i}"
+        f"{' ltac:(side)' * 4} t) as [A B].",
+        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
+    ]
+    return _Said(conclusion, lines, "No other mixture with the server's estimate has as small a risk.")
+
+
+@_say.register
+def _(d: model.LeastMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    u, w = c.best_mixture(d.weights, d.level), d.weights.per_client(c)[d.level]
+    v = f"(fun l => {_weights(c, d.weights)} l 0%nat)"
+    alpha2 = f"{_function(c.alpha2, _argument)} {d.level}%nat"
+    lines = [
+        f"replace ({term(value)}) with ({alpha2} * (1 - ({term(u)}) * (1 - {v} {d.level}%nat))) by side.",
+        f"apply (least_mixture {m} {v} ({term(u)}) {d.level}%nat {i}{' ltac:(side)' * 4}).",
+    ]
+    conclusion = (
+        f"least (fun _ => True)\n      (fun u => risk {s} (mixed {m} u {d.level} {i} (aggregate {m} {_weights(c, d.weights)})) "
+        f"(parameter {m} {d.level} {i}))\n      ({term(value)})"
+    )
+    return _Said(conclusion, lines, "The formula is the least risk of all mixtures with the server's estimate.")
 
 
 # --- whole theorems ----------------------------------------------------------------------------------------------------
