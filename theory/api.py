@@ -7,7 +7,6 @@ Belongs here: `evaluate`, `verify`, and the report that `verify` returns. Does n
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import as_completed
@@ -19,11 +18,12 @@ from typing import Any
 
 import sympy as sp
 
-from estimators.system.processes import worker_pool
+from estimators.system.processes import worker_pool, workers_for
 from theory.engine import domain
 from theory.engine.claim import Claim
 from theory.engine.domain import DomainError
 from theory.engine.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
+from theory.engine.exemption import SIMULATED, text_of
 from theory.engine.problem import Problem
 from theory.engine.registry import claims, find, malformed
 
@@ -144,9 +144,8 @@ def _judge_all(
     ids: list[str], root: int, quick: bool, jobs: int | None, seconds: Mapping[str, float]
 ) -> Generator[Record, None, None]:
     if jobs is None:
-        jobs = min(os.cpu_count() or 1, 8) if len(ids) > 4 else 1
-    if jobs < 1:
-        raise ValueError(f"jobs: must be at least 1, got {jobs}")
+        jobs = min(workers_for(None), 8) if len(ids) > 4 else 1
+    jobs = workers_for(jobs)
     if jobs == 1:
         for claim_id in ids:
             yield _judge_one(claim_id, root, quick)
@@ -246,7 +245,7 @@ def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
     from theory.engine.judging import simulate_at
 
     if claim.simulate is None:
-        return {"value": None, "why": claim.not_simulated}
+        return {"value": None, "why": text_of(claim.not_simulated, SIMULATED)}
     simulation = simulate_at(claim, point)
     if simulation is None:
         return {"value": None, "why": "this point cannot be simulated (a limit or an empty group)"}

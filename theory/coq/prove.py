@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from estimators.system import files
-from estimators.system.processes import worker_pool
+from estimators.system.processes import program, worker_pool, workers_for
 from theory.coq.generator import SAME_TEXT, SHOW
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
@@ -62,7 +62,7 @@ EXHAUSTED = re.compile(r"Error: (Out of memory|Stack overflow|Timeout)|exception
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"
 # What of a claim neither a statement nor a script depends on.
 UNSTATED = ("oracle", "computed", "simulate", "not_computed", "not_simulated", "remark", "related", "assumptions", "unit",
-            "slip", "corrected_text")  # fmt: skip
+            "slip", "corrected_text", "edits", "assumes", "although", "tight", "finding", "shares")  # fmt: skip
 # What Coq's standard real numbers rest on (Reals, version 8.16).
 AXIOMS = {
     "ClassicalDedekindReals.sig_forall_dec",
@@ -255,18 +255,11 @@ def _run(path: str, file: Path, seconds: float) -> tuple[bool | None, str, str]:
 
     None where that decides nothing: it ran out of time or memory, or was killed.
     """
-    # `ulimit` in a shell of its own: a limit set between fork and exec is not safe beside threads.
-    limited = ["sh", "-c", f'ulimit -t {math.ceil(seconds)} && exec "$0" "$@"', path]
-    command = [*limited, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
-    with subprocess.Popen(
-        command, cwd=file.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    command = [path, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
+    with program(command, seconds=math.ceil(seconds), folder=file.parent) as process:
         try:
             output, errors = process.communicate(timeout=PATIENCE * seconds)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # with what a wrapper of coqc has started
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
+        except subprocess.TimeoutExpired:
             return None, "", f"coqc gave no answer within {PATIENCE * seconds:g} s"
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
@@ -417,7 +410,7 @@ def check(
     nothing has changed that it follows from.
     Raises ProofError when coqc is missing.
     """
-    jobs = jobs or os.cpu_count() or 1
+    jobs = workers_for(jobs)
     path, version = coqc()
     prepare(path)
     noted = _Known(version)
@@ -474,7 +467,7 @@ def write(
 
     Where that is not decided in time, what is there stays as it is; a claim of which nothing is known is noted as such.
     """
-    jobs = jobs or os.cpu_count() or 1
+    jobs = workers_for(jobs)
     path, version = coqc()
     prepare(path)
     noted = _Known(version)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from estimators.system import files
+from estimators.system.untrusted import EXPANDED, read_bytes
 from theory.engine import reach
 from theory.engine.claim import Claim
 from theory.engine.paper import papers
@@ -26,9 +27,10 @@ DEFAULT_LEDGER = Path("build") / "ledger.json"
 # What a judge takes from a claim, besides text for readers.
 JUDGED = (
     "variables", "examples", "printed", "derive", "oracle", "computed", "simulate", "relation", "condition",
-    "counterexample", "corrected", "shifts", "entries",
+    "counterexample", "corrected", "shifts", "entries", "edits", "assumes", "although", "tight", "not_simulated",
+    "not_computed",
 )  # fmt: skip
-TAKEN = ("variables", "derive")  # what a derivation takes from a claim that it uses as a lemma
+TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
 LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated")
 
 
@@ -188,7 +190,7 @@ class Ledger:
             return ledger
         way_out = f"move or delete {ledger.path} and run `borrow verify` again"
         try:
-            data = json.loads(ledger.path.read_text(encoding="utf-8"))
+            data = json.loads(read_bytes(ledger.path, largest=EXPANDED).decode())
             if data["schema"] != SCHEMA:
                 raise LedgerError(f"{ledger.path}: schema {data['schema']} is not {SCHEMA}; {way_out}")
             for claim_id, r in data["claims"].items():
@@ -202,7 +204,7 @@ class Ledger:
             raise LedgerError(
                 f"{ledger.path}: not a complete ledger (JSON breaks off or is corrupt at {where}); {way_out}"
             ) from None
-        except (KeyError, IndexError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        except (KeyError, IndexError, TypeError, AttributeError, UnicodeDecodeError, RecursionError) as error:
             raise LedgerError(f"{ledger.path}: not a ledger ({error!r}); {way_out}") from None
         return ledger
 

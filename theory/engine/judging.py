@@ -22,15 +22,16 @@ from zlib import crc32
 import numpy as np
 import sympy as sp
 
-from theory.engine import domain, intervals, reach
+from theory.engine import domain, exemption, exemption_checks, intervals, reach
 from theory.engine.algebra import TimeLimit, covers, entries, entrywise, is_zero, nonnegative
+from theory.engine.assumption import contradictions, inherited
 from theory.engine.claim import Claim, tidy
 from theory.engine.condition import alternatives, met, on_condition, substitutions
 from theory.engine.domain import Case, Point, as_float, as_text
 from theory.engine.evidence import Record, source_hash
 from theory.engine.mutants import classify, mutants
 from theory.engine.simulation import Simulation, compared
-from theory.engine.values import DIGITS, Values
+from theory.engine.values import DIGITS, Values, differs, in_digits
 
 FLOAT_TOLERANCE = 1e-12  # relative; 64-bit closed forms keep 12 of 16 digits on the whole domain
 POINTS_PER_CASE = 3
@@ -39,6 +40,7 @@ COVER_PER_CASE = 8
 ATTACK_POINTS = 60
 SIMULATED_EXAMPLES = 2
 MUTANT_POINTS = 16
+RATIO_DIGITS = 12  # of a bound's stated slack, where it is not rational
 SLIP_LEAVES = 2  # a slip of the pen changes at most so many letters or numbers of a formula
 
 
@@ -88,6 +90,10 @@ def _derived(claim: Claim) -> dict[str, Any]:
     level: dict[str, Any] = {"status": "pass", "steps": len(claim.derivation(claim.cases()[0]).steps)}
     lemmas = dict.fromkeys(x for case in claim.cases() for x in claim.derivation(case).lemmas)
     level["lemmas"] = list(lemmas)  # and every case must derive, whatever the judgement
+    answers = inherited(claim, lemmas)
+    level["assumes"] = [[a.switch, a.answer, a.by] for a in answers]
+    if apart := contradictions(answers):
+        return level | {"status": "unknown", "detail": "; ".join(apart)}
     if claim.printed is None:
         level |= {"judgement": "agrees", "detail": "the paper prints no formula; derived here"}
         return level | _check_corrected(claim)
@@ -98,7 +104,15 @@ def _derived(claim: Claim) -> dict[str, Any]:
     if left_out is not None:
         at = ", ".join(f"{k} = {as_text(v)}" for k, v in left_out.items())
         return {"status": "unknown", "detail": f"the sign certificate leaves out a part of the domain, such as {at}"}
+    if agrees and claim.tight is not None:
+        level["tight"] = slack(claim)
+        if level["tight"]["wrong"]:
+            return level | {"status": "fail", "detail": level["tight"]["wrong"]}
     if agrees and claim.condition is None:
+        changed = next((e for e in claim.edits if e.changes_value), None)
+        if changed is not None:
+            detail = f"it agrees only because {changed.printed} is read as {changed.read}, which changes the value"
+            return level | {"status": "fail", "detail": detail}
         level |= {"judgement": "agrees", "detail": _agreement_text(claim, how)}
         return level
     counterexample = counterexample or find_counterexample(claim)
@@ -237,6 +251,29 @@ def _is_slip(claim: Claim, case: Case) -> bool:
     return True
 
 
+def slack(claim: Claim) -> dict[str, Any]:
+    """What the claim's `tight` says, checked: the ratio at the point, and what is wrong (empty when all is well)."""
+    assert claim.tight is not None
+    assert claim.printed is not None
+    point = claim.point(claim.tight.at)
+    at = {k: as_text(v) for k, v in point.items()}
+    pairs = zip(entries(claim.at(claim.printed, point)), entries(claim.derived_digits(point)), strict=True)
+    bound, value = next((sp.sympify(p), sp.sympify(t)) for p, t in pairs if p is not None)
+    if not claim.holds_at(point):
+        return {"at": at, "wrong": "the point of tight does not meet the condition"}
+    if value == 0:
+        found = sp.Integer(1) if bound == 0 else sp.oo
+    else:
+        found = sp.nsimplify(bound / value) if (bound / value).is_Rational else sp.N(bound / value, 30)
+    stated = sp.sympify(claim.tight.ratio, rational=True)
+    digits = len(claim.tight.ratio.replace(".", "").strip("0")) if "." in claim.tight.ratio else 0
+    exact = not digits and found == stated
+    if not exact and not (digits >= 6 and abs(found / stated - 1) < sp.Rational(1, 10 ** (min(digits, RATIO_DIGITS) - 1))):
+        said = as_text(found) if found.is_Rational else str(sp.N(found, RATIO_DIGITS))
+        return {"at": at, "wrong": f"the bound is {said} times what it bounds there, and not {claim.tight.ratio}"}
+    return {"at": at, "ratio": claim.tight.ratio, "wrong": ""}
+
+
 # --- points ------------------------------------------------------------------------------------------------------
 
 
@@ -256,24 +293,6 @@ def _with_condition(claim: Claim, points: Iterator[Point]) -> Iterator[Point]:
         yield from on_condition(claim, point)
 
 
-def differs(a: Any, b: Any) -> bool:
-    """Whether two exact values differ (numbers that are not rational: in 35 of 50 digits)."""
-    if a == b:
-        return False
-    if all(isinstance(x, sp.Rational) or x is sp.oo for x in (a, b)):
-        return True
-    a, b = _digits(a), _digits(b)
-    if not (a.is_Number and b.is_Number and a.is_finite and b.is_finite):
-        return True
-    scale = max(abs(a), abs(b)) if a and b else 1  # against zero there is no relative error
-    return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * scale)
-
-
-def _digits(value: Any) -> Any:
-    """A number in 50 digits, of which 35 are compared."""
-    return sp.N(Values({}).digits(value), DIGITS)
-
-
 def violates(claim: Claim, printed: Any, truth: Any) -> bool:
     """Whether the claimed relation between printed and true values fails at a point."""
     for p, t in zip(entries(printed), entries(truth), strict=True):
@@ -282,7 +301,7 @@ def violates(claim: Claim, printed: Any, truth: Any) -> bool:
         if claim.relation == "=":
             return True
         # SymPy compares expressions by expanding them, which takes long; these two are known to differ in 35 digits.
-        p, t = (x if x.is_Rational or x in (sp.oo, -sp.oo) else _digits(x) for x in (sp.sympify(p), sp.sympify(t)))
+        p, t = (x if x.is_Rational or x in (sp.oo, -sp.oo) else in_digits(x) for x in (sp.sympify(p), sp.sympify(t)))
         if t < p if claim.relation == ">=" else t > p:
             return True
     return False
@@ -342,16 +361,29 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     level: dict[str, Any] = {
         "status": "pass" if worst <= FLOAT_TOLERANCE else "fail",
         "detail": f"oracle equals derivation at {points_compared} points"
-        + (f"; float64 within {worst:.1e} of exact" if claim.computed is not None else f"; {claim.not_computed}"),
+        + (
+            f"; float64 within {worst:.1e} of exact"
+            if claim.computed is not None
+            else f"; {exemption.text_of(claim.not_computed, exemption.COMPUTED)}"
+        ),
         "points": points_compared,
         "extreme_points": len(far),
         "largest_relative_error": worst if np.isfinite(worst) else "inf",
     }
+    refused = (
+        exemption_checks.refused(claim, claim.not_computed, exemption_checks.COMPUTED) if claim.computed is None else ""
+    )
+    if refused:
+        level |= {"status": "unknown", "detail": refused}
     if "counterexample" in derived:
         assert claim.printed is not None
         point = claim.point(derived["counterexample"]["at"])
         level["counterexample_confirmed"] = violates(claim, claim.at(claim.printed, point), claim.at(claim.oracle, point))
     return level
+
+
+def _not_computed(claim: Claim) -> str:
+    return exemption.text_of(claim.not_computed, exemption.COMPUTED)
 
 
 def _float_error(claim: Claim, point: Point, truth: Any) -> float:
@@ -368,7 +400,7 @@ def _float_error(claim: Claim, point: Point, truth: Any) -> float:
             fine = got == (np.inf if want is sp.oo else 0.0)
             worst = max(worst, 0.0 if fine else np.inf)
         else:
-            worst = max(worst, float(abs(sp.Float(got, DIGITS) / _digits(want) - 1)))
+            worst = max(worst, float(abs(sp.Float(got, DIGITS) / in_digits(want) - 1)))
     return worst
 
 
@@ -377,7 +409,10 @@ def _float_error(claim: Claim, point: Point, truth: Any) -> float:
 
 def _simulated(claim: Claim, root: int) -> dict[str, Any]:
     if claim.simulate is None:
-        return {"status": "not applicable", "detail": claim.not_simulated}
+        refused = exemption_checks.refused(claim, claim.not_simulated, exemption_checks.SIMULATED)
+        if refused:
+            return {"status": "unknown", "detail": refused}
+        return {"status": "not applicable", "detail": exemption.text_of(claim.not_simulated, exemption.SIMULATED)}
     from estimators.montecarlo import perform
 
     results = []
@@ -487,7 +522,7 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
                 if fate == "survived":
                     survivors.append(f"{mutant.change} ({case.label() or 'one case'})")
                 if fate == "killed" and seen is not None:
-                    truth, value = (tidy(x) for x in (_digits(entries(first[1])[i]), first[0].digits(mutant.formula)))
+                    truth, value = (tidy(x) for x in (in_digits(entries(first[1])[i]), first[0].digits(mutant.formula)))
                     if truth.is_finite and truth != 0 and value.is_finite:
                         by_simulation += bool(abs(value / truth - 1) > seen)
     if not sampled:
