@@ -651,6 +651,8 @@ def statements(claim: Claim) -> list[Statement]:
             found += _of_case(claim, case)
         except Unprovable as error:
             raise Unprovable(f"{error} ({case.label()})" if case.label() else str(error)) from None
+    if claim.printed is not None and (claim.condition is not None or claim.corrected is not None):
+        found += _refutation(claim)
     if not found:
         raise Unprovable("nothing to state")
     return found
@@ -681,6 +683,118 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
             found.append(Statement(name, said.says, _proposition(f, said.conclusion), script))
             found.append(_satisfied(f, name.replace("holds", "met", 1)))
     return found
+
+
+# --- a wrong formula, at a point of the model ------------------------------------------------------------------------------
+
+
+def _refutation(claim: Claim) -> list[Statement]:
+    """The negation of what is printed, where a point of the model refutes it; nothing for decisions without a number."""
+    point = find_counterexample(claim)
+    if point is None:
+        return []
+    case = domain.case_of(claim.variables, point)
+    rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(claim.variables, case, point)}
+    decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
+    values = entries(claim.symbolic(claim.printed, case))
+    if decisions is None or any(not sp.sympify(v).is_Rational for v in rules.values()):
+        return []
+    for d in decisions:
+        entry = tuple(values) if d.of is None else (values[d.of],)
+        if any(e is None for e in entry):
+            continue
+        f = _frame(claim, case, [], [d], entry)
+        if any(all(rules[s] == 0 for s in letters) for letters in f.some):
+            continue
+        said = _say_no(d, f, entry, claim.relation, rules)
+        if said is not None:
+            says = f"What is printed is wrong: it fails for these clients, {_shown(f, rules)}."
+            return [Statement("fails", says, f"~ ({_proposition(f, said.conclusion)})", [*_instance(f, rules), *said.lines])]
+    return []
+
+
+def _shown(f: _Frame, rules: Mapping[Any, Any]) -> str:
+    return ", ".join(f"{s} = {rules[s]}" for s in f.symbols)
+
+
+def _number(f: _Frame, s: Any, rules: Mapping[Any, Any]) -> str:
+    return f"{rules[s]}%nat" if s in f.sizes else f"({term(rules[s])})"
+
+
+def _there(f: _Frame, text: str, rules: Mapping[Any, Any]) -> str:
+    """A text with the point's numbers in the places of its letters."""
+    for s in sorted(f.symbols, key=lambda s: -len(name_of(s))):
+        text = re.sub(rf"\b{name_of(s)}\b(?!%)", _number(f, s, rules), text)
+    for i, _ in _members(f):
+        text = re.sub(rf"(?<![\w%]){i}\b(?!%)", "0%nat", text)
+    return text
+
+
+def _instance(f: _Frame, rules: Mapping[Any, Any]) -> list[str]:
+    """Lines that apply what is to be refuted to clients that exist at the point; X is what it says of them."""
+    lines = ["intro H."]
+    for c in f.clients:
+        if c.copies is not None:
+            raise Unprovable("copies at a point")
+        arguments = " ".join(_function(x, _argument) for x in (c.tau2, c.alpha2, c.nu2))
+        exist = _there(f, f"clients_exist {len(c.sizes)} {_sizes(c)} {arguments}", rules)
+        lines.append(f"destruct ({exist} ltac:(each_level_exists)) as [{f.space_name(c)} [{f.clients_name(c)} _]].")
+    ordered = [*(s for s in f.symbols if s in f.sizes), *(s for s in f.symbols if s not in f.sizes)]
+    given = " ".join(_number(f, s, rules) for s in ordered)
+    hypotheses = " ".join("ltac:(at_point)" for _ in f.hypotheses)
+    clients = " ".join(f"{f.space_name(c)} {f.clients_name(c)}" for c in f.clients)
+    members = " ".join("0%nat" for _ in _members(f)) + " " + " ".join("ltac:(lia)" for _ in _members(f))
+    return [*lines, f"assert (X := H {given} {hypotheses} {clients} {members}); clear H."]
+
+
+@singledispatch
+def _say_no(d: Any, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    """What is printed, as it would be stated, with lines that refute X; None where it holds at the point."""
+    return None
+
+
+@_say_no.register
+def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    (value,) = map(sp.sympify, formula)
+    a = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}).subs(rules)
+    b = value.subs(rules)
+    if not (a.is_Rational and b.is_Rational) or {"=": a == b, "<=": a <= b, ">=": a >= b}[sign]:
+        return None
+    left = _expression(f, d)
+    conclusion = {"=": f"{left}\n      = {term(value)}", "<=": f"{left} <= {term(value)}", ">=": f"{term(value)} <= {left}"}[sign]
+    rewrites = " ".join(_there(f, line, rules) for r in d.risks for line in _rewrite(f, r))
+    lines = [
+        f"assert (A : {_there(f, left, rules)} = {term(a)}) by (unfold ratios; {_joined(rewrites)} algebra).",
+        "rewrite A in X. revert X. unfold_levels. intro X. field_simplify in X; lra.",
+    ]
+    return _Said(conclusion, lines, "")
+
+
+@_say_no.register
+def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    (value,) = map(sp.sympify, formula)
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    w = d.weights.per_client(c)[d.level]
+    shared = model.Server(c, d.weights).closed - (0 if d.own_noise else w**2 * c.nu2[d.level])
+    alpha2, tau2 = c.alpha2[d.level], c.tau2[d.level]
+    best = sp.sympify(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w)).subs(rules)
+    said = value.subs(rules)
+    if not (best.is_Rational and said.is_Rational) or best == said:
+        return None
+    conclusion = _say(d, f, formula, sign, _Rules(f, {})).conclusion
+    lines = [f"cbv zeta in X. destruct (X ({term(best)}) ltac:(lra)) as [Y _]; clear X."]
+    for name, lam, text in (("A", said, term(value)), ("B", best, term(best))):
+        r = model.Personal(c, d.weights, d.level, lam, d.own_noise)
+        risk = f"risk {s} {_personal(f, c, d.weights, d.level, d.own_noise, f'({text})')} (parameter {m} {d.level} {i})"
+        number = r.closed.subs(rules)
+        theorem = "client_risk" if d.own_noise else "cleaned_risk"
+        rewrite = f"rewrite ({theorem} {m} _ ({_there(f, text, rules)})) by side;"
+        lines.append(f"assert ({name} : {_there(f, risk, rules)} = {term(number)}) by (unfold ratios; {rewrite} algebra).")
+    return _Said(conclusion, [*lines, "rewrite A, B in Y. lra."], "")
+
+
+def _joined(lines: str) -> str:
+    return lines.replace(" by side.", " by side;")
 
 
 # --- files -------------------------------------------------------------------------------------------------------------
