@@ -216,7 +216,7 @@ def _prove(a: argparse.Namespace) -> int:
     print(f"{len(proved)} of {len(algebra)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
     if models:
-        print(f"{len(from_model)} of {len(models)} claims that name their model proved from it, for every number of clients, "
+        print(f"{len(from_model)} of {len(models)} claims that name a model proved from it, for every number of clients: "
               f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip
     same = sum(o.detail == prove.SAME_TEXT for o in outcomes)
     if same:

@@ -63,7 +63,7 @@ class Clients:
         return sp.factor(sp.cancel(sp.together(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) + alpha2 - 2 * alpha2 * w))))
 
     def bayes(self, level: int) -> tuple[Any, tuple[Any, ...], Any]:
-        """The best weights of a client's own estimate and of others' messages, and their common product with the variance."""
+        """The best weights of a client's own estimate and of others' messages, and what each times its variance is."""
         count = [n - int(i == level) for i, n in enumerate(self.sizes)]
         precision = sum(n / s for n, s in zip(count, self.message, strict=True))
         alpha2, tau2 = self.alpha2[level], self.tau2[level]

@@ -19,13 +19,12 @@ from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-import theory.coq.models  # names the models
 from estimators.system import files
 from estimators.system.processes import worker_pool
 from theory.coq import model, prove, statements
 from theory.coq.generator import Unprovable
+from theory.coq.models import NAMED
 from theory.coq.prove import NOT_DECIDED, UNSTATED, Outcome, ProofError
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, time_limit
@@ -66,7 +65,7 @@ def read(path: Path) -> tuple[str, bool]:
 def unproved() -> dict[str, str]:
     """Claims that name a model and have no proof from it, and why."""
     found: dict[str, str] = {}
-    for paper in dict.fromkeys(i.split(":")[0] for i in model.MODELS):
+    for paper in dict.fromkeys(i.split(":")[0] for i in NAMED):
         file = prove.folder_of(paper) / "model" / REASONS
         found |= json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return found
@@ -256,7 +255,8 @@ def check(
         texts = [(p, *read(p)) for p in paths_of(claim.id)]
         edited = [p.name for p, _, intact in texts if not intact]
         if edited:
-            settle(claim.id, "edited", f"model/{edited[0]} was edited by hand; `borrow prove --write {claim.id}` restores it")
+            restore = f"`borrow prove --write {claim.id}` restores it"
+            settle(claim.id, "edited", f"model/{edited[0]} was edited by hand; {restore}")
         else:
             pairs[claim.id] = "".join(text for _, text, _ in texts)
     unsure = [i for i, pair in pairs.items() if fresh or not noted.follows(i, pair)]
@@ -343,4 +343,23 @@ def _note(claim_id: str, reason: str | None) -> None:
         files.write(file, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
 
 
-__all__: list[Any] = ["LIBRARY", "PINNED", "TRUSTED", "basis", "check", "grade", "paths_of", "proved", "summary", "with_models", "write"]
+__all__ = [
+    "HERE",
+    "LIBRARY",
+    "PINNED",
+    "TRUSTED",
+    "basis",
+    "check",
+    "compile_pairs",
+    "grade",
+    "paths_of",
+    "prepare",
+    "proved",
+    "read",
+    "summary",
+    "tampered",
+    "unproved",
+    "with_header",
+    "with_models",
+    "write",
+]

@@ -6,7 +6,8 @@ For a claim and its model (model.py), per case:
 - it is the least risk of all linear estimates; the printed weights or strength are better than all others;
 - where it is wrong, or needs a condition that does not hold: the negation, at a point of the model.
 
-Each with a second theorem: something meets the hypotheses. Clients are whole numbers, other letters reals of the claim's domain.
+Each with a second theorem: something meets the hypotheses. Clients are whole numbers, other letters reals of the
+claim's domain.
 
 Belongs here: Coq text of statements and scripts. Does not belong here: terms and hypotheses of a domain (generator.py),
 models (model.py), files and coqc (prove.py).
@@ -74,8 +75,8 @@ class _Frame:
         weak = [s for s in self.symbols if s in below.free_symbols and s.is_nonnegative and not s.is_positive]
         if not weak or below.subs(dict.fromkeys(weak, 0)) != 0:
             return
-        strong = [s for s in weak
-                  if generator.structural(sp.expand(below.subs(rules).subs(s, sp.Symbol(f"p_{s}", positive=True))))]  # fmt: skip
+        small = below.subs(rules)
+        strong = [s for s in weak if generator.structural(sp.expand(small.subs(s, sp.Symbol(f"p_{s}", positive=True))))]
         if strong and strong not in self.some:
             self.some.append(strong)
             self.hypotheses.append((f"Z{len(self.some)}", " \\/ ".join(f"0 < {name_of(s)}" for s in strong)))
@@ -147,7 +148,8 @@ def _risk(f: _Frame, r: model.Risk) -> str:
             text = f"risk {s} (estimate {m} {r.level} {i}) (parameter {m} {r.level} {i})"
         case model.Personal():
             i = f.member(c, r.level)
-            text = f"risk {s} {_personal(f, c, r.weights, r.level, r.own_noise, _argument(r.lam))} (parameter {m} {r.level} {i})"
+            personal = _personal(f, c, r.weights, r.level, r.own_noise, _argument(r.lam))
+            text = f"risk {s} {personal} (parameter {m} {r.level} {i})"
         case model.Mixed():
             i = f.member(c, r.level)
             mixed = f"(mixed {m} {_argument(r.u)} {r.level} {i} {_pivot(f, c, r.weights, r.level, r.own_noise)})"
@@ -231,7 +233,7 @@ def _occurring(d: Any) -> tuple[list[model.Clients], list[tuple[model.Clients, i
 
 @_occurring.register
 def _(d: model.Value) -> Any:
-    clients, members, found = [], [], [d.expression.subs({r.symbol: 0 for r in d.risks}) if hasattr(d.expression, "subs") else 0]
+    clients, members, found = [], [], [sp.sympify(d.expression)]
     for r in d.risks:
         clients.append(r.clients)
         if isinstance(r, model.Own | model.Personal | model.Mixed):
@@ -309,7 +311,8 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any
         shifted = rules(-gap if sign == "<=" else gap)
         form = generator.nonnegative_form(shifted)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity_of_letters | nonneg]."] if form != 0 else ["right. algebra."]
-    return _Said(f"{small}\n      <= {large}", [*lines, "unfold_levels.", *rules.lines, *proof], "The risk is bounded as claimed.")
+    lines = [*lines, "unfold_levels.", *rules.lines, *proof]
+    return _Said(f"{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
 
 
 def _chosen(values: Sequence[Any]) -> str:
@@ -348,7 +351,7 @@ def _(d: model.LeastClient, f: _Frame, formula: tuple[Any, ...], sign: str, rule
 def _(d: model.BestWeights, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     c, m, s = d.clients, f.clients_name(d.clients), f.space_name(d.clients)
     chosen = d.weights(formula)
-    v, left = c.optimal()
+    _, left = c.optimal()
     text = _weights(c, chosen)
     n, count = _sizes(c), len(c.sizes)
     best, other = f"risk {s} (aggregate {m} {text}) (middle {m})", f"risk {s} (aggregate {m} w) (middle {m})"
@@ -375,19 +378,24 @@ def _(d: model.BestBlend, f: _Frame, formula: tuple[Any, ...], sign: str, rules:
     n, count = _sizes(c), len(c.sizes)
     _, _, kappa = c.bayes(d.level)
     target = f"(parameter {m} {d.level} {i})"
-    best, other = f"risk {s} (blend {m} ({term(own)}) {text} {d.level} {i}) {target}", f"risk {s} (blend {m} x w {d.level} {i}) {target}"
+    best = f"risk {s} (blend {m} ({term(own)}) {text} {d.level} {i}) {target}"
+    other = f"risk {s} (blend {m} x w {d.level} {i}) {target}"
     unit = f"blends_to_one (L := {count}) (n := {n})"
     conclusion = (
         f"{unit} ({term(own)}) {text} {d.level} {i} /\\\n"
-        f"    forall x w, {unit} x w {d.level} {i} ->\n      {best}\n      <= {other} /\\\n      ({other}\n       = {best} ->\n"
+        f"    forall x w, {unit} x w {d.level} {i} ->\n      {best}\n      <= {other} /\\\n"
+        f"      ({other}\n       = {best} ->\n"
         f"       x = {term(own)} /\\ forall l k, (l < {count})%nat -> (k < {n} l)%nat ->\n"
         f"         ~ (l = {d.level}%nat /\\ k = {i}) -> w l k = {text} l k)"
     )
+    chosen = _chosen(rest)
+    others = f"(sum {count} (fun l => {n} l * {chosen} l) - {chosen} {d.level}%nat)"
     lines = [
-        f"assert (one : {_argument(own)} + (sum {count} (fun l => {n} l * {_chosen(rest)} l) - {_chosen(rest)} {d.level}%nat) = 1) by side.",
+        f"assert (one : {_argument(own)} + {others} = 1) by side.",
         "split.",
-        f"- unfold blends_to_one. etransitivity; [| exact one]. f_equal. apply others_sum; side.",
-        f"- intros x w W. apply (least_client_only {m} _ _ ({term(kappa)})); [side | side | each_level | side | exact one | side | each_level | exact W].",
+        "- unfold blends_to_one. etransitivity; [| exact one]. f_equal. apply others_sum; side.",
+        f"- intros x w W. apply (least_client_only {m} _ _ ({term(kappa)})); "
+        "[side | side | each_level | side | exact one | side | each_level | exact W].",
     ]
     return _Said(conclusion, lines, "No other blend of the own estimate and the others' messages has as small a risk.")
 
@@ -442,7 +450,8 @@ def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: A
         f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat {i} "
         f"ltac:(each_level){' ltac:(side)' * sides}).",
     ]
-    return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, "At this strength the client's risk is the least of all blends.")
+    says = "At this strength the client's risk is the least of all blends."
+    return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, says)
 
 
 @_say.register
@@ -453,12 +462,12 @@ def _(d: model.AttainsMixed, f: _Frame, formula: tuple[Any, ...], sign: str, rul
     kappa = _balanced(c, d.weights)
     if kappa is None:
         raise Unprovable("the server's weights are not the best ones")
-    lines = [
-        f"apply (attains_mixed {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(d.u)}) {d.level}%nat {i} "
-        f"ltac:(each_level){' ltac:(side)' * 5}).",
-    ]
+    v = f"(fun l => {_weights(c, d.weights)} l 0%nat)"
+    sides = f"ltac:(each_level){' ltac:(side)' * 5}"
+    lines = [f"apply (attains_mixed {m} {v} ({term(kappa)}) ({term(d.u)}) {d.level}%nat {i} {sides})."]
     risk = _risk(f, model.Mixed(c, d.weights, d.level, d.u))
-    return _Said(f"least_of_client {m} {d.level} {i}\n      ({risk})", lines, "The client's risk is the least of all blends.")
+    says = "The client's risk is the least of all blends."
+    return _Said(f"least_of_client {m} {d.level} {i}\n      ({risk})", lines, says)
 
 
 @_say.register
@@ -484,16 +493,16 @@ def _(d: model.BestMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rule
 def _(d: model.LeastMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     (value,) = formula
     c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
-    u, w = c.best_mixture(d.weights, d.level), d.weights.per_client(c)[d.level]
+    u = c.best_mixture(d.weights, d.level)
     v = f"(fun l => {_weights(c, d.weights)} l 0%nat)"
     alpha2 = f"{_function(c.alpha2, _argument)} {d.level}%nat"
     lines = [
         f"replace ({term(value)}) with ({alpha2} * (1 - ({term(u)}) * (1 - {v} {d.level}%nat))) by side.",
         f"apply (least_mixture {m} {v} ({term(u)}) {d.level}%nat {i}{' ltac:(side)' * 4}).",
     ]
+    mixed = f"(mixed {m} u {d.level} {i} (aggregate {m} {_weights(c, d.weights)}))"
     conclusion = (
-        f"least (fun _ => True)\n      (fun u => risk {s} (mixed {m} u {d.level} {i} (aggregate {m} {_weights(c, d.weights)})) "
-        f"(parameter {m} {d.level} {i}))\n      ({term(value)})"
+        f"least (fun _ => True)\n      (fun u => risk {s} {mixed} (parameter {m} {d.level} {i}))\n      ({term(value)})"
     )
     return _Said(conclusion, lines, "The formula is the least risk of all mixtures with the server's estimate.")
 
@@ -514,9 +523,8 @@ class _Rules:
                 n = sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
                 self.rules[s] = lows[s] + n
                 h = next(h for h, text in f.hypotheses if text == f"{lows[s]} <= {name_of(s)}")
-                self.lines.append(
-                    f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]; rewrite E_{n} in *; clear E_{n}."
-                )
+                shift = f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]"
+                self.lines.append(f"{shift}; rewrite E_{n} in *; clear E_{n}.")
 
     def __call__(self, e: Any) -> Any:
         return sp.sympify(e).subs(self.where).subs(self.rules, simultaneous=True)
@@ -571,8 +579,8 @@ def _binders(f: _Frame) -> str:
 def _clients_binders(f: _Frame) -> str:
     found = []
     for c in f.clients:
-        kind = _type(f, c)
-        found.append(f"({f.space_name(c)} : space) ({f.clients_name(c, inner=False)} : {'nat -> ' if c.copies is not None else ''}{kind})")
+        kind = ("nat -> " if c.copies is not None else "") + _type(f, c)
+        found.append(f"({f.space_name(c)} : space) ({f.clients_name(c, inner=False)} : {kind})")
     return "\n    ".join(found)
 
 
@@ -628,7 +636,8 @@ def _satisfied(f: _Frame, name: str) -> Statement:
     body = " /\\\n    ".join(f"({p})" for p in [*parts, *(f"exists {i}, {h}" for i, h in members)])
     exists = f"exists{binders},\n    " if binders else ""
     script = [f"exists {', '.join(values)}."] if values else []
-    script += ["repeat split; try solve [unfold_levels; lra | left; lra | right; lra | right; right; lra | exists 0%nat; lia]."] if len(parts) + len(members) > 1 else []
+    ways = "unfold_levels; lra | left; lra | right; lra | right; right; lra | exists 0%nat; lia"
+    script += [f"repeat split; try solve [{ways}]."] if len(parts) + len(members) > 1 else []
     script += ["all: apply clients_exist; each_level_exists."] if f.clients else []
     return Statement(name, "Something meets the hypotheses.", exists + body, script)
 
@@ -662,10 +671,7 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
     label = re.sub(r"[^A-Za-z0-9]+", "_", case.label()).strip("_")
     wrong = claim.corrected is not None and claim.printed is not None and claim.condition is None
     formula = claim.corrected if wrong or claim.printed is None else claim.printed
-    if formula is None:
-        values = entries(claim.derived(case))
-    else:
-        values = entries(claim.symbolic(formula, case))
+    values = entries(claim.derived(case) if formula is None else claim.symbolic(formula, case))
     ways = [[]] if claim.condition is None else alternatives(claim.symbolic(claim.condition, case))
     decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
     if decisions is None:  # the case is outside the model
@@ -674,7 +680,8 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
     for a, conditions in enumerate(ways):
         where, _ = substitutions(conditions)
         for k, d in enumerate(decisions, 1):
-            end = "_".join(p for p in (str(k) if len(decisions) > 1 else "", label, f"or{a + 1}" if len(ways) > 1 else "") if p)
+            number = str(k) if len(decisions) > 1 else ""
+            end = "_".join(p for p in (number, label, f"or{a + 1}" if len(ways) > 1 else "") if p)
             name = "holds" + (f"_{end}" if end else "")
             entry = tuple(values) if d.of is None else (values[d.of],)
             f = _frame(claim, case, conditions, [d], entry)
@@ -761,7 +768,8 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Map
     if not (a.is_Rational and b.is_Rational) or {"=": a == b, "<=": a <= b, ">=": a >= b}[sign]:
         return None
     left = _expression(f, d)
-    conclusion = {"=": f"{left}\n      = {term(value)}", "<=": f"{left} <= {term(value)}", ">=": f"{term(value)} <= {left}"}[sign]
+    right = term(value)
+    conclusion = {"=": f"{left}\n      = {right}", "<=": f"{left} <= {right}", ">=": f"{right} <= {left}"}[sign]
     rewrites = " ".join(_there(f, line, rules) for r in d.risks for line in _rewrite(f, r))
     lines = [
         f"assert (A : {_there(f, left, rules)} = {term(a)}) by (unfold ratios; {_joined(rewrites)} algebra).",
@@ -805,6 +813,10 @@ def module_of(claim_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", claim_id)
 
 
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join(f"  {line}" for line in lines)
+
+
 def texts(claim: Claim, proved: Sequence[Statement]) -> tuple[str, str]:
     """A claim's statement file and proof file, without header lines."""
     about = [claim.id + ": " + claim.title, claim.place, "", *generator.wrapped(claim.statement)]
@@ -813,10 +825,9 @@ def texts(claim: Claim, proved: Sequence[Statement]) -> tuple[str, str]:
     head = "(* " + "\n   ".join(map(generator.comment, about)) + " *)\n"
     name = module_of(claim.id)
     said = "\n".join(f"(* {generator.comment(s.says)} *)\nParameter {s.name} :\n  {s.proposition}.\n" for s in proved)
-    statement = f"{head}Require Import Borrow.Model.\nOpen Scope R_scope.\n\nModule Type {name}_says.\n\n{said}\nEnd {name}_says.\n"
-    bodies = "\n".join(
-        f"Theorem {s.name} :\n  {s.proposition}.\nProof.\n" + "\n".join(f"  {x}" for x in s.script) + "\nQed.\n" for s in proved
-    )
+    opening = "Require Import Borrow.Model.\nOpen Scope R_scope.\n"
+    statement = f"{head}{opening}\nModule Type {name}_says.\n\n{said}\nEnd {name}_says.\n"
+    bodies = "\n".join(f"Theorem {s.name} :\n  {s.proposition}.\nProof.\n{_indented(s.script)}\nQed.\n" for s in proved)
     names = ", ".join(s.name for s in proved)
     proof = (
         f"(* The proof of {claim.id}; what is proved stands in the file beside. *)\n"

@@ -174,7 +174,7 @@ def test_the_right_model_is_accepted_and_a_changed_variance_is_not(claim_id, coq
 
 
 @needs_coqc
-@pytest.mark.parametrize("claim_id", ["fedhdp:lemma2:cov", "fedhdp:lemma7:eq79", "fedhdp:lemma3:lambda", "fedhdp:lemma3:bayes"])
+@pytest.mark.parametrize("claim_id", [SEVERAL[0], "fedhdp:lemma7:eq79", "fedhdp:lemma3:lambda", "fedhdp:lemma3:bayes"])
 def test_another_pivot_is_refused(claim_id, coqc, monkeypatch):
     assert refused(coqc, claim_id, monkeypatch, other_pivot)
 

@@ -137,9 +137,10 @@ def _pair_weights(sigma2_loc_k: Any, tau2: Any, k: int) -> tuple[Decision, ...] 
     if not _is_silo(sigma2_loc_k, k):
         return None
     count = sp.Integer(len(sigma2_loc_k))  # (1 - u) + u / K is the weight of the own estimate
+    clients, plain = unequal(sigma2_loc_k, tau2), _plain(sigma2_loc_k)
     return (
-        BestMixture(unequal(sigma2_loc_k, tau2), _plain(sigma2_loc_k), k, lambda e: (1 - e[0]) * count / (count - 1), of=None),
-        BestMixture(unequal(sigma2_loc_k, tau2), _plain(sigma2_loc_k), k, lambda e: e[1] * count / (count - 1), of=None),
+        BestMixture(clients, plain, k, lambda e: (1 - e[0]) * count / (count - 1), of=None),
+        BestMixture(clients, plain, k, lambda e: e[1] * count / (count - 1), of=None),
     )
 
 
