@@ -37,6 +37,15 @@ TRUSTED = ("Sums", "Model")  # what a reader has to believe: the definitions tha
 # Fingerprints of the trusted files. To change one knowingly: read what every statement then says (`theory/proofs/*/model`),
 # put the new fingerprint here in the same commit, and say in its message what the definition means now.
 PINNED = {"Sums": "59e3287603a651a4", "Model": "39ae32ca1f4c57e5"}
+# Hand-written theorems of Any.v, for any number of levels or silos, where generated ones are for two and three.
+ANY = dict.fromkeys(
+    ("fedhdp:lemma1", "fedhdp:eq61", "fedhdp:eq64", "robusthdp:eq8:weights", "robusthdp:eq8:unique", "mrmtl:lemE.3"),
+    "server_of_any_levels",
+) | {
+    "fedhdp:levels:lambda": "strength_of_any_levels, returned_strength_of_any_levels",
+    "fedhdp:levels:bayes": "strength_of_any_levels",
+    "mrmtl:thmE.5": "strength_of_any_silos",
+}
 GENERATE_SECONDS = 120.0
 COQC_SECONDS = 150.0  # of processor time, for one claim
 BATCH = 4
@@ -91,16 +100,18 @@ def grade(claim_id: str) -> str:
 
 def summary(claim_id: str) -> str:
     """What is proved of a claim from its model, and in which file; empty where no model is named."""
+    by_hand = f"theory/coq/Any.v, by hand, for any number of levels: {ANY[claim_id]}" if claim_id in ANY else ""
     if claim_id not in model.MODELS:
-        return ""
+        return by_hand
     if not proved(claim_id):
         reason = unproved().get(claim_id)
-        return f"none: {reason}" if reason else ""
+        return by_hand or (f"none: {reason}" if reason else "")
     path = paths_of(claim_id)[0]
     home = prove.FOLDER.parent.parent
     where = path.relative_to(home) if path.is_relative_to(home) else path
     note = "" if all(read(p)[1] for p in paths_of(claim_id)) else "; EDITED BY HAND"
-    return f"{where}: {count_theorems(claim_id)} theorems about every number of clients, from the model{note}"
+    found = f"{where}: {count_theorems(claim_id)} theorems about every number of clients, from the model{note}"
+    return f"{found}; {by_hand}" if by_hand else found
 
 
 def tampered() -> list[str]:
@@ -115,7 +126,7 @@ def prepare(path: str) -> None:
             f"{', '.join(changed)} is not the file that statements were read against; restore it, or change it knowingly as "
             f"theory/coq/{Path(__file__).name} says at PINNED"
         )
-    prove.compile_library(path, [prove.FOLDER / "Positive.v", *(HERE / f"{n}.v" for n in LIBRARY)])
+    prove.compile_library(path, [prove.FOLDER / "Positive.v", *(HERE / f"{n}.v" for n in (*LIBRARY, "Any"))])
 
 
 # --- generating --------------------------------------------------------------------------------------------------------
@@ -344,6 +355,7 @@ def _note(claim_id: str, reason: str | None) -> None:
 
 
 __all__ = [
+    "ANY",
     "HERE",
     "LIBRARY",
     "PINNED",

@@ -46,7 +46,7 @@ def test_the_trusted_files_are_as_pinned():
 
 
 def test_an_edited_trusted_file_is_refused_by_name(tmp_path, monkeypatch):
-    for name in model_proofs.LIBRARY:
+    for name in (*model_proofs.LIBRARY, "Any"):
         shutil.copy(HERE / f"{name}.v", tmp_path)
     edited = tmp_path / "Model.v"
     text = edited.read_text()
@@ -58,7 +58,7 @@ def test_an_edited_trusted_file_is_refused_by_name(tmp_path, monkeypatch):
 
 
 def test_nothing_is_assumed_by_hand():
-    for name in model_proofs.LIBRARY:
+    for name in (*model_proofs.LIBRARY, "Any"):
         text = re.sub(r"\(\*.*?\*\)", "", (HERE / f"{name}.v").read_text(), flags=re.DOTALL)
         assert not re.search(r"\b(Axiom|Parameter|Conjecture|Admitted|admit|Unset|bypass_check)\b", text), name
 
@@ -100,8 +100,19 @@ def test_the_page_of_a_claim_shows_the_grade(capsys):
 
 
 @needs_coqc
-def test_the_theorems_by_hand_rest_on_the_reals_alone(coqc):
-    assert prove.run_text(coqc, "Require Import Borrow.Scripts.\nPrint Assumptions trusted.\n", 60.0) == (True, "")
+@pytest.mark.parametrize(("file", "name"), [("Scripts", "trusted"), ("Any", "any_number")])
+def test_the_theorems_by_hand_rest_on_the_reals_alone(file, name, coqc):
+    assert prove.run_text(coqc, f"Require Import Borrow.{file}.\nPrint Assumptions {name}.\n", 60.0) == (True, "")
+
+
+def test_theorems_for_any_number_of_levels_are_there_and_belong_to_claims():
+    text = (HERE / "Any.v").read_text()
+    ids = {c.id for c in claims()}
+    for claim_id, names in model_proofs.ANY.items():
+        assert claim_id in ids
+        for name in names.split(", "):
+            assert f"Theorem {name} :" in text
+            assert f"@{name}" in text.rsplit("Definition any_number", 1)[1]
 
 
 CHANGES = {
