@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from estimators.system import files
 from theory import api
-from theory.coq import prove
+from theory.coq import model_proofs, prove
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
 from theory.engine.claim import Claim
@@ -187,8 +187,6 @@ def _verify_table(records: Sequence[Record]) -> None:
 
 
 def _prove(a: argparse.Namespace) -> int:
-    from theory.coq import model_proofs
-
     chosen = api.select(a.ids, a.paper)
     total = len(chosen) + len(model_proofs.with_models(chosen))
     bar = tqdm(total=total, unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
@@ -218,7 +216,7 @@ def _prove(a: argparse.Namespace) -> int:
     print(f"{len(proved)} of {len(algebra)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
     if models:
-        print(f"{len(from_model)} of {len(models)} claims that name their model proved from it, for every number of clients, "
+        print(f"{len(from_model)} of {len(models)} claims that name a model proved from it, for every number of clients: "
               f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip
     same = sum(o.detail == prove.SAME_TEXT for o in outcomes)
     if same:
@@ -309,6 +307,7 @@ def _show(a: argparse.Namespace) -> int:
             "derived": _formula(derivation.result), "corrected": corrected,
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
             "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id),
+            "proof_from_model": model_proofs.summary(claim.id),
             "finding": claim.finding or None, "strength": strength(claim).short,
             "assumes": [{"switch": a.switch, "answer": a.answer, "by": a.by} for a in answers],
             "edits": [asdict(e) for e in claim.edits],
@@ -359,9 +358,10 @@ def _show(a: argparse.Namespace) -> int:
         print(f"  mutants    {m['killed']} killed, {m['equivalent']} proved equivalent, {m['survived']} survived")
     if claim.remark:
         print(f"\nREMARK\n  {claim.remark}")
-    proof = prove.summary(claim.id)
-    if proof:
-        print(f"\nPROOF\n  {proof}")
+    about_model = model_proofs.summary(claim.id)
+    for proof, where in ((about_model, "PROOF FROM THE MODEL"), (prove.summary(claim.id), "PROOF")):
+        if proof:
+            print(f"\n{where}\n  {proof}")
     if derivation.lemmas:
         print("\nTAKES THE RESULTS OF  " + ", ".join(derivation.lemmas))
     if claim.related:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from theory.coq import prove
+from theory.coq import model_proofs, prove
 from theory.engine import domain, reach
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
@@ -130,10 +130,12 @@ def _counterexample(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _proof(claim_id: str) -> dict[str, Any]:
     path = prove.path_of(claim_id)
+    said, _ = model_proofs.paths_of(claim_id)
+    statement = said.read_text(encoding="utf-8") if model_proofs.proved(claim_id) else ""
     if not path.exists():
-        return {"text": "", "reason": prove.unproved().get(claim_id, "none has been written")}
+        return {"text": "", "statement": statement, "reason": prove.unproved().get(claim_id, "none has been written")}
     text = path.read_text(encoding="utf-8")
-    return {"text": text, "theorems": prove.count_theorems(text), "reason": ""}
+    return {"text": text, "statement": statement, "theorems": prove.count_theorems(text), "reason": ""}
 
 
 def _code(claim: Claim) -> dict[str, Any]:

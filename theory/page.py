@@ -15,7 +15,7 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import prove
+from theory.coq import model_proofs, prove
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.domain import case_of
@@ -65,9 +65,9 @@ def _cell(text: Any) -> str:
 
 
 def proof_of(claim_id: str) -> str:
-    """Link to the proof file of a claim, from the folder `theory`; empty where there is none."""
-    path = prove.path_of(claim_id)
-    return f"[Coq]({path.relative_to(PAGE.parent).as_posix()})" if path.exists() else ""
+    """Links to the proof file of a claim and to what is proved of its model, from the folder `theory`."""
+    files = {"Coq": prove.path_of(claim_id), "model": model_proofs.paths_of(claim_id)[0]}
+    return ", ".join(f"[{name}]({f.relative_to(PAGE.parent).as_posix()})" for name, f in files.items() if f.exists())
 
 
 def _head(claims: Sequence[Claim], verdicts: Mapping[str, str]) -> str:

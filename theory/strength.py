@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from theory.coq import prove
+from theory.coq import model_proofs, prove
 from theory.engine.claim import Claim
 
 GRADES = {
@@ -53,6 +53,8 @@ def strength(claim: Claim) -> Strength:
         return Strength("instances", "; ".join(instances))
     if lists:
         return Strength("sizes", f"up to {max(lists)}")
+    if model_proofs.proved(claim.id):
+        return Strength("model")
     return Strength("algebra" if prove.path_of(claim.id).exists() else "derived")
 
 

@@ -61,6 +61,24 @@ Section Levels.
     rewrite total_level. reflexivity.
   Qed.
 
+  Theorem mixture_risk : forall v u a b, sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat ->
+    risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b)
+      = u ^ 2 * sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * u ^ 2 * (1 - 2 * v a)
+        + alpha2 a * ((1 - u) ^ 2 + 2 * u * (1 - u) * v a).
+  Proof.
+    intros v u a b H A B. rewrite (mixed_risk M u _ a b A B (weights_sum v H)). unfold weights.
+    rewrite total_level. reflexivity.
+  Qed.
+
+  Theorem mixture_cleaned_risk : forall v u a b, sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat ->
+    risk S (mixed M u a b (cleaned M (weights v) a b)) (parameter M a b)
+      = u ^ 2 * (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) - v a ^ 2 * nu2 a)
+        + tau2 a * u ^ 2 * (1 - 2 * v a) + alpha2 a * ((1 - u) ^ 2 + 2 * u * (1 - u) * v a).
+  Proof.
+    intros v u a b H A B. rewrite (mixed_cleaned_risk M u _ a b A B (weights_sum v H)). unfold weights.
+    rewrite total_level. reflexivity.
+  Qed.
+
   (* --- least risks --- *)
 
   Lemma excess_nonneg : forall f, 0 <= total L n (fun l i => f l i ^ 2 * (tau2 l + alpha2 l + nu2 l)).
@@ -241,6 +259,57 @@ Section Levels.
       assert (K : 0 < (1 - v a) ^ 2) by (apply square_positive; lra).
       assert (K2 := Rmult_lt_0_compat _ (tau2 a + alpha2 a) K ltac:(lra)). lra.
   Qed.
+  (* The best mixture, over all real u, with what comes back. *)
+  Theorem best_mixture : forall v u a b, sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat ->
+    u * (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a) + alpha2 a
+         - 2 * (alpha2 a * v a)) = alpha2 a - alpha2 a * v a ->
+    forall t,
+    risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b)
+      <= risk S (mixed M t a b (aggregate M (weights v))) (parameter M a b) /\
+    (0 < alpha2 a -> v a <> 1 ->
+     risk S (mixed M t a b (aggregate M (weights v))) (parameter M a b)
+       = risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b) -> t = u).
+  Proof.
+    intros v u a b Z A B N t. rewrite !mixture_risk by assumption.
+    set (C := sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a)) in *.
+    assert (F : forall x, x ^ 2 * sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * x ^ 2 * (1 - 2 * v a)
+         + alpha2 a * ((1 - x) ^ 2 + 2 * x * (1 - x) * v a)
+         = alpha2 a - 2 * x * (alpha2 a - alpha2 a * v a) + x ^ 2 * (C + alpha2 a - 2 * (alpha2 a * v a)))
+      by (intros; unfold C; ring).
+    rewrite !F, <- N. set (D := C + alpha2 a - 2 * (alpha2 a * v a)) in *.
+    assert (G := spread_nonneg v a b A B).
+    destruct (variance_nonneg S L n _ _ _ M a A ltac:(lia)) as [U [W V]].
+    assert (G2 := Rmult_le_pos (v a ^ 2) (nu2 a) (pow2_ge_0 _) V).
+    assert (G3 : (1 - v a) ^ 2 * (tau2 a + alpha2 a) <= D) by (unfold D, C; lra).
+    assert (T := Rmult_le_pos ((1 - v a) ^ 2) (tau2 a + alpha2 a) (pow2_ge_0 _) ltac:(lra)).
+    assert (Q : alpha2 a - 2 * t * (u * D) + t ^ 2 * D = alpha2 a - 2 * u * (u * D) + u ^ 2 * D + D * (t - u) ^ 2) by ring.
+    split.
+    - assert (H : 0 <= D * (t - u) ^ 2) by (apply Rmult_le_pos; [lra | apply pow2_ge_0]). lra.
+    - intros H1 H2 H3. assert (K : 0 < (1 - v a) ^ 2) by (apply square_positive; lra).
+      assert (K2 := Rmult_lt_0_compat _ (tau2 a + alpha2 a) K ltac:(lra)).
+      assert (H4 : D * (t - u) ^ 2 = 0) by lra. apply Rmult_integral in H4. destruct H4 as [H4 | H4]; [lra |].
+      apply Rminus_diag_uniq. nra.
+  Qed.
+
+  Theorem least_mixture : forall v u a b, sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat ->
+    u * (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a) + alpha2 a
+         - 2 * (alpha2 a * v a)) = alpha2 a - alpha2 a * v a ->
+    least (fun _ => True) (fun u => risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b))
+      (alpha2 a * (1 - u * (1 - v a))).
+  Proof.
+    intros v u a b Z A B N. split.
+    - exists u. split; [exact I |]. rewrite (mixture_risk v u a b Z A B).
+      transitivity (alpha2 a - 2 * u * (alpha2 a - alpha2 a * v a)
+        + u * (u * (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a) + alpha2 a
+                    - 2 * (alpha2 a * v a)))); [ring |]. rewrite N. ring.
+    - intros t _. destruct (best_mixture v u a b Z A B N t) as [H _].
+      replace (alpha2 a * (1 - u * (1 - v a))) with (risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b));
+        [exact H |]. rewrite (mixture_risk v u a b Z A B).
+      transitivity (alpha2 a - 2 * u * (alpha2 a - alpha2 a * v a)
+        + u * (u * (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a) + alpha2 a
+                    - 2 * (alpha2 a * v a)))); [ring |]. rewrite N. ring.
+  Qed.
+
   (* --- towards the best server --- *)
 
   Lemma balanced_sum : forall v kappa, (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
@@ -298,6 +367,22 @@ Section Levels.
     - intros l Q. rewrite <- (K l Q). ring.
     - rewrite <- (K a A), <- N. field. exact P.
     - rewrite (sum_ext L _ (fun l => s / (1 + s) * (n l * v l))) by (intros; ring). rewrite sum_scal, Z. field. exact P.
+  Qed.
+
+  Theorem attains_mixed : forall v kappa u a b,
+    (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat -> nu2 a = 0 -> u * tau2 a = alpha2 a * (1 - u) ->
+    least_of_client M a b (risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b)).
+  Proof.
+    intros v kappa u a b K Z A B V N. rewrite (mixture_risk v u a b Z A B), (balanced_sum v kappa K Z), <- (K a A), V.
+    replace (_ + _) with (alpha2 a * (1 - u * (1 - v a))).
+    - apply (least_client _ (fun l => u * v l) (u * kappa) a b A B).
+      + intros l Q. rewrite <- (K l Q). ring.
+      + rewrite <- (K a A), V. transitivity (alpha2 a * (1 - u) + u * v a * alpha2 a - u * tau2 a + u * v a * tau2 a); [ring |].
+        rewrite N. ring_simplify. assert (X : u * v a * tau2 a = v a * (alpha2 a * (1 - u))) by (rewrite <- N; ring). lra.
+      + rewrite (sum_ext L _ (fun l => u * (n l * v l))) by (intros; ring). rewrite sum_scal, Z. ring.
+    - assert (X : u * (u * tau2 a) = u * (alpha2 a * (1 - u))) by (rewrite N; ring).
+      assert (Y : v a * (u * (u * tau2 a)) = v a * (u * (alpha2 a * (1 - u)))) by (rewrite N; ring). nra.
   Qed.
 
   Theorem attains_returned : forall v kappa s a b,

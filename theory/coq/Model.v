@@ -73,6 +73,9 @@ Section Estimates.
   Definition personal (lam : R) a b (pivot : outcome S -> R) (o : outcome S) : R :=
     (estimate a b o + lam * pivot o) / (1 + lam).
 
+  (* Own estimate and pivot, mixed in any proportion; `personal lam` is `mixed (lam / (1 + lam))`. *)
+  Definition mixed (u : R) a b (pivot : outcome S -> R) (o : outcome S) : R := (1 - u) * estimate a b o + u * pivot o.
+
   (* Any linear estimate from client (a, b)'s own estimate and all others' messages. *)
   Definition blend (x : R) (w : nat -> nat -> R) a b (o : outcome S) : R :=
     x * estimate a b o + total L n (fun l i => if is a b l i then 0 else w l i * message l i o).

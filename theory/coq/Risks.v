@@ -289,6 +289,38 @@ Section Estimates.
     - intros o. unfold parameter, aim. ring.
   Qed.
 
+  Theorem mixed_risk : forall u w a b, (a < L)%nat -> (b < n a)%nat -> sums_to_one (L := L) (n := n) w ->
+    risk S (mixed M u a b (aggregate M w)) (parameter M a b)
+      = u ^ 2 * total L n (fun l i => w l i ^ 2 * (tau2 l + alpha2 l + nu2 l)) + tau2 a * u ^ 2 * (1 - 2 * w a b)
+        + alpha2 a * ((1 - u) ^ 2 + 2 * u * (1 - u) * w a b).
+  Proof.
+    intros u w a b A B Z. unfold sums_to_one in Z.
+    rewrite (risk_ext _ (linear M (1 - u) 0 (fun l i => u * w l i) a b) _ (aim M 1 0 a b)).
+    - rewrite linear_risk; [| assumption | assumption | rewrite total_scal, Z; ring].
+      rewrite (total_ext L n _ (fun l i => u ^ 2 * (w l i ^ 2 * (tau2 l + alpha2 l + nu2 l)))) by (intros; ring).
+      rewrite total_scal. ring.
+    - intros o. unfold linear, mixed, aggregate.
+      rewrite (total_ext L n (fun l i => u * w l i * _) (fun l i => u * (w l i * message M l i o))) by (intros; ring).
+      rewrite total_scal. ring.
+    - intros o. unfold parameter, aim. ring.
+  Qed.
+
+  Theorem mixed_cleaned_risk : forall u w a b, (a < L)%nat -> (b < n a)%nat -> sums_to_one (L := L) (n := n) w ->
+    risk S (mixed M u a b (cleaned M w a b)) (parameter M a b)
+      = u ^ 2 * (total L n (fun l i => w l i ^ 2 * (tau2 l + alpha2 l + nu2 l)) - w a b ^ 2 * nu2 a)
+        + tau2 a * u ^ 2 * (1 - 2 * w a b) + alpha2 a * ((1 - u) ^ 2 + 2 * u * (1 - u) * w a b).
+  Proof.
+    intros u w a b A B Z. unfold sums_to_one in Z.
+    rewrite (risk_ext _ (linear M (1 - u) (- (u * w a b)) (fun l i => u * w l i) a b) _ (aim M 1 0 a b)).
+    - rewrite linear_risk; [| assumption | assumption | rewrite total_scal, Z; ring].
+      rewrite (total_ext L n _ (fun l i => u ^ 2 * (w l i ^ 2 * (tau2 l + alpha2 l + nu2 l)))) by (intros; ring).
+      rewrite total_scal. ring.
+    - intros o. unfold linear, mixed, cleaned, aggregate.
+      rewrite (total_ext L n (fun l i => u * w l i * _) (fun l i => u * (w l i * message M l i o))) by (intros; ring).
+      rewrite total_scal. ring.
+    - intros o. unfold parameter, aim. ring.
+  Qed.
+
   Theorem estimate_risk : forall a b, (a < L)%nat -> (b < n a)%nat -> risk S (estimate M a b) (parameter M a b) = alpha2 a.
   Proof.
     intros a b A B. rewrite (risk_ext _ (linear M 1 0 (fun _ _ => 0) a b) _ (aim M 1 0 a b)).

@@ -83,3 +83,6 @@ Ltac each_level_exists :=
     | destruct l as [| [| l]]; [| | exfalso; lia ]
     | destruct l as [| [| [| l]]]; [| | | exfalso; lia ] ];
   unfold_levels; lra.
+
+(* Hypotheses at a point. *)
+Ltac at_point := unfold_levels; first [ lra | left; lra | right; lra | right; right; lra | lia ].

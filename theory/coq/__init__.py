@@ -1,4 +1,4 @@
-"""From claims to Coq: ``generator`` writes statements and proofs, ``prove`` checks the files.
+"""From claims to Coq: ``generator`` and ``prove`` for algebra, ``statements`` and ``model_proofs`` for models.
 
 Belongs here: what is proved and how it is checked.  Does not belong here: the generated files (``theory/proofs``).
 """

@@ -56,8 +56,14 @@ class Clients:
         left = 1 / sum(n / s for n, s in zip(count, self.message, strict=True))
         return tuple(left / s for s in self.message), left
 
+    def best_mixture(self, weights: Weights, level: int) -> Any:
+        """The best share of the server's estimate, which comes back with the client's own noise."""
+        w, tau2, alpha2 = weights.per_client(self)[level], self.tau2[level], self.alpha2[level]
+        shared = Server(self, weights).closed
+        return sp.factor(sp.cancel(sp.together(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) + alpha2 - 2 * alpha2 * w))))
+
     def bayes(self, level: int) -> tuple[Any, tuple[Any, ...], Any]:
-        """The best weights of a client's own estimate and of others' messages, and their common product with the variance."""
+        """The best weights of a client's own estimate and of others' messages, and what each times its variance is."""
         count = [n - int(i == level) for i, n in enumerate(self.sizes)]
         precision = sum(n / s for n, s in zip(count, self.message, strict=True))
         alpha2, tau2 = self.alpha2[level], self.tau2[level]
@@ -143,6 +149,22 @@ class Personal(Risk):
         return (lam**2 * shared + tau2 * lam**2 * (1 - 2 * w) + alpha2 * (1 + 2 * lam * w)) / (1 + lam) ** 2
 
 
+@dataclass(frozen=True, eq=False)
+class Mixed(Risk):
+    """Of (1 - u) own estimate + u server's, around the client's parameter; `own_noise` as in Personal."""
+
+    weights: Weights
+    level: int
+    u: Any
+    own_noise: bool = True
+
+    def _one(self) -> Any:
+        c, a, u = self.clients, self.level, self.u
+        w = self.weights.per_client(c)[a]
+        shared = Server(c, self.weights)._one() - (0 if self.own_noise else w**2 * c.nu2[a])
+        return u**2 * shared + c.tau2[a] * u**2 * (1 - 2 * w) + c.alpha2[a] * ((1 - u) ** 2 + 2 * u * (1 - u) * w)
+
+
 # --- what is decided ---------------------------------------------------------------------------------------------------
 
 
@@ -189,10 +211,13 @@ class BestWeights(Decision):
 
 @dataclass(frozen=True)
 class BestBlend(Decision):
-    """No blend has a smaller risk than the formula's weights (own estimate, then messages of each level), or the same."""
+    """No blend has a smaller risk than the weights that `weights` makes of the formula (own estimate, then one message of
+    each level), or the same.
+    """
 
     clients: Clients
     level: int
+    weights: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple
 
 
 @dataclass(frozen=True)
@@ -209,13 +234,44 @@ class BestStrength(Decision):
 
 @dataclass(frozen=True)
 class Attains(Decision):
-    """The client's risk at a strength is the least of any blend; the formula is the excess, zero."""
+    """The client's risk at a strength is the least of any blend; the formula is the excess, zero, or (without `lam`) the
+    strength.
+    """
 
     clients: Clients
     weights: Weights
     level: int
     own_noise: bool
-    lam: Any
+    lam: Any = None
+
+
+@dataclass(frozen=True)
+class AttainsMixed(Decision):
+    """The client's risk at a mixture is the least of any blend; the formula is the excess, zero."""
+
+    clients: Clients
+    weights: Weights
+    level: int
+    u: Any
+
+
+@dataclass(frozen=True)
+class BestMixture(Decision):
+    """No mixture of own estimate and server's has a smaller risk than the one that `u` makes of the formula's entries."""
+
+    clients: Clients
+    weights: Weights
+    level: int
+    u: Callable[[tuple[Any, ...]], Any]
+
+
+@dataclass(frozen=True)
+class LeastMixture(Decision):
+    """The formula is the least risk of any mixture of own estimate and server's."""
+
+    clients: Clients
+    weights: Weights
+    level: int
 
 
 Model = Callable[..., "tuple[Decision, ...]"]

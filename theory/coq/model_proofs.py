@@ -19,13 +19,12 @@ from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-import theory.coq.models  # names the models
 from estimators.system import files
 from estimators.system.processes import worker_pool
 from theory.coq import model, prove, statements
 from theory.coq.generator import Unprovable
+from theory.coq.models import NAMED
 from theory.coq.prove import NOT_DECIDED, UNSTATED, Outcome, ProofError
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, time_limit
@@ -37,7 +36,16 @@ LIBRARY = ("Sums", "Model", "Risks", "Witness", "Levels", "Scripts")  # in the o
 TRUSTED = ("Sums", "Model")  # what a reader has to believe: the definitions that statements are made of
 # Fingerprints of the trusted files. To change one knowingly: read what every statement then says (`theory/proofs/*/model`),
 # put the new fingerprint here in the same commit, and say in its message what the definition means now.
-PINNED = {"Sums": "59e3287603a651a4", "Model": "334847de41d8c702"}
+PINNED = {"Sums": "59e3287603a651a4", "Model": "39ae32ca1f4c57e5"}
+# Hand-written theorems of Any.v, for any number of levels or silos, where generated ones are for two and three.
+ANY = dict.fromkeys(
+    ("fedhdp:lemma1", "fedhdp:eq61", "fedhdp:eq64", "robusthdp:eq8:weights", "robusthdp:eq8:unique", "mrmtl:lemE.3"),
+    "server_of_any_levels",
+) | {
+    "fedhdp:levels:lambda": "strength_of_any_levels, returned_strength_of_any_levels",
+    "fedhdp:levels:bayes": "strength_of_any_levels",
+    "mrmtl:thmE.5": "strength_of_any_silos",
+}
 GENERATE_SECONDS = 120.0
 COQC_SECONDS = 150.0  # of processor time, for one claim
 BATCH = 4
@@ -66,7 +74,7 @@ def read(path: Path) -> tuple[str, bool]:
 def unproved() -> dict[str, str]:
     """Claims that name a model and have no proof from it, and why."""
     found: dict[str, str] = {}
-    for paper in dict.fromkeys(i.split(":")[0] for i in model.MODELS):
+    for paper in dict.fromkeys(i.split(":")[0] for i in NAMED):
         file = prove.folder_of(paper) / "model" / REASONS
         found |= json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return found
@@ -92,16 +100,18 @@ def grade(claim_id: str) -> str:
 
 def summary(claim_id: str) -> str:
     """What is proved of a claim from its model, and in which file; empty where no model is named."""
+    by_hand = f"theory/coq/Any.v, by hand, for any number of levels: {ANY[claim_id]}" if claim_id in ANY else ""
     if claim_id not in model.MODELS:
-        return ""
+        return by_hand
     if not proved(claim_id):
         reason = unproved().get(claim_id)
-        return f"none: {reason}" if reason else ""
+        return by_hand or (f"none: {reason}" if reason else "")
     path = paths_of(claim_id)[0]
     home = prove.FOLDER.parent.parent
     where = path.relative_to(home) if path.is_relative_to(home) else path
     note = "" if all(read(p)[1] for p in paths_of(claim_id)) else "; EDITED BY HAND"
-    return f"{where}: {count_theorems(claim_id)} theorems about every number of clients, from the model{note}"
+    found = f"{where}: {count_theorems(claim_id)} theorems about every number of clients, from the model{note}"
+    return f"{found}; {by_hand}" if by_hand else found
 
 
 def tampered() -> list[str]:
@@ -116,7 +126,7 @@ def prepare(path: str) -> None:
             f"{', '.join(changed)} is not the file that statements were read against; restore it, or change it knowingly as "
             f"theory/coq/{Path(__file__).name} says at PINNED"
         )
-    prove.compile_library(path, [prove.FOLDER / "Positive.v", *(HERE / f"{n}.v" for n in LIBRARY)])
+    prove.compile_library(path, [prove.FOLDER / "Positive.v", *(HERE / f"{n}.v" for n in (*LIBRARY, "Any"))])
 
 
 # --- generating --------------------------------------------------------------------------------------------------------
@@ -256,7 +266,8 @@ def check(
         texts = [(p, *read(p)) for p in paths_of(claim.id)]
         edited = [p.name for p, _, intact in texts if not intact]
         if edited:
-            settle(claim.id, "edited", f"model/{edited[0]} was edited by hand; `borrow prove --write {claim.id}` restores it")
+            restore = f"`borrow prove --write {claim.id}` restores it"
+            settle(claim.id, "edited", f"model/{edited[0]} was edited by hand; {restore}")
         else:
             pairs[claim.id] = "".join(text for _, text, _ in texts)
     unsure = [i for i, pair in pairs.items() if fresh or not noted.follows(i, pair)]
@@ -343,4 +354,24 @@ def _note(claim_id: str, reason: str | None) -> None:
         files.write(file, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
 
 
-__all__: list[Any] = ["LIBRARY", "PINNED", "TRUSTED", "basis", "check", "grade", "paths_of", "proved", "summary", "with_models", "write"]
+__all__ = [
+    "ANY",
+    "HERE",
+    "LIBRARY",
+    "PINNED",
+    "TRUSTED",
+    "basis",
+    "check",
+    "compile_pairs",
+    "grade",
+    "paths_of",
+    "prepare",
+    "proved",
+    "read",
+    "summary",
+    "tampered",
+    "unproved",
+    "with_header",
+    "with_models",
+    "write",
+]

@@ -6,7 +6,8 @@ For a claim and its model (model.py), per case:
 - it is the least risk of all linear estimates; the printed weights or strength are better than all others;
 - where it is wrong, or needs a condition that does not hold: the negation, at a point of the model.
 
-Each with a second theorem: something meets the hypotheses. Clients are whole numbers, other letters reals of the claim's domain.
+Each with a second theorem: something meets the hypotheses. Clients are whole numbers, other letters reals of the
+claim's domain.
 
 Belongs here: Coq text of statements and scripts. Does not belong here: terms and hypotheses of a domain (generator.py),
 models (model.py), files and coqc (prove.py).
@@ -32,6 +33,7 @@ from theory.engine.domain import Case
 from theory.engine.judging import find_counterexample
 
 GRADE = "model"
+LONG, FEW = 60, 6  # a strength of more operations, in so few letters, is made one fraction first
 RESERVED = {"S", "M", "E", "i", "j", "w", "t", "x"}
 
 
@@ -73,8 +75,8 @@ class _Frame:
         weak = [s for s in self.symbols if s in below.free_symbols and s.is_nonnegative and not s.is_positive]
         if not weak or below.subs(dict.fromkeys(weak, 0)) != 0:
             return
-        strong = [s for s in weak
-                  if generator.structural(sp.expand(below.subs(rules).subs(s, sp.Symbol(f"p_{s}", positive=True))))]  # fmt: skip
+        small = below.subs(rules)
+        strong = [s for s in weak if generator.structural(sp.expand(small.subs(s, sp.Symbol(f"p_{s}", positive=True))))]
         if strong and strong not in self.some:
             self.some.append(strong)
             self.hypotheses.append((f"Z{len(self.some)}", " \\/ ".join(f"0 < {name_of(s)}" for s in strong)))
@@ -146,16 +148,24 @@ def _risk(f: _Frame, r: model.Risk) -> str:
             text = f"risk {s} (estimate {m} {r.level} {i}) (parameter {m} {r.level} {i})"
         case model.Personal():
             i = f.member(c, r.level)
-            text = f"risk {s} {_personal(f, c, r.weights, r.level, r.own_noise, _argument(r.lam))} (parameter {m} {r.level} {i})"
+            personal = _personal(f, c, r.weights, r.level, r.own_noise, _argument(r.lam))
+            text = f"risk {s} {personal} (parameter {m} {r.level} {i})"
+        case model.Mixed():
+            i = f.member(c, r.level)
+            mixed = f"(mixed {m} {_argument(r.u)} {r.level} {i} {_pivot(f, c, r.weights, r.level, r.own_noise)})"
+            text = f"risk {s} {mixed} (parameter {m} {r.level} {i})"
         case _:
             raise Unprovable(f"{type(r).__name__} has no text")
     return f"sum {_size(c.copies)} (fun j => {text})" if c.copies is not None else text
 
 
 def _personal(f: _Frame, c: model.Clients, weights: model.Weights, level: int, own_noise: bool, lam: str) -> str:
+    return f"(personal {f.clients_name(c)} {lam} {level} {f.member(c, level)} {_pivot(f, c, weights, level, own_noise)})"
+
+
+def _pivot(f: _Frame, c: model.Clients, weights: model.Weights, level: int, own_noise: bool) -> str:
     m, i, w = f.clients_name(c), f.member(c, level), _weights(c, weights)
-    pivot = f"(aggregate {m} {w})" if own_noise else f"(cleaned {m} {w} {level} {i})"
-    return f"(personal {m} {lam} {level} {i} {pivot})"
+    return f"(aggregate {m} {w})" if own_noise else f"(cleaned {m} {w} {level} {i})"
 
 
 def _smooth(e: Any) -> Any:
@@ -167,7 +177,8 @@ def _smooth(e: Any) -> Any:
 
 def _plain(lam: Any) -> tuple[Any, list[str]]:
     """A strength whose inner sums that are not plainly positive are one fraction each; the line that puts it there."""
-    simple = _smooth(sp.sympify(lam))
+    lam = sp.sympify(lam)
+    simple = generator.factored(lam) if lam.count_ops() > LONG and len(lam.free_symbols) <= FEW else _smooth(lam)
     return simple, [] if term(simple) == term(lam) else [f"replace ({term(lam)}) with ({term(simple)}) by side."]
 
 
@@ -183,6 +194,8 @@ def _rewrite(f: _Frame, r: model.Risk) -> list[str]:
             theorem = "client_risk" if r.own_noise else "cleaned_risk"
             lam, before = _plain(r.lam)
             line = f"({theorem} {m} _ ({term(lam)}))"
+        case model.Mixed():
+            line = f"({'mixture_risk' if r.own_noise else 'mixture_cleaned_risk'} {m} _ ({term(r.u)}))"
         case _:
             raise Unprovable(f"{type(r).__name__} has no theorem")
     if c.copies is None:
@@ -220,15 +233,17 @@ def _occurring(d: Any) -> tuple[list[model.Clients], list[tuple[model.Clients, i
 
 @_occurring.register
 def _(d: model.Value) -> Any:
-    clients, members, found = [], [], [d.expression.subs({r.symbol: 0 for r in d.risks}) if hasattr(d.expression, "subs") else 0]
+    clients, members, found = [], [], [sp.sympify(d.expression)]
     for r in d.risks:
         clients.append(r.clients)
-        if isinstance(r, model.Own | model.Personal):
+        if isinstance(r, model.Own | model.Personal | model.Mixed):
             members.append((r.clients, r.level))
-        if isinstance(r, model.Server | model.Personal):
+        if isinstance(r, model.Server | model.Personal | model.Mixed):
             found += r.weights.values
         if isinstance(r, model.Personal):
             found.append(r.lam)
+        if isinstance(r, model.Mixed):
+            found.append(r.u)
     return clients, members, found
 
 
@@ -259,7 +274,22 @@ def _(d: model.BestStrength) -> Any:
 
 @_occurring.register
 def _(d: model.Attains) -> Any:
-    return [d.clients], [(d.clients, d.level)], [*d.weights.values, d.lam]
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values, *([] if d.lam is None else [d.lam])]
+
+
+@_occurring.register
+def _(d: model.AttainsMixed) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values, d.u]
+
+
+@_occurring.register
+def _(d: model.BestMixture) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
+
+
+@_occurring.register
+def _(d: model.LeastMixture) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
 
 
 @singledispatch
@@ -281,7 +311,8 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any
         shifted = rules(-gap if sign == "<=" else gap)
         form = generator.nonnegative_form(shifted)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity_of_letters | nonneg]."] if form != 0 else ["right. algebra."]
-    return _Said(f"{small}\n      <= {large}", [*lines, "unfold_levels.", *rules.lines, *proof], "The risk is bounded as claimed.")
+    lines = [*lines, "unfold_levels.", *rules.lines, *proof]
+    return _Said(f"{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
 
 
 def _chosen(values: Sequence[Any]) -> str:
@@ -320,7 +351,7 @@ def _(d: model.LeastClient, f: _Frame, formula: tuple[Any, ...], sign: str, rule
 def _(d: model.BestWeights, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     c, m, s = d.clients, f.clients_name(d.clients), f.space_name(d.clients)
     chosen = d.weights(formula)
-    v, left = c.optimal()
+    _, left = c.optimal()
     text = _weights(c, chosen)
     n, count = _sizes(c), len(c.sizes)
     best, other = f"risk {s} (aggregate {m} {text}) (middle {m})", f"risk {s} (aggregate {m} w) (middle {m})"
@@ -342,24 +373,29 @@ def _(d: model.BestWeights, f: _Frame, formula: tuple[Any, ...], sign: str, rule
 @_say.register
 def _(d: model.BestBlend, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
-    own, rest = formula[0], formula[1:]
+    own, *rest = map(sp.sympify, d.weights(formula))
     text = f"(weights {_chosen(rest)})"
     n, count = _sizes(c), len(c.sizes)
     _, _, kappa = c.bayes(d.level)
     target = f"(parameter {m} {d.level} {i})"
-    best, other = f"risk {s} (blend {m} ({term(own)}) {text} {d.level} {i}) {target}", f"risk {s} (blend {m} x w {d.level} {i}) {target}"
+    best = f"risk {s} (blend {m} ({term(own)}) {text} {d.level} {i}) {target}"
+    other = f"risk {s} (blend {m} x w {d.level} {i}) {target}"
     unit = f"blends_to_one (L := {count}) (n := {n})"
     conclusion = (
         f"{unit} ({term(own)}) {text} {d.level} {i} /\\\n"
-        f"    forall x w, {unit} x w {d.level} {i} ->\n      {best}\n      <= {other} /\\\n      ({other}\n       = {best} ->\n"
+        f"    forall x w, {unit} x w {d.level} {i} ->\n      {best}\n      <= {other} /\\\n"
+        f"      ({other}\n       = {best} ->\n"
         f"       x = {term(own)} /\\ forall l k, (l < {count})%nat -> (k < {n} l)%nat ->\n"
         f"         ~ (l = {d.level}%nat /\\ k = {i}) -> w l k = {text} l k)"
     )
+    chosen = _chosen(rest)
+    others = f"(sum {count} (fun l => {n} l * {chosen} l) - {chosen} {d.level}%nat)"
     lines = [
-        f"assert (one : {_argument(own)} + (sum {count} (fun l => {n} l * {_chosen(rest)} l) - {_chosen(rest)} {d.level}%nat) = 1) by side.",
+        f"assert (one : {_argument(own)} + {others} = 1) by side.",
         "split.",
-        f"- unfold blends_to_one. etransitivity; [| exact one]. f_equal. apply others_sum; side.",
-        f"- intros x w W. apply (least_client_only {m} _ _ ({term(kappa)})); [side | side | each_level | side | exact one | side | each_level | exact W].",
+        "- unfold blends_to_one. etransitivity; [| exact one]. f_equal. apply others_sum; side.",
+        f"- intros x w W. apply (least_client_only {m} _ _ ({term(kappa)})); "
+        "[side | side | each_level | side | exact one | side | each_level | exact W].",
     ]
     return _Said(conclusion, lines, "No other blend of the own estimate and the others' messages has as small a risk.")
 
@@ -399,21 +435,76 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
 
 @_say.register
 def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
-    if any(sp.sympify(x) != 0 for x in formula):
+    if d.lam is not None and any(sp.sympify(x) != 0 for x in formula):
         raise Unprovable("an excess that is not printed as zero")
-    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
-    r = model.Personal(c, d.weights, d.level, d.lam, d.own_noise)
+    c, m, i = d.clients, f.clients_name(d.clients), f.member(d.clients, d.level)
+    strength = formula[0] if d.lam is None else d.lam
+    r = model.Personal(c, d.weights, d.level, strength, d.own_noise)
     kappa = _balanced(c, d.weights)
     if kappa is None:
         raise Unprovable("the server's weights are not the best ones")
-    lam, before = _plain(d.lam)
+    lam, before = _plain(strength)
     theorem, sides = ("attains_returned", 6) if d.own_noise else ("attains_cleaned", 5)
     lines = [
         *before,
         f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat {i} "
         f"ltac:(each_level){' ltac:(side)' * sides}).",
     ]
-    return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, "At this strength the client's risk is the least of all blends.")
+    says = "At this strength the client's risk is the least of all blends."
+    return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, says)
+
+
+@_say.register
+def _(d: model.AttainsMixed, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    if any(sp.sympify(x) != 0 for x in formula):
+        raise Unprovable("an excess that is not printed as zero")
+    c, m, i = d.clients, f.clients_name(d.clients), f.member(d.clients, d.level)
+    kappa = _balanced(c, d.weights)
+    if kappa is None:
+        raise Unprovable("the server's weights are not the best ones")
+    v = f"(fun l => {_weights(c, d.weights)} l 0%nat)"
+    sides = f"ltac:(each_level){' ltac:(side)' * 5}"
+    lines = [f"apply (attains_mixed {m} {v} ({term(kappa)}) ({term(d.u)}) {d.level}%nat {i} {sides})."]
+    risk = _risk(f, model.Mixed(c, d.weights, d.level, d.u))
+    says = "The client's risk is the least of all blends."
+    return _Said(f"least_of_client {m} {d.level} {i}\n      ({risk})", lines, says)
+
+
+@_say.register
+def _(d: model.BestMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    u, target = d.u(formula), f"(parameter {m} {d.level} {i})"
+    best, other = (f"risk {s} (mixed {m} {x} {d.level} {i} (aggregate {m} w)) {target}" for x in ("u", "t"))
+    conclusion = (
+        f"let u := {term(u)} in\n    let w := {_weights(c, d.weights)} in\n"
+        f"    forall t,\n      {best}\n      <= {other} /\\\n"
+        f"      (w {d.level}%nat {i} <> 1 ->\n       {other}\n       = {best} -> t = u)"
+    )
+    lines = [
+        "cbv zeta. intros t.",
+        f"destruct (best_mixture {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(u)}) {d.level}%nat {i}"
+        f"{' ltac:(side)' * 4} t) as [A B].",
+        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
+    ]
+    return _Said(conclusion, lines, "No other mixture with the server's estimate has as small a risk.")
+
+
+@_say.register
+def _(d: model.LeastMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    u = c.best_mixture(d.weights, d.level)
+    v = f"(fun l => {_weights(c, d.weights)} l 0%nat)"
+    alpha2 = f"{_function(c.alpha2, _argument)} {d.level}%nat"
+    lines = [
+        f"replace ({term(value)}) with ({alpha2} * (1 - ({term(u)}) * (1 - {v} {d.level}%nat))) by side.",
+        f"apply (least_mixture {m} {v} ({term(u)}) {d.level}%nat {i}{' ltac:(side)' * 4}).",
+    ]
+    mixed = f"(mixed {m} u {d.level} {i} (aggregate {m} {_weights(c, d.weights)}))"
+    conclusion = (
+        f"least (fun _ => True)\n      (fun u => risk {s} {mixed} (parameter {m} {d.level} {i}))\n      ({term(value)})"
+    )
+    return _Said(conclusion, lines, "The formula is the least risk of all mixtures with the server's estimate.")
 
 
 # --- whole theorems ----------------------------------------------------------------------------------------------------
@@ -432,9 +523,8 @@ class _Rules:
                 n = sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
                 self.rules[s] = lows[s] + n
                 h = next(h for h, text in f.hypotheses if text == f"{lows[s]} <= {name_of(s)}")
-                self.lines.append(
-                    f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]; rewrite E_{n} in *; clear E_{n}."
-                )
+                shift = f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]"
+                self.lines.append(f"{shift}; rewrite E_{n} in *; clear E_{n}.")
 
     def __call__(self, e: Any) -> Any:
         return sp.sympify(e).subs(self.where).subs(self.rules, simultaneous=True)
@@ -489,8 +579,8 @@ def _binders(f: _Frame) -> str:
 def _clients_binders(f: _Frame) -> str:
     found = []
     for c in f.clients:
-        kind = _type(f, c)
-        found.append(f"({f.space_name(c)} : space) ({f.clients_name(c, inner=False)} : {'nat -> ' if c.copies is not None else ''}{kind})")
+        kind = ("nat -> " if c.copies is not None else "") + _type(f, c)
+        found.append(f"({f.space_name(c)} : space) ({f.clients_name(c, inner=False)} : {kind})")
     return "\n    ".join(found)
 
 
@@ -546,7 +636,8 @@ def _satisfied(f: _Frame, name: str) -> Statement:
     body = " /\\\n    ".join(f"({p})" for p in [*parts, *(f"exists {i}, {h}" for i, h in members)])
     exists = f"exists{binders},\n    " if binders else ""
     script = [f"exists {', '.join(values)}."] if values else []
-    script += ["repeat split; try solve [unfold_levels; lra | left; lra | right; lra | right; right; lra | exists 0%nat; lia]."] if len(parts) + len(members) > 1 else []
+    ways = "unfold_levels; lra | left; lra | right; lra | right; right; lra | exists 0%nat; lia"
+    script += [f"repeat split; try solve [{ways}]."] if len(parts) + len(members) > 1 else []
     script += ["all: apply clients_exist; each_level_exists."] if f.clients else []
     return Statement(name, "Something meets the hypotheses.", exists + body, script)
 
@@ -569,6 +660,8 @@ def statements(claim: Claim) -> list[Statement]:
             found += _of_case(claim, case)
         except Unprovable as error:
             raise Unprovable(f"{error} ({case.label()})" if case.label() else str(error)) from None
+    if claim.printed is not None and (claim.condition is not None or claim.corrected is not None):
+        found += _refutation(claim)
     if not found:
         raise Unprovable("nothing to state")
     return found
@@ -578,10 +671,7 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
     label = re.sub(r"[^A-Za-z0-9]+", "_", case.label()).strip("_")
     wrong = claim.corrected is not None and claim.printed is not None and claim.condition is None
     formula = claim.corrected if wrong or claim.printed is None else claim.printed
-    if formula is None:
-        values = entries(claim.derived(case))
-    else:
-        values = entries(claim.symbolic(formula, case))
+    values = entries(claim.derived(case) if formula is None else claim.symbolic(formula, case))
     ways = [[]] if claim.condition is None else alternatives(claim.symbolic(claim.condition, case))
     decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
     if decisions is None:  # the case is outside the model
@@ -590,7 +680,8 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
     for a, conditions in enumerate(ways):
         where, _ = substitutions(conditions)
         for k, d in enumerate(decisions, 1):
-            end = "_".join(p for p in (str(k) if len(decisions) > 1 else "", label, f"or{a + 1}" if len(ways) > 1 else "") if p)
+            number = str(k) if len(decisions) > 1 else ""
+            end = "_".join(p for p in (number, label, f"or{a + 1}" if len(ways) > 1 else "") if p)
             name = "holds" + (f"_{end}" if end else "")
             entry = tuple(values) if d.of is None else (values[d.of],)
             f = _frame(claim, case, conditions, [d], entry)
@@ -601,12 +692,129 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
     return found
 
 
+# --- a wrong formula, at a point of the model ------------------------------------------------------------------------------
+
+
+def _refutation(claim: Claim) -> list[Statement]:
+    """The negation of what is printed, where a point of the model refutes it; nothing for decisions without a number."""
+    point = find_counterexample(claim)
+    if point is None:
+        return []
+    case = domain.case_of(claim.variables, point)
+    rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(claim.variables, case, point)}
+    decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
+    values = entries(claim.symbolic(claim.printed, case))
+    if decisions is None or any(not sp.sympify(v).is_Rational for v in rules.values()):
+        return []
+    for d in decisions:
+        entry = tuple(values) if d.of is None else (values[d.of],)
+        if any(e is None for e in entry):
+            continue
+        f = _frame(claim, case, [], [d], entry)
+        if any(all(rules[s] == 0 for s in letters) for letters in f.some):
+            continue
+        said = _say_no(d, f, entry, claim.relation, rules)
+        if said is not None:
+            says = f"What is printed is wrong: it fails for these clients, {_shown(f, rules)}."
+            return [Statement("fails", says, f"~ ({_proposition(f, said.conclusion)})", [*_instance(f, rules), *said.lines])]
+    return []
+
+
+def _shown(f: _Frame, rules: Mapping[Any, Any]) -> str:
+    return ", ".join(f"{s} = {rules[s]}" for s in f.symbols)
+
+
+def _number(f: _Frame, s: Any, rules: Mapping[Any, Any]) -> str:
+    return f"{rules[s]}%nat" if s in f.sizes else f"({term(rules[s])})"
+
+
+def _there(f: _Frame, text: str, rules: Mapping[Any, Any]) -> str:
+    """A text with the point's numbers in the places of its letters."""
+    for s in sorted(f.symbols, key=lambda s: -len(name_of(s))):
+        text = re.sub(rf"\b{name_of(s)}\b(?!%)", _number(f, s, rules), text)
+    for i, _ in _members(f):
+        text = re.sub(rf"(?<![\w%]){i}\b(?!%)", "0%nat", text)
+    return text
+
+
+def _instance(f: _Frame, rules: Mapping[Any, Any]) -> list[str]:
+    """Lines that apply what is to be refuted to clients that exist at the point; X is what it says of them."""
+    lines = ["intro H."]
+    for c in f.clients:
+        if c.copies is not None:
+            raise Unprovable("copies at a point")
+        arguments = " ".join(_function(x, _argument) for x in (c.tau2, c.alpha2, c.nu2))
+        exist = _there(f, f"clients_exist {len(c.sizes)} {_sizes(c)} {arguments}", rules)
+        lines.append(f"destruct ({exist} ltac:(each_level_exists)) as [{f.space_name(c)} [{f.clients_name(c)} _]].")
+    ordered = [*(s for s in f.symbols if s in f.sizes), *(s for s in f.symbols if s not in f.sizes)]
+    given = " ".join(_number(f, s, rules) for s in ordered)
+    hypotheses = " ".join("ltac:(at_point)" for _ in f.hypotheses)
+    clients = " ".join(f"{f.space_name(c)} {f.clients_name(c)}" for c in f.clients)
+    members = " ".join("0%nat" for _ in _members(f)) + " " + " ".join("ltac:(lia)" for _ in _members(f))
+    return [*lines, f"assert (X := H {given} {hypotheses} {clients} {members}); clear H."]
+
+
+@singledispatch
+def _say_no(d: Any, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    """What is printed, as it would be stated, with lines that refute X; None where it holds at the point."""
+    return None
+
+
+@_say_no.register
+def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    (value,) = map(sp.sympify, formula)
+    a = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}).subs(rules)
+    b = value.subs(rules)
+    if not (a.is_Rational and b.is_Rational) or {"=": a == b, "<=": a <= b, ">=": a >= b}[sign]:
+        return None
+    left = _expression(f, d)
+    right = term(value)
+    conclusion = {"=": f"{left}\n      = {right}", "<=": f"{left} <= {right}", ">=": f"{right} <= {left}"}[sign]
+    rewrites = " ".join(_there(f, line, rules) for r in d.risks for line in _rewrite(f, r))
+    lines = [
+        f"assert (A : {_there(f, left, rules)} = {term(a)}) by (unfold ratios; {_joined(rewrites)} algebra).",
+        "rewrite A in X. revert X. unfold_levels. intro X. field_simplify in X; lra.",
+    ]
+    return _Said(conclusion, lines, "")
+
+
+@_say_no.register
+def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    (value,) = map(sp.sympify, formula)
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    w = d.weights.per_client(c)[d.level]
+    shared = model.Server(c, d.weights).closed - (0 if d.own_noise else w**2 * c.nu2[d.level])
+    alpha2, tau2 = c.alpha2[d.level], c.tau2[d.level]
+    best = sp.sympify(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w)).subs(rules)
+    said = value.subs(rules)
+    if not (best.is_Rational and said.is_Rational) or best == said:
+        return None
+    conclusion = _say(d, f, formula, sign, _Rules(f, {})).conclusion
+    lines = [f"cbv zeta in X. destruct (X ({term(best)}) ltac:(lra)) as [Y _]; clear X."]
+    for name, lam, text in (("A", said, term(value)), ("B", best, term(best))):
+        r = model.Personal(c, d.weights, d.level, lam, d.own_noise)
+        risk = f"risk {s} {_personal(f, c, d.weights, d.level, d.own_noise, f'({text})')} (parameter {m} {d.level} {i})"
+        number = r.closed.subs(rules)
+        theorem = "client_risk" if d.own_noise else "cleaned_risk"
+        rewrite = f"rewrite ({theorem} {m} _ ({_there(f, text, rules)})) by side;"
+        lines.append(f"assert ({name} : {_there(f, risk, rules)} = {term(number)}) by (unfold ratios; {rewrite} algebra).")
+    return _Said(conclusion, [*lines, "rewrite A, B in Y. lra."], "")
+
+
+def _joined(lines: str) -> str:
+    return lines.replace(" by side.", " by side;")
+
+
 # --- files -------------------------------------------------------------------------------------------------------------
 
 
 def module_of(claim_id: str) -> str:
     """The Coq name of a claim."""
     return re.sub(r"[^A-Za-z0-9]+", "_", claim_id)
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def texts(claim: Claim, proved: Sequence[Statement]) -> tuple[str, str]:
@@ -617,10 +825,9 @@ def texts(claim: Claim, proved: Sequence[Statement]) -> tuple[str, str]:
     head = "(* " + "\n   ".join(map(generator.comment, about)) + " *)\n"
     name = module_of(claim.id)
     said = "\n".join(f"(* {generator.comment(s.says)} *)\nParameter {s.name} :\n  {s.proposition}.\n" for s in proved)
-    statement = f"{head}Require Import Borrow.Model.\nOpen Scope R_scope.\n\nModule Type {name}_says.\n\n{said}\nEnd {name}_says.\n"
-    bodies = "\n".join(
-        f"Theorem {s.name} :\n  {s.proposition}.\nProof.\n" + "\n".join(f"  {x}" for x in s.script) + "\nQed.\n" for s in proved
-    )
+    opening = "Require Import Borrow.Model.\nOpen Scope R_scope.\n"
+    statement = f"{head}{opening}\nModule Type {name}_says.\n\n{said}\nEnd {name}_says.\n"
+    bodies = "\n".join(f"Theorem {s.name} :\n  {s.proposition}.\nProof.\n{_indented(s.script)}\nQed.\n" for s in proved)
     names = ", ".join(s.name for s in proved)
     proof = (
         f"(* The proof of {claim.id}; what is proved stands in the file beside. *)\n"

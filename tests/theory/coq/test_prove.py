@@ -171,7 +171,7 @@ def test_the_order_of_terms_makes_no_theorem_and_a_step_of_algebra_does():
 
 def test_no_committed_theorem_has_the_same_text_on_both_sides():
     count = 0
-    for file in REAL.rglob("*/*.v"):
+    for file in REAL.glob("*/*.v"):
         for name, body in re.findall(r"^Theorem (\w+) :(.*?)\.\nProof", file.read_text(), re.DOTALL | re.MULTILINE):
             found = sides(body)
             count += 1
@@ -199,7 +199,8 @@ def test_a_proof_of_the_same_text_is_removed_and_the_reason_noted(folder):
 FAKE = """#!/bin/sh
 case "$*" in
   *--version*) echo "The Coq Proof Assistant, version 8.16.1" ;;
-  *Positive.v*) touch Positive.vo ;;
+  *Positive.v*|*Sums.v*|*Model.v*|*Risks.v*|*Witness.v*|*Levels.v*|*Scripts.v*|*Any.v*)
+    for last; do :; done; touch "${{last%.v}}.vo" ;;
   *) {does} ;;
 esac
 """
@@ -297,7 +298,7 @@ def test_a_coqc_that_says_no_removes_the_proof(proof, folder, monkeypatch, capsy
 def test_a_coqc_that_cannot_compile_anything_is_said(folder, monkeypatch, capsys):
     fake(folder, monkeypatch, "exit 0")
     program = folder / "bin" / "coqc"
-    program.write_text(program.read_text().replace("touch Positive.vo", 'echo "Error: no library" >&2; exit 1'))
+    program.write_text(program.read_text().replace("for last;", 'echo "Error: no library" >&2; exit 1; for last;'))
     assert borrow.main(["prove", SMALL]) == 2
     assert "coqc does not compile Positive.v" in capsys.readouterr().err
 
@@ -388,7 +389,7 @@ def test_every_committed_proof_is_as_generated_and_belongs_to_a_claim():
     from theory import claims
 
     known = {path_of(c.id): c.id for c in claims()}
-    for file in sorted(REAL.rglob("*/*.v")):
+    for file in sorted(REAL.glob("*/*.v")):
         assert file in known, f"{file.name} belongs to no claim"
         assert read(file)[2], f"{file.name} was edited by hand"
     for claim in claims():

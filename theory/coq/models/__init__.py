@@ -4,6 +4,9 @@ Belongs here: functions of a claim's variables that name clients, estimates and 
 here: formulas. These may move into the claims themselves.
 """
 
-from theory.coq.models import fedhdp, feo2
+from theory.coq.model import MODELS
+from theory.coq.models import fedhdp, feo2, generative, mrmtl, robusthdp
 
-__all__ = ["fedhdp", "feo2"]
+NAMED = MODELS  # by the modules above
+
+__all__ = ["NAMED", "fedhdp", "feo2", "generative", "mrmtl", "robusthdp"]

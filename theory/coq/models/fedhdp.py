@@ -187,6 +187,12 @@ def _bayes(level: int, own_noise: int, **v: Any) -> tuple[Decision, ...]:
     return attained(two_levels(**v), level - 1, own_noise)
 
 
+@of("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51", "fedhdp:eq52")
+def _matched(level: int, **v: Any) -> tuple[Decision, ...]:
+    clients = two_levels(**v)
+    return (Attains(clients, optimal(clients), level - 1, False),)
+
+
 # --- clients: opt-out, one level, any number of levels -------------------------------------------------------------------
 
 
@@ -280,13 +286,21 @@ def _levels_bayes(sizes: Any, gamma2s: Any, alpha2: Any, tau2: Any, level: int, 
 @of("fedhdp:beats-hdp")
 def _beats(level: int, own_noise: int, **v: Any) -> tuple[Decision, ...]:
     clients = opt_out_clients(**v)
-
-    def at_best(weights: Weights) -> Risk:
-        w, noise = weights.per_client(clients)[level - 1], clients.nu2[level - 1]
-        shared = Server(clients, weights).closed - (0 if own_noise else w**2 * noise)
-        alpha2, tau2 = v["alpha2"], v["tau2"]
-        lam = sp.factor(sp.cancel(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w)))
-        return Personal(clients, weights, level - 1, lam, bool(own_noise))
-
-    theirs, ours = at_best(equal(clients)), at_best(optimal(clients))
+    theirs, ours = (at_best(clients, w, level - 1, own_noise) for w in (equal(clients), optimal(clients)))
     return one(theirs.symbol - ours.symbol, theirs, ours)
+
+
+@of("fedhdp:optout-helps")
+def _optout(own_noise: int, **v: Any) -> tuple[Decision, ...]:
+    clients = opt_out_clients(**v)
+    public, private = (at_best(clients, optimal(clients), level, own_noise) for level in (0, 1))
+    return one(private.symbol - public.symbol, private, public)
+
+
+def at_best(clients: Clients, weights: Weights, level: int, own_noise: int) -> Risk:
+    """A client's risk at the strength that is best towards these weights."""
+    w, noise = weights.per_client(clients)[level], clients.nu2[level]
+    shared = Server(clients, weights).closed - (0 if own_noise else w**2 * noise)
+    alpha2, tau2 = clients.alpha2[level], clients.tau2[level]
+    lam = sp.factor(sp.cancel(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w)))
+    return Personal(clients, weights, level, lam, bool(own_noise))

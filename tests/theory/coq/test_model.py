@@ -1,0 +1,293 @@
+"""Proofs from the model: what is stated is Model.v's expectation, and another model, hypothesis or definition is refused."""
+
+import re
+import shutil
+from dataclasses import fields, is_dataclass, replace
+
+import pytest
+import sympy as sp
+
+import borrow
+from theory import claims, find
+from theory.coq import generator, model, model_proofs, prove, statements
+from theory.coq.prove import ProofError
+
+needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
+HERE = model_proofs.HERE
+
+
+@pytest.fixture(scope="module")
+def coqc(tmp_path_factory):
+    """coqc with the hand-written files compiled in a folder of this module's own."""
+    before = prove.WORK
+    prove.WORK = tmp_path_factory.mktemp("work")
+    path, _ = prove.coqc()
+    model_proofs.prepare(path)
+    yield path
+    prove.WORK = before
+
+
+def pair(claim_id):
+    """Statement and proof of a claim as they are generated now."""
+    claim = find(claim_id)
+    return statements.texts(claim, statements.statements(claim))
+
+
+def judged(path, claim_id, texts):
+    return model_proofs.compile_pairs(path, {claim_id: "".join(texts)})
+
+
+# --- what stands on file -------------------------------------------------------------------------------------------------
+
+
+def test_the_trusted_files_are_as_pinned():
+    assert not model_proofs.tampered()
+    assert set(model_proofs.TRUSTED) == set(model_proofs.PINNED)
+
+
+def test_an_edited_trusted_file_is_refused_by_name(tmp_path, monkeypatch):
+    for name in (*model_proofs.LIBRARY, "Any"):
+        shutil.copy(HERE / f"{name}.v", tmp_path)
+    edited = tmp_path / "Model.v"
+    text = edited.read_text()
+    assert text.count("(estimate o - target o) ^ 2") == 1
+    edited.write_text(text.replace("(estimate o - target o) ^ 2", "(estimate o - target o) ^ 4"))
+    monkeypatch.setattr(model_proofs, "HERE", tmp_path)
+    with pytest.raises(ProofError, match=r"Model\.v .*PINNED"):
+        model_proofs.prepare("coqc")
+
+
+def test_nothing_is_assumed_by_hand():
+    for name in (*model_proofs.LIBRARY, "Any"):
+        text = re.sub(r"\(\*.*?\*\)", "", (HERE / f"{name}.v").read_text(), flags=re.DOTALL)
+        assert not re.search(r"\b(Axiom|Parameter|Conjecture|Admitted|admit|Unset|bypass_check)\b", text), name
+
+
+def test_every_model_belongs_to_a_claim_and_has_a_proof_or_a_reason():
+    ids = {c.id for c in claims()}
+    reasons = model_proofs.unproved()
+    for claim_id in model.MODELS:
+        assert claim_id in ids
+        assert model_proofs.proved(claim_id) != (claim_id in reasons), claim_id
+    known = {p for i in model.MODELS for p in model_proofs.paths_of(i)}
+    for file in prove.FOLDER.glob("*/model/*.v"):
+        assert file in known, f"{file.name} belongs to no model"
+        assert model_proofs.read(file)[1], f"{file.name} was edited by hand"
+
+
+def test_every_statement_is_about_an_expectation_of_named_clients_and_can_be_met():
+    for claim_id in filter(model_proofs.proved, model.MODELS):
+        said = model_proofs.paths_of(claim_id)[0].read_text()
+        stated = re.split(r"^Parameter ", said, flags=re.MULTILINE)[1:]
+        holds = [x for x in stated if x.startswith("holds")]
+        assert holds, claim_id
+        for text in holds:
+            assert re.search(r"\b(risk S|least_of_centre|least_of_client|least_without)", text), (claim_id, text)
+            assert ": clients S" in text, (claim_id, text)
+            met = text.split(" ", 1)[0].replace("holds", "met", 1)
+            assert any(x.startswith(f"{met} :") for x in stated), (claim_id, met)
+
+
+def test_the_page_of_a_claim_shows_the_grade(capsys):
+    assert model_proofs.grade("fedhdp:lemma2:cov") == "model"
+    assert borrow.main(["show", "fedhdp:lemma2:cov"]) == 0
+    out = capsys.readouterr().out
+    assert "PROOF FROM THE MODEL" in out
+    assert "model/lemma2_cov.v" in out
+
+
+# --- coqc decides --------------------------------------------------------------------------------------------------------
+
+
+@needs_coqc
+@pytest.mark.parametrize(("file", "name"), [("Scripts", "trusted"), ("Any", "any_number")])
+def test_the_theorems_by_hand_rest_on_the_reals_alone(file, name, coqc):
+    assert prove.run_text(coqc, f"Require Import Borrow.{file}.\nPrint Assumptions {name}.\n", 60.0) == (True, "")
+
+
+def test_theorems_for_any_number_of_levels_are_there_and_belong_to_claims():
+    text = (HERE / "Any.v").read_text()
+    ids = {c.id for c in claims()}
+    for claim_id, names in model_proofs.ANY.items():
+        assert claim_id in ids
+        for name in names.split(", "):
+            assert f"Theorem {name} :" in text
+            assert f"@{name}" in text.rsplit("Definition any_number", 1)[1]
+
+
+CHANGES = {
+    "the clients' own spread": lambda c: replace(c, tau2=tuple(2 * x + 1 for x in c.tau2)),
+    "the sampling noise": lambda c: replace(c, alpha2=tuple(2 * x + 1 for x in c.alpha2)),
+    "the privacy noise": lambda c: replace(c, nu2=tuple(2 * x + 1 for x in c.nu2)),
+}
+SEVERAL = (
+    "fedhdp:lemma2:cov", "fedhdp:lemma2:weights", "fedhdp:lemma7:eq79", "fedhdp:eq37", "fedhdp:eq42", "fedhdp:lemma3:lambda",
+    "fedhdp:lemma3:bayes", "feo2:theta-p", "mrmtl:cor6.4", "mrmtl:thm6.3", "mrmtl:lemE.4:var", "robusthdp:eq8:loss",
+    "generative:thm1:mse", "generative:thm2:a",
+)  # fmt: skip
+
+
+def with_clients(value, change):
+    """A decision about changed clients: every federation in it, those of its risks too."""
+    if isinstance(value, model.Clients):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(with_clients(x, change) for x in value)
+    if isinstance(value, model.Value):
+        risks = tuple(with_clients(r, change) for r in value.risks)
+        swap = {old.symbol: new.symbol for old, new in zip(value.risks, risks, strict=True)}
+        return replace(value, expression=sp.sympify(value.expression).subs(swap), risks=risks)
+    if is_dataclass(value) and any(f.name == "clients" for f in fields(value)):
+        return replace(value, clients=change(value.clients))
+    return value
+
+
+def refused(path, claim_id, monkeypatch, wrong):
+    """Whether a claim with another model has no proof: it cannot be stated, or coqc says no."""
+    right = model.MODELS[claim_id]
+
+    def other(**v):
+        found = find(claim_id).call(right, v)
+        return None if found is None else wrong(found)
+
+    monkeypatch.setitem(model.MODELS, claim_id, other)
+    try:
+        texts = pair(claim_id)
+    except generator.Unprovable:
+        return True
+    accepted, why = judged(path, claim_id, texts)
+    assert accepted is not None, why
+    return not accepted
+
+
+def other_pivot(value):
+    """A decision about a server that gives every message the same weight, or the first level three times as much."""
+    if isinstance(value, tuple):
+        return tuple(map(other_pivot, value))
+    if isinstance(value, model.Value):
+        risks = tuple(map(other_pivot, value.risks))
+        swap = {old.symbol: new.symbol for old, new in zip(value.risks, risks, strict=True)}
+        return replace(value, expression=sp.sympify(value.expression).subs(swap), risks=risks)
+    weights = getattr(value, "weights", None)
+    if not isinstance(weights, model.Weights):
+        return value
+    first, *rest = weights.values
+    return replace(value, weights=type(weights)((3 * first, *rest)))
+
+
+@needs_coqc
+@pytest.mark.parametrize("claim_id", SEVERAL)
+def test_the_right_model_is_accepted_and_a_changed_variance_is_not(claim_id, coqc, monkeypatch):
+    accepted, why = judged(coqc, claim_id, pair(claim_id))
+    assert accepted, why
+    name = next(n for n in CHANGES if not (n == "the sampling noise" and "robusthdp" in claim_id))
+    assert refused(coqc, claim_id, monkeypatch, lambda d: with_clients(d, CHANGES[name])), name
+
+
+@needs_coqc
+@pytest.mark.parametrize("claim_id", [SEVERAL[0], "fedhdp:lemma7:eq79", "fedhdp:lemma3:lambda", "fedhdp:lemma3:bayes"])
+def test_another_pivot_is_refused(claim_id, coqc, monkeypatch):
+    assert refused(coqc, claim_id, monkeypatch, other_pivot)
+
+
+@needs_coqc
+def test_own_noise_that_comes_back_is_refused_where_it_was_taken_out(coqc, monkeypatch):
+    """The hidden assumption of Lemma 3: with the own noise left in, the printed strength is not the best."""
+    wrong = lambda ds: tuple(replace(d, own_noise=True) for d in ds)  # noqa: E731
+    assert refused(coqc, "fedhdp:lemma3:lambda", monkeypatch, wrong)
+
+
+@needs_coqc
+@pytest.mark.parametrize("factor", [2, -1, 1 + sp.Rational(1, 10**12)])
+def test_another_formula_is_refused(factor, coqc):
+    claim = find("mrmtl:cor6.4")
+    wrong = replace(claim, printed=lambda **v: factor * claim.call(claim.printed, v))
+    assert not judged(coqc, claim.id, statements.texts(wrong, statements.statements(wrong)))[0]
+
+
+# --- statement and proof stand apart -------------------------------------------------------------------------------------
+
+APART = "fedhdp:lemma2:cov"
+
+
+@needs_coqc
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    0 <= gamma2_1 ->\n", "    0 < gamma2_1 ->\n"),  # a hypothesis made stronger
+        ("    1 <= N2 ->\n", "    2 <= N2 ->\n"),
+        ("(same tau2)", "(same 0)"),  # other clients
+    ],
+)
+def test_a_proof_of_something_else_is_refused(old, new, coqc):
+    said, proof = pair(APART)
+    assert old in proof
+    assert judged(coqc, APART, (said, proof.replace(old, new)))[0] is False
+
+
+@needs_coqc
+def test_a_redefined_risk_is_refused(coqc):
+    said, proof = pair(APART)
+    cheat = "Definition risk (S : space) (estimate target : outcome S -> R) : R := 0.\n"
+    head, _, rest = proof.partition("Open Scope R_scope.\n")
+    accepted, reason = judged(coqc, APART, (said, f"{head}Open Scope R_scope.\n{cheat}{rest}"))
+    assert accepted is False
+    assert reason
+
+
+@needs_coqc
+def test_an_admitted_proof_is_refused(coqc):
+    said, proof = pair(APART)
+    admitted = re.sub(r"Proof\.\n.*?\nQed\.", "Proof. Admitted.", proof, count=1, flags=re.DOTALL)
+    accepted, reason = judged(coqc, APART, (said, admitted))
+    assert accepted is False
+    assert "rests on" in reason
+
+
+# --- files ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An own folder of proofs, so that tests leave the real ones alone."""
+    (tmp_path / "proofs").mkdir()
+    shutil.copy(prove.FOLDER / "Positive.v", tmp_path / "proofs")
+    monkeypatch.setattr(prove, "FOLDER", tmp_path / "proofs")
+    return tmp_path
+
+
+@needs_coqc
+def test_write_then_check_then_edit(folder, coqc, monkeypatch):
+    claim = find("feo2:theta-p")
+    assert [(o.state, o.grade, o.theorems) for o in model_proofs.write([claim], jobs=1)] == [("proved", "model", 1)]
+    asked = []
+    generate = model_proofs.generate
+    monkeypatch.setattr(model_proofs, "generate", lambda ids, jobs: asked.extend(ids) or generate(ids, jobs))
+    assert [o.state for o in model_proofs.check([claim], jobs=1)] == ["proved"]
+    assert not asked  # what has not changed is not stated again
+    monkeypatch.setattr(model_proofs, "basis", lambda *_: "something has changed")
+    assert [o.state for o in model_proofs.check([claim], jobs=1)] == ["proved"]
+    assert asked == [claim.id]
+    said, _ = model_proofs.paths_of(claim.id)
+    text = said.read_text()
+    said.write_text(text.replace("1 <= N_p", "2 <= N_p"))
+    (outcome,) = model_proofs.check([claim], jobs=1)
+    assert (outcome.state, outcome.ok) == ("edited", False)
+    assert "theta_p.v was edited by hand" in outcome.detail
+    said.write_text(model_proofs.with_header(text.partition("\n")[2].replace("1 <= N_p", "2 <= N_p")))
+    assert [o.state for o in model_proofs.check([claim], jobs=1)] == ["stale"]
+    said.unlink()
+    assert [o.state for o in model_proofs.check([claim], jobs=1)] == ["stale"]
+
+
+def test_a_claim_without_a_model_says_so():
+    with pytest.raises(statements.NoModel, match="names no model"):
+        statements.statements(find("mrmtl:algA1"))
+    assert model_proofs.summary("mrmtl:algA1") == ""
+    assert model_proofs.check([find("mrmtl:algA1")]) == []
+
+
+def test_missing_coqc_is_said_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ProofError, match="apt-get install coq"):
+        model_proofs.check([find("feo2:theta-p")])
