@@ -16,12 +16,15 @@ PAPER = Paper(
     modules=(
         "mechanism",
         "variance",
+        "update",
         "noise_scale",
         "weights",
         "estimate",
+        "small_error",
         "algorithm",
         "table",
         "guarantee",
         "convergence",
+        "discussion",
     ),
 )

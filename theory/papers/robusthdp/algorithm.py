@@ -19,7 +19,7 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
-from theory.papers.robusthdp.estimate import least_noise_weights
+from theory.papers.robusthdp.small_error import least_noise_weights
 
 # --- lines 7-11 ---------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from theory.engine.domain import Variable
 from theory.engine.registry import register
 
 DIGITS = 60
+ADJACENCY = "adjacency as in Definition 1; sensitivity is the largest change of f under it"
 
 
 def gaussian_curve(eps: Any, distance: Any) -> Any:
@@ -107,18 +108,6 @@ def _gauss_simulate(eps: float, delta: float, beyond: int = 0) -> simulation.Sim
     return simulation.sample_means(draw, labels=("what e^eps does not cover",))
 
 
-_GAUSS = {
-    "kind": "upper bound",
-    "relation": "<=",
-    "printed": lambda delta: delta,
-    "derive": _gauss_derive,
-    "oracle": _gauss_oracle,
-    "computed": _gauss_computed,
-    "simulate": _gauss_simulate,
-    "unit": "probability",
-    "assumptions": ("adjacency as in Definition 1; sensitivity is the largest change of f under it",),
-}
-
 register(
     Claim(
         id="robusthdp:gauss",
@@ -127,11 +116,19 @@ register(
         statement="The Gaussian mechanism is (eps, delta)-DP for all eps < 1 and sigma above sqrt(2 ln(1.25/delta))/eps "
         "times the sensitivity. Judged at that sigma: the delta needed is at most delta.",
         latex=r"\epsilon < 1 \text{ and } \sigma > \frac{\sqrt{2 \ln(1.25/\delta)}}{\epsilon} \Delta_2 f",
+        kind="upper bound",
         variables=(EPS, DELTA),
         examples=({"eps": 1, "delta": "1/2"}, {"eps": "1/2", "delta": "9/10"}, {"eps": "1/2", "delta": "1/100000"}),
+        printed=lambda delta: delta,
+        relation="<=",
+        derive=_gauss_derive,
+        oracle=_gauss_oracle,
+        computed=_gauss_computed,
+        simulate=_gauss_simulate,
+        unit="probability",
+        assumptions=(ADJACENCY,),
         remark="Certified for eps in [0.01, 1] and delta in [1e-10, 0.9]; there is much slack: at eps = 1 and delta = 1e-5 "
         "the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
-        **_GAUSS,
     )
 )
 
@@ -142,15 +139,23 @@ register(
         place="Section 2, text after Definition 1: the range eps < 1",
         statement="The quoted sigma still gives (eps, delta)-DP for all eps up to 3.5, but not for every eps.",
         latex=r"\sigma=\frac{\sqrt{2\ln(1.25/\delta)}}{\epsilon}\Delta_2f\ \Rightarrow\ (\epsilon,\delta)\text{-DP}",
+        kind="upper bound",
         variables=(WIDE_EPS, DELTA, BEYOND),
         examples=({"eps": 3, "delta": "1/2"}, {"eps": 2, "delta": "3/10"}),
+        printed=lambda delta: delta,
+        relation="<=",
+        derive=_gauss_derive,
+        oracle=_gauss_oracle,
+        computed=_gauss_computed,
+        simulate=_gauss_simulate,
         condition=lambda beyond: sp.true if beyond == 0 else sp.false,
         condition_text="beyond == 0 (eps is at most 3.5)",
         counterexample={"eps": 1, "delta": "3/5", "beyond": 1},
         ours=True,
+        unit="probability",
+        assumptions=(ADJACENCY,),
         related=("robusthdp:gauss",),
         remark="At eps = 4 it fails for delta = 0.85, at eps = 5 for delta = 0.6; for smaller delta it fails at larger eps.",
-        **_GAUSS,
     )
 )
 

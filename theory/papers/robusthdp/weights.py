@@ -118,15 +118,6 @@ def _weights_simulate(sigma2s: Sequence[float], free: int | None = None) -> simu
 
 
 _EXAMPLES = ({"sigma2s": [1, 2, 4]}, {"sigma2s": [3, "1/2"]})
-_WEIGHTS = {
-    "variables": (SIGMA2S,),
-    "kind": "optimum",
-    "examples": _EXAMPLES,
-    "derive": _weights_derive,
-    "simulate": _weights_simulate,
-    "unit": "dimensionless",
-    "assumptions": ASSUMPTIONS,
-}
 
 register(
     Claim(
@@ -137,12 +128,18 @@ register(
         "the updates' variances.",
         latex=r"\min_{w_i \geq 0} \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2, \quad \text{s.t.} \quad \sum_{i \in "
         r"\mathcal{S}^e} w_i = 1:\qquad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
+        kind="optimum",
+        variables=(SIGMA2S,),
+        examples=_EXAMPLES,
         printed=inverse_weights,
+        derive=_weights_derive,
         oracle=lambda sigma2s: tuple(_concrete_best(sigma2s)[0]),
         computed=lambda sigma2s: aggregation.precision_weights(sigma2s),
+        simulate=_weights_simulate,
+        unit="dimensionless",
+        assumptions=ASSUMPTIONS,
         remark="Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative to "
         "the step that the server makes (robusthdp:eq8:signal). It needs independent updates; common noise would change it.",
-        **_WEIGHTS,
     )
 )
 
@@ -171,13 +168,19 @@ register(
         statement="With the last weight put in as 1 minus the others, these free weights (all clients but the last) "
         "minimise the variance over all real numbers, and are the only ones that do.",
         latex=r"\text{which has a unique solution } w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
+        kind="optimum",
+        variables=(SIGMA2S,),
+        examples=_EXAMPLES,
         printed=lambda sigma2s: _but_last(inverse_weights(sigma2s)),
+        derive=_unique_derive,
         oracle=lambda sigma2s: _but_last(_concrete_best(sigma2s)[0]),
         computed=lambda sigma2s: aggregation.precision_weights(sigma2s)[:-1],
+        simulate=lambda sigma2s: _weights_simulate(sigma2s, len(sigma2s) - 1),
         objective=_unique_objective,
         decision="real",
+        unit="dimensionless",
+        assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:weights",),
-        **{**_WEIGHTS, "derive": _unique_derive, "simulate": lambda sigma2s: _weights_simulate(sigma2s, len(sigma2s) - 1)},
     )
 )
 

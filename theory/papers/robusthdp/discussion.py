@@ -1,0 +1,366 @@
+"""What Robust-HDP's text says about the bound of Theorem 2: its step sizes, its terms, its limits, (12).
+
+Belongs here: claims about the printed bound as a formula. Does not belong here: whether it is a bound (convergence.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from sympy import Eq
+
+from theory.engine import simulation
+from theory.engine.algebra import limit, simplest
+from theory.engine.claim import Claim
+from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
+from theory.engine.registry import register
+from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
+from theory.papers.robusthdp.model import ONE, ZERO
+
+# --- the step-size conditions and the terms of (11) ---------------------------------------------------------------------
+
+STEPS = Variable("steps", "size", "local gradient steps E_i of each client", lengths=(1, 2, 3))
+
+
+def _step_derive(steps: Sequence[Any]) -> Derivation:
+    d = Derivation()
+    first = d.say("1/(beta eta)^2 at the first limit, for client 1:", (6 * steps[0]) ** 2)
+    second = d.say("and at the second:", 144 * (1 + sum(steps)) * sum(k**4 for k in steps))
+    return d.conclude("Ratio of the squared step sizes, first limit over second:", second / first)
+
+
+def _step_oracle(steps: Sequence[Any]) -> Any:
+    """Square the two limits themselves, with beta = 1."""
+    first = 1 / (6 * steps[0])
+    second = 1 / (12 * sp.sqrt((1 + sum(steps)) * sum(k**4 for k in steps)))
+    return sp.nsimplify(first**2 / second**2)
+
+
+register(
+    Claim(
+        id="robusthdp:thm2:step",
+        title="The first step-size condition is implied by the second",
+        place="Section 3.7, Theorem 2; what its two conditions amount to",
+        statement="Theorem 2 asks for eta <= 1/(6 beta E_i) for every i and eta <= 1/(12 beta sqrt((1 + sum E_i)(sum "
+        "E_i^4))). The first limit is never below sqrt(8) times the second: judged, the squared ratio is at least 8.",
+        latex=r"\eta_l \leq \frac{1}{6\beta E_i}\text{ and }\eta_l \leq \frac{1}{12\beta\sqrt{(1+\sum_{i=1}^n E_i)"
+        r"(\sum_{i=1}^n E_i^4)}}",
+        kind="lower bound",
+        variables=(STEPS,),
+        examples=({"steps": [1]}, {"steps": [2, 1]}, {"steps": [38, 75, 150]}),
+        printed=lambda: sp.Integer(8),
+        relation=">=",
+        derive=_step_derive,
+        oracle=_step_oracle,
+        shifts=lambda steps: {k: 1 + sp.Symbol(f"e_{i}", nonnegative=True) for i, k in enumerate(steps)},
+        not_computed="a ratio of two limits on a step size",
+        not_simulated="deterministic",
+        ours=True,
+        unit="dimensionless",
+        remark="Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75 "
+        "steps each (2400 records in batches of 32) eta must be below 9e-8/beta; Figure 1 has eta_l = 0.01.",
+    )
+)
+
+M = Variable("m", "size", "clients that take part in a round")
+LEFT = Variable("idle", "size", "clients beyond m + 1")
+LIPSCHITZ = Variable("L0", "positive", "Lipschitz constant of the losses", extreme=False)
+LOCAL = Variable("steps", "size", "local gradient steps, the same for every client")
+
+
+def _participation_derive(m: Any, idle: Any, steps: Any, L0: Any) -> Derivation:
+    d = Derivation()
+    n = m + idle + 1
+    k = sp.Symbol("m", positive=True)
+    d.say("Equal clients: lambda_i = 1/n, all make the same number of steps, so mu = E_i and the second sum of Psi_p is 0.")
+    d.say("A client is drawn with probability m/n and then weighs 1/m: E[w_i] = 1/n and E[w_i^2] = 1/(m n).")
+    apart = d.say("E[(w_i - 1/n)^2] =", 1 / (k * n) - 1 / n**2)
+    value = d.say("n clients of it, times n E_i^2 8 L_0^2/3:", sp.Rational(8, 3) * L0**2 * n * steps**2 * n * apart)
+    return d.conclude("Psi_p at m, and its fall when one more client takes part in every round:",
+                      (simplest(value.subs(k, m)), simplest(value.subs(k, m) - value.subs(k, m + 1))))  # fmt: skip
+
+
+def _participation_oracle(m: Any, idle: Any, steps: Any, L0: Any) -> tuple[Any, Any]:
+    """All subsets of clients enumerated, in the printed formula."""
+    n = int(m + idle + 1)
+
+    def value(size: int) -> Any:
+        subsets = list(itertools.combinations(range(n), size))
+        chance = sp.Rational(1, len(subsets))
+        weights = [(chance, [sp.Rational(i in s, size) for i in range(n)]) for s in subsets]
+        return psi_p(L0, [steps] * n, [sp.Rational(1, n)] * n, weights)
+
+    return value(int(m)), value(int(m) + 1)
+
+
+def _participation_simulate(m: int, idle: int, steps: int, L0: float) -> simulation.Simulation:
+    n = m + idle + 1
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        ranks = np.argsort(gen.random((reps, n)), axis=1)
+        w = (ranks < m) / m
+        # client 0's part stands for all; the clients are alike
+        return 8 / 3 * L0**2 * n * steps**2 * n * (w[:, :1] - 1 / n) ** 2
+
+    return simulation.sample_means(draw)
+
+
+register(
+    Claim(
+        id="robusthdp:thm2:participation",
+        title="Psi_p falls when more clients take part",
+        place="Section 3.7, discussion of Theorem 2",
+        statement="Psi_p decreases when clients participate more often. Judged for equal clients, m of n drawn uniformly "
+        "per round with weights 1/m: Psi_p = (8 L_0^2/3) n E_i^2 (1/m - 1/n), 0 at m = n; and its fall from m to m + 1 is "
+        ">= 0.",
+        latex=r"\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use "
+        r"similar batch sizes}",
+        kind="order",
+        variables=(M, LEFT, LOCAL, LIPSCHITZ),
+        examples=({"m": 2, "idle": 1, "steps": 2, "L0": 1}, {"m": 1, "idle": 3, "steps": 1, "L0": 2}),
+        printed=lambda: (ZERO, ZERO),
+        relation=">=",
+        derive=_participation_derive,
+        oracle=lambda m, idle, steps, L0: (
+            (v := _participation_oracle(m, idle, steps, L0))[0],
+            v[0] - v[1],
+        ),
+        simulate=_participation_simulate,
+        not_computed="a term of a bound",
+        entries=("Psi_p", "its fall from m to m + 1"),
+        unit="squared gradient norm",
+        related=("robusthdp:thm2",),
+        remark="The term does not fall with the step size: with partial participation the bound keeps a floor of this size "
+        "times 12/(11 E_min - 7) however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.",
+    )
+)
+
+
+def _monotone_derive(beta: Any, eta: Any, sigma2: Any, steps: Sequence[Any], noise: Sequence[Any]) -> Derivation:
+    d = Derivation()
+    k, v = sp.symbols("E_1 v_1", positive=True)
+    value = d.say("Psi_sigma as a function of the first client's steps and noise:",
+                  psi_sigma(beta, eta, [k, *steps[1:]], sigma2, [v, *noise[1:]]))  # fmt: skip
+    at = {k: steps[0], v: noise[0]}
+    slopes = (sp.diff(value, k).subs(at), sp.diff(value, v).subs(at))
+    return d.conclude("Its slopes in E_1 and in sigma_1^2:", tuple(simplest(sp.expand(x)) for x in slopes))
+
+
+def _monotone_oracle(beta: Any, eta: Any, sigma2: Any, steps: Sequence[Any], noise: Sequence[Any]) -> tuple[Any, Any]:
+    """Slopes of a quintic in E_1 and of an affine function of sigma_1^2, by exact divided differences."""
+
+    def at(k: Any, v: Any) -> Any:
+        return psi_sigma(beta, eta, [k, *steps[1:]], sigma2, [v, *noise[1:]])
+
+    # central differences of orders 1, 2, 3 are exact for polynomials of degree 5 (weights 45, -9, 1 over 60)
+    rise = [at(steps[0] + h, noise[0]) - at(steps[0] - h, noise[0]) for h in (1, 2, 3)]
+    slope = (45 * rise[0] - 9 * rise[1] + rise[2]) / 60
+    return slope, at(steps[0], noise[0] + 1) - at(steps[0], noise[0])
+
+
+register(
+    Claim(
+        id="robusthdp:thm2:psi-sigma",
+        title="Psi_sigma falls with the local steps and the gradient noise",
+        place="Section 3.7, discussion of Theorem 2",
+        statement="The term Psi_sigma decreases when E_i and the variances of the mini-batches decrease. Judged: its slopes "
+        "in E_1 and in sigma_1^2 are at least 0.",
+        latex=r"\text{The term }\Psi_\sigma\text{ decreases when }E_i\text{ and variance of mini-batches }\{\sigma_{i,"
+        r"\tilde{g}}^2\}\text{ decrease}",
+        kind="order",
+        variables=(
+            Variable("beta", "positive", "smoothness of the losses"),
+            Variable("eta", "positive", "local step size"),
+            Variable("sigma2", "nonnegative", "bound on the clients' heterogeneity"),
+            Variable("steps", "size", STEPS.meaning, lengths=(1, 2)),
+            Variable("noise", "nonnegative", "variance of each client's noisy batch gradient", lengths=(1, 2)),
+        ),
+        examples=(
+            {"beta": 1, "eta": "1/100", "sigma2": 1, "steps": [2, 3], "noise": [1, 4]},
+            {"beta": 2, "eta": "1/100", "sigma2": 0, "steps": [1], "noise": [1]},
+        ),
+        printed=lambda: (ZERO, ZERO),
+        relation=">=",
+        derive=_monotone_derive,
+        oracle=_monotone_oracle,
+        not_computed="slopes of a term of a bound",
+        not_simulated="deterministic",
+        entries=("slope in E_1", "slope in sigma_1^2"),
+        unit="mixed",
+        related=("robusthdp:thm2",),
+    )
+)
+
+LAM_1 = Variable("lam_1", "fraction", "client 1's share of the records, lambda_1")
+NOISE_1 = Variable("v_1", "positive", "noise variance of client 1's update")
+NOISE_2 = Variable("v_2", "positive", "noise variance of client 2's update")
+
+
+def _advantage_derive(steps: Any, lam_1: Any, v_1: Any, v_2: Any, L0: Any) -> Derivation:
+    d = Derivation()
+    shares = (lam_1, 1 - lam_1)
+    w = d.say("Robust-HDP's weights:", (v_2 / (v_1 + v_2), v_1 / (v_1 + v_2)))
+    d.say("The first term of (10) and Psi_sigma do not hold the weights. Psi_p at weights lambda, and at these:")
+    values = [d.say("Psi_p =", simplest(psi_p(L0, [steps] * 2, shares, [(ONE, x)]))) for x in (shares, w)]
+    return d.conclude("Times 12/(11 E_min - 7), the bound at lambda minus the bound at Robust-HDP's weights:",
+                      simplest(factor(steps) * (values[0] - values[1])))  # fmt: skip
+
+
+def _advantage_oracle(steps: Any, lam_1: Any, v_1: Any, v_2: Any, L0: Any) -> Any:
+    """Both bounds term by term with numbers for what they share."""
+    w_1 = (1 / v_1) / (1 / v_1 + 1 / v_2)
+    bounds = []
+    for x in (lam_1, w_1):
+        noise = psi_sigma(ONE, ONE / 100, [steps, steps], ONE, [v_1, v_2])
+        off = psi_p(L0, [steps, steps], [lam_1, 1 - lam_1], [(ONE, [x, 1 - x])])
+        bounds.append(factor(steps) * (5 + noise + off))
+    return bounds[0] - bounds[1]
+
+
+register(
+    Claim(
+        id="robusthdp:thm2:weights",
+        title="Whether the bound shows an advantage of noise-aware weights",
+        place="Section 5 (Conclusion), and the abstract, on Theorem 2",
+        statement="The theoretical results confirm that Robust-HDP converges faster. Judged: the bound (10) with FedAvg's "
+        "weights lambda_i, minus the bound with weights 1/sigma_i^2, is at least 0 (two clients, equal local steps).",
+        latex=r"\text{Our theoretical and experimental results confirm that our algorithm results in better utility and "
+        r"faster convergence}",
+        kind="lower bound",
+        variables=(LOCAL, LAM_1, NOISE_1, NOISE_2, LIPSCHITZ),
+        examples=(
+            {"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 1, "L0": 1},
+            {"steps": 2, "lam_1": "1/2", "v_1": 1, "v_2": 9, "L0": 1},
+        ),
+        printed=lambda: ZERO,
+        relation=">=",
+        derive=_advantage_derive,
+        oracle=_advantage_oracle,
+        condition=lambda lam_1, v_1, v_2: Eq(lam_1, v_2 / (v_1 + v_2)),
+        condition_text="lam_1 == v_2/(v_1 + v_2) (the weights 1/sigma_i^2 are FedAvg's lambda_i)",
+        counterexample={"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 9, "L0": 1},
+        not_computed="a difference of two bounds",
+        not_simulated="a difference of two bounds",
+        unit="squared gradient norm",
+        related=("robusthdp:thm2",),
+        remark="Psi_sigma holds sum E_i^2 sigma_i^2 without weights, so that the bound cannot reward noise-aware weights, "
+        "and Psi_p punishes any weights but lambda_i: of all aggregation rules FedAvg has the least bound. That Robust-HDP "
+        "lowers the noise is (8); that it converges faster does not follow from Theorem 2.",
+    )
+)
+
+# --- (12) ---------------------------------------------------------------------------------------------------------------
+
+MORE = Variable("more", "choice", "local steps of client 2 beyond those of client 1", choices=(0, 2))
+WEIGHT_1 = Variable("w_1", "fraction", "client 1's aggregation weight")
+BETA = Variable("beta", "positive", "smoothness of the losses", default=ONE, extreme=False)
+GRADIENT_NOISE = Variable("sigma2_g", "nonnegative", "variance of the mini-batch gradients", default=ONE, extreme=False)
+
+
+def _rest_approach(t: Any, steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
+    """What (10) has beyond its first term, at sigma = 0 and eta = 1/t."""
+    local = [steps, steps + more]
+    sigma = psi_sigma(beta, 1 / t, local, ZERO, [sigma2_g, sigma2_g])
+    return factor(steps) * (sigma + psi_p(L0, local, [lam_1, 1 - lam_1], [(ONE, [w_1, 1 - w_1])]))
+
+
+def _rest_derive(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Derivation:
+    d = Derivation()
+    t = sp.Symbol("t", positive=True)
+    value = d.say("Two clients, sigma = 0, eta = 1/t: the right side of (10) has beyond its first term",
+                  _rest_approach(t, steps, more, lam_1, w_1, L0, beta, sigma2_g))  # fmt: skip
+    d.say("Psi_sigma goes to 0 with eta. Psi_p has no eta in it.")
+    return d.conclude("For t to infinity:", limit(value, t, sp.oo))
+
+
+def _rest_oracle(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
+    """A quadratic in eta, extrapolated to eta = 0 from three values."""
+    a, b, c = (_rest_approach(ONE / h, steps, more, lam_1, w_1, L0, beta, sigma2_g) for h in (1, 2, 3))
+    return 3 * a - 3 * b + c
+
+
+register(
+    Claim(
+        id="robusthdp:eq12",
+        title="Without privacy and heterogeneity the bound is that of SGD",
+        place="Section 3.7, discussion of Theorem 2, (12)",
+        statement="For FedAvg with sigma = 0 the right side of (10) is its first term plus O(eta_l). Judged: what it has "
+        "beyond the first term goes to 0 with eta_l.",
+        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \frac{"
+        r"f(\theta^0) - f^*}{E\eta_l} + \mathcal{O}(\eta_l)",
+        kind="limit",
+        variables=(LOCAL, MORE, LAM_1, WEIGHT_1, LIPSCHITZ, BETA, GRADIENT_NOISE),
+        examples=(
+            {"steps": 2, "more": 0, "lam_1": "1/3", "w_1": "1/3", "L0": 1},
+            {"steps": 1, "more": 2, "lam_1": "1/3", "w_1": "1/3", "L0": 1},
+        ),
+        printed=lambda: ZERO,
+        derive=_rest_derive,
+        oracle=_rest_oracle,
+        approach=_rest_approach,
+        condition=lambda more, lam_1, w_1: sp.And(Eq(more, 0), Eq(w_1, lam_1)),
+        condition_text="more == 0 (all clients make the same number of local steps) and w_1 == lam_1 (every round weighs "
+        "every client by its share of the records: full participation, FedAvg weights)",
+        counterexample={"steps": 1, "more": 2, "lam_1": "1/2", "w_1": "1/2", "L0": 1},
+        not_computed="a limit of a bound",
+        not_simulated="a limit of a bound",
+        unit="squared gradient norm",
+        related=("robusthdp:thm2",),
+        remark="sigma = 0 and no privacy remove neither part of Psi_p: FedAvg with unequal E_i = K_i ceil(N_i/b_i), or with "
+        "sampled clients, keeps a floor that no step size removes. The same holds of 'we recover the results for the simple "
+        "FedAvg algorithm', and Robust-HDP's weights 1/sigma_i^2 are not lambda_i.",
+    )
+)
+
+C = Variable("c", "positive", "the step size is c / sqrt(E)", extreme=False)
+GAP = Variable("gap", "positive", "f(theta^0) - f*", extreme=False)
+
+
+def _rate_approach(t: Any, c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Any:
+    """sqrt(E) times the right side of (10) for n = 2 equal clients with eta = c/sqrt(E), sqrt(E) = t."""
+    eta = c / t
+    return t * factor(steps) * (gap / (t**2 * eta) + psi_sigma(beta, eta, [steps] * 2, ZERO, [sigma2_g] * 2))
+
+
+def _rate_derive(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Derivation:
+    d = Derivation()
+    t = sp.Symbol("t", positive=True)
+    value = d.say("Two equal clients with weights lambda_i, sigma = 0, eta = c/sqrt(E): sqrt(E) times the bound, with "
+                  "t = sqrt(E):", _rate_approach(t, c, gap, steps, beta, sigma2_g))  # fmt: skip
+    return d.conclude("It has a finite limit, so the bound falls as 1/sqrt(E):", limit(value, t, sp.oo))
+
+
+def _rate_oracle(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Any:
+    """sqrt(E) times the bound is affine in 1/sqrt(E): extrapolate from two values."""
+    one, half = (_rate_approach(t, c, gap, steps, beta, sigma2_g) for t in (ONE, 2 * ONE))
+    return 2 * half - one
+
+
+register(
+    Claim(
+        id="robusthdp:eq12:rate",
+        title="The rate is 1/sqrt(E)",
+        place="Section 3.7, text after (12)",
+        statement="With eta_l = c/sqrt(E) the bound (12) falls as 1/sqrt(E): sqrt(E) times it has this finite limit (two "
+        "equal clients, every round weighing both by lambda).",
+        latex=r"\text{which shows convergence rate }\frac{1}{\sqrt{E}}\text{ with }\eta_l = \mathcal{O}(\frac{1}{\sqrt{E}})",
+        kind="limit",
+        variables=(C, GAP, LOCAL, BETA, GRADIENT_NOISE),
+        examples=({"c": "1/10", "gap": 1, "steps": 2},),
+        derive=_rate_derive,
+        oracle=_rate_oracle,
+        approach=_rate_approach,
+        not_computed="a limit of a bound",
+        not_simulated="a limit of a bound",
+        unit="squared gradient norm",
+        assumptions=("every client makes the same number of steps and is weighed by lambda_i in every round",),
+        related=("robusthdp:eq12",),
+        remark="A statement about the bound; with the floor Psi_p > 0 (unequal steps, sampling, noise-aware weights) the "
+        "bound does not fall below 12 Psi_p/(11 E_min - 7).",
+    )
+)
