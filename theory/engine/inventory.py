@@ -47,7 +47,8 @@ STRONG = ("Theorem", "Lemma", "Corollary", "Proposition", "Claim", "Fact")
 QUOTED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?:\\?%|percent|times\b|fold\b|[x×](?=\s))")
 COMPARED = re.compile(
     r"\b(at least|at most|always|never|optimal\w*|outperform\w*|improv\w+|increas\w+|decreas\w+|reduc\w+|monoton\w+|"
-    r"vanish\w*|converge\w*|unbiased|(?:larger|smaller|higher|lower|better|worse|more|less|fewer|greater) \w+(?: \w+){0,3} than)\b",
+    r"vanish\w*|converge\w*|unbiased|"
+    r"(?:larger|smaller|higher|lower|better|worse|more|less|fewer|greater) \w+(?: \w+){0,3} than)\b",
     re.IGNORECASE,
 )
 
@@ -199,6 +200,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 __all__ = ["REASONS", "Item", "counts", "fingerprint", "gaps", "items", "unmapped"]
 
 if __name__ == "__main__":
-    from theory.engine import inventory  # the module by its name, which the papers' items use
-
-    sys.exit(inventory.main())
+    sys.exit(main())
