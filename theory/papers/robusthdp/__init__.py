@@ -24,6 +24,7 @@ PAPER = Paper(
         "algorithm",
         "table",
         "guarantee",
+        "theorem2",
         "convergence",
         "discussion",
     ),

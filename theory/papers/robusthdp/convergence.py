@@ -190,14 +190,14 @@ def _unit_intervals(u: Any, theta_0: Any, **_: Any) -> dict[Any, Any]:
 
 register(
     Claim(
-        id="robusthdp:thm2",
+        id="robusthdp:thm2:quadratic",
         title="Convergence bound, on problems with known trajectories",
-        place="Section 3.7, Theorem 2, (10)-(11)",
-        statement="With the two step-size conditions the least mean squared gradient norm of E rounds is at most this. "
-        "Judged for one-dimensional quadratic clients (one client with two local steps; weights away from lambda; one of "
-        "two clients of unequal curvature, optimum and number of local steps sampled per round), for every start, step size "
-        "and noise in a box: the average over the rounds, which is at least the minimum, is at most the right side even "
-        "with sigma = 0.",
+        place="Section 3.7, Theorem 2, (10)-(11), on instances",
+        statement="With the two step-size conditions the least mean squared gradient norm of E rounds is at most this, "
+        "where no gradient is clipped (robusthdp:thm2). Seen here on one-dimensional quadratic clients (one client with two "
+        "local steps; weights away from lambda; one of two clients of unequal curvature, optimum and number of local steps "
+        "sampled per round), for every start, step size and noise in a box: the average over the rounds, which is at least "
+        "the minimum, is at most the right side even with sigma = 0.",
         latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
         r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)",
         kind="upper bound",
