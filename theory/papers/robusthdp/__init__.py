@@ -15,6 +15,7 @@ PAPER = Paper(
     package=__name__,
     modules=(
         "mechanism",
+        "mean",
         "variance",
         "update",
         "noise_scale",
@@ -23,6 +24,7 @@ PAPER = Paper(
         "small_error",
         "algorithm",
         "table",
+        "separation",
         "guarantee",
         "theorem2",
         "convergence",
