@@ -20,6 +20,7 @@ PAPER = Paper(
         "update",
         "noise_scale",
         "weights",
+        "other_weights",
         "estimate",
         "small_error",
         "algorithm",

@@ -18,6 +18,7 @@ from theory.engine.algebra import limit, simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
@@ -137,6 +138,80 @@ register(
         related=("robusthdp:thm2",),
         remark="The term does not fall with the step size: with partial participation the bound keeps a floor of this size "
         "times 12/(11 E_min - 7) however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.",
+    )
+)
+
+
+FIRST = Variable("b", "positive", "batch size of client 1")
+RECORDS = Variable("N", "positive", "records of client 1")
+TIMES = Variable("t", "positive", "batch size of client 2 over that of client 1", extreme=False)
+UNLIKE = Variable("s", "positive", "records of client 2 over those of client 1, minus 1, where they are more similar",
+                  extreme=False)  # fmt: skip
+
+
+def _unlike(b: Any, N: Any, t: Any, ratio: Any, L0: Any) -> Any:
+    """Psi_p of two clients with full participation, K = 1, and the weights of (8) with sigma_i^2 as N_i/b_i^3."""
+    steps = [N / b, ratio * N / (t * b)]
+    quiet = [b**3 / N, (t * b) ** 3 / (ratio * N)]
+    weights = [x / sum(quiet) for x in quiet]
+    return psi_p(L0, steps, [1 / (1 + ratio), ratio / (1 + ratio)], [(ONE, weights)])
+
+
+def _similar_derive(b: Any, N: Any, t: Any, s: Any, L0: Any) -> Derivation:
+    d = Derivation()
+    d.say(
+        "Client i makes N_i/b_i steps; its noise (7) with (3) is proportional to N_i/b_i^3, so (8) weighs it by b_i^3/N_i."
+    )
+    near = d.say("Psi_p where client 2 has 1 + s times the records:", simplest(_unlike(b, N, t, 1 + s, L0)))
+    far = d.say("and where it has 1 + 2s times as many:", simplest(_unlike(b, N, t, 1 + 2 * s, L0)))
+    return d.conclude("By so much more:", simplest(far - near))
+
+
+def _similar_oracle(b: Any, N: Any, t: Any, s: Any, L0: Any) -> Any:
+    """Term by term, client by client, from the definitions in (11)."""
+    values = []
+    for ratio in (1 + s, 1 + 2 * s):
+        data, batch = (N, ratio * N), (b, t * b)
+        steps = [n / m for n, m in zip(data, batch, strict=True)]
+        noise = [k / m**2 for k, m in zip(steps, batch, strict=True)]
+        weight = [noise[1] / (noise[0] + noise[1]), noise[0] / (noise[0] + noise[1])]
+        share = [n / (data[0] + data[1]) for n in data]
+        centre = weight[0] * steps[0] + weight[1] * steps[1]
+        total = sp.Integer(0)
+        for i in (0, 1):
+            total += 2 * (steps[i] * (weight[i] - share[i])) ** 2
+            total += (share[0] ** 2 + share[1] ** 2) * (steps[i] - centre) ** 2
+        values.append(8 * L0**2 * total / 3)
+    return values[1] - values[0]
+
+
+register(
+    Claim(
+        id="robusthdp:thm2:similar",
+        title="Psi_p falls when clients have similar numbers of records",
+        place="Section 3.7, discussion of Theorem 2",
+        statement="Psi_p decreases when clients have similar numbers of data samples. Judged for two clients with "
+        "Robust-HDP's weights, effective clipping and one noise scale: Psi_p with 1 + 2s times the records minus that "
+        "with 1 + s times is at least 0.",
+        latex=r"\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use "
+        r"similar batch sizes}",
+        kind="order",
+        variables=(FIRST, RECORDS, TIMES, UNLIKE, LIPSCHITZ),
+        examples=({"b": 1, "N": 4, "t": 1, "s": "1/2", "L0": 1}, {"b": 16, "N": 160, "t": 1, "s": 2, "L0": 1}),
+        printed=lambda: ZERO,
+        relation=">=",
+        derive=_similar_derive,
+        oracle=_similar_oracle,
+        condition=lambda t: Eq(t, 1),
+        condition_text="t == 1 (both clients use one batch size)",
+        counterexample={"b": 1, "N": 4, "t": 2, "s": "1/2", "L0": 1},
+        not_computed=Exempt(kind="few"),
+        not_simulated=Exempt(kind="deterministic"),
+        unit="squared gradient norm",
+        related=("robusthdp:thm2", "robusthdp:thm2:participation"),
+        remark="Similar records and similar batch sizes together make it 0. With batches of 1 and 2, the client with the "
+        "larger batch needs twice the records for as many steps, and sqrt(8) times for its weight to be lambda_i: there "
+        "Psi_p is least, and it grows when the numbers of records become more similar.",
     )
 )
 

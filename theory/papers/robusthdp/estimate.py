@@ -20,6 +20,7 @@ from theory.engine.algebra import simplest, stationary_point
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 
 ONE = sp.Integer(1)
@@ -187,6 +188,48 @@ register(
         "nothing, since s'^2 is what is averaged; and elements that come out of one decomposition are not independent.",
     )
 )  # fmt: skip
+
+
+def _more_derive(p: Any, eps: Any, U: Any) -> Derivation:
+    d = Derivation()
+    here = d.lemma("robusthdp:lem1:tail", "with p elements", p=p, eps=eps, U=U)
+    more = d.lemma("robusthdp:lem1:tail", "with p + 1", p=p + 1, eps=eps, U=U)
+    return d.conclude("Logarithm of their ratio:", simplest(sp.expand_log(sp.log(more / here), force=True)))
+
+
+def _more_oracle(p: Any, eps: Any, U: Any) -> Any:
+    """Log-moments of a centred two-point term of width U^2 to second order: the exponent per element at its best tilt."""
+    t = sp.Symbol("t", real=True)
+    width = U * U
+    mean_exp = (sp.exp(t * width / 2) + sp.exp(-t * width / 2)) / 2
+    second = sp.series(sp.log(mean_exp), t, 0, 3).removeO().coeff(t, 2)
+    return -(eps**2) / (4 * second)
+
+
+register(
+    Claim(
+        id="robusthdp:lem1:tail:p",
+        title="More parameters make the estimate more certain, exponentially",
+        place="Section 3.4, text after Lemma 1",
+        statement="The probability of a close estimate increases with the number p of parameters exponentially. Judged on "
+        "the right bound: one more element multiplies the probability of failure by a factor below 1, the same for every p "
+        "(its logarithm is at most 0).",
+        latex=r"\text{This probability increases with the number of model parameters }p\text{ exponentially}",
+        kind="order",
+        variables=(P, EPS, U),
+        examples=({"p": 100, "eps": "1/2", "U": 2}, {"p": 1, "eps": 1, "U": 3}),
+        printed=lambda: sp.Integer(0),
+        relation="<=",
+        derive=_more_derive,
+        oracle=_more_oracle,
+        not_computed=Exempt(kind="few"),
+        not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",), note="a bound's exponent"),
+        unit="logarithm of a probability",
+        related=("robusthdp:lem1:tail", "robusthdp:lem1:tail:two-point", "robusthdp:precision"),
+        remark="It is the probability of being near r^2 sigma_j^2 + alpha_j^2. Near r^2 sigma_j^2 alone, 'up to a "
+        "multiplicative factor', it goes to 0 instead as p grows, unless alpha_j^2 is the same fraction for all clients.",
+    )
+)
 
 ELEMENTS = Variable("p", "choice", "elements of the update", choices=(1, 4, 9))
 EXCESS = Variable("k", "choice", "twice the number of elements by which the count is off p/2", choices=(1, 2, 3))

@@ -163,7 +163,8 @@ def _textbook_excesses(p: int) -> tuple[float, ...]:
 def _precision_derive(p: int) -> Derivation:
     d = Derivation()
     d.say("Draw updates of 20 clients, split them by robust PCA (Gram form), weigh by 1/||S_i||^2. Excess of the "
-          "aggregate's noise over the least possible, with p parameters:", tuple(f"{x:.3f}" for x in _excesses(p)))  # fmt: skip
+          "aggregate's noise over the least possible, with p parameters:",
+          tuple(f"{x:.3f}" for x in _excesses(p)))  # fmt: skip
     d.say("and with 8 p:", tuple(f"{x:.3f}" for x in _excesses(8 * p)))
     worse = sum(more > less for less, more in zip(_excesses(p), _excesses(8 * p), strict=True))
     return d.conclude("Draws in which more parameters lose more:", sp.Integer(worse))
