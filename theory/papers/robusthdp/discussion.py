@@ -99,6 +99,12 @@ def _participation_oracle(m: Any, idle: Any, steps: Any, L0: Any) -> tuple[Any, 
     return value(int(m)), value(int(m) + 1)
 
 
+def _participation_computed(m: int, idle: int, steps: int, L0: float) -> tuple[float, float]:
+    n = m + idle + 1
+    scale = 8 / 3 * (L0 * steps) ** 2
+    return scale * (idle + 1) / m, scale * n / (m * (m + 1))
+
+
 def _participation_simulate(m: int, idle: int, steps: int, L0: float) -> simulation.Simulation:
     n = m + idle + 1
 
@@ -131,8 +137,8 @@ register(
             (v := _participation_oracle(m, idle, steps, L0))[0],
             v[0] - v[1],
         ),
+        computed=_participation_computed,
         simulate=_participation_simulate,
-        not_computed="a term of a bound",
         entries=("Psi_p", "its fall from m to m + 1"),
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
@@ -159,9 +165,7 @@ def _unlike(b: Any, N: Any, t: Any, ratio: Any, L0: Any) -> Any:
 
 def _similar_derive(b: Any, N: Any, t: Any, s: Any, L0: Any) -> Derivation:
     d = Derivation()
-    d.say(
-        "Client i makes N_i/b_i steps; its noise (7) with (3) is proportional to N_i/b_i^3, so (8) weighs it by b_i^3/N_i."
-    )
+    d.say("Client i makes N_i/b_i steps; its noise (7) with (3) is as N_i/b_i^3, so (8) weighs it by b_i^3/N_i.")
     near = d.say("Psi_p where client 2 has 1 + s times the records:", simplest(_unlike(b, N, t, 1 + s, L0)))
     far = d.say("and where it has 1 + 2s times as many:", simplest(_unlike(b, N, t, 1 + 2 * s, L0)))
     return d.conclude("By so much more:", simplest(far - near))
@@ -205,7 +209,7 @@ register(
         condition=lambda t: Eq(t, 1),
         condition_text="t == 1 (both clients use one batch size)",
         counterexample={"b": 1, "N": 4, "t": 2, "s": "1/2", "L0": 1},
-        not_computed=Exempt(kind="few"),
+        not_computed=Exempt(kind="difference", of=("robusthdp:thm2:participation",)),
         not_simulated=Exempt(kind="deterministic"),
         unit="squared gradient norm",
         related=("robusthdp:thm2", "robusthdp:thm2:participation"),

@@ -222,7 +222,7 @@ register(
         relation="<=",
         derive=_more_derive,
         oracle=_more_oracle,
-        not_computed=Exempt(kind="few"),
+        computed=lambda p, eps, U: -2 * (eps / U / U) ** 2,
         not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",), note="a bound's exponent"),
         unit="logarithm of a probability",
         related=("robusthdp:lem1:tail", "robusthdp:lem1:tail:two-point", "robusthdp:precision"),

@@ -1,7 +1,7 @@
 """Robust-HDP, Section 3.2 after (8): what other weights than the least-noise ones lose.
 
-Belongs here: weights in proportion to eps, to anything, and noise relative to the step. Does not belong here: the least-noise
-weights (weights.py), weights from estimated variances (small_error.py).
+Belongs here: weights in proportion to eps, to anything, and noise relative to the step. Does not belong here: the
+least-noise weights (weights.py), weights from estimated variances (small_error.py).
 """
 
 from __future__ import annotations

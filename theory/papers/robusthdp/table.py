@@ -113,7 +113,7 @@ register(
         relation=">=",
         derive=_rows_derive,
         oracle=_rows_oracle,
-        tight=Tight(at={"dist": 8}, ratio="11781/12035"),
+        tight=Tight(at={"dist": 8}, ratio="2618/2675"),
         not_computed=Exempt(kind="arithmetic"),
         not_simulated=Exempt(kind="arithmetic"),
         entries=("least of the baselines over Robust-HDP", "minimum eps over the noisier of the other two"),

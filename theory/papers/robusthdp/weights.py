@@ -60,6 +60,7 @@ def concrete_best(sigma2s: Sequence[Any]) -> tuple[list[Any], Any]:
 
 
 def draw_noise(gen: np.random.Generator, reps: int, sigma2s: Sequence[float]) -> np.ndarray:
+    """Noise of each client's update, one row per replicate."""
     return np.sqrt(np.asarray(sigma2s)) * gen.standard_normal((reps, len(sigma2s)))
 
 
