@@ -9,15 +9,18 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import mpmath
 import numpy as np
 import sympy as sp
 from flint import acb, arb, ctx
+from scipy.special import erfcx
 
 from estimators.accounting import privacy
 from theory.engine import intervals, simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 
 DIGITS = 60
@@ -156,6 +159,79 @@ register(
         assumptions=(ADJACENCY,),
         related=("robusthdp:gauss",),
         remark="At eps = 4 it fails for delta = 0.85, at eps = 5 for delta = 0.6; for smaller delta it fails at larger eps.",
+    )
+)
+
+# --- a smaller budget ---------------------------------------------------------------------------------------------------
+
+ANY_EPS = Variable("eps", "positive", "privacy parameter", within=("1/20", 2))
+SIGMA = Variable("sigma", "positive", "standard deviation of the noise over the sensitivity", within=("1/3", 4))
+
+
+def _budget_derive(eps: Any, sigma: Any) -> Derivation:
+    d = Derivation()
+    e, s = sp.symbols("e s", positive=True)
+    curve = d.say("Neighbours lie mu = 1/sigma standard deviations apart; the delta that is needed:",
+                  gaussian_curve(e, 1 / (s * 2 * sp.sqrt(2))))  # fmt: skip
+    in_eps, in_sigma = (
+        d.say(f"Its slope in {name}:", sp.simplify(sp.diff(curve, x))) for x, name in ((e, "eps"), (s, "sigma"))
+    )
+    at = {e: eps, s: sigma}
+    slopes = (-in_eps / in_sigma, 1 / in_sigma)
+    return d.conclude("The sigma that is needed has the slopes, in eps at fixed delta and in delta at fixed eps,",
+                      tuple(sp.simplify(x).subs(at) for x in slopes))  # fmt: skip
+
+
+@cache
+def _budget_oracle(eps: Any, sigma: Any) -> tuple[Any, Any]:
+    """Solve for sigma at neighbouring eps and delta, and take differences: normal tail probabilities in 90 digits."""
+    with mpmath.workdps(90):
+        e0, s0 = (mpmath.mpf(int(x.p)) / int(x.q) for x in (eps, sigma))
+
+        def needed(s: Any, e: Any) -> Any:
+            return mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+
+        def solved(e: Any, delta: Any) -> Any:
+            return mpmath.findroot(lambda s: needed(s, e) - delta, (s0, s0 * (1 + mpmath.mpf(10) ** -20)))
+
+        delta0, h = needed(s0, e0), mpmath.mpf(10) ** -25
+        k = h * delta0
+        slopes = (
+            (solved(e0 + h, delta0) - solved(e0 - h, delta0)) / (2 * h),
+            (solved(e0, delta0 + k) - solved(e0, delta0 - k)) / (2 * k),
+        )
+        return tuple(sp.Float(mpmath.nstr(x, 50), 50) for x in slopes)
+
+
+def _budget_computed(eps: float, sigma: float) -> tuple[float, float]:
+    far, near = 1 / (2 * sigma) + eps * sigma, 1 / (2 * sigma) - eps * sigma
+    mills = np.sqrt(np.pi / 2) * erfcx(far / np.sqrt(2))
+    return -(sigma**2) * mills, -(sigma**2) * np.sqrt(2 * np.pi) * np.exp(near**2 / 2)
+
+
+register(
+    Claim(
+        id="robusthdp:budget",
+        title="A smaller privacy budget needs more noise",
+        place="Section 3.1, last sentence",
+        statement="The lower the privacy budget (eps, delta) of a client, the larger the noise it adds. Judged on the exact "
+        "curve of one release: the noise that is needed falls as eps grows at fixed delta, and as delta grows at fixed eps.",
+        latex=r"\text{the lower the privacy budget }(\epsilon, \delta)\text{ of a client, the larger the noise it adds}",
+        kind="order",
+        variables=(ANY_EPS, SIGMA),
+        examples=({"eps": 1, "sigma": 2}, {"eps": "1/2", "sigma": 1}),
+        printed=lambda: (sp.Integer(0), sp.Integer(0)),
+        relation="<=",
+        derive=_budget_derive,
+        oracle=_budget_oracle,
+        computed=_budget_computed,
+        not_simulated=Exempt(kind="divergence"),
+        entries=("slope in eps", "slope in delta"),
+        unit="sensitivities",
+        assumes={"law": "gaussian"},
+        related=("robusthdp:gauss", "robusthdp:small-q-noisier"),
+        remark="For many sampled steps see robusthdp:small-q-noisier. It is so for any family of mechanisms in which more "
+        "noise is post-processing of less.",
     )
 )
 
