@@ -82,7 +82,7 @@ def _thm1_computed(delta: float, t: float, c2: float, large: int) -> float:
 
 
 def _thm1_simulate(delta: float, t: float, c2: float, large: int) -> simulation.Simulation | None:
-    if _thm1_computed(delta, t, c2, large) < 1e-2:
+    if delta < 1 / 4:
         return None  # too rare to be seen in a simulation
     log_delta, steps = -np.log(delta), 4
     eps = t * (16 * c2**2 if large else 1) * log_delta
