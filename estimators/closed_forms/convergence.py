@@ -14,7 +14,7 @@ import numpy as np
 from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import count, finite, nonnegative, positive, single
 
-__all__ = ["gradient_bound", "step_limit", "weights_term"]
+__all__ = ["gradient_bound", "printed_step_limit", "step_limit", "weights_term"]
 
 
 def _per_client(**lists: np.ndarray) -> None:
@@ -46,6 +46,18 @@ def step_limit(steps: ArrayLike, beta: float = 1.0) -> float:
     counts = count("steps", np.atleast_1d(steps)).astype(float)
     n = len(counts)
     return float((2 * n + 1) / (24 * (n + 1) * single(positive, "beta", beta) * np.sum(counts**2)))
+
+
+def printed_step_limit(steps: ArrayLike, beta: float = 1.0) -> float:
+    """Largest step size that Theorem 2 allows, 1 / (12 beta sqrt((1 + sum E_i)(sum E_i^4))); below `step_limit`.
+
+    Its other condition, 1 / (6 beta E_i), is implied.  Claim: robusthdp:thm2:step.  Parameters as in `step_limit`.
+
+    >>> round(printed_step_limit([1]), 6)
+    0.058926
+    """
+    counts = count("steps", np.atleast_1d(steps)).astype(float)
+    return float(1 / (12 * single(positive, "beta", beta) * np.sqrt((1 + np.sum(counts)) * np.sum(counts**4))))
 
 
 def gradient_bound(

@@ -67,11 +67,11 @@ def _lines_computed(sigma2s: Sequence[float], p: int) -> tuple[float, ...]:
 
 
 def _lines_simulate(sigma2s: Sequence[float], p: int) -> simulation.Simulation:
-    n, weights = len(sigma2s), precision_weights(sigma2s)
+    n, precisions = len(sigma2s), 1 / np.asarray(sigma2s, float)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         noise = np.sqrt(sigma2s) * gen.standard_normal((reps, p, n))
-        return np.mean((noise @ weights) ** 2, axis=1)[:, None]
+        return np.mean((noise @ precisions / precisions.sum()) ** 2, axis=1)[:, None]
 
     return simulation.sample_means(draw, labels=["noise of the aggregate"], of=[n + 1])
 

@@ -20,11 +20,12 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
 
-HALF = sp.Rational(1, 2)
+MINUS, HALF, THIRD, TWO_THIRDS = sp.Integer(-1), sp.Rational(1, 2), sp.Rational(1, 3), sp.Rational(2, 3)
 
 # --- Theorem 2 on quadratic problems -----------------------------------------------------------------------------------
 
@@ -45,34 +46,16 @@ class Problem:
     largest: Any
     gradient: Any
 
-    @property
-    def curvature(self) -> Any:
-        """Curvature of the common loss f."""
-        return sum((y * h for y, h in zip(self.shares, self.h, strict=True)), ZERO)
-
-    @property
-    def minimiser(self) -> Any:
-        """Minimiser of the common loss f."""
-        return sum((y * h * a for y, h, a in zip(self.shares, self.h, self.a, strict=True)), ZERO) / self.curvature
-
-    def allowed(self) -> Any:
-        """Square of the reciprocal of the largest step size, for beta = max h = 1: 12^2 (1 + sum E_i)(sum E_i^4)."""
-        return 144 * (1 + sum(self.steps)) * sum(k**4 for k in self.steps)
-
-
-def _third(k: int) -> Any:
-    return sp.Rational(k, 3)
-
 
 PROBLEMS = {
     "one client": Problem((ONE,), (ZERO,), (ONE,), (2,), ((ONE, (ONE,)),), sp.Rational(1, 83), 4),
     "weights off": Problem(
-        (ONE, ONE), (-ONE, ONE), (HALF, HALF), (1, 1), ((ONE, (sp.Rational(3, 4), sp.Rational(1, 4))),),
+        (ONE, ONE), (MINUS, ONE), (HALF, HALF), (1, 1), ((ONE, (sp.Rational(3, 4), sp.Rational(1, 4))),),
         sp.Rational(1, 29), 4,
     ),
     "sampling": Problem(
-        (ONE, sp.Rational(1, 4)), (-ONE, ONE), (_third(2), _third(1)), (2, 1),
-        ((_third(2), (ONE, ZERO)), (_third(1), (ZERO, ONE))), sp.Rational(1, 98), 6,
+        (ONE, sp.Rational(1, 4)), (MINUS, ONE), (TWO_THIRDS, THIRD), (2, 1),
+        ((TWO_THIRDS, (ONE, ZERO)), (THIRD, (ZERO, ONE))), sp.Rational(1, 98), 6,
     ),
 }  # fmt: skip
 
@@ -87,7 +70,9 @@ def _bound(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any) -> Any:
     """(10) as printed for a quadratic problem, beta = 1, with sigma = 0 in Psi_sigma."""
     case = PROBLEMS[problem]
     eta = u * case.largest
-    start = case.curvature * (theta_0 - case.minimiser) ** 2 / 2  # f(theta_0) - f*
+    clients = list(zip(case.shares, case.h, case.a, strict=True))
+    least = sum(y * h * a for y, h, a in clients) / sum(y * h for y, h, _ in clients)
+    start = sum(y * h * ((theta_0 - a) ** 2 - (least - a) ** 2) for y, h, a in clients) / 2  # f(theta_0) - f*
     sigma = psi_sigma(ONE, eta, case.steps, ZERO, [sigma2_g] * len(case.steps))
     off = psi_p(case.gradient, case.steps, case.shares, case.weights)
     return factor(sp.Integer(min(case.steps))) * (start / (E * eta) + sigma + off)
@@ -97,15 +82,18 @@ def _quadratic_derive(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any)
     d = Derivation()
     case = PROBLEMS[problem]
     eta = d.say("Step size:", u * case.largest)
+    allowed = 144 * (1 + sum(case.steps)) * sum(k**4 for k in case.steps)
     d.say("Above it lies no step size that the theorem allows: 1/eta_max^2 and 12^2 (1 + sum E_i)(sum E_i^4) are",
-          (1 / case.largest**2, case.allowed()))  # fmt: skip
+          (1 / case.largest**2, allowed))  # fmt: skip
     d.say("k local steps on h (theta - a)^2/2 move theta - a to (1 - eta h)^k (theta - a), plus noise of variance "
           "eta^2 sigma_g^2 (1 + (1 - eta h)^2 + ... ), so a round is affine in theta.")  # fmt: skip
     kept = [(1 - eta * h) ** k for h, k in zip(case.h, case.steps, strict=True)]
     inner = [sum((1 - eta * h) ** (2 * i) for i in range(k)) for h, k in zip(case.h, case.steps, strict=True)]
     mean, square = theta_0, theta_0**2
     total = ZERO
-    H, centre = case.curvature, case.minimiser
+    H = d.say("Curvature of f:", sum((y * h for y, h in zip(case.shares, case.h, strict=True)), ZERO))
+    pull = sum((y * h * a for y, h, a in zip(case.shares, case.h, case.a, strict=True)), ZERO)
+    centre = d.say("and its minimiser:", pull / H)
     for e in range(E):
         total += H**2 * (square - 2 * centre * mean + centre**2)
         if e == E - 1:
@@ -142,18 +130,23 @@ def _quadratic_oracle(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any)
     """Run the algorithm in fractions for every sequence of weights, and its response to a unit error in each gradient."""
     case = PROBLEMS[problem]
     eta, start, noise = fraction(u * case.largest), fraction(theta_0), fraction(sigma2_g)
-    H, centre = fraction(case.curvature), fraction(case.minimiser)
+
+    def slope(theta: Fraction, forced: bool) -> Fraction:
+        """Gradient of f, or of f with all optima at 0."""
+        parts = zip(case.shares, case.h, case.a, strict=True)
+        return sum((fraction(y) * fraction(h) * (theta - (fraction(a) if forced else 0)) for y, h, a in parts), Fraction(0))
+
     total = Fraction(0)
     for pattern in itertools.product(case.weights, repeat=E - 1):
         chance, path = Fraction(1), [w for _, w in pattern]
         for c, _ in pattern:
             chance *= fraction(c)
         quiet = _run(case, eta, start, path, None, True)
-        total += chance * sum((H * (x - centre)) ** 2 for x in quiet)
+        total += chance * sum(slope(x, True) ** 2 for x in quiet)
         for e, i in itertools.product(range(E - 1), range(len(case.h))):
             for j in range(case.steps[i]):
                 response = _run(case, eta, Fraction(0), path, (e, i, j), False)
-                total += chance * noise * sum((H * x) ** 2 for x in response)
+                total += chance * noise * sum(slope(x, False) ** 2 for x in response)
     return rational(total / E)
 
 
@@ -161,14 +154,15 @@ def _quadratic_simulate(problem: str, E: int, u: float, theta_0: float, sigma2_g
     case = PROBLEMS[problem]
     if E == 1:
         return None
-    eta, H, centre = u * float(case.largest), float(case.curvature), float(case.minimiser)
+    eta, bent = u * float(case.largest), np.array([float(y * h) for y, h in zip(case.shares, case.h, strict=True)])
+    optima = np.array([float(a) for a in case.a])
     chances = np.array([float(c) for c, _ in case.weights])
     choices = np.array([[float(x) for x in w] for _, w in case.weights])
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         theta, total = np.full(reps, float(theta_0)), np.zeros(reps)
         for _ in range(E):
-            total += (H * (theta - centre)) ** 2 / E
+            total += ((theta[:, None] - optima) @ bent) ** 2 / E
             w = choices[gen.choice(len(chances), size=reps, p=chances)]
             move = np.zeros(reps)
             for i, (h, a, k) in enumerate(zip(case.h, case.a, case.steps, strict=True)):
@@ -213,8 +207,9 @@ register(
         oracle=_quadratic_oracle,
         simulate=_quadratic_simulate,
         shifts=_unit_intervals,
-        not_computed="a bound on the average of a trajectory",
+        not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
         unit="squared gradient norm",
+        related=("robusthdp:thm2",),
         assumptions=(
             "beta = 1 (a unit); L_0 is the largest client gradient on the region that bounded noise cannot leave, since "
             "Assumption 1, in the missing appendix, asks for Lipschitz losses, which no quadratic is on the whole line",
@@ -314,7 +309,7 @@ register(
         condition=lambda follow: sp.false if follow else sp.true,
         condition_text="follow == 0 (the weights are independent of the signs of the round's gradient noise)",
         counterexample={"delta": "1/20", "x": "1/10000", "s": 1, "follow": 1},
-        not_computed="a floor of a bound",
+        not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
         unit="squared gradient norm",
         assumptions=("Assumption 1 stands in the missing appendix; the theorem's text puts no condition on the weights",),
         related=("robusthdp:thm2",),

@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 from sympy import Eq
 
+from estimators.closed_forms import convergence
 from theory.engine import simulation
 from theory.engine.algebra import limit, simplest
 from theory.engine.claim import Claim
@@ -22,6 +23,31 @@ from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
+
+
+def _terms(
+    beta: Any, eta: Any, local: Sequence[Any], sigma2: Any, noise: Sequence[Any], L0: Any, shares: Sequence[Any],
+    weights: Sequence[tuple[Any, Sequence[Any]]],
+) -> Any:  # fmt: skip
+    """12/(11 E_min - 7) times Psi_sigma + Psi_p, added up client by client: the oracles' reading of (10) and (11)."""
+    n, total, least = len(local), 0, min(local, key=float) if all(x.is_number for x in local) else local[0]
+    steps = 1
+    for k in local:
+        steps += k
+    for k, v in zip(local, noise, strict=True):
+        total += beta * eta * v * k * k
+        total += (12 * sigma2 * k + 2 * v) * k * k * k * steps * (beta * eta) ** 2
+    norm = 0
+    for y in shares:
+        norm += y * y
+    for chance, w in weights:
+        centre = 0
+        for x, k in zip(w, local, strict=True):
+            centre += x * k
+        for x, y, k in zip(w, shares, local, strict=True):
+            total += 8 * chance * L0 * L0 * (n * k * k * (x - y) ** 2 + norm * (k - centre) ** 2) / 3
+    return total / (least - sp.Rational(7, 12) - least / 12)
+
 
 # --- the step-size conditions and the terms of (11) ---------------------------------------------------------------------
 
@@ -59,8 +85,8 @@ register(
         derive=_step_derive,
         oracle=_step_oracle,
         shifts=lambda steps: {k: 1 + sp.Symbol(f"e_{i}", nonnegative=True) for i, k in enumerate(steps)},
-        not_computed="a ratio of two limits on a step size",
-        not_simulated="deterministic",
+        computed=lambda steps: (1 / (6 * steps[0] * convergence.printed_step_limit(steps))) ** 2,
+        not_simulated=Exempt(kind="deterministic"),
         ours=True,
         unit="dimensionless",
         remark="Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75 "
@@ -99,12 +125,6 @@ def _participation_oracle(m: Any, idle: Any, steps: Any, L0: Any) -> tuple[Any, 
     return value(int(m)), value(int(m) + 1)
 
 
-def _participation_computed(m: int, idle: int, steps: int, L0: float) -> tuple[float, float]:
-    n = m + idle + 1
-    scale = 8 / 3 * (L0 * steps) ** 2
-    return scale * (idle + 1) / m, scale * n / (m * (m + 1))
-
-
 def _participation_simulate(m: int, idle: int, steps: int, L0: float) -> simulation.Simulation:
     n = m + idle + 1
 
@@ -137,11 +157,11 @@ register(
             (v := _participation_oracle(m, idle, steps, L0))[0],
             v[0] - v[1],
         ),
-        computed=_participation_computed,
+        not_computed=Exempt(kind="part", of=("robusthdp:thm2:weights",)),
         simulate=_participation_simulate,
         entries=("Psi_p", "its fall from m to m + 1"),
         unit="squared gradient norm",
-        related=("robusthdp:thm2",),
+        related=("robusthdp:thm2", "robusthdp:thm2:weights"),
         remark="The term does not fall with the step size: with partial participation the bound keeps a floor of this size "
         "times 12/(11 E_min - 7) however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.",
     )
@@ -209,10 +229,10 @@ register(
         condition=lambda t: Eq(t, 1),
         condition_text="t == 1 (both clients use one batch size)",
         counterexample={"b": 1, "N": 4, "t": 2, "s": "1/2", "L0": 1},
-        not_computed=Exempt(kind="difference", of=("robusthdp:thm2:participation",)),
+        not_computed=Exempt(kind="difference", of=("robusthdp:thm2:weights",)),
         not_simulated=Exempt(kind="deterministic"),
         unit="squared gradient norm",
-        related=("robusthdp:thm2", "robusthdp:thm2:participation"),
+        related=("robusthdp:thm2", "robusthdp:thm2:participation", "robusthdp:thm2:weights"),
         remark="Similar records and similar batch sizes together make it 0. With batches of 1 and 2, the client with the "
         "larger batch needs twice the records for as many steps, and sqrt(8) times for its weight to be lambda_i: there "
         "Psi_p is least, and it grows when the numbers of records become more similar.",
@@ -234,7 +254,13 @@ def _monotone_oracle(beta: Any, eta: Any, sigma2: Any, steps: Sequence[Any], noi
     """Slopes of a quintic in E_1 and of an affine function of sigma_1^2, by exact divided differences."""
 
     def at(k: Any, v: Any) -> Any:
-        return psi_sigma(beta, eta, [k, *steps[1:]], sigma2, [v, *noise[1:]])
+        size, clients = sp.Integer(1), list(zip([k, *steps[1:]], [v, *noise[1:]], strict=True))
+        for count, _ in clients:
+            size += count
+        first = sum(beta * eta * count**2 * loud for count, loud in clients)
+        return first + sum(
+            (12 * sigma2 * count**4 + 2 * loud * count**3) * size * (beta * eta) ** 2 for count, loud in clients
+        )
 
     # central differences of orders 1, 2, 3 are exact for polynomials of degree 5 (weights 45, -9, 1 over 60)
     rise = [at(steps[0] + h, noise[0]) - at(steps[0] - h, noise[0]) for h in (1, 2, 3)]
@@ -267,8 +293,8 @@ register(
         relation=">=",
         derive=_monotone_derive,
         oracle=_monotone_oracle,
-        not_computed="slopes of a term of a bound",
-        not_simulated="deterministic",
+        not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
+        not_simulated=Exempt(kind="deterministic"),
         entries=("slope in E_1", "slope in sigma_1^2"),
         unit="mixed",
         related=("robusthdp:thm2",),
@@ -293,12 +319,15 @@ def _advantage_derive(steps: Any, lam_1: Any, v_1: Any, v_2: Any, L0: Any) -> De
 def _advantage_oracle(steps: Any, lam_1: Any, v_1: Any, v_2: Any, L0: Any) -> Any:
     """Both bounds term by term with numbers for what they share."""
     w_1 = (1 / v_1) / (1 / v_1 + 1 / v_2)
-    bounds = []
-    for x in (lam_1, w_1):
-        noise = psi_sigma(ONE, ONE / 100, [steps, steps], ONE, [v_1, v_2])
-        off = psi_p(L0, [steps, steps], [lam_1, 1 - lam_1], [(ONE, [x, 1 - x])])
-        bounds.append(factor(steps) * (5 + noise + off))
+    bounds = [
+        _terms(1, ONE / 100, [steps, steps], 1, [v_1, v_2], L0, [lam_1, 1 - lam_1], [(1, [x, 1 - x])]) for x in (lam_1, w_1)
+    ]
     return bounds[0] - bounds[1]
+
+
+def _advantage_computed(steps: int, lam_1: float, v_1: float, v_2: float, L0: float) -> float:
+    weights = [v_2 / (v_1 + v_2), v_1 / (v_1 + v_2)]
+    return -12 / (11 * steps - 7) * convergence.weights_term([steps, steps], [lam_1, 1 - lam_1], weights, L0)
 
 
 register(
@@ -323,8 +352,8 @@ register(
         condition=lambda lam_1, v_1, v_2: Eq(lam_1, v_2 / (v_1 + v_2)),
         condition_text="lam_1 == v_2/(v_1 + v_2) (the weights 1/sigma_i^2 are FedAvg's lambda_i)",
         counterexample={"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 9, "L0": 1},
-        not_computed="a difference of two bounds",
-        not_simulated="a difference of two bounds",
+        computed=_advantage_computed,
+        not_simulated=Exempt(kind="deterministic"),
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
         remark="Psi_sigma holds sum E_i^2 sigma_i^2 without weights, so that the bound cannot reward noise-aware weights, "
@@ -359,7 +388,8 @@ def _rest_derive(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any
 
 def _rest_oracle(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
     """A quadratic in eta, extrapolated to eta = 0 from three values."""
-    a, b, c = (_rest_approach(ONE / h, steps, more, lam_1, w_1, L0, beta, sigma2_g) for h in (1, 2, 3))
+    local, noise, shares, weights = [steps, steps + more], [sigma2_g] * 2, [lam_1, 1 - lam_1], [(1, [w_1, 1 - w_1])]
+    a, b, c = (_terms(beta, sp.Integer(h), local, 0, noise, L0, shares, weights) for h in (1, 2, 3))
     return 3 * a - 3 * b + c
 
 
@@ -386,8 +416,8 @@ register(
         condition_text="more == 0 (all clients make the same number of local steps) and w_1 == lam_1 (every round weighs "
         "every client by its share of the records: full participation, FedAvg weights)",
         counterexample={"steps": 1, "more": 2, "lam_1": "1/2", "w_1": "1/2", "L0": 1},
-        not_computed="a limit of a bound",
-        not_simulated="a limit of a bound",
+        not_computed=Exempt(kind="limit", of=("robusthdp:thm2",)),
+        not_simulated=Exempt(kind="deterministic"),
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
         remark="sigma = 0 and no privacy remove neither part of Psi_p: FedAvg with unequal E_i = K_i ceil(N_i/b_i), or with "
@@ -416,8 +446,12 @@ def _rate_derive(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Deri
 
 def _rate_oracle(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Any:
     """sqrt(E) times the bound is affine in 1/sqrt(E): extrapolate from two values."""
-    one, half = (_rate_approach(t, c, gap, steps, beta, sigma2_g) for t in (ONE, 2 * ONE))
-    return 2 * half - one
+    halves = [sp.Rational(1, 2)] * 2
+    values = []
+    for root in (1, 2):
+        rest = _terms(beta, c / root, [steps, steps], 0, [sigma2_g] * 2, 0, halves, [(1, halves)])
+        values.append(root * rest + gap / c / (steps - sp.Rational(7, 12) - steps / 12))
+    return 2 * values[1] - values[0]
 
 
 register(
@@ -434,11 +468,11 @@ register(
         derive=_rate_derive,
         oracle=_rate_oracle,
         approach=_rate_approach,
-        not_computed="a limit of a bound",
-        not_simulated="a limit of a bound",
+        not_computed=Exempt(kind="limit", of=("robusthdp:thm2",)),
+        not_simulated=Exempt(kind="deterministic"),
         unit="squared gradient norm",
         assumptions=("every client makes the same number of steps and is weighed by lambda_i in every round",),
-        related=("robusthdp:eq12",),
+        related=("robusthdp:eq12", "robusthdp:thm2"),
         remark="A statement about the bound; with the floor Psi_p > 0 (unequal steps, sampling, noise-aware weights) the "
         "bound does not fall below 12 Psi_p/(11 E_min - 7).",
     )

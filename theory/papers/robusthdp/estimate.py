@@ -49,13 +49,9 @@ ATTAINED = Variable(
 ANY_U = Variable("U", "positive", U.meaning + "; the mean does not depend on it", default=ONE)
 
 
-def _error(alpha2: Any, attained: int) -> Any:
-    return alpha2 if attained else alpha2 / 2
-
-
 def _mean_derive(sigma2s: Sequence[Any], r: Any, alpha2: Any, p: Any, total: int, attained: int) -> Derivation:
     d = Derivation()
-    s, error = sp.Symbol("s", real=True), _error(alpha2, attained)
+    s, error = sp.Symbol("s", real=True), alpha2 * (1 + attained) / 2
     d.say("An element of S' is s' = r s + e with E[e] = 0, so, as the cross term vanishes, E[s'^2] is", r**2 * s**2 + error)
     d.say("sigma_hat^2 averages p of them. The average of s^2 over the p elements is the noise power per element.")
     power = [x / p if total else x for x in sigma2s]
@@ -66,7 +62,7 @@ def _mean_derive(sigma2s: Sequence[Any], r: Any, alpha2: Any, p: Any, total: int
 
 def _mean_oracle(sigma2s: Sequence[Any], r: Any, alpha2: Any, p: Any, total: int, attained: int) -> tuple[Any, ...]:
     """Elements whose squares have the right average, with errors +-e: all sign patterns enumerated."""
-    count, e2 = int(p), _error(alpha2, attained)
+    count, e2 = int(p), alpha2 if attained else sp.Rational(1, 2) * alpha2
     signs = list(itertools.product((1, -1), repeat=count))
     values = []
     for power in sigma2s:
@@ -81,7 +77,7 @@ def _mean_simulate(
     sigma2s: Sequence[float], r: float, alpha2: float, p: int, total: int, attained: int
 ) -> simulation.Simulation:
     power = np.asarray(sigma2s) / (p if total else 1)
-    error = float(_error(alpha2, attained))
+    error = alpha2 if attained else alpha2 - alpha2 / 2
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         noise = np.sqrt(power)[:, None] * gen.standard_normal((reps, len(power), p))
@@ -129,11 +125,6 @@ register(
 EPS = Variable("eps", "positive", "deviation of the noise estimate", extreme=False)
 
 
-def hoeffding(p: Any, eps: Any, spread: Any) -> Any:
-    """Hoeffding's bound for the average of p terms that range over an interval of the given length."""
-    return 2 * sp.exp(-2 * p * eps**2 / spread**2)
-
-
 def _tail_derive(p: Any, eps: Any, U: Any) -> Derivation:
     d = Derivation()
     t, width = sp.Symbol("t", positive=True), sp.Symbol("w", positive=True)
@@ -169,11 +160,11 @@ register(
         kind="upper bound",
         variables=(P, EPS, U),
         examples=({"p": 100, "eps": "1/2", "U": 2}, {"p": 1, "eps": 49, "U": 10}),
-        printed=lambda p, eps, U: hoeffding(p, eps, U),
+        printed=lambda p, eps, U: 2 * sp.exp(-2 * p * eps**2 / U**2),
         relation="<=",
         derive=_tail_derive,
         oracle=_tail_oracle,
-        corrected=lambda p, eps, U: hoeffding(p, eps, U**2),
+        corrected=lambda p, eps, U: 2 * sp.exp(-2 * p * eps**2 / U**4),
         corrected_text="2 exp(-2 p eps^2 / U^4), for |s'| <= U",
         slip="U^2 for U^4: Hoeffding's inequality divides by the squared range of the terms, and s'^2 ranges over [0, U^2] "
         "(eps has the unit of a variance, so that the printed exponent is not even free of units)",
@@ -222,10 +213,15 @@ register(
         relation="<=",
         derive=_more_derive,
         oracle=_more_oracle,
-        computed=lambda p, eps, U: -2 * (eps / U / U) ** 2,
+        not_computed=Exempt(kind="part", of=("robusthdp:lem1:tail:chi2",), note="a bound's exponent"),
         not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",), note="a bound's exponent"),
         unit="logarithm of a probability",
-        related=("robusthdp:lem1:tail", "robusthdp:lem1:tail:two-point", "robusthdp:precision"),
+        related=(
+            "robusthdp:lem1:tail",
+            "robusthdp:lem1:tail:two-point",
+            "robusthdp:lem1:tail:chi2",
+            "robusthdp:precision",
+        ),
         remark="It is the probability of being near r^2 sigma_j^2 + alpha_j^2. Near r^2 sigma_j^2 alone, 'up to a "
         "multiplicative factor', it goes to 0 instead as p grows, unless alpha_j^2 is the same fraction for all clients.",
     )
@@ -339,4 +335,4 @@ register(
     )
 )
 
-__all__ = ["ALPHA2", "SIGMA2S", "P", "R", "hoeffding"]
+__all__ = ["ALPHA2", "SIGMA2S", "P", "R"]

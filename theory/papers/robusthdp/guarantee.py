@@ -316,22 +316,28 @@ def _parallel_derive(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int
 
 def _parallel_oracle(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int, shared: int) -> tuple[Any, Any]:
     """Enumerate the joint outputs of both clients for all neighbouring states of the data."""
-    deltas = [fraction(x) for x in _deltas(delta1, delta2, larger)]
-    es = [fraction(1 + E1), fraction(1 + E1 + E_more)]
+    small, big = (delta1, delta2) if larger == 2 else (delta2, delta1)
+    small = fraction(small)
+    big = small + (1 - small) * fraction(big)
+    deltas = (small, big) if larger == 2 else (big, small)
+    es = (1 + fraction(E1), 1 + fraction(E1) + fraction(E_more))
 
-    def joint(state: tuple[bool, bool]) -> dict[tuple[str, str], Fraction]:
-        laws = [
-            {k: fraction(v) for k, v in _law(rational(e), rational(x), here).items()}
-            for e, x, here in zip(es, deltas, state, strict=True)
-        ]
-        return {(a, b): laws[0][a] * laws[1][b] for a in laws[0] for b in laws[1]}
+    def chances(client: int, here: bool) -> tuple[Fraction, ...]:
+        """Of showing the record, of answering as if it were there or not, of showing its absence."""
+        e, delta = es[client], deltas[client]
+        honest, lie = (1 - delta) * e / (1 + e), (1 - delta) / (1 + e)
+        return (delta, honest, lie, Fraction(0)) if here else (Fraction(0), lie, honest, delta)
+
+    def joint(state: tuple[bool, bool]) -> list[Fraction]:
+        return [a * b for a, b in product(chances(0, state[0]), chances(1, state[1]))]
 
     states = list(product((True, False), repeat=2))
     neighbours = [
         (a, b) for a in states for b in states if (a[0] != b[0]) + (a[1] != b[1]) == (2 if shared else 1)
         and (not shared or a[0] == a[1])
     ]  # fmt: skip
-    worst = max(sum(max(joint(a)[o] - max(es) * joint(b)[o], Fraction(0)) for o in joint(a)) for a, b in neighbours)
+    worst = max(sum(max(p - max(es) * q, Fraction(0)) for p, q in zip(joint(a), joint(b), strict=True))
+                for a, b in neighbours)  # fmt: skip
     return rational(max(es)), rational(worst)
 
 
@@ -348,7 +354,7 @@ register(
             {"E1": 1, "E_more": 2, "delta1": "1/10", "delta2": "1/5"},
             {"E1": "1/2", "E_more": 0, "delta1": "1/4", "delta2": "1/5", "larger": 1},
         ),
-        printed=lambda E1, E_more, delta1, delta2, larger: (1 + E1 + E_more, _deltas(delta1, delta2, larger)[larger - 1]),
+        printed=lambda E1, E_more, delta1, delta2: (1 + E1 + E_more, 1 - (1 - delta1) * (1 - delta2)),
         derive=_parallel_derive,
         oracle=_parallel_oracle,
         condition=lambda shared: sp.true if shared == 0 else sp.false,

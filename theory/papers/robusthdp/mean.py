@@ -5,7 +5,6 @@ Belongs here: what a batch gradient estimates. Does not belong here: its varianc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
@@ -141,12 +140,6 @@ def _unclipped_oracle(gradients: Sequence[Any], b: int, drawn: str) -> Any:
     return rational(sum((chance * sum((values[j] for j in s), Fraction(0)) / by for chance, s, by in batches), Fraction(0)))
 
 
-def _unclipped_computed(gradients: Sequence[float], b: int, drawn: str) -> float:
-    N = len(gradients)
-    met = 1.0 if drawn != "realised" or b == N else -np.expm1(N * np.log1p(-b / N))
-    return float(met * math.fsum(gradients) / N)
-
-
 def _unclipped_simulate(gradients: Sequence[float], b: int, drawn: str) -> simulation.Simulation:
     values, size = np.asarray(gradients, float), max(map(abs, gradients))
 
@@ -172,11 +165,13 @@ register(
         printed=lambda gradients: sum(gradients) / sp.Integer(len(gradients)),
         derive=_unclipped_derive,
         oracle=_unclipped_oracle,
-        computed=_unclipped_computed,
         simulate=_unclipped_simulate,
         condition=lambda gradients, b, drawn: sp.true if drawn != "realised" or b == len(gradients) else sp.false,
         condition_text="drawn != realised, or b == N (the batch is never empty, or the sum is divided by a fixed b)",
         counterexample={"gradients": [1, 1], "b": 1, "drawn": "realised"},
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.federated.backend.local_training", note="takes the mean of each batch"
+        ),
         assumes={"given": "data", "clipping": "none"},
         unit="gradient",
         related=("robusthdp:eq5", "robusthdp:eq2"),

@@ -266,9 +266,8 @@ def _constant_derive(b: int, eps: str, E: int) -> Derivation:
           "added up, converted at delta = 1e-4. The z that spends eps:", z := _by_series(b, eps, E))  # fmt: skip
     steps = d.say("in this many steps:", E * sp.ceiling(sp.Rational(RECORDS, b)))
     root = sp.Rational(b, RECORDS) * sp.sqrt(steps * sp.log(1 / DELTA))
-    return d.conclude(
-        "Theorem 1's z has this value for c2 = z eps / (q sqrt(E E_i log(1/delta))):", z * sp.Rational(eps) / root
-    )
+    return d.conclude("Theorem 1's z has this value for c2 = z eps / (q sqrt(E E_i log(1/delta))):",
+                      z * sp.Rational(eps) / root)  # fmt: skip
 
 
 def _constant_oracle(b: int, eps: str, E: int) -> Any:

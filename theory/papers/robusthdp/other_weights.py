@@ -6,6 +6,7 @@ least-noise weights (weights.py), weights from estimated variances (small_error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations, permutations
 from typing import Any
@@ -75,9 +76,9 @@ def _loss_derive(weights: Sequence[Any], sigma2s: Sequence[Any]) -> Derivation:
     best = inverse_weights(sigma2s)
     d.say("With w = w* + h, sum h = 0: sum w^2 s = sum w*^2 s + 2 sum w* s h + sum h^2 s, and w*_i s_i is the same number "
           "for all i, so that the middle sum vanishes.", best[0] * sigma2s[0])  # fmt: skip
-    shares = normalised(weights)
-    return d.conclude("What is left is sum s_i (w_i - w_i*)^2:",
-                      sum((s * (w - b) ** 2 for s, w, b in zip(sigma2s, shares, best, strict=True)), ZERO))  # fmt: skip
+    total = d.say("Scaled by the weights' sum", sum(weights, ZERO))
+    terms = [s * (w / total - b) ** 2 for s, w, b in zip(sigma2s, weights, best, strict=True)]
+    return d.conclude("what is left is sum s_i (w_i - w_i*)^2:", sum(terms, ZERO))
 
 
 register(
@@ -135,13 +136,13 @@ register(
         kind="lower bound",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [1, 2, 4], "eps": [1, 2, 5]}, {"sigma2s": [3, "1/2"], "eps": [1, 1]}),
-        printed=lambda sigma2s: weighted_variance(inverse_weights(sigma2s), sigma2s),
+        printed=lambda sigma2s: 1 / sum((1 / s for s in sigma2s), ZERO),
         relation=">=",
         derive=_eps_derive,
         oracle=lambda sigma2s, eps: concrete(eps, sigma2s),
         computed=lambda sigma2s, eps: aggregation.aggregate_variance(aggregation.eps_weights(eps), sigma2s),
         simulate=lambda sigma2s, eps: simulation.sample_means(
-            lambda gen, reps: (draw_noise(gen, reps, sigma2s) @ aggregation.eps_weights(eps))[:, None] ** 2,
+            lambda gen, reps: (draw_noise(gen, reps, sigma2s) @ (np.asarray(eps) / math.fsum(eps)))[:, None] ** 2,
             labels=("squared noise",), draws=len(sigma2s),
         ),
         shifts=_eps_shifts,

@@ -21,7 +21,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.robusthdp.table import Setting, draw_updates, loss, textbook_split
+from theory.papers.robusthdp.table import SAME, Setting, draw_updates, loss, textbook_split
 
 # --- S is sparse --------------------------------------------------------------------------------------------------------
 
@@ -156,7 +156,8 @@ def _textbook_excesses(p: int) -> tuple[float, ...]:
     found = []
     for seed in range(DRAWS):
         updates, variances = draw_updates(Setting(p=p), seed)
-        found.append(loss(np.mean(textbook_split(updates) ** 2, axis=0), variances) - 1)
+        w = np.linalg.norm(textbook_split(updates), axis=0) ** -2.0
+        found.append(float((w / w.sum()) ** 2 @ variances * np.sum(1 / variances)) - 1)
     return tuple(found)
 
 
@@ -199,6 +200,7 @@ register(
             kind="elsewhere", function="estimators.server.robust_pca.noise_variances", note="the solver is what is judged"
         ),
         not_simulated=Exempt(kind="simulation"),
+        shares={"theory.papers.robusthdp.table.draw_updates": SAME},
         unit="draws out of 4",
         related=("robusthdp:tab2:simulated", "robusthdp:lem1:tail:p"),
         remark="With the default lam = 1/sqrt(p) and full convergence, 20 clients and one shared direction. The sentence "

@@ -61,7 +61,7 @@ register(
         kind="limit",
         variables=(SIGMA2S, R),
         examples=({"sigma2s": [1, 4], "r": "1/2"}, {"sigma2s": [1, 2, 5], "r": 2}),
-        printed=lambda sigma2s: tuple(_weights(sigma2s)),
+        printed=lambda sigma2s: tuple(1 / x / sum(1 / y for y in sigma2s) for x in sigma2s),
         derive=_small_derive,
         oracle=least_noise_weights,
         approach=_small_approach,
@@ -134,7 +134,8 @@ def excess(sigma2s: Sequence[Any], estimates: Sequence[Any]) -> Any:
 def _excess_derive(sigma2s: Sequence[Any], alpha2: Any, r: Any) -> Derivation:
     d = Derivation()
     estimates = d.say("The server weighs by the inverse of", tuple(r**2 * x + alpha2 for x in sigma2s))
-    weights = d.say("that is", tuple(simplest(w) for w in _weights(estimates)))
+    level = 1 / sum(1 / v for v in estimates)
+    weights = d.say("that is", tuple(simplest(level / v) for v in estimates))
     noise = sum(w**2 * x for w, x in zip(weights, sigma2s, strict=True))
     d.say("Noise of the aggregate, sum w_j^2 sigma_j^2:", noise)
     best = d.say("Least possible, 1 / sum 1/sigma_j^2:", 1 / sum(1 / x for x in sigma2s))
@@ -207,7 +208,10 @@ def _bound_derive(rho: Any, steps: Sequence[Any]) -> Derivation:
 
 
 def _bound_oracle(rho: Any, steps: Sequence[Any]) -> Any:
-    return _excess_oracle(_ladder(steps), rho, ONE)
+    rungs = [ONE]
+    for step in steps:
+        rungs.append(rungs[-1] + step)
+    return _excess_oracle(rungs, rho, ONE)
 
 
 register(

@@ -12,10 +12,12 @@ from typing import Any
 
 import sympy as sp
 
+from estimators.closed_forms import convergence
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.robusthdp.bound import factor, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
@@ -48,20 +50,11 @@ CLIPPING = Variable(
 )
 
 
-def _counts(steps: Sequence[Any]) -> list[Any]:
-    """Local steps of the clients."""
-    return [steps[0], *(steps[0] + k - 1 for k in steps[1:])]
-
-
-def _step(steps: Sequence[Any], u: Any) -> Any:
-    """The step size, in units of 1/beta."""
-    n = len(steps)
-    return u * sp.Rational(2 * n + 1, 24 * (n + 1)) / sum(k**2 for k in _counts(steps))
-
-
 def _bound(steps: Sequence[Any], noise: Sequence[Any], sigma2: Any, off: Any, dist: Any, E: Any, u: Any) -> Any:
     """(10) and (11) as printed, beta = 1."""
-    counts, eta = _counts(steps), _step(steps, u)
+    counts = [steps[0] + k - 1 for k in (1, *steps[1:])]
+    n = sp.Integer(len(counts))
+    eta = u * (2 * n + 1) / (24 * (n + 1) * sum(k**2 for k in counts))
     rest = psi_sigma(ONE, eta, counts, sigma2, noise) + sp.Rational(8, 3) * off
     return factor(steps[0]) * (dist**2 / 2 / (E * eta) + rest)
 
@@ -81,10 +74,12 @@ def _descent_derive(
         slope = d.say("So no client moves, in no step and no round, whatever the weights. The gradient of f is there "
                       "theta minus the mean of the records,", dist / 9 - sp.Rational(40, 9) * dist / 4)  # fmt: skip
         return d.conclude("and every round has its square (f(theta^0) - f* is half of that):", slope**2)
-    counts = _counts(steps)
+    first, *more = steps
+    counts = d.say("Local steps of the clients:", [first, *(first + k - 1 for k in more)])
+    limit = 1 - sp.Rational(1, 2 * (len(counts) + 1))
     x = d.say("beta = 1. The second condition on the step size, (1 + sum E_i)(sum E_i^4) >= (1 + n)(sum E_i^2)^2/n and "
               "sqrt(n/(n+1)) < (2n+1)/(2n+2) leave steps below u = 1 here:",
-              _step(steps, u))  # fmt: skip
+              u / 12 * limit / sum(k**2 for k in counts))  # fmt: skip
     d.say(
         "Given theta and the weights the round's move is -eta (A + N): A the weighted sum of the clients' true gradients "
         "on their way, N of their noise, centred. Smoothness: E f' <= f - eta (<grad f, A> - x |A|^2) + x eta E|N|^2."
@@ -144,8 +139,10 @@ def _descent_oracle(
     steps: Sequence[Any], noise: Sequence[Any], sigma2: Any, off: Any, dist: Any, E: Any, u: Any, clipping: str
 ) -> Any:
     """Train on the clipped records; else the same inequalities in fractions, sums step by step."""
-    counts = [int(k) for k in _counts(steps)]
-    x, start = fraction(_step(steps, u)), fraction(dist)
+    least, size = int(steps[0]), len(steps)
+    counts = [least + (int(k) - 1 if i else 0) for i, k in enumerate(steps)]
+    x = fraction(u) * Fraction(2 * size + 1, 24 * (size + 1) * sum(k * k for k in counts))
+    start = fraction(dist)
     if clipping == "effective":
         return rational(_clipped_run(start, counts, int(E), x))
     third, grow = Fraction(1, 3), Fraction(72, 71)
@@ -158,6 +155,17 @@ def _descent_oracle(
                 total += Fraction(21, 8) * grow * count * x**2 * (2 * v + 8 * k * fraction(sigma2))
     share = fraction(u) / 12
     return rational(total / (counts[0] - third - 2 * share - 7 * grow * share**2))
+
+
+def _descent_computed(
+    steps: Sequence[int], noise: Sequence[float], sigma2: float, off: float, dist: float, E: int, u: float, clipping: str
+) -> float:
+    counts = [steps[0], *(steps[0] + k - 1 for k in steps[1:])]
+    if clipping == "effective":
+        return dist**2
+    return convergence.gradient_bound(
+        gap=dist**2 / 2, rounds=E, eta=u * convergence.step_limit(counts), steps=counts, noise=noise, sigma2=sigma2, off=off
+    )
 
 
 def _rise(steps: Sequence[Any], u: Any) -> dict[Any, Any]:
@@ -194,8 +202,8 @@ register(
             "clipping": "effective",
         },
         shifts=_rise,
-        not_computed="a bound",
-        not_simulated="a bound for all losses; robusthdp:thm2:quadratic simulates problems of its kind",
+        computed=_descent_computed,
+        not_simulated=Exempt(kind="part", of=("robusthdp:thm2:quadratic",), note="a bound for all losses"),
         unit="squared gradient norm",
         assumptions=(
             "beta = 1 (a unit)",

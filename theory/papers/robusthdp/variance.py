@@ -20,6 +20,7 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.robusthdp.model import ALIGNMENT, ONE, B, C, P, Z, noise_part, signs
 
@@ -184,8 +185,8 @@ register(
         relation="<=",
         derive=_approx_derive,
         oracle=_approx_oracle,
-        computed=lambda b, z, p, alignment: b * (1 - alignment) * (1 + alignment) / (p * z**2),
-        not_simulated="a ratio of the two parts of robusthdp:eq3",
+        not_computed=Exempt(kind="difference", of=("robusthdp:eq3",)),
+        not_simulated=Exempt(kind="part", of=("robusthdp:eq3",)),
         shifts=lambda alignment: {alignment: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
         ours=True,
         unit="dimensionless",

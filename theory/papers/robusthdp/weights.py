@@ -238,7 +238,7 @@ def _removal_simulate(sigma2s: Sequence[float]) -> simulation.Simulation:
         x = draw_noise(gen, reps, sigma2s)
         return np.stack([(x[:, :-1] @ few) ** 2, (x @ all_of_them) ** 2], axis=1)
 
-    size = float(aggregation.least_variance(sigma2s))
+    size = 1 / float(np.sum(1 / np.asarray(sigma2s, float)))
     reading = simulation.Ratio("squared noise without over with", unit[0], unit[1], size)
     return simulation.Simulation(SampledExperiment(draw, 2, len(sigma2s)), (reading,))
 
