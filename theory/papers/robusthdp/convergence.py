@@ -22,6 +22,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
 
@@ -208,6 +209,8 @@ register(
         simulate=_quadratic_simulate,
         shifts=_unit_intervals,
         not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
+        assumes={"clipping": "none", "independence": "all", "law": "moments", "noise": "fresh"},
+        tight=Tight(at={"problem": "sampling", "E": 3, "u": 1, "theta_0": 1, "sigma2_g": 1}, ratio="531.2418778230"),
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
         assumptions=(
@@ -310,6 +313,7 @@ register(
         condition_text="follow == 0 (the weights are independent of the signs of the round's gradient noise)",
         counterexample={"delta": "1/20", "x": "1/10000", "s": 1, "follow": 1},
         not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
+        assumes={"clipping": "none", "noise": "fresh"},
         unit="squared gradient norm",
         assumptions=("Assumption 1 stands in the missing appendix; the theorem's text puts no condition on the weights",),
         related=("robusthdp:thm2",),

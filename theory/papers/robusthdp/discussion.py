@@ -19,8 +19,10 @@ from theory.engine.algebra import limit, simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
 
@@ -88,6 +90,7 @@ register(
         computed=lambda steps: (1 / (6 * steps[0] * convergence.printed_step_limit(steps))) ** 2,
         not_simulated=Exempt(kind="deterministic"),
         ours=True,
+        tight=Tight(at={"steps": [1]}, ratio="1"),
         unit="dimensionless",
         remark="Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75 "
         "steps each (2400 records in batches of 32) eta must be below 9e-8/beta; Figure 1 has eta_l = 0.01.",
@@ -160,6 +163,7 @@ register(
         not_computed=Exempt(kind="part", of=("robusthdp:thm2:weights",)),
         simulate=_participation_simulate,
         entries=("Psi_p", "its fall from m to m + 1"),
+        tight=Tight(at={"m": 2, "idle": 1, "steps": 2, "L0": 1}, ratio="0"),
         unit="squared gradient norm",
         related=("robusthdp:thm2", "robusthdp:thm2:weights"),
         remark="The term does not fall with the step size: with partial participation the bound keeps a floor of this size "
@@ -231,6 +235,8 @@ register(
         counterexample={"b": 1, "N": 4, "t": 2, "s": "1/2", "L0": 1},
         not_computed=Exempt(kind="difference", of=("robusthdp:thm2:weights",)),
         not_simulated=Exempt(kind="deterministic"),
+        assumes={"clipping": "all"},
+        tight=Tight(at={"b": 1, "N": 4, "t": 1, "s": "1/2", "L0": 1}, ratio="0"),
         unit="squared gradient norm",
         related=("robusthdp:thm2", "robusthdp:thm2:participation", "robusthdp:thm2:weights"),
         remark="Similar records and similar batch sizes together make it 0. With batches of 1 and 2, the client with the "
@@ -275,8 +281,8 @@ register(
         place="Section 3.7, discussion of Theorem 2",
         statement="The term Psi_sigma decreases when E_i and the variances of the mini-batches decrease. Judged: its slopes "
         "in E_1 and in sigma_1^2 are at least 0.",
-        latex=r"\text{The term }\Psi_\sigma\text{ decreases when }E_i\text{ and variance of mini-batches }\{\sigma_{i,"
-        r"\tilde{g}}^2\}\text{ decrease}",
+        latex=r"\text{The term }\Psi_\sigma\text{ decreases when }E_i\text{ and variance of mini-batches }\{"
+        r"\sigma_{i,\bar{g}}^2\}\text{ decrease}",
         kind="order",
         variables=(
             Variable("beta", "positive", "smoothness of the losses"),
@@ -296,6 +302,14 @@ register(
         not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
         not_simulated=Exempt(kind="deterministic"),
         entries=("slope in E_1", "slope in sigma_1^2"),
+        tight=Tight(at={"beta": 1, "eta": "1/100", "sigma2": 1, "steps": [2, 3], "noise": [1, 4]}, ratio="0"),
+        edits=(
+            Edit(
+                printed=r"\sigma_{i,\bar{g}}^2",
+                read=r"\sigma_{i,\tilde{g}}^2",
+                reason="defined nowhere; the noisy gradient's variance of (3) and (5) is meant",
+            ),
+        ),
         unit="mixed",
         related=("robusthdp:thm2",),
     )
@@ -354,6 +368,7 @@ register(
         counterexample={"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 9, "L0": 1},
         computed=_advantage_computed,
         not_simulated=Exempt(kind="deterministic"),
+        tight=Tight(at={"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 1, "L0": 1}, ratio="1"),
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
         remark="Psi_sigma holds sum E_i^2 sigma_i^2 without weights, so that the bound cannot reward noise-aware weights, "

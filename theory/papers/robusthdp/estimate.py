@@ -20,8 +20,10 @@ from theory.engine.algebra import simplest, stationary_point
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 ONE = sp.Integer(1)
 SIGMA2S = Variable("sigma2s", "positive", "noise variance of each client's update, per element", lengths=(2, 3))
@@ -104,13 +106,14 @@ register(
         printed=lambda sigma2s, r, alpha2: tuple(r**2 * x + alpha2 for x in sigma2s),
         derive=_mean_derive,
         oracle=_mean_oracle,
-        not_computed="one line of arithmetic; sigma_hat^2 itself is estimators.server.robust_pca.noise_variances",
+        not_computed=Exempt(kind="elsewhere", function="estimators.server.robust_pca.noise_variances"),
         simulate=_mean_simulate,
         condition=lambda total, attained: sp.And(sp.Eq(total, 0), sp.Eq(attained, 1)),
         condition_text="total == 0 (sigma_j^2 is the noise power per element, not that of the whole update in (7)) and "
         "attained == 1 (the mean squared error of every element equals alpha_j^2)",
         counterexample={"sigma2s": [1, 1], "r": 1, "alpha2": 0, "p": 2, "total": 1},
         entries=("E[sigma_hat_j^2], client by client",),
+        assumes={"law": "moments"},
         unit="variance",
         assumptions=("E[s'] = r s holds for the noise as it was drawn, element by element",),
         remark="(7) defines sigma_j^2 as the variance of the whole update, and the text after the lemma repeats it, while "
@@ -156,7 +159,8 @@ register(
         place="Section 3.4, Lemma 1, (9)",
         statement="With elements bounded by U, sigma_hat_j^2 is further than eps from its mean with at most this "
         "probability.",
-        latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq 2e^{-\frac{2p\epsilon^2}{U^2}}",
+        latex=r"s_{i,j}' \leq U:\quad \Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq "
+        r"2e^{-\frac{2p\epsilon^2}{U^2}}",
         kind="upper bound",
         variables=(P, EPS, U),
         examples=({"p": 100, "eps": "1/2", "U": 2}, {"p": 1, "eps": 49, "U": 10}),
@@ -169,8 +173,19 @@ register(
         slip="U^2 for U^4: Hoeffding's inequality divides by the squared range of the terms, and s'^2 ranges over [0, U^2] "
         "(eps has the unit of a variance, so that the printed exponent is not even free of units)",
         counterexample={"p": 1, "eps": 49, "U": 10},
-        not_computed="a bound; the exact law of Gaussian noise is estimators.server.robust_pca.estimate_tail",
-        not_simulated="a bound; exact probabilities are in robusthdp:lem1:tail:two-point and robusthdp:lem1:tail:chi2",
+        not_computed=Exempt(kind="refuted"),
+        not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point", "robusthdp:lem1:tail:chi2")),
+        assumes={"law": "bounded", "independence": "all"},
+        finding="The tail bound takes the bound on an element where the bound on its square is needed, and so promises far "
+        "too much for large elements.",
+        edits=(
+            Edit(
+                printed=r"s_{i,j}' \leq U",
+                read=r"|s_{i,j}'| \leq U",
+                reason="elements that are bounded from one side only have unbounded squares, and no such bound at all",
+                changes_value=True,
+            ),
+        ),
         unit="probability",
         assumptions=("|s'| <= U, not only s' <= U", "the elements of S' are independent"),
         related=("robusthdp:lem1:mean",),
@@ -215,6 +230,7 @@ register(
         oracle=_more_oracle,
         not_computed=Exempt(kind="part", of=("robusthdp:lem1:tail:chi2",), note="a bound's exponent"),
         not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",), note="a bound's exponent"),
+        tight=Tight(at={"p": 100, "eps": "1/2", "U": 2}, ratio="0"),
         unit="logarithm of a probability",
         related=(
             "robusthdp:lem1:tail",
@@ -268,9 +284,11 @@ register(
         relation="<=",
         derive=_two_point_derive,
         oracle=_two_point_oracle,
-        not_computed="a binomial probability, only an exact test of a bound",
+        not_computed=Exempt(kind="enumerated"),
         simulate=_two_point_simulate,
         ours=True,
+        assumes={"law": "bounded", "independence": "all"},
+        tight=Tight(at={"p": 1, "k": 1}, ratio="1.213061319"),
         unit="probability",
         related=("robusthdp:lem1:tail",),
     )
@@ -326,6 +344,8 @@ register(
         computed=robust_pca.estimate_tail,
         simulate=_chi2_simulate,
         ours=True,
+        assumes={"law": "gaussian", "independence": "all"},
+        tight=Tight(at={"p": 8, "x": "1/4"}, ratio="2.907581260"),
         unit="probability",
         related=("robusthdp:lem1:mean",),
         remark="No bound U is needed and the scale drops out. To use (9) with Gaussian noise U must be about "

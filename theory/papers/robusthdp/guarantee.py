@@ -22,7 +22,10 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.mechanism import gaussian_curve, hockey_stick
 from theory.papers.robusthdp.model import ONE, ZERO
 
@@ -122,6 +125,15 @@ register(
         condition=lambda large: sp.true if large == 0 else sp.false,
         condition_text="large == 0 (eps is at most log(1/delta); certified for constants c2 from 2 to 8)",
         counterexample={"delta": "1/2", "t": 1, "c2": 2, "large": 1},
+        assumes={"adjacency": "add-remove", "sampling": "none", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"delta": "9/10", "t": 1, "c2": 2}, ratio="33.87529839"),
+        edits=(
+            Edit(
+                printed=r"\epsilon \in c_1 q_i^2 E \cdot E_i",
+                read=r"\epsilon < c_1 q_i^2 E \cdot E_i",
+                reason="a number holds no number; the theorem of Abadi et al. that is quoted has <",
+            ),
+        ),
         unit="probability",
         assumptions=(ADJACENCY, "full batches: q_i = 1"),
         remark="The printed 'eps in c1 q^2 E E_i' is read as eps < c1 q^2 E E_i, as in the theorem of Abadi et al. that is "
@@ -181,6 +193,8 @@ register(
         computed=lambda x: privacy.gaussian_delta(eps=2 * x**2 + 6 * x, sensitivity=2 * x + 6, sigma=1.0),
         simulate=_constants_simulate,
         ours=True,
+        assumes={"adjacency": "add-remove", "sampling": "none", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"x": 2}, ratio="0.9919549632"),
         unit="probability",
         assumptions=(ADJACENCY, "full batches: q_i = 1"),
         remark="The value depends on x alone and tends to Phi(3) = 0.9987 for large x. At delta so close to 1 that c2^2 "
@@ -240,8 +254,9 @@ register(
         derive=_rule_derive,
         oracle=_rule_oracle,
         computed=_rule_computed,
-        not_simulated="a divergence of known laws",
+        not_simulated=Exempt(kind="divergence"),
         ours=True,
+        assumes={"adjacency": "add-remove", "law": "gaussian", "noise": "fresh"},
         unit="eps",
         assumptions=(ADJACENCY,),
         remark="It has no constants to choose and no range to check, but no gain from sampling; with sampling the noise "
@@ -361,8 +376,9 @@ register(
         condition_text="shared == 0 (no record is held by two clients)",
         counterexample={"E1": 1, "E_more": 0, "delta1": "1/10", "delta2": "1/10", "shared": 1},
         entries=("e^eps of the whole", "delta needed at that eps"),
-        not_computed="a statement on finite distributions, enumerated exactly",
-        not_simulated="enumerated exactly",
+        not_computed=Exempt(kind="enumerated"),
+        not_simulated=Exempt(kind="enumerated"),
+        assumes={"adjacency": "add-remove", "independence": "all"},
         unit="dimensionless",
         assumptions=(ADJACENCY, "the clients' noise is independent and the server only processes what they send"),
         remark="Judged on two clients with the least private mechanisms of their budgets, so the values are exact. The "

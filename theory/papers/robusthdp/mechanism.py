@@ -21,6 +21,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 DIGITS = 60
 ADJACENCY = "adjacency as in Definition 1; sensitivity is the largest change of f under it"
@@ -127,6 +128,8 @@ register(
         oracle=_gauss_oracle,
         computed=_gauss_computed,
         simulate=_gauss_simulate,
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"eps": 1, "delta": "1/2"}, ratio="10.61376091"),
         unit="probability",
         assumptions=(ADJACENCY,),
         remark="Certified for eps in [0.01, 1] and delta in [1e-10, 0.9]; there is much slack: at eps = 1 and delta = 1e-5 "
@@ -154,6 +157,8 @@ register(
         condition_text="beyond == 0 (eps is at most 3.5)",
         counterexample={"eps": 1, "delta": "3/5", "beyond": 1},
         ours=True,
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"eps": 3, "delta": "1/2"}, ratio="1.893044693"),
         unit="probability",
         assumptions=(ADJACENCY,),
         related=("robusthdp:gauss",),
@@ -220,6 +225,7 @@ register(
         not_computed=Exempt(kind="divergence"),
         not_simulated=Exempt(kind="divergence"),
         entries=("slope in eps", "slope in delta"),
+        tight=Tight(at={"eps": 1, "sigma": 2}, ratio="0"),
         unit="sensitivities",
         assumes={"law": "gaussian"},
         related=("robusthdp:gauss", "robusthdp:small-q-noisier"),

@@ -23,6 +23,7 @@ from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.intervals import number
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 RECORDS, DELTA = 2400, sp.Rational(1, 10**4)
 ORDERS = tuple(range(2, 65))
@@ -173,7 +174,7 @@ register(
         place="Section 3.1, text after (5) (Figure 6)",
         statement="At a fixed budget and number of epochs z grows with b, but slower than b, so that the noise z^2/b^2 of "
         "(3) and (5) falls. Judged for a doubled batch.",
-        latex=r"z\text{ grows with }b_i\text{ sub-linearly}:\quad\frac{z(2b)}{z(b)}\le2,\quad\frac{z(b)}{z(2b)}\le1",
+        latex=r"z\text{ grows with }b_i\text{ sub-linearly}",
         kind="order",
         variables=(BATCH, EPS, ROUNDS),
         examples=({"b": 16, "eps": "1/2", "E": 200}, {"b": 600, "eps": "1/2", "E": 1}),
@@ -192,6 +193,8 @@ register(
         "solvable accounting.",
         shares={"theory.papers.robusthdp.noise_scale._solved": SOLVER},
         not_simulated=NOT_SIMULATED,
+        assumes={"adjacency": "add-remove", "sampling": "poisson", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"b": 600, "eps": "1/2", "E": 200}, ratio="77195/54564"),
         unit="dimensionless",
         assumptions=ACCOUNTED,
     )
@@ -253,6 +256,8 @@ register(
         "batch divides the variance by 4.02 to 8.39, where 'power 3' says 8.",
         shares={"theory.papers.robusthdp.noise_scale._solved": SOLVER},
         not_simulated=NOT_SIMULATED,
+        assumes={"adjacency": "add-remove", "sampling": "poisson", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"b": 16, "eps": "1/2", "E": 200}, ratio="11495913961/11545920800"),
         unit="dimensionless",
         assumptions=ACCOUNTED,
     )
@@ -313,6 +318,8 @@ register(
         "The factor q, the gain from sampling, is real there; constants for all q, steps and delta are not derived here.",
         shares={"theory.papers.robusthdp.noise_scale._solved": SOLVER},
         not_simulated=NOT_SIMULATED,
+        assumes={"adjacency": "add-remove", "sampling": "poisson", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"b": 16, "eps": "1/2", "E": 200}, ratio="1.844879098"),
         unit="dimensionless",
         assumptions=ACCOUNTED,
     )
@@ -386,6 +393,8 @@ register(
         not_computed=Exempt(kind="divergence", note="a noise scale, solved for"),
         not_simulated=Exempt(kind="divergence", note="a noise scale, solved for"),
         ours=True,
+        assumes={"adjacency": "add-remove", "sampling": "poisson", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"x": "1/10", "q": "1/50"}, ratio="5.896624048"),
         unit="dimensionless",
         related=("robusthdp:z-sublinear",),
         remark="The sign is that of 2 (e^x - 1) - x e^x. As the power is at most 1/2, the variance (7), proportional to "

@@ -21,6 +21,7 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.model import SIGMA2S, ZERO
 from theory.papers.robusthdp.weights import (
     ASSUMPTIONS,
@@ -102,6 +103,7 @@ register(
         computed=lambda weights, sigma2s: aggregation.excess_variance(weights, sigma2s),
         simulate=lambda weights, sigma2s: _simulated_excess(weights, sigma2s),
         ours=True,
+        assumes={"independence": "all", "law": "moments"},
         unit=UNIT,
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
@@ -131,8 +133,7 @@ register(
         title="Weights proportional to eps are suboptimal",
         place="Section 3.2, text after (8); Table 1",
         statement="Weights eps_i / sum_j eps_j (WeiAvg, PFA) give at least the variance of the solution of (8).",
-        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{"
-        r"\sum_j\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
+        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}",
         kind="lower bound",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [1, 2, 4], "eps": [1, 2, 5]}, {"sigma2s": [3, "1/2"], "eps": [1, 1]}),
@@ -146,6 +147,8 @@ register(
             labels=("squared noise",), draws=len(sigma2s),
         ),
         shifts=_eps_shifts,
+        assumes={"independence": "all", "law": "moments"},
+        tight=Tight(at={"sigma2s": [1, 2], "eps": [2, 1]}, ratio="1"),
         unit=UNIT,
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
@@ -182,6 +185,7 @@ register(
         computed=lambda sigma2s, eps: aggregation.relative_excess(aggregation.eps_weights(eps), sigma2s),
         simulate=lambda sigma2s, eps: _simulated_excess(eps, sigma2s, float(aggregation.least_variance(sigma2s))),
         ours=True,
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:loss",),
@@ -223,6 +227,7 @@ register(
             eps, [1 / e**2 for e in eps], 1 / float(np.sum(np.square(eps)))
         ),
         ours=True,
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:eps-loss",),
@@ -278,6 +283,7 @@ register(
         ),
         simulate=_signal_simulate,
         ours=True,
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         assumptions=(*ASSUMPTIONS, "all clients' mean gradients are the same"),
         related=("robusthdp:eq8:loss",),

@@ -68,6 +68,7 @@ register(
         "for robust PCA does not cover it.",
         not_computed=Exempt(kind="constant"),
         not_simulated=Exempt(kind="deterministic", note="an event of probability one"),
+        assumes={"law": "gaussian"},
         unit="share of the elements",
         related=("robusthdp:tab2:simulated", "robusthdp:lem1:mean"),
         remark="What robust PCA returns as S is sparse (it thresholds), and so cannot be the noise: elements below the "
@@ -130,6 +131,7 @@ register(
         not_computed=Exempt(
             kind="elsewhere", function="estimators.server.robust_pca.noise_variances", note="weighs blocks by their rows"
         ),
+        assumes={"law": "moments"},
         unit="variance per element",
         related=("robusthdp:lem1:mean",),
         remark="With p' = 200,000 the last sub-matrix is shorter unless p' divides p; its estimate must weigh by its rows.",
@@ -201,6 +203,7 @@ register(
         ),
         not_simulated=Exempt(kind="simulation"),
         shares={"theory.papers.robusthdp.table.draw_updates": SAME},
+        assumes={"independence": "all", "law": "gaussian"},
         unit="draws out of 4",
         related=("robusthdp:tab2:simulated", "robusthdp:lem1:tail:p"),
         remark="With the default lam = 1/sqrt(p) and full convergence, 20 clients and one shared direction. The sentence "

@@ -19,7 +19,9 @@ from theory.engine.bruteforce import fraction, rational, solve
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.estimate import ALPHA2, SIGMA2S, P, R
 from theory.papers.robusthdp.model import ONE
 
@@ -66,8 +68,9 @@ register(
         oracle=least_noise_weights,
         approach=_small_approach,
         computed=lambda sigma2s: tuple(robust_pca.precision_weights(sigma2s)),
-        not_simulated="a limit; the loss at a given error is simulated in robusthdp:small-alpha:excess",
+        not_simulated=Exempt(kind="limit", of=("robusthdp:small-alpha:excess",)),
         entries=("w_1, ..., w_n",),
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         related=("robusthdp:lem1:mean",),
         remark="How near: robusthdp:small-alpha:excess and :bound. What must be small is alpha_j^2 over r^2 sigma_j^2, and "
@@ -106,8 +109,11 @@ register(
         corrected=lambda sigma2, r, alpha2, p: p * alpha2 / (r**2 * sigma2),
         corrected_text="p alpha_j^2 / (r^2 sigma_j^2): both must be taken per element",
         counterexample={"sigma2": 100, "r": 1, "alpha2": 1, "p": 100},
-        not_computed="a ratio of two arguments",
+        not_computed=Exempt(kind="refuted"),
         simulate=lambda sigma2, r, alpha2, p: _power_simulate(sigma2, r, alpha2, p),
+        assumes={"law": "moments"},
+        finding="The noise of the whole update is compared with an error per element, so that a large total noise says "
+        "nothing of how small the error is.",
         unit="dimensionless",
         related=("robusthdp:lem1:mean",),
         remark="At sigma_j^2 = 100 and alpha_j^2 = 1 with p = 100 parameters half of the estimate is error. sigma_j^2 grows "
@@ -184,6 +190,7 @@ register(
         computed=robust_pca.excess_noise,
         simulate=_excess_simulate,
         ours=True,
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         related=("robusthdp:small-alpha",),
     )
@@ -232,6 +239,8 @@ register(
         computed=lambda rho, steps: robust_pca.excess_noise([1.0, *(1.0 + np.cumsum(steps))], rho),
         simulate=lambda rho, steps: _excess_simulate([1.0, *(1.0 + np.cumsum(steps))], rho, 1.0),
         ours=True,
+        assumes={"independence": "all", "law": "moments"},
+        tight=Tight(at={"rho": 5, "steps": [8]}, ratio="75/32"),
         unit="dimensionless",
         related=("robusthdp:small-alpha:excess",),
         remark="Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho) "

@@ -17,8 +17,10 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.bound import factor, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
 
@@ -184,7 +186,11 @@ register(
         "clipped, what smoothness proves is at most the printed right side; where clipping is effective, the squared "
         "gradient that a training keeps in all its rounds.",
         latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
-        r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)",
+        r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right),\quad "
+        r"\Psi_\sigma^e = 6\beta^2 \eta_l^2 \left(1 + \sum_{i=1}^n E_i \right) \left(2 \sum_{i=1}^n E_i^4 \sigma^2 + "
+        r"\frac{1}{3} \sum_{i=1}^n E_i^3 \sigma_{i,\bar{g}}^2 \right) + \beta \eta_l \sum_{i=1}^n E_i^2 "
+        r"\sigma_{i,\bar{g}}^2,\quad \Psi_p^e = \frac{8L_0^2}{3} \left(n \sum_{i=1}^n E_i^2 "
+        r"\mathbb{E}[(w_i^e - \lambda_i)^2] + \|\lambda\|^2 \sum_{i=1}^n \mathbb{E}[(E_i - \mu_w^e)^2] \right)",
         kind="upper bound",
         variables=(LADDER, NOISE, HETEROGENEITY, OFF, DISTANCE, ROUNDS, SHARE, CLIPPING),
         examples=(
@@ -204,6 +210,19 @@ register(
         shifts=_rise,
         computed=_descent_computed,
         not_simulated=Exempt(kind="part", of=("robusthdp:thm2:quadratic",), note="a bound for all losses"),
+        assumes={"independence": "all", "law": "moments", "noise": "fresh"},
+        tight=Tight(
+            at={"steps": [1], "noise": [1], "sigma2": 0, "off": 0, "dist": 1, "E": 100, "u": "16/17"},
+            ratio="261488422/170574447",
+        ),
+        edits=(
+            Edit(
+                printed=r"\sigma_{i,\bar{g}}^2",
+                read=r"\sigma_{i,\tilde{g}}^2",
+                reason="defined nowhere; as the term is to fall with the clients' privacy needs, the noisy gradient's "
+                "variance of (3) and (5) is meant",
+            ),
+        ),
         unit="squared gradient norm",
         assumptions=(
             "beta = 1 (a unit)",

@@ -19,6 +19,7 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.robusthdp.model import ALIGNMENT, ETA, ONE, ZERO, B, C, K, N, P, Z, noise_part, signs
 from theory.papers.robusthdp.variance import Z_POSITIVE, clipped_variance, printed_variance
@@ -135,6 +136,7 @@ register(
         condition_text="path == fixed mean (independent batches, and a mean gradient that does not change during the "
         "round), or path == shuffled with the sampling part dropped (alignment == 1)",
         counterexample={"K": 1, "N": 2, "b": 2, "eta": 1, "c": 1, "z": 1, "p": 1, "alignment": 0, "path": "shuffled"},
+        assumes={"clipping": "all", "divisor": "fixed", "noise": "fresh", "law": "moments"},
         unit="squared parameters, summed over coordinates",
         related=("robusthdp:eq3",),
         remark="'Adds noise independently' is true of the noise, but a step's mean gradient depends on earlier noise unless "
@@ -220,11 +222,12 @@ register(
         derive=_power_derive,
         oracle=_power_oracle,
         computed=_power_computed,
-        not_simulated="a ratio of two variances that robusthdp:eq7 simulates",
+        not_simulated=Exempt(kind="part", of=("robusthdp:eq7",)),
         condition=lambda rest, alignment, z_rule: sp.Eq(alignment, 1) if rest == 0 and z_rule == "fixed" else sp.false,
         condition_text="z_rule == fixed (the noise scale is held fixed), rest == 0 (b and k b divide N) and alignment == 1 "
         "(the sampling part is dropped)",
         counterexample={"b": 1, "c": 1, "k": 2, "m": 1, "z": 1, "p": 1, "z_rule": "theorem 1"},
+        assumes={"clipping": "all", "divisor": "fixed", "noise": "fresh", "law": "moments"},
         unit="dimensionless",
         related=("robusthdp:eq7",),
         remark="At a fixed privacy budget z is not fixed: the paper itself says that it grows with b. With the z of Theorem "

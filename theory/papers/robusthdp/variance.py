@@ -22,6 +22,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.model import ALIGNMENT, ONE, B, C, P, Z, noise_part, signs
 
 SAMPLING = Variable(
@@ -145,6 +146,7 @@ register(
         condition=lambda sampling: sp.true if sampling == "independent" else sp.false,
         condition_text="sampling == independent (the gradients of one batch are independent given theta)",
         counterexample={"b": 2, "c": 1, "z": 1, "p": 1, "alignment": 0, "sampling": "without replacement", "others": 1},
+        assumes={"clipping": "all", "divisor": "fixed", "noise": "fresh", "law": "moments"},
         unit=UNIT,
         assumptions=("every gradient is clipped: its norm is c", "the batch size in the divisor is fixed"),
         remark="The paper averages over fresh data. Given the client's records, batches of fixed size have (N-b)/(N-1) "
@@ -189,6 +191,8 @@ register(
         not_simulated=Exempt(kind="part", of=("robusthdp:eq3",)),
         shifts=lambda alignment: {alignment: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
         ours=True,
+        assumes={"clipping": "all", "divisor": "fixed", "sampling": "replacement", "law": "moments"},
+        tight=Tight(at={"b": 128, "c": 3, "z": 1, "p": 28939, "alignment": 0}, ratio="1"),
         unit="dimensionless",
         related=("robusthdp:eq3",),
         remark="The paper only writes an approximation. Exactly, the relative error is (1 - |G|^2/c^2) b/(p z^2): below 0.5 "
@@ -277,6 +281,8 @@ register(
             x: _closed(x, f"t{i}") for i, x in enumerate((clipped, length, alignment))
         },
         ours=True,
+        assumes={"clipping": "any", "divisor": "fixed", "sampling": "replacement", "law": "moments"},
+        tight=Tight(at={"b": 2, "c": 1, "z": "1/2", "p": 5, "clipped": 1, "length": "2/3", "alignment": "1/3"}, ratio="1"),
         unit=UNIT,
         assumptions=("the gradients of one batch are independent given theta",),
         related=("robusthdp:eq3",),
@@ -358,6 +364,8 @@ register(
         simulate=_eq5_simulate,
         shifts=lambda used: {used: _closed(used, "t")},
         entries=("equality", "bound"),
+        assumes={"clipping": "none", "divisor": "fixed", "noise": "fresh", "law": "moments"},
+        tight=Tight(at={"b": 2, "c": 1, "z": 1, "p": 5, "sigma2_g": "1/4"}, ratio="1"),
         unit=UNIT,
         remark="Where no gradient exceeds c, Var(g_i) <= (c^2 - |G|^2)/b for independent gradients, so no constant beyond c "
         "is needed (robusthdp:eq3:any-clip).",

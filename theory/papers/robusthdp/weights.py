@@ -20,6 +20,7 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.model import SIGMA2S, ZERO
 
 LENGTHS = (2, 3)
@@ -126,6 +127,7 @@ register(
         oracle=lambda sigma2s: tuple(concrete_best(sigma2s)[0]),
         computed=lambda sigma2s: aggregation.precision_weights(sigma2s),
         simulate=_weights_simulate,
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         remark="Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative to "
@@ -168,6 +170,7 @@ register(
         simulate=lambda sigma2s: _weights_simulate(sigma2s, len(sigma2s) - 1),
         objective=_unique_objective,
         decision="real",
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:weights",),
@@ -207,6 +210,7 @@ register(
             lambda gen, reps: (draw_noise(gen, reps, sigma2s) @ aggregation.precision_weights(sigma2s))[:, None] ** 2,
             labels=("squared noise",), draws=len(sigma2s),
         ),
+        assumes={"independence": "all", "law": "moments"},
         unit=UNIT,
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:weights",),
@@ -263,6 +267,7 @@ register(
         computed=lambda sigma2s: aggregation.least_variance(sigma2s[:-1]) / aggregation.least_variance(sigma2s),
         simulate=_removal_simulate,
         assumes={"independence": "all"},
+        tight=Tight(at={"sigma2s": [1, 2, 4]}, ratio="6/7"),
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
