@@ -174,7 +174,7 @@ register(
         "(eps has the unit of a variance, so that the printed exponent is not even free of units)",
         counterexample={"p": 1, "eps": 49, "U": 10},
         not_computed=Exempt(kind="refuted"),
-        not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point", "robusthdp:lem1:tail:chi2")),
+        not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",)),
         assumes={"law": "bounded", "independence": "all"},
         finding="The tail bound takes the bound on an element where the bound on its square is needed, and so promises far "
         "too much for large elements.",
