@@ -20,7 +20,6 @@ from theory.engine.algebra import simplest, stationary_point
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.engine.tight import Tight
@@ -159,7 +158,7 @@ register(
         place="Section 3.4, Lemma 1, (9)",
         statement="With elements bounded by U, sigma_hat_j^2 is further than eps from its mean with at most this "
         "probability.",
-        latex=r"s_{i,j}' \leq U:\quad \Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq "
+        latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq "
         r"2e^{-\frac{2p\epsilon^2}{U^2}}",
         kind="upper bound",
         variables=(P, EPS, U),
@@ -178,14 +177,6 @@ register(
         assumes={"law": "bounded", "independence": "all"},
         finding="The tail bound takes the bound on an element where the bound on its square is needed, and so promises far "
         "too much for large elements.",
-        edits=(
-            Edit(
-                printed=r"s_{i,j}' \leq U",
-                read=r"|s_{i,j}'| \leq U",
-                reason="elements that are bounded from one side only have unbounded squares, and no such bound at all",
-                changes_value=True,
-            ),
-        ),
         unit="probability",
         assumptions=("|s'| <= U, not only s' <= U", "the elements of S' are independent"),
         related=("robusthdp:lem1:mean",),

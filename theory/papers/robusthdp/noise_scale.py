@@ -174,7 +174,7 @@ register(
         place="Section 3.1, text after (5) (Figure 6)",
         statement="At a fixed budget and number of epochs z grows with b, but slower than b, so that the noise z^2/b^2 of "
         "(3) and (5) falls. Judged for a doubled batch.",
-        latex=r"z\text{ grows with }b_i\text{ sub-linearly}",
+        latex=r"z\text{ grows with }b_i\text{ sub-linearly}:\quad\frac{z(2b)}{z(b)}\le2,\quad\frac{z(b)}{z(2b)}\le1",
         kind="order",
         variables=(BATCH, EPS, ROUNDS),
         examples=({"b": 16, "eps": "1/2", "E": 200}, {"b": 600, "eps": "1/2", "E": 1}),

@@ -133,7 +133,8 @@ register(
         title="Weights proportional to eps are suboptimal",
         place="Section 3.2, text after (8); Table 1",
         statement="Weights eps_i / sum_j eps_j (WeiAvg, PFA) give at least the variance of the solution of (8).",
-        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}",
+        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{"
+        r"\sum_j\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
         kind="lower bound",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [1, 2, 4], "eps": [1, 2, 5]}, {"sigma2s": [3, "1/2"], "eps": [1, 1]}),
