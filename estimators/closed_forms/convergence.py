@@ -4,6 +4,8 @@ Model: in a round client i makes E_i gradient steps of size eta from the server'
 v_i, and the server adds the average of the updates with weights w_i >= 0 that add to one and do not follow that noise.  The
 common loss is f = sum_i lambda_i f_i, the f_i are smooth with the constant beta and |grad f_i - grad f|^2 <= sigma2.
 
+Belongs here: bounds and their terms. Does not belong here: running federated averaging (``federated``), weights.
+
 Clipped gradients are not covered: their mean is not that of the loss, and no such bound holds (claim robusthdp:thm2).
 """
 

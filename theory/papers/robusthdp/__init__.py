@@ -30,5 +30,6 @@ PAPER = Paper(
         "theorem2",
         "convergence",
         "discussion",
+        "rate",
     ),
 )

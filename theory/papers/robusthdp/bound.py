@@ -1,6 +1,7 @@
 """The bound of Theorem 2 of Robust-HDP as printed, (10) and (11).
 
-Belongs here: the printed terms, which several claims speak of. Does not belong here: claims, and what a judge derives.
+Belongs here: the printed terms, which several claims speak of, and the same added up by another hand, for oracles. Does not
+belong here: claims, and what a judge derives.
 """
 
 from __future__ import annotations
@@ -37,4 +38,28 @@ def factor(least: Any) -> Any:
     return 12 / (11 * least - 7)
 
 
-__all__ = ["factor", "psi_p", "psi_sigma"]
+def added_up(
+    beta: Any, eta: Any, local: Sequence[Any], sigma2: Any, noise: Sequence[Any], L0: Any, shares: Sequence[Any],
+    weights: Sequence[tuple[Any, Sequence[Any]]],
+) -> Any:  # fmt: skip
+    """12/(11 E_min - 7) times Psi_sigma + Psi_p, added up client by client: the oracles' reading of (10) and (11)."""
+    n, total, least = len(local), 0, min(local, key=float) if all(x.is_number for x in local) else local[0]
+    steps = 1
+    for k in local:
+        steps += k
+    for k, v in zip(local, noise, strict=True):
+        total += beta * eta * v * k * k
+        total += (12 * sigma2 * k + 2 * v) * k * k * k * steps * (beta * eta) ** 2
+    norm = 0
+    for y in shares:
+        norm += y * y
+    for chance, w in weights:
+        centre = 0
+        for x, k in zip(w, local, strict=True):
+            centre += x * k
+        for x, y, k in zip(w, shares, local, strict=True):
+            total += 8 * chance * L0 * L0 * (n * k * k * (x - y) ** 2 + norm * (k - centre) ** 2) / 3
+    return total / (least - sp.Rational(7, 12) - least / 12)
+
+
+__all__ = ["added_up", "factor", "psi_p", "psi_sigma"]

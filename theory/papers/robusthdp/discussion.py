@@ -15,7 +15,7 @@ from sympy import Eq
 
 from estimators.closed_forms import convergence
 from theory.engine import simulation
-from theory.engine.algebra import limit, simplest
+from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -23,33 +23,8 @@ from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.engine.tight import Tight
-from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
+from theory.papers.robusthdp.bound import added_up, factor, psi_p, psi_sigma
 from theory.papers.robusthdp.model import ONE, ZERO
-
-
-def _terms(
-    beta: Any, eta: Any, local: Sequence[Any], sigma2: Any, noise: Sequence[Any], L0: Any, shares: Sequence[Any],
-    weights: Sequence[tuple[Any, Sequence[Any]]],
-) -> Any:  # fmt: skip
-    """12/(11 E_min - 7) times Psi_sigma + Psi_p, added up client by client: the oracles' reading of (10) and (11)."""
-    n, total, least = len(local), 0, min(local, key=float) if all(x.is_number for x in local) else local[0]
-    steps = 1
-    for k in local:
-        steps += k
-    for k, v in zip(local, noise, strict=True):
-        total += beta * eta * v * k * k
-        total += (12 * sigma2 * k + 2 * v) * k * k * k * steps * (beta * eta) ** 2
-    norm = 0
-    for y in shares:
-        norm += y * y
-    for chance, w in weights:
-        centre = 0
-        for x, k in zip(w, local, strict=True):
-            centre += x * k
-        for x, y, k in zip(w, shares, local, strict=True):
-            total += 8 * chance * L0 * L0 * (n * k * k * (x - y) ** 2 + norm * (k - centre) ** 2) / 3
-    return total / (least - sp.Rational(7, 12) - least / 12)
-
 
 # --- the step-size conditions and the terms of (11) ---------------------------------------------------------------------
 
@@ -103,39 +78,71 @@ LIPSCHITZ = Variable("L0", "positive", "Lipschitz constant of the losses", extre
 LOCAL = Variable("steps", "size", "local gradient steps, the same for every client")
 
 
-def _participation_derive(m: Any, idle: Any, steps: Any, L0: Any) -> Derivation:
+QUIET = Variable(
+    "quiet",
+    "choice",
+    "0: all clients are alike, participants weigh 1/m; 1: client 1 makes twice the steps and has hardly any noise, so that "
+    "noise-aware weights go to it alone whenever it takes part",
+    choices=(0, 1),
+    default=0,
+)
+
+
+def _participation_derive(m: Any, idle: Any, steps: Any, L0: Any, quiet: int) -> Derivation:
     d = Derivation()
     n = m + idle + 1
     k = sp.Symbol("m", positive=True)
-    d.say("Equal clients: lambda_i = 1/n, all make the same number of steps, so mu = E_i and the second sum of Psi_p is 0.")
-    d.say("A client is drawn with probability m/n and then weighs 1/m: E[w_i] = 1/n and E[w_i^2] = 1/(m n).")
-    apart = d.say("E[(w_i - 1/n)^2] =", 1 / (k * n) - 1 / n**2)
-    value = d.say("n clients of it, times n E_i^2 8 L_0^2/3:", sp.Rational(8, 3) * L0**2 * n * steps**2 * n * apart)
+    d.say("lambda_i = 1/n. A client is drawn with probability m/n.")
+    if quiet:
+        first = (k / n) * (1 - 1 / n) ** 2 + (1 - k / n) / n**2
+        d.say("Client 1 weighs 1 when it is drawn, else 0: E[(w_1 - 1/n)^2] =", first)
+        square, mean = (1 - k / n) / (k * (n - 1)), (1 - k / n) / (n - 1)
+        other = d.say("Another one weighs 1/m when it is drawn and client 1 is not: E[(w_j - 1/n)^2] =",
+                      square - 2 * mean / n + 1 / n**2)  # fmt: skip
+        apart = n * (4 * steps**2 * first + (n - 1) * steps**2 * other)
+        spread = d.say("mu is 2E with client 1 and E without it, so |lambda|^2 sum E[(E_i - mu)^2] =",
+                       steps**2 * ((n - 1) * k / n + 1 - k / n) / n)  # fmt: skip
+    else:
+        d.say("All make the same number of steps, so mu = E_i and the second sum of Psi_p is 0. A drawn client weighs 1/m: "
+              "E[w_i] = 1/n and E[w_i^2] = 1/(m n).")  # fmt: skip
+        apart = n * steps**2 * n * d.say("E[(w_i - 1/n)^2] =", 1 / (k * n) - 1 / n**2)
+        spread = ZERO
+    value = d.say("Both, times 8 L_0^2/3:", sp.Rational(8, 3) * L0**2 * (apart + spread))
     return d.conclude("Psi_p at m, and its fall when one more client takes part in every round:",
                       (simplest(value.subs(k, m)), simplest(value.subs(k, m) - value.subs(k, m + 1))))  # fmt: skip
 
 
-def _participation_oracle(m: Any, idle: Any, steps: Any, L0: Any) -> tuple[Any, Any]:
+def _participation_oracle(m: Any, idle: Any, steps: Any, L0: Any, quiet: int) -> tuple[Any, Any]:
     """All subsets of clients enumerated, in the printed formula."""
     n = int(m + idle + 1)
+    local = [2 * steps, *[steps] * (n - 1)] if quiet else [steps] * n
 
     def value(size: int) -> Any:
         subsets = list(itertools.combinations(range(n), size))
         chance = sp.Rational(1, len(subsets))
-        weights = [(chance, [sp.Rational(i in s, size) for i in range(n)]) for s in subsets]
-        return psi_p(L0, [steps] * n, [sp.Rational(1, n)] * n, weights)
+        used = [(0,) if quiet and 0 in s else s for s in subsets]
+        weights = [(chance, [sp.Rational(i in s, len(s)) for i in range(n)]) for s in used]
+        return psi_p(L0, local, [sp.Rational(1, n)] * n, weights)
 
-    return value(int(m)), value(int(m) + 1)
+    here, more = value(int(m)), value(int(m) + 1)
+    return here, here - more
 
 
-def _participation_simulate(m: int, idle: int, steps: int, L0: float) -> simulation.Simulation:
+def _participation_simulate(m: int, idle: int, steps: int, L0: float, quiet: int) -> simulation.Simulation:
     n = m + idle + 1
+    local = np.full(n, float(steps))
+    if quiet:
+        local[0] *= 2
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        ranks = np.argsort(gen.random((reps, n)), axis=1)
-        w = (ranks < m) / m
-        # client 0's part stands for all; the clients are alike
-        return 8 / 3 * L0**2 * n * steps**2 * n * (w[:, :1] - 1 / n) ** 2
+        w = (np.argsort(gen.random((reps, n)), axis=1) < m) / m
+        if quiet:
+            w[w[:, 0] > 0] = np.eye(n)[0]
+        # the clients but the first are alike: one of them stands for all
+        off = (local * (w - 1 / n)) ** 2
+        apart = n * (off[:, 0] + (n - 1) * off[:, 1])
+        spread = ((local - (w @ local)[:, None]) ** 2).sum(axis=1) / n
+        return 8 / 3 * L0**2 * (apart + spread)[:, None]
 
     return simulation.sample_means(draw)
 
@@ -145,28 +152,29 @@ register(
         id="robusthdp:thm2:participation",
         title="Psi_p falls when more clients take part",
         place="Section 3.7, discussion of Theorem 2",
-        statement="Psi_p decreases when clients participate more often. Judged for equal clients, m of n drawn uniformly "
-        "per round with weights 1/m: Psi_p = (8 L_0^2/3) n E_i^2 (1/m - 1/n), 0 at m = n; and its fall from m to m + 1 is "
-        ">= 0.",
+        statement="Psi_p decreases when clients participate more often. Judged for m of n clients drawn uniformly per "
+        "round, alike or with one that noise-aware weights prefer: Psi_p, and its fall from m to m + 1, are >= 0.",
         latex=r"\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use "
         r"similar batch sizes}",
         kind="order",
-        variables=(M, LEFT, LOCAL, LIPSCHITZ),
-        examples=({"m": 2, "idle": 1, "steps": 2, "L0": 1}, {"m": 1, "idle": 3, "steps": 1, "L0": 2}),
+        variables=(M, LEFT, LOCAL, LIPSCHITZ, QUIET),
+        examples=({"m": 2, "idle": 1, "steps": 2, "L0": 1}, {"m": 1, "idle": 3, "steps": 1, "L0": 2, "quiet": 1}),
         printed=lambda: (ZERO, ZERO),
         relation=">=",
         derive=_participation_derive,
-        oracle=lambda m, idle, steps, L0: (
-            (v := _participation_oracle(m, idle, steps, L0))[0],
-            v[0] - v[1],
-        ),
+        oracle=_participation_oracle,
         not_computed=Exempt(kind="part", of=("robusthdp:thm2:weights",)),
         simulate=_participation_simulate,
+        condition=lambda quiet: sp.true if quiet == 0 else sp.false,
+        condition_text="quiet == 0 (the clients are alike, and participants weigh the same)",
+        counterexample={"m": 1, "idle": 1, "steps": 1, "L0": 1, "quiet": 1},
         entries=("Psi_p", "its fall from m to m + 1"),
         tight=Tight(at={"m": 2, "idle": 1, "steps": 2, "L0": 1}, ratio="0"),
         unit="squared gradient norm",
         related=("robusthdp:thm2", "robusthdp:thm2:weights"),
-        remark="The term does not fall with the step size: with partial participation the bound keeps a floor of this size "
+        remark="Psi_p = (8 L_0^2/3) n E_i^2 (1/m - 1/n) for equal clients. With Robust-HDP's own weights it can grow with "
+        "m: the more often a quiet client takes part, the further the weights are from lambda. The term does not fall "
+        "with the step size: with partial participation the bound keeps a floor of this size "
         "times 12/(11 E_min - 7) however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.",
     )
 )
@@ -334,7 +342,8 @@ def _advantage_oracle(steps: Any, lam_1: Any, v_1: Any, v_2: Any, L0: Any) -> An
     """Both bounds term by term with numbers for what they share."""
     w_1 = (1 / v_1) / (1 / v_1 + 1 / v_2)
     bounds = [
-        _terms(1, ONE / 100, [steps, steps], 1, [v_1, v_2], L0, [lam_1, 1 - lam_1], [(1, [x, 1 - x])]) for x in (lam_1, w_1)
+        added_up(1, ONE / 100, [steps, steps], 1, [v_1, v_2], L0, [lam_1, 1 - lam_1], [(1, [x, 1 - x])])
+        for x in (lam_1, w_1)
     ]
     return bounds[0] - bounds[1]
 
@@ -377,118 +386,4 @@ register(
     )
 )
 
-# --- (12) ---------------------------------------------------------------------------------------------------------------
-
-MORE = Variable("more", "choice", "local steps of client 2 beyond those of client 1", choices=(0, 2))
-WEIGHT_1 = Variable("w_1", "fraction", "client 1's aggregation weight")
-BETA = Variable("beta", "positive", "smoothness of the losses", default=ONE, extreme=False)
-GRADIENT_NOISE = Variable("sigma2_g", "nonnegative", "variance of the mini-batch gradients", default=ONE, extreme=False)
-
-
-def _rest_approach(t: Any, steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
-    """What (10) has beyond its first term, at sigma = 0 and eta = 1/t."""
-    local = [steps, steps + more]
-    sigma = psi_sigma(beta, 1 / t, local, ZERO, [sigma2_g, sigma2_g])
-    return factor(steps) * (sigma + psi_p(L0, local, [lam_1, 1 - lam_1], [(ONE, [w_1, 1 - w_1])]))
-
-
-def _rest_derive(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Derivation:
-    d = Derivation()
-    t = sp.Symbol("t", positive=True)
-    value = d.say("Two clients, sigma = 0, eta = 1/t: the right side of (10) has beyond its first term",
-                  _rest_approach(t, steps, more, lam_1, w_1, L0, beta, sigma2_g))  # fmt: skip
-    d.say("Psi_sigma goes to 0 with eta. Psi_p has no eta in it.")
-    return d.conclude("For t to infinity:", limit(value, t, sp.oo))
-
-
-def _rest_oracle(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
-    """A quadratic in eta, extrapolated to eta = 0 from three values."""
-    local, noise, shares, weights = [steps, steps + more], [sigma2_g] * 2, [lam_1, 1 - lam_1], [(1, [w_1, 1 - w_1])]
-    a, b, c = (_terms(beta, sp.Integer(h), local, 0, noise, L0, shares, weights) for h in (1, 2, 3))
-    return 3 * a - 3 * b + c
-
-
-register(
-    Claim(
-        id="robusthdp:eq12",
-        title="Without privacy and heterogeneity the bound is that of SGD",
-        place="Section 3.7, discussion of Theorem 2, (12)",
-        statement="For FedAvg with sigma = 0 the right side of (10) is its first term plus O(eta_l). Judged: what it has "
-        "beyond the first term goes to 0 with eta_l.",
-        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \frac{"
-        r"f(\theta^0) - f^*}{E\eta_l} + \mathcal{O}(\eta_l)",
-        kind="limit",
-        variables=(LOCAL, MORE, LAM_1, WEIGHT_1, LIPSCHITZ, BETA, GRADIENT_NOISE),
-        examples=(
-            {"steps": 2, "more": 0, "lam_1": "1/3", "w_1": "1/3", "L0": 1},
-            {"steps": 1, "more": 2, "lam_1": "1/3", "w_1": "1/3", "L0": 1},
-        ),
-        printed=lambda: ZERO,
-        derive=_rest_derive,
-        oracle=_rest_oracle,
-        approach=_rest_approach,
-        condition=lambda more, lam_1, w_1: sp.And(Eq(more, 0), Eq(w_1, lam_1)),
-        condition_text="more == 0 (all clients make the same number of local steps) and w_1 == lam_1 (every round weighs "
-        "every client by its share of the records: full participation, FedAvg weights)",
-        counterexample={"steps": 1, "more": 2, "lam_1": "1/2", "w_1": "1/2", "L0": 1},
-        not_computed=Exempt(kind="limit", of=("robusthdp:thm2",)),
-        not_simulated=Exempt(kind="deterministic"),
-        unit="squared gradient norm",
-        related=("robusthdp:thm2",),
-        remark="sigma = 0 and no privacy remove neither part of Psi_p: FedAvg with unequal E_i = K_i ceil(N_i/b_i), or with "
-        "sampled clients, keeps a floor that no step size removes. The same holds of 'we recover the results for the simple "
-        "FedAvg algorithm', and Robust-HDP's weights 1/sigma_i^2 are not lambda_i.",
-    )
-)
-
-C = Variable("c", "positive", "the step size is c / sqrt(E)", extreme=False)
-GAP = Variable("gap", "positive", "f(theta^0) - f*", extreme=False)
-
-
-def _rate_approach(t: Any, c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Any:
-    """sqrt(E) times the right side of (10) for n = 2 equal clients with eta = c/sqrt(E), sqrt(E) = t."""
-    eta = c / t
-    return t * factor(steps) * (gap / (t**2 * eta) + psi_sigma(beta, eta, [steps] * 2, ZERO, [sigma2_g] * 2))
-
-
-def _rate_derive(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Derivation:
-    d = Derivation()
-    t = sp.Symbol("t", positive=True)
-    value = d.say("Two equal clients with weights lambda_i, sigma = 0, eta = c/sqrt(E): sqrt(E) times the bound, with "
-                  "t = sqrt(E):", _rate_approach(t, c, gap, steps, beta, sigma2_g))  # fmt: skip
-    return d.conclude("It has a finite limit, so the bound falls as 1/sqrt(E):", limit(value, t, sp.oo))
-
-
-def _rate_oracle(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Any:
-    """sqrt(E) times the bound is affine in 1/sqrt(E): extrapolate from two values."""
-    halves = [sp.Rational(1, 2)] * 2
-    values = []
-    for root in (1, 2):
-        rest = _terms(beta, c / root, [steps, steps], 0, [sigma2_g] * 2, 0, halves, [(1, halves)])
-        values.append(root * rest + gap / c / (steps - sp.Rational(7, 12) - steps / 12))
-    return 2 * values[1] - values[0]
-
-
-register(
-    Claim(
-        id="robusthdp:eq12:rate",
-        title="The rate is 1/sqrt(E)",
-        place="Section 3.7, text after (12)",
-        statement="With eta_l = c/sqrt(E) the bound (12) falls as 1/sqrt(E): sqrt(E) times it has this finite limit (two "
-        "equal clients, every round weighing both by lambda).",
-        latex=r"\text{which shows convergence rate }\frac{1}{\sqrt{E}}\text{ with }\eta_l = \mathcal{O}(\frac{1}{\sqrt{E}})",
-        kind="limit",
-        variables=(C, GAP, LOCAL, BETA, GRADIENT_NOISE),
-        examples=({"c": "1/10", "gap": 1, "steps": 2},),
-        derive=_rate_derive,
-        oracle=_rate_oracle,
-        approach=_rate_approach,
-        not_computed=Exempt(kind="limit", of=("robusthdp:thm2",)),
-        not_simulated=Exempt(kind="deterministic"),
-        unit="squared gradient norm",
-        assumptions=("every client makes the same number of steps and is weighed by lambda_i in every round",),
-        related=("robusthdp:eq12", "robusthdp:thm2"),
-        remark="A statement about the bound; with the floor Psi_p > 0 (unequal steps, sampling, noise-aware weights) the "
-        "bound does not fall below 12 Psi_p/(11 E_min - 7).",
-    )
-)
+__all__ = ["LAM_1", "LIPSCHITZ", "LOCAL"]
