@@ -14,12 +14,12 @@ import numpy as np
 import sympy as sp
 
 from estimators.accounting import dpsgd
+from estimators.montecarlo import SampledExperiment
 from theory.engine import simulation
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.robusthdp.model import ALIGNMENT, ETA, ONE, ZERO, B, C, K, N, P, Z, noise_part, signs
 from theory.papers.robusthdp.variance import Z_POSITIVE, clipped_variance, printed_variance
@@ -202,6 +202,30 @@ def _power_computed(b: int, c: float, k: int, m: int, rest: int, z: float, p: in
     return float(first / second)
 
 
+def _power_simulate(
+    b: int, c: float, k: int, m: int, rest: int, z: float, p: int, alignment: float, z_rule: str
+) -> simulation.Simulation:
+    counts = (k * m + rest, m + rest)
+    sizes = (b, k * b)
+    scales = (z, z if z_rule == "fixed" else z * k * np.sqrt(counts[1] / counts[0]))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        squares = []
+        for count, size, scale in zip(counts, sizes, scales, strict=True):
+            moved = np.zeros((reps, p))
+            for _ in range(count):
+                moved += c * scale / size * gen.standard_normal((reps, p))
+                moved[:, 0] += c * (signs(gen, alignment, (reps, size)).mean(axis=1) - alignment)
+            squares.append((moved**2).sum(axis=1))
+        return np.stack(squares, axis=1)
+
+    expected = counts[1] * c**2 * ((1 - alignment**2) / sizes[1] + p * (scales[1] / sizes[1]) ** 2)
+    unit = np.eye(2)
+    reading = simulation.Ratio("squared distance from the mean, at b over at k b", unit[0], unit[1], expected)
+    draws = sum(n * (p + 2 * size) for n, size in zip(counts, sizes, strict=True))
+    return simulation.Simulation(SampledExperiment(draw, 2, draws), (reading,))
+
+
 register(
     Claim(
         id="robusthdp:batch-power3",
@@ -214,15 +238,15 @@ register(
         kind="order",
         variables=(B, C, TIMES, WHOLE, REST, Z_POSITIVE, P, ALIGNMENT, Z_RULE),
         examples=(
-            {"b": 16, "c": 3, "k": 2, "m": 75, "z": 1, "p": 28939},
             {"b": 3, "c": 1, "k": 3, "m": 2, "z": 2, "p": 5},
-            {"b": 4, "c": 1, "k": 5, "m": 1, "z": "1/2", "p": 2},
+            {"b": 4, "c": 1, "k": 2, "m": 2, "z": "1/2", "p": 9, "alignment": "1/2"},
+            {"b": 16, "c": 3, "k": 2, "m": 75, "z": 1, "p": 28939},
         ),
         printed=lambda k: k**3,
         derive=_power_derive,
         oracle=_power_oracle,
         computed=_power_computed,
-        not_simulated=Exempt(kind="part", of=("robusthdp:eq7",)),
+        simulate=_power_simulate,
         condition=lambda rest, alignment, z_rule: sp.Eq(alignment, 1) if rest == 0 and z_rule == "fixed" else sp.false,
         condition_text="z_rule == fixed (the noise scale is held fixed), rest == 0 (b and k b divide N) and alignment == 1 "
         "(the sampling part is dropped)",
