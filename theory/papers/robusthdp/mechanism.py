@@ -63,7 +63,8 @@ def hockey_stick(eps: Any, mean: Any, variance: Any) -> sp.Float:
         ctx.dps = before
 
 
-EPS = Variable("eps", "positive", "privacy parameter", within=("1/100", 1))
+EPS = Variable("eps", "positive", "privacy parameter", within=("1/1000", 1))
+ANY_DELTA = Variable("delta", "fraction", "probability that the guarantee may fail", within=("1/10000000000", "9999/10000"))
 DELTA = Variable("delta", "fraction", "probability that the guarantee may fail", within=("1/10000000000", "9/10"))
 WIDE_EPS = Variable("eps", "positive", "privacy parameter", within=("1/100", "7/2"))
 BEYOND = Variable("beyond", "choice", "1: the guarantee is asked at eps + 4 instead of eps", choices=(0, 1), default=0)
@@ -120,7 +121,7 @@ register(
         "times the sensitivity. Judged at that sigma: the delta needed is at most delta.",
         latex=r"\epsilon < 1 \text{ and } \sigma > \frac{\sqrt{2 \ln(1.25/\delta)}}{\epsilon} \Delta_2 f",
         kind="upper bound",
-        variables=(EPS, DELTA),
+        variables=(EPS, ANY_DELTA),
         examples=({"eps": 1, "delta": "1/2"}, {"eps": "1/2", "delta": "9/10"}, {"eps": "1/2", "delta": "1/100000"}),
         printed=lambda delta: delta,
         relation="<=",
@@ -132,8 +133,8 @@ register(
         tight=Tight(at={"eps": 1, "delta": "1/2"}, ratio="10.61376091"),
         unit="probability",
         assumptions=(ADJACENCY,),
-        remark="Certified for eps in [0.01, 1] and delta in [1e-10, 0.9]; there is much slack: at eps = 1 and delta = 1e-5 "
-        "the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
+        remark="Certified for eps in [0.001, 1] and delta in [1e-10, 0.9999]; there is much slack: at eps = 1 and delta = "
+        "1e-5 the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
     )
 )
 

@@ -31,15 +31,20 @@ def _weights(estimates: Sequence[Any]) -> list[Any]:
     return [1 / (v * total) for v in estimates]
 
 
-def _small_approach(t: Any, sigma2s: Sequence[Any], r: Any) -> tuple[Any, ...]:
-    """Weights when client j's error is j/t."""
-    return tuple(_weights([r**2 * x + (j + 1) / t for j, x in enumerate(sigma2s)]))
+ERRORS = Variable("errors", "nonnegative", "t times the mean squared error of each client's elements, for t to infinity",
+                  lengths=(2, 3))  # fmt: skip
 
 
-def _small_derive(sigma2s: Sequence[Any], r: Any) -> Derivation:
+def _small_approach(t: Any, sigma2s: Sequence[Any], errors: Sequence[Any], r: Any) -> tuple[Any, ...]:
+    """Weights when client j's error is errors_j/t."""
+    return tuple(_weights([r**2 * x + a / t for x, a in zip(sigma2s, errors, strict=True)]))
+
+
+def _small_derive(sigma2s: Sequence[Any], errors: Sequence[Any], r: Any) -> Derivation:
     d = Derivation()
     t = sp.Symbol("t", positive=True)
-    at = d.say("Weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, with alpha_j^2 = j/t:", _small_approach(t, sigma2s, r))
+    at = d.say("Weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, with alpha_j^2 = errors_j/t:",
+               _small_approach(t, sigma2s, errors, r))  # fmt: skip
     return d.conclude("For t to infinity they tend to:", tuple(limit(x, t, sp.oo) for x in at))
 
 
@@ -61,8 +66,11 @@ register(
         latex=r"\text{a small deviation }\alpha_j^2\text{ from }r^2\sigma_j^2\text{ still results in the Robust-HDP "
         r"returning aggregation weights close to the optimum weights }\{w_i^*\}",
         kind="limit",
-        variables=(SIGMA2S, R),
-        examples=({"sigma2s": [1, 4], "r": "1/2"}, {"sigma2s": [1, 2, 5], "r": 2}),
+        variables=(SIGMA2S, ERRORS, R),
+        examples=(
+            {"sigma2s": [1, 4], "errors": [1, 2], "r": "1/2"},
+            {"sigma2s": [1, 2, 5], "errors": [3, 0, 1], "r": 2},
+        ),
         printed=lambda sigma2s: tuple(1 / x / sum(1 / y for y in sigma2s) for x in sigma2s),
         derive=_small_derive,
         oracle=least_noise_weights,
