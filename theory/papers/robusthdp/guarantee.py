@@ -34,9 +34,9 @@ ROUND = 7  # steps in the oracle; the curve does not depend on their number
 
 # --- (eps, delta) for any delta -----------------------------------------------------------------------------------------
 
-DELTA = Variable("delta", "fraction", "the client's delta", within=("1/100000000", "9/10"))
-SHARE = Variable("t", "positive", "eps over log(1/delta)", within=("1/20", 1))
-C2 = Variable("c2", "positive", "the theorem's constant", within=(2, 8))
+DELTA = Variable("delta", "fraction", "the client's delta", within=("1/100000000", "999/1000"))
+SHARE = Variable("t", "positive", "eps over log(1/delta)", within=("1/100", 1))
+C2 = Variable("c2", "positive", "the theorem's constant", within=(2, 50))
 LARGE = Variable(
     "large",
     "choice",
@@ -123,7 +123,7 @@ register(
         computed=_thm1_computed,
         simulate=_thm1_simulate,
         condition=lambda large: sp.true if large == 0 else sp.false,
-        condition_text="large == 0 (eps is at most log(1/delta); certified for constants c2 from 2 to 8)",
+        condition_text="large == 0 (eps is at most log(1/delta); certified for constants c2 from 2 to 50)",
         counterexample={"delta": "1/2", "t": 1, "c2": 2, "large": 1},
         assumes={"adjacency": "add-remove", "sampling": "none", "law": "gaussian", "noise": "fresh"},
         tight=Tight(at={"delta": "9/10", "t": 1, "c2": 2}, ratio="33.87529839"),
