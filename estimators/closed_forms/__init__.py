@@ -1,8 +1,9 @@
 """The papers' formulas as vectorised functions of plain numbers, accurate at extremes; claims of ``theory`` judge them.
 
 Belongs here: ``aggregation``, ``personalization``, ``mean_regularized`` (server weights, strengths, risks, gaps),
-``gaussian``, ``bernoulli``, ``mixture``, ``regression`` (exact risks, unbiased moments, EM), ``quantization``, ``priors``
-and ``distillation`` (losses and penalties with gradients). Does not belong here: fitted models, privacy (``accounting``).
+``gaussian``, ``bernoulli``, ``mixture``, ``regression`` (exact risks, unbiased moments, EM), ``quantization``,
+``priors`` and ``distillation`` (losses and penalties with gradients), ``convergence`` (of federated averaging). Does not
+belong here: fitted models, privacy (``accounting``).
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from . import (
         aggregation,
         bernoulli,
+        convergence,
         distillation,
         gaussian,
         mean_regularized,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "aggregation",
     "bernoulli",
+    "convergence",
     "distillation",
     "gaussian",
     "mean_regularized",

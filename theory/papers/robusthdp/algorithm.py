@@ -18,8 +18,9 @@ from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.robusthdp.estimate import least_noise_weights
+from theory.papers.robusthdp.small_error import least_noise_weights
 
 # --- lines 7-11 ---------------------------------------------------------------------------------------------------------
 
@@ -67,11 +68,11 @@ def _lines_computed(sigma2s: Sequence[float], p: int) -> tuple[float, ...]:
 
 
 def _lines_simulate(sigma2s: Sequence[float], p: int) -> simulation.Simulation:
-    n, weights = len(sigma2s), precision_weights(sigma2s)
+    n, precisions = len(sigma2s), 1 / np.asarray(sigma2s, float)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         noise = np.sqrt(sigma2s) * gen.standard_normal((reps, p, n))
-        return np.mean((noise @ weights) ** 2, axis=1)[:, None]
+        return np.mean((noise @ precisions / precisions.sum()) ** 2, axis=1)[:, None]
 
     return simulation.sample_means(draw, labels=["noise of the aggregate"], of=[n + 1])
 
@@ -95,6 +96,7 @@ register(
         computed=_lines_computed,
         simulate=_lines_simulate,
         entries=("w_1, ..., w_n, their sum, noise variance of the aggregate per element",),
+        assumes={"independence": "all", "law": "moments"},
         unit="dimensionless; variance",
         remark="As printed the lines fail where a column of S is zero (then that client should get all the weight: "
         "estimators.server.robust_pca.aggregation_weights). Of the input, theta^0 is overwritten by line 1, and the step "
@@ -147,8 +149,8 @@ register(
         condition=lambda participants: sp.true if participants == "1 2" else sp.false,
         condition_text="participants == '1 2' (the participants are numbered 1 to |S^e|, as with full participation)",
         counterexample={"participants": "2 3"},
-        not_computed="an index; estimators.server.robust_pca numbers clients by the column of the matrix it is given",
-        not_simulated="deterministic",
+        not_computed=Exempt(kind="line"),
+        not_simulated=Exempt(kind="deterministic"),
         entries=("column of the first participant", "column of the second participant"),
         unit="index",
         remark="M's columns are renumbered 1 to |S^e| while lines 4-6 and 9-11 number clients 1 to n: with partial "
@@ -199,9 +201,10 @@ register(
         slip="theta^e and theta^{e+1} for theta^{e-1} and theta^e: as printed round 1 reads theta^1, which nothing has set, "
         "and theta^E is returned although the last round writes theta^{E+1}",
         counterexample={"E": 1},
-        not_computed="indices of a loop",
-        not_simulated="deterministic",
+        not_computed=Exempt(kind="line"),
+        not_simulated=Exempt(kind="deterministic"),
         entries=("first index read", "last index written", "rounds in the last accounting"),
+        finding="As printed the first round reads a model that nothing has set, and what is returned lacks the last round.",
         unit="index",
         remark="Theorem 2 counts e from 0 to E - 1. Reading line 2 so repairs the models but not the accountant: PA(..., e) "
         "would then report the loss of E - 1 rounds for a model that E rounds have trained, which understates it.",

@@ -1,7 +1,7 @@
-"""Convergence of Robust-HDP: Theorem 2, (10)-(12), against trajectories that are known exactly.
+"""Convergence of Robust-HDP: Theorem 2, (10), against trajectories that are known exactly.
 
-Belongs here: the bound as printed, federated quadratic problems whose mean squared gradients obey linear recursions, and
-what the text says about the bound's terms. Does not belong here: how the weights are chosen (estimate.py, algorithm.py).
+Belongs here: the theorem, on federated problems whose mean squared gradients are known. Does not belong here: the printed
+bound itself (bound.py), what the text says about its terms (discussion.py), how the weights are chosen (algorithm.py).
 """
 
 from __future__ import annotations
@@ -14,42 +14,19 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy import Eq
 
 from theory.engine import simulation
-from theory.engine.algebra import limit, simplest
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
+from theory.papers.robusthdp.bound import factor, psi_p, psi_sigma
+from theory.papers.robusthdp.model import ONE, ZERO
 
-ZERO, ONE, HALF = sp.Integer(0), sp.Integer(1), sp.Rational(1, 2)
-
-
-def psi_sigma(beta: Any, eta: Any, steps: Sequence[Any], sigma2: Any, noise: Sequence[Any]) -> Any:
-    """Psi_sigma of (11) as printed; `noise` holds the variances of the clients' noisy batch gradients."""
-    drift = 2 * sum(k**4 for k in steps) * sigma2 + sum(k**3 * v for k, v in zip(steps, noise, strict=True)) / sp.Integer(3)
-    return 6 * beta**2 * eta**2 * (1 + sum(steps)) * drift + beta * eta * sum(
-        k**2 * v for k, v in zip(steps, noise, strict=True)
-    )
-
-
-def psi_p(L0: Any, steps: Sequence[Any], shares: Sequence[Any], weights: Sequence[tuple[Any, Sequence[Any]]]) -> Any:
-    """Psi_p of (11) as printed; `weights` lists the possible weight vectors with their probabilities."""
-    n = len(steps)
-    apart = spread = ZERO
-    for chance, w in weights:
-        mean = sum(x * k for x, k in zip(w, steps, strict=True))
-        apart += chance * sum(k**2 * (x - y) ** 2 for k, x, y in zip(steps, w, shares, strict=True))
-        spread += chance * sum((k - mean) ** 2 for k in steps)
-    return sp.Rational(8, 3) * L0**2 * (n * apart + sum(y**2 for y in shares) * spread)
-
-
-def factor(least: Any) -> Any:
-    """The factor 12 / (11 E_min - 7) in front of (10) and (12)."""
-    return 12 / (11 * least - 7)
-
+MINUS, HALF, THIRD, TWO_THIRDS = sp.Integer(-1), sp.Rational(1, 2), sp.Rational(1, 3), sp.Rational(2, 3)
 
 # --- Theorem 2 on quadratic problems -----------------------------------------------------------------------------------
 
@@ -70,34 +47,16 @@ class Problem:
     largest: Any
     gradient: Any
 
-    @property
-    def curvature(self) -> Any:
-        """Curvature of the common loss f."""
-        return sum((y * h for y, h in zip(self.shares, self.h, strict=True)), ZERO)
-
-    @property
-    def minimiser(self) -> Any:
-        """Minimiser of the common loss f."""
-        return sum((y * h * a for y, h, a in zip(self.shares, self.h, self.a, strict=True)), ZERO) / self.curvature
-
-    def allowed(self) -> Any:
-        """Square of the reciprocal of the largest step size, for beta = max h = 1: 12^2 (1 + sum E_i)(sum E_i^4)."""
-        return 144 * (1 + sum(self.steps)) * sum(k**4 for k in self.steps)
-
-
-def _third(k: int) -> Any:
-    return sp.Rational(k, 3)
-
 
 PROBLEMS = {
     "one client": Problem((ONE,), (ZERO,), (ONE,), (2,), ((ONE, (ONE,)),), sp.Rational(1, 83), 4),
     "weights off": Problem(
-        (ONE, ONE), (-ONE, ONE), (HALF, HALF), (1, 1), ((ONE, (sp.Rational(3, 4), sp.Rational(1, 4))),),
+        (ONE, ONE), (MINUS, ONE), (HALF, HALF), (1, 1), ((ONE, (sp.Rational(3, 4), sp.Rational(1, 4))),),
         sp.Rational(1, 29), 4,
     ),
     "sampling": Problem(
-        (ONE, sp.Rational(1, 4)), (-ONE, ONE), (_third(2), _third(1)), (2, 1),
-        ((_third(2), (ONE, ZERO)), (_third(1), (ZERO, ONE))), sp.Rational(1, 98), 6,
+        (ONE, sp.Rational(1, 4)), (MINUS, ONE), (TWO_THIRDS, THIRD), (2, 1),
+        ((TWO_THIRDS, (ONE, ZERO)), (THIRD, (ZERO, ONE))), sp.Rational(1, 98), 6,
     ),
 }  # fmt: skip
 
@@ -112,7 +71,9 @@ def _bound(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any) -> Any:
     """(10) as printed for a quadratic problem, beta = 1, with sigma = 0 in Psi_sigma."""
     case = PROBLEMS[problem]
     eta = u * case.largest
-    start = case.curvature * (theta_0 - case.minimiser) ** 2 / 2  # f(theta_0) - f*
+    clients = list(zip(case.shares, case.h, case.a, strict=True))
+    least = sum(y * h * a for y, h, a in clients) / sum(y * h for y, h, _ in clients)
+    start = sum(y * h * ((theta_0 - a) ** 2 - (least - a) ** 2) for y, h, a in clients) / 2  # f(theta_0) - f*
     sigma = psi_sigma(ONE, eta, case.steps, ZERO, [sigma2_g] * len(case.steps))
     off = psi_p(case.gradient, case.steps, case.shares, case.weights)
     return factor(sp.Integer(min(case.steps))) * (start / (E * eta) + sigma + off)
@@ -122,15 +83,18 @@ def _quadratic_derive(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any)
     d = Derivation()
     case = PROBLEMS[problem]
     eta = d.say("Step size:", u * case.largest)
+    allowed = 144 * (1 + sum(case.steps)) * sum(k**4 for k in case.steps)
     d.say("Above it lies no step size that the theorem allows: 1/eta_max^2 and 12^2 (1 + sum E_i)(sum E_i^4) are",
-          (1 / case.largest**2, case.allowed()))  # fmt: skip
+          (1 / case.largest**2, allowed))  # fmt: skip
     d.say("k local steps on h (theta - a)^2/2 move theta - a to (1 - eta h)^k (theta - a), plus noise of variance "
           "eta^2 sigma_g^2 (1 + (1 - eta h)^2 + ... ), so a round is affine in theta.")  # fmt: skip
     kept = [(1 - eta * h) ** k for h, k in zip(case.h, case.steps, strict=True)]
     inner = [sum((1 - eta * h) ** (2 * i) for i in range(k)) for h, k in zip(case.h, case.steps, strict=True)]
     mean, square = theta_0, theta_0**2
     total = ZERO
-    H, centre = case.curvature, case.minimiser
+    H = d.say("Curvature of f:", sum((y * h for y, h in zip(case.shares, case.h, strict=True)), ZERO))
+    pull = sum((y * h * a for y, h, a in zip(case.shares, case.h, case.a, strict=True)), ZERO)
+    centre = d.say("and its minimiser:", pull / H)
     for e in range(E):
         total += H**2 * (square - 2 * centre * mean + centre**2)
         if e == E - 1:
@@ -167,18 +131,23 @@ def _quadratic_oracle(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any)
     """Run the algorithm in fractions for every sequence of weights, and its response to a unit error in each gradient."""
     case = PROBLEMS[problem]
     eta, start, noise = fraction(u * case.largest), fraction(theta_0), fraction(sigma2_g)
-    H, centre = fraction(case.curvature), fraction(case.minimiser)
+
+    def slope(theta: Fraction, forced: bool) -> Fraction:
+        """Gradient of f, or of f with all optima at 0."""
+        parts = zip(case.shares, case.h, case.a, strict=True)
+        return sum((fraction(y) * fraction(h) * (theta - (fraction(a) if forced else 0)) for y, h, a in parts), Fraction(0))
+
     total = Fraction(0)
     for pattern in itertools.product(case.weights, repeat=E - 1):
         chance, path = Fraction(1), [w for _, w in pattern]
         for c, _ in pattern:
             chance *= fraction(c)
         quiet = _run(case, eta, start, path, None, True)
-        total += chance * sum((H * (x - centre)) ** 2 for x in quiet)
+        total += chance * sum(slope(x, True) ** 2 for x in quiet)
         for e, i in itertools.product(range(E - 1), range(len(case.h))):
             for j in range(case.steps[i]):
                 response = _run(case, eta, Fraction(0), path, (e, i, j), False)
-                total += chance * noise * sum((H * x) ** 2 for x in response)
+                total += chance * noise * sum(slope(x, False) ** 2 for x in response)
     return rational(total / E)
 
 
@@ -186,14 +155,15 @@ def _quadratic_simulate(problem: str, E: int, u: float, theta_0: float, sigma2_g
     case = PROBLEMS[problem]
     if E == 1:
         return None
-    eta, H, centre = u * float(case.largest), float(case.curvature), float(case.minimiser)
+    eta, bent = u * float(case.largest), np.array([float(y * h) for y, h in zip(case.shares, case.h, strict=True)])
+    optima = np.array([float(a) for a in case.a])
     chances = np.array([float(c) for c, _ in case.weights])
     choices = np.array([[float(x) for x in w] for _, w in case.weights])
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         theta, total = np.full(reps, float(theta_0)), np.zeros(reps)
         for _ in range(E):
-            total += (H * (theta - centre)) ** 2 / E
+            total += ((theta[:, None] - optima) @ bent) ** 2 / E
             w = choices[gen.choice(len(chances), size=reps, p=chances)]
             move = np.zeros(reps)
             for i, (h, a, k) in enumerate(zip(case.h, case.a, case.steps, strict=True)):
@@ -215,14 +185,14 @@ def _unit_intervals(u: Any, theta_0: Any, **_: Any) -> dict[Any, Any]:
 
 register(
     Claim(
-        id="robusthdp:thm2",
+        id="robusthdp:thm2:quadratic",
         title="Convergence bound, on problems with known trajectories",
-        place="Section 3.7, Theorem 2, (10)-(11)",
-        statement="With the two step-size conditions the least mean squared gradient norm of E rounds is at most this. "
-        "Judged for one-dimensional quadratic clients (one client with two local steps; weights away from lambda; one of "
-        "two clients of unequal curvature, optimum and number of local steps sampled per round), for every start, step size "
-        "and noise in a box: the average over the rounds, which is at least the minimum, is at most the right side even "
-        "with sigma = 0.",
+        place="Section 3.7, Theorem 2, (10)-(11), on instances",
+        statement="With the two step-size conditions the least mean squared gradient norm of E rounds is at most this, "
+        "where no gradient is clipped (robusthdp:thm2). Seen here on one-dimensional quadratic clients (one client with two "
+        "local steps; weights away from lambda; one of two clients of unequal curvature, optimum and number of local steps "
+        "sampled per round), for every start, step size and noise in a box: the average over the rounds, which is at least "
+        "the minimum, is at most the right side even with sigma = 0.",
         latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
         r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)",
         kind="upper bound",
@@ -238,8 +208,11 @@ register(
         oracle=_quadratic_oracle,
         simulate=_quadratic_simulate,
         shifts=_unit_intervals,
-        not_computed="a bound on the average of a trajectory",
+        not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
+        assumes={"clipping": "none", "independence": "all", "law": "moments", "noise": "fresh"},
+        tight=Tight(at={"problem": "sampling", "E": 3, "u": 1, "theta_0": 1, "sigma2_g": 1}, ratio="531.2418778230"),
         unit="squared gradient norm",
+        related=("robusthdp:thm2",),
         assumptions=(
             "beta = 1 (a unit); L_0 is the largest client gradient on the region that bounded noise cannot leave, since "
             "Assumption 1, in the missing appendix, asks for Lipschitz losses, which no quadratic is on the whole line",
@@ -251,238 +224,6 @@ register(
         "sigma_g^2/(2n), and the bound some 24 n^2 K/11 times as much. Robust-HDP's own weights are computed from the noisy "
         "updates that they weigh, which the proof must exclude; only weights that depend on the noise's size and not on its "
         "sign (exact separation, symmetric noise) keep the aggregate's noise centred.",
-    )
-)
-
-# --- the step-size conditions and the terms of (11) ---------------------------------------------------------------------
-
-STEPS = Variable("steps", "size", "local gradient steps E_i of each client", lengths=(1, 2, 3))
-
-
-def _step_derive(steps: Sequence[Any]) -> Derivation:
-    d = Derivation()
-    first = d.say("1/(beta eta)^2 at the first limit, for client 1:", (6 * steps[0]) ** 2)
-    second = d.say("and at the second:", 144 * (1 + sum(steps)) * sum(k**4 for k in steps))
-    return d.conclude("Ratio of the squared step sizes, first limit over second:", second / first)
-
-
-def _step_oracle(steps: Sequence[Any]) -> Any:
-    """Square the two limits themselves, with beta = 1."""
-    first = 1 / (6 * steps[0])
-    second = 1 / (12 * sp.sqrt((1 + sum(steps)) * sum(k**4 for k in steps)))
-    return sp.nsimplify(first**2 / second**2)
-
-
-register(
-    Claim(
-        id="robusthdp:thm2:step",
-        title="The first step-size condition is implied by the second",
-        place="Section 3.7, Theorem 2; what its two conditions amount to",
-        statement="Theorem 2 asks for eta <= 1/(6 beta E_i) for every i and eta <= 1/(12 beta sqrt((1 + sum E_i)(sum "
-        "E_i^4))). The first limit is never below sqrt(8) times the second: judged, the squared ratio is at least 8.",
-        latex=r"\eta_l \leq \frac{1}{6\beta E_i}\text{ and }\eta_l \leq \frac{1}{12\beta\sqrt{(1+\sum_{i=1}^n E_i)"
-        r"(\sum_{i=1}^n E_i^4)}}",
-        kind="lower bound",
-        variables=(STEPS,),
-        examples=({"steps": [1]}, {"steps": [2, 1]}, {"steps": [38, 75, 150]}),
-        printed=lambda: sp.Integer(8),
-        relation=">=",
-        derive=_step_derive,
-        oracle=_step_oracle,
-        shifts=lambda steps: {k: 1 + sp.Symbol(f"e_{i}", nonnegative=True) for i, k in enumerate(steps)},
-        not_computed="a ratio of two limits on a step size",
-        not_simulated="deterministic",
-        ours=True,
-        unit="dimensionless",
-        remark="Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75 "
-        "steps each (2400 records in batches of 32) eta must be below 9e-8/beta; Figure 1 has eta_l = 0.01.",
-    )
-)
-
-M = Variable("m", "size", "clients that take part in a round")
-LEFT = Variable("idle", "size", "clients beyond m + 1")
-LIPSCHITZ = Variable("L0", "positive", "Lipschitz constant of the losses", extreme=False)
-LOCAL = Variable("steps", "size", "local gradient steps, the same for every client")
-
-
-def _participation_derive(m: Any, idle: Any, steps: Any, L0: Any) -> Derivation:
-    d = Derivation()
-    n = m + idle + 1
-    k = sp.Symbol("m", positive=True)
-    d.say("Equal clients: lambda_i = 1/n, all make the same number of steps, so mu = E_i and the second sum of Psi_p is 0.")
-    d.say("A client is drawn with probability m/n and then weighs 1/m: E[w_i] = 1/n and E[w_i^2] = 1/(m n).")
-    apart = d.say("E[(w_i - 1/n)^2] =", 1 / (k * n) - 1 / n**2)
-    value = d.say("n clients of it, times n E_i^2 8 L_0^2/3:", sp.Rational(8, 3) * L0**2 * n * steps**2 * n * apart)
-    return d.conclude("Psi_p at m, and its fall when one more client takes part in every round:",
-                      (simplest(value.subs(k, m)), simplest(value.subs(k, m) - value.subs(k, m + 1))))  # fmt: skip
-
-
-def _participation_oracle(m: Any, idle: Any, steps: Any, L0: Any) -> tuple[Any, Any]:
-    """All subsets of clients enumerated, in the printed formula."""
-    n = int(m + idle + 1)
-
-    def value(size: int) -> Any:
-        subsets = list(itertools.combinations(range(n), size))
-        chance = sp.Rational(1, len(subsets))
-        weights = [(chance, [sp.Rational(i in s, size) for i in range(n)]) for s in subsets]
-        return psi_p(L0, [steps] * n, [sp.Rational(1, n)] * n, weights)
-
-    return value(int(m)), value(int(m) + 1)
-
-
-def _participation_simulate(m: int, idle: int, steps: int, L0: float) -> simulation.Simulation:
-    n = m + idle + 1
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        ranks = np.argsort(gen.random((reps, n)), axis=1)
-        w = (ranks < m) / m
-        # client 0's part stands for all; the clients are alike
-        return 8 / 3 * L0**2 * n * steps**2 * n * (w[:, :1] - 1 / n) ** 2
-
-    return simulation.sample_means(draw)
-
-
-register(
-    Claim(
-        id="robusthdp:thm2:participation",
-        title="Psi_p falls when more clients take part",
-        place="Section 3.7, discussion of Theorem 2",
-        statement="Psi_p decreases when clients participate more often. Judged for equal clients, m of n drawn uniformly "
-        "per round with weights 1/m: Psi_p = (8 L_0^2/3) n E_i^2 (1/m - 1/n), 0 at m = n; and its fall from m to m + 1 is "
-        ">= 0.",
-        latex=r"\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use "
-        r"similar batch sizes}",
-        kind="order",
-        variables=(M, LEFT, LOCAL, LIPSCHITZ),
-        examples=({"m": 2, "idle": 1, "steps": 2, "L0": 1}, {"m": 1, "idle": 3, "steps": 1, "L0": 2}),
-        printed=lambda: (ZERO, ZERO),
-        relation=">=",
-        derive=_participation_derive,
-        oracle=lambda m, idle, steps, L0: (
-            (v := _participation_oracle(m, idle, steps, L0))[0],
-            v[0] - v[1],
-        ),
-        simulate=_participation_simulate,
-        not_computed="a term of a bound",
-        entries=("Psi_p", "its fall from m to m + 1"),
-        unit="squared gradient norm",
-        related=("robusthdp:thm2",),
-        remark="The term does not fall with the step size: with partial participation the bound keeps a floor of this size "
-        "times 12/(11 E_min - 7) however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.",
-    )
-)
-
-
-def _monotone_derive(beta: Any, eta: Any, sigma2: Any, steps: Sequence[Any], noise: Sequence[Any]) -> Derivation:
-    d = Derivation()
-    k, v = sp.symbols("E_1 v_1", positive=True)
-    value = d.say("Psi_sigma as a function of the first client's steps and noise:",
-                  psi_sigma(beta, eta, [k, *steps[1:]], sigma2, [v, *noise[1:]]))  # fmt: skip
-    at = {k: steps[0], v: noise[0]}
-    slopes = (sp.diff(value, k).subs(at), sp.diff(value, v).subs(at))
-    return d.conclude("Its slopes in E_1 and in sigma_1^2:", tuple(simplest(sp.expand(x)) for x in slopes))
-
-
-def _monotone_oracle(beta: Any, eta: Any, sigma2: Any, steps: Sequence[Any], noise: Sequence[Any]) -> tuple[Any, Any]:
-    """Slopes of a quintic in E_1 and of an affine function of sigma_1^2, by exact divided differences."""
-
-    def at(k: Any, v: Any) -> Any:
-        return psi_sigma(beta, eta, [k, *steps[1:]], sigma2, [v, *noise[1:]])
-
-    # central differences of orders 1, 2, 3 are exact for polynomials of degree 5 (weights 45, -9, 1 over 60)
-    rise = [at(steps[0] + h, noise[0]) - at(steps[0] - h, noise[0]) for h in (1, 2, 3)]
-    slope = (45 * rise[0] - 9 * rise[1] + rise[2]) / 60
-    return slope, at(steps[0], noise[0] + 1) - at(steps[0], noise[0])
-
-
-register(
-    Claim(
-        id="robusthdp:thm2:psi-sigma",
-        title="Psi_sigma falls with the local steps and the gradient noise",
-        place="Section 3.7, discussion of Theorem 2",
-        statement="The term Psi_sigma decreases when E_i and the variances of the mini-batches decrease. Judged: its slopes "
-        "in E_1 and in sigma_1^2 are at least 0.",
-        latex=r"\text{The term }\Psi_\sigma\text{ decreases when }E_i\text{ and variance of mini-batches }\{\sigma_{i,"
-        r"\tilde{g}}^2\}\text{ decrease}",
-        kind="order",
-        variables=(
-            Variable("beta", "positive", "smoothness of the losses"),
-            Variable("eta", "positive", "local step size"),
-            Variable("sigma2", "nonnegative", "bound on the clients' heterogeneity"),
-            Variable("steps", "size", STEPS.meaning, lengths=(1, 2)),
-            Variable("noise", "nonnegative", "variance of each client's noisy batch gradient", lengths=(1, 2)),
-        ),
-        examples=(
-            {"beta": 1, "eta": "1/100", "sigma2": 1, "steps": [2, 3], "noise": [1, 4]},
-            {"beta": 2, "eta": "1/100", "sigma2": 0, "steps": [1], "noise": [1]},
-        ),
-        printed=lambda: (ZERO, ZERO),
-        relation=">=",
-        derive=_monotone_derive,
-        oracle=_monotone_oracle,
-        not_computed="slopes of a term of a bound",
-        not_simulated="deterministic",
-        entries=("slope in E_1", "slope in sigma_1^2"),
-        unit="mixed",
-        related=("robusthdp:thm2",),
-    )
-)
-
-LAM_1 = Variable("lam_1", "fraction", "client 1's share of the records, lambda_1")
-NOISE_1 = Variable("v_1", "positive", "noise variance of client 1's update")
-NOISE_2 = Variable("v_2", "positive", "noise variance of client 2's update")
-
-
-def _advantage_derive(steps: Any, lam_1: Any, v_1: Any, v_2: Any, L0: Any) -> Derivation:
-    d = Derivation()
-    shares = (lam_1, 1 - lam_1)
-    w = d.say("Robust-HDP's weights:", (v_2 / (v_1 + v_2), v_1 / (v_1 + v_2)))
-    d.say("The first term of (10) and Psi_sigma do not hold the weights. Psi_p at weights lambda, and at these:")
-    values = [d.say("Psi_p =", simplest(psi_p(L0, [steps] * 2, shares, [(ONE, x)]))) for x in (shares, w)]
-    return d.conclude("Times 12/(11 E_min - 7), the bound at lambda minus the bound at Robust-HDP's weights:",
-                      simplest(factor(steps) * (values[0] - values[1])))  # fmt: skip
-
-
-def _advantage_oracle(steps: Any, lam_1: Any, v_1: Any, v_2: Any, L0: Any) -> Any:
-    """Both bounds term by term with numbers for what they share."""
-    w_1 = (1 / v_1) / (1 / v_1 + 1 / v_2)
-    bounds = []
-    for x in (lam_1, w_1):
-        noise = psi_sigma(ONE, ONE / 100, [steps, steps], ONE, [v_1, v_2])
-        off = psi_p(L0, [steps, steps], [lam_1, 1 - lam_1], [(ONE, [x, 1 - x])])
-        bounds.append(factor(steps) * (5 + noise + off))
-    return bounds[0] - bounds[1]
-
-
-register(
-    Claim(
-        id="robusthdp:thm2:weights",
-        title="Whether the bound shows an advantage of noise-aware weights",
-        place="Section 5 (Conclusion), and the abstract, on Theorem 2",
-        statement="The theoretical results confirm that Robust-HDP converges faster. Judged: the bound (10) with FedAvg's "
-        "weights lambda_i, minus the bound with weights 1/sigma_i^2, is at least 0 (two clients, equal local steps).",
-        latex=r"\text{Our theoretical and experimental results confirm that our algorithm results in better utility and "
-        r"faster convergence}",
-        kind="lower bound",
-        variables=(LOCAL, LAM_1, NOISE_1, NOISE_2, LIPSCHITZ),
-        examples=(
-            {"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 1, "L0": 1},
-            {"steps": 2, "lam_1": "1/2", "v_1": 1, "v_2": 9, "L0": 1},
-        ),
-        printed=lambda: ZERO,
-        relation=">=",
-        derive=_advantage_derive,
-        oracle=_advantage_oracle,
-        condition=lambda lam_1, v_1, v_2: Eq(lam_1, v_2 / (v_1 + v_2)),
-        condition_text="lam_1 == v_2/(v_1 + v_2) (the weights 1/sigma_i^2 are FedAvg's lambda_i)",
-        counterexample={"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 9, "L0": 1},
-        not_computed="a difference of two bounds",
-        not_simulated="a difference of two bounds",
-        unit="squared gradient norm",
-        related=("robusthdp:thm2",),
-        remark="Psi_sigma holds sum E_i^2 sigma_i^2 without weights, so that the bound cannot reward noise-aware weights, "
-        "and Psi_p punishes any weights but lambda_i: of all aggregation rules FedAvg has the least bound. That Robust-HDP "
-        "lowers the noise is (8); that it converges faster does not follow from Theorem 2.",
     )
 )
 
@@ -571,7 +312,8 @@ register(
         condition=lambda follow: sp.false if follow else sp.true,
         condition_text="follow == 0 (the weights are independent of the signs of the round's gradient noise)",
         counterexample={"delta": "1/20", "x": "1/10000", "s": 1, "follow": 1},
-        not_computed="a floor of a bound",
+        not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
+        assumes={"clipping": "none", "noise": "fresh"},
         unit="squared gradient norm",
         assumptions=("Assumption 1 stands in the missing appendix; the theorem's text puts no condition on the weights",),
         related=("robusthdp:thm2",),
@@ -581,116 +323,3 @@ register(
         "S is the noise itself and symmetric; what robust PCA moves into L is not covered.",
     )
 )
-
-# --- (12) ---------------------------------------------------------------------------------------------------------------
-
-MORE = Variable("more", "choice", "local steps of client 2 beyond those of client 1", choices=(0, 2))
-WEIGHT_1 = Variable("w_1", "fraction", "client 1's aggregation weight")
-BETA = Variable("beta", "positive", "smoothness of the losses", default=ONE, extreme=False)
-GRADIENT_NOISE = Variable("sigma2_g", "nonnegative", "variance of the mini-batch gradients", default=ONE, extreme=False)
-
-
-def _rest_approach(t: Any, steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
-    """What (10) has beyond its first term, at sigma = 0 and eta = 1/t."""
-    local = [steps, steps + more]
-    sigma = psi_sigma(beta, 1 / t, local, ZERO, [sigma2_g, sigma2_g])
-    return factor(steps) * (sigma + psi_p(L0, local, [lam_1, 1 - lam_1], [(ONE, [w_1, 1 - w_1])]))
-
-
-def _rest_derive(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Derivation:
-    d = Derivation()
-    t = sp.Symbol("t", positive=True)
-    value = d.say("Two clients, sigma = 0, eta = 1/t: the right side of (10) has beyond its first term",
-                  _rest_approach(t, steps, more, lam_1, w_1, L0, beta, sigma2_g))  # fmt: skip
-    d.say("Psi_sigma goes to 0 with eta. Psi_p has no eta in it.")
-    return d.conclude("For t to infinity:", limit(value, t, sp.oo))
-
-
-def _rest_oracle(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
-    """A quadratic in eta, extrapolated to eta = 0 from three values."""
-    a, b, c = (_rest_approach(ONE / h, steps, more, lam_1, w_1, L0, beta, sigma2_g) for h in (1, 2, 3))
-    return 3 * a - 3 * b + c
-
-
-register(
-    Claim(
-        id="robusthdp:eq12",
-        title="Without privacy and heterogeneity the bound is that of SGD",
-        place="Section 3.7, discussion of Theorem 2, (12)",
-        statement="For FedAvg with sigma = 0 the right side of (10) is its first term plus O(eta_l). Judged: what it has "
-        "beyond the first term goes to 0 with eta_l.",
-        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \frac{"
-        r"f(\theta^0) - f^*}{E\eta_l} + \mathcal{O}(\eta_l)",
-        kind="limit",
-        variables=(LOCAL, MORE, LAM_1, WEIGHT_1, LIPSCHITZ, BETA, GRADIENT_NOISE),
-        examples=(
-            {"steps": 2, "more": 0, "lam_1": "1/3", "w_1": "1/3", "L0": 1},
-            {"steps": 1, "more": 2, "lam_1": "1/3", "w_1": "1/3", "L0": 1},
-        ),
-        printed=lambda: ZERO,
-        derive=_rest_derive,
-        oracle=_rest_oracle,
-        approach=_rest_approach,
-        condition=lambda more, lam_1, w_1: sp.And(Eq(more, 0), Eq(w_1, lam_1)),
-        condition_text="more == 0 (all clients make the same number of local steps) and w_1 == lam_1 (every round weighs "
-        "every client by its share of the records: full participation, FedAvg weights)",
-        counterexample={"steps": 1, "more": 2, "lam_1": "1/2", "w_1": "1/2", "L0": 1},
-        not_computed="a limit of a bound",
-        not_simulated="a limit of a bound",
-        unit="squared gradient norm",
-        related=("robusthdp:thm2",),
-        remark="sigma = 0 and no privacy remove neither part of Psi_p: FedAvg with unequal E_i = K_i ceil(N_i/b_i), or with "
-        "sampled clients, keeps a floor that no step size removes. The same holds of 'we recover the results for the simple "
-        "FedAvg algorithm', and Robust-HDP's weights 1/sigma_i^2 are not lambda_i.",
-    )
-)
-
-C = Variable("c", "positive", "the step size is c / sqrt(E)", extreme=False)
-GAP = Variable("gap", "positive", "f(theta^0) - f*", extreme=False)
-
-
-def _rate_approach(t: Any, c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Any:
-    """sqrt(E) times the right side of (10) for n = 2 equal clients with eta = c/sqrt(E), sqrt(E) = t."""
-    eta = c / t
-    return t * factor(steps) * (gap / (t**2 * eta) + psi_sigma(beta, eta, [steps] * 2, ZERO, [sigma2_g] * 2))
-
-
-def _rate_derive(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Derivation:
-    d = Derivation()
-    t = sp.Symbol("t", positive=True)
-    value = d.say("Two equal clients with weights lambda_i, sigma = 0, eta = c/sqrt(E): sqrt(E) times the bound, with "
-                  "t = sqrt(E):", _rate_approach(t, c, gap, steps, beta, sigma2_g))  # fmt: skip
-    return d.conclude("It has a finite limit, so the bound falls as 1/sqrt(E):", limit(value, t, sp.oo))
-
-
-def _rate_oracle(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Any:
-    """sqrt(E) times the bound is affine in 1/sqrt(E): extrapolate from two values."""
-    one, half = (_rate_approach(t, c, gap, steps, beta, sigma2_g) for t in (ONE, 2 * ONE))
-    return 2 * half - one
-
-
-register(
-    Claim(
-        id="robusthdp:eq12:rate",
-        title="The rate is 1/sqrt(E)",
-        place="Section 3.7, text after (12)",
-        statement="With eta_l = c/sqrt(E) the bound (12) falls as 1/sqrt(E): sqrt(E) times it has this finite limit (two "
-        "equal clients, every round weighing both by lambda).",
-        latex=r"\text{which shows convergence rate }\frac{1}{\sqrt{E}}\text{ with }\eta_l = \mathcal{O}(\frac{1}{\sqrt{E}})",
-        kind="limit",
-        variables=(C, GAP, LOCAL, BETA, GRADIENT_NOISE),
-        examples=({"c": "1/10", "gap": 1, "steps": 2},),
-        derive=_rate_derive,
-        oracle=_rate_oracle,
-        approach=_rate_approach,
-        not_computed="a limit of a bound",
-        not_simulated="a limit of a bound",
-        unit="squared gradient norm",
-        assumptions=("every client makes the same number of steps and is weighed by lambda_i in every round",),
-        related=("robusthdp:eq12",),
-        remark="A statement about the bound; with the floor Psi_p > 0 (unequal steps, sampling, noise-aware weights) the "
-        "bound does not fall below 12 Psi_p/(11 E_min - 7).",
-    )
-)
-
-__all__ = ["PROBLEMS", "factor", "psi_p", "psi_sigma"]

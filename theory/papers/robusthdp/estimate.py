@@ -1,7 +1,7 @@
-"""How well the noise of a client is estimated, and what the weights lose by it: Lemma 1, (9), and Section 3.4.
+"""How well the noise of a client is estimated: Robust-HDP, Lemma 1, (9).
 
-Belongs here: the mean and the tail of sigma_hat^2 = ||S'_j||^2 / p under the lemma's assumptions, and the weights that
-come from it. Does not belong here: whether robust PCA meets those assumptions (oracle.py), the variances themselves.
+Belongs here: the mean and the tail of sigma_hat^2 = ||S'_j||^2 / p under the lemma's assumptions. Does not belong here:
+whether robust PCA meets those assumptions (table.py), what the weights lose by errors (small_error.py).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import sympy as sp
 
 from estimators.server import robust_pca
 from theory.engine import simulation
-from theory.engine.algebra import limit, simplest, stationary_point
-from theory.engine.bruteforce import fraction, rational, solve
+from theory.engine.algebra import simplest, stationary_point
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 ONE = sp.Integer(1)
 SIGMA2S = Variable("sigma2s", "positive", "noise variance of each client's update, per element", lengths=(2, 3))
@@ -49,13 +50,9 @@ ATTAINED = Variable(
 ANY_U = Variable("U", "positive", U.meaning + "; the mean does not depend on it", default=ONE)
 
 
-def _error(alpha2: Any, attained: int) -> Any:
-    return alpha2 if attained else alpha2 / 2
-
-
 def _mean_derive(sigma2s: Sequence[Any], r: Any, alpha2: Any, p: Any, total: int, attained: int) -> Derivation:
     d = Derivation()
-    s, error = sp.Symbol("s", real=True), _error(alpha2, attained)
+    s, error = sp.Symbol("s", real=True), alpha2 * (1 + attained) / 2
     d.say("An element of S' is s' = r s + e with E[e] = 0, so, as the cross term vanishes, E[s'^2] is", r**2 * s**2 + error)
     d.say("sigma_hat^2 averages p of them. The average of s^2 over the p elements is the noise power per element.")
     power = [x / p if total else x for x in sigma2s]
@@ -66,7 +63,7 @@ def _mean_derive(sigma2s: Sequence[Any], r: Any, alpha2: Any, p: Any, total: int
 
 def _mean_oracle(sigma2s: Sequence[Any], r: Any, alpha2: Any, p: Any, total: int, attained: int) -> tuple[Any, ...]:
     """Elements whose squares have the right average, with errors +-e: all sign patterns enumerated."""
-    count, e2 = int(p), _error(alpha2, attained)
+    count, e2 = int(p), alpha2 if attained else sp.Rational(1, 2) * alpha2
     signs = list(itertools.product((1, -1), repeat=count))
     values = []
     for power in sigma2s:
@@ -81,7 +78,7 @@ def _mean_simulate(
     sigma2s: Sequence[float], r: float, alpha2: float, p: int, total: int, attained: int
 ) -> simulation.Simulation:
     power = np.asarray(sigma2s) / (p if total else 1)
-    error = float(_error(alpha2, attained))
+    error = alpha2 if attained else alpha2 - alpha2 / 2
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         noise = np.sqrt(power)[:, None] * gen.standard_normal((reps, len(power), p))
@@ -108,13 +105,14 @@ register(
         printed=lambda sigma2s, r, alpha2: tuple(r**2 * x + alpha2 for x in sigma2s),
         derive=_mean_derive,
         oracle=_mean_oracle,
-        not_computed="one line of arithmetic; sigma_hat^2 itself is estimators.server.robust_pca.noise_variances",
+        not_computed=Exempt(kind="elsewhere", function="estimators.server.robust_pca.noise_variances"),
         simulate=_mean_simulate,
         condition=lambda total, attained: sp.And(sp.Eq(total, 0), sp.Eq(attained, 1)),
         condition_text="total == 0 (sigma_j^2 is the noise power per element, not that of the whole update in (7)) and "
         "attained == 1 (the mean squared error of every element equals alpha_j^2)",
         counterexample={"sigma2s": [1, 1], "r": 1, "alpha2": 0, "p": 2, "total": 1},
         entries=("E[sigma_hat_j^2], client by client",),
+        assumes={"law": "moments"},
         unit="variance",
         assumptions=("E[s'] = r s holds for the noise as it was drawn, element by element",),
         remark="(7) defines sigma_j^2 as the variance of the whole update, and the text after the lemma repeats it, while "
@@ -127,11 +125,6 @@ register(
 # --- Lemma 1, the tail --------------------------------------------------------------------------------------------------
 
 EPS = Variable("eps", "positive", "deviation of the noise estimate", extreme=False)
-
-
-def hoeffding(p: Any, eps: Any, spread: Any) -> Any:
-    """Hoeffding's bound for the average of p terms that range over an interval of the given length."""
-    return 2 * sp.exp(-2 * p * eps**2 / spread**2)
 
 
 def _tail_derive(p: Any, eps: Any, U: Any) -> Derivation:
@@ -165,21 +158,25 @@ register(
         place="Section 3.4, Lemma 1, (9)",
         statement="With elements bounded by U, sigma_hat_j^2 is further than eps from its mean with at most this "
         "probability.",
-        latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq 2e^{-\frac{2p\epsilon^2}{U^2}}",
+        latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq "
+        r"2e^{-\frac{2p\epsilon^2}{U^2}}",
         kind="upper bound",
         variables=(P, EPS, U),
         examples=({"p": 100, "eps": "1/2", "U": 2}, {"p": 1, "eps": 49, "U": 10}),
-        printed=lambda p, eps, U: hoeffding(p, eps, U),
+        printed=lambda p, eps, U: 2 * sp.exp(-2 * p * eps**2 / U**2),
         relation="<=",
         derive=_tail_derive,
         oracle=_tail_oracle,
-        corrected=lambda p, eps, U: hoeffding(p, eps, U**2),
+        corrected=lambda p, eps, U: 2 * sp.exp(-2 * p * eps**2 / U**4),
         corrected_text="2 exp(-2 p eps^2 / U^4), for |s'| <= U",
         slip="U^2 for U^4: Hoeffding's inequality divides by the squared range of the terms, and s'^2 ranges over [0, U^2] "
         "(eps has the unit of a variance, so that the printed exponent is not even free of units)",
         counterexample={"p": 1, "eps": 49, "U": 10},
-        not_computed="a bound; the exact law of Gaussian noise is estimators.server.robust_pca.estimate_tail",
-        not_simulated="a bound; exact probabilities are in robusthdp:lem1:tail:two-point and robusthdp:lem1:tail:chi2",
+        not_computed=Exempt(kind="refuted"),
+        not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",)),
+        assumes={"law": "bounded", "independence": "all"},
+        finding="The tail bound takes the bound on an element where the bound on its square is needed, and so promises far "
+        "too much for large elements.",
         unit="probability",
         assumptions=("|s'| <= U, not only s' <= U", "the elements of S' are independent"),
         related=("robusthdp:lem1:mean",),
@@ -188,6 +185,54 @@ register(
         "nothing, since s'^2 is what is averaged; and elements that come out of one decomposition are not independent.",
     )
 )  # fmt: skip
+
+
+def _more_derive(p: Any, eps: Any, U: Any) -> Derivation:
+    d = Derivation()
+    here = d.lemma("robusthdp:lem1:tail", "with p elements", p=p, eps=eps, U=U)
+    more = d.lemma("robusthdp:lem1:tail", "with p + 1", p=p + 1, eps=eps, U=U)
+    return d.conclude("Logarithm of their ratio:", simplest(sp.expand_log(sp.log(more / here), force=True)))
+
+
+def _more_oracle(p: Any, eps: Any, U: Any) -> Any:
+    """Log-moments of a centred two-point term of width U^2 to second order: the exponent per element at its best tilt."""
+    t = sp.Symbol("t", real=True)
+    width = U * U
+    mean_exp = (sp.exp(t * width / 2) + sp.exp(-t * width / 2)) / 2
+    second = sp.series(sp.log(mean_exp), t, 0, 3).removeO().coeff(t, 2)
+    return -(eps**2) / (4 * second)
+
+
+register(
+    Claim(
+        id="robusthdp:lem1:tail:p",
+        title="More parameters make the estimate more certain, exponentially",
+        place="Section 3.4, text after Lemma 1",
+        statement="The probability of a close estimate increases with the number p of parameters exponentially. Judged on "
+        "the right bound: one more element multiplies the probability of failure by a factor below 1, the same for every p "
+        "(its logarithm is at most 0).",
+        latex=r"\text{This probability increases with the number of model parameters }p\text{ exponentially}",
+        kind="order",
+        variables=(P, EPS, U),
+        examples=({"p": 100, "eps": "1/2", "U": 2}, {"p": 1, "eps": 1, "U": 3}),
+        printed=lambda: sp.Integer(0),
+        relation="<=",
+        derive=_more_derive,
+        oracle=_more_oracle,
+        not_computed=Exempt(kind="part", of=("robusthdp:lem1:tail:chi2",), note="a bound's exponent"),
+        not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",), note="a bound's exponent"),
+        tight=Tight(at={"p": 100, "eps": "1/2", "U": 2}, ratio="0"),
+        unit="logarithm of a probability",
+        related=(
+            "robusthdp:lem1:tail",
+            "robusthdp:lem1:tail:two-point",
+            "robusthdp:lem1:tail:chi2",
+            "robusthdp:precision",
+        ),
+        remark="It is the probability of being near r^2 sigma_j^2 + alpha_j^2. Near r^2 sigma_j^2 alone, 'up to a "
+        "multiplicative factor', it goes to 0 instead as p grows, unless alpha_j^2 is the same fraction for all clients.",
+    )
+)
 
 ELEMENTS = Variable("p", "choice", "elements of the update", choices=(1, 4, 9))
 EXCESS = Variable("k", "choice", "twice the number of elements by which the count is off p/2", choices=(1, 2, 3))
@@ -230,9 +275,11 @@ register(
         relation="<=",
         derive=_two_point_derive,
         oracle=_two_point_oracle,
-        not_computed="a binomial probability, only an exact test of a bound",
+        not_computed=Exempt(kind="enumerated"),
         simulate=_two_point_simulate,
         ours=True,
+        assumes={"law": "bounded", "independence": "all"},
+        tight=Tight(at={"p": 1, "k": 1}, ratio="1.213061319"),
         unit="probability",
         related=("robusthdp:lem1:tail",),
     )
@@ -288,6 +335,8 @@ register(
         computed=robust_pca.estimate_tail,
         simulate=_chi2_simulate,
         ours=True,
+        assumes={"law": "gaussian", "independence": "all"},
+        tight=Tight(at={"p": 8, "x": "1/4"}, ratio="2.907581260"),
         unit="probability",
         related=("robusthdp:lem1:mean",),
         remark="No bound U is needed and the scale drops out. To use (9) with Gaussian noise U must be about "
@@ -297,218 +346,4 @@ register(
     )
 )
 
-# --- Section 3.4: a small alpha_j^2 -------------------------------------------------------------------------------------
-
-
-def _weights(estimates: Sequence[Any]) -> list[Any]:
-    total = sum(1 / v for v in estimates)
-    return [1 / (v * total) for v in estimates]
-
-
-def _small_approach(t: Any, sigma2s: Sequence[Any], r: Any) -> tuple[Any, ...]:
-    """Weights when client j's error is j/t."""
-    return tuple(_weights([r**2 * x + (j + 1) / t for j, x in enumerate(sigma2s)]))
-
-
-def _small_derive(sigma2s: Sequence[Any], r: Any) -> Derivation:
-    d = Derivation()
-    t = sp.Symbol("t", positive=True)
-    at = d.say("Weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, with alpha_j^2 = j/t:", _small_approach(t, sigma2s, r))
-    return d.conclude("For t to infinity they tend to:", tuple(limit(x, t, sp.oo) for x in at))
-
-
-def least_noise_weights(sigma2s: Sequence[Any]) -> tuple[Any, ...]:
-    """The weights that add to one with the least noise, from the normal equations with a multiplier."""
-    n = len(sigma2s)
-    rows = [[fraction(2 * x) if i == j else fraction(0) for j in range(n)] + [fraction(1)] for i, x in enumerate(sigma2s)]
-    found = solve([*rows, [fraction(1)] * n + [fraction(0)]], [fraction(0)] * n + [fraction(1)])
-    return tuple(rational(x) for x in found[:n])
-
-
-register(
-    Claim(
-        id="robusthdp:small-alpha",
-        title="A small estimation error leaves the weights near optimal",
-        place="Section 3.4, text after Lemma 1",
-        statement="As the errors alpha_j^2 go to 0, the weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, go to the "
-        "optimal ones, whatever the common factor r.",
-        latex=r"\text{a small deviation }\alpha_j^2\text{ from }r^2\sigma_j^2\text{ still results in the Robust-HDP "
-        r"returning aggregation weights close to the optimum weights }\{w_i^*\}",
-        kind="limit",
-        variables=(SIGMA2S, R),
-        examples=({"sigma2s": [1, 4], "r": "1/2"}, {"sigma2s": [1, 2, 5], "r": 2}),
-        printed=lambda sigma2s: tuple(_weights(sigma2s)),
-        derive=_small_derive,
-        oracle=least_noise_weights,
-        approach=_small_approach,
-        computed=lambda sigma2s: tuple(robust_pca.precision_weights(sigma2s)),
-        not_simulated="a limit; the loss at a given error is simulated in robusthdp:small-alpha:excess",
-        entries=("w_1, ..., w_n",),
-        unit="dimensionless",
-        related=("robusthdp:lem1:mean",),
-        remark="How near: robusthdp:small-alpha:excess and :bound. What must be small is alpha_j^2 over r^2 sigma_j^2, and "
-        "only where it differs between clients: an error in proportion to the noise does no harm at all.",
-    )
-)
-
-
-def _power_derive(sigma2: Any, r: Any, alpha2: Any, p: Any) -> Derivation:
-    d = Derivation()
-    d.say("sigma2 is the noise power of all p elements, so one element has", sigma2 / p)
-    mean = d.say("sigma_hat^2 = ||S'||^2/p averages elements, so its mean is", r**2 * sigma2 / p + alpha2)
-    return d.conclude("Relative to what an error-free estimate gives:", simplest(mean / (r**2 * sigma2 / p) - 1))
-
-
-register(
-    Claim(
-        id="robusthdp:small-alpha:power",
-        title="A large total noise power does not make the error small",
-        place="Section 3.4, last sentence",
-        statement="With sigma_j^2 >> 1 'the noise power in the whole model parameter vector with length p', the deviation "
-        "alpha_j^2 from r^2 sigma_j^2 is small: it is the fraction alpha_j^2 / (r^2 sigma_j^2).",
-        latex=r"\text{as }\sigma_j^2 \gg 1\text{ (it is the noise power in the whole model parameter vector with length }p"
-        r"\text{), a small deviation }\alpha_j^2\text{ from }r^2 \sigma_j^2",
-        kind="identity",
-        variables=(
-            Variable("sigma2", "positive", "noise power of one client's whole update, (7)"),
-            R,
-            Variable("alpha2", "positive", ALPHA2.meaning),
-            P,
-        ),
-        examples=({"sigma2": 100, "r": 1, "alpha2": 1, "p": 100}, {"sigma2": 3, "r": "1/2", "alpha2": "1/4", "p": 2}),
-        printed=lambda sigma2, r, alpha2: alpha2 / (r**2 * sigma2),
-        derive=_power_derive,
-        oracle=lambda sigma2, r, alpha2, p: (p * alpha2 + r * r * sigma2) / (r * r * sigma2) - 1,
-        corrected=lambda sigma2, r, alpha2, p: p * alpha2 / (r**2 * sigma2),
-        corrected_text="p alpha_j^2 / (r^2 sigma_j^2): both must be taken per element",
-        counterexample={"sigma2": 100, "r": 1, "alpha2": 1, "p": 100},
-        not_computed="a ratio of two arguments",
-        simulate=lambda sigma2, r, alpha2, p: _power_simulate(sigma2, r, alpha2, p),
-        unit="dimensionless",
-        related=("robusthdp:lem1:mean",),
-        remark="At sigma_j^2 = 100 and alpha_j^2 = 1 with p = 100 parameters half of the estimate is error. sigma_j^2 grows "
-        "with p and alpha_j^2, an error per element, does not, so that sigma_j^2 >> 1 says nothing; nor does it "
-        "survive a change of the model's unit.",
-    )
-)
-
-
-def _power_simulate(sigma2: float, r: float, alpha2: float, p: int) -> simulation.Simulation:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        noise = np.sqrt(sigma2 / p) * gen.standard_normal((reps, p))
-        estimated = r * noise + np.sqrt(alpha2) * gen.standard_normal((reps, p))
-        return (np.mean(estimated**2 - (r * noise) ** 2, axis=1) / (r**2 * sigma2 / p))[:, None]
-
-    return simulation.sample_means(draw)
-
-
-def excess(sigma2s: Sequence[Any], estimates: Sequence[Any]) -> Any:
-    """Noise of the aggregate with weights from estimates, over the least possible, minus one."""
-    return sum(w**2 * x for w, x in zip(_weights(estimates), sigma2s, strict=True)) * sum(1 / x for x in sigma2s) - 1
-
-
-def _excess_derive(sigma2s: Sequence[Any], alpha2: Any, r: Any) -> Derivation:
-    d = Derivation()
-    estimates = d.say("The server weighs by the inverse of", tuple(r**2 * x + alpha2 for x in sigma2s))
-    weights = d.say("that is", tuple(simplest(w) for w in _weights(estimates)))
-    noise = sum(w**2 * x for w, x in zip(weights, sigma2s, strict=True))
-    d.say("Noise of the aggregate, sum w_j^2 sigma_j^2:", noise)
-    best = d.say("Least possible, 1 / sum 1/sigma_j^2:", 1 / sum(1 / x for x in sigma2s))
-    return d.conclude("Excess as a fraction of it:", simplest(noise / best - 1))
-
-
-def _excess_oracle(sigma2s: Sequence[Any], alpha2: Any, r: Any) -> Any:
-    """The squared coefficient of variation of sigma_j^2/(r^2 sigma_j^2 + alpha2) under the optimal weights."""
-    optimal = least_noise_weights(sigma2s)
-    kept = [x / (r * r * x + alpha2) for x in sigma2s]
-    mean = sum(w * y for w, y in zip(optimal, kept, strict=True))
-    return sum(w * (y - mean) ** 2 for w, y in zip(optimal, kept, strict=True)) / mean**2
-
-
-def _excess_simulate(sigma2s: Sequence[float], alpha2: float, r: float) -> simulation.Simulation:
-    power = np.asarray(sigma2s)
-    best = robust_pca.precision_weights(power)
-    used = robust_pca.precision_weights(r**2 * power + alpha2)
-    least = 1 / np.sum(1 / power)
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        noise = np.sqrt(power) * gen.standard_normal((reps, len(power)))
-        return (((noise @ used) ** 2 - (noise @ best) ** 2) / least)[:, None]
-
-    return simulation.sample_means(draw)
-
-
-register(
-    Claim(
-        id="robusthdp:small-alpha:excess",
-        title="What an error in the noise variances costs",
-        place="Section 3.4, made quantitative; not in the paper",
-        statement="Weights proportional to 1/(r^2 sigma_j^2 + alpha^2) leave this fraction more noise in the aggregate than "
-        "the optimal ones.",
-        latex=r"\frac{\sum_jw_j^2\sigma_j^2}{\min}-1=\frac{\mathrm{Var}_{w^*}(y)}{(\mathbb E_{w^*}y)^2},\quad "
-        r"y_j=\frac{\sigma_j^2}{r^2\sigma_j^2+\alpha^2}",
-        kind="identity",
-        variables=(SIGMA2S, ALPHA2, R),
-        examples=(
-            {"sigma2s": [1, 9], "alpha2": 5, "r": 1},
-            {"sigma2s": [1, 2, 8], "alpha2": 6, "r": "1/2"},
-        ),
-        printed=lambda sigma2s, alpha2, r: excess(sigma2s, [r**2 * x + alpha2 for x in sigma2s]),
-        derive=_excess_derive,
-        oracle=_excess_oracle,
-        computed=robust_pca.excess_noise,
-        simulate=_excess_simulate,
-        ours=True,
-        unit="dimensionless",
-        related=("robusthdp:small-alpha",),
-    )
-)
-
-RHO = Variable("rho", "nonnegative", "alpha2 over r^2 times the smallest noise variance", extreme=False)
-STEPS = Variable(
-    "steps", "nonnegative", "by how much each further client's noise variance exceeds the one before, in units of the "
-    "smallest", lengths=(1, 2), extreme=False,
-)  # fmt: skip
-
-
-def _ladder(steps: Sequence[Any]) -> list[Any]:
-    return [ONE + sum(steps[:i], sp.Integer(0)) for i in range(len(steps) + 1)]
-
-
-def _bound_derive(rho: Any, steps: Sequence[Any]) -> Derivation:
-    d = Derivation()
-    variances = d.say("In units of the smallest noise variance, in rising order:", _ladder(steps))
-    estimates = d.say("The estimates, over r^2:", [x + rho for x in variances])
-    return d.conclude("Excess noise as a fraction of the least possible:", simplest(excess(variances, estimates)))
-
-
-def _bound_oracle(rho: Any, steps: Sequence[Any]) -> Any:
-    return _excess_oracle(_ladder(steps), rho, ONE)
-
-
-register(
-    Claim(
-        id="robusthdp:small-alpha:bound",
-        title="How small the error must be",
-        place="Section 3.4, made quantitative; not in the paper",
-        statement="The excess is at most rho^2/(4 (1 + rho)), where rho = alpha^2 / (r^2 min_j sigma_j^2): with rho <= 0.2 "
-        "the aggregate's noise is within 1 % of the least possible.",
-        latex=r"\frac{\sum_jw_j^2\sigma_j^2}{\min}-1\leq\frac{\rho^2}{4(1+\rho)},\quad\rho=\frac{\alpha^2}{r^2\min_j\sigma_j^2}",
-        kind="upper bound",
-        variables=(RHO, STEPS),
-        examples=({"rho": 5, "steps": [8]}, {"rho": 9, "steps": [2, 20]}),
-        printed=lambda rho: rho**2 / (4 * (1 + rho)),
-        relation="<=",
-        derive=_bound_derive,
-        oracle=_bound_oracle,
-        computed=lambda rho, steps: robust_pca.excess_noise([1.0, *(1.0 + np.cumsum(steps))], rho),
-        simulate=lambda rho, steps: _excess_simulate([1.0, *(1.0 + np.cumsum(steps))], rho, 1.0),
-        ours=True,
-        unit="dimensionless",
-        related=("robusthdp:small-alpha:excess",),
-        remark="Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho) "
-        "and 1 (times 1/r^2); approached by one client at the smallest variance and others with much more noise.",
-    )
-)
-
-__all__ = ["excess", "hoeffding", "least_noise_weights"]
+__all__ = ["ALPHA2", "SIGMA2S", "P", "R"]

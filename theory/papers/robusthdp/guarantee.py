@@ -22,7 +22,10 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.robusthdp.mechanism import gaussian_curve, hockey_stick
 from theory.papers.robusthdp.model import ONE, ZERO
 
@@ -31,9 +34,9 @@ ROUND = 7  # steps in the oracle; the curve does not depend on their number
 
 # --- (eps, delta) for any delta -----------------------------------------------------------------------------------------
 
-DELTA = Variable("delta", "fraction", "the client's delta", within=("1/100000000", "9/10"))
-SHARE = Variable("t", "positive", "eps over log(1/delta)", within=("1/20", 1))
-C2 = Variable("c2", "positive", "the theorem's constant", within=(2, 8))
+DELTA = Variable("delta", "fraction", "the client's delta", within=("1/100000000", "999/1000"))
+SHARE = Variable("t", "positive", "eps over log(1/delta)", within=("1/100", 1))
+C2 = Variable("c2", "positive", "the theorem's constant", within=(2, 50))
 LARGE = Variable(
     "large",
     "choice",
@@ -82,7 +85,7 @@ def _thm1_computed(delta: float, t: float, c2: float, large: int) -> float:
 
 
 def _thm1_simulate(delta: float, t: float, c2: float, large: int) -> simulation.Simulation | None:
-    if _thm1_computed(delta, t, c2, large) < 1e-2:
+    if delta < 1 / 4:
         return None  # too rare to be seen in a simulation
     log_delta, steps = -np.log(delta), 4
     eps = t * (16 * c2**2 if large else 1) * log_delta
@@ -120,8 +123,17 @@ register(
         computed=_thm1_computed,
         simulate=_thm1_simulate,
         condition=lambda large: sp.true if large == 0 else sp.false,
-        condition_text="large == 0 (eps is at most log(1/delta); certified for constants c2 from 2 to 8)",
+        condition_text="large == 0 (eps is at most log(1/delta); certified for constants c2 from 2 to 50)",
         counterexample={"delta": "1/2", "t": 1, "c2": 2, "large": 1},
+        assumes={"adjacency": "add-remove", "sampling": "none", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"delta": "9/10", "t": 1, "c2": 2}, ratio="33.87529839"),
+        edits=(
+            Edit(
+                printed=r"\epsilon \in c_1 q_i^2 E \cdot E_i",
+                read=r"\epsilon < c_1 q_i^2 E \cdot E_i",
+                reason="a number holds no number; the theorem of Abadi et al. that is quoted has <",
+            ),
+        ),
         unit="probability",
         assumptions=(ADJACENCY, "full batches: q_i = 1"),
         remark="The printed 'eps in c1 q^2 E E_i' is read as eps < c1 q^2 E E_i, as in the theorem of Abadi et al. that is "
@@ -181,6 +193,8 @@ register(
         computed=lambda x: privacy.gaussian_delta(eps=2 * x**2 + 6 * x, sensitivity=2 * x + 6, sigma=1.0),
         simulate=_constants_simulate,
         ours=True,
+        assumes={"adjacency": "add-remove", "sampling": "none", "law": "gaussian", "noise": "fresh"},
+        tight=Tight(at={"x": 2}, ratio="0.9919549632"),
         unit="probability",
         assumptions=(ADJACENCY, "full batches: q_i = 1"),
         remark="The value depends on x alone and tends to Phi(3) = 0.9987 for large x. At delta so close to 1 that c2^2 "
@@ -240,8 +254,9 @@ register(
         derive=_rule_derive,
         oracle=_rule_oracle,
         computed=_rule_computed,
-        not_simulated="a divergence of known laws",
+        not_simulated=Exempt(kind="divergence"),
         ours=True,
+        assumes={"adjacency": "add-remove", "law": "gaussian", "noise": "fresh"},
         unit="eps",
         assumptions=(ADJACENCY,),
         remark="It has no constants to choose and no range to check, but no gain from sampling; with sampling the noise "
@@ -316,22 +331,28 @@ def _parallel_derive(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int
 
 def _parallel_oracle(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int, shared: int) -> tuple[Any, Any]:
     """Enumerate the joint outputs of both clients for all neighbouring states of the data."""
-    deltas = [fraction(x) for x in _deltas(delta1, delta2, larger)]
-    es = [fraction(1 + E1), fraction(1 + E1 + E_more)]
+    small, big = (delta1, delta2) if larger == 2 else (delta2, delta1)
+    small = fraction(small)
+    big = small + (1 - small) * fraction(big)
+    deltas = (small, big) if larger == 2 else (big, small)
+    es = (1 + fraction(E1), 1 + fraction(E1) + fraction(E_more))
 
-    def joint(state: tuple[bool, bool]) -> dict[tuple[str, str], Fraction]:
-        laws = [
-            {k: fraction(v) for k, v in _law(rational(e), rational(x), here).items()}
-            for e, x, here in zip(es, deltas, state, strict=True)
-        ]
-        return {(a, b): laws[0][a] * laws[1][b] for a in laws[0] for b in laws[1]}
+    def chances(client: int, here: bool) -> tuple[Fraction, ...]:
+        """Of showing the record, of answering as if it were there or not, of showing its absence."""
+        e, delta = es[client], deltas[client]
+        honest, lie = (1 - delta) * e / (1 + e), (1 - delta) / (1 + e)
+        return (delta, honest, lie, Fraction(0)) if here else (Fraction(0), lie, honest, delta)
+
+    def joint(state: tuple[bool, bool]) -> list[Fraction]:
+        return [a * b for a, b in product(chances(0, state[0]), chances(1, state[1]))]
 
     states = list(product((True, False), repeat=2))
     neighbours = [
         (a, b) for a in states for b in states if (a[0] != b[0]) + (a[1] != b[1]) == (2 if shared else 1)
         and (not shared or a[0] == a[1])
     ]  # fmt: skip
-    worst = max(sum(max(joint(a)[o] - max(es) * joint(b)[o], Fraction(0)) for o in joint(a)) for a, b in neighbours)
+    worst = max(sum(max(p - max(es) * q, Fraction(0)) for p, q in zip(joint(a), joint(b), strict=True))
+                for a, b in neighbours)  # fmt: skip
     return rational(max(es)), rational(worst)
 
 
@@ -348,15 +369,16 @@ register(
             {"E1": 1, "E_more": 2, "delta1": "1/10", "delta2": "1/5"},
             {"E1": "1/2", "E_more": 0, "delta1": "1/4", "delta2": "1/5", "larger": 1},
         ),
-        printed=lambda E1, E_more, delta1, delta2, larger: (1 + E1 + E_more, _deltas(delta1, delta2, larger)[larger - 1]),
+        printed=lambda E1, E_more, delta1, delta2: (1 + E1 + E_more, 1 - (1 - delta1) * (1 - delta2)),
         derive=_parallel_derive,
         oracle=_parallel_oracle,
         condition=lambda shared: sp.true if shared == 0 else sp.false,
         condition_text="shared == 0 (no record is held by two clients)",
         counterexample={"E1": 1, "E_more": 0, "delta1": "1/10", "delta2": "1/10", "shared": 1},
         entries=("e^eps of the whole", "delta needed at that eps"),
-        not_computed="a statement on finite distributions, enumerated exactly",
-        not_simulated="enumerated exactly",
+        not_computed=Exempt(kind="enumerated"),
+        not_simulated=Exempt(kind="enumerated"),
+        assumes={"adjacency": "add-remove", "independence": "all"},
         unit="dimensionless",
         assumptions=(ADJACENCY, "the clients' noise is independent and the server only processes what they send"),
         remark="Judged on two clients with the least private mechanisms of their budgets, so the values are exact. The "

@@ -5,7 +5,14 @@ Belongs here: what is read by theory.engine.literal. Does not belong here: claim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import sympy as sp
+
 from theory.engine.literal import Defined, Reading, Side
+
+THIRD = Defined(r"\frac{c^2 - \|G_i(\boldsymbol{\theta})\|^2}{b_i} + \frac{pc^2z^2}{b_i^2}", "(3)")
 
 LETTERS = {
     "b_i": "b",
@@ -18,7 +25,9 @@ LETTERS = {
     "K_i": "K",
     "q_i": lambda b, N: b / N,
     r"\eta_l": "eta",
-    r"\sigma_{i,\tilde{g}}^2": Defined(r"\frac{c^2 - \|G_i(\boldsymbol{\theta})\|^2}{b_i} + \frac{pc^2z^2}{b_i^2}", "(3)"),
+    r"\sigma_{i,\tilde{g}}^2": lambda alignment: THIRD,
+    r"G_i(\theta)": "G",
+    r"\nabla f_i(\boldsymbol{\theta})": lambda gradients: sum(gradients) / len(gradients),
     r"\sigma_#^2": "sigma2s",
     r"\epsilon_#": "eps",
     r"\epsilon": "eps",
@@ -37,6 +46,35 @@ LEAST = Defined(r"\frac1{\sum_j1/\sigma_j^2}", "after (8)")
 GIVEN = {"w_#": lambda i, weights: weights[i - 1] / sum(weights)}
 BOUND_ON_DELTA = Reading(unread="judged is the delta that this noise reaches, which the display does not show")
 SIGN = Reading(unread="judged is the sign of a change, which the display says in words")
+
+
+def _counts(steps: Sequence[Any]) -> list[Any]:
+    """Local steps of the clients."""
+    return [steps[0], *(steps[0] + k - 1 for k in steps[1:])]
+
+
+def _step(steps: Sequence[Any], u: Any) -> Any:
+    """The step size of the claim on Theorem 2."""
+    n = len(steps)
+    return u * sp.Rational(2 * n + 1, 24 * (n + 1)) / sum(k**2 for k in _counts(steps))
+
+
+THEOREM_2 = {
+    r"E_l^{\min}": lambda steps: steps[0],
+    r"f(\theta^0) - f^*": lambda dist: dist**2 / 2,
+    r"\Psi_\sigma^e": Side(1, -1),
+    r"\Psi_p^e": Side(2, -1),
+    "E": "E",
+    "n": "length",
+    r"\eta_l": _step,
+    r"\beta": 1,
+    "E_#": lambda i, steps: _counts(steps)[i - 1],
+    r"\sigma^2": "sigma2",
+    r"\sigma_{#,\tilde{g}}^2": "noise",
+    "L_0": 1,
+    r"n \sum_{i=1}^n E_i^2 \mathbb{E}[(w_i^e - \lambda_i)^2]": "off",
+    r"\|\lambda\|^2 \sum_{i=1}^n \mathbb{E}[(E_i - \mu_w^e)^2]": 0,
+}
 
 READINGS = {
     "robusthdp:gauss": BOUND_ON_DELTA,
@@ -72,6 +110,8 @@ READINGS = {
     "robusthdp:alg1:rounds": Reading(unread="judged are indices"),
     "robusthdp:thm1:any-constants": Reading([Side(-1, -1)]),
     "robusthdp:thm1:rule": Reading(unread="judged is the epsilon that this noise reaches"),
+    "robusthdp:thm2": Reading([Side(0, -1)], THEOREM_2),
+    "robusthdp:thm2:similar": SIGN,
     "robusthdp:thm2:participation": SIGN,
     "robusthdp:thm2:psi-sigma": SIGN,
 }

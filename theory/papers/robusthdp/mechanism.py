@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import mpmath
 import numpy as np
 import sympy as sp
 from flint import acb, arb, ctx
@@ -18,9 +19,12 @@ from theory.engine import intervals, simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 DIGITS = 60
+ADJACENCY = "adjacency as in Definition 1; sensitivity is the largest change of f under it"
 
 
 def gaussian_curve(eps: Any, distance: Any) -> Any:
@@ -59,7 +63,8 @@ def hockey_stick(eps: Any, mean: Any, variance: Any) -> sp.Float:
         ctx.dps = before
 
 
-EPS = Variable("eps", "positive", "privacy parameter", within=("1/100", 1))
+EPS = Variable("eps", "positive", "privacy parameter", within=("1/1000", 1))
+ANY_DELTA = Variable("delta", "fraction", "probability that the guarantee may fail", within=("1/10000000000", "9999/10000"))
 DELTA = Variable("delta", "fraction", "probability that the guarantee may fail", within=("1/10000000000", "9/10"))
 WIDE_EPS = Variable("eps", "positive", "privacy parameter", within=("1/100", "7/2"))
 BEYOND = Variable("beyond", "choice", "1: the guarantee is asked at eps + 4 instead of eps", choices=(0, 1), default=0)
@@ -94,7 +99,7 @@ def _gauss_computed(eps: float, delta: float, beyond: int = 0) -> float:
 
 
 def _gauss_simulate(eps: float, delta: float, beyond: int = 0) -> simulation.Simulation | None:
-    if _gauss_computed(eps, delta, beyond) < 1e-2:
+    if delta < 1 / 4:
         return None  # too rare to be seen in a simulation
     eps = eps + 4 * beyond
     sigma = np.sqrt(2 * np.log(1.25 / delta)) / eps
@@ -107,18 +112,6 @@ def _gauss_simulate(eps: float, delta: float, beyond: int = 0) -> simulation.Sim
     return simulation.sample_means(draw, labels=("what e^eps does not cover",))
 
 
-_GAUSS = {
-    "kind": "upper bound",
-    "relation": "<=",
-    "printed": lambda delta: delta,
-    "derive": _gauss_derive,
-    "oracle": _gauss_oracle,
-    "computed": _gauss_computed,
-    "simulate": _gauss_simulate,
-    "unit": "probability",
-    "assumptions": ("adjacency as in Definition 1; sensitivity is the largest change of f under it",),
-}
-
 register(
     Claim(
         id="robusthdp:gauss",
@@ -127,11 +120,21 @@ register(
         statement="The Gaussian mechanism is (eps, delta)-DP for all eps < 1 and sigma above sqrt(2 ln(1.25/delta))/eps "
         "times the sensitivity. Judged at that sigma: the delta needed is at most delta.",
         latex=r"\epsilon < 1 \text{ and } \sigma > \frac{\sqrt{2 \ln(1.25/\delta)}}{\epsilon} \Delta_2 f",
-        variables=(EPS, DELTA),
+        kind="upper bound",
+        variables=(EPS, ANY_DELTA),
         examples=({"eps": 1, "delta": "1/2"}, {"eps": "1/2", "delta": "9/10"}, {"eps": "1/2", "delta": "1/100000"}),
-        remark="Certified for eps in [0.01, 1] and delta in [1e-10, 0.9]; there is much slack: at eps = 1 and delta = 1e-5 "
-        "the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
-        **_GAUSS,
+        printed=lambda delta: delta,
+        relation="<=",
+        derive=_gauss_derive,
+        oracle=_gauss_oracle,
+        computed=_gauss_computed,
+        simulate=_gauss_simulate,
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"eps": 1, "delta": "1/2"}, ratio="10.61376091"),
+        unit="probability",
+        assumptions=(ADJACENCY,),
+        remark="Certified for eps in [0.001, 1] and delta in [1e-10, 0.9999]; there is much slack: at eps = 1 and delta = "
+        "1e-5 the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
     )
 )
 
@@ -142,15 +145,93 @@ register(
         place="Section 2, text after Definition 1: the range eps < 1",
         statement="The quoted sigma still gives (eps, delta)-DP for all eps up to 3.5, but not for every eps.",
         latex=r"\sigma=\frac{\sqrt{2\ln(1.25/\delta)}}{\epsilon}\Delta_2f\ \Rightarrow\ (\epsilon,\delta)\text{-DP}",
+        kind="upper bound",
         variables=(WIDE_EPS, DELTA, BEYOND),
         examples=({"eps": 3, "delta": "1/2"}, {"eps": 2, "delta": "3/10"}),
+        printed=lambda delta: delta,
+        relation="<=",
+        derive=_gauss_derive,
+        oracle=_gauss_oracle,
+        computed=_gauss_computed,
+        simulate=_gauss_simulate,
         condition=lambda beyond: sp.true if beyond == 0 else sp.false,
         condition_text="beyond == 0 (eps is at most 3.5)",
         counterexample={"eps": 1, "delta": "3/5", "beyond": 1},
         ours=True,
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"eps": 3, "delta": "1/2"}, ratio="1.893044693"),
+        unit="probability",
+        assumptions=(ADJACENCY,),
         related=("robusthdp:gauss",),
         remark="At eps = 4 it fails for delta = 0.85, at eps = 5 for delta = 0.6; for smaller delta it fails at larger eps.",
-        **_GAUSS,
+    )
+)
+
+# --- a smaller budget ---------------------------------------------------------------------------------------------------
+
+ANY_EPS = Variable("eps", "positive", "privacy parameter", within=("1/20", 2))
+SIGMA = Variable("sigma", "positive", "standard deviation of the noise over the sensitivity", within=("1/3", 4))
+
+
+def _budget_derive(eps: Any, sigma: Any) -> Derivation:
+    d = Derivation()
+    e, s = sp.symbols("e s", positive=True)
+    curve = d.say("Neighbours lie mu = 1/sigma standard deviations apart; the delta that is needed:",
+                  gaussian_curve(e, 1 / (s * 2 * sp.sqrt(2))))  # fmt: skip
+    in_eps, in_sigma = (
+        d.say(f"Its slope in {name}:", sp.simplify(sp.diff(curve, x))) for x, name in ((e, "eps"), (s, "sigma"))
+    )
+    at = {e: eps, s: sigma}
+    slopes = (-in_eps / in_sigma, 1 / in_sigma)
+    return d.conclude("The sigma that is needed has the slopes, in eps at fixed delta and in delta at fixed eps,",
+                      tuple(sp.simplify(x).subs(at) for x in slopes))  # fmt: skip
+
+
+@cache
+def _budget_oracle(eps: Any, sigma: Any) -> tuple[Any, Any]:
+    """Solve for sigma at neighbouring eps and delta, and take differences: normal tail probabilities in 90 digits."""
+    with mpmath.workdps(90):
+        e0, s0 = (mpmath.mpf(int(x.p)) / int(x.q) for x in (eps, sigma))
+
+        def needed(s: Any, e: Any) -> Any:
+            return mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+
+        def solved(e: Any, delta: Any) -> Any:
+            return mpmath.findroot(lambda s: needed(s, e) - delta, (s0, s0 * (1 + mpmath.mpf(10) ** -20)))
+
+        delta0, h = needed(s0, e0), mpmath.mpf(10) ** -25
+        k = h * delta0
+        slopes = (
+            (solved(e0 + h, delta0) - solved(e0 - h, delta0)) / (2 * h),
+            (solved(e0, delta0 + k) - solved(e0, delta0 - k)) / (2 * k),
+        )
+        return tuple(sp.Float(mpmath.nstr(x, 50), 50) for x in slopes)
+
+
+register(
+    Claim(
+        id="robusthdp:budget",
+        title="A smaller privacy budget needs more noise",
+        place="Section 3.1, last sentence",
+        statement="The lower the privacy budget (eps, delta) of a client, the larger the noise it adds. Judged on the exact "
+        "curve of one release: the noise that is needed falls as eps grows at fixed delta, and as delta grows at fixed eps.",
+        latex=r"\text{the lower the privacy budget }(\epsilon, \delta)\text{ of a client, the larger the noise it adds}",
+        kind="order",
+        variables=(ANY_EPS, SIGMA),
+        examples=({"eps": 1, "sigma": 2}, {"eps": "1/2", "sigma": 1}),
+        printed=lambda: (sp.Integer(0), sp.Integer(0)),
+        relation="<=",
+        derive=_budget_derive,
+        oracle=_budget_oracle,
+        not_computed=Exempt(kind="divergence"),
+        not_simulated=Exempt(kind="divergence"),
+        entries=("slope in eps", "slope in delta"),
+        tight=Tight(at={"eps": 1, "sigma": 2}, ratio="0"),
+        unit="sensitivities",
+        assumes={"law": "gaussian"},
+        related=("robusthdp:gauss", "robusthdp:small-q-noisier"),
+        remark="For many sampled steps see robusthdp:small-q-noisier. It is so for any family of mechanisms in which more "
+        "noise is post-processing of less.",
     )
 )
 

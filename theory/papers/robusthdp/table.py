@@ -19,7 +19,10 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 # --- the printed numbers ------------------------------------------------------------------------------------------------
 
@@ -30,6 +33,7 @@ TABLE = {
     "Robust-HDP": "0.27 0.47 0.07 0.64 0.39 7.62 2.25 13.86 5.94",
     "Oracle": "0.27 0.47 0.07 0.64 0.39 7.60 2.25 13.81 5.93",
 }
+BASELINES = ("WeiAvg", "DPFedAvg", "minimum eps")
 DIST = Variable("dist", "choice", "distribution of the privacy parameters, Dist1 to Dist9", choices=tuple(range(1, 10)))
 
 
@@ -58,7 +62,7 @@ register(
         title="Table 2: the oracle is the least, and Robust-HDP is within 1 % of it",
         place="Section 4.2, Table 2 and RQ2 ('performs very close to the optimum aggregation strategy')",
         statement="In every column the oracle's noise power is the least of all, and Robust-HDP's is at most 1 % above it.",
-        latex=r"\frac{\sum_{i=1}^n w_i^2 \sigma_i^2}{p \eta_l^2}",
+        latex=r"\frac{\sum_{i=1}^n w_i \epsilon^2 \sigma_i^2}{p \eta_i^2}",
         kind="number",
         variables=(DIST,),
         examples=({"dist": 8}, {"dist": 6}),
@@ -66,14 +70,67 @@ register(
         relation="<=",
         derive=_table_derive,
         oracle=_table_oracle,
-        not_computed="ratios of printed numbers",
-        not_simulated="printed numbers; see robusthdp:tab2:simulated",
+        not_computed=Exempt(kind="arithmetic"),
+        not_simulated=Exempt(kind="arithmetic"),
         entries=("Robust-HDP over oracle", "oracle over the least of the four"),
+        tight=Tight(at={"dist": 8}, ratio="139481/138600"),
+        edits=(
+            Edit(
+                printed=r"w_i \epsilon^2 \sigma_i^2",
+                read=r"w_i^2 \sigma_i^2",
+                reason="the objective of (8) is meant; the text at hand is a conversion",
+            ),
+            Edit(printed=r"p \eta_i^2", read=r"p \eta_l^2", reason="the local step size has no client's index elsewhere"),
+        ),
         unit="dimensionless",
         related=("robusthdp:alg1",),
         remark="At the printed digits the largest excess is 0.36 % (Dist8). Two decimals cannot show 1 % at values such as "
         "0.07, where only a ratio below 1.16 follows. That the oracle is the least is (8), not an observation. Whether the "
         "method does this elsewhere: robusthdp:tab2:simulated.",
+    )
+)
+
+
+def _rows_derive(dist: int) -> Derivation:
+    d = Derivation()
+    others = d.say("Least of the three baselines over Robust-HDP:",
+                   min(_entry(row, dist) for row in BASELINES) / _entry("Robust-HDP", dist))  # fmt: skip
+    quieter = max(_entry(row, dist) for row in BASELINES if row != "minimum eps")
+    return d.conclude(
+        "and 'minimum eps' over the noisier of the other two:", (others, _entry("minimum eps", dist) / quieter)
+    )
+
+
+def _rows_oracle(dist: int) -> tuple[Any, Any]:
+    """In hundredths, row by row."""
+    wei, fed, least, own, _ = (round(float(text.split()[dist - 1]) * 100) for text in TABLE.values())
+    return sp.Rational(sorted((wei, fed, least))[0], own), sp.Rational(least, wei if wei > fed else fed)
+
+
+register(
+    Claim(
+        id="robusthdp:tab2:baselines",
+        title="Table 2: the baselines are noisier, and most of all the uniform strictest budget",
+        place="Section 4.2, RQ2 and Table 2; abstract, on the privacy requirements of the most sensitive client",
+        statement="The baseline algorithms suffer from high levels of noise, most of all the one that meets the smallest "
+        "eps everywhere. Judged: in every column every baseline has at least 3.4 times the noise of Robust-HDP, and "
+        "'minimum eps' more than the other two.",
+        latex=r"\text{the baseline algorithms suffer from high levels of noise in the aggregated model update}",
+        kind="number",
+        variables=(DIST,),
+        examples=({"dist": 8}, {"dist": 1}),
+        printed=lambda: (sp.Rational(34, 10), sp.Integer(1)),
+        relation=">=",
+        derive=_rows_derive,
+        oracle=_rows_oracle,
+        tight=Tight(at={"dist": 8}, ratio="2618/2675"),
+        not_computed=Exempt(kind="arithmetic"),
+        not_simulated=Exempt(kind="arithmetic"),
+        entries=("least of the baselines over Robust-HDP", "minimum eps over the noisier of the other two"),
+        unit="dimensionless",
+        related=("robusthdp:tab2",),
+        remark="From 3.47 (Dist8) to 13.1 times (Dist3). The three columns with 103.91 share their smallest eps, and so "
+        "their noise. PFA has no row.",
     )
 )
 
@@ -102,6 +159,7 @@ SETTINGS = {
 NEAR = ("as in Table 2", "equal noise")
 SETTING = Variable("setting", "choice", "how the updates arise", choices=tuple(SETTINGS))
 DRAWS = 2
+SAME = "the simulated updates are the question: both solvers split the same ones"
 
 
 def draw_updates(setting: Setting, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -137,24 +195,31 @@ def _study_derive(setting: str) -> Derivation:
     return d.conclude("Draws with a ratio of at most 1.01:", sp.Integer(sum(x <= 1.01 for x in _near(setting))))
 
 
+def textbook_split(updates: np.ndarray) -> np.ndarray:
+    """The sparse part by the textbook iteration: full singular value decompositions, no scaled multiplier."""
+    lam, mu = 1 / np.sqrt(max(updates.shape)), 0.05 / np.mean(np.abs(updates))
+    sparse, multiplier = np.zeros_like(updates), np.zeros_like(updates)
+    for _ in range(3000):
+        left, singular, right = np.linalg.svd(updates - sparse + multiplier / mu, full_matrices=False)
+        low_rank = (left * np.maximum(singular - 1 / mu, 0)) @ right
+        rest = updates - low_rank + multiplier / mu
+        sparse = np.sign(rest) * np.maximum(np.abs(rest) - lam / mu, 0)
+        error = updates - low_rank - sparse
+        multiplier += mu * error
+        if np.linalg.norm(error) <= 1e-5 * np.linalg.norm(updates):
+            break
+    return sparse
+
+
 @cache
 def _by_another_solver(setting: str) -> Any:
-    """The same draws with the textbook iteration: full singular value decompositions, no scaled multiplier."""
+    """The same draws with the textbook iteration."""
     count = 0
     for seed in range(DRAWS):
         updates, variances = draw_updates(SETTINGS[setting], seed)
-        lam, mu = 1 / np.sqrt(max(updates.shape)), 0.05 / np.mean(np.abs(updates))
-        sparse, multiplier = np.zeros_like(updates), np.zeros_like(updates)
-        for _ in range(3000):
-            left, singular, right = np.linalg.svd(updates - sparse + multiplier / mu, full_matrices=False)
-            low_rank = (left * np.maximum(singular - 1 / mu, 0)) @ right
-            rest = updates - low_rank + multiplier / mu
-            sparse = np.sign(rest) * np.maximum(np.abs(rest) - lam / mu, 0)
-            error = updates - low_rank - sparse
-            multiplier += mu * error
-            if np.linalg.norm(error) <= 1e-5 * np.linalg.norm(updates):
-                break
-        count += loss(np.mean(sparse**2, axis=0), variances) <= 1.01
+        w = np.linalg.norm(textbook_split(updates), axis=0) ** -2.0
+        least = 1 / np.sum(1 / variances)
+        count += (w / w.sum()) ** 2 @ variances <= 1.01 * least
     return sp.Integer(count)
 
 
@@ -177,8 +242,12 @@ register(
         condition_text="setting is 'as in Table 2' or 'equal noise' (20 clients, 1000 parameters, one shared direction "
         "weaker than any client's noise)",
         counterexample={"setting": "fifty parameters"},
-        not_computed="the solver is what is judged: estimators.server.robust_pca",
-        not_simulated="the claim is itself a simulation of raw updates, with two solvers",
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.server.robust_pca.noise_variances", note="the solver is what is judged"
+        ),
+        not_simulated=Exempt(kind="simulation"),
+        shares={"theory.papers.robusthdp.table.draw_updates": SAME},
+        assumes={"independence": "all", "law": "gaussian"},
         unit="draws out of 2",
         related=("robusthdp:tab2", "robusthdp:lem1:mean"),
         remark="Excess in a larger study (3 draws each, strength is the shared update's variance per element over the least "
@@ -240,9 +309,10 @@ register(
         printed=lambda p: 1 / (p + 1),
         derive=_floor_derive,
         oracle=_floor_oracle,
-        not_computed="a reciprocal",
+        not_computed=Exempt(kind="few"),
         simulate=_floor_simulate,
         ours=True,
+        assumes={"independence": "all", "law": "gaussian"},
         unit="dimensionless",
         related=("robusthdp:tab2",),
         remark="In the measure of Table 2, sum w_i^2 sigma_i^2 at the weights used. For n clients of any noise it is about "
@@ -250,4 +320,4 @@ register(
     )
 )
 
-__all__ = ["NEAR", "SETTINGS", "TABLE", "draw_updates", "loss"]
+__all__ = ["NEAR", "SAME", "SETTINGS", "TABLE", "Setting", "draw_updates", "loss", "textbook_split"]
