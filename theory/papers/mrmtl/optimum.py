@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import mean_regularized
@@ -20,7 +19,7 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.hierarchy import best_blend, covariance, mse, strength
+from theory.engine.hierarchy import best_blend, covariance, strength
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
@@ -37,7 +36,6 @@ from theory.papers.mrmtl.model import (
     SIGMA2_DP,
     TAU2,
     ZERO,
-    K,
     Silos,
     equal_silos,
     local_variance,
@@ -393,151 +391,3 @@ register(
         **_LEMMA62,
     )
 )
-
-
-# --- Propositions 6.5 and 6.6 -------------------------------------------------------------------------------
-
-
-def _say_gap(d: Derivation, name: str, silos: Silos, best: Any) -> Any:
-    endpoint = silos.local if name == "local training" else silos.mean
-    error = d.say(f"The error of {name} is", mse(endpoint - silos.target))
-    return d.say(f"so that {name} loses, and never gains,", simplest(error - best))
-
-
-def _gap_claim(key: str, name: str, place: str, latex: str, printed: Any, computed: Any, lam: Any) -> None:
-    def derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
-        d, silos = Derivation(), equal_silos(K, tau2, sigma2_loc)
-        best = d.lemma("mrmtl:cor6.4", "the least error is", K=K, sigma2_loc=sigma2_loc, tau2=tau2)
-        d.result = _say_gap(d, name, silos, best)
-        return d
-
-    def oracle(K: Any, sigma2_loc: Any, tau2: Any) -> Any:
-        clients = model.concrete_equal(K, tau2, sigma2_loc)
-        return model.concrete_mse(clients, lam) - model.concrete_optimum(clients)[1]
-
-    def simulate(K: int, sigma2_loc: float, tau2: float) -> simulation.Simulation | None:
-        end, best = (np.inf if lam is sp.oo else 0.0), mean_regularized.strength(sigma2_loc, tau2)
-        return model.gap(
-            model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K),
-            [model.error_at(end), model.error_at(best)], f"gap of {name}",
-        )  # fmt: skip
-
-    register(
-        Claim(
-            id=f"mrmtl:{key}",
-            title=f"Error gap of {name} to the optimum",
-            place=place,
-            statement=f"How much larger the mean squared error of {name} is than that of MR-MTL at lambda*.",
-            latex=latex,
-            kind="identity",
-            variables=LOCAL,
-            examples=LOCAL_EXAMPLES,
-            printed=printed,
-            derive=derive,
-            oracle=oracle,
-            computed=computed,
-            simulate=simulate,
-            unit="variance",
-            assumptions=ASSUMPTIONS,
-            remark="Judged for errors averaged over everything. Given X_k, as printed, both errors are "
-            "random numbers; the identity holds for their averages.",
-        )
-    )
-
-
-_gap_claim(
-    "prop6.5",
-    "local training",
-    "Section 6, Proposition 6.5, (9); Appendix E.4, (34)",
-    r"\Delta_{\mathrm{loc}}\triangleq\mathcal{E}_{\mathrm{loc}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)"
-    r"\cdot\frac{\sigma_{\mathrm{loc}}^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}",
-    lambda K, sigma2_loc, tau2: (1 - 1 / K) * sigma2_loc**2 / (sigma2_loc + tau2),
-    mean_regularized.gap_to_local,
-    ZERO,
-)
-_gap_claim(
-    "prop6.6",
-    "FedAvg",
-    "Section 6, Proposition 6.6, (10); Appendix E.4, (36)",
-    r"\Delta_{\mathrm{fed}}\triangleq\mathcal{E}_{\mathrm{fed}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)"
-    r"\cdot\frac{\tau^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}",
-    lambda K, sigma2_loc, tau2: (1 - 1 / K) * tau2**2 / (sigma2_loc + tau2),
-    mean_regularized.gap_to_fedavg,
-    sp.oo,
-)
-
-
-# --- the best advantage over both ends ----------------------------------------------------------------------
-
-SPREAD = Variable("tau2", "positive", TAU2.meaning)
-
-
-def _advantage_derive(K: Any, tau2: Any) -> Derivation:
-    d = Derivation()
-    s = sp.Symbol("sigma2_loc", positive=True)
-    at = {"K": K, "sigma2_loc": s, "tau2": tau2}
-    local = d.lemma("mrmtl:prop6.5", "local training loses", **at)
-    fed = d.lemma("mrmtl:prop6.6", "FedAvg loses", **at)
-    d.say("As functions of sigma2_loc the first gap rises from 0 without bound, the second falls to 0; derivatives:",
-          (simplest(sp.diff(local, s)), simplest(sp.diff(fed, s))))  # fmt: skip
-    d.say("so their minimum is largest where they cross. Their difference is that of the errors of the two ends,",
-          simplest(local - fed))  # fmt: skip
-    (root,) = sp.solve(sp.numer(simplest(local - fed)), s)
-    d.say("which vanishes only at sigma2_loc =", root)
-    return d.conclude(
-        "Best sigma2_loc, local minus FedAvg error there, advantage there:",
-        (root, simplest((local - fed).subs(s, root)), simplest(local.subs(s, root))),
-    )
-
-
-def _advantage_oracle(K: Any, tau2: Any) -> tuple[Any, Any, Any]:
-    def ends(s: Any) -> tuple[Any, Any]:
-        clients = model.concrete_equal(K, tau2, s)
-        best = model.concrete_optimum(clients)[1]
-        return tuple(model.concrete_mse(clients, lam) - best for lam in (ZERO, sp.oo))
-
-    def difference(s: Any) -> Any:
-        local, fed = ends(s)
-        return local - fed
-
-    # Errors are linear in sigma2_loc, so two exact values give the crossing.
-    first, second = difference(ONE), difference(2 * ONE)
-    root = 1 - first / (second - first)
-    peak = min(ends(root))
-    if not all(min(ends(root * f)) < peak for f in (sp.Rational(6, 7), sp.Rational(8, 7))):
-        raise ArithmeticError("the crossing is not a maximum")
-    return root, difference(root), peak
-
-
-def _crossing_simulate(K: int, tau2: float) -> simulation.Simulation:
-    """Both errors are linear in sigma2_loc: the parameters' part and noise of variance one, from carriers of their own."""
-    fed = simulation.federation([K, K], [tau2, 0.0], 0.0, [0.0, 1.0])
-    nothing, own = np.zeros(K), np.eye(K)[0]
-    weights = [[*model.uniform(K), *nothing], [*nothing, *model.uniform(K)], [*nothing, *own]]
-    errors = [simulation.vector(3, p=-1.0, a0=1.0), simulation.vector(3, a1=1.0), simulation.vector(3, a2=1.0)]
-    crossing = simulation.Ratio("where the two ends' errors cross", [1.0, 0.0, 0.0], [0.0, -1.0, 1.0], 1 - 1 / K)
-    return simulation.Simulation(simulation.mean_squares(fed, 0, weights, errors).experiment, (crossing,))
-
-
-register(
-    Claim(
-        id="mrmtl:best-advantage",
-        title="Where MR-MTL gains most over both ends",
-        place="Section 6, text after Proposition 6.6",
-        statement="The advantage over the better of local training and FedAvg is largest at sigma2_loc = "
-        "tau2 (printed: approximately), and there the two ends have the same error.",
-        latex=r"\sigma_{\mathrm{loc}}^{2}\approx\tau^{2}",
-        kind="optimum",
-        variables=(K, SPREAD),
-        examples=({"K": 3, "tau2": 1}, {"K": 5, "tau2": "1/2"}),
-        printed=lambda tau2: (tau2, ZERO, None),
-        derive=_advantage_derive,
-        oracle=_advantage_oracle,
-        simulate=_crossing_simulate,
-        not_computed="a location; the two gaps are computed in mrmtl:prop6.5 and mrmtl:prop6.6",
-        entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
-        unit="variance",
-        assumptions=ASSUMPTIONS,
-        remark="The printed approximate equality is exact in this model.",
-    )
-)  # fmt: skip

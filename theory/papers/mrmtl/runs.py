@@ -207,71 +207,92 @@ def _law(eta: float, gamma: float) -> tuning.TruncatedNegativeBinomial:
     return tuning.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
 
 
-_PMF_LATEX = (
-    r"f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}\right)&"
-    r"\text{for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}"
-)
-_MEAN_LATEX = (
-    r"\mathbf{E}[h]=\begin{cases}\frac{\eta(1-\gamma)}{\gamma(1-\gamma^{\eta})}&\text{for }\eta\neq 0,\\ \frac{1/\gamma-1}{"
-    r"\log(1/\gamma)}&\text{for }\eta=0\end{cases}"
-)
 _F1 = "Appendix F.1, after Proposition F.1"
-_PMF_POINTS = (
-    {"eta": "1/2", "gamma": "1/4", "h": 2},
-    {"eta": 0, "gamma": "1/5", "h": 1},
-    {"eta": 1, "gamma": "1/10", "h": 3},
-    {"eta": "-1/2", "gamma": "1/4", "h": 2},
+_PMF: dict[str, Any] = {
+    "latex": r"f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}"
+    r"\right)&\text{for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}",
+    "printed": _pmf_printed,
+    "derive": _pmf_derive,
+    "oracle": _summed,
+    "computed": lambda eta, gamma, h: float(_law(eta, gamma).pmf(h)),
+    "simulate": _pmf_simulate,
+    "remark": "The text gives no range for eta; below -1 the probabilities of h = 1 and 2 have opposite signs, and at "
+    "eta = -1 only h = 1 is left.",
+}
+_MEAN: dict[str, Any] = {
+    "latex": r"\mathbf{E}[h]=\begin{cases}\frac{\eta(1-\gamma)}{\gamma(1-\gamma^{\eta})}&\text{for }\eta\neq 0,\\ "
+    r"\frac{1/\gamma-1}{\log(1/\gamma)}&\text{for }\eta=0\end{cases}",
+    "printed": mean_printed,
+    "derive": _mean_derive,
+    "oracle": _summed,
+    "computed": lambda eta, gamma: _law(eta, gamma).mean,
+    "simulate": _mean_simulate,
+}
+
+register(
+    Claim(
+        id="mrmtl:tnb:pmf",
+        title="Truncated negative binomial number of runs",
+        place=_F1,
+        statement="Probability of h = 1, 2, ... runs, for every eta > -1 (eta = 0: logarithmic, eta = 1: geometric).",
+        kind="probability",
+        variables=(ETA, GAMMA, H),
+        examples=(
+            {"eta": "1/2", "gamma": "1/4", "h": 2},
+            {"eta": 0, "gamma": "1/5", "h": 1},
+            {"eta": 1, "gamma": "1/10", "h": 3},
+            {"eta": "-1/2", "gamma": "1/4", "h": 2},
+        ),
+        unit="probability",
+        **_PMF,
+    )
 )
-
-for _id, _eta, _points, _text in (
-    ("mrmtl:tnb:pmf", ETA, _PMF_POINTS, "for every eta > -1 (eta = 0 the logarithmic, eta = 1 the geometric law)"),
-    ("mrmtl:tnb:pmf:positive", NONZERO, (_PMF_POINTS[0], _PMF_POINTS[2]), "for eta > 0, where it is a negative binomial law "
-     "without its zero"),
-):  # fmt: skip
-    register(
-        Claim(
-            id=_id,
-            title="Truncated negative binomial number of runs",
-            place=_F1,
-            statement=f"Probability of h = 1, 2, ... runs, {_text}.",
-            latex=_PMF_LATEX,
-            kind="probability",
-            variables=(_eta, GAMMA, H),
-            examples=_points,
-            printed=_pmf_printed,
-            derive=_pmf_derive,
-            oracle=_summed,
-            computed=lambda eta, gamma, h: float(_law(eta, gamma).pmf(h)),
-            simulate=_pmf_simulate,
-            unit="probability",
-            remark="The text gives no range for eta; below -1 the probabilities of h = 1 and 2 have opposite signs, and at "
-            "eta = -1 only h = 1 is left.",
-        )
+register(
+    Claim(
+        id="mrmtl:tnb:pmf:positive",
+        title="Truncated negative binomial number of runs",
+        place=_F1,
+        statement="Probability of h = 1, 2, ... runs, for eta > 0, where it is a negative binomial law without its zero.",
+        kind="probability",
+        variables=(NONZERO, GAMMA, H),
+        examples=({"eta": "1/2", "gamma": "1/4", "h": 2}, {"eta": 1, "gamma": "1/10", "h": 3}),
+        unit="probability",
+        **_PMF,
     )
-
-for _id, _eta, _points in (
-    ("mrmtl:tnb:mean", ETA, _PMF_POINTS),
-    ("mrmtl:tnb:mean:positive", NONZERO, (_PMF_POINTS[0], _PMF_POINTS[2])),
-):
-    register(
-        Claim(
-            id=_id,
-            title="Mean of the truncated negative binomial",
-            place=_F1,
-            statement="Expected number of runs.",
-            latex=_MEAN_LATEX,
-            kind="identity",
-            variables=(_eta, GAMMA),
-            examples=tuple({k: v for k, v in p.items() if k != "h"} for p in _points),
-            printed=mean_printed,
-            derive=_mean_derive,
-            oracle=_summed,
-            computed=lambda eta, gamma: _law(eta, gamma).mean,
-            simulate=_mean_simulate,
-            unit="runs",
-            related=("mrmtl:tnb:pmf",),
-        )
+)
+register(
+    Claim(
+        id="mrmtl:tnb:mean",
+        title="Mean of the truncated negative binomial",
+        place=_F1,
+        statement="Expected number of runs, for every eta > -1.",
+        kind="identity",
+        variables=(ETA, GAMMA),
+        examples=(
+            {"eta": "1/2", "gamma": "1/4"},
+            {"eta": 0, "gamma": "1/5"},
+            {"eta": 1, "gamma": "1/10"},
+            {"eta": "-1/2", "gamma": "1/4"},
+        ),
+        unit="runs",
+        related=("mrmtl:tnb:pmf",),
+        **_MEAN,
     )
+)
+register(
+    Claim(
+        id="mrmtl:tnb:mean:positive",
+        title="Mean of the truncated negative binomial",
+        place=_F1,
+        statement="Expected number of runs, for eta > 0.",
+        kind="identity",
+        variables=(NONZERO, GAMMA),
+        examples=({"eta": "1/2", "gamma": "1/4"}, {"eta": 1, "gamma": "1/10"}),
+        unit="runs",
+        related=("mrmtl:tnb:pmf",),
+        **_MEAN,
+    )
+)
 
 
 def _one_derive(eta: Any, gamma: Any) -> Derivation:

@@ -22,6 +22,7 @@ from theory.engine.domain import Variable
 from theory.engine.hierarchy import covariance, mse
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
+from theory.papers.mrmtl.gaps import SPREAD
 from theory.papers.mrmtl.model import (
     ASSUMPTIONS,
     LAM,
@@ -37,7 +38,6 @@ from theory.papers.mrmtl.model import (
     blend,
     equal_silos,
 )
-from theory.papers.mrmtl.optimum import SPREAD
 
 # --- Lemma 6.7 ----------------------------------------------------------------------------------------------
 

@@ -14,12 +14,11 @@ import numpy as np
 import sympy as sp
 
 from estimators.accounting import privacy, tuning
-from estimators.closed_forms import mean_regularized
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
-from theory.papers.mrmtl.runs import ETA, GAMMA, exact_digits, gamma_of_mean, mean_printed, mpf
+from theory.papers.mrmtl.runs import ETA, GAMMA, exact_digits, mean_printed, mpf
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 ORDER = Variable("order", "positive", "Renyi order alpha_1", within=("11/10", 64))
@@ -116,52 +115,60 @@ _F2_LATEX = (
     r"\frac{(1+\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"
 )
 _F2_PLACE = "Appendix F.1, Theorem F.2, (50)"
-_F2_POINTS = (
-    {"eta": 1, "gamma": "1/10", "order": 8, "eps": "1/2"},
-    {"eta": "-1/2", "gamma": "1/361", "order": 16, "eps": 1},
-    {"eta": 0, "gamma": "1/36", "order": 4, "eps": "1/4"},
-)
 _F2_ASSUMPTIONS = (
     "both orders of neighbours meet the base algorithm's bounds",
     "runs are independent draws of one algorithm (mrmtl:thmF.2:grid); ties are broken by a fixed order",
     "h and the other runs stay secret",
 )
 
-for _id, _extra, _points, _text in (
-    ("mrmtl:thmF.2", (), _F2_POINTS, "with alpha_2 = alpha_1"),
-    (
-        "mrmtl:thmF.2:orders",
-        (ORDER2, EPS2),
-        tuple({**p, "order2": 10, "eps2": "3/5"} for p in _F2_POINTS),
-        "with two orders",
-    ),
-):
-    register(
-        Claim(
-            id=_id,
-            title=f"Renyi cost of a TNB number of tuning runs, {_text}",
-            place=_F2_PLACE,
-            statement="The best of h runs, h truncated negative binomial, has at most this Renyi divergence at order "
-            "alpha_1, "
-            f"{_text}. Judged: the largest value that the generating function of h and the two divergences allow.",
-            latex=_F2_LATEX,
-            kind="upper bound",
-            variables=(ETA, GAMMA, ORDER, EPS, *_extra),
-            examples=_points,
-            printed=_tnb_printed,
-            relation="<=",
-            derive=_tnb_derive,
-            oracle=_tnb_oracle,
-            computed=_tnb_computed,
-            not_simulated="a divergence",
-            unit="nats",
-            assumptions=_F2_ASSUMPTIONS,
-            related=("mrmtl:tnb:mean",),
-            remark="As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 > 1 "
-            "and alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.accounting.tuning takes it from the "
-            "orders given. Exact divergences of explicit algorithms are below it: mrmtl:thmF.2:exact.",
-        )
+_F2: dict[str, Any] = {
+    "place": _F2_PLACE,
+    "latex": _F2_LATEX,
+    "kind": "upper bound",
+    "printed": _tnb_printed,
+    "relation": "<=",
+    "derive": _tnb_derive,
+    "oracle": _tnb_oracle,
+    "computed": _tnb_computed,
+    "not_simulated": "a divergence",
+    "unit": "nats",
+    "assumptions": _F2_ASSUMPTIONS,
+    "related": ("mrmtl:tnb:mean",),
+    "remark": "As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 > 1 and "
+    "alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.accounting.tuning takes it from the orders given. "
+    "Exact divergences of explicit algorithms are below it: mrmtl:thmF.2:exact.",
+}
+
+register(
+    Claim(
+        id="mrmtl:thmF.2",
+        title="Renyi cost of a TNB number of tuning runs, with alpha_2 = alpha_1",
+        statement="The best of h runs, h truncated negative binomial, has at most this Renyi divergence at order alpha_1, "
+        "with alpha_2 = alpha_1. Judged: the largest value that the generating function of h and the divergence allow.",
+        variables=(ETA, GAMMA, ORDER, EPS),
+        examples=(
+            {"eta": 1, "gamma": "1/10", "order": 8, "eps": "1/2"},
+            {"eta": "-1/2", "gamma": "1/361", "order": 16, "eps": 1},
+            {"eta": 0, "gamma": "1/36", "order": 4, "eps": "1/4"},
+        ),
+        **_F2,
     )
+)
+register(
+    Claim(
+        id="mrmtl:thmF.2:orders",
+        title="Renyi cost of a TNB number of tuning runs, with two orders",
+        statement="The best of h runs, h truncated negative binomial, has at most this Renyi divergence at order alpha_1, "
+        "with two orders. Judged: the largest value that the generating function of h and the two divergences allow.",
+        variables=(ETA, GAMMA, ORDER, EPS, ORDER2, EPS2),
+        examples=(
+            {"eta": 1, "gamma": "1/10", "order": 8, "eps": "1/2", "order2": 10, "eps2": "3/5"},
+            {"eta": "-1/2", "gamma": "1/361", "order": 16, "eps": 1, "order2": 10, "eps2": "3/5"},
+            {"eta": 0, "gamma": "1/36", "order": 4, "eps": "1/4", "order2": 10, "eps2": "3/5"},
+        ),
+        **_F2,
+    )
+)
 
 
 # --- exact divergences of explicit algorithms -------------------------------------------------------------------------
@@ -446,117 +453,6 @@ register(
         related=("mrmtl:thmF.2",),
         remark="Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is the "
         "limit of the TNB law for eta to infinity in shape only: (50) itself grows without limit there.",
-    )
-)
-
-# --- Figure 7: does tuning pay? ---------------------------------------------------------------------------------------
-
-# Ten silos of 20 records, variance 1, records clipped to a range of 1: local variance 1/20 plus the noise's.
-SILOS, RECORDS, TARGET, FAILURE, MEAN_RUNS = 10, 20, 1, sp.Rational(1, 10**7), 10
-SETTINGS = {"near-equal silos": "1/100", "balanced": "2/15", "different silos": "1"}
-SETTING = Variable("setting", "choice", "how much the silos differ: tau2 = 1/100, 2/15, 1", choices=tuple(SETTINGS))
-PAIR = Variable("eta", "choice", "shape of the TNB law, with E[h] = 10", choices=tuple(map(sp.Rational, ("-1/2", "0", "1"))))
-
-
-def _verdicts(setting: str, best_tuned: Any, best: Any, fed: Any, local: Any) -> tuple[Any, Any]:
-    end = fed if fed < local else local
-    if setting == "balanced":
-        return end - best_tuned, 3 * (end - best) / 4 - (end - best_tuned)
-    return best_tuned - end, end - best
-
-
-def _cost_derive(setting: str, eta: Any) -> Derivation:
-    d = Derivation()
-    tau2, base, log_delta = sp.Rational(SETTINGS[setting]), sp.Rational(1, RECORDS), sp.log(1 / FAILURE)
-    d.say("The noise on a sum has Renyi divergences order * rho, rho = 1/(2 sigma2_dp); eps = min over orders of "
-          "order rho + log(1/delta)/(order-1) = rho + 2 sqrt(rho log(1/delta)). At the target sqrt(rho) is")  # fmt: skip
-    root = d.say("the positive root", sp.sqrt(log_delta + TARGET) - sp.sqrt(log_delta))
-    gamma = d.say("gamma for E[h] = 10:", gamma_of_mean(eta, sp.Integer(MEAN_RUNS)))
-    d.say("(50) turns this into rho + 2 sqrt(rho log(10/delta)) + (1+eta)(2 sqrt(rho log(1/gamma)) - rho), so that")
-    linear = sp.sqrt(sp.log(MEAN_RUNS / FAILURE)) + (1 + eta) * sp.sqrt(sp.log(1 / gamma))
-    tuned_root = d.say("sqrt(rho) falls to", TARGET / (linear + sp.sqrt(linear**2 - eta * TARGET)))
-    noise = 1 / (2 * root**2) / RECORDS**2
-    v, v_tuned = base + noise, base + noise * (root / tuned_root) ** 2
-
-    def best(x: Any) -> Any:
-        return x / SILOS + (1 - ONE / SILOS) * x * tau2 / (x + tau2)
-
-    fed, local = (1 - ONE / SILOS) * tau2 + v / SILOS, v
-    values = [sp.N(x, 70) for x in (best(v_tuned), best(v), fed, local)]
-    d.say("Errors: best lam with the noise for tuning; best lam for free; FedAvg; local training:", tuple(values))
-    return d.conclude("The statement's two differences:", _verdicts(setting, *values))
-
-
-def _cost_oracle(setting: str, eta: Any) -> tuple[Any, Any]:
-    """Minimise eps over the orders and the error over lam numerically; find both noise levels by root finding."""
-    with mpmath.workdps(60):
-        tau2, log_delta = mpf(SETTINGS[setting]), mpmath.log(10**7)
-        e, m = mpf(eta), mpmath.mpf(MEAN_RUNS)
-        x = mpmath.findroot(
-            lambda x: mpmath.expm1(x) / (-mpmath.expm1(-e * x) / e if e else x) - m, (1, m / (1 + e)), solver="anderson"
-        )
-
-        def smallest(function: Any, start: Any) -> Any:
-            return function(mpmath.findroot(lambda a: mpmath.diff(function, a), start))
-
-        def spent(rho: Any, tuned: bool) -> Any:
-            extra = mpmath.log(m) if tuned else 0
-            first = smallest(lambda a: a * rho + (extra + log_delta) / (a - 1), 1 + mpmath.sqrt(log_delta / rho))
-            if not tuned:
-                return first
-            return first + (1 + e) * smallest(lambda a: (1 - 1 / a) * a * rho + x / a, mpmath.sqrt(x / rho) * 1.01)
-
-        rho, rho_tuned = (
-            mpmath.findroot(lambda r, t=t: spent(r, t) - TARGET, g) for t, g in ((False, 0.015), (True, 0.006))
-        )
-        v, v_tuned = (mpmath.mpf(1) / RECORDS + 1 / (2 * r) / RECORDS**2 for r in (rho, rho_tuned))
-
-        def error(lam: Any, x: Any) -> Any:
-            return (1 - mpmath.mpf(1) / SILOS) * (x + lam**2 * tau2) / (lam + 1) ** 2 + x / SILOS
-
-        values = [smallest(lambda lam, x=x: error(lam, x), x / tau2 * 1.05) for x in (v_tuned, v)]
-        values += [(1 - mpmath.mpf(1) / SILOS) * tau2 + v / SILOS, v]
-        return tuple(sp.Float(mpmath.nstr(mpmath.re(y), 45), 45) for y in _verdicts(setting, *values))
-
-
-def _cost_computed(setting: str, eta: Any) -> tuple[float, float]:
-    tau2, log_delta = float(sp.Rational(SETTINGS[setting])), -np.log(float(FAILURE))
-    noise = 1 / (2 * (np.sqrt(log_delta + TARGET) - np.sqrt(log_delta)) ** 2) / RECORDS**2
-    law = tuning.TruncatedNegativeBinomial.with_mean(eta=float(eta), mean=MEAN_RUNS)
-    factor = tuning.noise_inflation(law, eps=TARGET, delta=float(FAILURE))
-    v, v_tuned = 1 / RECORDS + noise, 1 / RECORDS + noise * factor
-
-    def error(lam: float, x: float) -> float:
-        return float(mean_regularized.mse(lam, sigma2_loc=x, tau2=tau2, K=SILOS))
-
-    return _verdicts(setting, error(v_tuned / tau2, v_tuned), error(v / tau2, v), error(np.inf, v), error(0.0, v))
-
-
-register(
-    Claim(
-        id="mrmtl:fig7:cost",
-        title="Tuning lam can cost more than personalisation gains",
-        place="Section 7; Appendix F.2, last paragraph; Figure 7",
-        statement="There are settings in which the error of the best lam, with the noise that tuning it under the same "
-        "(eps, delta) takes, exceeds that of FedAvg (near-equal silos) or of local training (different silos), neither of "
-        "which is tuned; in others the gain shrinks to less than 3/4 (balanced). Judged: K = 10, n = 20, sigma2 = 1, eps = "
-        "1, delta = 1e-7, E[h] = 10.",
-        latex=r"\text{the best }\lambda^{*}\text{ one could find would already give an error that is larger than simply "
-        r"running FedAvg and local training without any tuning}",
-        kind="order",
-        variables=(SETTING, PAIR),
-        examples=({"setting": "near-equal silos", "eta": 0}, {"setting": "balanced", "eta": 1}),
-        printed=lambda: (ZERO, ZERO),
-        relation=">=",
-        derive=_cost_derive,
-        oracle=_cost_oracle,
-        computed=_cost_computed,
-        not_simulated="signs of known functions; the errors are simulated in mrmtl:lem6.7",
-        entries=("loss against the better end (balanced: gain)", "free gain (balanced: 3/4 of it, less the gain)"),
-        unit="squared error",
-        related=("mrmtl:thmF.2", "mrmtl:fig7"),
-        remark="Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) is an "
-        "upper bound: the true cost may be less. The paper's own settings are in the figure only.",
     )
 )
 
