@@ -200,6 +200,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 __all__ = ["REASONS", "Item", "counts", "fingerprint", "gaps", "items", "unmapped"]
 
 if __name__ == "__main__":
-    from theory.engine import inventory  # the module by its name, which the papers' items use
-
-    sys.exit(inventory.main())
+    sys.exit(main())
