@@ -21,6 +21,8 @@ PAPER = Paper(
         "silos",
         "silo_strengths",
         "mmse",
+        "silo_algorithm",
+        "silo_joint",
         "privacy",
         "gaussian_noise",
         "accounting",

@@ -98,7 +98,8 @@ register(
         unit="dimensionless",
         related=("mrmtl:thmE.5", "mrmtl:lemE.3"),
         remark="With the plain average the best strength depends on all silos and turns negative for a very noisy one "
-        "(mrmtl:thmE.5, mrmtl:negative). Verified for 2 and 3 silos.",
+        "(mrmtl:thmE.5, mrmtl:negative); Algorithm A1 makes such a centre by itself (mrmtl:thmE.5:algA1). Verified for 2 "
+        "and 3 silos.",
         **_OURS,
     )
 )
@@ -147,9 +148,10 @@ register(
             scales=[mean_regularized.silo_mmse(k, sigma2_loc_k, tau2)],
         ),
         unit="variance",
-        related=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes"),
+        related=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes", "mrmtl:algA1:bayes"),
         remark="The server needs tau2 and every silo's local variance for its weights, each silo only its own variance and "
-        "tau2. As one step, with weights on all estimates: mean_regularized.silo_mmse_weights. Verified for 2 and 3 silos.",
+        "tau2. Algorithm A1 gets there without such a server (mrmtl:algA1:bayes). As one step, with weights on all "
+        "estimates: mean_regularized.silo_mmse_weights. Verified for 2 and 3 silos.",
         **_OURS,
     )
 )  # fmt: skip

@@ -100,7 +100,9 @@ register(
         id="mrmtl:thmE.5",
         title="Optimal strength of one silo among unequal ones",
         place="Appendix E.5, Theorem E.5, (47)",
-        statement="The optimal choice of lam >= 0 (or inf) for silo k when the silos' local variances differ.",
+        statement="The optimal choice of lam >= 0 (or inf) for silo k when the silos' local variances differ. Judged for "
+        "the estimate (4), which is pulled to the uniform mean of the silos' estimates; Algorithm A1 does not end there: "
+        "mrmtl:thmE.5:algA1.",
         latex=r"\lambda^{*}_{k}=\dfrac{\tilde{\sigma}_{k}^{2}}{\tau^{2}+\dfrac{1}{K}\left(\dfrac{\sum_{j\neq "
         r"k}\tilde{\sigma}_{j}^{2}}{K-1}-\tilde{\sigma}_{k}^{2}\right)}",
         kind="optimum",
@@ -114,7 +116,7 @@ register(
         counterexample={"sigma2_loc_k": [4, 1], "tau2": 1, "k": 0},
         corrected_text="inf where the denominator is not positive",
         unit="dimensionless",
-        related=("mrmtl:lemE.4:mu", "mrmtl:eq39"),
+        related=("mrmtl:lemE.4:mu", "mrmtl:eq39", "mrmtl:thmE.5:algA1", "mrmtl:algA1:silos"),
         remark="For all values it is the stationary point; where the denominator is negative it is a "
         "negative number, the strength of the best linear combination, which no lam >= 0 reaches. The paper "
         "says so after the theorem: mrmtl:negative. Verified for 2 and 3 silos.",
