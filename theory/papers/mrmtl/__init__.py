@@ -17,6 +17,7 @@ PAPER = Paper(
         "setup",
         "optimum",
         "gaps",
+        "observations",
         "spectrum",
         "silos",
         "silo_strengths",
