@@ -21,6 +21,7 @@ PAPER = Paper(
         "spectrum",
         "silos",
         "silo_strengths",
+        "trends",
         "mmse",
         "silo_algorithm",
         "silo_joint",
@@ -32,6 +33,8 @@ PAPER = Paper(
         "runs",
         "tuning",
         "tuning_cost",
+        "budgets",
         "procedures",
+        "datasets",
     ),
 )

@@ -32,7 +32,12 @@ ITEMS = (
     Item(lines="27-35", place="Section 1", what="what the paper contributes", reason="prose"),
     Item(lines="31", place="Section 1", what="MR-MTL is a strong baseline with minimal privacy overhead", reason="training"),
     Item(lines="31", place="Section 1", what="minimal privacy overhead", claims=("mrmtl:algA1",)),
-    Item(lines="35", place="Section 1", what="advantage hinges on the best hyperparameter", reason="prose"),
+    Item(
+        lines="35",
+        place="Section 1",
+        what="the advantage of personalisation hinges on the best hyperparameter",
+        reason="unquantified",
+    ),
     Item(lines="37-41", place="Section 2", what="federated learning and differential privacy, in general", reason="prose"),
     Item(
         lines="39-51",
@@ -102,7 +107,12 @@ ITEMS = (
         claims=("mrmtl:thm6.8:factor", "mrmtl:best-advantage"),
     ),
     Item(lines="76", place="Section 3, Figure 2", what="the trade-off as observed", reason="training"),
-    Item(lines="78", place="Section 3", what="local training and FedAvg as ends of a spectrum", reason="prose"),
+    Item(
+        lines="78",
+        place="Section 3",
+        what="local training and FedAvg as ends of a spectrum with identical privacy costs",
+        reason="unquantified",
+    ),
     Item(lines="80", place="Section 3", what="related privacy settings", reason="prose"),
     Item(lines="80", place="Section 3", what="what the related settings leave unexplored", reason="unquantified"),
     Item(lines="82-86", place="Section 4, data sets", what="four cross-silo data sets", reason="setting"),
@@ -252,12 +262,24 @@ ITEMS = (
         what="warm start by clustering, and what Figure 6 shows",
         reason="training",
     ),
-    Item(lines="143-145", place="Section 6", what="heading: a Bayesian framework for mean estimation", reason="prose"),
+    Item(
+        lines="143-145",
+        place="Section 6",
+        what="a Bayesian framework for mean estimation, and what follows",
+        reason="definition",
+    ),
     Item(
         lines="147",
         place="Section 6, setup",
         what="the model; noise scale sigma_DP = c sqrt(2 ln(1.25/delta))/eps",
-        claims=("mrmtl:sigma-dp", "mrmtl:sigma-dp:sensitivity", "mrmtl:sigma-dp:classical", "mrmtl:sigma-dp:large-eps", "mrmtl:sigma-dp:exact", "mrmtl:sigma-dp:vector"),
+        claims=(
+            "mrmtl:sigma-dp",
+            "mrmtl:sigma-dp:sensitivity",
+            "mrmtl:sigma-dp:classical",
+            "mrmtl:sigma-dp:large-eps",
+            "mrmtl:sigma-dp:exact",
+            "mrmtl:sigma-dp:vector",
+        ),
     ),
     Item(lines="149", place="Section 6, (3)", what="the objective of silo k", claims=("mrmtl:lem6.1",)),
     Item(
@@ -561,10 +583,11 @@ ITEMS = (
     ),
     Item(
         lines="527-538",
-        place="Algorithm A1",
+        place="Algorithm A1, from w_bar^(0)",
         what="the algorithm, line by line",
         claims=("mrmtl:lem6.1:algA1", "mrmtl:algA1:silos", "mrmtl:algA1:counts", "mrmtl:algA1"),
     ),
+    Item(lines="576-577", place="Appendix E", what="end of the algorithm", reason="furniture"),
     Item(lines="540-542", place="Appendix D.2", what="warm start, in words", reason="prose"),
     Item(
         lines="544",
@@ -604,7 +627,12 @@ ITEMS = (
         what="nothing is clipped, with high probability; mild, as Gaussians have strong tail decay",
         claims=("mrmtl:no-clip",),
     ),
-    Item(lines="628-632", place="Appendix E.4", what="headings", reason="prose"),
+    Item(
+        lines="628-632",
+        place="Appendix E.4, Lemma 11 of [68]",
+        what="the posterior of an unknown parameter",
+        claims=("mrmtl:lemE.3",),
+    ),
     Item(
         lines="634-638",
         place="Lemma E.3, (19)",
@@ -696,7 +724,7 @@ ITEMS = (
         lines="756-762",
         place="Theorem E.5, (47)",
         what="the best strength of each silo",
-        claims=("mrmtl:thmE.5", "mrmtl:thmE.5:algA1", "mrmtl:thmE.5:mmse"),
+        claims=("mrmtl:thmE.5", "mrmtl:thmE.5:algA1", "mrmtl:thmE.5:mmse", "mrmtl:thmE.5:bayes"),
     ),
     Item(
         lines="763-769",

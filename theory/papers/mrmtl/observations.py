@@ -57,7 +57,9 @@ def _equal_around_derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     silos = equal_silos(K, tau2, sigma2_loc)
     theta = d.say("w_hat_rest is the mean of K-1 estimates, each off theta by centre and local noise:",
                   mse(silos.external - CENTRE))  # fmt: skip
-    centre = d.say("w_k is off theta by its own independent deviation, so around w_k it is", mse(silos.external - silos.target))
+    centre = d.say(
+        "w_k is off theta by its own independent deviation, so around w_k it is", mse(silos.external - silos.target)
+    )
     return d.conclude("Both variances:", (theta, centre))
 
 
@@ -73,9 +75,9 @@ register(
         title="The others' mean as an observation of theta and of w_k",
         place="Appendix E.4, proof of Lemma 6.2, (29), (30)",
         statement="Variance of w_hat_rest around theta, and around w_k. Printed as given the data sets; judged over all.",
-        latex=r"\hat{z}_{\setminus k}\sim\mathcal{N}\left(0,\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right),\quad "
-        r"z_{\setminus k}\sim\mathcal{N}\left(0,\tau^{2}+\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)\equiv\mathcal{"
-        r"N}\left(0,\frac{K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)",
+        latex=r"\hat{z}_{\setminus k}\sim\mathcal{N}\left(0,\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right),\quad z_{"
+        r"\setminus k}\sim\mathcal{N}\left(0,\tau^{2}+\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)\equiv\mathcal{N}"
+        r"\left(0,\frac{K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -89,8 +91,8 @@ register(
         assumes={**_ESTIMATES, "given": "nothing"},
         assumptions=ASSUMPTIONS,
         related=("mrmtl:lem6.2:var", "mrmtl:eq43"),
-        remark="(28) and (29) speak of what is left when the data sets are given; with them given the sampling part is fixed "
-        "and only the privacy noise is random (mrmtl:lem6.2:var).",
+        remark="(28) and (29) speak of what is left when the data sets are given; with them given the sampling part is "
+        "fixed and only the privacy noise is random (mrmtl:lem6.2:var).",
     )
 )
 
@@ -121,9 +123,9 @@ register(
         title="The others' mean among unequal silos",
         place="Appendix E.5, (40), (41), (42), (43)",
         statement="Variance of w_hat_rest around theta, and around w_k, when the silos' local variances differ.",
-        latex=r"\hat{w}_{\setminus k}=\theta+\mathcal{N}\left(0,\frac{\tau^{2}}{K-1}+\frac{\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}"
-        r"{(K-1)^{2}}\right)=w_{k}+\mathcal{N}\left(0,\frac{K\tau^{2}}{K-1}+\frac{\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}{(K-1)"
-        r"^{2}}\right)",
+        latex=r"\hat{w}_{\setminus k}=\theta+\mathcal{N}\left(0,\frac{\tau^{2}}{K-1}+\frac{\sum_{j\neq k}\tilde{\sigma"
+        r"}_{j}^{2}}{(K-1)^{2}}\right)=w_{k}+\mathcal{N}\left(0,\frac{K\tau^{2}}{K-1}+\frac{\sum_{j\neq k}\tilde{\sigma"
+        r"}_{j}^{2}}{(K-1)^{2}}\right)",
         kind="identity",
         variables=UNEQUAL,
         examples=UNEQUAL_EXAMPLES,
@@ -196,8 +198,8 @@ register(
         assumes=_ESTIMATES,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:eq5", "mrmtl:prop6.5"),
-        remark="Given X_k alone both readings agree: under the flat prior one's own data say nothing of the error. Given the "
-        "others' data too they do not (mrmtl:prop6.6:fed).",
+        remark="Given X_k alone both readings agree: under the flat prior one's own data say nothing of the error. Given "
+        "the others' data too they do not (mrmtl:prop6.6:fed).",
     )
 )
 
@@ -341,7 +343,8 @@ register(
         id="mrmtl:eq48",
         title="Matched weights at lambda_k*",
         place="Appendix E.5, proof of Theorem E.5, (48)",
-        statement="Weight of silo k's own estimate at lambda_k*, which is sigma_bar_k^2 of Lemma E.4 over its local variance.",
+        statement="Weight of silo k's own estimate at lambda_k*, which is sigma_bar_k^2 of Lemma E.4 over its local "
+        "variance.",
         latex=r"\frac{K+\lambda^{*}_{k}}{(1+\lambda^{*}_{k})K}=\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}",
         kind="identity",
         variables=UNEQUAL,
@@ -359,7 +362,7 @@ register(
         assumes={**_ESTIMATES, "given": "nothing"},
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5", "mrmtl:lemE.4:mu", "mrmtl:algA1:silos"),
-        remark="For lam of any sign. That the estimate has these weights is so for a w_bar that stays the uniform mean of the "
-        "estimates, and not in Algorithm A1: mrmtl:algA1:silos. Verified for 2 and 3 silos.",
+        remark="For lam of any sign. That the estimate has these weights is so for a w_bar that stays the uniform mean of "
+        "the estimates, and not in Algorithm A1: mrmtl:algA1:silos. Verified for 2 and 3 silos.",
     )
 )
