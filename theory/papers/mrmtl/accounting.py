@@ -19,7 +19,9 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.gaussian_noise import curve, quadrature
 
@@ -137,7 +139,7 @@ register(
         derive=_kl_derive,
         oracle=_kl_oracle,
         computed=lambda p, q: privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=1),
-        not_simulated="a limit of divergences",
+        not_simulated=Exempt(kind="limit", of=("mrmtl:eq12",)),
         unit="nats",
     )
 )
@@ -191,6 +193,7 @@ register(
             (order - 1) * privacy.compose(privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=order), T)
         ),
         simulate=_steps_simulate,
+        assumes={"noise": "fresh"},
         unit="moment, dimensionless",
         related=("mrmtl:eq12",),
         remark="For independent steps the bound is an equality; steps that depend on earlier answers: "
@@ -239,8 +242,10 @@ register(
         derive=_adaptive_derive,
         oracle=_adaptive_oracle,
         shifts=lambda p, q, **_: {x: (t := sp.Symbol(f"t_{x}", nonnegative=True)) / (1 + t) for x in (p, q)},
-        not_computed="two factors",
-        not_simulated="enumerated exactly",
+        not_computed=Exempt(kind="divergence"),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"p": "3/5", "q": "1/2", "G0": "1/4", "G_more": 0, "order": 2}),
         unit="moment, dimensionless",
         related=("mrmtl:appA:composition",),
     )
@@ -298,7 +303,7 @@ register(
         derive=_conversion_derive,
         oracle=_conversion_oracle,
         computed=lambda order, rdp, delta: privacy.epsilon_at_order(order=order, rdp=rdp, delta=delta),
-        not_simulated="a bound on divergences",
+        not_simulated=Exempt(kind="divergence"),
         unit="nats",
         remark="Canonne, Kamath and Steinke (2020), proposition 12. The infimum over orders is then a choice of the best of "
         "valid bounds. A negative value is still true as a bound on the hockey-stick divergence. The adjacency is that of "
@@ -337,8 +342,10 @@ register(
         relation="<=",
         derive=_against_derive,
         oracle=_against_oracle,
-        not_computed="two functions of estimators in turn: privacy.epsilon_at_order, privacy.gaussian_delta",
-        not_simulated="deltas too small to be seen",
+        not_computed=Exempt(kind="part", of=("mrmtl:eq13", "mrmtl:sigma-dp:exact")),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"order": 8, "step": "1/2", "delta": "1/100000"}, ratio="6.91412553906451"),
         unit="probability",
         related=("mrmtl:eq13", "mrmtl:sigma-dp:exact", "mrmtl:appA:zcdp"),
     )
@@ -404,6 +411,7 @@ register(
             privacy.gaussian_zcdp(sensitivity=sensitivity, sigma=sigma), order
         ),
         simulate=_zcdp_simulate,
+        assumes={"law": "gaussian"},
         unit="nats",
         related=("mrmtl:eq12", "mrmtl:sigma-dp:vector"),
         assumptions=("the adjacency is the one that the sensitivity belongs to",),

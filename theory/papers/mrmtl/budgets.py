@@ -6,7 +6,7 @@ Belongs here: budgets of several silos and of several mechanisms. Does not belon
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import mpmath
@@ -21,34 +21,32 @@ from theory.engine.tight import Tight
 
 # --- footnote 3: silos side by side -------------------------------------------------------------------------------
 
-RATIOS = Variable("E_k", "nonnegative", "e^eps_k - 1 of each silo's release", lengths=(2, 3), extreme=False)
-SILO = Variable("k", "choice", "the silo whose record changes, from 0", choices=tuple(range(16)))
+E_OWN = Variable("E_own", "nonnegative", "e^eps - 1 of the silo whose record changes", extreme=False)
+E_MORE = Variable("E_more", "nonnegative", "by how much e^eps is larger in the silo with the largest eps", extreme=False)
 
 
-def _side_derive(E_k: list[Any], k: int) -> Derivation:
+def _side_derive(E_own: Any, E_more: Any) -> Derivation:
     d = Derivation()
-    d.say("A record lies in one silo; where it changes, only that silo's answer has another law. The likelihood of all "
-          "answers is the product of the silos', of which the others' factors are the same and cancel.")  # fmt: skip
-    return d.conclude("So the largest ratio is that of the one silo, e^eps_k:", 1 + E_k[k])
+    own, other = sp.symbols("P_own P_others", positive=True)
+    d.say("A record lies in one silo; where it changes only that silo's answer has another law. All answers have the "
+          "likelihood", own * other)  # fmt: skip
+    changed = own / (1 + E_own)
+    d.say("and after the change, where it falls the most,", changed * other)
+    return d.conclude("The others cancel in the ratio:", sp.cancel(own * other / (changed * other)))
 
 
-def _side_oracle(E_k: list[Any], k: int) -> Any:
-    """All answers of randomised responses in all silos, before and after the record of silo k changes."""
+def _side_oracle(E_own: Any, E_more: Any) -> Any:
+    """All answers of randomised responses in three silos, before and after the record of the first changes."""
     worst = sp.Integer(0)
-    for answers in product((0, 1), repeat=len(E_k)):
+    budgets = (E_own, E_own + E_more, E_own / 2)
+    for answers in product((0, 1), repeat=len(budgets)):
         here = there = sp.Integer(1)
-        for j, (answer, more) in enumerate(zip(answers, E_k, strict=True)):
+        for j, (answer, more) in enumerate(zip(answers, budgets, strict=True)):
             often, rare = (1 + more) / (2 + more), 1 / (2 + more)
             here *= often if answer else rare
-            there *= rare if answer == (j == k) else often
+            there *= rare if answer == (j == 0) else often
         worst = max(worst, here / there)
     return worst
-
-
-def _orders(E_k: list[Any]) -> list[dict[Any, Any]]:
-    """Every order of the entries, each entry the one before plus something."""
-    steps = [sp.Symbol(f"step_{i}", nonnegative=True) for i in range(len(E_k))]
-    return [{E_k[j]: sum(steps[: i + 1]) for i, j in enumerate(order)} for order in permutations(range(len(E_k)))]
 
 
 register(
@@ -57,17 +55,16 @@ register(
         title="Silos side by side",
         place="Section 3, footnote 3",
         statement="A record in the combined dataset is at most (max eps_i, max delta_i)-DP. Judged for pure privacy: the "
-        "largest e^eps of all silos' randomised responses together when a record of silo k changes.",
+        "largest e^eps of all silos' randomised responses together when a record of one silo changes.",
         latex=r"(\max_{i}\varepsilon_{i},\max_{i}\delta_{i})",
         kind="upper bound",
-        variables=(RATIOS, SILO),
-        examples=({"E_k": [1, 2], "k": 1}, {"E_k": [1, "1/2", 3], "k": 0}),
-        printed=lambda E_k: 1 + sp.Max(*E_k),
+        variables=(E_OWN, E_MORE),
+        examples=({"E_own": 1, "E_more": 2}, {"E_own": 2, "E_more": 0}),
+        printed=lambda E_own, E_more: 1 + E_own + E_more,
         relation="<=",
         derive=_side_derive,
         oracle=_side_oracle,
-        tight=Tight(at={"E_k": [1, 2], "k": 1}),
-        shifts=_orders,
+        tight=Tight(at={"E_own": 2, "E_more": 0}),
         not_computed=Exempt(kind="enumerated"),
         not_simulated=Exempt(kind="enumerated"),
         unit="e^eps",

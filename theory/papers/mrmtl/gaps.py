@@ -16,10 +16,11 @@ from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import mse
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
-from theory.papers.mrmtl.model import ASSUMPTIONS, LOCAL, LOCAL_EXAMPLES, ONE, TAU2, ZERO, K, equal_silos
+from theory.papers.mrmtl.model import ASSUMPTIONS, AVERAGED, LOCAL, LOCAL_EXAMPLES, ONE, TAU2, ZERO, K, equal_silos
 
 # --- Propositions 6.5 and 6.6 -------------------------------------------------------------------------------
 
@@ -70,6 +71,7 @@ register(
         oracle=lambda **v: _gap_oracle(**v, lam=ZERO),
         computed=mean_regularized.gap_to_local,
         simulate=lambda **v: _gap_simulate(**v, lam=0.0, label="gap of local training"),
+        assumes=AVERAGED,
         unit="variance",
         assumptions=ASSUMPTIONS,
         remark=_AVERAGED,
@@ -91,6 +93,7 @@ register(
         oracle=lambda **v: _gap_oracle(**v, lam=sp.oo),
         computed=mean_regularized.gap_to_fedavg,
         simulate=lambda **v: _gap_simulate(**v, lam=np.inf, label="gap of FedAvg"),
+        assumes=AVERAGED,
         unit="variance",
         assumptions=ASSUMPTIONS,
         remark=_AVERAGED,
@@ -165,8 +168,9 @@ register(
         derive=_advantage_derive,
         oracle=_advantage_oracle,
         simulate=_crossing_simulate,
-        not_computed="a location; the two gaps are computed in mrmtl:prop6.5 and mrmtl:prop6.6",
+        not_computed=Exempt(kind="part", of=("mrmtl:prop6.5", "mrmtl:prop6.6")),
         entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
+        assumes=AVERAGED,
         unit="variance",
         assumptions=ASSUMPTIONS,
         remark="The printed approximate equality is exact in this model.",

@@ -60,6 +60,15 @@ ASSUMPTIONS = (
     "all silos alike (Assumption E.1)",
     "flat prior on theta",
 )
+# Answers to the engine's switches: one private estimate per silo, used by the silo and by all; then with errors averaged.
+ESTIMATES = {
+    "own_noise": "in",
+    "noise": "reused",
+    "prior": "flat",
+    "clipping": "none",
+    "independence": "given the centre",
+}
+AVERAGED = {**ESTIMATES, "given": "nothing"}
 UNEQUAL_ASSUMPTIONS = ("no clipping error (Assumption E.2)", "flat prior on theta")
 
 

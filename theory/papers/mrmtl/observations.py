@@ -21,6 +21,8 @@ from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
     ASSUMPTIONS,
+    AVERAGED,
+    ESTIMATES,
     GIVEN_DATA,
     LOCAL,
     LOCAL_EXAMPLES,
@@ -40,7 +42,6 @@ from theory.papers.mrmtl.model import (
 from theory.papers.mrmtl.optimum import GAP
 
 _AROUND = ("variance around theta", "variance around w_k")
-_ESTIMATES = {"own_noise": "in", "noise": "reused", "prior": "flat", "clipping": "none"}
 
 
 # --- (29), (30), (41)-(43) --------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ register(
         simulate=lambda K, sigma2_loc, tau2: _around_simulate(model.local_silos(tau2, [sigma2_loc] * K), 0),
         entries=_AROUND,
         unit="variance",
-        assumes={**_ESTIMATES, "given": "nothing"},
+        assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:lem6.2:var", "mrmtl:eq43"),
         remark="(28) and (29) speak of what is left when the data sets are given; with them given the sampling part is "
@@ -136,7 +137,7 @@ register(
         simulate=lambda sigma2_loc_k, tau2, k: _around_simulate(model.local_silos(tau2, sigma2_loc_k), k),
         entries=_AROUND,
         unit="variance",
-        assumes={**_ESTIMATES, "given": "nothing"},
+        assumes=AVERAGED,
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:lemE.4:var", "mrmtl:eq29"),
         remark="Verified for 2 and 3 silos.",
@@ -195,7 +196,7 @@ register(
             )
         ),
         unit="variance",
-        assumes=_ESTIMATES,
+        assumes=ESTIMATES,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:eq5", "mrmtl:prop6.5"),
         remark="Given X_k alone both readings agree: under the flat prior one's own data say nothing of the error. Given "
@@ -265,7 +266,7 @@ register(
         condition_text="given_data == 0 (the error averaged over everything)",
         counterexample={"K": 2, "n": 1, "sigma2": 1, "sigma2_dp": 0, "tau2": 1, "given_data": 1, "d": 0},
         unit="variance",
-        assumes=_ESTIMATES,
+        assumes=ESTIMATES,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:prop6.6", "mrmtl:lem6.7"),
         remark="Given all data the error depends on how far the silo's data are from the others'; the printed value is its "
@@ -311,7 +312,7 @@ register(
             (found := model.combination(model.local_silos(tau2, [sigma2_loc] * K))).experiment, found.readings[:1]
         ),
         unit="dimensionless",
-        assumes={**_ESTIMATES, "given": "nothing"},
+        assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.3", "mrmtl:lem6.2:var"),
     )
@@ -359,7 +360,7 @@ register(
             (found := model.combination(model.local_silos(tau2, sigma2_loc_k), k)).experiment, found.readings[:1]
         ),
         unit="dimensionless",
-        assumes={**_ESTIMATES, "given": "nothing"},
+        assumes=AVERAGED,
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5", "mrmtl:lemE.4:mu", "mrmtl:algA1:silos"),
         remark="For lam of any sign. That the estimate has these weights is so for a w_bar that stays the uniform mean of "

@@ -19,12 +19,15 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import best_blend, covariance, strength
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
     ANY_K,
     ASSUMPTIONS,
+    AVERAGED,
+    ESTIMATES,
     GIVEN_DATA,
     LOCAL,
     LOCAL_EXAMPLES,
@@ -146,6 +149,7 @@ register(
         oracle=lambda **v: _posterior_oracle(**v)[2],
         computed=_optimal_computed,
         simulate=_posterior_simulate,
+        assumes=ESTIMATES,
         unit="variance",
         related=("mrmtl:eq5", "mrmtl:lemE.3"),
         remark=_DATA_REMARK,
@@ -166,6 +170,7 @@ register(
         computed=_weights_computed,
         simulate=lambda given_data, **v: None if given_data else model.combination(_raw(**v)),
         entries=("weight in all on silo k", "weight in all on the others"),
+        assumes=ESTIMATES,
         unit="dimensionless",
         related=("mrmtl:lem6.2:var", "mrmtl:lemE.3"),
         remark=_DATA_REMARK + " Given the data the weights belong to the data means, and none is left for w_hat_k and "
@@ -232,6 +237,7 @@ register(
         objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
             equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
         ),
+        assumes=AVERAGED,
         unit="dimensionless",
         assumptions=(
             *ASSUMPTIONS,
@@ -299,8 +305,9 @@ register(
         objective=_conditional_objective,
         decision="real",
         counterexample=_DATA_COUNTEREXAMPLE,
-        not_computed="given the datasets it depends on data that only the silos hold; lambda* is computed in mrmtl:thm6.3",
-        not_simulated="conditional on realised values; the average over them is simulated in mrmtl:thm6.3",
+        not_computed=Exempt(kind="part", of=("mrmtl:thm6.3",)),
+        not_simulated=Exempt(kind="part", of=("mrmtl:thm6.3",)),
+        assumes=ESTIMATES,
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         condition=lambda given_data, sigma2_dp, xi_k, xi_rest: (
@@ -360,6 +367,7 @@ register(
         oracle=lambda K, sigma2_loc, tau2: model.concrete_optimum(model.concrete_equal(K, tau2, sigma2_loc))[1],
         computed=mean_regularized.optimal_mse,
         simulate=_local_simulate(mean_regularized.strength),
+        assumes=AVERAGED,
         unit="variance",
         assumptions=(
             *ASSUMPTIONS,
@@ -385,6 +393,7 @@ register(
         oracle=lambda **v: _posterior_oracle(**v, every=True)[2],
         computed=_optimal_computed,
         simulate=_posterior_simulate,
+        assumes=ESTIMATES,
         unit="variance",
         related=("mrmtl:cor6.4", "mrmtl:lem6.2:var"),
         remark="Given the datasets the data means without noise are better, which is why they must stay private.",

@@ -22,8 +22,10 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.intervals import number
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 EPS = Variable("eps", "positive", "privacy budget eps")
 DELTA = Variable("delta", "fraction", "privacy budget delta")
@@ -97,7 +99,8 @@ register(
         derive=_walk_derive,
         oracle=_walk_oracle,
         simulate=_walk_simulate,
-        not_computed="a product of the letters",
+        not_computed=Exempt(kind="few"),
+        assumes={"noise": "fresh"},
         unit="variance per coordinate",
         remark="One factor T comes from T independent steps, the other from the noise that T steps need each. The model "
         "itself moves by more than Z: the gradients of later steps see the noise of earlier ones, and contract it where "
@@ -146,8 +149,12 @@ register(
         condition_text="2 s <= l (eps = s^2 + 2 s l is at most 5/4 ln(1/delta))",
         counterexample={"c": 1, "T": 1, "s": 1, "l": 1},
         shifts=lambda s, l, **_: {l: 2 * s + sp.Symbol("more", nonnegative=True)},  # noqa: E741
-        not_computed="a ratio of the letters; privacy.epsilon_from_zcdp converts more sharply",
-        not_simulated="a divergence",
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.accounting.privacy.epsilon_from_zcdp", note="which converts more sharply"
+        ),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"c": 2, "T": 3, "s": 1, "l": 2}),
         unit="variance per coordinate",
         related=("mrmtl:appA:zcdp",),
         assumptions=("full batches; neighbours differ in one replaced record (Definition 2.1)",),
@@ -198,7 +205,8 @@ register(
         condition_text='adjacency == "add-remove" (one record is added or removed, not replaced)',
         counterexample={"c": 1, "adjacency": "replace"},
         corrected_text="2 c under Definition 2.1",
-        not_simulated="deterministic",
+        not_simulated=Exempt(kind="deterministic"),
+        assumes={"clipping": "any"},
         unit="units of the records",
         remark="Definition 2.1 replaces a record: c in its place by -c moves the sum by 2c.",
     )
@@ -337,7 +345,10 @@ register(
         counterexample={"eps": 1, "delta": "1/100000", "c": 1, "adjacency": "replace"},
         corrected=lambda eps, delta, c, adjacency: (2 * c if adjacency == "replace" else c) * SmallestSigma(eps, delta),
         corrected_text="2 c SmallestSigma(eps, delta); for eps <= 7/2 twice the printed noise is enough",
-        not_simulated="a divergence; the curve that it inverts is simulated in mrmtl:sigma-dp:exact",
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"law": "gaussian"},
+        finding="The noise is half of what replacing a record needs, and for large eps it is too little even for adding or "
+        "removing one.",
         unit="units of the records",
         related=(
             "mrmtl:sigma-dp:sensitivity",

@@ -18,7 +18,9 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl.model import LAM, as_fraction, impulses
 
 ZERO = sp.Integer(0)
@@ -104,7 +106,8 @@ register(
         derive=_overhead_derive,
         oracle=_overhead_oracle,
         computed=_overhead_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
         unit="nats",
         related=("mrmtl:lem6.1:algA1",),
         assumptions=("the other silos' data are the same", "weights of line 9 do not depend on the silo's data"),
@@ -144,8 +147,9 @@ register(
         oracle=lambda n_own, n_rest: rational(
             Fraction(int(n_own) + 1, int(n_own) + 1 + int(n_rest)) - Fraction(int(n_own), int(n_own) + int(n_rest))
         ),
-        not_computed="a sign",
-        not_simulated="deterministic",
+        not_computed=Exempt(kind="few"),
+        not_simulated=Exempt(kind="deterministic"),
+        tight=Tight(at={"n_own": 1, "n_rest": 3}, ratio="0"),
         unit="weight",
         remark="A change without noise is a delta of 1: with weights by counts no eps holds under add-remove, and "
         "'constant factors apart' does not apply. Without such weights a guarantee for add-remove at (eps, delta) is one "
@@ -216,9 +220,10 @@ register(
         ),
         derive=_cluster_derive,
         oracle=_cluster_oracle,
-        not_computed="weights of mrmtl:lem6.1 with the cluster's size",
-        not_simulated="the fixed point of a deterministic iteration",
+        not_computed=Exempt(kind="line"),
+        not_simulated=Exempt(kind="deterministic"),
         entries=_ENTRIES,
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1", "mrmtl:lem6.1:algA1"),
         remark="Unlike Algorithm A1 it needs no agreement of initial models. Two defects of the box: (16) divides by zero "
@@ -283,8 +288,9 @@ register(
         ),
         derive=_split_derive,
         oracle=_split_oracle,
-        not_computed="a product of moments; sums of divergences are computed in estimators.accounting.privacy.compose",
-        not_simulated="a divergence",
+        not_computed=Exempt(kind="line"),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
         unit="dimensionless",
         related=("mrmtl:algA1",),
         remark="So the divergences add up, and all T rounds must be paid for, clustering rounds twice (selection and "

@@ -17,7 +17,9 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 DIGITS = 65
@@ -92,8 +94,10 @@ register(
         derive=_fixed_derive,
         oracle=_fixed_oracle,
         computed=_fixed_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
         entries=("e^(pure cost)", "exp((order-1) D)"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"h": 3, "order": 4, "E1": 1}),
         unit="dimensionless",
         remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two "
         "positive terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the "
@@ -323,7 +327,7 @@ register(
         derive=_one_derive,
         oracle=_one_oracle,
         computed=lambda eta, gamma: float(_law(eta, gamma).pmf(1) / _law(eta, gamma).mean),
-        not_simulated="a ratio of two numbers that are simulated in mrmtl:tnb:pmf and mrmtl:tnb:mean",
+        not_simulated=Exempt(kind="part", of=("mrmtl:tnb:pmf", "mrmtl:tnb:mean")),
         ours=True,
         unit="dimensionless",
         related=("mrmtl:tnb:pmf", "mrmtl:tnb:mean"),
@@ -399,7 +403,7 @@ register(
         derive=_pairs_derive,
         oracle=_pairs_oracle,
         computed=_pairs_computed,
-        not_simulated="roots of a known function",
+        not_simulated=Exempt(kind="deterministic"),
         entries=("gamma", "P(h = 1)"),
         unit="dimensionless",
         related=("mrmtl:tnb:mean", "mrmtl:tnb:one"),
@@ -467,9 +471,10 @@ register(
         relation=">=",
         derive=_slopes_derive,
         oracle=_slopes_oracle,
-        not_computed="signs; the laws are computed in mrmtl:fig7",
-        not_simulated="signs of known functions",
+        not_computed=Exempt(kind="part", of=("mrmtl:fig7",)),
+        not_simulated=Exempt(kind="deterministic"),
         entries=("-d log(1/gamma)/d eta", "d (1+eta) log(1/gamma)/d eta"),
+        tight=Tight(at={"eta": "1/2", "log_inverse_gamma": 2}, ratio="0"),
         unit="nats",
         related=("mrmtl:tnb:one",),
         remark="Certified for five eta and gamma from 0.0003 to 0.8; the derivation's last step covers every eta > -1. At "

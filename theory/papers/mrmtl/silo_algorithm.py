@@ -21,10 +21,12 @@ from theory.engine.bruteforce import rational, solve
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import CENTRE, Form, Group, covariance, mse, posterior
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
+    AVERAGED,
     ONE,
     SILO,
     UNEQUAL,
@@ -178,7 +180,8 @@ register(
         ),
         corrected_text="(w_hat_k + lam_k m)/(1 + lam_k), m the average of the w_hat_j with weights proportional to "
         "1/(1 + lam_j), plus lam_k/(1 + lam_k) K offset/sum_j 1/(1 + lam_j)",
-        not_simulated="the fixed point of a deterministic iteration",
+        not_simulated=Exempt(kind="deterministic"),
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless; the last entry in units of the estimate",
         related=("mrmtl:lem6.1:algA1", "mrmtl:thmE.5", "mrmtl:thmE.5:algA1"),
         remark="A silo with a large lam_j follows the mean and adds little to it. A silo with lam_k = 0 is its own estimate "
@@ -227,7 +230,8 @@ register(
             ((1 if j == k else 0) + lam * n / sum(n_k)) / (1 + lam) for j, n in enumerate(n_k)
         ),
         corrected_text="(w_hat_k + lam m)/(1 + lam), m the average of the w_hat_j with weights n_j over their sum",
-        not_simulated="the fixed point of a deterministic iteration",
+        not_simulated=Exempt(kind="deterministic"),
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1:algA1", "mrmtl:algA1:weights"),
         remark="Section 6 and Appendix E.4 have silos of one size, where it makes no difference; Table A1's silos differ by "
@@ -341,6 +345,9 @@ register(
         counterexample={"sigma2_loc_k": [1, 2], "tau2": 1, "k": 0},
         corrected=lambda sigma2_loc_k, tau2, k: sigma2_loc_k[k] / tau2,
         corrected_text="sigma2_loc_k/tau2, Theorem 6.3 with the silo's own local variance",
+        assumes={**AVERAGED, "pivot": "model"},
+        finding="Run as Algorithm A1 the printed strengths are not optimal; each silo's own variance over that of the "
+        "centres is, and needs nothing of the other silos.",
         unit="dimensionless",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5", "mrmtl:algA1:silos", "mrmtl:algA1:bayes", "mrmtl:mmse:strength"),
@@ -395,7 +402,7 @@ register(
         printed=lambda: ZERO,
         derive=_bayes_derive,
         oracle=_bayes_oracle,
-        not_computed="zero; the weights are mean_regularized.iterated_weights and silo_mmse_weights, tested to agree",
+        not_computed=Exempt(kind="difference", of=("mrmtl:algA1:silos", "mrmtl:thmE.5:bayes")),
         simulate=lambda sigma2_loc_k, tau2, k: simulation.mean_squares(
             model.local_silos(tau2, sigma2_loc_k),
             k,
@@ -406,6 +413,7 @@ register(
             scales=[mean_regularized.silo_mmse(k, sigma2_loc_k, tau2)],
         ),
         ours=True,
+        assumes={**AVERAGED, "pivot": "model"},
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5:algA1", "mrmtl:mmse", "mrmtl:eq18:loss"),

@@ -17,10 +17,21 @@ from theory.engine.algebra import simplest
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Form, mse, posterior
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
-from theory.papers.mrmtl.model import ONE, SIGMA2_LOC_K, SILO, TAU2, UNEQUAL_ASSUMPTIONS, ZERO, as_fraction, concrete_unequal
+from theory.papers.mrmtl.model import (
+    AVERAGED,
+    ONE,
+    SIGMA2_LOC_K,
+    SILO,
+    TAU2,
+    UNEQUAL_ASSUMPTIONS,
+    ZERO,
+    as_fraction,
+    concrete_unequal,
+)
 from theory.papers.mrmtl.silo_algorithm import LAM_K, all_alike, alpha, groups_of, impulses, plain
 
 # --- (18) with silo-specific strengths --------------------------------------------------------------------------
@@ -97,7 +108,8 @@ register(
         ),
         corrected_text="w_bar + (w_hat_k - m)/(1 + lam_k), w_bar the uniform mean of the estimates, m their average with "
         "weights proportional to 1/(1 + lam_j)",
-        not_simulated="the minimiser of a known function; nothing in it is random",
+        not_simulated=Exempt(kind="deterministic"),
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1:joint", "mrmtl:algA1:silos", "mrmtl:eq18:loss"),
         remark="With unequal strengths the mean model is pulled too, so that Algorithm A1, which holds it fixed in each "
@@ -181,9 +193,10 @@ register(
         printed=_loss_printed,
         derive=_loss_derive,
         oracle=_loss_oracle,
-        not_computed="a difference of errors that loses digits by design",
+        not_computed=Exempt(kind="difference", of=("mrmtl:eq18:silos", "mrmtl:thmE.5:bayes")),
         simulate=_loss_simulate,
         ours=True,
+        assumes={**AVERAGED, "pivot": "model"},
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:eq18:silos", "mrmtl:algA1:bayes", "mrmtl:mmse:loss"),

@@ -18,10 +18,12 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, best_blend, covariance, mse, posterior
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
+    AVERAGED,
     ONE,
     SIGMA2_LOC_K,
     SILO,
@@ -115,6 +117,7 @@ register(
         condition_text="sigma2_loc_k[k] <= K*tau2 + mean of the other sigma2_loc_k (with equality lam is inf)",
         counterexample={"sigma2_loc_k": [4, 1], "tau2": 1, "k": 0},
         corrected_text="inf where the denominator is not positive",
+        assumes={**AVERAGED, "pivot": "mean"},
         unit="dimensionless",
         related=("mrmtl:lemE.4:mu", "mrmtl:eq39", "mrmtl:thmE.5:algA1", "mrmtl:algA1:silos"),
         remark="For all values it is the stationary point; where the denominator is negative it is a "
@@ -191,8 +194,9 @@ register(
         ),
         derive=_negative_derive,
         oracle=_negative_oracle,
-        not_computed="the threshold of a sign; the strength itself is computed in mrmtl:thmE.5",
+        not_computed=Exempt(kind="part", of=("mrmtl:thmE.5",)),
         simulate=_negative_simulate,
+        assumes=AVERAGED,
         unit="variance",
         related=("mrmtl:thmE.5",),
         remark="The silo's own entry of sigma2_loc_k is not used. Verified for 2 and 3 silos.",
@@ -266,7 +270,10 @@ register(
             (K - 1) * excess**2 / (K**2 * (K * (K * tau2 + sigma2_rest) + (K - 1) * excess))
         ),
         corrected_text="(K-1) excess^2 / (K^2 (K T + (K-1) excess)), T = K tau2 + sigma2_rest",
-        not_computed="a difference of mean_regularized.silo_mse and silo_posterior_variance that loses digits by design",
+        not_computed=Exempt(kind="difference", of=("mrmtl:lemE.4:var",)),
+        assumes=AVERAGED,
+        finding="Falling back to FedAvg costs a very noisy silo an error that grows with its excess noise, so it does not "
+        "suffice.",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:negative", "mrmtl:lemE.4:var"),
@@ -312,6 +319,7 @@ register(
             model.local_silos(tau2, sigma2_loc_k), k, _bayes_row(sigma2_loc_k, tau2, k),
             [simulation.vector(1, p=-1.0, a0=1.0)], ["MSE of the Bayes estimate"],
         ),
+        assumes=AVERAGED,
         unit="variance",
         related=("mrmtl:lemE.3",),
         remark="In words: 1 over 1/s_k + 1/(tau2 + 1/sum_{j != k} 1/(tau2 + s_j)). Verified for 2 and 3 silos.",
@@ -364,8 +372,9 @@ register(
         counterexample={"sigma2_loc_k": [1, 1, 3], "tau2": 1, "k": 0},
         corrected_text="for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + b), a and b the "
         "others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = (a-b)^2/(4 (2 tau2 + a + b))",
-        not_computed="a difference that loses digits by design; its parts are computed in mrmtl:lemE.4:var "
-        "and mrmtl:thmE.5:bayes",
+        not_computed=Exempt(kind="difference", of=("mrmtl:lemE.4:var", "mrmtl:thmE.5:bayes")),
+        assumes=AVERAGED,
+        although={"mrmtl:lemE.4:var": "the variance given the messages is the same for all of them"},
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5",),

@@ -21,6 +21,7 @@ from theory.engine.hierarchy import CENTRE, Group, Posterior, mse, posterior
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
+    ESTIMATES,
     ONE,
     UNEQUAL,
     UNEQUAL_ASSUMPTIONS,
@@ -82,6 +83,7 @@ register(
         oracle=_lemmaE3_oracle,
         computed=_lemmaE3_computed,
         simulate=_lemmaE3_simulate,
+        assumes={"prior": "flat", "given": "messages", "law": "gaussian", "independence": "given the centre"},
         unit="variance, then weights",
         assumptions=("observations independent given theta", "flat prior on theta"),
         remark="Verified for 2 and 3 observations.",
@@ -153,6 +155,9 @@ register(
         corrected=_eq39_right,
         corrected_text="sigma2_k/n_k + sigma2_dp_k/n_k^2",
         slip="n is printed for n_k, twice; the sentence before introduces n_k",
+        assumes={"noise": "reused", "clipping": "none", "given": "nothing", "law": "moments"},
+        finding="The local variance divides every silo's noise by one common number of records, though the silos' sizes "
+        "differ.",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS[:1],
     )
@@ -249,6 +254,7 @@ register(
         oracle=lambda **v: pair_oracle(**v)[0],
         computed=lambda sigma2_loc_k, tau2, k: mean_regularized.silo_posterior_variance(k, sigma2_loc_k, tau2),
         simulate=_lemmaE4_simulate,
+        assumes={**ESTIMATES, "given": "messages"},
         unit="variance",
         related=("mrmtl:lemE.3", "mrmtl:eq39"),
         remark="Verified for 2 and 3 silos. Judged given the estimates, as the lemma says; the text before "
@@ -271,6 +277,7 @@ register(
         computed=_pair_weights_computed,
         simulate=lambda sigma2_loc_k, tau2, k: model.combination(model.local_silos(tau2, sigma2_loc_k), k),
         entries=("weight of w_hat_k", "weight of w_hat_rest"),
+        assumes={**ESTIMATES, "given": "messages"},
         unit="dimensionless",
         related=("mrmtl:lemE.4:var",),
         remark="Verified for 2 and 3 silos.",

@@ -19,12 +19,16 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import covariance, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.gaps import SPREAD
 from theory.papers.mrmtl.model import (
     ASSUMPTIONS,
+    AVERAGED,
+    ESTIMATES,
     LAM,
     LOCAL,
     ONE,
@@ -128,6 +132,7 @@ register(
         condition=lambda conditional: sp.false if conditional else sp.true,
         condition_text="conditional == 0 (the error averaged over everything)",
         counterexample={"lam": 0, "K": 2, "sigma2_loc": 1, "tau2": 1, "conditional": 1, "d": 0},
+        assumes=ESTIMATES,
         unit="variance",
         assumptions=ASSUMPTIONS,
         related=("mrmtl:lem6.1", "mrmtl:lem6.2:var"),
@@ -208,8 +213,10 @@ register(
         oracle=_quasiconvex_oracle,
         simulate=_quasiconvex_simulate,
         shifts=lambda K, **_: {K: 1 + sp.Symbol("others", nonnegative=True)},
-        not_computed="the sign of a derivative; the error itself is computed in mrmtl:lem6.7",
+        not_computed=Exempt(kind="part", of=("mrmtl:lem6.7",)),
         entries=("derivative at lambda* + step", "minus the derivative at lambda*/(1 + step)"),
+        assumes=AVERAGED,
+        tight=Tight(at={"step": 0, "K": 3, "sigma2_loc": 1, "tau2": 1}),
         unit="variance",
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.3",),
@@ -274,6 +281,7 @@ register(
         oracle=lambda lam, K, n, sigma2_dp, sigma2, tau2: _cost_oracle(lam, K, sigma2 / n, sigma2_dp / n**2, tau2),
         computed=mean_regularized.privacy_gap,
         simulate=_thm68_simulate,
+        assumes=AVERAGED,
         unit="variance",
         assumptions=ASSUMPTIONS,
     )
@@ -329,8 +337,10 @@ register(
             mean_regularized.privacy_gap(0.0, K, 1, 1.0) / mean_regularized.privacy_gap(x, K, 1, 1.0) for x in (lam, np.inf)
         ),
         shifts=lambda K, **_: {K: 1 + sp.Symbol("others", nonnegative=True)},
-        not_simulated="a ratio of two costs that are simulated in mrmtl:thm6.8",
+        not_simulated=Exempt(kind="part", of=("mrmtl:thm6.8",)),
         entries=("cost at 0 over cost at lam", "its limit for lam to infinity"),
+        assumes=AVERAGED,
+        tight=Tight(at={"lam": 1, "K": 3}, ratio="3/2"),
         unit="dimensionless",
         remark="The factor K is approached and not attained at any finite lam; FedAvg (lam = inf) has it.",
     )

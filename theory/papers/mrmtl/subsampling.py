@@ -18,7 +18,9 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl.accounting import mp, to_float
 
 # --- subsampling ---------------------------------------------------------------------------------------------------
@@ -63,7 +65,9 @@ register(
         corrected=lambda q, n: q * n,
         corrected_text="b = q n",
         slip="a division sign for a product; the sampling ratio is q = b/n",
-        not_computed="a product",
+        not_computed=Exempt(kind="refuted"),
+        assumes={"sampling": "poisson"},
+        finding="The batch size is the sampling ratio times the number of records, and not the ratio divided by it.",
         unit="records",
         remark="The mean size under Poisson sampling, the size itself for samples of fixed size.",
     )
@@ -176,6 +180,7 @@ register(
         condition=lambda constant: sp.true if constant == "of eps" else sp.false,
         condition_text='constant == "of eps" (the hidden constant may depend on eps: it is (e^eps - 1)/eps)',
         counterexample={"eps": 10, "delta": "1/100000", "q": "1/100", "constant": "one for all"},
+        tight=Tight(at={"eps": 1, "delta": "1/5", "q": "1/2"}, ratio="1.38545527412944"),
         remark="Exactly eps' = ln(1 + q (e^eps - 1)) and delta' = q delta, for fixed batch sizes under replacement and for "
         "Poisson sampling under add-or-remove (Balle, Barthe and Gaboardi 2018); delta improves too. Poisson sampling "
         "under replacement has no such guarantee. For eps <= 1 the constant is at most e - 1 = 1.72, so that 2 q eps is "
@@ -199,6 +204,7 @@ register(
         examples=({"eps": 1, "delta": "1/5", "q": "1/2"},),
         printed=lambda eps, delta, q: (2 * q * eps, q * delta),
         ours=True,
+        tight=Tight(at={"eps": 1, "delta": "1/5", "q": "1/2"}, ratio="1.61260539590518"),
         related=("mrmtl:appA:amplification",),
         **_SAMPLED,
     )

@@ -24,6 +24,7 @@ from theory.engine.tight import Tight
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
     ASSUMPTIONS,
+    AVERAGED,
     LAM,
     LOCAL,
     LOCAL_EXAMPLES,
@@ -39,7 +40,6 @@ from theory.papers.mrmtl.model import (
 
 MORE = Variable("more", "nonnegative", "by how much the variance grows")
 SPREAD = Variable("tau2", "positive", TAU2.meaning)
-_ESTIMATES = {"own_noise": "in", "noise": "reused", "prior": "flat", "clipping": "none", "given": "nothing"}
 
 
 def _others_shift(K: Any) -> dict[Any, Any]:
@@ -83,7 +83,7 @@ register(
         not_computed=Exempt(kind="few"),
         not_simulated=Exempt(kind="part", of=("mrmtl:thm6.3",)),
         unit="dimensionless",
-        assumes=_ESTIMATES,
+        assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.3",),
         remark="Exactly more/(n^2 tau2). For tau2 = 0 lambda* is inf at every noise.",
@@ -162,7 +162,7 @@ register(
         simulate=_moving_simulate,
         entries=("growth of the gap to local training", "fall of the gap to FedAvg"),
         unit="variance",
-        assumes=_ESTIMATES,
+        assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:prop6.5", "mrmtl:prop6.6", "mrmtl:best-advantage"),
     )
@@ -200,7 +200,7 @@ register(
         not_simulated=Exempt(kind="part", of=("mrmtl:prop6.5", "mrmtl:prop6.6")),
         entries=("gap to local training", "gap to FedAvg"),
         unit="variance",
-        assumes=_ESTIMATES,
+        assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:prop6.5", "mrmtl:prop6.6"),
         remark="The gap to FedAvg is 0 only for identical silos.",
@@ -251,7 +251,7 @@ register(
         not_computed=Exempt(kind="difference", of=("mrmtl:thm6.8",)),
         simulate=_falls_simulate,
         unit="variance",
-        assumes=_ESTIMATES,
+        assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.8", "mrmtl:thm6.8:factor"),
     )
@@ -316,7 +316,7 @@ register(
         not_simulated=Exempt(kind="part", of=("mrmtl:thmE.5",)),
         entries=("fall with the own variance", "growth with the others'"),
         unit="dimensionless",
-        assumes={**_ESTIMATES, "pivot": "mean"},
+        assumes={**AVERAGED, "pivot": "mean"},
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5", "mrmtl:thmE.5:algA1"),
         remark="As 1/lambda_k* it is right on either side of lambda_k* = inf. In Algorithm A1 only the first half is so: "
@@ -373,6 +373,7 @@ register(
         not_computed=Exempt(kind="line"),
         not_simulated=Exempt(kind="deterministic"),
         entries=("factor of the mean model", "factor of differences between silos"),
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         ours=True,
         related=("mrmtl:lem6.1:algA1", "mrmtl:best-advantage"),

@@ -17,7 +17,9 @@ from estimators.accounting import privacy, tuning
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl.runs import ETA, GAMMA, exact_digits, mean_printed, mpf
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
@@ -130,7 +132,6 @@ _F2: dict[str, Any] = {
     "derive": _tnb_derive,
     "oracle": _tnb_oracle,
     "computed": _tnb_computed,
-    "not_simulated": "a divergence",
     "unit": "nats",
     "assumptions": _F2_ASSUMPTIONS,
     "related": ("mrmtl:tnb:mean",),
@@ -151,6 +152,9 @@ register(
             {"eta": "-1/2", "gamma": "1/361", "order": 16, "eps": 1},
             {"eta": 0, "gamma": "1/36", "order": 4, "eps": "1/4"},
         ),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"eta": 1, "gamma": "1/10", "order": 8, "eps": "1/2"}),
         **_F2,
     )
 )
@@ -166,6 +170,9 @@ register(
             {"eta": "-1/2", "gamma": "1/361", "order": 16, "eps": 1, "order2": 10, "eps2": "3/5"},
             {"eta": 0, "gamma": "1/36", "order": 4, "eps": "1/4", "order2": 10, "eps2": "3/5"},
         ),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"eta": 1, "gamma": "1/10", "order": 8, "eps": "1/2", "order2": 10, "eps2": "3/5"}),
         **_F2,
     )
 )
@@ -251,7 +258,9 @@ register(
         oracle=_exact_oracle,
         shifts=_gamma_shift,
         computed=_exact_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"eta": 1, "gamma": "1/10", "E1": 1, "first": "D"}, ratio="1225/6"),
         unit="e^nats",
         related=("mrmtl:thmF.2",),
         remark="The bound holds with slack (tests/estimators/accounting/test_tuning.py: so it does for random algorithms "
@@ -309,8 +318,10 @@ register(
             gamma: (g := sp.Symbol("g", nonnegative=True)) / (1 + g),
             best: (b := sp.Symbol("b", nonnegative=True)) / (1 + b),
         },
-        not_computed="the limit of a law; laws of the best run are computed in mrmtl:thmF.2:exact",
-        not_simulated="a divergence",
+        not_computed=Exempt(kind="part", of=("mrmtl:thmF.2:exact",)),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"eta": 0, "gamma": "1/100", "E1": 2, "best": "1/3"}, ratio="18/17"),
         unit="e^eps",
         related=("mrmtl:thmF.2",),
         remark="The factor 2 + eta cannot be lowered: as gamma tends to 0 the ratio tends to e^((2+eta) eps). For Gaussian "
@@ -373,8 +384,10 @@ register(
         condition=lambda eta, runs: sp.true if runs <= 2 + eta else sp.false,
         condition_text="runs <= 2 + eta (otherwise every run must draw its hyperparameters afresh from one fixed law)",
         counterexample={"eta": 0, "runs": 3, "E1": 1},
-        not_computed="a statement on finite laws, enumerated",
-        not_simulated="enumerated exactly",
+        not_computed=Exempt(kind="enumerated"),
+        not_simulated=Exempt(kind="enumerated"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"eta": 0, "runs": 2, "E1": 1}),
         unit="e^eps",
         related=("mrmtl:thmF.2:pure", "mrmtl:propF.1"),
         remark="The published result shows which hyperparameters won, hence that all earlier ones did worse: e^(runs eps), "
@@ -446,8 +459,10 @@ register(
         derive=_poisson_derive,
         oracle=_poisson_oracle,
         computed=lambda mean, order, eps, delta: float(tuning.PoissonRuns(mean).rdp([order], [eps], [delta])[0]),
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
         ours=True,
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"mean": 10, "order": 2, "eps": "1/10", "delta": 0}),
         unit="nats",
         assumptions=_F2_ASSUMPTIONS,
         related=("mrmtl:thmF.2",),

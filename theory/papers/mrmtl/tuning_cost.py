@@ -17,8 +17,10 @@ from estimators.closed_forms import mean_regularized
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.mrmtl.model import ONE, ZERO
+from theory.engine.tight import Tight
+from theory.papers.mrmtl.model import AVERAGED, ONE, ZERO
 from theory.papers.mrmtl.runs import gamma_of_mean, mpf
 
 # --- Figure 7: does tuning pay? ---------------------------------------------------------------------------------------
@@ -123,8 +125,10 @@ register(
         derive=_cost_derive,
         oracle=_cost_oracle,
         computed=_cost_computed,
-        not_simulated="signs of known functions; the errors are simulated in mrmtl:lem6.7",
+        not_simulated=Exempt(kind="part", of=("mrmtl:lem6.7",)),
         entries=("loss against the better end (balanced: gain)", "free gain (balanced: 3/4 of it, less the gain)"),
+        assumes={**AVERAGED, "adjacency": "add-remove"},
+        tight=Tight(at={"setting": "balanced", "eta": 1}, ratio="0"),
         unit="squared error",
         related=("mrmtl:thmF.2", "mrmtl:fig7"),
         remark="Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) is an "
