@@ -151,10 +151,10 @@ ROUNDS = Variable("T", "choice", "steps", choices=(1, 2, 4))
 
 def _steps_derive(p: Any, q: Any, order: int, T: int) -> Derivation:
     d = Derivation()
-    d.say("The likelihood ratio of T independent answers is the product of theirs, and the answers are independent under P, "
-          "so the moment of the product is the product of the moments. One step has the moment E_P[(P/Q)^(a-1)] =",
-          moment(p, q, order))  # fmt: skip
-    return d.conclude("T steps: exp((a-1) D_a) =", moment(p, q, order) ** T)
+    one = d.say("The likelihood ratio of T independent answers is the product of theirs, and the answers are independent "
+                "under P, so the moment of the product is the product of the moments. One step has E_P[(P/Q)^(a-1)] =",
+                p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order))  # fmt: skip
+    return d.conclude("T steps: exp((a-1) D_a) =", one**T)
 
 
 def _steps_oracle(p: Any, q: Any, order: int, T: int) -> Any:
@@ -270,9 +270,11 @@ def _conversion_derive(order: Any, rdp: Any, delta: Any) -> Derivation:
           "(x - E)/x^a over x > E.", (x - ratio) / x**a)  # fmt: skip
     slope = sp.simplify(sp.diff(x ** (-a) * (x - ratio), x) * x ** (a + 1))
     d.say("Its derivative, times x^(a+1), vanishes once, at x = E a/(a-1):", sp.factor(slope))
-    d.say("where it is E^(1-a) (1/a) (1 - 1/a)^(a-1). With E_Q[X^a] = exp((a-1) rdp), delta is reached when "
-          "(a-1) (rdp - eps) + log(1/a) + (a-1) log(1 - 1/a) = log delta.")  # fmt: skip
-    return d.conclude("Solved for eps:", rdp + sp.log(1 - 1 / order) + sp.log(1 / (order * delta)) / (order - 1))
+    eps = sp.Symbol("eps", real=True)
+    log_delta = d.say("where it is E^(1-a) (1/a) (1 - 1/a)^(a-1). With E_Q[X^a] = exp((a-1) rdp), E = e^eps, log delta is",
+                      (order - 1) * (rdp - eps) + sp.log(1 / order) + (order - 1) * sp.log(1 - 1 / order))  # fmt: skip
+    (found,) = sp.solve(sp.Eq(log_delta, sp.log(delta)), eps)
+    return d.conclude("Solved for eps:", found)
 
 
 @cache
@@ -320,7 +322,11 @@ def _against_derive(order: Any, step: Any, delta: Any) -> Derivation:
 
 
 def _against_oracle(order: Any, step: Any, delta: Any) -> Any:
-    return quadrature(sp.Rational(sp.N(converted(order, order * step**2 / 2, delta), 90)), step)
+    with mpmath.workdps(100):
+        a = mp(order)
+        eps = a * mp(step) ** 2 / 2 - mpmath.log(a * mp(delta)) / (a - 1) + mpmath.log1p(-1 / a)
+        digits = mpmath.nstr(eps, 90)
+    return quadrature(sp.Rational(digits), step)
 
 
 register(

@@ -45,8 +45,9 @@ def _say_curve(d: Derivation, eps: Any, step: Any) -> Any:
           "all others alike, with mu =", step)  # fmt: skip
     d.say("The smallest delta is the largest P(S) - e^eps Q(S), reached where the likelihood ratio exp(mu x - mu^2/2) "
           "exceeds e^eps, that is for x >", eps / step + step / 2)  # fmt: skip
-    return d.say("Under N(mu, 1) and N(0, 1) this has the probabilities whose difference, the second times e^eps, is",
-                 curve(eps, step))  # fmt: skip
+    near, far = (sp.erfc(x / sp.sqrt(2)) / 2 for x in (eps / step - step / 2, eps / step + step / 2))
+    d.say("Under N(mu, 1) and N(0, 1) this has the probabilities", (near, far))
+    return d.say("whose difference, the second times e^eps, is", near - sp.exp(eps) * far)
 
 
 def _exact_derive(eps: Any, sensitivity: Any, sigma: Any) -> Derivation:
@@ -210,7 +211,6 @@ _CLASSICAL = {
     "derive": _classical_derive,
     "oracle": lambda eps, delta, sensitivity: _classical_oracle(eps, delta),
     "computed": _classical_computed,
-    "not_simulated": "deltas far too small to be seen; the curve is simulated in mrmtl:sigma-dp:exact",
     "unit": "probability",
     "ours": True,
     "related": ("mrmtl:sigma-dp:exact",),

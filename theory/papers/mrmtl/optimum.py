@@ -123,7 +123,7 @@ def _posterior_simulate(K: int, n: int, sigma2: float, sigma2_dp: float, tau2: f
                         given_data: int) -> simulation.Simulation | None:  # fmt: skip
     if given_data:
         return None
-    lam = mean_regularized.strength(mean_regularized.local_variance(sigma2, n, sigma2_dp), tau2)
+    lam = (sigma2 / n + sigma2_dp / n**2) / tau2 if tau2 else float("inf")
     return simulation.mean_squares(_raw(K, n, sigma2, sigma2_dp, tau2), 0, model.uniform(K), [model.error_at(lam)], ["MSE"])
 
 

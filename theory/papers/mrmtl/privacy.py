@@ -99,7 +99,11 @@ register(
         derive=_walk_derive,
         oracle=_walk_oracle,
         simulate=_walk_simulate,
-        not_computed=Exempt(kind="few"),
+        not_computed=Exempt(
+            kind="elsewhere",
+            function="estimators.federated.algorithms.basic.RowTraining",
+            note="which takes the steps one by one",
+        ),
         assumes={"noise": "fresh"},
         unit="variance per coordinate",
         remark="One factor T comes from T independent steps, the other from the noise that T steps need each. The model "
@@ -115,10 +119,13 @@ ROOT = Variable("l", "positive", "square root of ln(1/delta)")
 def _noise_derive(c: Any, T: Any, s: Any, l: Any) -> Derivation:  # noqa: E741
     d = Derivation()
     d.say("Replacing one record changes the sum of gradients, each of norm at most c, by at most", 2 * c)
-    d.say("A step with noise sigma^2 is zCDP of rate (2c)^2/(2 sigma^2); T steps add up to rho = 2 T c^2/sigma^2.")
+    sigma2 = sp.Symbol("sigma2", positive=True)
+    rate = d.say("A step with noise sigma2 is zCDP of rate (2c)^2/(2 sigma2); T steps add up to rho =",
+                 T * (2 * c) ** 2 / (2 * sigma2))  # fmt: skip
     d.say("rho-zCDP gives eps = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016). With rho = s^2, ln(1/delta) = l^2:",
           s**2 + 2 * s * l)  # fmt: skip
-    return d.conclude("so the noise needed for this eps and delta is sigma^2 =", 2 * T * c**2 / s**2)
+    (needed,) = sp.solve(sp.Eq(rate, s**2), sigma2)
+    return d.conclude("so the noise needed for this eps and delta is sigma2 =", needed)
 
 
 def _noise_oracle(c: Any, T: Any, s: Any, l: Any) -> Any:  # noqa: E741
@@ -172,9 +179,11 @@ def _sensitivity_derive(c: Any, adjacency: str) -> Derivation:
     d.say("The released sum adds clipped records, each of which lies anywhere in the ball of radius c.")
     if adjacency == "replace":
         d.say("Neighbours share all records but one, x against x'. The sums differ by x - x'.")
-        return d.conclude("The largest distance of two points of the ball, its diameter:", 2 * c)
+        ends = d.say("These are furthest apart at opposite ends of the ball:", (c, -c))
+        return d.conclude("Their distance:", ends[0] - ends[1])
     d.say("Neighbours share all records but one, which only one of them has. The sums differ by that record.")
-    return d.conclude("Its largest norm:", c)
+    ends = d.say("With it at the end of the ball, and without it:", (c, sp.Integer(0)))
+    return d.conclude("Their distance:", ends[0] - ends[1])
 
 
 def _sensitivity_oracle(c: Any, adjacency: str) -> Any:
@@ -264,7 +273,7 @@ def _smallest_sigma(eps: Any, delta: Any) -> str:
             step = ((delta / curve).log() * curve / (mu * density)).mid()
             mu = (mu * (step if step < 1 else arb(1)).exp()).mid()
             if abs(step) < arb("1e-75"):
-                return decimal(1 / mu)
+                return (1 / mu).mid().str(70, radius=False)
     raise ArithmeticError(f"no convergence at eps = {eps}, delta = {delta}")
 
 
@@ -343,7 +352,6 @@ register(
             eps=eps, delta=delta, sensitivity=mechanisms.clipped_sum_sensitivity(c=c, adjacency=adjacency)
         ),
         counterexample={"eps": 1, "delta": "1/100000", "c": 1, "adjacency": "replace"},
-        corrected=lambda eps, delta, c, adjacency: (2 * c if adjacency == "replace" else c) * SmallestSigma(eps, delta),
         corrected_text="2 c SmallestSigma(eps, delta); for eps <= 7/2 twice the printed noise is enough",
         not_simulated=Exempt(kind="divergence"),
         assumes={"law": "gaussian"},

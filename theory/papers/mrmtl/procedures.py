@@ -147,7 +147,9 @@ register(
         oracle=lambda n_own, n_rest: rational(
             Fraction(int(n_own) + 1, int(n_own) + 1 + int(n_rest)) - Fraction(int(n_own), int(n_own) + int(n_rest))
         ),
-        not_computed=Exempt(kind="few"),
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.federated.algorithms.basic.averaging", note="weights by rows"
+        ),
         not_simulated=Exempt(kind="deterministic"),
         tight=Tight(at={"n_own": 1, "n_rest": 3}, ratio="0"),
         unit="weight",
@@ -259,7 +261,7 @@ def _split_derive(E1: Any, gain: Any, order: int, T_cluster: int, T_rest: int) -
 
 def _split_oracle(E1: Any, gain: Any, order: int, T_cluster: int, T_rest: int) -> Any:
     """Sum over all sequences of selections, and over which steps contribute their excess."""
-    p, q = _selection(E1)
+    p, q = 1 - 1 / (2 + E1), 1 / (2 + E1)
     total = ZERO
     for chosen in product((True, False), repeat=T_cluster):
         here = sp.Mul(*[p if c else 1 - p for c in chosen])

@@ -127,17 +127,13 @@ def _log_weights(d: Derivation, gamma: Any, h: Any) -> tuple[Any, Any]:
     return (1 - gamma) ** h / (h * total), slope / total
 
 
-def _cases(eta: Any, at_zero: Any, otherwise: Any) -> Any:
-    return sp.Piecewise((at_zero, sp.Eq(eta, 0)), (otherwise, True))
-
-
 def _pmf_derive(eta: Any, gamma: Any, h: Any) -> Derivation:
     d = Derivation()
     otherwise, _ = _weights(d, eta, gamma, h)
     if eta.is_positive:
         return d.conclude("Probability of h runs:", otherwise)
     at_zero, _ = _log_weights(d, gamma, h)
-    return d.conclude("Probability of h runs:", _cases(eta, at_zero, otherwise))
+    return d.conclude("Probability of h runs:", sp.Piecewise((at_zero, sp.Eq(eta, 0)), (otherwise, True)))
 
 
 def _mean_derive(eta: Any, gamma: Any) -> Derivation:
@@ -148,7 +144,7 @@ def _mean_derive(eta: Any, gamma: Any) -> Derivation:
     if eta.is_positive:
         return d.conclude("Mean number of runs:", otherwise)
     _, at_zero = _log_weights(d, gamma, h)
-    return d.conclude("Mean number of runs:", _cases(eta, at_zero, otherwise))
+    return d.conclude("Mean number of runs:", sp.Piecewise((at_zero, sp.Eq(eta, 0)), (otherwise, True)))
 
 
 def _summed(eta: Any, gamma: Any, h: Any = None) -> Any:
@@ -194,7 +190,7 @@ def _pmf_printed(eta: Any, gamma: Any, h: Any) -> Any:
     otherwise = (1 - gamma) ** h / (gamma ** (-eta) - 1) * sp.rf(eta, h) / sp.factorial(h)
     if eta.is_positive or eta.is_number:
         return otherwise
-    return _cases(eta, (1 - gamma) ** h / (h * sp.log(1 / gamma)), otherwise)
+    return sp.Piecewise(((1 - gamma) ** h / (h * sp.log(1 / gamma)), sp.Eq(eta, 0)), (otherwise, True))
 
 
 def mean_printed(eta: Any, gamma: Any) -> Any:
@@ -204,7 +200,7 @@ def mean_printed(eta: Any, gamma: Any) -> Any:
     otherwise = eta * (1 - gamma) / (gamma * (1 - gamma**eta))
     if eta.is_positive or eta.is_number:
         return otherwise
-    return _cases(eta, (1 / gamma - 1) / sp.log(1 / gamma), otherwise)
+    return sp.Piecewise(((1 / gamma - 1) / sp.log(1 / gamma), sp.Eq(eta, 0)), (otherwise, True))
 
 
 def _law(eta: float, gamma: float) -> tuning.TruncatedNegativeBinomial:
@@ -302,10 +298,9 @@ register(
 def _one_derive(eta: Any, gamma: Any) -> Derivation:
     d = Derivation()
     _, mean = _weights(d, eta, gamma, ONE)
-    d.say("P(h = 1) =", (1 - gamma) * eta / (gamma ** (-eta) - 1))
+    single = d.say("P(h = 1) =", (1 - gamma) * eta / (gamma ** (-eta) - 1))
     d.say("E[h] =", mean)
-    return d.conclude("P(h = 1)/E[h], numerator and denominator divided by the same eta (1-gamma)/(gamma^-eta - 1):",
-                      gamma ** (eta + 1))  # fmt: skip
+    return d.conclude("P(h = 1)/E[h], without what both have as a factor:", sp.powsimp(single / mean, force=True))
 
 
 def _one_oracle(eta: Any, gamma: Any) -> Any:

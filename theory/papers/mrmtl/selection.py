@@ -372,7 +372,7 @@ def _accuracy_derive(n: Any, adjacency: str) -> Derivation:
     k = sp.Symbol("k", nonnegative=True)
     d.say("Of n records k are classified correctly; the accuracy is", k / n)
     if adjacency == "replace":
-        return d.conclude("A replaced record moves k by at most one, and n stays:", 1 / n)
+        return d.conclude("A replaced record moves k by at most one, and n stays:", simplest((k + 1) / n - k / n))
     if adjacency == "add":
         right, wrong = simplest((k + 1) / (n + 1) - k / n), simplest(k / n - k / (n + 1))
         d.say("A record more, right or wrong, moves it by", (right, wrong))

@@ -210,7 +210,7 @@ def pair_oracle(sigma2_loc_k: list[Any], tau2: Any, k: int) -> tuple[Any, Any, A
     return tuple(map(rational, (variance, *weights)))
 
 
-def pair_weight(sigma2_loc_k: list[float], tau2: float, k: int) -> float:
+def _pair_weight(sigma2_loc_k: list[float], tau2: float, k: int) -> float:
     """Weight on w_hat_k of the best combination with w_hat_rest."""
     return mean_regularized.silo_posterior_variance(k, sigma2_loc_k, tau2) / sigma2_loc_k[k]
 
@@ -218,13 +218,16 @@ def pair_weight(sigma2_loc_k: list[float], tau2: float, k: int) -> float:
 def _pair_weights_computed(sigma2_loc_k: list[float], tau2: float, k: int) -> tuple[float, float]:
     rest = others(sigma2_loc_k, k)
     around = len(sigma2_loc_k) / len(rest) * tau2 + sum(rest) / len(rest) ** 2
-    return pair_weight(sigma2_loc_k, tau2, k), limits.share(sigma2_loc_k[k], around)
+    return _pair_weight(sigma2_loc_k, tau2, k), limits.share(sigma2_loc_k[k], around)
 
 
 def pair_row(sigma2_loc_k: list[float], tau2: float, k: int) -> np.ndarray:
     """Weights of the best combination of w_hat_k and w_hat_rest on all estimates."""
-    own = pair_weight(sigma2_loc_k, tau2, k)
-    return own * np.eye(len(sigma2_loc_k))[k] + (1 - own) * model.uniform(len(sigma2_loc_k), k)
+    variances = np.asarray(sigma2_loc_k, float)
+    rest = model.uniform(len(variances), k)
+    around = tau2 + np.sum(rest**2 * (tau2 + variances))  # of w_hat_rest around w_k
+    own = around / (around + variances[k])
+    return own * np.eye(len(variances))[k] + (1 - own) * rest
 
 
 def _lemmaE4_simulate(sigma2_loc_k: list[float], tau2: float, k: int) -> simulation.Simulation:

@@ -145,11 +145,6 @@ register(
 STEP = Variable("step", "nonnegative", "distance from the optimum: judged at lambda* + step and lambda*/(1 + step)")
 
 
-def _both_sides(step: Any, sigma2_loc: Any, tau2: Any) -> tuple[Any, Any]:
-    best = sigma2_loc / tau2
-    return best + step, best / (1 + step)
-
-
 def _quasiconvex_derive(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     d = Derivation()
     lam = sp.Symbol("lam", nonnegative=True)
@@ -157,10 +152,10 @@ def _quasiconvex_derive(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> Deriva
     slope = simplest(sp.diff(error, lam))
     d.say("Its derivative by lam has the sign of lam tau2 - sigma2_loc, for it is", slope)
     d.say("so the error falls up to lambda* = sigma2_loc/tau2 and rises after it: it is quasi-convex.")
-    above, below = _both_sides(step, sigma2_loc, tau2)
+    best = sigma2_loc / tau2
     return d.conclude(
         "Derivative at lambda* + step, and minus the derivative at lambda*/(1 + step):",
-        (simplest(slope.subs(lam, above)), simplest(-slope.subs(lam, below))),
+        (simplest(slope.subs(lam, best + step)), simplest(-slope.subs(lam, best / (1 + step)))),
     )
 
 
@@ -174,8 +169,8 @@ def _quasiconvex_oracle(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> tuple[
         # the error is a quadratic in u = lam/(1+lam), fixed by three values; du/dlam = 1/(1+lam)^2
         return (slope + curvature * model.pull(lam)) / (1 + lam) ** 2
 
-    above, below = _both_sides(step, sigma2_loc, tau2)
-    return derivative(above), -derivative(below)
+    best, _ = model.concrete_optimum(clients)
+    return derivative(best + step), -derivative(best / (1 + step))
 
 
 def _quasiconvex_simulate(step: float, K: int, sigma2_loc: float,
@@ -183,10 +178,8 @@ def _quasiconvex_simulate(step: float, K: int, sigma2_loc: float,
     if step == 0:
         return None
     move = simulation.vector(1, p=-1.0, e=-1.0, l=-1.0, a0=1.0)
-    pairs = [
-        (model.error_at(lam), sign * 2 / (1 + lam) ** 2 * move)
-        for sign, lam in zip((1, -1), _both_sides(step, sigma2_loc, tau2), strict=True)
-    ]
+    above, below = sigma2_loc / tau2 + step, sigma2_loc / (tau2 * (1 + step))
+    pairs = [(model.error_at(lam), sign * 2 / (1 + lam) ** 2 * move) for sign, lam in ((1, above), (-1, below))]
     return simulation.mean_products(
         model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K), pairs,
         ["derivative above lambda*", "minus the derivative below lambda*"],

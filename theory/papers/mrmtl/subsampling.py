@@ -31,8 +31,8 @@ SIZE = Variable("n", "size", "records of the dataset")
 
 def _batch_derive(q: Any, n: Any) -> Derivation:
     d = Derivation()
-    d.say("The batch is a random sample in which every record is with probability", q)
-    return d.conclude("The n indicators have that mean each; their sum is the batch size, of mean", n * q)
+    chance = d.say("The batch is a random sample in which every record is with probability", q)
+    return d.conclude("The n indicators have that mean each; their sum is the batch size, of mean", n * chance)
 
 
 def _batch_oracle(q: Any, n: Any) -> Any:
@@ -134,7 +134,9 @@ def _sampled_oracle(eps: Any, delta: Any, q: Any, sampling: str) -> tuple[Any, A
 
 
 def _sampled_simulate(eps: float, delta: float, q: float, sampling: str) -> simulation.Simulation:
-    left, right = (np.array([float(x) for x in law]) for law in worst_pair(np.exp(eps), delta))
+    kept = (1 - delta) / (1 + np.exp(eps))  # four outputs: telling on one side, likely, unlikely, telling on the other
+    left = np.array([delta, kept * np.exp(eps), kept, 0.0])
+    right = left[::-1]
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         sampled = gen.random(reps) < q

@@ -134,6 +134,7 @@ _F2: dict[str, Any] = {
     "computed": _tnb_computed,
     "unit": "nats",
     "assumptions": _F2_ASSUMPTIONS,
+    "shares": {"theory.papers.mrmtl.runs.mean_printed": "E[h], which the theorem takes as given; judged in mrmtl:tnb:mean"},
     "related": ("mrmtl:tnb:mean",),
     "remark": "As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 > 1 and "
     "alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.accounting.tuning takes it from the orders given. "
@@ -198,11 +199,14 @@ def _moment(p: Any, q: Any, order: int) -> Any:
 
 def _exact_derive(eta: int, gamma: Any, E1: Any, first: str) -> Derivation:
     d = Derivation()
-    p, q = d.say("One run answers bad on D and on D' with probability", _response(E1, first))
+    rare = 1 / (2 + E1)
+    often = 1 - rare
+    p, q = d.say("One run answers bad on D and on D' with probability", (rare, often) if first == "D" else (often, rare))
     f, g = (((1 - (1 - gamma) * x) ** (-eta) - 1) / (gamma ** (-eta) - 1) for x in (p, q))
     d.say("The best of h runs is bad if all are: with probability E[x^h] = ((1-(1-gamma) x)^-eta - 1)/(gamma^-eta - 1):",
           (sp.factor(f), sp.factor(g)))  # fmt: skip
-    return d.conclude("exp(D) at order 2 is", _moment(sp.factor(f), sp.factor(g), 2))
+    f, g = sp.factor(f), sp.factor(g)
+    return d.conclude("exp(D) at order 2 is", f**2 / g + (1 - f) ** 2 / (1 - g))
 
 
 def _exact_printed(eta: int, gamma: Any, E1: Any, first: str) -> Any:
@@ -462,7 +466,7 @@ register(
         not_simulated=Exempt(kind="divergence"),
         ours=True,
         assumes={"noise": "fresh"},
-        tight=Tight(at={"mean": 10, "order": 2, "eps": "1/10", "delta": 0}),
+        tight=Tight(at={"mean": 1, "order": 2, "eps": "1/10", "delta": 0}),
         unit="nats",
         assumptions=_F2_ASSUMPTIONS,
         related=("mrmtl:thmF.2",),
