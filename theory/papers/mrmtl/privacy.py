@@ -352,12 +352,17 @@ register(
             eps=eps, delta=delta, sensitivity=mechanisms.clipped_sum_sensitivity(c=c, adjacency=adjacency)
         ),
         counterexample={"eps": 1, "delta": "1/100000", "c": 1, "adjacency": "replace"},
+        corrected=lambda eps, delta, c, adjacency: (2 * c if adjacency == "replace" else c) * SmallestSigma(eps, delta),
         corrected_text="2 c SmallestSigma(eps, delta); for eps <= 7/2 twice the printed noise is enough",
         not_simulated=Exempt(kind="divergence"),
         assumes={"law": "gaussian"},
         finding="The noise is half of what replacing a record needs, and for large eps it is too little even for adding or "
         "removing one.",
         unit="units of the records",
+        shares={
+            "theory.papers.mrmtl.privacy.SmallestSigma": "the name of a root that has no closed form",
+            "theory.papers.mrmtl.privacy._smallest_sigma": "the value of that root; the oracle finds it by quadrature",
+        },
         related=(
             "mrmtl:sigma-dp:sensitivity",
             "mrmtl:sigma-dp:exact",
