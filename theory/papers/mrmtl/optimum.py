@@ -19,6 +19,7 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import best_blend, covariance, strength
 from theory.engine.registry import register
@@ -32,9 +33,11 @@ from theory.papers.mrmtl.model import (
     LOCAL,
     LOCAL_EXAMPLES,
     ONE,
+    PRIVACY,
     RAW,
     RAW_EXAMPLES,
     RECORDS,
+    SAMPLING,
     SIGMA2,
     SIGMA2_DP,
     TAU2,
@@ -219,9 +222,7 @@ register(
         title="Optimal strength lambda*",
         place="Section 6, Theorem 6.3, (7); Appendix E.4, (31)",
         statement="The lam with the least generalization error, the mean squared error of w_hat_k(lam) around w_k.",
-        latex=r"\lambda^{*}=\operatorname*{argmin}_{\lambda}\mathbb{E}\left[\left(w_{k}-\hat{w}_{k}(\lambda)"
-        r"\right)^{2}\mid\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\frac{1}{n\tau^{2}}"
-        r"\left(\sigma^{2}+\frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)",
+        latex=r"\lambda^{*}=\dots=\frac{1}{n\tau^{2}}\left(\sigma^{2}+\frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)",
         kind="optimum",
         variables=(ANY_K, RECORDS, SIGMA2, SIGMA2_DP, TAU2),
         examples=_THM63_EXAMPLES,
@@ -236,6 +237,14 @@ register(
         simulate=lambda **v: model.stationary(_raw(**v)),
         objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
             equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
+        ),
+        edits=(
+            Edit(
+                printed=r"=\dots=",
+                read="=",
+                reason="judged as the lam that is best for the generalization error, as the theorem says; the argmin of the "
+                "conditional expectation that is printed between is mrmtl:thm6.3:conditional",
+            ),
         ),
         assumes=AVERAGED,
         unit="dimensionless",
@@ -356,9 +365,8 @@ register(
         title="Error of the optimal estimate",
         place="Section 6, Corollary 6.4, (8)",
         statement="Mean squared error of MR-MTL at lambda*.",
-        latex=r"\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},"
-        r"\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}"
-        r"(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
+        latex=r"\mathcal{E}^{*}\triangleq\dots=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}(\sigma_{\mathrm{loc}}^{2}+K"
+        r"\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -368,14 +376,76 @@ register(
         computed=mean_regularized.optimal_mse,
         simulate=_local_simulate(mean_regularized.strength),
         assumes=AVERAGED,
+        edits=(
+            Edit(
+                printed=r"\triangleq\dots=",
+                read="=",
+                reason="judged as the MSE of the optimal estimator, as the corollary says; the conditional expectation that "
+                "is printed between is mrmtl:cor6.4:conditional",
+            ),
+        ),
         unit="variance",
         assumptions=(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        related=("mrmtl:lem6.2:var",),
+        related=("mrmtl:lem6.2:var", "mrmtl:cor6.4:conditional"),
         remark="Given the datasets too, the error is the posterior variance given the data plus the squared "
         "distance of w_hat_k(lam*) to the data's posterior mean, a random number whose average is this one.",
+    )
+)
+
+
+def _optimal_conditional_derive(d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, given_data: int, **records: Any):
+    proof = Derivation()
+    best = model.say_posterior(proof, K, tau2, given_data)
+    seen = (d, ZERO, d - xi_k, -xi_rest)[: len(best.weights)]
+    mean = proof.say("Counted from w_hat_rest, with w_hat_k = d, the posterior mean of w_k is",
+                     simplest(sum((w * x for w, x in zip(best.weights, seen, strict=True)), ZERO)))  # fmt: skip
+    u, _ = best_blend(*(lambda c: (c.target, c.local, c.mean))(equal_silos(K, tau2, SAMPLING, PRIVACY)))
+    estimate = proof.say("w_hat_k(lam*) is", simplest((1 - u + u / K) * d))
+    value = proof.say("The error is the posterior variance plus the squared distance of the two:",
+                      best.variance + simplest(mean - estimate) ** 2)  # fmt: skip
+    return proof.conclude("Putting s and v back in:", model.in_records(value, **records))
+
+
+def _optimal_conditional_oracle(d: Any, xi_k: Any, xi_rest: Any, given_data: int, **v: Any) -> Any:
+    on_own, on_rest, variance = _posterior_oracle(given_data=given_data, **v)
+    mean = on_own * (d - xi_k) - on_rest * xi_rest if given_data else on_own * d
+    clients = model.concrete_equal(v["K"], v["tau2"], v["sigma2"] / v["n"], v["sigma2_dp"] / v["n"] ** 2)
+    lam, _ = model.concrete_optimum(clients)
+    estimate = d - model.pull(lam) * (1 - 1 / v["K"]) * d
+    return variance + (mean - estimate) ** 2
+
+
+register(
+    Claim(
+        id="mrmtl:cor6.4:conditional",
+        title="Error of the optimal estimate as printed",
+        place="Section 6, Corollary 6.4, (8)",
+        statement="Error of MR-MTL at lambda* given w_hat_k, w_hat_rest and, as printed, the datasets.",
+        latex=r"\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},"
+        r"\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}"
+        r"(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
+        kind="identity",
+        variables=(*RAW, GIVEN_DATA, GAP, XI_K, XI_REST),
+        examples=RAW_EXAMPLES,
+        printed=lambda K, n, sigma2, sigma2_dp, tau2: _cor64_printed(K, local_variance(n, sigma2, sigma2_dp), tau2),
+        derive=_optimal_conditional_derive,
+        oracle=_optimal_conditional_oracle,
+        counterexample=_DATA_COUNTEREXAMPLE,
+        not_computed=Exempt(kind="part", of=("mrmtl:cor6.4",)),
+        not_simulated=Exempt(kind="part", of=("mrmtl:cor6.4",)),
+        unit="variance",
+        assumes=ESTIMATES,
+        assumptions=ASSUMPTIONS,
+        related=("mrmtl:cor6.4", "mrmtl:thm6.3:conditional", "mrmtl:lem6.2:var"),
+        remark="Given the estimates alone it is the printed value whatever they are. Given the datasets too it depends on "
+        "the realised noise; the printed value is its average.",
+        condition=lambda given_data, sigma2_dp, xi_k, xi_rest: (
+            sp.And(*(sp.Eq(x, 0) for x in (sigma2_dp, xi_k, xi_rest))) if given_data else sp.true
+        ),
+        condition_text="given_data == 0 (the private estimates alone) or no privacy noise (sigma2_dp, xi_k, xi_rest all 0)",
     )
 )
 

@@ -169,8 +169,9 @@ _ENTRIES = ("weight of w_hat_k", "weight of the cluster's other estimates", "shi
 def _cluster_derive(lam: Any, K_g: Any) -> Derivation:
     d = Derivation()
     own, rest = sp.symbols("w_hat_k w_hat_rest", real=True)
-    d.say("In the last IFCA round all members of a cluster start from its centroid (line 8), so (16) makes the centroid the "
-          "mean of their models; (17) keeps it so, as both move by the mean update.")  # fmt: skip
+    centroid, model = sp.symbols("w_bar w_mean", real=True)
+    d.say("Line 22 returns the model's distance from the centroid, so that (17) makes the centroid the mean of the members' "
+          "models, whatever it was:", centroid + (model - centroid))  # fmt: skip
     average = (own + (K_g - 1) * rest) / K_g
     d.say("At a fixed point of line 21, w_j - w_hat_j + lam (w_j - m) = 0 with m the mean of the members' models; "
           "averaged: m =",
@@ -190,11 +191,9 @@ def _cluster_oracle(lam: Any, K_g: Any) -> tuple[Any, Any, Any]:
         centroid += sum(updates, Fraction(0)) / len(updates)
         seen = []
         for _ in range(3):
-            updates = [
-                -((w - e) + strength * (w - centroid)) / (1 + strength) for w, e in zip(models, estimates, strict=True)
-            ]
-            models = [w + u for w, u in zip(models, updates, strict=True)]
-            centroid += sum(updates, Fraction(0)) / len(updates)
+            steps = [((w - e) + strength * (w - centroid)) / (1 + strength) for w, e in zip(models, estimates, strict=True)]
+            models = [w - step for w, step in zip(models, steps, strict=True)]
+            centroid += sum((w - centroid for w in models), Fraction(0)) / len(models)  # line 22 and (17)
             seen.append(models[0])
         first, second = seen[1] - seen[0], seen[2] - seen[1]
         return seen[2] if second == 0 else seen[2] - second**2 / (second - first)
@@ -210,7 +209,7 @@ register(
         id="mrmtl:algA2",
         title="Where Algorithm A2 ends",
         place="Appendix D.2, Algorithm A2, lines 8, 13 (16), 21, 24 (17)",
-        statement="After at least one IFCA round, every silo's model tends to MR-MTL's estimate (4) within its cluster. "
+        statement="After the IFCA rounds every silo's model tends to MR-MTL's estimate (4) within its cluster. "
         "Judged with full gradient steps.",
         latex=r"w_{k}^{(t)}\leftarrow\bar{w}^{(t-1)}_{g^{*}(k)},\quad \bar{w}^{({t})}_{g}=\bar{w}^{({t-1})}_{g}+\frac{1}{|"
         r"\mathcal{K}_{g}|}\sum_{k\in\mathcal{K}_{g}}\Delta_{k}^{(t)}",
@@ -228,10 +227,11 @@ register(
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1", "mrmtl:lem6.1:algA1"),
-        remark="Unlike Algorithm A1 it needs no agreement of initial models. Two defects of the box: (16) divides by zero "
-        "for a cluster that nobody selects (keep its centroid), and the heading 'frozen cluster centroids' contradicts "
-        "(17), which moves them; what is frozen is who belongs to which cluster. With centroids really frozen at c the "
-        "models would end at (w_hat_k + lam c)/(1 + lam).",
+        remark="Unlike Algorithm A1 it needs no agreement of initial models: line 22 counts from the centroid, line 8 of A1 "
+        "from the silo's own last model. Two defects of the box: (16) divides by zero for a cluster that nobody selects "
+        "(keep its centroid), and the heading 'frozen cluster centroids' contradicts (17), which moves them; what is frozen "
+        "is who belongs to which cluster. With centroids really frozen at c the models would end at (w_hat_k + lam c)/(1 + "
+        "lam).",
     )
 )  # fmt: skip
 

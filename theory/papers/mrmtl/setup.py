@@ -19,6 +19,7 @@ from theory.engine.bruteforce import Clients, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import CENTRE, Group, best_blend, covariance, mse, strength
 from theory.engine.registry import register
@@ -200,6 +201,13 @@ register(
         entries=("alpha - 1/K", "1 - alpha"),
         assumes={"pivot": "mean", "own_noise": "in", "noise": "reused", "clipping": "none"},
         tight=Tight(at={"lam": "inf", "K": 4}),
+        edits=(
+            Edit(
+                printed=r"(1/K,1]",
+                read=r"[1/K,1]",
+                reason="lam = inf, where alpha is 1/K, is part of the domain; for finite lam the end is not reached",
+            ),
+        ),
         unit="dimensionless",
         remark="alpha - 1/K = (1 - 1/K)/(1 + lam) is positive for every finite lam; 1/K, the weight of "
         "FedAvg, is reached only in the limit.",

@@ -21,6 +21,7 @@ from theory.engine.bruteforce import rational, solve
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import CENTRE, Form, Group, covariance, mse, posterior
 from theory.engine.registry import register
@@ -182,6 +183,13 @@ register(
         "1/(1 + lam_j), plus lam_k/(1 + lam_k) K offset/sum_j 1/(1 + lam_j)",
         not_simulated=Exempt(kind="deterministic"),
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
+        edits=(
+            Edit(
+                printed=r"\frac{\lambda}{2}",
+                read=r"\frac{\lambda_{k}}{2}",
+                reason="Theorem E.5 lets each silo have its own strength",
+            ),
+        ),
         unit="dimensionless; the last entry in units of the estimate",
         related=("mrmtl:lem6.1:algA1", "mrmtl:thmE.5", "mrmtl:thmE.5:algA1"),
         remark="A silo with a large lam_j follows the mean and adds little to it. A silo with lam_k = 0 is its own estimate "

@@ -17,6 +17,7 @@ from theory.engine.algebra import simplest
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Form, mse, posterior
 from theory.engine.registry import register
@@ -80,7 +81,7 @@ def _joint_oracle(lam_k: list[Any], k: int) -> tuple[Any, ...]:
 
 _EQ18 = (
     r"\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad h_{k}(w)\triangleq "
-    r"F_{k}(w)+\frac{\lambda_{k}}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}\sum_{k=1}^{K}w_{k}"
+    r"F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}\sum_{k=1}^{K}w_{k}"
 )
 
 register(
@@ -110,6 +111,13 @@ register(
         "weights proportional to 1/(1 + lam_j)",
         not_simulated=Exempt(kind="deterministic"),
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
+        edits=(
+            Edit(
+                printed=r"\frac{\lambda}{2}",
+                read=r"\frac{\lambda_{k}}{2}",
+                reason="Theorem E.5 lets each silo have its own strength",
+            ),
+        ),
         unit="dimensionless",
         related=("mrmtl:lem6.1:joint", "mrmtl:algA1:silos", "mrmtl:eq18:loss"),
         remark="With unequal strengths the mean model is pulled too, so that Algorithm A1, which holds it fixed in each "

@@ -18,6 +18,7 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.engine.tight import Tight
@@ -183,6 +184,13 @@ register(
         condition_text='constant == "of eps" (the hidden constant may depend on eps: it is (e^eps - 1)/eps)',
         counterexample={"eps": 10, "delta": "1/100000", "q": "1/100", "constant": "one for all"},
         tight=Tight(at={"eps": 1, "delta": "1/5", "q": "1/2"}, ratio="1.38545527412944"),
+        edits=(
+            Edit(
+                printed=r"O(q",
+                read=r"C(q",
+                reason="the hidden constant is made a choice: one that depends on eps, or one for all",
+            ),
+        ),
         remark="Exactly eps' = ln(1 + q (e^eps - 1)) and delta' = q delta, for fixed batch sizes under replacement and for "
         "Poisson sampling under add-or-remove (Balle, Barthe and Gaboardi 2018); delta improves too. Poisson sampling "
         "under replacement has no such guarantee. For eps <= 1 the constant is at most e - 1 = 1.72, so that 2 q eps is "
