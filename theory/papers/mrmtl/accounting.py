@@ -125,6 +125,13 @@ def _kl_oracle(p: Any, q: Any) -> sp.Float:
         return to_float(mpmath.log(total) / t)
 
 
+def _kl_simulate(p: float, q: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        return np.log(np.where(gen.random(reps) < p, p / q, (1 - p) / (1 - q)))[:, None]
+
+    return simulation.sample_means(draw, labels=["log likelihood ratio under P"])
+
+
 register(
     Claim(
         id="mrmtl:eq12:kl",
@@ -140,7 +147,7 @@ register(
         derive=_kl_derive,
         oracle=_kl_oracle,
         computed=lambda p, q: privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=1),
-        not_simulated=Exempt(kind="limit", of=("mrmtl:eq12",)),
+        simulate=_kl_simulate,
         unit="nats",
     )
 )
@@ -227,6 +234,17 @@ def _adaptive_oracle(p: Any, q: Any, G0: Any, G_more: Any, order: int) -> Any:
     return total
 
 
+def _adaptive_simulate(p: float, q: float, G0: float, G_more: float, order: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        # on x' a step of divergence log E gives an answer that x never gives, with probability 1 - 1/E; the moment under x'
+        first = gen.random(reps) < q
+        ratio = np.where(first, p / q, (1 - p) / (1 - q))
+        second = np.where(first, 1 + G0, 1 + G0 + G_more)
+        return ((ratio * second * (gen.random(reps) < 1 / second)) ** order)[:, None]
+
+    return simulation.sample_means(draw, labels=["moment of the likelihood ratio under x'"], draws=2)
+
+
 register(
     Claim(
         id="mrmtl:appA:composition:adaptive",
@@ -244,7 +262,7 @@ register(
         oracle=_adaptive_oracle,
         shifts=lambda p, q, **_: {x: (t := sp.Symbol(f"t_{x}", nonnegative=True)) / (1 + t) for x in (p, q)},
         not_computed=Exempt(kind="divergence"),
-        not_simulated=Exempt(kind="divergence"),
+        simulate=_adaptive_simulate,
         assumes={"noise": "fresh"},
         tight=Tight(at={"p": "3/5", "q": "1/2", "G0": "1/4", "G_more": 0, "order": 2}),
         unit="moment, dimensionless",

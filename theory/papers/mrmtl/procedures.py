@@ -10,9 +10,11 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from estimators.accounting import privacy
+from theory.engine import simulation
 from theory.engine.algebra import simplest
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
@@ -271,6 +273,23 @@ def _split_oracle(E1: Any, gain: Any, order: int, T_cluster: int, T_rest: int) -
     return total * sum(gain ** sum(excess) for excess in product((0, 1), repeat=steps))
 
 
+def _split_simulate(E1: float, gain: float, order: float, T_cluster: int, T_rest: int) -> simulation.Simulation | None:
+    """Selections and DP-SGD steps drawn on D; a step is Gaussian noise of the step's divergence."""
+    steps, often = T_cluster + T_rest, (1 + E1) / (2 + E1)
+    if steps == 0:
+        return None
+    shift = np.sqrt(2 * np.log(1 + gain) / (order * (order - 1)))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        chosen = gen.random((reps, T_cluster)) < often
+        log_ratio = np.where(chosen, np.log(1 + E1), -np.log(1 + E1)).sum(axis=1)
+        noise = gen.standard_normal((reps, steps))
+        log_ratio = log_ratio + (shift * noise + shift**2 / 2).sum(axis=1)
+        return np.exp((order - 1) * log_ratio)[:, None]
+
+    return simulation.sample_means(draw, labels=["moment of the likelihood ratio"], draws=T_cluster + steps)
+
+
 register(
     Claim(
         id="mrmtl:algA2:privacy",
@@ -291,7 +310,7 @@ register(
         derive=_split_derive,
         oracle=_split_oracle,
         not_computed=Exempt(kind="line"),
-        not_simulated=Exempt(kind="divergence"),
+        simulate=_split_simulate,
         assumes={"noise": "fresh"},
         unit="dimensionless",
         related=("mrmtl:algA1",),

@@ -307,6 +307,16 @@ def _one_oracle(eta: Any, gamma: Any) -> Any:
     return _summed(eta, gamma, 1) / _summed(eta, gamma)
 
 
+def _one_simulate(eta: float, gamma: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        runs = _draw_runs(eta, gamma, gen, reps)
+        return np.stack([runs == 1, runs], axis=1).astype(float)
+
+    mean = float(_draw_runs(eta, gamma, np.random.default_rng(0), 10_000).mean())  # a scale only
+    ratio = simulation.Ratio("single runs over runs", [1.0, 0.0], [0.0, 1.0], mean)
+    return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
+
+
 register(
     Claim(
         id="mrmtl:tnb:one",
@@ -322,7 +332,7 @@ register(
         derive=_one_derive,
         oracle=_one_oracle,
         computed=lambda eta, gamma: float(_law(eta, gamma).pmf(1) / _law(eta, gamma).mean),
-        not_simulated=Exempt(kind="part", of=("mrmtl:tnb:pmf", "mrmtl:tnb:mean")),
+        simulate=_one_simulate,
         ours=True,
         unit="dimensionless",
         related=("mrmtl:tnb:pmf", "mrmtl:tnb:mean"),

@@ -176,6 +176,18 @@ def _sign_derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     return d.conclude("Products of quantities that are not negative:", (local, fed))
 
 
+def _sign_simulate(K: int, sigma2_loc: float, tau2: float) -> simulation.Simulation:
+    silos, best = model.local_silos(tau2, [sigma2_loc] * K), model.error_at(sigma2_loc / tau2)
+    squares = simulation.mean_squares(silos, 0, model.uniform(K), [model.error_at(0.0), model.error_at(np.inf), best])
+    return simulation.Simulation(
+        squares.experiment,
+        (
+            simulation.Mean("gap to local training", np.array([1.0, 0.0, -1.0]), 0),
+            simulation.Mean("gap to FedAvg", np.array([0.0, 1.0, -1.0]), 1),
+        ),
+    )
+
+
 register(
     Claim(
         id="mrmtl:gaps:sign",
@@ -197,7 +209,7 @@ register(
             mean_regularized.gap_to_local(sigma2_loc, tau2, K),
             mean_regularized.gap_to_fedavg(sigma2_loc, tau2, K),
         ),
-        not_simulated=Exempt(kind="part", of=("mrmtl:prop6.5", "mrmtl:prop6.6")),
+        simulate=_sign_simulate,
         entries=("gap to local training", "gap to FedAvg"),
         unit="variance",
         assumes=AVERAGED,
