@@ -16,9 +16,10 @@ from fractions import Fraction
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.limits import harmonic, pooled_variance, quotient, relative_precisions, share, split, times
+from estimators.numerics.limits import harmonic, pooled_variance, quotient, share, split, times
 from estimators.numerics.units import homogeneous
 from estimators.numerics.validation import by_level, count, index, nonnegative, paired, positive
+from estimators.numerics.wide import Wide, pooled, relative_precisions
 
 __all__ = [
     "gap_to_fedavg",
@@ -281,7 +282,6 @@ def silo_mmse(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
 
 
 @paired
-@homogeneous("sigma2_locs", "tau2", degree=0)
 def silo_mmse_weights(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """Weights on all K local estimates, in the silos' order, that attain `silo_mmse`; they add to one.
 
@@ -289,11 +289,12 @@ def silo_mmse_weights(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats
     [0.764706, 0.176471, 0.058824]
     """
     own, others, tau2, _ = read_silos(k, sigma2_locs, tau2)
-    prior = tau2 + pooled_variance(np.ones_like(others), tau2 + others)
-    kept = np.where(own == 0, 1.0, share(prior, own))
-    precisions = relative_precisions(tau2 + others)
-    weights = share(own, prior) * precisions / precisions.sum(axis=0)  # 1 - kept would lose digits
-    return np.insert(weights, k, kept, axis=0)
+    own, others, tau2 = Wide(own), Wide(others), Wide(tau2)
+    spread = tau2 + others
+    prior = tau2 + pooled(spread)
+    kept = np.where(own.mantissas == 0, 1.0, (prior / (prior + own)).floats())
+    precisions = relative_precisions(spread)
+    return np.insert((own / (own + prior) * precisions / precisions.sum()).floats(), k, kept, axis=0)
 
 
 def read_strengths(lam: ArrayLike) -> Floats:
@@ -336,8 +337,8 @@ def iterated_weights(lam: ArrayLike, counts: ArrayLike | None = None) -> Floats:
     shares = np.ones(len(keep)) if counts is None else positive("counts", by_level("counts", counts))
     if shares.shape != keep.shape:
         raise ValueError(f"counts must be one number for each of the {len(keep)} silos, got shape {shares.shape}")
-    pooled = keep / keep.max() * (shares / shares.max())
-    return np.diag(keep) + pull[:, None] * (pooled / pooled.sum())
+    centre = keep / keep.max() * (shares / shares.max())
+    return np.diag(keep) + pull[:, None] * (centre / centre.sum())
 
 
 def joint_weights(lam: ArrayLike) -> Floats:
