@@ -320,7 +320,12 @@ ITEMS = (
         what="lam* grows smoothly with stronger privacy",
         claims=("mrmtl:thm6.3:privacy",),
     ),
-    Item(lines="185-189", place="Corollary 6.4, (8)", what="error of the optimal estimate", claims=("mrmtl:cor6.4",)),
+    Item(
+        lines="185-189",
+        place="Corollary 6.4, (8)",
+        what="error of the optimal estimate",
+        claims=("mrmtl:cor6.4", "mrmtl:cor6.4:conditional"),
+    ),
     Item(
         lines="191",
         place="Section 6, after Corollary 6.4",
