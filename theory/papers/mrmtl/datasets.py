@@ -189,7 +189,7 @@ register(
     Claim(
         id="mrmtl:delta",
         title="The chosen delta against the sizes of the silos",
-        place="Appendix C.4, footnote 14, with Figures 2, A2 to A5 and Table A1",
+        place="Appendix C.4, Hyperparameters, with Figures 2, A2 to A5 and Table A1",
         statement="For all data sets delta < n_k^-1.1. Judged where delta is printed (1e-7 for Vehicle, 1e-3 for School, "
         "1e-4 for CIFAR-10), at the largest silo: delta n_k^1.1 is at most 1.",
         latex=r"\delta<n_{k}^{-1.1}",

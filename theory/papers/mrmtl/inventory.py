@@ -373,7 +373,7 @@ ITEMS = (
         lines="214-218",
         place="Theorem 6.8",
         what="the cost of privacy at any lam, mitigated by up to a factor of K",
-        claims=("mrmtl:thm6.8", "mrmtl:thm6.8:factor", "mrmtl:thm6.8:falls"),
+        claims=("mrmtl:thm6.8", "mrmtl:thm6.8:conditional", "mrmtl:thm6.8:factor", "mrmtl:thm6.8:falls"),
     ),
     Item(
         lines="220-223",
@@ -565,7 +565,7 @@ ITEMS = (
         what="grids of lam and of learning rates; what the grid leaves unaccounted (footnote 14)",
         reason="setting",
     ),
-    Item(lines="505", place="Appendix C.4, footnote 14", what="delta < n_k^-1.1", claims=("mrmtl:delta",)),
+    Item(lines="505", place="Appendix C.4, Hyperparameters", what="delta < n_k^-1.1", claims=("mrmtl:delta",)),
     Item(lines="507", place="Appendix C.4", what="weighted averages of test metrics", reason="setting"),
     Item(lines="509-515", place="Appendix C.5, C.6", what="hardware, code", reason="setting"),
     Item(

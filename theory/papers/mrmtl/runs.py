@@ -165,7 +165,7 @@ def _summed(eta: Any, gamma: Any, h: Any = None) -> Any:
         return exact_digits(moment / total if h is None else wanted / total)
 
 
-def _draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) -> np.ndarray:
+def draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) -> np.ndarray:
     """Raw draws: the logarithmic law, or negative binomial counts of which zeros are thrown away."""
     if eta == 0:
         return gen.logseries(1 - gamma, reps)
@@ -177,11 +177,11 @@ def _draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) ->
 
 
 def _pmf_simulate(eta: float, gamma: float, h: int) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: (_draw_runs(eta, gamma, gen, reps) == h)[:, None].astype(float))
+    return simulation.sample_means(lambda gen, reps: (draw_runs(eta, gamma, gen, reps) == h)[:, None].astype(float))
 
 
 def _mean_simulate(eta: float, gamma: float) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: _draw_runs(eta, gamma, gen, reps)[:, None].astype(float))
+    return simulation.sample_means(lambda gen, reps: draw_runs(eta, gamma, gen, reps)[:, None].astype(float))
 
 
 def _pmf_printed(eta: Any, gamma: Any, h: Any) -> Any:
@@ -309,10 +309,10 @@ def _one_oracle(eta: Any, gamma: Any) -> Any:
 
 def _one_simulate(eta: float, gamma: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        runs = _draw_runs(eta, gamma, gen, reps)
+        runs = draw_runs(eta, gamma, gen, reps)
         return np.stack([runs == 1, runs], axis=1).astype(float)
 
-    mean = float(_draw_runs(eta, gamma, np.random.default_rng(0), 10_000).mean())  # a scale only
+    mean = float(draw_runs(eta, gamma, np.random.default_rng(0), 10_000).mean())  # a scale only
     ratio = simulation.Ratio("single runs over runs", [1.0, 0.0], [0.0, 1.0], mean)
     return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
 

@@ -113,6 +113,7 @@ register(
         oracle=_thmE5_oracle,
         computed=_thmE5_computed,
         simulate=lambda sigma2_loc_k, tau2, k: model.stationary(model.local_silos(tau2, sigma2_loc_k), k),
+        objective=lambda x, sigma2_loc_k, tau2, k: model.blend_objective(unequal_silos(sigma2_loc_k, tau2, k), x),
         condition=_finite_case,
         condition_text="sigma2_loc_k[k] <= K*tau2 + mean of the other sigma2_loc_k (with equality lam is inf)",
         counterexample={"sigma2_loc_k": [4, 1], "tau2": 1, "k": 0},

@@ -32,6 +32,7 @@ from theory.papers.mrmtl.model import (
     LAM,
     LOCAL,
     ONE,
+    RAW,
     RECORDS,
     SIGMA2,
     SIGMA2_DP,
@@ -277,8 +278,71 @@ register(
         assumes=AVERAGED,
         unit="variance",
         assumptions=ASSUMPTIONS,
+        related=("mrmtl:thm6.8:conditional",),
+        remark="The errors are averaged over everything; as Lemma 6.7 prints them they are mrmtl:thm6.8:conditional.",
     )
 )
+
+
+PRIVATE_DIFFERENCE = Variable("d_private", "real", "the same difference of the private estimates", default=ZERO)
+
+
+def _thm68_conditional_derive(
+    lam: Any, K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any, conditional: int, d: Any, d_private: Any
+) -> Derivation:
+    proof = Derivation()
+    sampling, privacy = sigma2 / n, sigma2_dp / n**2
+    at = {"lam": lam, "K": K, "tau2": tau2, "conditional": conditional}
+    private = proof.lemma("mrmtl:lem6.7", "with privacy", sigma2_loc=sampling + privacy, d=d_private, **at)
+    public = proof.lemma("mrmtl:lem6.7", "without", sigma2_loc=sampling, d=d, **at)
+    return proof.conclude("Their difference:", simplest(private - public))
+
+
+def _thm68_conditional_oracle(
+    lam: Any, K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any, conditional: int, d: Any, d_private: Any
+) -> Any:
+    def error(noise: Any, apart: Any) -> Any:
+        clients = model.concrete_equal(K, tau2, sigma2 / n, noise)
+        if not conditional:
+            return model.concrete_mse(clients, lam)
+        seen = [clients.message[0], model.plain_mean(clients, 0)]
+        weights, variance = clients.posterior(clients.parameter[0], seen)
+        return rational(variance) + ((1 - model.pull(lam) * (1 - 1 / K) - rational(weights[0])) * apart) ** 2
+
+    return error(sigma2_dp / n**2, d_private) - error(0, d)
+
+
+register(
+    Claim(
+        id="mrmtl:thm6.8:conditional",
+        title="Utility cost of privacy as the theorem defines it",
+        place="Section 6, Theorem 6.8, with the errors of Lemma 6.7",
+        statement="How much privacy adds to the error, where both errors are as in Lemma 6.7: expectations given w_hat_k "
+        "and w_hat_rest (and the datasets).",
+        latex=r"\Delta_{\mathrm{DP}}(\lambda)\triangleq\mathcal{E}^{\mathrm{DP}}(\lambda)-\mathcal{E}(\lambda)=\left(1-"
+        r"\frac{1}{K}\right)\frac{1}{(\lambda+1)^{2}}\frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}+\frac{\sigma_{\mathrm{DP}}^{2}}"
+        r"{Kn^{2}}",
+        kind="identity",
+        variables=(LAM, *RAW, CONDITIONAL, DIFFERENCE, PRIVATE_DIFFERENCE),
+        examples=({"lam": 1, "K": 3, "n": 2, "sigma2": 1, "sigma2_dp": 8, "tau2": "1/2"},),
+        printed=lambda lam, K, n, sigma2_dp: (1 - 1 / K) / (lam + 1) ** 2 * sigma2_dp / n**2 + sigma2_dp / (K * n**2),
+        derive=_thm68_conditional_derive,
+        oracle=_thm68_conditional_oracle,
+        condition=lambda conditional: sp.false if conditional else sp.true,
+        condition_text="conditional == 0 (the errors averaged over everything)",
+        counterexample={
+            "lam": 1, "K": 2, "n": 1, "sigma2": 1, "sigma2_dp": 1, "tau2": 1, "conditional": 1, "d": 0, "d_private": 0,
+        },
+        not_computed=Exempt(kind="difference", of=("mrmtl:lem6.7",)),
+        not_simulated=Exempt(kind="part", of=("mrmtl:thm6.8",)),
+        unit="variance",
+        assumes=ESTIMATES,
+        assumptions=ASSUMPTIONS,
+        related=("mrmtl:thm6.8", "mrmtl:lem6.7"),
+        remark="Given the estimates the cost depends on how far apart they are, and can be negative; the printed value is "
+        "its average.",
+    )
+)  # fmt: skip
 
 
 def _factor_derive(lam: Any, K: Any) -> Derivation:

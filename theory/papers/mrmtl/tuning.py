@@ -21,7 +21,7 @@ from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.engine.tight import Tight
-from theory.papers.mrmtl.runs import ETA, GAMMA, exact_digits, mean_printed, mpf
+from theory.papers.mrmtl.runs import ETA, GAMMA, draw_runs, exact_digits, mean_printed, mpf
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 ORDER = Variable("order", "positive", "Renyi order alpha_1", within=("11/10", 64))
@@ -182,7 +182,7 @@ register(
 
 # --- exact divergences of explicit algorithms -------------------------------------------------------------------------
 
-SHAPE = Variable("eta", "choice", "shape of the truncated negative binomial: 1, the geometric law", choices=(1,))
+SHAPE = Variable("eta", "choice", "shape of the truncated negative binomial; 1 is the geometric law", choices=(1, 2))
 FREE_GAMMA = Variable("gamma", "fraction", "success probability of the truncated negative binomial", extreme=False)
 E1 = Variable("E1", "positive", "e^eps - 1 of one run", extreme=False)
 FIRST = Variable("first", "choice", "the data set whose answers are more often good", choices=("D", "D'"))
@@ -246,11 +246,11 @@ def _exact_simulate(eta: int, gamma: float, E1: float, first: str) -> simulation
     bad_here, bad_there = (1 / (2 + E1), (1 + E1) / (2 + E1))[:: 1 if first == "D" else -1]
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        runs = gen.geometric(gamma, reps)
+        runs = draw_runs(eta, gamma, gen, reps)
         return (gen.random(reps) < bad_here**runs)[:, None].astype(float)
 
-    def bad(q: float) -> float:  # of the geometric law, to turn the claimed moment into a probability
-        return gamma * q / (1 - (1 - gamma) * q)
+    def bad(q: float) -> float:  # that all runs are bad, to turn the claimed moment into a probability
+        return ((1 - (1 - gamma) * q) ** -eta - 1) / (gamma**-eta - 1)
 
     chance = bad(bad_there)
     # x^2/y + (1-x)^2/(1-y) for the chance x on D; its root on x's side of y
@@ -272,12 +272,12 @@ register(
         id="mrmtl:thmF.2:exact",
         title="(50) against the exact divergence of tuned randomised response",
         place=_F2_PLACE,
-        statement="For randomised response tuned with a geometric number of runs the exact Renyi divergence at order 2 is "
-        "at most (50) with alpha_1 = 2, alpha_2 = 1 + eta and the exact divergences of one run. Judged: exp of both.",
+        statement="For randomised response tuned with a TNB number of runs, eta 1 or 2, the exact Renyi divergence at order "
+        "2 is at most (50) with alpha_1 = 2, alpha_2 = 1 + eta and the exact divergences of one run. Judged: exp of both.",
         latex=_F2_LATEX,
         kind="upper bound",
         variables=(SHAPE, FREE_GAMMA, E1, FIRST),
-        examples=({"eta": 1, "gamma": "1/10", "E1": 1, "first": "D"}, {"eta": 1, "gamma": "1/6", "E1": 2, "first": "D'"}),
+        examples=({"eta": 1, "gamma": "1/10", "E1": 1, "first": "D"}, {"eta": 2, "gamma": "1/6", "E1": 2, "first": "D'"}),
         printed=_exact_printed,
         relation="<=",
         derive=_exact_derive,
