@@ -19,7 +19,6 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.engine.tight import Tight
@@ -325,13 +324,6 @@ register(
         oracle=_conversion_oracle,
         computed=lambda order, rdp, delta: privacy.epsilon_at_order(order=order, rdp=rdp, delta=delta),
         not_simulated=Exempt(kind="divergence"),
-        edits=(
-            Edit(
-                printed=r"\inf_{\alpha>1}",
-                read=r"",
-                reason="judged at every order; the infimum is the best of valid bounds",
-            ),
-        ),
         unit="nats",
         remark="Canonne, Kamath and Steinke (2020), proposition 12. The infimum over orders is then a choice of the best of "
         "valid bounds. A negative value is still true as a bound on the hockey-stick divergence. The adjacency is that of "

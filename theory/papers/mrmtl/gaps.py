@@ -16,7 +16,6 @@ from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import mse
 from theory.engine.registry import register
@@ -172,13 +171,6 @@ register(
         not_computed=Exempt(kind="part", of=("mrmtl:prop6.5", "mrmtl:prop6.6")),
         entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
         assumes=AVERAGED,
-        edits=(
-            Edit(
-                printed=r"\approx",
-                read=r"=",
-                reason="the advantage is largest exactly there",
-            ),
-        ),
         unit="variance",
         assumptions=ASSUMPTIONS,
         remark="The printed approximate equality is exact in this model.",

@@ -19,7 +19,6 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import best_blend, covariance, strength
 from theory.engine.registry import register
@@ -222,7 +221,9 @@ register(
         title="Optimal strength lambda*",
         place="Section 6, Theorem 6.3, (7); Appendix E.4, (31)",
         statement="The lam with the least generalization error, the mean squared error of w_hat_k(lam) around w_k.",
-        latex=r"\lambda^{*}=\dots=\frac{1}{n\tau^{2}}\left(\sigma^{2}+\frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)",
+        latex=r"\lambda^{*}=\operatorname*{argmin}_{\lambda}\mathbb{E}\left[\left(w_{k}-\hat{w}_{k}(\lambda)"
+        r"\right)^{2}\mid\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\frac{1}{n\tau^{2}}"
+        r"\left(\sigma^{2}+\frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)",
         kind="optimum",
         variables=(ANY_K, RECORDS, SIGMA2, SIGMA2_DP, TAU2),
         examples=_THM63_EXAMPLES,
@@ -237,14 +238,6 @@ register(
         simulate=lambda **v: model.stationary(_raw(**v)),
         objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
             equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
-        ),
-        edits=(
-            Edit(
-                printed=r"=\dots=",
-                read="=",
-                reason="judged as the lam that is best for the generalization error, as the theorem says; the argmin of the "
-                "conditional expectation that is printed between is mrmtl:thm6.3:conditional",
-            ),
         ),
         assumes=AVERAGED,
         unit="dimensionless",
@@ -365,8 +358,9 @@ register(
         title="Error of the optimal estimate",
         place="Section 6, Corollary 6.4, (8)",
         statement="Mean squared error of MR-MTL at lambda*.",
-        latex=r"\mathcal{E}^{*}\triangleq\dots=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}(\sigma_{\mathrm{loc}}^{2}+K"
-        r"\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
+        latex=r"\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},"
+        r"\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}"
+        r"(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -376,14 +370,6 @@ register(
         computed=mean_regularized.optimal_mse,
         simulate=_local_simulate(mean_regularized.strength),
         assumes=AVERAGED,
-        edits=(
-            Edit(
-                printed=r"\triangleq\dots=",
-                read="=",
-                reason="judged as the MSE of the optimal estimator, as the corollary says; the conditional expectation that "
-                "is printed between is mrmtl:cor6.4:conditional",
-            ),
-        ),
         unit="variance",
         assumptions=(
             *ASSUMPTIONS,

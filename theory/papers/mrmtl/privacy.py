@@ -22,7 +22,6 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.intervals import number
 from theory.engine.registry import register
@@ -106,13 +105,6 @@ register(
             note="which takes the steps one by one",
         ),
         assumes={"noise": "fresh"},
-        edits=(
-            Edit(
-                printed=r"O\left(",
-                read=r"C\left(",
-                reason="the hidden constant is that of the noise per step, and is made a variable",
-            ),
-        ),
         unit="variance per coordinate",
         remark="One factor T comes from T independent steps, the other from the noise that T steps need each. The model "
         "itself moves by more than Z: the gradients of later steps see the noise of earlier ones, and contract it where "
