@@ -32,6 +32,7 @@ PAPER = Paper(
         "selection",
         "runs",
         "tuning",
+        "tuning_poisson",
         "tuning_cost",
         "budgets",
         "procedures",

@@ -10,8 +10,10 @@ from itertools import product
 from typing import Any
 
 import mpmath
+import numpy as np
 import sympy as sp
 
+from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -49,6 +51,21 @@ def _side_oracle(E_own: Any, E_more: Any) -> Any:
     return worst
 
 
+def _side_simulate(E_own: float, E_more: float) -> simulation.Simulation:
+    """All silos answer, before and after one record changes; how often they all give the likely answer."""
+    budgets = np.array([E_own, E_own + E_more, E_own / 2])
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        likely = (1 + budgets) / (2 + budgets)
+        changed = np.array([1 / (2 + E_own), *likely[1:]])
+        here, there = (gen.random((reps, 3)) < chances for chances in (likely, changed))
+        return np.stack([here.all(axis=1), there.all(axis=1)], axis=1).astype(float)
+
+    size = float(np.prod((1 + budgets[1:]) / (2 + budgets[1:])) / (2 + E_own))
+    ratio = simulation.Ratio("likely answers before over after", [1.0, 0.0], [0.0, 1.0], size)
+    return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
+
+
 register(
     Claim(
         id="mrmtl:footnote3",
@@ -66,7 +83,7 @@ register(
         oracle=_side_oracle,
         tight=Tight(at={"E_own": 2, "E_more": 0}),
         not_computed=Exempt(kind="enumerated"),
-        not_simulated=Exempt(kind="enumerated"),
+        simulate=_side_simulate,
         unit="e^eps",
         assumes={"adjacency": "replace", "noise": "fresh"},
         remark="Attained in the silo with the largest eps. It needs that a person has one record in one silo only, as the "

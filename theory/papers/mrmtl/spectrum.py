@@ -334,7 +334,7 @@ register(
             "lam": 1, "K": 2, "n": 1, "sigma2": 1, "sigma2_dp": 1, "tau2": 1, "conditional": 1, "d": 0, "d_private": 0,
         },
         not_computed=Exempt(kind="difference", of=("mrmtl:lem6.7",)),
-        not_simulated=Exempt(kind="part", of=("mrmtl:thm6.8",)),
+        simulate=lambda conditional, d, d_private, **v: None if conditional else _thm68_simulate(**v),
         unit="variance",
         assumes=ESTIMATES,
         assumptions=ASSUMPTIONS,

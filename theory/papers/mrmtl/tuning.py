@@ -118,7 +118,7 @@ _F2_LATEX = (
     r"\frac{(1+\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"
 )
 _F2_PLACE = "Appendix F.1, Theorem F.2, (50)"
-_F2_ASSUMPTIONS = (
+F2_ASSUMPTIONS = (
     "both orders of neighbours meet the base algorithm's bounds",
     "runs are independent draws of one algorithm (mrmtl:thmF.2:grid); ties are broken by a fixed order",
     "h and the other runs stay secret",
@@ -134,7 +134,7 @@ _F2: dict[str, Any] = {
     "oracle": _tnb_oracle,
     "computed": _tnb_computed,
     "unit": "nats",
-    "assumptions": _F2_ASSUMPTIONS,
+    "assumptions": F2_ASSUMPTIONS,
     "shares": {"theory.papers.mrmtl.runs.mean_printed": "E[h], which the theorem takes as given; judged in mrmtl:tnb:mean"},
     "related": ("mrmtl:tnb:mean",),
     "remark": "As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 > 1 and "
@@ -392,6 +392,21 @@ def _grid_oracle(eta: Any, runs: int, E1: Any) -> Any:
     return max(max(here[k] / there[k], there[k] / here[k]) for k in here)
 
 
+def _grid_simulate(eta: float, runs: int, E1: float) -> simulation.Simulation:
+    """Try the list on both data sets, h by a geometric law; how often the last one's top answer is published."""
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        reached = gen.geometric(0.2, reps) >= runs
+        answers = gen.random((2, reps, runs))
+        likely = (1 + E1) / (2 + E1)
+        here, there = (answers[i] < chance for i, chance in enumerate((likely, 1 - likely)))
+        return np.stack([reached & here.all(axis=1), reached & there.all(axis=1)], axis=1).astype(float)
+
+    seldom = 0.8 ** (runs - 1) / (2 + E1) ** runs
+    ratio = simulation.Ratio("top published on D over on D'", [1.0, 0.0], [0.0, 1.0], seldom)
+    return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
+
+
 register(
     Claim(
         id="mrmtl:thmF.2:grid",
@@ -411,7 +426,7 @@ register(
         condition_text="runs <= 2 + eta (otherwise every run must draw its hyperparameters afresh from one fixed law)",
         counterexample={"eta": 0, "runs": 3, "E1": 1},
         not_computed=Exempt(kind="enumerated"),
-        not_simulated=Exempt(kind="enumerated"),
+        simulate=_grid_simulate,
         assumes={"noise": "fresh"},
         tight=Tight(at={"eta": 0, "runs": 2, "E1": 1}),
         unit="e^eps",
@@ -422,79 +437,5 @@ register(
         "not.",
     )
 )  # fmt: skip
-
-
-# --- the Poisson sibling ---------------------------------------------------------------------------------------------
-
-MEAN = Variable("mean", "positive", "mean of the Poisson number of runs, >= 1", within=(1, 100))
-DELTA = Variable("delta", "nonnegative", "delta of one run at eps = log(order/(order-1))", within=(0, 1))
-
-
-def _poisson_derive(mean: Any, order: Any, eps: Any, delta: Any) -> Derivation:
-    d = Derivation()
-    p, more = sp.symbols("p more", nonnegative=True)
-    d.say("As for Theorem F.2, the factor is f'(q)^order f'(q')^(1-order), here with f'(x) = mean e^(mean (x-1)).")
-    d.say("With p = 1-q and p' = 1-q' the probabilities of a better answer, its logarithm is log(mean) + mean times",
-          -order * p + (order - 1) * (p + more))  # fmt: skip
-    d.say("(p' = p + more). One run is (log(order/(order-1)), delta)-private, so p' <= order/(order-1) p + delta:")
-    worst = d.say("so that this is at most", sp.expand(-order * p + (order - 1) * (order / (order - 1) * p + delta)))
-    worst = sp.simplify(worst)
-    d.say("that is,", worst)
-    d.say("No run at all has the same probability e^-mean on both data sets and adds as much to the sum; for mean >= 1 the "
-          "bound leaves room for it (Papernot and Steinke 2022, Theorem 6), below 1 it does not.")  # fmt: skip
-    return d.conclude("Over (order - 1), with the divergence of one run:",
-                      eps + mean * sp.cancel(worst / (order - 1)) + sp.log(mean) / (order - 1))  # fmt: skip
-
-
-def _poisson_oracle(mean: Any, order: Any, eps: Any, delta: Any) -> Any:
-    """Largest factor over a grid of events, from the series of f' (the Poisson probabilities themselves)."""
-    with mpmath.workdps(110):
-        m, a, r = mpf(mean), mpf(order), mpf(eps)
-
-        def log_slope(x: Any) -> Any:
-            weight, total, h = mpmath.exp(-m), mpmath.mpf(0), 0
-            while h < m or weight > mpmath.mpf(10) ** -105:
-                weight *= m / (h + 1)
-                total += (h + 1) * weight * x**h
-                h += 1
-            return mpmath.log(total)
-
-        shares = (mpmath.mpf(0), (1 - mpf(delta)) * (a - 1) / a / 2)
-        factors = [a * log_slope(1 - p) + (1 - a) * log_slope(1 - (a / (a - 1) * p + mpf(delta))) for p in shares]
-        return exact_digits(r + max(factors) / (a - 1))
-
-
-register(
-    Claim(
-        id="mrmtl:thmF.2:poisson",
-        title="Renyi cost of a Poisson number of tuning runs",
-        place="Appendix F.1, text before Theorem F.2 (Poisson); Figure 7",
-        statement="The best of a Poisson number of runs with mean >= 1 has at most this Renyi divergence; delta is "
-        "that of one "
-        "run at eps = log(order/(order-1)). The paper uses it without printing it (Papernot and Steinke 2022, Theorem 6).",
-        latex=r"\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad \hat{\varepsilon}="
-        r"\log\Big(1+\frac{1}{\alpha-1}\Big)",
-        kind="upper bound",
-        variables=(MEAN, ORDER, EPS, DELTA),
-        examples=(
-            {"mean": 10, "order": 8, "eps": "1/2", "delta": "1/1000"},
-            {"mean": 10, "order": 2, "eps": "1/10", "delta": 0},
-        ),
-        printed=lambda mean, order, eps, delta: eps + mean * delta + sp.log(mean) / (order - 1),
-        relation="<=",
-        derive=_poisson_derive,
-        oracle=_poisson_oracle,
-        computed=lambda mean, order, eps, delta: float(tuning.PoissonRuns(mean).rdp([order], [eps], [delta])[0]),
-        not_simulated=Exempt(kind="divergence"),
-        ours=True,
-        assumes={"noise": "fresh"},
-        tight=Tight(at={"mean": 1, "order": 2, "eps": "1/10", "delta": 0}),
-        unit="nats",
-        assumptions=_F2_ASSUMPTIONS,
-        related=("mrmtl:thmF.2",),
-        remark="Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is the "
-        "limit of the TNB law for eta to infinity in shape only: (50) itself grows without limit there.",
-    )
-)
 
 __all__ = ["MeanRuns"]
