@@ -18,12 +18,14 @@ import numpy as np
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import harmonic, pooled_variance, quotient, share, split, times
 from estimators.numerics.units import homogeneous
-from estimators.numerics.validation import by_level, count, index, nonnegative, paired
+from estimators.numerics.validation import by_level, count, index, nonnegative, paired, positive
 from estimators.numerics.wide import Wide, pooled, relative_precisions
 
 __all__ = [
     "gap_to_fedavg",
     "gap_to_local",
+    "iterated_weights",
+    "joint_weights",
     "local_variance",
     "mse",
     "optimal_mse",
@@ -293,3 +295,72 @@ def silo_mmse_weights(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats
     kept = np.where(own.mantissas == 0, 1.0, (prior / (prior + own)).floats())
     precisions = relative_precisions(spread)
     return np.insert((own / (own + prior) * precisions / precisions.sum()).floats(), k, kept, axis=0)
+
+
+def read_strengths(lam: ArrayLike) -> Floats:
+    """Check one strength per silo."""
+    lam = nonnegative("lam", by_level("lam", lam), infinite=True)
+    if lam.ndim != 1 or len(lam) < 2:
+        raise ValueError(f"lam must be a list of strengths, one for each of at least two silos, got shape {lam.shape}")
+    return lam
+
+
+@paired
+def iterated_weights(lam: ArrayLike, counts: ArrayLike | None = None) -> Floats:
+    """Weights of all K local estimates in every silo's model where Algorithm A1 ends; rows are silos.
+
+    Silo k ends at (w_hat_k + lam_k m) / (1 + lam_k) around m, the average of the estimates with weights proportional to
+    1 / (1 + lam_j): the mean of the models moves with them, and a silo with a large lam_j adds little to it.  With
+    lam_k = sigma2_loc_k / tau2 every silo gets its `silo_mmse_weights`.  Exact, for a mean model that starts as the mean
+    of the models.  Claims: mrmtl:algA1:silos, mrmtl:algA1:counts, mrmtl:thmE.5:algA1.
+
+    Parameters
+    ----------
+    lam : list of K >= 2 strengths >= 0, one per silo; inf for a silo that follows m, though not for all of them.
+    counts : list of K numbers > 0 by which line 9 may weigh the updates (example counts); uniform if left out.
+
+    Returns
+    -------
+    array (K, K), dimensionless; rows add to one.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain; for lam = inf everywhere, where nothing moves from its start.
+
+    >>> iterated_weights([0.0, 1.0, 3.0]).round(6).tolist()
+    [[1.0, 0.0, 0.0], [0.285714, 0.642857, 0.071429], [0.428571, 0.214286, 0.357143]]
+    """
+    keep, pull = split(read_strengths(lam))
+    if not keep.any():
+        raise ValueError("lam must be finite for at least one silo; with inf everywhere no model leaves its start")
+    shares = np.ones(len(keep)) if counts is None else positive("counts", by_level("counts", counts))
+    if shares.shape != keep.shape:
+        raise ValueError(f"counts must be one number for each of the {len(keep)} silos, got shape {shares.shape}")
+    centre = keep / keep.max() * (shares / shares.max())
+    return np.diag(keep) + pull[:, None] * (centre / centre.sum())
+
+
+def joint_weights(lam: ArrayLike) -> Floats:
+    """Weights of all K local estimates in every silo's model where all models minimise the mean objective together.
+
+    The objective is (18) of `mrmtl` with lam_k in silo k.  With equal strengths it is what `iterated_weights` returns; else
+    the models' mean is that of the estimates, and no strengths make every silo's model the best estimate.  Claims:
+    mrmtl:eq18:silos, mrmtl:eq18:loss.
+
+    Parameters
+    ----------
+    lam : list of K >= 2 strengths >= 0, one per silo, or inf.
+
+    Returns
+    -------
+    array (K, K), dimensionless; rows add to one.
+
+    >>> joint_weights([0.0, 1.0, 3.0]).round(6).tolist()
+    [[0.761905, 0.047619, 0.190476], [0.047619, 0.690476, 0.261905], [0.190476, 0.261905, 0.547619]]
+    """
+    lam = read_strengths(lam)
+    keep = [Fraction(0) if np.isinf(x) else 1 / (1 + Fraction(float(x))) for x in lam]  # digits cancel: exact, rounded once
+    total, equal = sum(keep) or Fraction(1), Fraction(1, len(keep))
+    own = np.diag(keep)
+    return np.array([[equal + own[k, j] - a * b / total for j, b in enumerate(keep)] for k, a in enumerate(keep)], float)

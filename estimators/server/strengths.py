@@ -200,7 +200,8 @@ def personalization_strengths(
       theta contains as the algorithms run (fedhdp:levels:lambda; own_noise is True in ``personalization``).
     - MR-MTL: y_i is itself private, so a_i = sigma2_loc, noise included, g_i = 0, and weights are "uniform".  Equal silos,
       or common=True: mean(sigma2_loc) / tau2 (mrmtl:thm6.3, whose silos are equal).  Silo-specific: mrmtl:thmE.5.  With
-      "precision" in place of uniform weights it is sigma2_loc_i / tau2, the best estimate of all (mrmtl:mmse).
+      "precision" in place of uniform weights it is sigma2_loc_i / tau2, the best estimate of all (mrmtl:mmse); so it is
+      where the mean is that of the models, as in Algorithm A1, which then weighs them so itself (mrmtl:thmE.5:algA1).
 
     Parameters
     ----------

@@ -37,7 +37,9 @@ class MRMTL(RowTraining):
 
     Parameters
     ----------
-    lam : number >= 0, or (K,) with one for each client (claim mrmtl:thmE.5).
+    lam : number >= 0, or (K,) with one for each client.  Among unequal clients (local variance) / tau2 with uniform weights
+        is best for all of them at once (claim mrmtl:thmE.5:algA1); the mean then weighs clients by 1 / (1 + lam) by itself
+        (claim mrmtl:algA1:silos), with weights by rows times these (claim mrmtl:algA1:counts).
     learning_rate, decay, privacy : as in ``basic.RowTraining``.
     weights : of the mean, "rows" or "uniform", see ``basic.averaging``.
 

@@ -974,3 +974,62 @@ def test_unknown_name_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = estimators.nonsense
+
+
+# --- Algorithm A1 among unequal silos -----------------------------------------------------------------------
+
+
+def rounds_of_a1(estimates, lam, shares, rounds=4000):
+    """Algorithm A1 as printed, with small full gradient steps from models that start apart."""
+    models = np.arange(len(estimates), dtype=float)
+    mean = shares @ models
+    step = 0.9 / (1 + np.max(lam))
+    for _ in range(rounds):
+        updates = -step * ((models - estimates) + lam * (models - mean))
+        models, mean = models + updates, mean + shares @ updates
+    return models
+
+
+@pytest.mark.parametrize("counts", [None, [1.0, 5.0, 2.0, 10.0]])
+def test_iterated_weights_are_where_algorithm_a1_ends(counts):
+    lam, estimates = np.array([0.0, 0.5, 2.0, 9.0]), np.array([3.0, -1.0, 0.5, 7.0])
+    shares = np.full(4, 0.25) if counts is None else np.array(counts) / sum(counts)
+    weights = mean_regularized.iterated_weights(lam, counts)
+    close(weights @ estimates, rounds_of_a1(estimates, lam, shares), 1e-9)
+    close(weights.sum(axis=1), 1)
+
+
+@given(st.lists(magnitudes, min_size=2, max_size=6), magnitudes)
+def test_own_variance_over_tau2_makes_algorithm_a1_best_in_every_silo(silos, tau2):
+    assume(max(silos) < 1e12 * tau2)
+    weights = mean_regularized.iterated_weights([s / tau2 for s in silos])
+    for k in range(len(silos)):
+        close(weights[k], mean_regularized.silo_mmse_weights(k, silos, tau2), 1e-9)
+
+
+@given(st.lists(st.floats(0, 50), min_size=2, max_size=5))
+def test_joint_weights_minimise_the_mean_objective(lam):
+    K, lam = len(lam), np.array(lam)
+    centred = np.eye(K) - 1 / K
+    # gradient of sum_k (w_k - e_k)^2/2 + lam_k (w_k - mean w)^2/2
+    system = np.eye(K) + centred @ np.diag(lam) @ centred
+    np.testing.assert_allclose(mean_regularized.joint_weights(lam), np.linalg.inv(system), atol=1e-9)
+
+
+def test_equal_strengths_make_the_algorithm_and_the_joint_objective_one():
+    for lam in (0.0, 0.7, 30.0):
+        even = np.full((4, 4), lam / (1 + lam) / 4) + np.eye(4) / (1 + lam)
+        close(mean_regularized.iterated_weights([lam] * 4), even)
+        np.testing.assert_allclose(mean_regularized.joint_weights([lam] * 4), even, atol=1e-15)
+
+
+def test_strengths_of_silos_are_checked():
+    for wrong, words in [
+        ({"lam": [np.inf, np.inf]}, "finite for at least one silo"),
+        ({"lam": [1.0]}, "at least two silos"),
+        ({"lam": [1.0, -1.0]}, r"lam"),
+        ({"lam": [1.0, 2.0], "counts": [1.0]}, "one number for each of the 2 silos"),
+        ({"lam": [1.0, 2.0], "counts": [1.0, 0.0]}, "counts"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            mean_regularized.iterated_weights(**wrong)

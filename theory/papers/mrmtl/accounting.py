@@ -14,12 +14,14 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from estimators.accounting import mechanisms, privacy
+from estimators.accounting import privacy
 from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.gaussian_noise import curve, quadrature
 
@@ -122,6 +124,13 @@ def _kl_oracle(p: Any, q: Any) -> sp.Float:
         return to_float(mpmath.log(total) / t)
 
 
+def _kl_simulate(p: float, q: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        return np.log(np.where(gen.random(reps) < p, p / q, (1 - p) / (1 - q)))[:, None]
+
+    return simulation.sample_means(draw, labels=["log likelihood ratio under P"])
+
+
 register(
     Claim(
         id="mrmtl:eq12:kl",
@@ -137,7 +146,7 @@ register(
         derive=_kl_derive,
         oracle=_kl_oracle,
         computed=lambda p, q: privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=1),
-        not_simulated="a limit of divergences",
+        simulate=_kl_simulate,
         unit="nats",
     )
 )
@@ -149,10 +158,10 @@ ROUNDS = Variable("T", "choice", "steps", choices=(1, 2, 4))
 
 def _steps_derive(p: Any, q: Any, order: int, T: int) -> Derivation:
     d = Derivation()
-    d.say("The likelihood ratio of T independent answers is the product of theirs, and the answers are independent under P, "
-          "so the moment of the product is the product of the moments. One step has the moment E_P[(P/Q)^(a-1)] =",
-          moment(p, q, order))  # fmt: skip
-    return d.conclude("T steps: exp((a-1) D_a) =", moment(p, q, order) ** T)
+    one = d.say("The likelihood ratio of T independent answers is the product of theirs, and the answers are independent "
+                "under P, so the moment of the product is the product of the moments. One step has E_P[(P/Q)^(a-1)] =",
+                p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order))  # fmt: skip
+    return d.conclude("T steps: exp((a-1) D_a) =", one**T)
 
 
 def _steps_oracle(p: Any, q: Any, order: int, T: int) -> Any:
@@ -191,6 +200,7 @@ register(
             (order - 1) * privacy.compose(privacy.renyi_divergence([p, 1 - p], [q, 1 - q], order=order), T)
         ),
         simulate=_steps_simulate,
+        assumes={"noise": "fresh"},
         unit="moment, dimensionless",
         related=("mrmtl:eq12",),
         remark="For independent steps the bound is an equality; steps that depend on earlier answers: "
@@ -223,6 +233,17 @@ def _adaptive_oracle(p: Any, q: Any, G0: Any, G_more: Any, order: int) -> Any:
     return total
 
 
+def _adaptive_simulate(p: float, q: float, G0: float, G_more: float, order: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        # on x' a step of divergence log E gives an answer that x never gives, with probability 1 - 1/E; the moment under x'
+        first = gen.random(reps) < q
+        ratio = np.where(first, p / q, (1 - p) / (1 - q))
+        second = np.where(first, 1 + G0, 1 + G0 + G_more)
+        return ((ratio * second * (gen.random(reps) < 1 / second)) ** order)[:, None]
+
+    return simulation.sample_means(draw, labels=["moment of the likelihood ratio under x'"], draws=2)
+
+
 register(
     Claim(
         id="mrmtl:appA:composition:adaptive",
@@ -239,8 +260,10 @@ register(
         derive=_adaptive_derive,
         oracle=_adaptive_oracle,
         shifts=lambda p, q, **_: {x: (t := sp.Symbol(f"t_{x}", nonnegative=True)) / (1 + t) for x in (p, q)},
-        not_computed="two factors",
-        not_simulated="enumerated exactly",
+        not_computed=Exempt(kind="divergence"),
+        simulate=_adaptive_simulate,
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"p": "3/5", "q": "1/2", "G0": "1/4", "G_more": 0, "order": 2}),
         unit="moment, dimensionless",
         related=("mrmtl:appA:composition",),
     )
@@ -265,9 +288,11 @@ def _conversion_derive(order: Any, rdp: Any, delta: Any) -> Derivation:
           "(x - E)/x^a over x > E.", (x - ratio) / x**a)  # fmt: skip
     slope = sp.simplify(sp.diff(x ** (-a) * (x - ratio), x) * x ** (a + 1))
     d.say("Its derivative, times x^(a+1), vanishes once, at x = E a/(a-1):", sp.factor(slope))
-    d.say("where it is E^(1-a) (1/a) (1 - 1/a)^(a-1). With E_Q[X^a] = exp((a-1) rdp), delta is reached when "
-          "(a-1) (rdp - eps) + log(1/a) + (a-1) log(1 - 1/a) = log delta.")  # fmt: skip
-    return d.conclude("Solved for eps:", rdp + sp.log(1 - 1 / order) + sp.log(1 / (order * delta)) / (order - 1))
+    eps = sp.Symbol("eps", real=True)
+    log_delta = d.say("where it is E^(1-a) (1/a) (1 - 1/a)^(a-1). With E_Q[X^a] = exp((a-1) rdp), E = e^eps, log delta is",
+                      (order - 1) * (rdp - eps) + sp.log(1 / order) + (order - 1) * sp.log(1 - 1 / order))  # fmt: skip
+    (found,) = sp.solve(sp.Eq(log_delta, sp.log(delta)), eps)
+    return d.conclude("Solved for eps:", found)
 
 
 @cache
@@ -298,7 +323,7 @@ register(
         derive=_conversion_derive,
         oracle=_conversion_oracle,
         computed=lambda order, rdp, delta: privacy.epsilon_at_order(order=order, rdp=rdp, delta=delta),
-        not_simulated="a bound on divergences",
+        not_simulated=Exempt(kind="divergence"),
         unit="nats",
         remark="Canonne, Kamath and Steinke (2020), proposition 12. The infimum over orders is then a choice of the best of "
         "valid bounds. A negative value is still true as a bound on the hockey-stick divergence. The adjacency is that of "
@@ -315,7 +340,11 @@ def _against_derive(order: Any, step: Any, delta: Any) -> Derivation:
 
 
 def _against_oracle(order: Any, step: Any, delta: Any) -> Any:
-    return quadrature(sp.Rational(sp.N(converted(order, order * step**2 / 2, delta), 90)), step)
+    with mpmath.workdps(100):
+        a = mp(order)
+        eps = a * mp(step) ** 2 / 2 - mpmath.log(a * mp(delta)) / (a - 1) + mpmath.log1p(-1 / a)
+        digits = mpmath.nstr(eps, 90)
+    return quadrature(sp.Rational(digits), step)
 
 
 register(
@@ -337,8 +366,10 @@ register(
         relation="<=",
         derive=_against_derive,
         oracle=_against_oracle,
-        not_computed="two functions of estimators in turn: privacy.epsilon_at_order, privacy.gaussian_delta",
-        not_simulated="deltas too small to be seen",
+        not_computed=Exempt(kind="part", of=("mrmtl:eq13", "mrmtl:sigma-dp:exact")),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"order": 8, "step": "1/2", "delta": "1/100000"}, ratio="6.91412553906451"),
         unit="probability",
         related=("mrmtl:eq13", "mrmtl:sigma-dp:exact", "mrmtl:appA:zcdp"),
     )
@@ -404,192 +435,10 @@ register(
             privacy.gaussian_zcdp(sensitivity=sensitivity, sigma=sigma), order
         ),
         simulate=_zcdp_simulate,
+        assumes={"law": "gaussian"},
         unit="nats",
         related=("mrmtl:eq12", "mrmtl:sigma-dp:vector"),
         assumptions=("the adjacency is the one that the sensitivity belongs to",),
         remark="The definition of 2016 has rho-zCDP at orders in (1, oo), so the equivalence is one of words.",
-    )
-)
-
-# --- subsampling ---------------------------------------------------------------------------------------------------
-
-RATE = Variable("q", "fraction", "sampling ratio: share of the records in a batch")
-SIZE = Variable("n", "size", "records of the dataset")
-
-
-def _batch_derive(q: Any, n: Any) -> Derivation:
-    d = Derivation()
-    d.say("The batch is a random sample in which every record is with probability", q)
-    return d.conclude("The n indicators have that mean each; their sum is the batch size, of mean", n * q)
-
-
-def _batch_oracle(q: Any, n: Any) -> Any:
-    """All subsets of the records with their probabilities."""
-    return sum((q ** sum(s) * (1 - q) ** (int(n) - sum(s)) * sum(s) for s in product((0, 1), repeat=int(n))), sp.Integer(0))
-
-
-def _batch_simulate(q: float, n: int) -> simulation.Simulation:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        return (gen.random((reps, n)) < q).sum(axis=1)[:, None].astype(float)
-
-    return simulation.sample_means(draw, labels=["batch size"], draws=n)
-
-
-register(
-    Claim(
-        id="mrmtl:appA:batch",
-        title="Batch size and sampling ratio",
-        place="Appendix A, Privacy Budgeting",
-        statement="A minibatch has the size b = q/n, where q is the sampling ratio and n the size of the dataset.",
-        latex=r"b=q/n",
-        kind="identity",
-        variables=(RATE, SIZE),
-        examples=({"q": "1/2", "n": 4}, {"q": "1/3", "n": 6}),
-        printed=lambda q, n: q / n,
-        derive=_batch_derive,
-        oracle=_batch_oracle,
-        simulate=_batch_simulate,
-        counterexample={"q": "1/2", "n": 2},
-        corrected=lambda q, n: q * n,
-        corrected_text="b = q n",
-        slip="a division sign for a product; the sampling ratio is q = b/n",
-        not_computed="a product",
-        unit="records",
-        remark="The mean size under Poisson sampling, the size itself for samples of fixed size.",
-    )
-)
-
-BUDGET = Variable("eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 4), 10))
-LOSS = Variable("delta", "fraction", "delta of the step without sampling", within=(sp.Rational(1, 10**8), sp.Rational(1, 2)))
-RATIO = Variable("q", "fraction", "sampling ratio", within=(sp.Rational(1, 100), sp.Rational(9, 10)))
-SAMPLING = Variable(
-    "sampling",
-    "choice",
-    "fixed: batches of one size without replacement, neighbours by replacement (Definition 2.1); "
-    "poisson: every record by its own coin, neighbours by adding or removing a record",
-    choices=("fixed", "poisson"),
-    default="fixed",
-)
-CONSTANT = Variable(
-    "constant",
-    "choice",
-    "what O(q eps) hides: (e^eps - 1)/eps, which depends on eps, or 2, one number for every eps",
-    choices=("of eps", "one for all"),
-    default="of eps",
-)
-
-
-def worst_pair(grown: Any, delta: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Laws of four outputs, exactly (eps, delta)-close with e^eps = grown, to which every such pair can be mapped."""
-    high, low = (1 - delta) * grown / (1 + grown), (1 - delta) / (1 + grown)
-    return (delta, high, low, sp.Integer(0)), (sp.Integer(0), low, high, delta)
-
-
-def _sampled_derive(eps: Any, delta: Any, q: Any, sampling: str) -> Derivation:
-    d = Derivation()
-    if sampling == "fixed":
-        d.say("A batch holds the differing record with probability q. Batches without it can be paired with batches that "
-              "hold it in the place of another record, a replacement; so all three laws, with x, with x' and without, are "
-              "(eps, delta)-close to each other.")  # fmt: skip
-    else:
-        d.say("A batch holds the record that only one neighbour has with probability q; without it both neighbours' batches "
-              "are alike, and with it they are neighbours by adding that record.")  # fmt: skip
-    d.say("So the outputs are (1-q) R + q P and (1-q) R + q P' with R as close to P as P' is; by joint convexity R = P' is "
-          "the worst.")  # fmt: skip
-    ratio = d.say("At e^eps' = 1 + q (e^eps - 1), (1-q) P' + q P - e^eps' P' = q (P - e^eps P'):", 1 + q * (sp.exp(eps) - 1))
-    return d.conclude("so the hockey-stick divergence at eps' is q times that at eps: eps' and delta' are",
-                      (sp.log(ratio), q * delta))  # fmt: skip
-
-
-@cache
-def _sampled_oracle(eps: Any, delta: Any, q: Any, sampling: str) -> tuple[Any, Any]:
-    """The worst pair, sampled, both orders and both laws of a batch without the record, output by output."""
-    with mpmath.workdps(60):
-        grown, share = mpmath.exp(mp(eps)), mp(q)
-        left, right = worst_pair(grown, mp(delta))
-        without = (left, right) if sampling == "fixed" else (right,)
-        pairs = []
-        for rest in without:
-            first = [(1 - share) * r + share * x for r, x in zip(rest, left, strict=True)]
-            second = [(1 - share) * r + share * x for r, x in zip(rest, right, strict=True)]
-            pairs += [(first, second), (second, first)]
-        # eps' is where all of the outputs that both laws have are within it
-        ratio = max(a / b for pair in pairs for a, b in list(zip(*pair, strict=True))[1:3])
-        lost = max(mpmath.fsum(max(a - ratio * b, 0) for a, b in zip(*pair, strict=True)) for pair in pairs)
-        return to_float(mpmath.log(ratio)), to_float(lost)
-
-
-def _sampled_simulate(eps: float, delta: float, q: float, sampling: str) -> simulation.Simulation:
-    left, right = (np.array([float(x) for x in law]) for law in worst_pair(np.exp(eps), delta))
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        sampled = gen.random(reps) < q
-        u = gen.random(reps)
-        output = np.where(sampled, np.searchsorted(np.cumsum(left), u), np.searchsorted(np.cumsum(right), u))
-        return np.stack([output == 1, output == 0], axis=1).astype(float)
-
-    # The likely output is e^eps' times as likely as on the neighbour, the telling one has probability delta'.
-    return simulation.sample_means(
-        draw,
-        labels=["output of ratio e^eps'", "telling output"],
-        draws=2,
-        of=[lambda v: np.exp(v[0]) * right[1], 1],
-        back=[lambda mean: np.log(mean / right[1]), None],
-    )
-
-
-_SAMPLED = {
-    "place": "Appendix A, Privacy Budgeting",
-    "latex": r"\text{amplified to }(O(q\varepsilon),\delta)\text{-DP}",
-    "relation": "<=",
-    "derive": _sampled_derive,
-    "oracle": _sampled_oracle,
-    "computed": lambda eps, delta, q, sampling: mechanisms.amplified_budget(eps=eps, delta=delta, sampling_rate=q),
-    "simulate": _sampled_simulate,
-    "entries": ("eps", "delta"),
-    "unit": "nats; probability",
-}
-
-register(
-    Claim(
-        id="mrmtl:appA:amplification",
-        title="Privacy amplification by subsampling",
-        statement="A step that is (eps, delta)-DP on its batch is (O(q eps), delta)-DP on the dataset, for random batches "
-        "of sampling ratio q. Judged with the constant that O(.) hides.",
-        kind="upper bound",
-        variables=(BUDGET, LOSS, RATIO, SAMPLING, CONSTANT),
-        examples=({"eps": 1, "delta": "1/5", "q": "1/2"}, {"eps": "1/2", "delta": "1/4", "q": "1/2", "sampling": "poisson"}),
-        printed=lambda eps, delta, q, constant: (
-            q * eps * ((sp.exp(eps) - 1) / eps if constant == "of eps" else 2),
-            delta,
-        ),
-        condition=lambda constant: sp.true if constant == "of eps" else sp.false,
-        condition_text='constant == "of eps" (the hidden constant may depend on eps: it is (e^eps - 1)/eps)',
-        counterexample={"eps": 10, "delta": "1/100000", "q": "1/100", "constant": "one for all"},
-        remark="Exactly eps' = ln(1 + q (e^eps - 1)) and delta' = q delta, for fixed batch sizes under replacement and for "
-        "Poisson sampling under add-or-remove (Balle, Barthe and Gaboardi 2018); delta improves too. Poisson sampling "
-        "under replacement has no such guarantee. For eps <= 1 the constant is at most e - 1 = 1.72, so that 2 q eps is "
-        "enough (mrmtl:appA:amplification:small-eps); for large eps it grows like e^eps/eps and the gain vanishes: "
-        "eps' = eps - ln(1/q) about. 'Assumed to be a random sample' matters: epochs over shuffled data are not one.",
-        **_SAMPLED,
-    )
-)
-register(
-    Claim(
-        id="mrmtl:appA:amplification:small-eps",
-        title="Amplification for eps up to 1",
-        statement="For eps <= 1 the sampled step is (2 q eps, q delta)-DP, with one constant for all eps and q.",
-        kind="upper bound",
-        variables=(
-            Variable("eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 100), 1)),
-            LOSS,
-            RATIO,
-            SAMPLING,
-        ),
-        examples=({"eps": 1, "delta": "1/5", "q": "1/2"},),
-        printed=lambda eps, delta, q: (2 * q * eps, q * delta),
-        ours=True,
-        related=("mrmtl:appA:amplification",),
-        **_SAMPLED,
     )
 )

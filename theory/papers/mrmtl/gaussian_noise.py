@@ -19,8 +19,10 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.intervals import number
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl.privacy import bits, decimal, hockey_stick
 
 HALF = sp.Rational(1, 2)
@@ -43,8 +45,9 @@ def _say_curve(d: Derivation, eps: Any, step: Any) -> Any:
           "all others alike, with mu =", step)  # fmt: skip
     d.say("The smallest delta is the largest P(S) - e^eps Q(S), reached where the likelihood ratio exp(mu x - mu^2/2) "
           "exceeds e^eps, that is for x >", eps / step + step / 2)  # fmt: skip
-    return d.say("Under N(mu, 1) and N(0, 1) this has the probabilities whose difference, the second times e^eps, is",
-                 curve(eps, step))  # fmt: skip
+    near, far = (sp.erfc(x / sp.sqrt(2)) / 2 for x in (eps / step - step / 2, eps / step + step / 2))
+    d.say("Under N(mu, 1) and N(0, 1) this has the probabilities", (near, far))
+    return d.say("whose difference, the second times e^eps, is", near - sp.exp(eps) * far)
 
 
 def _exact_derive(eps: Any, sensitivity: Any, sigma: Any) -> Derivation:
@@ -91,6 +94,7 @@ register(
         computed=lambda eps, sensitivity, sigma: privacy.gaussian_delta(eps=eps, sensitivity=sensitivity, sigma=sigma),
         simulate=_exact_simulate,
         ours=True,
+        assumes={"law": "gaussian"},
         unit="probability",
         related=("mrmtl:sigma-dp:vector",),
         assumptions=("the adjacency is the one that the sensitivity belongs to",),
@@ -162,6 +166,7 @@ register(
         simulate=_vector_simulate,
         ours=True,
         entries=("mean of the privacy loss", "its variance"),
+        assumes={"law": "gaussian"},
         unit="nats",
     )
 )
@@ -206,7 +211,6 @@ _CLASSICAL = {
     "derive": _classical_derive,
     "oracle": lambda eps, delta, sensitivity: _classical_oracle(eps, delta),
     "computed": _classical_computed,
-    "not_simulated": "deltas far too small to be seen; the curve is simulated in mrmtl:sigma-dp:exact",
     "unit": "probability",
     "ours": True,
     "related": ("mrmtl:sigma-dp:exact",),
@@ -223,6 +227,9 @@ register(
         variables=(MODERATE, CLASSICAL_DELTA, ANY_SENSITIVITY),
         examples=({"eps": 1, "delta": "1/100000", "sensitivity": 1}, {"eps": "7/2", "delta": "9/10", "sensitivity": 2}),
         relation="<=",
+        not_simulated=Exempt(kind="part", of=("mrmtl:sigma-dp:exact",)),
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"eps": "7/2", "delta": "9/10", "sensitivity": 2}, ratio="1.04425062812542"),
         remark="Certified on 1/1000 <= eps <= 7/2, 1e-12 <= delta <= 0.999. The textbook proof asks eps < 1. With "
         "h = eps/(2s), s = sqrt(2 ln(1.25/delta)), the claim reads e^(eps/2 - h^2/2) (R(s-h) - R(s+h)) <= 1.25 sqrt(2 pi) "
         "for the Mills ratio R, whose left side is below e^(eps/2) sqrt(pi/2) where s >= h; so it holds for every "
@@ -241,6 +248,9 @@ register(
         variables=(LARGE, FIXED_DELTA, ANY_SENSITIVITY),
         examples=({"eps": 12, "delta": "1/100000", "sensitivity": 1}, {"eps": 20, "delta": "1/1000", "sensitivity": 2}),
         relation=">=",
+        not_simulated=Exempt(kind="part", of=("mrmtl:sigma-dp:exact",)),
+        assumes={"law": "gaussian"},
+        tight=Tight(at={"eps": 12, "delta": "1/100000", "sensitivity": 1}, ratio="0.168303593262466"),
         remark="Certified on 10 <= eps <= 40 for delta = 1e-3, 1e-5, 1e-7 and 1e-9. The classical sigma falls like 1/eps, "
         "but sensitivity/sqrt(2 eps) is needed: at that sigma delta is 1/2 - e^eps Phi(-sqrt(2 eps)), close to 1/2. Use "
         "estimators.accounting.mechanisms.gaussian_sigma, which is exact for every eps.",
@@ -319,6 +329,8 @@ register(
         condition=lambda beyond: sp.Eq(beyond, 0),
         condition_text="beyond == 0 (a bound on |w_k| is known before the data are seen)",
         counterexample={"n": 2, "beta": "1/100", "bound": 1, "beyond": 5},
+        assumes={"law": "gaussian", "clipping": "none"},
+        tight=Tight(at={"n": 2, "beta": "1/2", "bound": "1/10"}, ratio="3.29355694783424"),
         unit="probability",
         remark="theta is unknown in the paper's model and w_k spreads around it, so no c is large enough for all of them, "
         "and reading c off the data would cost privacy. For K silos put n K for n. The noise grows with c: no clipping is "

@@ -19,10 +19,11 @@ from theory.engine.algebra import simplest
 from theory.engine.bruteforce import Clients, Combination, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Form, Group, best_blend, covariance, mse, posterior, strength
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
-from theory.papers.mrmtl.model import ONE, UNEQUAL, UNEQUAL_ASSUMPTIONS, UNEQUAL_EXAMPLES, ZERO
+from theory.papers.mrmtl.model import AVERAGED, ONE, UNEQUAL, UNEQUAL_ASSUMPTIONS, UNEQUAL_EXAMPLES, ZERO
 
 
 def _groups(sigma2_loc_k: Sequence[Any], tau2: Any) -> list[Group]:
@@ -95,10 +96,12 @@ register(
             simulation.vector(1, a0=1.0),
             simulation.vector(1, p=1.0),
         ),
+        assumes=AVERAGED,
         unit="dimensionless",
         related=("mrmtl:thmE.5", "mrmtl:lemE.3"),
         remark="With the plain average the best strength depends on all silos and turns negative for a very noisy one "
-        "(mrmtl:thmE.5, mrmtl:negative). Verified for 2 and 3 silos.",
+        "(mrmtl:thmE.5, mrmtl:negative); Algorithm A1 makes such a centre by itself (mrmtl:thmE.5:algA1). Verified for 2 "
+        "and 3 silos.",
         **_OURS,
     )
 )
@@ -139,17 +142,19 @@ register(
         printed=lambda: ZERO,
         derive=_attained_derive,
         oracle=_attained_oracle,
-        not_computed="zero; the Bayes error is mean_regularized.silo_mmse",
+        not_computed=Exempt(kind="difference", of=("mrmtl:thmE.5:bayes",)),
         simulate=lambda sigma2_loc_k, tau2, k: simulation.mean_squares(
             model.local_silos(tau2, sigma2_loc_k), k, _centre_row(sigma2_loc_k, tau2, k),
             [simulation.vector(1, p=-1.0, a0=1.0)], ["error, against the Bayes error"],
             of=[lambda excess: mean_regularized.silo_mmse(k, sigma2_loc_k, tau2) + excess],
             scales=[mean_regularized.silo_mmse(k, sigma2_loc_k, tau2)],
         ),
+        assumes=AVERAGED,
         unit="variance",
-        related=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes"),
+        related=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes", "mrmtl:algA1:bayes"),
         remark="The server needs tau2 and every silo's local variance for its weights, each silo only its own variance and "
-        "tau2. As one step, with weights on all estimates: mean_regularized.silo_mmse_weights. Verified for 2 and 3 silos.",
+        "tau2. Algorithm A1 gets there without such a server (mrmtl:algA1:bayes). As one step, with weights on all "
+        "estimates: mean_regularized.silo_mmse_weights. Verified for 2 and 3 silos.",
         **_OURS,
     )
 )  # fmt: skip
@@ -201,8 +206,9 @@ register(
         printed=_loss_printed,
         derive=_loss_derive,
         oracle=_loss_oracle,
-        not_computed="a difference of mean_regularized.silo_posterior_variance and silo_mmse",
+        not_computed=Exempt(kind="difference", of=("mrmtl:lemE.4:var", "mrmtl:thmE.5:bayes")),
         simulate=_loss_simulate,
+        assumes=AVERAGED,
         unit="variance",
         related=("mrmtl:thmE.5:mmse", "mrmtl:mmse"),
         remark="Zero exactly where the other silos are equally noisy (arithmetic against harmonic mean), and without bound "

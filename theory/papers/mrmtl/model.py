@@ -60,6 +60,15 @@ ASSUMPTIONS = (
     "all silos alike (Assumption E.1)",
     "flat prior on theta",
 )
+# Answers to the engine's switches: one private estimate per silo, used by the silo and by all; then with errors averaged.
+ESTIMATES = {
+    "own_noise": "in",
+    "noise": "reused",
+    "prior": "flat",
+    "clipping": "none",
+    "independence": "given the centre",
+}
+AVERAGED = {**ESTIMATES, "given": "nothing"}
 UNEQUAL_ASSUMPTIONS = ("no clipping error (Assumption E.2)", "flat prior on theta")
 
 
@@ -169,9 +178,19 @@ def concrete(tau2: Any, sampling: Sequence[Any], privacy: Sequence[Any]) -> Clie
     return Clients([tau2] * len(sampling), sampling, privacy)
 
 
+def others(values: Sequence[Any], k: int) -> list[Any]:
+    """All entries but that of silo k."""
+    return [*values[:k], *values[k + 1 :]]
+
+
 def concrete_equal(K: Any, tau2: Any, sampling: Any, privacy: Any = 0) -> Clients:
     """K concrete silos alike."""
     return concrete(tau2, [sampling] * int(K), [privacy] * int(K))
+
+
+def concrete_unequal(sigma2_loc_k: Sequence[Any], tau2: Any) -> Clients:
+    """Concrete silos of given local variances."""
+    return concrete(tau2, sigma2_loc_k, [0] * len(sigma2_loc_k))
 
 
 def plain_mean(clients: Clients, without: int | None = None, private: bool = True) -> Combination:

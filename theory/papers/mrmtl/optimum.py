@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import mean_regularized
@@ -20,24 +19,28 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.hierarchy import best_blend, covariance, mse, strength
+from theory.engine.exemption import Exempt
+from theory.engine.hierarchy import best_blend, covariance, strength
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
     ANY_K,
     ASSUMPTIONS,
+    AVERAGED,
+    ESTIMATES,
     GIVEN_DATA,
     LOCAL,
     LOCAL_EXAMPLES,
     ONE,
+    PRIVACY,
     RAW,
     RAW_EXAMPLES,
     RECORDS,
+    SAMPLING,
     SIGMA2,
     SIGMA2_DP,
     TAU2,
     ZERO,
-    K,
     Silos,
     equal_silos,
     local_variance,
@@ -122,7 +125,7 @@ def _posterior_simulate(K: int, n: int, sigma2: float, sigma2_dp: float, tau2: f
                         given_data: int) -> simulation.Simulation | None:  # fmt: skip
     if given_data:
         return None
-    lam = mean_regularized.strength(mean_regularized.local_variance(sigma2, n, sigma2_dp), tau2)
+    lam = (sigma2 / n + sigma2_dp / n**2) / tau2 if tau2 else float("inf")
     return simulation.mean_squares(_raw(K, n, sigma2, sigma2_dp, tau2), 0, model.uniform(K), [model.error_at(lam)], ["MSE"])
 
 
@@ -148,6 +151,7 @@ register(
         oracle=lambda **v: _posterior_oracle(**v)[2],
         computed=_optimal_computed,
         simulate=_posterior_simulate,
+        assumes=ESTIMATES,
         unit="variance",
         related=("mrmtl:eq5", "mrmtl:lemE.3"),
         remark=_DATA_REMARK,
@@ -168,6 +172,7 @@ register(
         computed=_weights_computed,
         simulate=lambda given_data, **v: None if given_data else model.combination(_raw(**v)),
         entries=("weight in all on silo k", "weight in all on the others"),
+        assumes=ESTIMATES,
         unit="dimensionless",
         related=("mrmtl:lem6.2:var", "mrmtl:lemE.3"),
         remark=_DATA_REMARK + " Given the data the weights belong to the data means, and none is left for w_hat_k and "
@@ -234,6 +239,7 @@ register(
         objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
             equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
         ),
+        assumes=AVERAGED,
         unit="dimensionless",
         assumptions=(
             *ASSUMPTIONS,
@@ -301,8 +307,9 @@ register(
         objective=_conditional_objective,
         decision="real",
         counterexample=_DATA_COUNTEREXAMPLE,
-        not_computed="given the datasets it depends on data that only the silos hold; lambda* is computed in mrmtl:thm6.3",
-        not_simulated="conditional on realised values; the average over them is simulated in mrmtl:thm6.3",
+        not_computed=Exempt(kind="part", of=("mrmtl:thm6.3",)),
+        simulate=lambda given_data, d, xi_k, xi_rest, **v: None if given_data else model.stationary(_raw(**v)),
+        assumes=ESTIMATES,
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         condition=lambda given_data, sigma2_dp, xi_k, xi_rest: (
@@ -362,14 +369,69 @@ register(
         oracle=lambda K, sigma2_loc, tau2: model.concrete_optimum(model.concrete_equal(K, tau2, sigma2_loc))[1],
         computed=mean_regularized.optimal_mse,
         simulate=_local_simulate(mean_regularized.strength),
+        assumes=AVERAGED,
         unit="variance",
         assumptions=(
             *ASSUMPTIONS,
             "the error is averaged over everything, or given the private estimates alone",
         ),
-        related=("mrmtl:lem6.2:var",),
+        related=("mrmtl:lem6.2:var", "mrmtl:cor6.4:conditional"),
         remark="Given the datasets too, the error is the posterior variance given the data plus the squared "
         "distance of w_hat_k(lam*) to the data's posterior mean, a random number whose average is this one.",
+    )
+)
+
+
+def _optimal_conditional_derive(d: Any, xi_k: Any, xi_rest: Any, K: Any, tau2: Any, given_data: int, **records: Any):
+    proof = Derivation()
+    best = model.say_posterior(proof, K, tau2, given_data)
+    seen = (d, ZERO, d - xi_k, -xi_rest)[: len(best.weights)]
+    mean = proof.say("Counted from w_hat_rest, with w_hat_k = d, the posterior mean of w_k is",
+                     simplest(sum((w * x for w, x in zip(best.weights, seen, strict=True)), ZERO)))  # fmt: skip
+    u, _ = best_blend(*(lambda c: (c.target, c.local, c.mean))(equal_silos(K, tau2, SAMPLING, PRIVACY)))
+    estimate = proof.say("w_hat_k(lam*) is", simplest((1 - u + u / K) * d))
+    value = proof.say("The error is the posterior variance plus the squared distance of the two:",
+                      best.variance + simplest(mean - estimate) ** 2)  # fmt: skip
+    return proof.conclude("Putting s and v back in:", model.in_records(value, **records))
+
+
+def _optimal_conditional_oracle(d: Any, xi_k: Any, xi_rest: Any, given_data: int, **v: Any) -> Any:
+    on_own, on_rest, variance = _posterior_oracle(given_data=given_data, **v)
+    mean = on_own * (d - xi_k) - on_rest * xi_rest if given_data else on_own * d
+    clients = model.concrete_equal(v["K"], v["tau2"], v["sigma2"] / v["n"], v["sigma2_dp"] / v["n"] ** 2)
+    lam, _ = model.concrete_optimum(clients)
+    estimate = d - model.pull(lam) * (1 - 1 / v["K"]) * d
+    return variance + (mean - estimate) ** 2
+
+
+register(
+    Claim(
+        id="mrmtl:cor6.4:conditional",
+        title="Error of the optimal estimate as printed",
+        place="Section 6, Corollary 6.4, (8)",
+        statement="Error of MR-MTL at lambda* given w_hat_k, w_hat_rest and, as printed, the datasets.",
+        latex=r"\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},"
+        r"\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}"
+        r"(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
+        kind="identity",
+        variables=(*RAW, GIVEN_DATA, GAP, XI_K, XI_REST),
+        examples=RAW_EXAMPLES,
+        printed=lambda K, n, sigma2, sigma2_dp, tau2: _cor64_printed(K, local_variance(n, sigma2, sigma2_dp), tau2),
+        derive=_optimal_conditional_derive,
+        oracle=_optimal_conditional_oracle,
+        counterexample=_DATA_COUNTEREXAMPLE,
+        not_computed=Exempt(kind="part", of=("mrmtl:cor6.4",)),
+        simulate=lambda d, xi_k, xi_rest, **v: _posterior_simulate(**v),
+        unit="variance",
+        assumes=ESTIMATES,
+        assumptions=ASSUMPTIONS,
+        related=("mrmtl:cor6.4", "mrmtl:thm6.3:conditional", "mrmtl:lem6.2:var"),
+        remark="Given the estimates alone it is the printed value whatever they are. Given the datasets too it depends on "
+        "the realised noise; the printed value is its average.",
+        condition=lambda given_data, sigma2_dp, xi_k, xi_rest: (
+            sp.And(*(sp.Eq(x, 0) for x in (sigma2_dp, xi_k, xi_rest))) if given_data else sp.true
+        ),
+        condition_text="given_data == 0 (the private estimates alone) or no privacy noise (sigma2_dp, xi_k, xi_rest all 0)",
     )
 )
 
@@ -387,157 +449,10 @@ register(
         oracle=lambda **v: _posterior_oracle(**v, every=True)[2],
         computed=_optimal_computed,
         simulate=_posterior_simulate,
+        assumes=ESTIMATES,
         unit="variance",
         related=("mrmtl:cor6.4", "mrmtl:lem6.2:var"),
         remark="Given the datasets the data means without noise are better, which is why they must stay private.",
         **_LEMMA62,
     )
 )
-
-
-# --- Propositions 6.5 and 6.6 -------------------------------------------------------------------------------
-
-
-def _say_gap(d: Derivation, name: str, silos: Silos, best: Any) -> Any:
-    endpoint = silos.local if name == "local training" else silos.mean
-    error = d.say(f"The error of {name} is", mse(endpoint - silos.target))
-    return d.say(f"so that {name} loses, and never gains,", simplest(error - best))
-
-
-def _gap_claim(key: str, name: str, place: str, latex: str, printed: Any, computed: Any, lam: Any) -> None:
-    def derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
-        d, silos = Derivation(), equal_silos(K, tau2, sigma2_loc)
-        best = d.lemma("mrmtl:cor6.4", "the least error is", K=K, sigma2_loc=sigma2_loc, tau2=tau2)
-        d.result = _say_gap(d, name, silos, best)
-        return d
-
-    def oracle(K: Any, sigma2_loc: Any, tau2: Any) -> Any:
-        clients = model.concrete_equal(K, tau2, sigma2_loc)
-        return model.concrete_mse(clients, lam) - model.concrete_optimum(clients)[1]
-
-    def simulate(K: int, sigma2_loc: float, tau2: float) -> simulation.Simulation | None:
-        end, best = (np.inf if lam is sp.oo else 0.0), mean_regularized.strength(sigma2_loc, tau2)
-        return model.gap(
-            model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K),
-            [model.error_at(end), model.error_at(best)], f"gap of {name}",
-        )  # fmt: skip
-
-    register(
-        Claim(
-            id=f"mrmtl:{key}",
-            title=f"Error gap of {name} to the optimum",
-            place=place,
-            statement=f"How much larger the mean squared error of {name} is than that of MR-MTL at lambda*.",
-            latex=latex,
-            kind="identity",
-            variables=LOCAL,
-            examples=LOCAL_EXAMPLES,
-            printed=printed,
-            derive=derive,
-            oracle=oracle,
-            computed=computed,
-            simulate=simulate,
-            unit="variance",
-            assumptions=ASSUMPTIONS,
-            remark="Judged for errors averaged over everything. Given X_k, as printed, both errors are "
-            "random numbers; the identity holds for their averages.",
-        )
-    )
-
-
-_gap_claim(
-    "prop6.5",
-    "local training",
-    "Section 6, Proposition 6.5, (9); Appendix E.4, (34)",
-    r"\Delta_{\mathrm{loc}}\triangleq\mathcal{E}_{\mathrm{loc}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)"
-    r"\cdot\frac{\sigma_{\mathrm{loc}}^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}",
-    lambda K, sigma2_loc, tau2: (1 - 1 / K) * sigma2_loc**2 / (sigma2_loc + tau2),
-    mean_regularized.gap_to_local,
-    ZERO,
-)
-_gap_claim(
-    "prop6.6",
-    "FedAvg",
-    "Section 6, Proposition 6.6, (10); Appendix E.4, (36)",
-    r"\Delta_{\mathrm{fed}}\triangleq\mathcal{E}_{\mathrm{fed}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)"
-    r"\cdot\frac{\tau^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}",
-    lambda K, sigma2_loc, tau2: (1 - 1 / K) * tau2**2 / (sigma2_loc + tau2),
-    mean_regularized.gap_to_fedavg,
-    sp.oo,
-)
-
-
-# --- the best advantage over both ends ----------------------------------------------------------------------
-
-SPREAD = Variable("tau2", "positive", TAU2.meaning)
-
-
-def _advantage_derive(K: Any, tau2: Any) -> Derivation:
-    d = Derivation()
-    s = sp.Symbol("sigma2_loc", positive=True)
-    at = {"K": K, "sigma2_loc": s, "tau2": tau2}
-    local = d.lemma("mrmtl:prop6.5", "local training loses", **at)
-    fed = d.lemma("mrmtl:prop6.6", "FedAvg loses", **at)
-    d.say("As functions of sigma2_loc the first gap rises from 0 without bound, the second falls to 0; derivatives:",
-          (simplest(sp.diff(local, s)), simplest(sp.diff(fed, s))))  # fmt: skip
-    d.say("so their minimum is largest where they cross. Their difference is that of the errors of the two ends,",
-          simplest(local - fed))  # fmt: skip
-    (root,) = sp.solve(sp.numer(simplest(local - fed)), s)
-    d.say("which vanishes only at sigma2_loc =", root)
-    return d.conclude(
-        "Best sigma2_loc, local minus FedAvg error there, advantage there:",
-        (root, simplest((local - fed).subs(s, root)), simplest(local.subs(s, root))),
-    )
-
-
-def _advantage_oracle(K: Any, tau2: Any) -> tuple[Any, Any, Any]:
-    def ends(s: Any) -> tuple[Any, Any]:
-        clients = model.concrete_equal(K, tau2, s)
-        best = model.concrete_optimum(clients)[1]
-        return tuple(model.concrete_mse(clients, lam) - best for lam in (ZERO, sp.oo))
-
-    def difference(s: Any) -> Any:
-        local, fed = ends(s)
-        return local - fed
-
-    # Errors are linear in sigma2_loc, so two exact values give the crossing.
-    first, second = difference(ONE), difference(2 * ONE)
-    root = 1 - first / (second - first)
-    peak = min(ends(root))
-    if not all(min(ends(root * f)) < peak for f in (sp.Rational(6, 7), sp.Rational(8, 7))):
-        raise ArithmeticError("the crossing is not a maximum")
-    return root, difference(root), peak
-
-
-def _crossing_simulate(K: int, tau2: float) -> simulation.Simulation:
-    """Both errors are linear in sigma2_loc: the parameters' part and noise of variance one, from carriers of their own."""
-    fed = simulation.federation([K, K], [tau2, 0.0], 0.0, [0.0, 1.0])
-    nothing, own = np.zeros(K), np.eye(K)[0]
-    weights = [[*model.uniform(K), *nothing], [*nothing, *model.uniform(K)], [*nothing, *own]]
-    errors = [simulation.vector(3, p=-1.0, a0=1.0), simulation.vector(3, a1=1.0), simulation.vector(3, a2=1.0)]
-    crossing = simulation.Ratio("where the two ends' errors cross", [1.0, 0.0, 0.0], [0.0, -1.0, 1.0], 1 - 1 / K)
-    return simulation.Simulation(simulation.mean_squares(fed, 0, weights, errors).experiment, (crossing,))
-
-
-register(
-    Claim(
-        id="mrmtl:best-advantage",
-        title="Where MR-MTL gains most over both ends",
-        place="Section 6, text after Proposition 6.6",
-        statement="The advantage over the better of local training and FedAvg is largest at sigma2_loc = "
-        "tau2 (printed: approximately), and there the two ends have the same error.",
-        latex=r"\sigma_{\mathrm{loc}}^{2}\approx\tau^{2}",
-        kind="optimum",
-        variables=(K, SPREAD),
-        examples=({"K": 3, "tau2": 1}, {"K": 5, "tau2": "1/2"}),
-        printed=lambda tau2: (tau2, ZERO, None),
-        derive=_advantage_derive,
-        oracle=_advantage_oracle,
-        simulate=_crossing_simulate,
-        not_computed="a location; the two gaps are computed in mrmtl:prop6.5 and mrmtl:prop6.6",
-        entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
-        unit="variance",
-        assumptions=ASSUMPTIONS,
-        remark="The printed approximate equality is exact in this model.",
-    )
-)  # fmt: skip

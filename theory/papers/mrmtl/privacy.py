@@ -22,8 +22,10 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.intervals import number
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 EPS = Variable("eps", "positive", "privacy budget eps")
 DELTA = Variable("delta", "fraction", "privacy budget delta")
@@ -97,7 +99,12 @@ register(
         derive=_walk_derive,
         oracle=_walk_oracle,
         simulate=_walk_simulate,
-        not_computed="a product of the letters",
+        not_computed=Exempt(
+            kind="elsewhere",
+            function="estimators.federated.algorithms.basic.RowTraining",
+            note="which takes the steps one by one",
+        ),
+        assumes={"noise": "fresh"},
         unit="variance per coordinate",
         remark="One factor T comes from T independent steps, the other from the noise that T steps need each. The model "
         "itself moves by more than Z: the gradients of later steps see the noise of earlier ones, and contract it where "
@@ -112,10 +119,13 @@ ROOT = Variable("l", "positive", "square root of ln(1/delta)")
 def _noise_derive(c: Any, T: Any, s: Any, l: Any) -> Derivation:  # noqa: E741
     d = Derivation()
     d.say("Replacing one record changes the sum of gradients, each of norm at most c, by at most", 2 * c)
-    d.say("A step with noise sigma^2 is zCDP of rate (2c)^2/(2 sigma^2); T steps add up to rho = 2 T c^2/sigma^2.")
+    sigma2 = sp.Symbol("sigma2", positive=True)
+    rate = d.say("A step with noise sigma2 is zCDP of rate (2c)^2/(2 sigma2); T steps add up to rho =",
+                 T * (2 * c) ** 2 / (2 * sigma2))  # fmt: skip
     d.say("rho-zCDP gives eps = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016). With rho = s^2, ln(1/delta) = l^2:",
           s**2 + 2 * s * l)  # fmt: skip
-    return d.conclude("so the noise needed for this eps and delta is sigma^2 =", 2 * T * c**2 / s**2)
+    (needed,) = sp.solve(sp.Eq(rate, s**2), sigma2)
+    return d.conclude("so the noise needed for this eps and delta is sigma2 =", needed)
 
 
 def _noise_oracle(c: Any, T: Any, s: Any, l: Any) -> Any:  # noqa: E741
@@ -146,8 +156,12 @@ register(
         condition_text="2 s <= l (eps = s^2 + 2 s l is at most 5/4 ln(1/delta))",
         counterexample={"c": 1, "T": 1, "s": 1, "l": 1},
         shifts=lambda s, l, **_: {l: 2 * s + sp.Symbol("more", nonnegative=True)},  # noqa: E741
-        not_computed="a ratio of the letters; privacy.epsilon_from_zcdp converts more sharply",
-        not_simulated="a divergence",
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.accounting.privacy.epsilon_from_zcdp", note="which converts more sharply"
+        ),
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"c": 2, "T": 3, "s": 1, "l": 2}),
         unit="variance per coordinate",
         related=("mrmtl:appA:zcdp",),
         assumptions=("full batches; neighbours differ in one replaced record (Definition 2.1)",),
@@ -165,9 +179,11 @@ def _sensitivity_derive(c: Any, adjacency: str) -> Derivation:
     d.say("The released sum adds clipped records, each of which lies anywhere in the ball of radius c.")
     if adjacency == "replace":
         d.say("Neighbours share all records but one, x against x'. The sums differ by x - x'.")
-        return d.conclude("The largest distance of two points of the ball, its diameter:", 2 * c)
+        ends = d.say("These are furthest apart at opposite ends of the ball:", (c, -c))
+        return d.conclude("Their distance:", ends[0] - ends[1])
     d.say("Neighbours share all records but one, which only one of them has. The sums differ by that record.")
-    return d.conclude("Its largest norm:", c)
+    ends = d.say("With it at the end of the ball, and without it:", (c, sp.Integer(0)))
+    return d.conclude("Their distance:", ends[0] - ends[1])
 
 
 def _sensitivity_oracle(c: Any, adjacency: str) -> Any:
@@ -198,7 +214,8 @@ register(
         condition_text='adjacency == "add-remove" (one record is added or removed, not replaced)',
         counterexample={"c": 1, "adjacency": "replace"},
         corrected_text="2 c under Definition 2.1",
-        not_simulated="deterministic",
+        not_simulated=Exempt(kind="deterministic"),
+        assumes={"clipping": "any"},
         unit="units of the records",
         remark="Definition 2.1 replaces a record: c in its place by -c moves the sum by 2c.",
     )
@@ -256,7 +273,7 @@ def _smallest_sigma(eps: Any, delta: Any) -> str:
             step = ((delta / curve).log() * curve / (mu * density)).mid()
             mu = (mu * (step if step < 1 else arb(1)).exp()).mid()
             if abs(step) < arb("1e-75"):
-                return decimal(1 / mu)
+                return (1 / mu).mid().str(70, radius=False)
     raise ArithmeticError(f"no convergence at eps = {eps}, delta = {delta}")
 
 
@@ -337,8 +354,15 @@ register(
         counterexample={"eps": 1, "delta": "1/100000", "c": 1, "adjacency": "replace"},
         corrected=lambda eps, delta, c, adjacency: (2 * c if adjacency == "replace" else c) * SmallestSigma(eps, delta),
         corrected_text="2 c SmallestSigma(eps, delta); for eps <= 7/2 twice the printed noise is enough",
-        not_simulated="a divergence; the curve that it inverts is simulated in mrmtl:sigma-dp:exact",
+        not_simulated=Exempt(kind="divergence"),
+        assumes={"law": "gaussian"},
+        finding="The noise is half of what replacing a record needs, and for large eps it is too little even for adding or "
+        "removing one.",
         unit="units of the records",
+        shares={
+            "theory.papers.mrmtl.privacy.SmallestSigma": "the name of a root that has no closed form",
+            "theory.papers.mrmtl.privacy._smallest_sigma": "the value of that root; the oracle finds it by quadrature",
+        },
         related=(
             "mrmtl:sigma-dp:sensitivity",
             "mrmtl:sigma-dp:exact",

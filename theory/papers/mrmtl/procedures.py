@@ -10,16 +10,20 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from estimators.accounting import privacy
+from theory.engine import simulation
 from theory.engine.algebra import simplest
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.mrmtl.model import LAM, as_fraction, impulses
+from theory.engine.tight import Tight
+from theory.papers.mrmtl.model import LAM, as_fraction, divergence_moment, impulses
 
 ZERO = sp.Integer(0)
 SHIFT = {"add-remove": 1, "replace": 2}
@@ -83,6 +87,27 @@ def _overhead_computed(T: int, clip: float, noise2: float, order: float, adjacen
     return float(privacy.compose(one, T))
 
 
+def _overhead_simulate(
+    T: int, lam: float, clip: float, noise2: float, order: float, adjacency: str
+) -> simulation.Simulation:
+    """Run two silos for T rounds with the record, and read the likelihood ratio off what they release."""
+    step, slope, shift = 0.3, 0.5, (2.0 if adjacency == "replace" else 1.0) * clip
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        models, bar, log_ratio = np.zeros((2, reps)), np.zeros(reps), np.zeros(reps)
+        for _ in range(T):
+            pulls = slope * models + lam * (models - bar)  # what is known of both gradients from the releases so far
+            noise = gen.standard_normal((2, reps)) * np.sqrt(noise2)
+            noise[0] += shift
+            updates = -step * (pulls + noise)
+            seen = -updates[0] / step - pulls[0]
+            log_ratio += (seen**2 - (seen - shift) ** 2) / (2 * noise2)
+            models, bar = models + updates, bar + updates.mean(axis=0)
+        return np.exp((order - 1) * log_ratio)[:, None]
+
+    return divergence_moment(draw, order, labels=["moment of the likelihood ratio of all releases"], draws=T)
+
+
 register(
     Claim(
         id="mrmtl:algA1",
@@ -98,13 +123,14 @@ register(
         variables=(ROUNDS, LAM, CLIP, NOISE2, ORDER, ADJACENCY),
         examples=(
             {"T": 2, "lam": 1, "clip": 1, "noise2": 4, "order": 2, "adjacency": "add-remove"},
-            {"T": 3, "lam": "1/2", "clip": 2, "noise2": 9, "order": 8, "adjacency": "replace"},
+            {"T": 3, "lam": "1/2", "clip": 2, "noise2": 900, "order": 8, "adjacency": "replace"},
         ),
         printed=lambda T, clip, noise2, order, adjacency: T * order * (SHIFT[adjacency] * clip) ** 2 / (2 * noise2),
         derive=_overhead_derive,
         oracle=_overhead_oracle,
         computed=_overhead_computed,
-        not_simulated="a divergence",
+        simulate=_overhead_simulate,
+        assumes={"noise": "fresh"},
         unit="nats",
         related=("mrmtl:lem6.1:algA1",),
         assumptions=("the other silos' data are the same", "weights of line 9 do not depend on the silo's data"),
@@ -144,8 +170,11 @@ register(
         oracle=lambda n_own, n_rest: rational(
             Fraction(int(n_own) + 1, int(n_own) + 1 + int(n_rest)) - Fraction(int(n_own), int(n_own) + int(n_rest))
         ),
-        not_computed="a sign",
-        not_simulated="deterministic",
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.federated.algorithms.basic.averaging", note="weights by rows"
+        ),
+        not_simulated=Exempt(kind="deterministic"),
+        tight=Tight(at={"n_own": 1, "n_rest": 3}, ratio="0"),
         unit="weight",
         remark="A change without noise is a delta of 1: with weights by counts no eps holds under add-remove, and "
         "'constant factors apart' does not apply. Without such weights a guarantee for add-remove at (eps, delta) is one "
@@ -163,8 +192,9 @@ _ENTRIES = ("weight of w_hat_k", "weight of the cluster's other estimates", "shi
 def _cluster_derive(lam: Any, K_g: Any) -> Derivation:
     d = Derivation()
     own, rest = sp.symbols("w_hat_k w_hat_rest", real=True)
-    d.say("In the last IFCA round all members of a cluster start from its centroid (line 8), so (16) makes the centroid the "
-          "mean of their models; (17) keeps it so, as both move by the mean update.")  # fmt: skip
+    centroid, model = sp.symbols("w_bar w_mean", real=True)
+    d.say("Line 22 returns the model's distance from the centroid, so that (17) makes the centroid the mean of the members' "
+          "models, whatever it was:", centroid + (model - centroid))  # fmt: skip
     average = (own + (K_g - 1) * rest) / K_g
     d.say("At a fixed point of line 21, w_j - w_hat_j + lam (w_j - m) = 0 with m the mean of the members' models; "
           "averaged: m =",
@@ -184,11 +214,9 @@ def _cluster_oracle(lam: Any, K_g: Any) -> tuple[Any, Any, Any]:
         centroid += sum(updates, Fraction(0)) / len(updates)
         seen = []
         for _ in range(3):
-            updates = [
-                -((w - e) + strength * (w - centroid)) / (1 + strength) for w, e in zip(models, estimates, strict=True)
-            ]
-            models = [w + u for w, u in zip(models, updates, strict=True)]
-            centroid += sum(updates, Fraction(0)) / len(updates)
+            steps = [((w - e) + strength * (w - centroid)) / (1 + strength) for w, e in zip(models, estimates, strict=True)]
+            models = [w - step for w, step in zip(models, steps, strict=True)]
+            centroid += sum((w - centroid for w in models), Fraction(0)) / len(models)  # line 22 and (17)
             seen.append(models[0])
         first, second = seen[1] - seen[0], seen[2] - seen[1]
         return seen[2] if second == 0 else seen[2] - second**2 / (second - first)
@@ -204,7 +232,7 @@ register(
         id="mrmtl:algA2",
         title="Where Algorithm A2 ends",
         place="Appendix D.2, Algorithm A2, lines 8, 13 (16), 21, 24 (17)",
-        statement="After at least one IFCA round, every silo's model tends to MR-MTL's estimate (4) within its cluster. "
+        statement="After the IFCA rounds every silo's model tends to MR-MTL's estimate (4) within its cluster. "
         "Judged with full gradient steps.",
         latex=r"w_{k}^{(t)}\leftarrow\bar{w}^{(t-1)}_{g^{*}(k)},\quad \bar{w}^{({t})}_{g}=\bar{w}^{({t-1})}_{g}+\frac{1}{|"
         r"\mathcal{K}_{g}|}\sum_{k\in\mathcal{K}_{g}}\Delta_{k}^{(t)}",
@@ -216,15 +244,17 @@ register(
         ),
         derive=_cluster_derive,
         oracle=_cluster_oracle,
-        not_computed="weights of mrmtl:lem6.1 with the cluster's size",
-        not_simulated="the fixed point of a deterministic iteration",
+        not_computed=Exempt(kind="line"),
+        not_simulated=Exempt(kind="deterministic"),
         entries=_ENTRIES,
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1", "mrmtl:lem6.1:algA1"),
-        remark="Unlike Algorithm A1 it needs no agreement of initial models. Two defects of the box: (16) divides by zero "
-        "for a cluster that nobody selects (keep its centroid), and the heading 'frozen cluster centroids' contradicts "
-        "(17), which moves them; what is frozen is who belongs to which cluster. With centroids really frozen at c the "
-        "models would end at (w_hat_k + lam c)/(1 + lam).",
+        remark="Unlike Algorithm A1 it needs no agreement of initial models: line 22 counts from the centroid, line 8 of A1 "
+        "from the silo's own last model. Two defects of the box: (16) divides by zero for a cluster that nobody selects "
+        "(keep its centroid), and the heading 'frozen cluster centroids' contradicts (17), which moves them; what is frozen "
+        "is who belongs to which cluster. With centroids really frozen at c the models would end at (w_hat_k + lam c)/(1 + "
+        "lam).",
     )
 )  # fmt: skip
 
@@ -254,7 +284,7 @@ def _split_derive(E1: Any, gain: Any, order: int, T_cluster: int, T_rest: int) -
 
 def _split_oracle(E1: Any, gain: Any, order: int, T_cluster: int, T_rest: int) -> Any:
     """Sum over all sequences of selections, and over which steps contribute their excess."""
-    p, q = _selection(E1)
+    p, q = 1 - 1 / (2 + E1), 1 / (2 + E1)
     total = ZERO
     for chosen in product((True, False), repeat=T_cluster):
         here = sp.Mul(*[p if c else 1 - p for c in chosen])
@@ -262,6 +292,23 @@ def _split_oracle(E1: Any, gain: Any, order: int, T_cluster: int, T_rest: int) -
         total += here * (here / there) ** (order - 1)
     steps = T_cluster + T_rest
     return total * sum(gain ** sum(excess) for excess in product((0, 1), repeat=steps))
+
+
+def _split_simulate(E1: float, gain: float, order: float, T_cluster: int, T_rest: int) -> simulation.Simulation | None:
+    """Selections and DP-SGD steps drawn on D; a step is Gaussian noise of the step's divergence."""
+    steps, often = T_cluster + T_rest, (1 + E1) / (2 + E1)
+    if steps == 0:
+        return None
+    shift = np.sqrt(2 * np.log(1 + gain) / (order * (order - 1)))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        chosen = gen.random((reps, T_cluster)) < often
+        log_ratio = np.where(chosen, np.log(1 + E1), -np.log(1 + E1)).sum(axis=1)
+        noise = gen.standard_normal((reps, steps))
+        log_ratio = log_ratio + (shift * noise + shift**2 / 2).sum(axis=1)
+        return np.exp((order - 1) * log_ratio)[:, None]
+
+    return simulation.sample_means(draw, labels=["moment of the likelihood ratio"], draws=T_cluster + steps)
 
 
 register(
@@ -283,8 +330,9 @@ register(
         ),
         derive=_split_derive,
         oracle=_split_oracle,
-        not_computed="a product of moments; sums of divergences are computed in estimators.accounting.privacy.compose",
-        not_simulated="a divergence",
+        not_computed=Exempt(kind="line"),
+        simulate=_split_simulate,
+        assumes={"noise": "fresh"},
         unit="dimensionless",
         related=("mrmtl:algA1",),
         remark="So the divergences add up, and all T rounds must be paid for, clustering rounds twice (selection and "

@@ -17,7 +17,9 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 DIGITS = 65
@@ -92,8 +94,10 @@ register(
         derive=_fixed_derive,
         oracle=_fixed_oracle,
         computed=_fixed_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
         entries=("e^(pure cost)", "exp((order-1) D)"),
+        assumes={"noise": "fresh"},
+        tight=Tight(at={"h": 3, "order": 4, "E1": 1}),
         unit="dimensionless",
         remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two "
         "positive terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the "
@@ -123,17 +127,13 @@ def _log_weights(d: Derivation, gamma: Any, h: Any) -> tuple[Any, Any]:
     return (1 - gamma) ** h / (h * total), slope / total
 
 
-def _cases(eta: Any, at_zero: Any, otherwise: Any) -> Any:
-    return sp.Piecewise((at_zero, sp.Eq(eta, 0)), (otherwise, True))
-
-
 def _pmf_derive(eta: Any, gamma: Any, h: Any) -> Derivation:
     d = Derivation()
     otherwise, _ = _weights(d, eta, gamma, h)
     if eta.is_positive:
         return d.conclude("Probability of h runs:", otherwise)
     at_zero, _ = _log_weights(d, gamma, h)
-    return d.conclude("Probability of h runs:", _cases(eta, at_zero, otherwise))
+    return d.conclude("Probability of h runs:", sp.Piecewise((at_zero, sp.Eq(eta, 0)), (otherwise, True)))
 
 
 def _mean_derive(eta: Any, gamma: Any) -> Derivation:
@@ -144,7 +144,7 @@ def _mean_derive(eta: Any, gamma: Any) -> Derivation:
     if eta.is_positive:
         return d.conclude("Mean number of runs:", otherwise)
     _, at_zero = _log_weights(d, gamma, h)
-    return d.conclude("Mean number of runs:", _cases(eta, at_zero, otherwise))
+    return d.conclude("Mean number of runs:", sp.Piecewise((at_zero, sp.Eq(eta, 0)), (otherwise, True)))
 
 
 def _summed(eta: Any, gamma: Any, h: Any = None) -> Any:
@@ -165,7 +165,7 @@ def _summed(eta: Any, gamma: Any, h: Any = None) -> Any:
         return exact_digits(moment / total if h is None else wanted / total)
 
 
-def _draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) -> np.ndarray:
+def draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) -> np.ndarray:
     """Raw draws: the logarithmic law, or negative binomial counts of which zeros are thrown away."""
     if eta == 0:
         return gen.logseries(1 - gamma, reps)
@@ -177,11 +177,11 @@ def _draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) ->
 
 
 def _pmf_simulate(eta: float, gamma: float, h: int) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: (_draw_runs(eta, gamma, gen, reps) == h)[:, None].astype(float))
+    return simulation.sample_means(lambda gen, reps: (draw_runs(eta, gamma, gen, reps) == h)[:, None].astype(float))
 
 
 def _mean_simulate(eta: float, gamma: float) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: _draw_runs(eta, gamma, gen, reps)[:, None].astype(float))
+    return simulation.sample_means(lambda gen, reps: draw_runs(eta, gamma, gen, reps)[:, None].astype(float))
 
 
 def _pmf_printed(eta: Any, gamma: Any, h: Any) -> Any:
@@ -190,7 +190,7 @@ def _pmf_printed(eta: Any, gamma: Any, h: Any) -> Any:
     otherwise = (1 - gamma) ** h / (gamma ** (-eta) - 1) * sp.rf(eta, h) / sp.factorial(h)
     if eta.is_positive or eta.is_number:
         return otherwise
-    return _cases(eta, (1 - gamma) ** h / (h * sp.log(1 / gamma)), otherwise)
+    return sp.Piecewise(((1 - gamma) ** h / (h * sp.log(1 / gamma)), sp.Eq(eta, 0)), (otherwise, True))
 
 
 def mean_printed(eta: Any, gamma: Any) -> Any:
@@ -200,91 +200,121 @@ def mean_printed(eta: Any, gamma: Any) -> Any:
     otherwise = eta * (1 - gamma) / (gamma * (1 - gamma**eta))
     if eta.is_positive or eta.is_number:
         return otherwise
-    return _cases(eta, (1 / gamma - 1) / sp.log(1 / gamma), otherwise)
+    return sp.Piecewise(((1 / gamma - 1) / sp.log(1 / gamma), sp.Eq(eta, 0)), (otherwise, True))
 
 
 def _law(eta: float, gamma: float) -> tuning.TruncatedNegativeBinomial:
     return tuning.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
 
 
-_PMF_LATEX = (
-    r"f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}\right)&"
-    r"\text{for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}"
-)
-_MEAN_LATEX = (
-    r"\mathbf{E}[h]=\begin{cases}\frac{\eta(1-\gamma)}{\gamma(1-\gamma^{\eta})}&\text{for }\eta\neq 0,\\ \frac{1/\gamma-1}{"
-    r"\log(1/\gamma)}&\text{for }\eta=0\end{cases}"
-)
 _F1 = "Appendix F.1, after Proposition F.1"
-_PMF_POINTS = (
-    {"eta": "1/2", "gamma": "1/4", "h": 2},
-    {"eta": 0, "gamma": "1/5", "h": 1},
-    {"eta": 1, "gamma": "1/10", "h": 3},
-    {"eta": "-1/2", "gamma": "1/4", "h": 2},
+_PMF: dict[str, Any] = {
+    "latex": r"f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}"
+    r"\right)&\text{for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}",
+    "printed": _pmf_printed,
+    "derive": _pmf_derive,
+    "oracle": _summed,
+    "computed": lambda eta, gamma, h: float(_law(eta, gamma).pmf(h)),
+    "simulate": _pmf_simulate,
+    "remark": "The text gives no range for eta; below -1 the probabilities of h = 1 and 2 have opposite signs, and at "
+    "eta = -1 only h = 1 is left.",
+}
+_MEAN: dict[str, Any] = {
+    "latex": r"\mathbf{E}[h]=\begin{cases}\frac{\eta(1-\gamma)}{\gamma(1-\gamma^{\eta})}&\text{for }\eta\neq 0,\\ "
+    r"\frac{1/\gamma-1}{\log(1/\gamma)}&\text{for }\eta=0\end{cases}",
+    "printed": mean_printed,
+    "derive": _mean_derive,
+    "oracle": _summed,
+    "computed": lambda eta, gamma: _law(eta, gamma).mean,
+    "simulate": _mean_simulate,
+}
+
+register(
+    Claim(
+        id="mrmtl:tnb:pmf",
+        title="Truncated negative binomial number of runs",
+        place=_F1,
+        statement="Probability of h = 1, 2, ... runs, for every eta > -1 (eta = 0: logarithmic, eta = 1: geometric).",
+        kind="probability",
+        variables=(ETA, GAMMA, H),
+        examples=(
+            {"eta": "1/2", "gamma": "1/4", "h": 2},
+            {"eta": 0, "gamma": "1/5", "h": 1},
+            {"eta": 1, "gamma": "1/10", "h": 3},
+            {"eta": "-1/2", "gamma": "1/4", "h": 2},
+        ),
+        unit="probability",
+        **_PMF,
+    )
 )
-
-for _id, _eta, _points, _text in (
-    ("mrmtl:tnb:pmf", ETA, _PMF_POINTS, "for every eta > -1 (eta = 0 the logarithmic, eta = 1 the geometric law)"),
-    ("mrmtl:tnb:pmf:positive", NONZERO, (_PMF_POINTS[0], _PMF_POINTS[2]), "for eta > 0, where it is a negative binomial law "
-     "without its zero"),
-):  # fmt: skip
-    register(
-        Claim(
-            id=_id,
-            title="Truncated negative binomial number of runs",
-            place=_F1,
-            statement=f"Probability of h = 1, 2, ... runs, {_text}.",
-            latex=_PMF_LATEX,
-            kind="probability",
-            variables=(_eta, GAMMA, H),
-            examples=_points,
-            printed=_pmf_printed,
-            derive=_pmf_derive,
-            oracle=_summed,
-            computed=lambda eta, gamma, h: float(_law(eta, gamma).pmf(h)),
-            simulate=_pmf_simulate,
-            unit="probability",
-            remark="The text gives no range for eta; below -1 the probabilities of h = 1 and 2 have opposite signs, and at "
-            "eta = -1 only h = 1 is left.",
-        )
+register(
+    Claim(
+        id="mrmtl:tnb:pmf:positive",
+        title="Truncated negative binomial number of runs",
+        place=_F1,
+        statement="Probability of h = 1, 2, ... runs, for eta > 0, where it is a negative binomial law without its zero.",
+        kind="probability",
+        variables=(NONZERO, GAMMA, H),
+        examples=({"eta": "1/2", "gamma": "1/4", "h": 2}, {"eta": 1, "gamma": "1/10", "h": 3}),
+        unit="probability",
+        **_PMF,
     )
-
-for _id, _eta, _points in (
-    ("mrmtl:tnb:mean", ETA, _PMF_POINTS),
-    ("mrmtl:tnb:mean:positive", NONZERO, (_PMF_POINTS[0], _PMF_POINTS[2])),
-):
-    register(
-        Claim(
-            id=_id,
-            title="Mean of the truncated negative binomial",
-            place=_F1,
-            statement="Expected number of runs.",
-            latex=_MEAN_LATEX,
-            kind="identity",
-            variables=(_eta, GAMMA),
-            examples=tuple({k: v for k, v in p.items() if k != "h"} for p in _points),
-            printed=mean_printed,
-            derive=_mean_derive,
-            oracle=_summed,
-            computed=lambda eta, gamma: _law(eta, gamma).mean,
-            simulate=_mean_simulate,
-            unit="runs",
-            related=("mrmtl:tnb:pmf",),
-        )
+)
+register(
+    Claim(
+        id="mrmtl:tnb:mean",
+        title="Mean of the truncated negative binomial",
+        place=_F1,
+        statement="Expected number of runs, for every eta > -1.",
+        kind="identity",
+        variables=(ETA, GAMMA),
+        examples=(
+            {"eta": "1/2", "gamma": "1/4"},
+            {"eta": 0, "gamma": "1/5"},
+            {"eta": 1, "gamma": "1/10"},
+            {"eta": "-1/2", "gamma": "1/4"},
+        ),
+        unit="runs",
+        related=("mrmtl:tnb:pmf",),
+        **_MEAN,
     )
+)
+register(
+    Claim(
+        id="mrmtl:tnb:mean:positive",
+        title="Mean of the truncated negative binomial",
+        place=_F1,
+        statement="Expected number of runs, for eta > 0.",
+        kind="identity",
+        variables=(NONZERO, GAMMA),
+        examples=({"eta": "1/2", "gamma": "1/4"}, {"eta": 1, "gamma": "1/10"}),
+        unit="runs",
+        related=("mrmtl:tnb:pmf",),
+        **_MEAN,
+    )
+)
 
 
 def _one_derive(eta: Any, gamma: Any) -> Derivation:
     d = Derivation()
     _, mean = _weights(d, eta, gamma, ONE)
-    d.say("P(h = 1) =", (1 - gamma) * eta / (gamma ** (-eta) - 1))
+    single = d.say("P(h = 1) =", (1 - gamma) * eta / (gamma ** (-eta) - 1))
     d.say("E[h] =", mean)
-    return d.conclude("P(h = 1)/E[h], numerator and denominator divided by the same eta (1-gamma)/(gamma^-eta - 1):",
-                      gamma ** (eta + 1))  # fmt: skip
+    return d.conclude("P(h = 1)/E[h], without what both have as a factor:", sp.powsimp(single / mean, force=True))
 
 
 def _one_oracle(eta: Any, gamma: Any) -> Any:
     return _summed(eta, gamma, 1) / _summed(eta, gamma)
+
+
+def _one_simulate(eta: float, gamma: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        runs = draw_runs(eta, gamma, gen, reps)
+        return np.stack([runs == 1, runs], axis=1).astype(float)
+
+    mean = float(draw_runs(eta, gamma, np.random.default_rng(0), 10_000).mean())  # a scale only
+    ratio = simulation.Ratio("single runs over runs", [1.0, 0.0], [0.0, 1.0], mean)
+    return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
 
 
 register(
@@ -302,7 +332,7 @@ register(
         derive=_one_derive,
         oracle=_one_oracle,
         computed=lambda eta, gamma: float(_law(eta, gamma).pmf(1) / _law(eta, gamma).mean),
-        not_simulated="a ratio of two numbers that are simulated in mrmtl:tnb:pmf and mrmtl:tnb:mean",
+        simulate=_one_simulate,
         ours=True,
         unit="dimensionless",
         related=("mrmtl:tnb:pmf", "mrmtl:tnb:mean"),
@@ -378,7 +408,7 @@ register(
         derive=_pairs_derive,
         oracle=_pairs_oracle,
         computed=_pairs_computed,
-        not_simulated="roots of a known function",
+        not_simulated=Exempt(kind="deterministic"),
         entries=("gamma", "P(h = 1)"),
         unit="dimensionless",
         related=("mrmtl:tnb:mean", "mrmtl:tnb:one"),
@@ -446,9 +476,10 @@ register(
         relation=">=",
         derive=_slopes_derive,
         oracle=_slopes_oracle,
-        not_computed="signs; the laws are computed in mrmtl:fig7",
-        not_simulated="signs of known functions",
+        not_computed=Exempt(kind="part", of=("mrmtl:fig7",)),
+        not_simulated=Exempt(kind="deterministic"),
         entries=("-d log(1/gamma)/d eta", "d (1+eta) log(1/gamma)/d eta"),
+        tight=Tight(at={"eta": "1/2", "log_inverse_gamma": 2}, ratio="0"),
         unit="nats",
         related=("mrmtl:tnb:one",),
         remark="Certified for five eta and gamma from 0.0003 to 0.8; the derivation's last step covers every eta > -1. At "

@@ -20,8 +20,10 @@ from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.intervals import number
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.accounting import mp, to_float
 from theory.papers.mrmtl.privacy import bits, decimal
@@ -83,8 +85,9 @@ register(
         relation="<=",
         derive=_pure_derive,
         oracle=_pure_oracle,
-        not_computed="a ratio; mechanisms.exponential_epsilon takes a range of scores instead (mrmtl:eq14:range)",
-        not_simulated="enumerated exactly",
+        not_computed=Exempt(kind="part", of=("mrmtl:eq14:range",)),
+        not_simulated=Exempt(kind="divergence"),
+        tight=Tight(at={"h": 1, "w": 10}, ratio="14/11"),
         assumptions=("the adjacency is the one that the sensitivity of the score belongs to",),
         remark="The ratio is E (1 + w)/(E + w) < E = e^eps and tends to E for an improbable output (w to infinity), so "
         "eps is exact over all scores. Scores that all move the same way between neighbours move it by half as much.",
@@ -138,7 +141,7 @@ register(
         computed=lambda eps, G, score_range: mechanisms.exponential_epsilon(
             eps=eps, n_candidates=G, score_range=score_range
         ),
-        not_simulated="a largest ratio of known probabilities",
+        not_simulated=Exempt(kind="divergence"),
         ours=True,
         related=("mrmtl:eq14",),
         **{**_PURE, "unit": "nats", "latex": r"\varepsilon^{\prime}=\log\frac{E(1+w)}{E+w}"},
@@ -219,6 +222,7 @@ register(
         oracle=_zcdp_oracle,
         computed=_zcdp_computed,
         simulate=_zcdp_simulate,
+        tight=Tight(at={"eps": 1, "w": 1, "order": 2}, ratio="1.29164378012511"),
         unit="nats",
         related=("mrmtl:appA:em-zcdp:curvature", "mrmtl:eq12"),
         assumptions=("the adjacency is the one that the sensitivity of the score belongs to",),
@@ -242,8 +246,8 @@ register(
         printed=lambda x: sp.Rational(1, 4) - ((1 - x) / (2 * (1 + x))) ** 2,
         derive=lambda x: _curvature(x),
         oracle=lambda x: sum((k - x / (1 + x)) ** 2 * law for k, law in ((1, x / (1 + x)), (0, 1 / (1 + x)))),
-        not_computed="a lemma",
-        not_simulated="a lemma",
+        not_computed=Exempt(kind="part", of=("mrmtl:appA:em-zcdp",)),
+        not_simulated=Exempt(kind="deterministic"),
         ours=True,
         unit="dimensionless",
     )
@@ -368,7 +372,7 @@ def _accuracy_derive(n: Any, adjacency: str) -> Derivation:
     k = sp.Symbol("k", nonnegative=True)
     d.say("Of n records k are classified correctly; the accuracy is", k / n)
     if adjacency == "replace":
-        return d.conclude("A replaced record moves k by at most one, and n stays:", 1 / n)
+        return d.conclude("A replaced record moves k by at most one, and n stays:", simplest((k + 1) / n - k / n))
     if adjacency == "add":
         right, wrong = simplest((k + 1) / (n + 1) - k / n), simplest(k / n - k / (n + 1))
         d.say("A record more, right or wrong, moves it by", (right, wrong))
@@ -411,7 +415,8 @@ register(
         oracle=_accuracy_oracle,
         computed=lambda n, adjacency: mechanisms.accuracy_sensitivity(n=n, adjacency=adjacency),
         shifts=lambda n, **_: {n: 2 + sp.Symbol("more", nonnegative=True)},
-        not_simulated="enumerated exactly",
+        not_simulated=Exempt(kind="enumerated"),
+        tight=Tight(at={"n": 4, "adjacency": "remove"}, ratio="4/3"),
         unit="accuracy",
         remark="Never attained: exactly 1/n for a replaced or removed record, 1/(n + 1) for an added one, n counted "
         "before the change. So 1/n is enough under every adjacency, and 1/(n - 1) spends a little more privacy than needed.",
@@ -443,7 +448,10 @@ register(
         corrected=lambda n: 1 / n,
         corrected_text="max_g max_{x,x'} |s(x,g) - s(x',g)|, which is 1/n for a replaced record",
         slip="the prime is on g instead of x: with g right on all records and g' on none, the printed difference is 1",
-        not_simulated="enumerated exactly",
+        not_simulated=Exempt(kind="enumerated"),
+        assumes={"adjacency": "replace"},
+        finding="The prime stands on the cluster instead of the data set, so that the expression is 1 and not the "
+        "sensitivity.",
         unit="accuracy",
         related=("mrmtl:eq15",),
     )

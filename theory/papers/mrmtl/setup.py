@@ -19,12 +19,16 @@ from theory.engine.bruteforce import Clients, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import CENTRE, Group, best_blend, covariance, mse, strength
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
     ANY_K,
     ASSUMPTIONS,
+    AVERAGED,
     LAM,
     ONE,
     RECORDS,
@@ -73,6 +77,7 @@ register(
             model.raw_silos(0.0, [sigma2] * n, [sigma2_dp] + [0.0] * (n - 1)), 0, np.full(n, 1 / n),
             [simulation.vector(1, a0=1.0)], ["variance of w_hat_k"],
         ),
+        assumes={"noise": "reused", "clipping": "none", "given": "nothing", "law": "moments"},
         unit="variance",
         assumptions=ASSUMPTIONS[:1],
     )
@@ -156,8 +161,9 @@ register(
         decision="real",
         oracle=_lemma61_oracle,
         computed=_weights_computed,
-        not_simulated="the minimiser of a known function; nothing in it is random",
+        not_simulated=Exempt(kind="deterministic"),
         entries=_WEIGHTS,
+        assumes={"pivot": "mean", "own_noise": "in", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         remark="(3) takes w_bar as the mean of the local estimates; (18) as the mean of the models: mrmtl:lem6.1:joint.",
     )
@@ -190,9 +196,18 @@ register(
         derive=_range_derive,
         oracle=_range_oracle,
         shifts=lambda K, **_: {K: 1 + sp.Symbol("others", nonnegative=True)},
-        not_computed="signs; alpha itself is computed in mrmtl:lem6.1",
-        not_simulated="signs of known functions; nothing in them is random",
+        not_computed=Exempt(kind="part", of=("mrmtl:lem6.1",)),
+        not_simulated=Exempt(kind="deterministic"),
         entries=("alpha - 1/K", "1 - alpha"),
+        assumes={"pivot": "mean", "own_noise": "in", "noise": "reused", "clipping": "none"},
+        tight=Tight(at={"lam": "inf", "K": 4}),
+        edits=(
+            Edit(
+                printed=r"(1/K,1]",
+                read=r"[1/K,1]",
+                reason="lam = inf, where alpha is 1/K, is part of the domain; for finite lam the end is not reached",
+            ),
+        ),
         unit="dimensionless",
         remark="alpha - 1/K = (1 - 1/K)/(1 + lam) is positive for every finite lam; 1/K, the weight of "
         "FedAvg, is reached only in the limit.",
@@ -269,8 +284,9 @@ register(
         decision="real",
         oracle=_joint_oracle,
         computed=_weights_computed,
-        not_simulated="the minimiser of a known function; nothing in it is random",
+        not_simulated=Exempt(kind="deterministic"),
         entries=_WEIGHTS,
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1",),
     )
@@ -342,8 +358,9 @@ register(
         condition_text="offset == 0 (the initial mean model is the mean of the initial client models)",
         counterexample={"lam": 1, "K": 2, "offset": 1},
         corrected_text="w_hat_k(lam) + lam * offset",
-        not_simulated="the fixed point of a deterministic iteration",
+        not_simulated=Exempt(kind="deterministic"),
         entries=(*_WEIGHTS, "shift by the start"),
+        assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless; the shift in units of the estimate",
         related=("mrmtl:lem6.1:joint",),
         remark="The algorithm takes the initial client models and the initial mean model as separate inputs. It reaches its "
@@ -402,6 +419,7 @@ register(
         condition_text="sigma2_dp == 0 (no privacy noise)",
         counterexample={"K": 2, "n": 1, "sigma2": 1, "sigma2_dp": 2, "tau2": 1},
         corrected_text="(sigma2_dp/n^2) / (tau2 + sigma2/n)",
+        assumes=AVERAGED,
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         remark="With privacy w_hat_k is not the empirical mean but a noisy copy of it, and the other silos' "

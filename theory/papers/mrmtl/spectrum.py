@@ -19,14 +19,20 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import covariance, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.mrmtl import model
+from theory.papers.mrmtl.gaps import SPREAD
 from theory.papers.mrmtl.model import (
     ASSUMPTIONS,
+    AVERAGED,
+    ESTIMATES,
     LAM,
     LOCAL,
     ONE,
+    RAW,
     RECORDS,
     SIGMA2,
     SIGMA2_DP,
@@ -37,7 +43,6 @@ from theory.papers.mrmtl.model import (
     blend,
     equal_silos,
 )
-from theory.papers.mrmtl.optimum import SPREAD
 
 # --- Lemma 6.7 ----------------------------------------------------------------------------------------------
 
@@ -128,6 +133,7 @@ register(
         condition=lambda conditional: sp.false if conditional else sp.true,
         condition_text="conditional == 0 (the error averaged over everything)",
         counterexample={"lam": 0, "K": 2, "sigma2_loc": 1, "tau2": 1, "conditional": 1, "d": 0},
+        assumes=ESTIMATES,
         unit="variance",
         assumptions=ASSUMPTIONS,
         related=("mrmtl:lem6.1", "mrmtl:lem6.2:var"),
@@ -140,11 +146,6 @@ register(
 STEP = Variable("step", "nonnegative", "distance from the optimum: judged at lambda* + step and lambda*/(1 + step)")
 
 
-def _both_sides(step: Any, sigma2_loc: Any, tau2: Any) -> tuple[Any, Any]:
-    best = sigma2_loc / tau2
-    return best + step, best / (1 + step)
-
-
 def _quasiconvex_derive(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     d = Derivation()
     lam = sp.Symbol("lam", nonnegative=True)
@@ -152,10 +153,10 @@ def _quasiconvex_derive(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> Deriva
     slope = simplest(sp.diff(error, lam))
     d.say("Its derivative by lam has the sign of lam tau2 - sigma2_loc, for it is", slope)
     d.say("so the error falls up to lambda* = sigma2_loc/tau2 and rises after it: it is quasi-convex.")
-    above, below = _both_sides(step, sigma2_loc, tau2)
+    best = sigma2_loc / tau2
     return d.conclude(
         "Derivative at lambda* + step, and minus the derivative at lambda*/(1 + step):",
-        (simplest(slope.subs(lam, above)), simplest(-slope.subs(lam, below))),
+        (simplest(slope.subs(lam, best + step)), simplest(-slope.subs(lam, best / (1 + step)))),
     )
 
 
@@ -169,8 +170,8 @@ def _quasiconvex_oracle(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> tuple[
         # the error is a quadratic in u = lam/(1+lam), fixed by three values; du/dlam = 1/(1+lam)^2
         return (slope + curvature * model.pull(lam)) / (1 + lam) ** 2
 
-    above, below = _both_sides(step, sigma2_loc, tau2)
-    return derivative(above), -derivative(below)
+    best, _ = model.concrete_optimum(clients)
+    return derivative(best + step), -derivative(best / (1 + step))
 
 
 def _quasiconvex_simulate(step: float, K: int, sigma2_loc: float,
@@ -178,10 +179,8 @@ def _quasiconvex_simulate(step: float, K: int, sigma2_loc: float,
     if step == 0:
         return None
     move = simulation.vector(1, p=-1.0, e=-1.0, l=-1.0, a0=1.0)
-    pairs = [
-        (model.error_at(lam), sign * 2 / (1 + lam) ** 2 * move)
-        for sign, lam in zip((1, -1), _both_sides(step, sigma2_loc, tau2), strict=True)
-    ]
+    above, below = sigma2_loc / tau2 + step, sigma2_loc / (tau2 * (1 + step))
+    pairs = [(model.error_at(lam), sign * 2 / (1 + lam) ** 2 * move) for sign, lam in ((1, above), (-1, below))]
     return simulation.mean_products(
         model.local_silos(tau2, [sigma2_loc] * K), 0, model.uniform(K), pairs,
         ["derivative above lambda*", "minus the derivative below lambda*"],
@@ -208,8 +207,10 @@ register(
         oracle=_quasiconvex_oracle,
         simulate=_quasiconvex_simulate,
         shifts=lambda K, **_: {K: 1 + sp.Symbol("others", nonnegative=True)},
-        not_computed="the sign of a derivative; the error itself is computed in mrmtl:lem6.7",
+        not_computed=Exempt(kind="part", of=("mrmtl:lem6.7",)),
         entries=("derivative at lambda* + step", "minus the derivative at lambda*/(1 + step)"),
+        assumes=AVERAGED,
+        tight=Tight(at={"step": 0, "K": 3, "sigma2_loc": 1, "tau2": 1}),
         unit="variance",
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.3",),
@@ -274,10 +275,74 @@ register(
         oracle=lambda lam, K, n, sigma2_dp, sigma2, tau2: _cost_oracle(lam, K, sigma2 / n, sigma2_dp / n**2, tau2),
         computed=mean_regularized.privacy_gap,
         simulate=_thm68_simulate,
+        assumes=AVERAGED,
         unit="variance",
         assumptions=ASSUMPTIONS,
+        related=("mrmtl:thm6.8:conditional",),
+        remark="The errors are averaged over everything; as Lemma 6.7 prints them they are mrmtl:thm6.8:conditional.",
     )
 )
+
+
+PRIVATE_DIFFERENCE = Variable("d_private", "real", "the same difference of the private estimates", default=ZERO)
+
+
+def _thm68_conditional_derive(
+    lam: Any, K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any, conditional: int, d: Any, d_private: Any
+) -> Derivation:
+    proof = Derivation()
+    sampling, privacy = sigma2 / n, sigma2_dp / n**2
+    at = {"lam": lam, "K": K, "tau2": tau2, "conditional": conditional}
+    private = proof.lemma("mrmtl:lem6.7", "with privacy", sigma2_loc=sampling + privacy, d=d_private, **at)
+    public = proof.lemma("mrmtl:lem6.7", "without", sigma2_loc=sampling, d=d, **at)
+    return proof.conclude("Their difference:", simplest(private - public))
+
+
+def _thm68_conditional_oracle(
+    lam: Any, K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any, conditional: int, d: Any, d_private: Any
+) -> Any:
+    def error(noise: Any, apart: Any) -> Any:
+        clients = model.concrete_equal(K, tau2, sigma2 / n, noise)
+        if not conditional:
+            return model.concrete_mse(clients, lam)
+        seen = [clients.message[0], model.plain_mean(clients, 0)]
+        weights, variance = clients.posterior(clients.parameter[0], seen)
+        return rational(variance) + ((1 - model.pull(lam) * (1 - 1 / K) - rational(weights[0])) * apart) ** 2
+
+    return error(sigma2_dp / n**2, d_private) - error(0, d)
+
+
+register(
+    Claim(
+        id="mrmtl:thm6.8:conditional",
+        title="Utility cost of privacy as the theorem defines it",
+        place="Section 6, Theorem 6.8, with the errors of Lemma 6.7",
+        statement="How much privacy adds to the error, where both errors are as in Lemma 6.7: expectations given w_hat_k "
+        "and w_hat_rest (and the datasets).",
+        latex=r"\Delta_{\mathrm{DP}}(\lambda)\triangleq\mathcal{E}^{\mathrm{DP}}(\lambda)-\mathcal{E}(\lambda)=\left(1-"
+        r"\frac{1}{K}\right)\frac{1}{(\lambda+1)^{2}}\frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}+\frac{\sigma_{\mathrm{DP}}^{2}}"
+        r"{Kn^{2}}",
+        kind="identity",
+        variables=(LAM, *RAW, CONDITIONAL, DIFFERENCE, PRIVATE_DIFFERENCE),
+        examples=({"lam": 1, "K": 3, "n": 2, "sigma2": 1, "sigma2_dp": 8, "tau2": "1/2"},),
+        printed=lambda lam, K, n, sigma2_dp: (1 - 1 / K) / (lam + 1) ** 2 * sigma2_dp / n**2 + sigma2_dp / (K * n**2),
+        derive=_thm68_conditional_derive,
+        oracle=_thm68_conditional_oracle,
+        condition=lambda conditional: sp.false if conditional else sp.true,
+        condition_text="conditional == 0 (the errors averaged over everything)",
+        counterexample={
+            "lam": 1, "K": 2, "n": 1, "sigma2": 1, "sigma2_dp": 1, "tau2": 1, "conditional": 1, "d": 0, "d_private": 0,
+        },
+        not_computed=Exempt(kind="difference", of=("mrmtl:lem6.7",)),
+        simulate=lambda conditional, d, d_private, **v: None if conditional else _thm68_simulate(**v),
+        unit="variance",
+        assumes=ESTIMATES,
+        assumptions=ASSUMPTIONS,
+        related=("mrmtl:thm6.8", "mrmtl:lem6.7"),
+        remark="Given the estimates the cost depends on how far apart they are, and can be negative; the printed value is "
+        "its average.",
+    )
+)  # fmt: skip
 
 
 def _factor_derive(lam: Any, K: Any) -> Derivation:
@@ -308,6 +373,19 @@ def _factor_oracle(lam: Any, K: Any) -> tuple[Any, Any]:
     return cost(ZERO) / cost(lam), cost(ZERO) / cost(sp.oo)
 
 
+def _factor_simulate(lam: float, K: int) -> simulation.Simulation:
+    noise = model.raw_silos(0.0, [0.0] * K, [1.0] * K)
+    errors = [model.error_at(x) for x in (0.0, lam, np.inf)]
+    sizes = [(1 - 1 / K) / (1 + lam) ** 2 + 1 / K, 1 / K]
+    return simulation.Simulation(
+        simulation.mean_squares(noise, 0, model.uniform(K), errors).experiment,
+        (
+            simulation.Ratio("noise at 0 over noise at lam", [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], sizes[0], 0),
+            simulation.Ratio("noise at 0 over noise of FedAvg", [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], sizes[1], 1),
+        ),
+    )
+
+
 register(
     Claim(
         id="mrmtl:thm6.8:factor",
@@ -329,8 +407,10 @@ register(
             mean_regularized.privacy_gap(0.0, K, 1, 1.0) / mean_regularized.privacy_gap(x, K, 1, 1.0) for x in (lam, np.inf)
         ),
         shifts=lambda K, **_: {K: 1 + sp.Symbol("others", nonnegative=True)},
-        not_simulated="a ratio of two costs that are simulated in mrmtl:thm6.8",
+        simulate=_factor_simulate,
         entries=("cost at 0 over cost at lam", "its limit for lam to infinity"),
+        assumes=AVERAGED,
+        tight=Tight(at={"lam": 1, "K": 3}, ratio="3/2"),
         unit="dimensionless",
         remark="The factor K is approached and not attained at any finite lam; FedAvg (lam = inf) has it.",
     )
