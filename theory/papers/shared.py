@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import sympy as sp
+from sympy.polys.matrices import DomainMatrix
 
 from theory.engine.algebra import simplest
 from theory.engine.bruteforce import Clients, rational
@@ -262,3 +263,18 @@ def concrete_bayes(level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alp
     j = levels.index(level)
     observed = [clients.estimate[j], *(m for i, m in enumerate(clients.message) if i != j)]
     return rational(clients.posterior(clients.parameter[j], observed)[1])
+
+
+def rational_limit(function: Any, degree: int = 4) -> Any:
+    """Limit at infinity of a rational function of bounded degree, from exact values only (a linear system)."""
+    xs = [sp.Integer(k) for k in range(2, 2 * degree + 4)]
+    ys = [function(x) for x in xs]
+    # p(x) - y q(x) = 0 at every x; the null space holds (p, q) up to a common factor.
+    rows = [[x**k for k in range(degree + 1)] + [-y * x**k for k in range(degree + 1)] for x, y in zip(xs, ys, strict=True)]
+    null = list(DomainMatrix.from_Matrix(sp.Matrix(rows)).to_field().nullspace().to_Matrix()[0, :])
+    p, q = null[: degree + 1], null[degree + 1 :]
+    top_p = max((k for k, c in enumerate(p) if c != 0), default=-1)
+    top_q = max(k for k, c in enumerate(q) if c != 0)
+    if top_p < top_q:
+        return sp.Integer(0)
+    return p[top_p] / q[top_q] if top_p == top_q else sp.oo

@@ -13,5 +13,16 @@ PAPER = Paper(
     order=1,
     citation="Aldaghri, Mahdavifar, Beirami. Federated Learning with Heterogeneous Differential Privacy, arXiv 2110.15252",
     package=__name__,
-    modules=("privacy", "server", "clients", "levels", "algorithms", "tables"),
+    modules=(
+        "privacy",
+        "server",
+        "gaps",
+        "estimates",
+        "strength",
+        "theorems",
+        "opting_out",
+        "levels",
+        "algorithms",
+        "tables",
+    ),
 )

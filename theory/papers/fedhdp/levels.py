@@ -21,7 +21,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.hierarchy import CENTRE, Group, posterior
 from theory.engine.registry import register
-from theory.papers.fedhdp.clients import OWN_NOISE_TEXT, returned_model
+from theory.papers.fedhdp.federation import OWN_NOISE_TEXT, returned_model
 from theory.papers.shared import (
     ALPHA2,
     ANY_LEVEL,
@@ -116,6 +116,16 @@ register(
 )
 
 
+def _eq64_printed(sizes: list[Any], gamma2s: list[Any], sigma2_c: Any) -> tuple[Any, ...]:
+    s = message_variances(sizes, gamma2s, sigma2_c)
+    return tuple(s[0] / x for x in s)
+
+
+def _eq64_oracle(**v: Any) -> tuple[Any, ...]:
+    weights, _ = _server_oracle(**v)
+    return tuple(x / weights[0] for x in weights)
+
+
 def _eq64_derive(sizes: list[Any], gamma2s: list[Any], sigma2_c: Any) -> Derivation:
     d = Derivation()
     best = _server_posterior(d, sizes, gamma2s, sigma2_c)
@@ -154,11 +164,9 @@ register(
         kind="optimum",
         variables=SERVER,
         examples=SERVER_EXAMPLES,
-        printed=lambda sizes, gamma2s, sigma2_c: (
-            lambda s: tuple(s[0] / x for x in s)
-        )(message_variances(sizes, gamma2s, sigma2_c)),
+        printed=_eq64_printed,
         derive=_eq64_derive,
-        oracle=lambda **v: (lambda w: tuple(x / w[0] for x in w))(_server_oracle(**v)[0]),
+        oracle=_eq64_oracle,
         computed=lambda sizes, gamma2s, sigma2_c: aggregation.level_ratios(sizes, gamma2s, sigma2_c, 0.0),
         simulate=_ratios_simulate,
         unit="dimensionless, one per level",

@@ -19,61 +19,36 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.hierarchy import CENTRE, Form, Group, mse
 from theory.engine.registry import register
-from theory.papers.fedhdp.algorithms import algorithm_lines
-from theory.papers.fedhdp.clients import (
-    LEVEL,
-    OPT_OUT,
-    OPT_OUT_EXAMPLES,
-    OWN_NOISE_TEXT,
-    excess_oracle,
-    excess_simulation,
-    own_noise_condition,
-)
-from theory.papers.fedhdp.server import opt_out_claims
-from theory.papers.shared import GAMMA2, N_NP, N_P, OWN_NOISE, SIGMA2_C, concrete
+from theory.papers.fedhdp import server
+from theory.papers.fedhdp.algorithms import GROUPS
+from theory.papers.fedhdp.federation import OPT_OUT, OPT_OUT_EXAMPLES, OWN_NOISE_TEXT, own_noise_condition
+from theory.papers.fedhdp.strength import excess_oracle, excess_simulation
+from theory.papers.shared import GAMMA2, LEVEL, N_NP, N_P, OWN_NOISE, SIGMA2_C, concrete
 
 ZERO = sp.Integer(0)
 
 
-def _law(private: bool) -> dict[str, Any]:
-    """The claim on one group's average: its variance around phi."""
-
-    def noise(v: dict[str, Any]) -> tuple[Any, Any]:
-        return (v["N_p"], v["N_p"] * v["gamma2"]) if private else (v["N_np"], ZERO)
-
-    def derive(**v: Any) -> Derivation:
-        d = Derivation()
-        n, nu2 = noise(v)
-        group = Group("group", n, v["sigma2_c"], ZERO, nu2)
-        d.say("A message of the group is phi plus independent noise of variance", v["sigma2_c"] + nu2)
-        error = Form(ZERO) + (1 / n) * group.messages() - CENTRE
-        return d.conclude("The average of the group's messages is unbiased, with variance", mse(error))
-
-    def oracle(**v: Any) -> Any:
-        n, _ = noise(v)
-        clients, _ = concrete([n], [v["gamma2"] if private else 0], v["sigma2_c"] / 2, v["sigma2_c"] / 2)
-        average = clients.weighted([sp.Integer(1) / n] * len(clients), clients.message)
-        return rational(clients.mse(average, clients.centre))
-
-    def simulate(**v: Any) -> simulation.Simulation:
-        n, nu2 = noise(v)
-        fed = simulation.federation([n], v["sigma2_c"] / 2, v["sigma2_c"] / 2, float(nu2))
-        return simulation.mean_squares(
-            fed,
-            0,
-            np.full(int(n), 1 / n),
-            [simulation.vector(1, a0=1.0)],
-            ["variance of the average"],
-        )
-
-    return {"derive": derive, "oracle": oracle, "simulate": simulate}
+def _average_derive(n: Any, sigma2_c: Any, nu2: Any) -> Derivation:
+    d = Derivation()
+    group = Group("group", n, sigma2_c, ZERO, nu2)
+    d.say("A message of the group is phi plus independent noise of variance", sigma2_c + nu2)
+    error = Form(ZERO) + (1 / n) * group.messages() - CENTRE
+    return d.conclude("The average of the group's messages is unbiased, with variance", mse(error))
 
 
-_LAW: dict[str, Any] = {
-    "kind": "identity",
-    "unit": "variance",
-    "assumptions": ("clients independent given phi",),
-}
+def _average_oracle(n: Any, sigma2_c: Any, gamma2: Any) -> Any:
+    """On concrete clients; the group's average adds noise of variance gamma2."""
+    clients, _ = concrete([n], [gamma2], sigma2_c / 2, sigma2_c / 2)
+    average = clients.weighted([sp.Integer(1) / n] * len(clients), clients.message)
+    return rational(clients.mse(average, clients.centre))
+
+
+def _average_simulate(n: int, sigma2_c: float, nu2: float) -> simulation.Simulation:
+    fed = simulation.federation([n], sigma2_c / 2, sigma2_c / 2, nu2)
+    weights = np.full(int(n), 1 / n)
+    return simulation.mean_squares(fed, 0, weights, [simulation.vector(1, a0=1.0)], ["variance of the average"])
+
+
 register(
     Claim(
         id="feo2:theta-np",
@@ -81,12 +56,16 @@ register(
         place="Section 4.2",
         statement="The average of the non-private messages is Gaussian around phi with this variance.",
         latex=r"\theta_{np}\sim\mathcal N\Big(\phi,\frac{1}{N_{np}}\sigma_c^2\Big)",
+        kind="identity",
         variables=(N_NP, SIGMA2_C),
         examples=({"N_np": 3, "sigma2_c": 2},),
         printed=lambda N_np, sigma2_c: sigma2_c / N_np,
+        derive=lambda N_np, sigma2_c: _average_derive(N_np, sigma2_c, ZERO),
+        oracle=lambda N_np, sigma2_c: _average_oracle(N_np, sigma2_c, 0),
         computed=lambda N_np, sigma2_c: sigma2_c / N_np,
-        **_LAW,
-        **_law(private=False),
+        simulate=lambda N_np, sigma2_c: _average_simulate(N_np, sigma2_c, 0.0),
+        unit="variance",
+        assumptions=("clients independent given phi",),
     )
 )
 register(
@@ -96,22 +75,60 @@ register(
         place="Section 4.2",
         statement="The average of the private messages is Gaussian around phi with this variance.",
         latex=r"\theta_p\sim\mathcal N\Big(\phi,\frac{1}{N_p}\sigma_c^2+\gamma^2\Big)",
+        kind="identity",
         variables=(N_P, SIGMA2_C, GAMMA2),
         examples=({"N_p": 3, "sigma2_c": 2, "gamma2": 1},),
         printed=lambda N_p, sigma2_c, gamma2: sigma2_c / N_p + gamma2,
+        derive=lambda N_p, sigma2_c, gamma2: _average_derive(N_p, sigma2_c, N_p * gamma2),
+        oracle=lambda N_p, sigma2_c, gamma2: _average_oracle(N_p, sigma2_c, gamma2),
         computed=lambda N_p, sigma2_c, gamma2: sigma2_c / N_p + gamma2,
-        **_LAW,
-        **_law(private=True),
+        simulate=lambda N_p, sigma2_c, gamma2: _average_simulate(N_p, sigma2_c, N_p * gamma2),
+        unit="variance",
+        assumptions=("clients independent given phi",),
     )
 )
 
-opt_out_claims(
-    "feo2",
-    "Section 4.2, Lemma 1",
-    "lemma1",
-    r"\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_p\gamma^2)}{\sigma_c^2+\rho_{np}N_p\gamma^2}"
-    r"\right]",
-    remark="The text conversion shows rho_m; the paper's symbol is rho_np (FedHDP prints the same formula as (78)).",
+OPT_OUT_LEMMA: dict[str, Any] = {
+    "place": "Section 4.2, Lemma 1",
+    "examples": server.OPT_OUT_EXAMPLES,
+    "assumptions": ("flat prior on phi",),
+}
+register(
+    Claim(
+        id="feo2:lemma1:rstar",
+        title="Optimal ratio with opt-out of privacy",
+        statement="With non-private and private clients the server is Bayes optimal at this ratio.",
+        latex=r"r^*=\frac{\sigma_c^2}{\sigma_c^2+N_{\mathrm p}\gamma^2}",
+        kind="optimum",
+        variables=server.RATIO_VARIABLES,
+        printed=server.opt_out_ratio,
+        derive=server.opt_out_ratio_derive,
+        oracle=server.opt_out_ratio_oracle,
+        computed=server.opt_out_ratio_computed,
+        simulate=server.opt_out_ratio_simulate,
+        objective=server.opt_out_risk,
+        unit="dimensionless",
+        **OPT_OUT_LEMMA,
+    )
+)
+register(
+    Claim(
+        id="feo2:lemma1:var",
+        title="Server error variance with opt-out of privacy",
+        statement="Error variance of the server's estimate at r*.",
+        latex=r"\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_p\gamma^2)}"
+        r"{\sigma_c^2+\rho_{np}N_p\gamma^2}\right]",
+        kind="identity",
+        variables=server.OPT_OUT,
+        printed=server.opt_out_variance,
+        derive=server.opt_out_variance_derive,
+        oracle=server.opt_out_variance_oracle,
+        computed=server.opt_out_variance_computed,
+        simulate=server.opt_out_variance_simulate,
+        unit="variance",
+        remark="The text conversion shows rho_m; the paper's symbol is rho_np (FedHDP prints the same formula as (78)).",
+        **OPT_OUT_LEMMA,
+    )
 )
 
 
@@ -183,12 +200,15 @@ register(
     )
 )  # fmt: skip
 
-algorithm_lines(
-    "feo2:alg1",
-    "Algorithm 1: the lines of FeO2",
-    "Section 3, Algorithm 1",
-    r"z^t\leftarrow z\frac{S^t}{N_p^t};\ \triangle\theta_p^{t+1}\leftarrow\frac1{N_p^t}\sum_{i\in\mathcal C_p^t}"
-    r"\triangle\theta_i^t+\mathcal N(0,(z^t)^2I);\ \theta^{t+1}\leftarrow\theta^t+\frac{1}{N_{np}^t+rN_p^t}[N_{np}^t"
-    r"\triangle\theta_{np}^{t+1}+rN_p^t\triangle\theta_p^{t+1}]",
-    "The personal line uses theta^0 and is right. Removed clients count as zero with a fixed divisor.",
+register(
+    Claim(
+        id="feo2:alg1",
+        title="Algorithm 1: the lines of FeO2",
+        place="Section 3, Algorithm 1",
+        latex=r"z^t\leftarrow z\frac{S^t}{N_p^t};\ \triangle\theta_p^{t+1}\leftarrow\frac1{N_p^t}\sum_{i\in\mathcal C_p^t}"
+        r"\triangle\theta_i^t+\mathcal N(0,(z^t)^2I);\ \theta^{t+1}\leftarrow\theta^t+\frac{1}{N_{np}^t+rN_p^t}[N_{np}^t"
+        r"\triangle\theta_{np}^{t+1}+rN_p^t\triangle\theta_p^{t+1}]",
+        remark="The personal line uses theta^0 and is right. Removed clients count as zero with a fixed divisor.",
+        **GROUPS,
+    )
 )
