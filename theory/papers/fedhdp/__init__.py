@@ -14,8 +14,10 @@ PAPER = Paper(
     citation="Aldaghri, Mahdavifar, Beirami. Federated Learning with Heterogeneous Differential Privacy, arXiv 2110.15252",
     package=__name__,
     modules=(
+        "setup",
         "privacy",
         "server",
+        "ratio",
         "gaps",
         "estimates",
         "strength",

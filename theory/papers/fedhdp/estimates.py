@@ -1,4 +1,4 @@
-"""FedHDP, what a client knows and what it computes: Appendix A.1, (8)-(10), and A.3, (37)-(44).
+"""FedHDP, what a client knows and what it computes: Appendix A.3, (34)-(44).
 
 Belongs here: the Bayes estimate of a client and the personalised one as combinations of messages. Does not belong here:
 the strength that makes them agree (strength.py).
@@ -13,85 +13,31 @@ import sympy as sp
 
 from estimators.closed_forms import aggregation, personalization
 from theory.engine import simulation
-from theory.engine.algebra import simplest, stationary_point
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.hierarchy import CENTRE, posterior
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
+from theory.engine.hierarchy import CENTRE, Group, posterior
 from theory.engine.registry import register
 from theory.papers.fedhdp.federation import (
     EXAMPLES,
     OWN_NOISE_TEXT,
     PAIRS,
     TWO_LEVELS,
+    bayes_computed,
+    lists,
+    others_computed,
     own_noise_condition,
     proof_terms,
-    returned_model,
     setting,
     simulated_federation,
+    simulated_posterior,
 )
-from theory.papers.shared import GAMMA2_1, GAMMA2_2, LEVEL, OWN_NOISE, concrete, concrete_bayes, groups
+from theory.papers.shared import GAMMA2_1, GAMMA2_2, LEVEL, MODEL, ONE, OWN_NOISE, concrete, concrete_bayes, groups
 
 LAM = Variable("lam", "nonnegative", "strength of the pull towards the server's estimate", extreme=False)
-# --- (10): the loss and what it does to lambda ---------------------------------------------------------------------
-
-N_S = Variable("n_s", "positive", "F^T F = n_s I")
-M_S = Variable("m_s", "positive", "samples of a client")
-
-
-def _eq10_derive(n_s: Any, m_s: Any, lam: Any) -> Derivation:
-    d = Derivation()
-    t, y, theta, c = sp.symbols("t y theta c", real=True)
-    loss = d.say(
-        "With F^T F = n_s I, |F t - x|^2 = n_s (t - y)^2 + c where y is the least-squares estimate and c does not depend "
-        "on t. So (8) is",
-        (n_s * (t - y) ** 2 + c) / m_s,
-    )
-    objective = d.say("and a client's objective with the penalty of (Local FedHDP obj.) is",
-                      loss + lam * (t - theta) ** 2 / 2)  # fmt: skip
-    best = d.say("Its minimiser is", stationary_point(objective, t))
-    return d.conclude("The weight on the server's estimate theta is", simplest(sp.diff(best, theta)))
-
-
-def _eq10_oracle(n_s: Any, m_s: Any, lam: Any) -> Any:
-    """Explicit data: one feature f with m_s f^2 = n_s, responses all x; the objective's vertex from three values."""
-    f2, x_over_f = n_s / m_s, sp.Rational(7, 3)
-
-    def vertex(theta: Any) -> Any:
-        # (1/m_s) sum (f t - x)^2 = f^2 (t - x/f)^2 for equal responses.
-        value = [f2 * (t - x_over_f) ** 2 + lam * (t - theta) ** 2 / 2 for t in (-1, 0, 1)]
-        return (value[0] - value[2]) / (2 * (value[0] + value[2] - 2 * value[1]))
-
-    return vertex(sp.Integer(1)) - vertex(sp.Integer(0))
-
-
-register(
-    Claim(
-        id="fedhdp:eq10",
-        title="The loss as a squared distance to the local estimate",
-        place="Appendix A.1, (8) to (10)",
-        statement="With F^T F = n_s I the loss (8) translates to half the squared distance to the local estimate. "
-        "Judged by what it does: the weight lam/(1+lam) of the server's estimate in a client's solution.",
-        latex=r"f_j(\phi)=\frac{1}{m_s}\|F_j\phi-x_j\|_2^2\ \to\ f_j(\phi)=\frac12\Big\|\phi-\frac1{n_s}"
-        r"\sum_{i=1}^{n_s}x_{j,i}\Big\|_2^2",
-        kind="identity",
-        variables=(N_S, M_S, LAM),
-        examples=({"n_s": 1, "m_s": 1, "lam": 1}, {"n_s": 10, "m_s": 4, "lam": "1/2"}),
-        printed=lambda lam: lam / (1 + lam),
-        derive=_eq10_derive,
-        oracle=_eq10_oracle,
-        computed=lambda n_s, m_s, lam: lam / (lam + 2 * n_s / m_s),
-        not_simulated="deterministic algebra",
-        corrected=lambda n_s, m_s, lam: lam / (lam + 2 * n_s / m_s),
-        corrected_text="f_j = (n_s/m_s) |phi - phi_hat_j|^2 + const: with the loss (8) every lambda of the paper must be "
-        "multiplied by 2 n_s/m_s.",
-        unit="dimensionless",
-        remark="Also, the average of the n_s responses is the least-squares estimate only when F is a column of ones.",
-    )
-)
-
-
 # --- the Bayes estimate: (37), (41), (42) --------------------------------------------------------------------------
 
 
@@ -132,16 +78,10 @@ def _simulate_others(**v: Any) -> simulation.Simulation:
     return simulation.mean_squares(fed, client, w, [simulation.vector(1, a0=1.0)], ["error of phi"])
 
 
-def _others_computed(**v: Any) -> Any:
-    level, sizes, gamma2s, alpha2, tau2 = setting(v)
-    sizes = [n - (i == level) for i, n in enumerate(sizes, 1)]
-    kept = [(n, g * (n + (i == level))) for i, (n, g) in enumerate(zip(sizes, gamma2s, strict=True), 1) if n > 0]
-    return aggregation.server_mse([n for n, _ in kept], [g / n for n, g in kept], alpha2, tau2)
-
-
 register(
     Claim(
         id="fedhdp:eq37",
+        assumes=MODEL,
         title="Variance of the centre given all messages but the client's",
         place="Appendix A.3, (37)",
         statement="Posterior variance of phi from the messages of all other clients.",
@@ -152,10 +92,102 @@ register(
         printed=_eq37_printed,
         derive=_eq37_derive,
         oracle=_eq37_oracle,
-        computed=_others_computed,
+        computed=lambda **v: others_computed(*setting(v))[1],
         simulate=_simulate_others,
         unit="variance",
         related=("fedhdp:lemma1",),
+    )
+)
+
+
+def _eq34_printed(**v: Any) -> tuple[Any, Any, Any]:
+    """Weights by inverse covariances (36), and the error variance with p_phi of the same variance added."""
+    s1, s2, m, n = proof_terms(v)
+    variance = 1 / (m / s1 + n / s2)
+    return variance / s1, variance / s2, variance + variance
+
+
+def _eq34_corrected(**v: Any) -> tuple[Any, Any, Any]:
+    first, second = (v["alpha2"] + v["tau2"] + v[f"N{i}"] * v[f"gamma2_{i}"] for i in (1, 2))
+    m, n = (v[f"N{i}"] - (1 if v["level"] == i else 0) for i in (1, 2))
+    variance = 1 / (m / first + n / second)
+    return variance / first, variance / second, variance
+
+
+def _eq34_derive(**v: Any) -> Derivation:
+    d = Derivation()
+    _, others = groups(*setting(v))
+    d.say("The estimate with the least error is the mean of phi given the messages: a combination of them and nothing else.")
+    best = posterior(CENTRE, [g.messages() for g in others])
+    return d.conclude("Weights on one message of each level, and the error variance:", (*best.weights, best.variance))
+
+
+def _eq34_oracle(**v: Any) -> tuple[Any, Any, Any]:
+    level, sizes, gamma2s, alpha2, tau2 = setting(v)
+    clients, levels = concrete(sizes, gamma2s, alpha2, tau2)
+    rest = [i for i in range(len(levels)) if i != levels.index(level)]
+    w, variance = clients.posterior(clients.centre, [clients.message[i] for i in rest])
+    of_level = {levels[i]: rational(x) for i, x in zip(rest, w, strict=True)}
+    return of_level[1], of_level[2], rational(variance)
+
+
+def _eq34_computed(**v: Any) -> tuple[float, ...]:
+    weights, variance = others_computed(*setting(v))
+    return (*weights, variance)
+
+
+def _eq34_simulate(**v: Any) -> simulation.Simulation:
+    """The others alone, as a federation: the best combination of two level means against each other."""
+    level, sizes, gamma2s, alpha2, tau2 = setting(v)
+    noise = [float(n * g) for n, g in zip(sizes, gamma2s, strict=True)]
+    m, n = (int(size - (i == level)) for i, size in enumerate(sizes, 1))
+    fed = simulation.federation([m, n], tau2, alpha2, noise)
+    precision = 1 / fed.message_variances
+    rows = np.array([np.repeat([1 / m, 0.0], [m, n]), np.repeat([0.0, 1 / n], [m, n]), precision / precision.sum()])
+    move = simulation.vector(3, a0=-1.0, a1=1.0)
+    best = simulation.vector(3, a2=1.0)
+    pairs = [(simulation.vector(3, a0=1.0), move), (simulation.vector(3, a1=1.0), move), (best, best)]
+    size = float(sum(fed.message_variances[fed.start[i]] / (m, n)[i] for i in (0, 1)))
+    label = "mean derivative of the risk in a level's share"
+    return simulation.Simulation(simulation.mean_products(fed, 0, rows, pairs).experiment, (
+        simulation.Ratio(label, [0.0, 1.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: m * w[0], lambda x: x / m),
+        simulation.Ratio(label, [-1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: n * w[1], lambda x: x / n),
+        simulation.Mean("error variance", [0.0, 0.0, 1.0], 2),
+    ))  # fmt: skip
+
+
+SPREAD_ADDED = (
+    "A draw from the posterior's spread is added to the estimate, as if it were part of it: that would double the error "
+    "variance that the paper states for it."
+)
+register(
+    Claim(
+        id="fedhdp:eq34",
+        title="A client's estimate of the centre from all other messages",
+        place="Appendix A.3, (34)-(36)",
+        statement="The client computes the estimate of phi from the others' messages by precision weights; what is added "
+        "has the variance (35), independent of the messages. Judged: weights on a message of each level and the error "
+        "variance of the estimate.",
+        latex=r"\phi^{\setminus j}=\Sigma_{\phi^{\setminus j}}\Big(\sum_{i=[N]\setminus j}\Sigma_i^{-1}\psi_i\Big)+"
+        r"p_{\phi^{\setminus j}},\quad p_{\phi^{\setminus j}}\sim\mathcal N(0,\Sigma_{\phi^{\setminus j}})",
+        kind="identity",
+        variables=(*PAIRS, *TWO_LEVELS[2:]),
+        examples=EXAMPLES,
+        printed=_eq34_printed,
+        derive=_eq34_derive,
+        oracle=_eq34_oracle,
+        computed=_eq34_computed,
+        simulate=_eq34_simulate,
+        corrected=_eq34_corrected,
+        corrected_text="the same weights without p: error variance Sigma, not 2 Sigma",
+        slip="Lemma 1 describes phi itself, which is its posterior mean plus a spread p of variance Sigma; the estimate is "
+        "the mean alone",
+        finding=SPREAD_ADDED,
+        counterexample=EXAMPLES[0],
+        entries=("message of level 1", "message of level 2", "error variance"),
+        assumes=MODEL,
+        unit="dimensionless; variance",
+        related=("fedhdp:lemma1", "fedhdp:eq37", "fedhdp:eq30"),
     )
 )
 
@@ -191,6 +223,7 @@ def bayes_simulation(**v: Any) -> simulation.Simulation:
 register(
     Claim(
         id="fedhdp:eq41",
+        assumes=MODEL,
         title="Bayes risk of a client",
         place="Appendix A.3, (41)",
         statement="Posterior variance of phi_j given the client's own estimate and the messages of all others.",
@@ -209,36 +242,144 @@ register(
 )
 
 
-def _eq42_printed(**v: Any) -> tuple[Any, Any, Any]:
+def _eq39_printed(**v: Any) -> tuple[Any, Any, Any]:
+    s1, s2, m, n = proof_terms(v)
+    tau2, local = v["tau2"], v["alpha2"] + v["tau2"] - v["tau2"]
+    mix = n * s1 + m * s2
+    far = mix / (s1 * s2 + tau2 * mix)
+    risk = 1 / (far + 1 / local)
+    return risk * far, risk / local, risk + risk
+
+
+def _eq39_corrected(**v: Any) -> tuple[Any, Any, Any]:
+    first, second = (v["alpha2"] + v["tau2"] + v[f"N{i}"] * v[f"gamma2_{i}"] for i in (1, 2))
+    m, n = (v[f"N{i}"] - (1 if v["level"] == i else 0) for i in (1, 2))
+    top = n * first + m * second
+    far = top / (first * second + v["tau2"] * top)
+    risk = 1 / (far + 1 / v["alpha2"])
+    return risk * far, risk / v["alpha2"], risk
+
+
+def _eq39_derive(**v: Any) -> Derivation:
+    d = Derivation()
+    centre = d.lemma("fedhdp:eq37", "the others' messages tell phi with the variance", **v)
+    V = sp.Symbol("V", positive=True)
+    far = Group("others", ONE, V, sp.Integer(0), sp.Integer(0))
+    own = Group("own", ONE, v["tau2"], v["alpha2"], sp.Integer(0))
+    best = posterior(own.parameters(), [far.messages(), own.estimates()])
+    d.say("Best weights on phi given the others, known with variance V, and on the own estimate:", best.weights)
+    at = tuple(x.subs(V, centre) for x in (*best.weights, best.variance))
+    return d.conclude("With that V, weights and error variance:", at)
+
+
+def _eq39_oracle(**v: Any) -> tuple[Any, Any, Any]:
+    """On concrete clients: the weights on the messages add up to that on phi given the others."""
+    own, first, second, risk = bayes_weights_oracle(**v)
+    counts = {i: v[f"N{i}"] - (v["level"] == i) for i in (1, 2)}
+    return counts[1] * first + counts[2] * second, own, risk
+
+
+def _eq39_computed(**v: Any) -> tuple[float, float, float]:
+    own, *_, risk = bayes_computed(*setting(v))
+    _, variance = others_computed(*setting(v))
+    return float(aggregation.precision_weights([v["tau2"] + variance, v["alpha2"]])[0]), own, risk
+
+
+def _eq39_simulate(**v: Any) -> simulation.Simulation:
+    fed, client, _ = simulated_federation(v, v["level"])
+    others = 1 / fed.message_variances
+    others[client] = 0.0
+    far = fed.tau2[client] + 1 / others.sum()
+    u = fed.alpha2[client] / (fed.alpha2[client] + far)
+    step = simulation.vector(1, a0=1.0, p=-1.0, e=-1.0)
+    error = simulation.vector(1, p=-u, e=1 - u, a0=u)
+    pairs = [(simulation.vector(1, e=1.0), step), (step, step), (error, error)]
+    size = float(fed.alpha2[client] + far)
+    label = "mean derivative of the risk in a weight"
+    return simulation.Simulation(simulation.mean_products(fed, client, others / others.sum(), pairs).experiment, (
+        simulation.Ratio(label, [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], size, 0),
+        simulation.Ratio(label, [1.0, 1.0, 0.0], [0.0, 1.0, 0.0], size, 1),
+        simulation.Mean("error variance", [0.0, 0.0, 1.0], 2),
+    ))  # fmt: skip
+
+
+register(
+    Claim(
+        id="fedhdp:eq39",
+        title="A client's Bayes estimate from its own and the centre given the others",
+        place="Appendix A.3, (38)-(39)",
+        statement="The client weighs phi given the others and its own estimate by precision; what is added has the "
+        "variance (40), independent of both. Judged: both weights and the error variance of the estimate.",
+        latex=r"\theta_j^*=\Sigma_{\theta_j^*}\bigg(\Big(\frac{n\sigma_{p_1}^2+m\sigma_{p_2}^2}{\sigma_{p_1}^2\sigma_{p_2}^2+"
+        r"\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}\Big)\phi^{\setminus j}+\frac{1}{\sigma_c^2-\tau^2}\hat\phi_j^*\bigg)+"
+        r"p_{\theta_j}",
+        kind="identity",
+        variables=(*PAIRS, *TWO_LEVELS[2:]),
+        examples=EXAMPLES,
+        printed=_eq39_printed,
+        derive=_eq39_derive,
+        oracle=_eq39_oracle,
+        computed=_eq39_computed,
+        simulate=_eq39_simulate,
+        corrected=_eq39_corrected,
+        corrected_text="the same weights without p: error variance Sigma, not 2 Sigma",
+        slip="as in (34): the mean of phi_j given what the client knows has no spread of its own",
+        finding=SPREAD_ADDED,
+        counterexample=EXAMPLES[0],
+        edits=(
+            Edit(printed=r"\hat\phi_j^*", read=r"\hat\phi_j", reason="(38) has the local estimate without a star"),
+            Edit(printed=r"p_{\theta_j}", read=r"p_{\theta_j^*}", reason="(38) and the line after it call it so"),
+        ),
+        entries=("phi given the others", "own estimate", "error variance"),
+        assumes=MODEL,
+        unit="dimensionless; variance",
+        related=("fedhdp:eq34", "fedhdp:eq41"),
+    )
+)
+
+
+def _eq42_printed(**v: Any) -> tuple[Any, ...]:
     s1, s2, m, n = proof_terms(v)
     sigma2_c, tau2 = v["alpha2"] + v["tau2"], v["tau2"]
     mix = n * s1 + m * s2
     bottom = sigma2_c * mix + s1 * s2
-    return (s1 * s2 + tau2 * mix) / bottom, s2 * (sigma2_c - tau2) / bottom, s1 * (sigma2_c - tau2) / bottom
+    risk = (sigma2_c - tau2) * (s1 * s2 + tau2 * mix) / bottom
+    first, second = s2 * (sigma2_c - tau2) / bottom, s1 * (sigma2_c - tau2) / bottom
+    # The estimate without p attains (41); p, of variance (41) and independent of all data, comes on top.
+    return (s1 * s2 + tau2 * mix) / bottom, first, second, risk + risk
+
+
+def _eq42_corrected(**v: Any) -> tuple[Any, ...]:
+    first, second = (v["alpha2"] + v["tau2"] + v[f"N{i}"] * v[f"gamma2_{i}"] for i in (1, 2))
+    m, n = (v[f"N{i}"] - (1 if v["level"] == i else 0) for i in (1, 2))
+    mix = n * first + m * second
+    bottom = (v["alpha2"] + v["tau2"]) * mix + first * second
+    own = (first * second + v["tau2"] * mix) / bottom
+    return own, second * v["alpha2"] / bottom, first * v["alpha2"] / bottom, v["alpha2"] * own
 
 
 def _eq42_derive(**v: Any) -> Derivation:
     d = Derivation()
-    return d.conclude("Weights on y, on a message of level 1, on a message of level 2:", bayes_posterior(v, d).weights)
+    best = bayes_posterior(v, d)
+    return d.conclude("Weights on y, on a message of level 1, on a message of level 2, and the error variance:",
+                      (*best.weights, best.variance))  # fmt: skip
 
 
-def bayes_weights_oracle(**v: Any) -> tuple[Any, Any, Any]:
-    """Bayes weights on the own estimate and a message of each level, on concrete clients."""
+def bayes_weights_oracle(**v: Any) -> tuple[Any, ...]:
+    """Bayes weights on the own estimate and a message of each level, and the risk, on concrete clients."""
     level, sizes, gamma2s, alpha2, tau2 = setting(v)
     clients, levels = concrete(sizes, gamma2s, alpha2, tau2)
     j = levels.index(level)
     rest = [i for i in range(len(levels)) if i != j]
-    w = clients.posterior(clients.parameter[j], [clients.estimate[j], *(clients.message[i] for i in rest)])[0]
+    observed = [clients.estimate[j], *(clients.message[i] for i in rest)]
+    w, variance = clients.posterior(clients.parameter[j], observed)
     of_level = {levels[i]: rational(w[1 + k]) for k, i in enumerate(rest)}
-    return rational(w[0]), of_level[1], of_level[2]
+    return rational(w[0]), of_level[1], of_level[2], rational(variance)
 
 
-def _eq42_computed(**v: Any) -> tuple[float, float, float]:
-    s1, s2, m, n = (float(x) for x in proof_terms(v))
-    centre = 1 / (m / s1 + n / s2)
-    own = (v["tau2"] + centre) / (v["tau2"] + centre + v["alpha2"])
-    share = v["alpha2"] / (v["tau2"] + centre + v["alpha2"]) * centre
-    return own, share / s1, share / s2
+def _eq42_simulate(**v: Any) -> simulation.Simulation:
+    fed, client, _ = simulated_federation(v, v["level"])
+    return simulated_posterior(fed, client, np.repeat([1, 2], lists(v)[0]).tolist())
 
 
 register(
@@ -246,22 +387,30 @@ register(
         id="fedhdp:eq42",
         title="Weights of a client's Bayes estimate",
         place="Appendix A.3, (42)",
-        statement="Coefficients of the Bayes estimate on the own estimate and on the messages of both levels.",
+        statement="The Bayes estimate has these coefficients on the own estimate and on the messages of both levels, plus "
+        "p of variance (41). Judged: the coefficients and the error variance of the estimate.",
         latex=r"\theta_j^*=\frac{\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}{\sigma_c^2(n"
         r"\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\hat\phi_j+\frac{\sigma_{p_2}^2(\sigma_c^2-\tau^2)}"
-        r"{\cdots}\sum_{\mathcal C_1,i\neq j}\psi_i+\frac{\sigma_{p_1}^2(\sigma_c^2-\tau^2)}{\cdots}"
-        r"\sum_{\mathcal C_2,i\neq j}\psi_i+p_{\theta_j^*}",
+        r"{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\sum_{c_i\in\mathcal C_1,i\neq j}\psi_i+"
+        r"\frac{\sigma_{p_1}^2(\sigma_c^2-\tau^2)}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}"
+        r"\sum_{c_i\in\mathcal C_2,i\neq j}\psi_i+p_{\theta_j^*}",
         kind="identity",
         variables=(*PAIRS, *TWO_LEVELS[2:]),
         examples=EXAMPLES,
         printed=_eq42_printed,
         derive=_eq42_derive,
         oracle=bayes_weights_oracle,
-        computed=_eq42_computed,
-        not_simulated="weights; the risk that they attain is simulated in fedhdp:eq41",
-        entries=("own estimate", "message of level 1", "message of level 2"),
-        unit="dimensionless",
-        related=("fedhdp:eq41",),
+        computed=lambda **v: bayes_computed(*setting(v)),
+        simulate=_eq42_simulate,
+        corrected=_eq42_corrected,
+        corrected_text="the same coefficients without p: error variance (41), not twice as much",
+        slip="as in (34): the mean of phi_j given what the client knows has no spread of its own",
+        finding=SPREAD_ADDED,
+        counterexample=EXAMPLES[0],
+        entries=("own estimate", "message of level 1", "message of level 2", "error variance"),
+        assumes=MODEL,
+        unit="dimensionless; variance",
+        related=("fedhdp:eq41", "fedhdp:eq39"),
     )
 )
 
@@ -270,10 +419,6 @@ register(
 
 R = Variable("r", "positive", "weight of a level-2 message over that of a level-1 message", extreme=False)
 LAM_FINITE = Variable("lam", "positive", "strength of the pull towards the server's estimate", extreme=False)
-
-
-def _eq44_weights(N1: Any, N2: Any, r: Any) -> tuple[Any, Any]:
-    return 1 / (N1 + N2 * r), r / (N1 + N2 * r)
 
 
 def _eq44_printed(N1: Any, N2: Any, r: Any, lam: Any, level: int) -> tuple[Any, ...]:
@@ -290,7 +435,7 @@ def _eq44_printed(N1: Any, N2: Any, r: Any, lam: Any, level: int) -> tuple[Any, 
 def _eq44_derive(N1: Any, N2: Any, gamma2_1: Any, gamma2_2: Any, r: Any, lam: Any, level: int,
                  own_noise: int) -> Derivation:  # fmt: skip
     d = Derivation()
-    w = d.say("The server's estimate is theta = sum w_i psi_i with weights", _eq44_weights(N1, N2, r))
+    w = d.say("The server's estimate is theta = sum w_i psi_i with weights", (1 / (N1 + N2 * r), r / (N1 + N2 * r)))
     d.say("The client's own term in it is w_j psi_j = w_j (y_j + l_j)" + ("." if own_noise else ", used as w_j y_j."))
     d.say("The minimiser of |t - y_j|^2/2 + lam |t - theta|^2/2 is t = (y_j + lam theta)/(1 + lam). Collect terms.")
     own, noise = (1 + lam * w[level - 1]) / (1 + lam), (N1 * gamma2_1, N2 * gamma2_2)[level - 1]
@@ -317,37 +462,37 @@ def _eq44_oracle(N1: Any, N2: Any, gamma2_1: Any, gamma2_2: Any, r: Any, lam: An
     return tuple(rational(x) for x in (t.terms[f"e{j}"], t.terms[f"e{one[1]}"], t.terms[f"e{one[2]}"], left))
 
 
-def _eq44_computed(N1: float, N2: float, gamma2_1: float, gamma2_2: float, r: float, lam: float, level: int,
-                   own_noise: int) -> tuple[float, ...]:  # fmt: skip
-    w = _eq44_weights(N1, N2, r)
-    u = lam / (1 + lam)
-    noise = (N1 * gamma2_1, N2 * gamma2_2)[level - 1]
-    return (
-        (1 + lam * w[level - 1]) / (1 + lam),
-        u * w[0],
-        u * w[1],
-        own_noise * (u * w[level - 1]) ** 2 * noise,
-    )
-
-
 def _eq44_simulate(N1: int, N2: int, gamma2_1: float, gamma2_2: float, r: float,
                    lam: float, level: int, own_noise: int) -> simulation.Simulation:  # fmt: skip
+    """Coefficients are covariances with the noise that they multiply: e_j, and the sum of a level's others' estimates."""
     noise = [N1 * gamma2_1, N2 * gamma2_2]
     fed = simulation.federation([N1, N2], 1.0, 1.0, noise)
     client = fed.start[level - 1]
-    w = np.repeat(_eq44_weights(N1, N2, r), [N1, N2])
-    u = lam / (1 + lam)
-    t, silent = (
-        u * returned_model(w, client, back) + (1 - u) * simulation.vector(1, p=1.0, e=1.0) for back in (own_noise, 0)
-    )
-    # Coefficients are covariances with the noise terms they multiply: e_j has variance 1.
-    pairs = [(t, simulation.vector(1, e=1.0))]
-    labels, of = ["coefficient on y_j"], [0]
+    raw = np.repeat([1.0, r], [N1, N2])
+    rows = [raw / raw.sum()]
+    for start, n in zip(fed.start, (N1, N2), strict=True):
+        among = (np.arange(fed.count) >= start) & (np.arange(fed.count) < start + n) & (np.arange(fed.count) != client)
+        rows.append(np.where(among, 1.0, 0.0))
+    u, w = lam / (1 + lam), rows[0][client]
+    theta = simulation.vector(3, a0=1.0, l=0.0 if own_noise else -w)
+    t = u * theta + (1 - u) * simulation.vector(3, p=1.0, e=1.0)
+    pairs, readings = [(t, simulation.vector(3, e=1.0))], ["coefficient on y_j"]
+    for i in (1, 2):
+        pairs.append((t, simulation.vector(3, **{f"a{i}": 1.0})))
+        readings.append(f"coefficients of level {i} times their messages' variance")
+    # A sum of m messages of variance s has the covariance (coefficient) m s with what holds them.
+    sizes = [(n - (level == i)) * (2.0 + g) for i, (n, g) in enumerate(zip((N1, N2), noise, strict=True), 1)]
+    of: list[Any] = [0, lambda v: v[1] * sizes[0], lambda v: v[2] * sizes[1]]
+    back: list[Any] = [None, lambda x: x / sizes[0], lambda x: x / sizes[1]]
     if own_noise:
-        pairs.append((t - silent, t - silent))
-        labels.append("own noise left in t")
+        left = simulation.vector(3, l=u * w)
+        pairs.append((t, left))
+        readings.append("own noise left in t")
         of.append(3)
-    return simulation.mean_products(fed, client, w, pairs, labels, of=of)
+        back.append(None)
+    unit = np.eye(len(pairs))
+    means = [simulation.Mean(name, row, o, back=b) for name, row, o, b in zip(readings, unit, of, back, strict=True)]
+    return simulation.Simulation(simulation.mean_products(fed, client, rows, pairs).experiment, tuple(means))
 
 
 register(
@@ -369,7 +514,8 @@ register(
         printed=_eq44_printed,
         derive=_eq44_derive,
         oracle=_eq44_oracle,
-        computed=_eq44_computed,
+        not_computed=Exempt(kind="elsewhere", function="estimators.server.federated_means.FederatedMeans"),
+        assumes=MODEL | {"pivot": "model"},
         simulate=_eq44_simulate,
         condition=own_noise_condition,
         condition_text=OWN_NOISE_TEXT,

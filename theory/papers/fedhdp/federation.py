@@ -6,6 +6,7 @@ claims, printed formulas.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from theory.papers.shared import (
 )
 
 TWO_LEVELS = (N1, N2, ALPHA2, TAU2, GAMMA2_1, GAMMA2_2, LEVEL)
+LAM = Variable("lam", "nonnegative", "strength of the pull towards the server's estimate", extreme=False)
 OPT_OUT = (N_NP, N_P, ALPHA2, TAU2, GAMMA2)
 PAIRS = (
     Variable("N1", "size", "clients in level 1", low=2),
@@ -49,6 +51,7 @@ OPT_OUT_EXAMPLES = (
     {"N_np": 2, "N_p": 3, "alpha2": 1, "tau2": "1/2", "gamma2": 1},
     {"N_np": 1, "N_p": 3, "alpha2": 2, "tau2": 1, "gamma2": 2, "own_noise": 1},
 )
+ONE_LEVEL_EXAMPLES = ({"N_p": 4, "gamma2": 1}, {"N_p": 2, "gamma2": "1/3"})
 OWN_NOISE_TEXT = "own_noise == 0 (the client's own message noise is taken out of the model it gets back) or that noise is 0"
 
 
@@ -96,6 +99,68 @@ def simulated_federation(v: dict[str, Any], level: int) -> tuple[simulation.Fede
 def returned_model(weights: np.ndarray, client: int, own_noise: int) -> np.ndarray:
     """The server's estimate as the client uses it: with its own noise, or with that noise taken out."""
     return simulation.vector(1, a0=1.0, l=0.0 if own_noise else -weights[client])
+
+
+def simulated_posterior(fed: simulation.Federation, client: int, level_of: Sequence[int]) -> simulation.Simulation:
+    """Weights of a client's Bayes estimate on its own estimate and on one message of each level, and its error variance.
+
+    Entries 0, 1, ..., l of a claim, and l + 1. A weight is read where the risk is stationary in it: own estimate against
+    all others, each level's mean against the rest of the others. Every level must have a client besides this one.
+    """
+    level_of = np.asarray(level_of)
+    others = np.arange(fed.count) != client
+    precision = np.where(others, 1 / fed.message_variances, 0.0)
+    levels = sorted(set(level_of.tolist()))
+    counts = [int(np.sum(others & (level_of == i))) for i in levels]
+    rows = [precision / precision.sum()]
+    for i, n in zip(levels, counts, strict=True):
+        rest = np.where(level_of == i, 0.0, precision)
+        rows += [np.where(others & (level_of == i), 1 / n, 0.0), rest / rest.sum()]
+    aggregates, own = len(rows), fed.alpha2[client]
+    far = fed.tau2[client] + 1 / precision.sum()
+    step = simulation.vector(aggregates, a0=1.0, p=-1.0, e=-1.0)
+    u = own / (own + far)
+    error = simulation.vector(aggregates, p=-u, e=1 - u, a0=u)
+    pairs = [(simulation.vector(aggregates, e=1.0), step), (step, step), (error, error)]
+    size = 3 + 2 * len(levels)
+    unit = np.eye(size)
+    readings: list[simulation.Mean | simulation.Ratio] = [
+        simulation.Ratio("own estimate against all others", unit[0] + unit[1], unit[1], float(own + far), 0)
+    ]
+    for k, n in enumerate(counts):
+        mean, rest = (simulation.vector(aggregates, **{f"a{1 + 2 * k + j}": 1.0}) for j in (0, 1))
+        pairs += [(-rest, mean - rest), (mean - rest, mean - rest)]
+        spread = float(np.sum((rows[1 + 2 * k] - rows[2 + 2 * k]) ** 2 * fed.message_variances))
+
+        def share(value: Any, k: int = k, n: int = n) -> float:
+            return n * value[1 + k] / sum(m * value[1 + i] for i, m in enumerate(counts))
+
+        readings.append(
+            simulation.Ratio(f"level {levels[k]} against the rest", unit[3 + 2 * k], unit[4 + 2 * k], spread, share)
+        )
+    readings.append(simulation.Mean("error variance", unit[2], 1 + len(levels)))
+    experiment = simulation.mean_products(fed, client, rows, pairs).experiment
+    return simulation.Simulation(experiment, tuple(readings))
+
+
+def others_computed(level: int, sizes: Any, gamma2s: Any, alpha2: float, tau2: float) -> tuple[Any, float]:
+    """By the estimators: weight of one message of each level in the estimate of phi from all but one client of `level`,
+    and its variance. A level's noise per message stays as it is, though the level has one client less.
+    """
+    left = [n - (i == level) for i, n in enumerate(sizes, 1)]
+    shrunk = [g * n / m if m else 0.0 for n, m, g in zip(sizes, left, gamma2s, strict=True)]
+    there = [i for i, m in enumerate(left) if m]
+    arguments = [left[i] for i in there], [shrunk[i] for i in there], alpha2, tau2
+    weights = dict(zip(there, aggregation.level_weights(*arguments), strict=True))
+    return [float(weights.get(i, 0.0)) for i in range(len(left))], float(aggregation.server_mse(*arguments))
+
+
+def bayes_computed(level: int, sizes: Any, gamma2s: Any, alpha2: float, tau2: float) -> tuple[float, ...]:
+    """By the estimators: weights of a client's Bayes estimate on its own and on a message per level, and its variance."""
+    weights, variance = others_computed(level, sizes, gamma2s, alpha2, tau2)
+    own, rest = aggregation.precision_weights([alpha2, tau2 + variance])
+    risk = personalization.bayes_mse(level, sizes, gamma2s, alpha2, tau2)
+    return (float(own), *(float(rest) * w for w in weights), float(risk))
 
 
 def simulate_strength(of: int = 0, **v: Any) -> simulation.Simulation | None:

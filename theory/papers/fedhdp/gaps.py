@@ -19,7 +19,6 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
-from theory.papers.fedhdp.server import RHO_NP
 from theory.papers.shared import (
     GAMMA2,
     N_NP,
@@ -35,6 +34,7 @@ from theory.papers.shared import (
 
 # --- Lemma 7 -------------------------------------------------------------------------------------------------------
 
+RHO_NP = Variable("rho_np", "fraction", "share of clients without privacy")
 ALPHA2_0 = Variable("alpha2", "positive", "variance of a client's estimate around its parameter")
 TAU2_0 = Variable("tau2", "nonnegative", "variance of the clients' parameters around the centre")
 DP_NOISE = Variable(

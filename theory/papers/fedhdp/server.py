@@ -1,17 +1,15 @@
-"""FedHDP, the server: Lemmas 1, 2 and 6, and what Section 4 says of the ratio r.
+"""FedHDP, the server: Lemmas 1 and 2.
 
-Belongs here: claims on the global estimate, and the judges of Lemma 6, which FeO2 prints too. Does not belong here: what
-other weights lose (gaps.py), what clients make of it (estimates.py, strength.py).
+Belongs here: claims on the global estimate with two privacy levels. Does not belong here: the ratio r and opting out
+(ratio.py), what other weights lose (gaps.py), what clients make of it (estimates.py, strength.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy import Le
 
 from estimators.closed_forms import aggregation
 from theory.engine import simulation
@@ -23,33 +21,25 @@ from theory.engine.domain import Variable
 from theory.engine.hierarchy import CENTRE, Group, posterior
 from theory.engine.registry import register
 from theory.papers.shared import (
-    GAMMA2,
     GAMMA2_1,
     GAMMA2_2,
+    MODEL,
     N1,
     N2,
-    N_NP,
-    N_P,
     ONE,
     SIGMA2_C,
     concrete,
     message_variances,
     ratio_objective,
+    scatter,
     weights_objective,
 )
 
-RHO_NP = Variable("rho_np", "fraction", "share of clients without privacy")
-N = Variable("N", "size", "clients in all", low=2)
 SIGMA2S = Variable("sigma2s", "positive", "variance of each observation", lengths=(2, 3))
 TWO_LEVELS = (N1, N2, SIGMA2_C, GAMMA2_1, GAMMA2_2)
-OPT_OUT = (N_NP, N_P, SIGMA2_C, GAMMA2)
 TWO_LEVEL_EXAMPLES = (
     {"N1": 2, "N2": 3, "sigma2_c": 2, "gamma2_1": "1/4", "gamma2_2": 1},
     {"N1": 1, "N2": 4, "sigma2_c": 1, "gamma2_1": 0, "gamma2_2": "1/2"},
-)
-OPT_OUT_EXAMPLES = (
-    {"N_np": 2, "N_p": 3, "sigma2_c": 2, "gamma2": 1},
-    {"N_np": 1, "N_p": 4, "sigma2_c": 1, "gamma2": "1/4"},
 )
 
 
@@ -116,7 +106,7 @@ register(
         computed=_lemma1_computed,
         simulate=_lemma1_simulate,
         unit="variance, then weights",
-        assumptions=("observations independent given phi", "flat prior on phi"),
+        assumes={"prior": "flat", "independence": "given the centre"},
         remark="Verified for scalar observations, 2 and 3 of them; in A.1 all covariances are multiples of I.",
     )
 )
@@ -125,14 +115,14 @@ register(
 # --- Lemma 2 -------------------------------------------------------------------------------------------------------
 
 
-def _two_levels(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[list[Any], list[Any]]:
+def two_levels(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[list[Any], list[Any]]:
     """Sizes and message variances of both levels."""
     return [N1, N2], message_variances([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
 
 
 def _two_level_derivation(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[Derivation, Any]:
     d = Derivation()
-    s1, s2 = message_variances([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
+    s1, s2 = scatter([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
     d.say("Messages of level i scatter around phi with variance s_i = sigma2_c + N_i gamma2_i:", (s1, s2))
     groups = [
         Group("level 1", N1, s1, sp.Integer(0), sp.Integer(0)),
@@ -159,14 +149,16 @@ def _cov_derive(**v: Any) -> Derivation:
     return d.conclude("and the variance of the error is", best.variance)
 
 
-def _two_level_oracle(**v: Any) -> tuple[Any, Any, Any]:
+def two_level_oracle(**v: Any) -> tuple[Any, Any, Any]:
+    """Weights of a message of each level in the posterior mean of the centre, and its variance, on concrete clients."""
     clients, levels = concrete([v["N1"], v["N2"]], [v["gamma2_1"], v["gamma2_2"]], v["sigma2_c"] / 2, v["sigma2_c"] / 2)
     weights, variance = clients.posterior(clients.centre, clients.message)
     return rational(weights[0]), rational(weights[levels.index(2)]), rational(variance)
 
 
-def _ratio_oracle(**v: Any) -> Any:
-    first, second, _ = _two_level_oracle(**v)
+def ratio_oracle(**v: Any) -> Any:
+    """Weight of a message of level 2 over that of one of level 1, on concrete clients."""
+    first, second, _ = two_level_oracle(**v)
     return second / first
 
 
@@ -185,7 +177,8 @@ def _cov_printed(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) 
     return (top / (sigma2_c + (1 - rho1) * N1 * gamma2_1 + rho1 * N2 * gamma2_2)) / N
 
 
-def _level_weights(N1: float, N2: float, sigma2_c: float, gamma2_1: float, gamma2_2: float) -> tuple[float, ...]:
+def float_weights(N1: float, N2: float, sigma2_c: float, gamma2_1: float, gamma2_2: float) -> tuple[float, ...]:
+    """Weights of a message of each level by the estimators."""
     return tuple(aggregation.level_weights([N1, N2], [gamma2_1, gamma2_2], sigma2_c, 0.0))
 
 
@@ -209,7 +202,8 @@ def _weights_simulate(**v: Any) -> simulation.Simulation:
     ))  # fmt: skip
 
 
-def _ratio_simulate(**v: Any) -> simulation.Simulation:
+def ratio_simulate(**v: Any) -> simulation.Simulation:
+    """The ratio at which the risk is stationary."""
     experiment, _, second = _level_means(**v)
     label, N1, N2 = "mean derivative of the risk in the ratio", v["N1"], v["N2"]
     return simulation.Simulation(experiment, (simulation.Ratio(label, [-N1, 0.0], [0.0, N2], N2 * second),))
@@ -220,7 +214,7 @@ _LEMMA2 = {
     "examples": TWO_LEVEL_EXAMPLES,
     "place": "Appendix A.2, Lemma 2",
     "related": ("fedhdp:lemma1",),
-    "assumptions": ("flat prior on phi",),
+    "assumes": MODEL,
 }
 
 register(
@@ -232,10 +226,10 @@ register(
         kind="optimum",
         printed=_weights_printed,
         derive=_weights_derive,
-        oracle=lambda **v: _two_level_oracle(**v)[:2],
-        computed=_level_weights,
+        oracle=lambda **v: two_level_oracle(**v)[:2],
+        computed=float_weights,
         simulate=_weights_simulate,
-        objective=lambda x, **v: weights_objective(x, *_two_levels(**v)),
+        objective=lambda x, **v: weights_objective(x, *two_levels(**v)),
         decision="real",
         entries=("weight in level 1", "weight in level 2"),
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (27)"},
@@ -250,12 +244,12 @@ register(
         kind="optimum",
         printed=_ratio_printed,
         derive=_rstar_derive,
-        oracle=_ratio_oracle,
+        oracle=ratio_oracle,
         computed=lambda N1, N2, sigma2_c, gamma2_1, gamma2_2: aggregation.optimal_ratio(
             N1, N2, sigma2_c, 0.0, gamma2_1, gamma2_2
         ),
-        simulate=_ratio_simulate,
-        objective=lambda x, **v: ratio_objective(x, *_two_levels(**v)),
+        simulate=ratio_simulate,
+        objective=lambda x, **v: ratio_objective(x, *two_levels(**v)),
         unit="dimensionless",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (28)"},
     )
@@ -270,7 +264,7 @@ register(
         kind="identity",
         printed=_cov_printed,
         derive=_cov_derive,
-        oracle=lambda **v: _two_level_oracle(**v)[2],
+        oracle=lambda **v: two_level_oracle(**v)[2],
         computed=lambda N1, N2, sigma2_c, gamma2_1, gamma2_2: aggregation.server_mse(
             [N1, N2], [gamma2_1, gamma2_2], sigma2_c, 0.0
         ),
@@ -278,7 +272,7 @@ register(
             [N1, N2],
             sigma2_c,
             [gamma2_1, gamma2_2],
-            _level_weights(N1, N2, sigma2_c, gamma2_1, gamma2_2),
+            float_weights(N1, N2, sigma2_c, gamma2_1, gamma2_2),
         ),
         unit="variance per coordinate",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (29) and (33)"},
@@ -286,152 +280,70 @@ register(
 )
 
 
-# --- Section 4: the useful range of r ------------------------------------------------------------------------------
+def _eq30_printed(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[Any, Any, Any]:
+    """Weights by inverse covariances (31), and the error variance with p_theta of the same variance added."""
+    s1, s2 = sigma2_c + N1 * gamma2_1, sigma2_c + N2 * gamma2_2
+    variance = 1 / (N1 / s1 + N2 / s2)
+    return variance / s1, variance / s2, variance + variance
 
 
-def _range_derive(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> Derivation:
-    d = Derivation()
-    r = d.lemma("fedhdp:lemma2:rstar", "the optimal ratio is", N1=N1, N2=N2, sigma2_c=sigma2_c, gamma2_1=gamma2_1,
-                gamma2_2=gamma2_2)  # fmt: skip
-    return d.conclude("It stays below one by", simplest(1 - r))
+def _eq30_corrected(N1: Any, N2: Any, sigma2_c: Any, gamma2_1: Any, gamma2_2: Any) -> tuple[Any, Any, Any]:
+    first, second = sigma2_c + N1 * gamma2_1, sigma2_c + N2 * gamma2_2
+    least = 1 / (N1 / first + N2 / second)
+    return least / first, least / second, least
+
+
+def _eq30_derive(**v: Any) -> Derivation:
+    d, best = _two_level_derivation(**v)
+    d.say("The estimate with the least error is the mean of phi given the messages: a combination of them and nothing else.")
+    return d.conclude("Its weights and its error variance:", (*best.weights, best.variance))
+
+
+def _eq30_computed(N1: float, N2: float, sigma2_c: float, gamma2_1: float, gamma2_2: float) -> tuple[float, ...]:
+    levels = [N1, N2], [gamma2_1, gamma2_2], sigma2_c, 0.0
+    return (*aggregation.level_weights(*levels), aggregation.server_mse(*levels))
+
+
+def _eq30_simulate(**v: Any) -> simulation.Simulation:
+    """Weights and error variance of the best combination of both levels' means."""
+    N1, N2 = v["N1"], v["N2"]
+    fed = simulation.federation([N1, N2], v["sigma2_c"] / 2, v["sigma2_c"] / 2, [N1 * v["gamma2_1"], N2 * v["gamma2_2"]])
+    precision = 1 / fed.message_variances
+    rows = np.vstack([np.repeat(np.eye(2) / [N1, N2], [N1, N2], axis=1), precision / precision.sum()])
+    x1, x2, best = (simulation.vector(3, **{f"a{i}": 1.0}) for i in range(3))
+    size = v["sigma2_c"] / N1 + v["gamma2_1"] + v["sigma2_c"] / N2 + v["gamma2_2"]
+    experiment = simulation.mean_products(fed, 0, rows, [(x1, x2 - x1), (x2, x2 - x1), (best, best)]).experiment
+    label = "mean derivative of the risk in a level's share"
+    return simulation.Simulation(experiment, (
+        simulation.Ratio(label, [0.0, 1.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: N1 * w[0], lambda x: x / N1),
+        simulation.Ratio(label, [-1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: N2 * w[1], lambda x: x / N2),
+        simulation.Mean("error variance", [0.0, 0.0, 1.0], 2),
+    ))  # fmt: skip
 
 
 register(
     Claim(
-        id="fedhdp:r-le-1",
-        title="The useful ratio r lies in [0, 1] and falls with more privacy noise",
-        place="Section 4 (and Section 3.1.4)",
-        statement="The ratio is bounded by 0 <= r <= 1, and less private noise budget means a lower r. Judged: 1 - r* "
-        "is at least 0 (r* > 0 and dr*/dgamma2_2 < 0 are plain from its form).",
-        latex=r"0\leq r\leq 1",
-        kind="order",
-        variables=TWO_LEVELS,
-        examples=({"N1": 2, "N2": 3, "sigma2_c": 2, "gamma2_1": "1/4", "gamma2_2": 1},),
-        printed=lambda: sp.Integer(0),
-        relation=">=",
-        derive=_range_derive,
-        oracle=lambda **v: 1 - _ratio_oracle(**v),
-        condition=lambda N1, N2, gamma2_1, gamma2_2: Le(N1 * gamma2_1, N2 * gamma2_2),
-        condition_text="N1*gamma2_1 <= N2*gamma2_2",
-        shifts=lambda N1, N2, gamma2_1, gamma2_2, **_: {
-            gamma2_2: (N1 * gamma2_1 + sp.Symbol("more", nonnegative=True)) / N2
-        },
-        counterexample={"N1": 1, "N2": 5, "sigma2_c": 1, "gamma2_1": 1, "gamma2_2": "4/25"},
-        not_computed="1 - r* loses digits by design; r* itself is computed in fedhdp:lemma2:rstar",
-        not_simulated="a sign; r* is simulated in fedhdp:lemma2:rstar",
-        unit="dimensionless",
-        remark="A per-client noise variance is N_i gamma2_i = z_i^2 S^2 / N_i. A small level 1 with a mild budget can "
-        "be noisier per client than a large level 2 with a strict one: one client with z = 1 against five with z = 2 "
-        "gives r* = 2/1.8 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.",
-    )
-)
-
-
-# --- Lemma 6 -------------------------------------------------------------------------------------------------------
-
-
-def _opt_out(N_np: Any, N_p: Any, sigma2_c: Any, gamma2: Any) -> dict[str, Any]:
-    return {"N1": N_np, "N2": N_p, "sigma2_c": sigma2_c, "gamma2_1": sp.Integer(0), "gamma2_2": gamma2}
-
-
-def opt_out_ratio(N_p: Any, sigma2_c: Any, gamma2: Any) -> Any:
-    """The ratio as both papers print it."""
-    return sigma2_c / (sigma2_c + N_p * gamma2)
-
-
-def opt_out_variance(N_np: Any, N_p: Any, sigma2_c: Any, gamma2: Any) -> Any:
-    """The server's error variance as both papers print it."""
-    N, rho_np = N_np + N_p, N_np / (N_np + N_p)
-    return (sigma2_c * (sigma2_c + N_p * gamma2) / (sigma2_c + rho_np * N_p * gamma2)) / N
-
-
-def opt_out_ratio_derive(**v: Any) -> Derivation:
-    """The ratio with two levels at gamma2_1 = 0."""
-    d = Derivation()
-    return d.conclude("That is, without noise in level 1:", d.lemma("fedhdp:lemma2:rstar", **_opt_out(**v)))
-
-
-def opt_out_variance_derive(**v: Any) -> Derivation:
-    """The variance with two levels at gamma2_1 = 0."""
-    d = Derivation()
-    return d.conclude("That is, without noise in level 1:", d.lemma("fedhdp:lemma2:cov", **_opt_out(**v)))
-
-
-def opt_out_ratio_oracle(**v: Any) -> Any:
-    """Ratio of two weights in the posterior mean, on concrete clients."""
-    first, second, _ = _two_level_oracle(**_opt_out(**v))
-    return second / first
-
-
-def opt_out_variance_oracle(**v: Any) -> Any:
-    """Posterior variance of the centre, on concrete clients."""
-    return _two_level_oracle(**_opt_out(**v))[2]
-
-
-def opt_out_ratio_computed(N_np: float, N_p: float, sigma2_c: float, gamma2: float) -> float:
-    """The ratio by the estimators."""
-    return aggregation.optimal_ratio(N_np, N_p, sigma2_c, 0.0, 0.0, gamma2)
-
-
-def opt_out_variance_computed(N_np: float, N_p: float, sigma2_c: float, gamma2: float) -> float:
-    """The variance by the estimators."""
-    return aggregation.server_mse([N_np, N_p], [0.0, gamma2], sigma2_c, 0.0)
-
-
-def opt_out_ratio_simulate(N_np: int, N_p: int, sigma2_c: float, gamma2: float) -> simulation.Simulation:
-    """Where the risk's derivative in the ratio is zero."""
-    return _ratio_simulate(N1=N_np, N2=N_p, sigma2_c=sigma2_c, gamma2_1=0.0, gamma2_2=gamma2)
-
-
-def opt_out_variance_simulate(N_np: int, N_p: int, sigma2_c: float, gamma2: float) -> simulation.Simulation:
-    """The server's squared error at precision weights."""
-    weights = _level_weights(N_np, N_p, sigma2_c, 0.0, gamma2)
-    return simulate_server([N_np, N_p], sigma2_c, [0.0, gamma2], weights)
-
-
-def opt_out_risk(x: Any, **v: Any) -> Any:
-    """The server's risk at the ratio x."""
-    return ratio_objective(x, *_two_levels(**_opt_out(**v)))
-
-
-RATIO_VARIABLES = (replace(N_NP, default=ONE), *OPT_OUT[1:])
-register(
-    Claim(
-        id="fedhdp:lemma6:rstar",
-        title="Optimal ratio with opt-out of privacy",
-        place="Appendix B, Lemma 6, (78)",
-        statement="With non-private and private clients the server is Bayes optimal at this ratio.",
-        latex=r"r^*=\frac{\sigma_c^2}{\sigma_c^2+N_{\mathrm p}\gamma^2}",
-        kind="optimum",
-        variables=RATIO_VARIABLES,
-        examples=OPT_OUT_EXAMPLES,
-        printed=opt_out_ratio,
-        derive=opt_out_ratio_derive,
-        oracle=opt_out_ratio_oracle,
-        computed=opt_out_ratio_computed,
-        simulate=opt_out_ratio_simulate,
-        objective=opt_out_risk,
-        unit="dimensionless",
-        assumptions=("flat prior on phi",),
-    )
-)
-register(
-    Claim(
-        id="fedhdp:lemma6:var",
-        title="Server error variance with opt-out of privacy",
-        place="Appendix B, Lemma 6, (78)",
-        statement="Error variance of the server's estimate at r*.",
-        latex=r"\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_{\mathrm p}\gamma^2)}"
-        r"{\sigma_c^2+\rho_{\mathrm{np}}N_{\mathrm p}\gamma^2}\right]",
+        id="fedhdp:eq30",
+        title="The server's estimate of the centre",
+        statement="The server computes its estimate of phi by precision weights; what is added has the variance (31), "
+        "independent of the messages. Judged: weights on a message of each level and the error variance of the estimate.",
+        latex=r"\theta=\Sigma_{\theta}\sum_{i\in[N]}\Sigma_i^{-1}\psi_i+p_{\theta},"
+        r"\quad p_\theta\sim\mathcal N(0,\Sigma_\theta)",
         kind="identity",
-        variables=OPT_OUT,
-        examples=OPT_OUT_EXAMPLES,
-        printed=opt_out_variance,
-        derive=opt_out_variance_derive,
-        oracle=opt_out_variance_oracle,
-        computed=opt_out_variance_computed,
-        simulate=opt_out_variance_simulate,
-        unit="variance",
-        assumptions=("flat prior on phi",),
+        printed=_eq30_printed,
+        derive=_eq30_derive,
+        oracle=two_level_oracle,
+        computed=_eq30_computed,
+        simulate=_eq30_simulate,
+        corrected=_eq30_corrected,
+        corrected_text="the same weights without p: error variance Sigma, not 2 Sigma, as (29) and (33) say",
+        slip="Lemma 1 describes phi itself, which is its posterior mean plus a spread p of variance Sigma; the estimate is "
+        "the mean alone",
+        finding="A draw from the posterior's spread is added to the server's estimate, which would double the error "
+        "variance that the lemma states for it.",
+        counterexample=TWO_LEVEL_EXAMPLES[0],
+        entries=("message of level 1", "message of level 2", "error variance"),
+        unit="dimensionless; variance",
+        **{**_LEMMA2, "place": "Appendix A.2, (30)-(32)", "related": ("fedhdp:lemma1", "fedhdp:lemma2:cov")},
     )
 )

@@ -19,7 +19,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.hierarchy import CENTRE, Form, Group, mse
 from theory.engine.registry import register
-from theory.papers.fedhdp import server
+from theory.papers.fedhdp import ratio
 from theory.papers.fedhdp.algorithms import GROUPS
 from theory.papers.fedhdp.federation import OPT_OUT, OPT_OUT_EXAMPLES, OWN_NOISE_TEXT, own_noise_condition
 from theory.papers.fedhdp.strength import excess_oracle, excess_simulation
@@ -90,7 +90,7 @@ register(
 
 OPT_OUT_LEMMA: dict[str, Any] = {
     "place": "Section 4.2, Lemma 1",
-    "examples": server.OPT_OUT_EXAMPLES,
+    "examples": ratio.OPT_OUT_EXAMPLES,
     "assumptions": ("flat prior on phi",),
 }
 register(
@@ -100,13 +100,13 @@ register(
         statement="With non-private and private clients the server is Bayes optimal at this ratio.",
         latex=r"r^*=\frac{\sigma_c^2}{\sigma_c^2+N_{\mathrm p}\gamma^2}",
         kind="optimum",
-        variables=server.RATIO_VARIABLES,
-        printed=server.opt_out_ratio,
-        derive=server.opt_out_ratio_derive,
-        oracle=server.opt_out_ratio_oracle,
-        computed=server.opt_out_ratio_computed,
-        simulate=server.opt_out_ratio_simulate,
-        objective=server.opt_out_risk,
+        variables=ratio.RATIO_VARIABLES,
+        printed=ratio.opt_out_ratio,
+        derive=ratio.opt_out_ratio_derive,
+        oracle=ratio.opt_out_ratio_oracle,
+        computed=ratio.opt_out_ratio_computed,
+        simulate=ratio.opt_out_ratio_simulate,
+        objective=ratio.opt_out_risk,
         unit="dimensionless",
         **OPT_OUT_LEMMA,
     )
@@ -119,12 +119,12 @@ register(
         latex=r"\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_p\gamma^2)}"
         r"{\sigma_c^2+\rho_{np}N_p\gamma^2}\right]",
         kind="identity",
-        variables=server.OPT_OUT,
-        printed=server.opt_out_variance,
-        derive=server.opt_out_variance_derive,
-        oracle=server.opt_out_variance_oracle,
-        computed=server.opt_out_variance_computed,
-        simulate=server.opt_out_variance_simulate,
+        variables=ratio.OPT_OUT,
+        printed=ratio.opt_out_variance,
+        derive=ratio.opt_out_variance_derive,
+        oracle=ratio.opt_out_variance_oracle,
+        computed=ratio.opt_out_variance_computed,
+        simulate=ratio.opt_out_variance_simulate,
         unit="variance",
         remark="The text conversion shows rho_m; the paper's symbol is rho_np (FedHDP prints the same formula as (78)).",
         **OPT_OUT_LEMMA,
