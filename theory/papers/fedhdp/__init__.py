@@ -21,6 +21,7 @@ PAPER = Paper(
         "gaps",
         "estimates",
         "strength",
+        "limits",
         "theorems",
         "opting_out",
         "levels",

@@ -143,6 +143,45 @@ def simulated_posterior(fed: simulation.Federation, client: int, level_of: Seque
     return simulation.Simulation(experiment, tuple(readings))
 
 
+def simulated_strengths(v: dict[str, Any]) -> simulation.Simulation:
+    """Best strengths of a client of either level in one federation, entries 0 and 1 of a claim."""
+    fed, _, w = simulated_federation(v, 1)
+    pairs, sizes = [], []
+    for client in fed.start[:2]:
+        own = np.arange(fed.count) == client
+        back = w * (1.0 if v["own_noise"] else np.where(own, 0.0, 1.0))
+        step = {"p": w - own, "e": w - own, "l": back}
+        variances = {"p": fed.tau2, "e": fed.alpha2, "l": fed.nu2}
+        pairs.append((client, step))
+        square = sum(float(np.sum(step[k] ** 2 * variances[k])) for k in step)
+        sizes.append(square - (1 - w[client]) * fed.alpha2[client])
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        noise = {k: np.sqrt(x) * gen.standard_normal((reps, fed.count)) for k, x in
+                 (("p", fed.tau2), ("e", fed.alpha2), ("l", fed.nu2))}  # fmt: skip
+        columns = []
+        for client, step in pairs:
+            moved = sum(noise[k] @ step[k] for k in step)
+            columns += [noise["e"][:, client] * moved, moved**2]
+        return np.column_stack(columns)
+
+    unit = np.eye(4)
+    label = "mean derivative of the risk at the optimum, level"
+    readings = tuple(
+        simulation.Ratio(f"{label} {i + 1}", -unit[2 * i], unit[2 * i] + unit[2 * i + 1], size, i)
+        for i, size in enumerate(sizes)
+    )
+    return simulation.Simulation(simulation.sample_means(draw, count=4).experiment, readings)
+
+
+def simulate_one_level(**v: Any) -> simulation.Simulation | None:
+    """The best strength with one privacy level."""
+    N, noise = int(v["N"]), v["N"] * v.get("gamma2", v.get("gamma2_2", 0.0))
+    fed = simulation.federation([N], v.get("tau2", 0.0), v["alpha2"], noise)
+    w = np.full(N, 1 / N)
+    return simulation.optimal_blend(fed, 0, w, returned_model(w, 0, v.get("own_noise", 0)))
+
+
 def others_computed(level: int, sizes: Any, gamma2s: Any, alpha2: float, tau2: float) -> tuple[Any, float]:
     """By the estimators: weight of one message of each level in the estimate of phi from all but one client of `level`,
     and its variance. A level's noise per message stays as it is, though the level has one client less.
@@ -182,11 +221,3 @@ def strength_computed(**v: Any) -> Any:
 def strength_derive(**v: Any) -> Derivation:
     """Optimal strength from the model."""
     return derive_strength(*setting(v), v.get("own_noise", 0))
-
-
-def simulate_one_level(**v: Any) -> simulation.Simulation | None:
-    """The best strength with one privacy level."""
-    N, noise = int(v["N"]), v["N"] * v.get("gamma2_2", v.get("gamma2", 0.0))
-    fed = simulation.federation([N], v.get("tau2", 0.0), v["alpha2"], noise)
-    w = np.full(N, 1 / N)
-    return simulation.optimal_blend(fed, 0, w, returned_model(w, 0, v.get("own_noise", 0)))

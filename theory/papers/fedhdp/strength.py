@@ -10,24 +10,23 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy import Eq, Or
 
 from estimators.closed_forms import personalization
 from theory.engine import simulation
-from theory.engine.algebra import limit, simplest
+from theory.engine.algebra import simplest, stationary_point
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.fedhdp.estimates import bayes_posterior, bayes_weights_oracle
 from theory.papers.fedhdp.federation import (
-    ALL,
     EXAMPLES,
     OWN_NOISE_EXAMPLES,
     OWN_NOISE_TEXT,
     PAIRS,
-    TAU2_POSITIVE,
     TWO_LEVELS,
     lists,
     own_noise_condition,
@@ -42,22 +41,16 @@ from theory.papers.fedhdp.federation import (
     units,
 )
 from theory.papers.shared import (
-    ALPHA2,
-    GAMMA2_2,
-    N1,
-    N2,
+    MODEL,
     OWN_NOISE,
-    TAU2,
     concrete,
     concrete_bayes,
     concrete_blend,
     concrete_server,
     concrete_strength,
     derive_excess,
-    derive_strength,
-    message_variances,
     precision_weights,
-    rational_limit,
+    scatter,
 )
 
 # --- Lemma 3 -------------------------------------------------------------------------------------------------------
@@ -81,6 +74,7 @@ LEMMA3: dict[str, Any] = {
     "counterexample": {
         "N1": 1, "N2": 1, "alpha2": 1, "tau2": 1, "gamma2_1": 0, "gamma2_2": 1, "level": 2, "own_noise": 1,
     },
+    "assumes": MODEL | {"pivot": "model"},
     "related": ("fedhdp:lemma2:weights", "fedhdp:eq44"),
 }  # fmt: skip
 EQ47_LATEX = (
@@ -151,7 +145,7 @@ register(
         printed=lambda: sp.Integer(0),
         derive=excess_derive,
         oracle=excess_oracle,
-        not_computed="a difference that is zero or small; both risks are computed in fedhdp:eq41 and the figures",
+        not_computed=Exempt(kind="difference", of=("fedhdp:eq41",)),
         simulate=excess_simulation,
         unit="variance",
         remark="As the algorithms run, a private client gets its own noise back and cannot attain the Bayes risk at any "
@@ -161,7 +155,9 @@ register(
 )
 
 
-# --- the proof's three lambdas: (49)-(52) --------------------------------------------------------------------------
+# --- (48): what the proof minimises ------------------------------------------------------------------------------------
+
+DISTANCE = Variable("distance", "positive", "of the client's own estimate from the others' estimate of the centre")
 
 
 def _weights_of_both(v: dict[str, Any], d: Derivation) -> tuple[list[Any], list[Any]]:
@@ -169,9 +165,90 @@ def _weights_of_both(v: dict[str, Any], d: Derivation) -> tuple[list[Any], list[
     best = bayes_posterior(v, d)
     d.say("Bayes weights on y, on messages of level 1 and of level 2:", best.weights)
     sizes, gamma2s = lists(v)
-    w = precision_weights(sizes, message_variances(sizes, gamma2s, v["alpha2"] + v["tau2"]))
+    w = precision_weights(sizes, scatter(sizes, gamma2s, v["alpha2"] + v["tau2"]))
     d.say("Server weights at r*:", tuple(w))
     return list(best.weights), w
+
+
+def _eq48_derive(distance: Any, own_noise: int, **v: Any) -> Derivation:
+    d = Derivation()
+    u = sp.Symbol("u", real=True)
+    bayes, w = _weights_of_both(v, d)
+    own, (noise, *_) = w[v["level"] - 1], [n * g for n, g in zip(*lists(v), strict=True)][v["level"] - 1 :]
+    d.say("Given y and the others' estimate of phi, at a distance D from y, the Bayes estimate lies (1 - k) D from y, with "
+          "k its weight on y; theta lies (1 - w) D from y" + (", and carries w l." if own_noise else "."))  # fmt: skip
+    apart = (1 - bayes[0]) * distance - u * (1 - own) * distance
+    mean = d.say("So the expected square of the distance is", apart**2 + own_noise * (u * own) ** 2 * noise)
+    best = d.say("least at", simplest(stationary_point(mean, u)))
+    return d.conclude("that is at the strength", simplest(best / (1 - best)))
+
+
+def _eq48_oracle(distance: Any, own_noise: int, **v: Any) -> Any:
+    """Concrete clients: others' messages 0, own estimate at the distance; the vertex from three values."""
+    level, sizes, gamma2s, alpha2, tau2 = setting(v)
+    clients, levels = concrete(sizes, gamma2s, alpha2, tau2)
+    j = levels.index(level)
+    w = rational(concrete_server(clients)[j])
+    target = bayes_weights_oracle(**v)[0] * distance
+    noise = own_noise * w**2 * clients.variance.get(f"l{j}", 0)
+    values = [(target - ((1 - u) * distance + u * w * distance)) ** 2 + u**2 * noise for u in (-1, 0, 1)]
+    u = (values[0] - values[2]) / (2 * (values[0] + values[2] - 2 * values[1]))
+    return sp.oo if u == 1 else rational(u / (1 - u))
+
+
+def _eq48_simulate(distance: float, own_noise: int, **v: Any) -> simulation.Simulation | None:
+    """Draws of the client's own noise; all else is given."""
+    fed, client, w = simulated_federation(v, v["level"])
+    if not own_noise or not fed.nu2[client]:
+        return None
+    others = 1 / fed.message_variances
+    others[client] = 0.0
+    far = fed.tau2[client] + 1 / others.sum()
+    to_bayes = fed.alpha2[client] / (fed.alpha2[client] + far) * distance
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        step = (1 - w[client]) * distance + w[client] * np.sqrt(fed.nu2[client]) * gen.standard_normal(reps)
+        return np.column_stack([to_bayes * step, step**2])
+
+    first, second = to_bayes * (1 - w[client]) * distance, ((1 - w[client]) * distance) ** 2
+    size = second + w[client] ** 2 * fed.nu2[client] - first
+    reading = simulation.Ratio("mean derivative of the distance", [1.0, 0.0], [-1.0, 1.0], float(size))
+    return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (reading,))
+
+
+register(
+    Claim(
+        id="fedhdp:eq48",
+        title="The strength as what minimises a conditional expectation",
+        place="Proof of Lemma 3, (48)",
+        statement="The strength (47) minimises the expected squared distance between Bayes estimate and personalised "
+        "estimate, given the client's own estimate and the others' estimate of the centre.",
+        latex=r"\lambda_j^*=\arg\min_{\lambda}\mathbb E\big(\|\theta_j^*-\hat\theta_j(\lambda)\|_2^2\big|\phi^{\setminus j},"
+        r"\hat\phi_j\big)",
+        kind="optimum",
+        variables=(*PAIRS, *TWO_LEVELS[2:], DISTANCE, OWN_NOISE),
+        examples=(
+            {**EXAMPLES[0], "distance": 1, "own_noise": 1},
+            {**EXAMPLES[1], "distance": "1/2", "own_noise": 1},
+        ),
+        printed=eq47,
+        derive=_eq48_derive,
+        oracle=_eq48_oracle,
+        not_computed=Exempt(kind="part", of=("fedhdp:lemma3:lambda",), note="with own noise it depends on the data"),
+        simulate=_eq48_simulate,
+        condition=own_noise_condition,
+        condition_text=OWN_NOISE_TEXT,
+        counterexample={**EXAMPLES[0], "distance": 1, "own_noise": 1},
+        assumes=MODEL | {"given": "data", "pivot": "model"},
+        unit="dimensionless",
+        related=("fedhdp:lemma3:lambda", "fedhdp:lemma3:bayes"),
+        remark="Given the data, own noise that comes back makes the minimiser depend on them: a strength that is best on "
+        "average is then not the one that (48) asks for.",
+    )
+)
+
+
+# --- the proof's three lambdas: (49)-(52) --------------------------------------------------------------------------
 
 
 def _solved(equation: Any, values: dict[Any, Any]) -> Any:
@@ -209,24 +286,25 @@ def _matched_oracle(v: dict[str, Any], coefficient: int) -> Any:
     return u / (1 - u)
 
 
-def _eq49(v: dict[str, Any], first: Any) -> Any:
-    """(49) with n times `first` in the last bracket."""
+def _eq49_printed(**v: Any) -> Any:
+    """The last bracket has sigma_c^2 and an undefined sigma_p^2, which is read as sigma_{p_2}^2."""
     s1, s2, m, n = proof_terms(v)
     sigma2_c, tau2 = v["alpha2"] + v["tau2"], v["tau2"]
     r, mix = s1 / s2, n * s1 + m * s2
     i_j = 1 if v["level"] == 1 else r
     total = v["N1"] + v["N2"] * r
-    bottom = total * (tau2 * mix + s1 * s2) - i_j * (sigma2_c * (n * first + m * s2) + s1 * s2)
+    bottom = total * (tau2 * mix + s1 * s2) - i_j * (sigma2_c * (n * sigma2_c + m * s2) + s1 * s2)
     return total * (sigma2_c * mix - tau2 * mix) / bottom
 
 
-def _eq49_printed(**v: Any) -> Any:
-    """The last bracket has sigma_c^2 and an undefined sigma_p^2, which is read as sigma_{p_2}^2."""
-    return _eq49(v, v["alpha2"] + v["tau2"])
-
-
 def _eq49_corrected(**v: Any) -> Any:
-    return _eq49(v, proof_terms(v)[0])
+    first, second = (v["alpha2"] + v["tau2"] + v[f"N{i}"] * v[f"gamma2_{i}"] for i in (1, 2))
+    m, n = (v[f"N{i}"] - (1 if v["level"] == i else 0) for i in (1, 2))
+    every, mix = v["N1"] + v["N2"] * first / second, n * first + m * second
+    local = v["alpha2"] + v["tau2"]
+    own = 1 if v["level"] == 1 else first / second
+    below = every * (v["tau2"] * mix + first * second) - own * (local * mix + first * second)
+    return every * (local * mix - v["tau2"] * mix) / below
 
 
 def _eq50_printed(**v: Any) -> Any:
@@ -241,7 +319,8 @@ THREE: dict[str, Any] = {
     "variables": (*PAIRS, *TWO_LEVELS[2:]),
     "examples": EXAMPLES,
     "computed": lambda **v: personalization.personalization_strength(*setting(v), own_noise=False),
-    "not_simulated": "a step of a proof; its result is simulated in fedhdp:lemma3:lambda",
+    "simulate": simulate_strength,
+    "assumes": MODEL | {"own_noise": "out"},
     "unit": "dimensionless",
     "related": ("fedhdp:eq42", "fedhdp:eq44"),
 }
@@ -261,9 +340,10 @@ register(
         corrected_text="n sigma_{p_1}^2 + m sigma_{p_2}^2 in the last bracket",
         slip="sigma_c^2 and the undefined sigma_p^2 stand for sigma_{p_1}^2 and sigma_{p_2}^2; the opt-out case, where "
         "they coincide, shows through",
-        counterexample={
-            "N1": 2, "N2": 2, "alpha2": 1, "tau2": 1, "gamma2_1": "1/2", "gamma2_2": 1, "level": 1,
-        },
+        counterexample={"N1": 2, "N2": 2, "alpha2": 1, "tau2": 1, "gamma2_1": "1/2", "gamma2_2": 1, "level": 1},
+        edits=(Edit(printed=r"m\sigma_p^2", read=r"m\sigma_{p_2}^2", reason="no sigma_p without a level is defined"),),
+        finding="One bracket of the proof has the variance of a message without noise where that of a noisy level belongs; "
+        "the printed strength then makes no coefficient agree.",
         **THREE,
     )
 )  # fmt: skip
@@ -317,191 +397,5 @@ register(
         **{**THREE, "related": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
         remark="True because at r = r* the three are equal, so that any average would do; (49) enters as corrected. The "
         "equality of the three is what makes the estimate Bayes optimal.",
-    )
-)
-
-
-# --- limits after Lemma 3 ------------------------------------------------------------------------------------------
-
-
-def _same_noise(**v: Any) -> dict[str, Any]:
-    return {**v, "gamma2_1": v["N2"] * v["gamma2_2"] / v["N1"]}
-
-
-def _homogeneous(**v: Any) -> dict[str, Any]:
-    return {**v, "tau2": sp.Integer(0)}
-
-
-def _both_strengths(v: dict[str, Any], text: str) -> Derivation:
-    d = Derivation()
-    found = tuple(d.lemma("fedhdp:lemma3:lambda", f"in level {i}, {text}", **v, level=i) for i in (1, 2))
-    return d.conclude("So", found)
-
-
-def _r1_printed(**v: Any) -> tuple[Any, Any]:
-    N, Y, _, G = units({**v, "gamma2_1": sp.Integer(0)})
-    value = (N * (1 + Y) + N * G) / (N * Y * (1 + Y) + (N + 1) * Y * G + (1 + G) * G)
-    return value, value
-
-
-def _two_strengths(v: dict[str, Any]) -> tuple[Any, Any]:
-    return tuple(personalization.personalization_strength(*setting(v, i), own_noise=bool(v["own_noise"])) for i in (1, 2))  # type: ignore[return-value]
-
-
-register(
-    Claim(
-        id="fedhdp:lemma3:limit-r1",
-        title="Both levels equally noisy",
-        place="Appendix A.3, after Lemma 3, first bullet",
-        statement="For r to 1, that is Gamma_1^2 to Gamma_2^2, both strengths tend to the same value (1/Upsilon^2 "
-        "without noise).",
-        latex=r"\lambda_1^*,\lambda_2^*\to\frac{N(1+\Upsilon^2)+N\Gamma_2^2}{N\Upsilon^2(1+\Upsilon^2)+(N+1)\Upsilon^2"
-        r"\Gamma_2^2+(1+\Gamma_2^2)\Gamma_2^2}",
-        kind="limit",
-        variables=(N1, N2, ALPHA2, TAU2, GAMMA2_2, OWN_NOISE),
-        examples=({"N1": 2, "N2": 2, "alpha2": 1, "tau2": "1/2", "gamma2_2": 1},),
-        printed=_r1_printed,
-        derive=lambda **v: _both_strengths(_same_noise(**v), "with N_1 gamma2_1 = N_2 gamma2_2"),
-        oracle=lambda **v: tuple(concrete_strength(*setting(_same_noise(**v), i), v["own_noise"]) for i in (1, 2)),
-        computed=lambda **v: _two_strengths(_same_noise(**v)),
-        not_simulated="a limit; simulated for unequal noise in fedhdp:lemma3:lambda",
-        condition=lambda own_noise, gamma2_2: Or(Eq(own_noise, 0), Eq(gamma2_2, 0)),
-        condition_text=OWN_NOISE_TEXT,
-        entries=("level 1", "level 2"),
-        unit="dimensionless",
-        remark="It simplifies to N/(N Upsilon^2 + Gamma_2^2); with own noise N is replaced by N - 1.",
-    )
-)
-
-
-def _one_level(v: dict[str, Any]) -> tuple[Any, ...]:
-    return (1, [v["N"]], [v["gamma2_2"]], v["alpha2"], v["tau2"])
-
-
-def _n2_printed(**v: Any) -> Any:
-    Y, G = v["tau2"] / v["alpha2"], v["N"] * v["gamma2_2"] / v["alpha2"]
-    return v["N"] / (Y * v["N"] + G)
-
-
-def simulate_one_level(**v: Any) -> simulation.Simulation | None:
-    """The best strength with one privacy level."""
-    N, noise = int(v["N"]), v["N"] * v.get("gamma2_2", v.get("gamma2", 0.0))
-    fed = simulation.federation([N], v.get("tau2", 0.0), v["alpha2"], noise)
-    w = np.full(N, 1 / N)
-    return simulation.optimal_blend(fed, 0, w, returned_model(w, 0, v.get("own_noise", 0)))
-
-
-register(
-    Claim(
-        id="fedhdp:lemma3:limit-N2",
-        title="All clients in one privacy level",
-        place="Appendix A.3, after Lemma 3, second bullet",
-        statement="When all clients have the same privacy level, as in DP-FedAvg, the strength tends to this value.",
-        latex=r"N_2\to N:\ \lambda_2^*\to\frac{N}{\Upsilon^2N+\Gamma_2^2}",
-        kind="limit",
-        variables=(ALL, ALPHA2, TAU2, GAMMA2_2, OWN_NOISE),
-        examples=(
-            {"N": 4, "alpha2": 1, "tau2": "1/2", "gamma2_2": 1},
-            {"N": 4, "alpha2": 1, "tau2": "1/2", "gamma2_2": 1, "own_noise": 1},
-        ),
-        printed=_n2_printed,
-        derive=lambda **v: derive_strength(*_one_level(v), v["own_noise"]),
-        oracle=lambda **v: concrete_strength(*_one_level(v), v["own_noise"]),
-        computed=lambda **v: personalization.personalization_strength(*_one_level(v), own_noise=bool(v["own_noise"])),
-        simulate=simulate_one_level,
-        condition=lambda own_noise, gamma2_2: Or(Eq(own_noise, 0), Eq(gamma2_2, 0)),
-        condition_text=OWN_NOISE_TEXT,
-        related=("fedhdp:lemma3:lambda",),
-        unit="dimensionless",
-    )
-)
-
-ANY_SMALL = Variable("noise1", "choice", "1: level 1 adds noise; 0: it does not (gamma2_1 = 0)", choices=(1, 0), default=1)
-HOMOGENEOUS = Variable("spread", "choice", "1: tau2 > 0; 0: homogeneous data (tau2 = 0)", choices=(1, 0), default=1)
-GAMMA2_1_POSITIVE = Variable("gamma2_1", "positive", "privacy noise variance of level 1's average")
-GAMMA2_2_POSITIVE = Variable("gamma2_2", "positive", "privacy noise variance of level 2's average")
-
-
-def _alpha0_derive(**v: Any) -> Derivation:
-    d = Derivation()
-    a = sp.Symbol("alpha2", positive=True)
-    at = {**v, "alpha2": a, "tau2": v["tau2"] * v["spread"], "gamma2_1": v["gamma2_1"] * v["noise1"]}
-    limits = []
-    for level in (1, 2):
-        federation = {k: at[k] for k in ("N1", "N2", "alpha2", "tau2", "gamma2_1", "gamma2_2")}
-        lam = d.lemma("fedhdp:lemma3:lambda", f"in level {level}", **federation, level=level, own_noise=0)
-        limits.append(sp.oo if sp.sympify(lam).is_infinite else limit(lam, a, 0))
-    return d.conclude("alpha2 to 0:", tuple(limits))
-
-
-def _alpha0_oracle(**v: Any) -> tuple[Any, ...]:
-    values = []
-    for level in (1, 2):
-
-        def at(x: Any, level: int = level) -> Any:
-            point = {
-                **v,
-                "alpha2": 1 / x,
-                "tau2": v["tau2"] * v["spread"],
-                "gamma2_1": v["gamma2_1"] * v["noise1"],
-            }
-            return concrete_strength(*setting(point, level), 0)
-
-        values.append(sp.oo if at(sp.Integer(2)) is sp.oo else rational_limit(at, degree=2))
-    return tuple(values)
-
-
-register(
-    Claim(
-        id="fedhdp:lemma3:limit-alpha0",
-        title="Clients with perfect estimates",
-        place="Appendix A.3, after Lemma 3, third bullet",
-        statement="For alpha2 to 0 both strengths tend to 0: the local estimate is best.",
-        latex=r"\alpha^2\to0:\ \lambda_1^*\to0,\ \lambda_2^*\to0",
-        kind="limit",
-        variables=(N1, N2, TAU2_POSITIVE, GAMMA2_1_POSITIVE, GAMMA2_2_POSITIVE, HOMOGENEOUS, ANY_SMALL),
-        examples=({"N1": 2, "N2": 2, "tau2": 1, "gamma2_1": 1, "gamma2_2": 2},),
-        printed=lambda: (sp.Integer(0), sp.Integer(0)),
-        derive=_alpha0_derive,
-        oracle=_alpha0_oracle,
-        condition=lambda spread, noise1: Or(Eq(spread, 1), Eq(noise1, 1)),
-        condition_text="tau2 > 0, or both levels add noise",
-        counterexample={"N1": 2, "N2": 2, "tau2": 1, "gamma2_1": 1, "gamma2_2": 2, "spread": 0, "noise1": 0},
-        entries=("level 1", "level 2"),
-        not_computed="a limit of fedhdp:lemma3:lambda",
-        not_simulated="a limit of fedhdp:lemma3:lambda",
-        unit="dimensionless",
-        remark="With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* "
-        "tends to N_1: the noise-free clients then know the centre as well as the client knows itself.",
-    )
-)
-
-
-def _tau0_printed(**v: Any) -> tuple[Any, Any]:
-    N, _, G1, G2 = units({**v, "tau2": sp.Integer(0)})
-    top = N + v["N2"] * G1 + v["N1"] * G2
-    return top / (G1 * (1 + G2)), top / (G2 * (1 + G1))
-
-
-register(
-    Claim(
-        id="fedhdp:lemma3:limit-tau0",
-        title="Homogeneous data",
-        place="Appendix A.3, after Lemma 3, fourth bullet",
-        statement="For tau2 to 0, IID clients, the strengths tend to these values.",
-        latex=r"\tau^2\to0:\ \lambda_1^*\to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_1^2(1+\Gamma_2^2)},\quad"
-        r"\lambda_2^*\to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_2^2(1+\Gamma_1^2)}",
-        kind="limit",
-        variables=(N1, N2, ALPHA2, GAMMA2_1_POSITIVE, GAMMA2_2_POSITIVE, OWN_NOISE),
-        examples=({"N1": 2, "N2": 2, "alpha2": 1, "gamma2_1": 1, "gamma2_2": 2},),
-        printed=_tau0_printed,
-        derive=lambda **v: _both_strengths(_homogeneous(**v), "with tau2 = 0"),
-        oracle=lambda **v: tuple(concrete_strength(*setting(_homogeneous(**v), i), v["own_noise"]) for i in (1, 2)),
-        computed=lambda **v: _two_strengths({**v, "tau2": 0.0}),
-        not_simulated="a limit; simulated in fedhdp:lemma3:lambda",
-        condition=lambda own_noise: Eq(own_noise, 0),
-        condition_text="own_noise == 0 (the client's own message noise is taken out of the model it gets back)",
-        entries=("level 1", "level 2"),
-        unit="dimensionless",
     )
 )

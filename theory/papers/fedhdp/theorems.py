@@ -9,27 +9,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import sympy as sp
 from sympy import Eq, Or
 
 from estimators.closed_forms import aggregation, personalization
-from theory.engine.algebra import simplest
-from theory.engine.bruteforce import rational
+from theory.engine import simulation
+from theory.engine.algebra import limit, simplest
+from theory.engine.bruteforce import Clients, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
+from theory.engine.hierarchy import CENTRE, Group, mse, posterior
 from theory.engine.registry import register
 from theory.papers.fedhdp.federation import (
     ALL,
     OPT_OUT,
     OPT_OUT_EXAMPLES,
     OWN_NOISE_TEXT,
+    PAIRS,
     TAU2_POSITIVE,
     lists,
     own_noise_condition,
     setting,
     simulate_one_level,
     simulate_strength,
+    simulated_federation,
     strength_computed,
     strength_oracle,
     units,
@@ -39,6 +45,7 @@ from theory.papers.shared import (
     ALPHA2,
     GAMMA2,
     GAMMA2_2,
+    MODEL,
     N1,
     N2,
     N_NP,
@@ -51,6 +58,7 @@ from theory.papers.shared import (
     concrete_strength,
     derive_strength,
     message_variances,
+    rational_limit,
 )
 
 # --- Theorems 5 and 8 ----------------------------------------------------------------------------------------------
@@ -74,6 +82,25 @@ def _thm5_derive(**v: Any) -> Derivation:
     return d.conclude("Ratio and strength:", (ratio, d.lemma("fedhdp:lemma3:lambda", "the best strength is", **v)))
 
 
+def _thm5_simulate(**v: Any) -> simulation.Simulation | None:
+    """Where the server's risk is stationary in the ratio, and the client's in the strength, in one federation."""
+    fed, client, w = simulated_federation(v, v["level"])
+    N1, N2 = v["N1"], v["N2"]
+    rows = np.vstack([w, np.repeat(np.eye(2) / [N1, N2], [N1, N2], axis=1)])
+    first, second = simulation.vector(3, a1=1.0), simulation.vector(3, a2=1.0)
+    shared = simulation.vector(3, a0=1.0, l=0.0 if v["own_noise"] else -w[client])
+    step = shared - simulation.vector(3, p=1.0, e=1.0)
+    pairs = [(first, second - first), (second, second - first), (simulation.vector(3, e=1.0), step), (step, step)]
+    back = w * np.where(np.arange(fed.count) == client, v["own_noise"], 1.0)
+    moved = w - (np.arange(fed.count) == client)
+    square = float(np.sum(moved**2 * (fed.tau2 + fed.alpha2) + back**2 * fed.nu2))
+    sizes = fed.message_variances[fed.start[1]], square - (1 - w[client]) * fed.alpha2[client]
+    return simulation.Simulation(simulation.mean_products(fed, client, rows, pairs).experiment, (
+        simulation.Ratio("mean derivative of the server's risk", [-N1, 0.0, 0.0, 0.0], [0.0, N2, 0.0, 0.0], sizes[0], 0),
+        simulation.Ratio("mean derivative of the client's risk", [0.0, 0.0, -1.0, 0.0], [0.0, 0.0, 1.0, 1.0], sizes[1], 1),
+    ))  # fmt: skip
+
+
 register(
     Claim(
         id="fedhdp:thm5",
@@ -89,7 +116,7 @@ register(
             aggregation.optimal_ratio(v["N1"], v["N2"], v["alpha2"], v["tau2"], v["gamma2_1"], v["gamma2_2"]),
             strength_computed(**v),
         ),
-        simulate=lambda **v: simulate_strength(1, **v),
+        simulate=_thm5_simulate,
         entries=("r*", "lambda*"),
         unit="dimensionless",
         remark="The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as "
@@ -110,6 +137,7 @@ def _opt_out_strength(level: int, **v: Any) -> Derivation:
 register(
     Claim(
         id="fedhdp:thm8:np",
+        assumes=MODEL | {"pivot": "model"},
         title="Optimal strength of a non-private client",
         place="Appendix B, Theorem 8, (82)",
         statement="A client that opted out does best with lambda = 1/Upsilon^2 = alpha2/tau2.",
@@ -144,6 +172,7 @@ def _eq83(**v: Any) -> Any:
 register(
     Claim(
         id="fedhdp:thm8:p",
+        assumes=MODEL | {"pivot": "model"},
         title="Optimal strength of a private client",
         place="Appendix B, Theorem 8, (83)",
         statement="The strength with which a private client makes the least error, with opt-out.",
@@ -210,7 +239,8 @@ register(
             aggregation.optimal_ratio(N1, N2, alpha2, 0.0, N2 * gamma2_2 / N1, gamma2_2),
             1.0,
         ),
-        not_simulated="special cases of claims that are simulated",
+        not_simulated=Exempt(kind="part", of=("fedhdp:lemma2:rstar", "fedhdp:lemma3:lambda")),
+        assumes=MODEL,
         entries=(
             "r*, no privacy",
             "r*, equal privacy",
@@ -246,6 +276,7 @@ CELL: dict[str, Any] = {
     "derive": _cell_derive,
     "oracle": _cell_oracle,
     "computed": _cell_computed,
+    "assumes": MODEL | {"pivot": "model"},
     "unit": "dimensionless",
 }
 register(
@@ -259,7 +290,7 @@ register(
         examples=({"N": 4, "alpha2": 1},),
         printed=lambda: sp.oo,
         related=("fedhdp:thm8:np",),
-        not_simulated="an infinite strength; the finite ones are simulated",
+        not_simulated=Exempt(kind="part", of=("fedhdp:table4:b",), note="an infinite strength"),
         **CELL,
     )
 )
@@ -297,6 +328,8 @@ register(
         corrected_text="alpha2/gamma2 (own noise taken out); (N-1) alpha2/(N gamma2) as the algorithm runs",
         slip="alpha^2 is missing in the numerator: (83) at tau2 = 0 and N_p = N is N/Gamma^2 = alpha^2/gamma^2; the "
         "printed value is not even dimensionless",
+        finding="The local estimate's variance is missing from the strength: as printed it would change with the unit of "
+        "measurement.",
         counterexample={"N": 2, "alpha2": 2, "gamma2": 1},
         related=("fedhdp:thm8:p",),
         simulate=simulate_one_level,
@@ -321,5 +354,168 @@ register(
         related=("fedhdp:thm8:p",),
         simulate=simulate_one_level,
         **CELL,
+    )
+)
+
+
+# --- what becomes of the strength, and of personalisation ----------------------------------------------------------------
+
+
+def _noisy_cells(t: Any, **v: Any) -> tuple[Any, Any]:
+    """Strengths with all clients private and noise t, for homogeneous and heterogeneous data."""
+    return tuple(derive_strength(1, [v["N"]], [t], v["alpha2"], x, v["own_noise"]).result for x in (0, v["tau2"]))  # type: ignore[return-value]
+
+
+def _noisy_derive(**v: Any) -> Derivation:
+    d = Derivation()
+    noise = sp.Symbol("gamma2", positive=True)
+    cells = d.say("With all clients private the strengths for homogeneous and heterogeneous data are",
+                  _noisy_cells(noise, **v))  # fmt: skip
+    return d.conclude("For infinite noise they tend to", tuple(limit(x, noise, sp.oo) for x in cells))
+
+
+def _noisy_oracle(**v: Any) -> tuple[Any, Any]:
+    at = {k: v[k] for k in ("N", "alpha2")}
+    return tuple(
+        rational_limit(lambda g, x=x: concrete_strength(1, [at["N"]], [g], at["alpha2"], x, v["own_noise"]), degree=2)
+        for x in (sp.Integer(0), v["tau2"])
+    )  # type: ignore[return-value]
+
+
+register(
+    Claim(
+        id="fedhdp:table4:noise",
+        title="Homogeneous privacy with much noise: local learning",
+        place="Appendix B, text after Table 4",
+        statement="As epsilon tends to 0, that is as gamma2 tends to infinity, lambda_p* tends to 0 for homogeneous and for "
+        "heterogeneous data: local learning becomes optimal.",
+        latex=r"\gamma^2\to\infty:\ \lambda_{\mathrm p}^*\to0",
+        kind="limit",
+        variables=(ALL, ALPHA2, TAU2_POSITIVE, OWN_NOISE),
+        examples=({"N": 4, "alpha2": 1, "tau2": "1/2"}, {"N": 2, "alpha2": 2, "tau2": 1, "own_noise": 1}),
+        printed=lambda: (sp.Integer(0), sp.Integer(0)),
+        derive=_noisy_derive,
+        oracle=_noisy_oracle,
+        approach=_noisy_cells,
+        not_computed=Exempt(kind="limit", of=("fedhdp:table4:d",)),
+        not_simulated=Exempt(kind="limit", of=("fedhdp:table4:d",)),
+        entries=("homogeneous data", "heterogeneous data"),
+        assumes=MODEL | {"pivot": "model"},
+        unit="dimensionless",
+        related=("fedhdp:table4:c", "fedhdp:table4:d"),
+    )
+)
+
+SPREAD = Variable("spread", "choice", "1: heterogeneous data (tau2 > 0); 0: homogeneous data", choices=(1, 0), default=1)
+OWN = Variable("own", "choice", "1: the client's own level adds noise; 0: it does not", choices=(1, 0), default=1)
+OTHER = Variable("other", "choice", "1: the other level adds noise; 0: it does not", choices=(1, 0), default=1)
+
+
+def _setting_of_one(v: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """tau2 and the noise of a message of the own and of the other level."""
+    return (
+        v["tau2"] if v["spread"] else sp.Integer(0),
+        v["noise_1"] if v["own"] else sp.Integer(0),
+        v["noise_2"] if v["other"] else sp.Integer(0),
+    )
+
+
+def _personal_derive(**v: Any) -> Derivation:
+    d = Derivation()
+    tau2, first, second = _setting_of_one(v)
+    V = sp.Symbol("V", positive=True)
+    own = Group("own", sp.Integer(1), tau2, v["alpha2"], first)
+    others = Group("others", sp.Integer(1), V, sp.Integer(0), sp.Integer(0))
+    d.say("From the others' messages the centre is known with a variance V.")
+    theirs = posterior(own.parameters(), [own.estimates(), others.messages()])
+    d.say("Weights of the client's Bayes estimate, on its own estimate and on that of the others:", theirs.weights)
+    served = posterior(CENTRE, [own.messages(), others.messages()])
+    d.say("and of the server's, the single solution for all, on the client's message and on theirs:", served.weights)
+    apart = d.say("They differ by, in mean square,", sp.factor(mse(theirs.mean - served.mean)))
+    personal = sp.sign(apart)  # of a product of positive symbols, or of zero
+    federation = {"N1": v["N1"], "N2": v["N2"], "alpha2": v["alpha2"], "tau2": tau2, "level": 1}
+    noise = {"gamma2_1": first / v["N1"], "gamma2_2": second / v["N2"]}
+    known = d.lemma("fedhdp:eq37", "V is", **federation, **noise)
+    return d.conclude("Is the client's optimum its own (1) or that of all (0); the mean square:",
+                      (personal, apart.subs(V, known)))  # fmt: skip
+
+
+def _personal_oracle(**v: Any) -> tuple[Any, Any]:
+    tau2, first, second = _setting_of_one(v)
+    noise = [first] * int(v["N1"]) + [second] * int(v["N2"])
+    clients = Clients([tau2] * len(noise), [v["alpha2"]] * len(noise), noise)
+    observed = [clients.estimate[0], *clients.message[1:]]
+    mine = clients.posterior(clients.parameter[0], observed)[0]
+    served = clients.weighted(clients.posterior(clients.centre, clients.message)[0], clients.message)
+    apart = rational(clients.mse(clients.weighted(mine, observed), served))
+    return sp.Integer(0 if apart == 0 else 1), apart
+
+
+def _personal_simulate(**v: Any) -> simulation.Simulation | None:
+    if not (v["spread"] or v["own"]):
+        return None
+    tau2, first, second = (float(x) for x in _setting_of_one(v))
+    fed = simulation.federation([v["N1"], v["N2"]], tau2, v["alpha2"], [first, second])
+    every = 1 / fed.message_variances
+    others = every * (np.arange(fed.count) != 0)
+    far = tau2 + 1 / others.sum()
+    k = far / (far + v["alpha2"])
+    form = simulation.vector(2, p=k, e=k, a0=1 - k, a1=-1.0)
+    rows = np.vstack([others / others.sum(), every / every.sum()])
+    return simulation.mean_squares(fed, 0, rows, [form], ["distance of the two optima"], of=[1])
+
+
+register(
+    Claim(
+        id="fedhdp:personal",
+        title="Personalisation is needed for heterogeneous data or privacy",
+        place="Abstract; Section 1, contributions; Section 6; Appendix B, text after Table 4",
+        statement="Personalisation is necessary whenever data heterogeneity is present, privacy is required, or both; with "
+        "privacy the optimal solution for each client is a personalised one even for homogeneous data. Judged: does the "
+        "client's Bayes estimate differ from the server's?",
+        latex=r"\text{``personalization becomes necessary whenever data heterogeneity is present, privacy is required, or "
+        r"both''}",
+        kind="identity",
+        variables=(
+            PAIRS[0],
+            N2,
+            ALPHA2,
+            TAU2_POSITIVE,
+            Variable(
+                "noise_1", "positive", "variance of the noise of a message of the client's own level, where it adds any"
+            ),
+            Variable("noise_2", "positive", "variance of the noise of a message of the other level, if it adds any"),
+            SPREAD,
+            OWN,
+            OTHER,
+        ),
+        examples=(
+            {"N1": 2, "N2": 2, "alpha2": 1, "tau2": 1, "noise_1": 2, "noise_2": 1, "spread": 0},
+            {"N1": 2, "N2": 3, "alpha2": 1, "tau2": "1/2", "noise_1": 1, "noise_2": 3, "own": 0},
+        ),
+        printed=lambda spread, own, other: (sp.Integer(1 if spread or own or other else 0), None),
+        derive=_personal_derive,
+        oracle=_personal_oracle,
+        not_computed=Exempt(kind="part", of=("fedhdp:eq42", "fedhdp:lemma2:weights")),
+        simulate=_personal_simulate,
+        condition=lambda spread, own, other: sp.true if spread or own or not other else sp.false,
+        condition_text="the data are heterogeneous, or the client itself adds noise, or nobody does",
+        counterexample={
+            "N1": 2,
+            "N2": 1,
+            "alpha2": 1,
+            "tau2": 1,
+            "noise_1": 1,
+            "noise_2": 1,
+            "spread": 0,
+            "own": 0,
+        },
+        entries=("is the optimum personal", "mean square distance of the two optima"),
+        assumes=MODEL,
+        unit="1 or 0; variance",
+        related=("fedhdp:eq42", "fedhdp:lemma2:weights", "fedhdp:thm8:np"),
+        remark="With homogeneous data a client that opted out has nothing to personalise, however private the others are: "
+        "its own message holds all it knows, so that the server's estimate is its optimum too (lambda_np* is infinite in "
+        "Theorem 8 at tau2 = 0).",
     )
 )
