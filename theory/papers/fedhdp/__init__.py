@@ -23,6 +23,7 @@ PAPER = Paper(
         "strength",
         "limits",
         "theorems",
+        "trade_off",
         "opting_out",
         "levels",
         "algorithms",

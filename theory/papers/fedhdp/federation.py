@@ -221,3 +221,8 @@ def strength_computed(**v: Any) -> Any:
 def strength_derive(**v: Any) -> Derivation:
     """Optimal strength from the model."""
     return derive_strength(*setting(v), v.get("own_noise", 0))
+
+
+def positive_sizes(**v: Any) -> dict[Any, Any]:
+    """Sizes are at least one."""
+    return {v[k]: 1 + sp.Symbol(f"{k}_more", nonnegative=True) for k in ("N_np", "N_p") if k in v}

@@ -18,17 +18,19 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.shared import (
     GAMMA2,
+    MODEL,
     N_NP,
     N_P,
     SIGMA2_C,
     concrete,
     concrete_server,
-    message_variances,
     precision_weights,
     rational_limit,
+    scatter,
     server_mse,
 )
 
@@ -56,7 +58,7 @@ LEMMA7_EXAMPLES = (
 def _server_errors(N_np: Any, N_p: Any, sigma2_c: Any, gamma2: Any, dp_noise: str) -> dict[str, Any]:
     """Server error of FedHDP at r*, of HDP-FedAvg (uniform weights) and of DP-FedAvg (all private)."""
     N = N_np + N_p
-    s = message_variances([N_np, N_p], [sp.Integer(0), gamma2], sigma2_c)
+    s = scatter([N_np, N_p], [sp.Integer(0), gamma2], sigma2_c)
     private = N_p * gamma2 if dp_noise == "client" else N_p * gamma2 * N_p / N
     return {
         "opt": server_mse([N_np, N_p], s, precision_weights([N_np, N_p], s)),
@@ -141,6 +143,7 @@ def _private_computed(N_np: float, N_p: float, gamma2: float, dp_noise: str) -> 
 register(
     Claim(
         id="fedhdp:lemma7:eq79",
+        assumes=MODEL,
         title="Server gap of HDP-FedAvg to FedHDP",
         place="Appendix B, Lemma 7, (79)",
         statement="What uniform weights lose against the optimal ones; it is never negative.",
@@ -158,6 +161,7 @@ register(
     )
 )
 DP_FEDAVG: dict[str, Any] = {
+    "assumes": MODEL,
     "kind": "identity",
     "variables": (*LEMMA7, DP_NOISE),
     "examples": LEMMA7_EXAMPLES,
@@ -228,45 +232,36 @@ def _limits_derive(rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> Deri
     gap79 = d.lemma("fedhdp:lemma7:eq79", "as a function of N", **clients, gamma2=g)
     gap80 = d.lemma("fedhdp:lemma7:eq80", "as a function of N", **clients, gamma2=g)
     opt = d.lemma("fedhdp:lemma6:var", "as a function of N", **sizes, sigma2_c=sigma2_c, gamma2=g)
-    big = [limit(e, n, sp.oo) for e in (gap79, gap80, opt)]
-    d.say("N to infinity: the two gaps and the optimal error tend to", tuple(big))
-    ends = []
-    fixed = d.lemma("fedhdp:lemma7:eq79", "with gamma2 fixed", **clients, gamma2=gamma2)
-    x = sp.Symbol("x", positive=True)
-    for rho in (x, 1 - x):
-        ends.append(limit(fixed.subs(rho_np, rho), x, 0))
-    d.say("rho_np to 0 and to 1: gap (79) tends to", tuple(ends))
-    G = sp.Symbol("G", positive=True)
-    opt_big = limit(sp.cancel(sp.together(opt.subs(gamma2, G))), G, sp.oo)
-    d.say("gamma2 to infinity: the optimal error tends to (the gaps grow without bound)", opt_big)
-    return d.conclude("Gap (79), gap (80), optimal error as N grows; gap (79) at rho 0 and 1:", (*big, *ends))
+    alone = d.say("and the non-private clients' average alone has the error", sigma2_c / (rho_np * n))
+    return d.conclude("N to infinity: the two gaps, the optimal error, and that of the non-private clients tend to",
+                      tuple(limit(e, n, sp.oo) for e in (gap79, gap80, opt, alone)))  # fmt: skip
 
 
 def _limits_approach(t: Any, rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> tuple[Any, ...]:
-    """Gaps and optimal error with t clients. The two limits in rho_np are for any fixed number of clients."""
+    """Gaps, optimal error, and that of the non-private clients, with t clients."""
     g = gamma2 if growth == "fixed" else gamma2 / ((1 - rho_np) * t) ** 2
     errors = _server_errors(rho_np * t, (1 - rho_np) * t, sigma2_c, g, "client")
-    return errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"], errors["opt"], None, None
+    return errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"], errors["opt"], sigma2_c / (rho_np * t)
+
+
+def _exact_errors(n: Any, rho: Any, sigma2_c: Any, g: Any) -> tuple[Any, Any, Any]:
+    """Gaps and optimal error of n clients by adding precisions and variances."""
+    n_np, n_p = rho * n, (1 - rho) * n
+    noisy = sigma2_c + n_p * g
+    opt = 1 / (n_np / sigma2_c + n_p / noisy)
+    hdp = (n_np * sigma2_c + n_p * noisy) / n**2
+    return hdp - opt, noisy / n - opt, opt
 
 
 def _limits_oracle(rho_np: Any, sigma2_c: Any, gamma2: Any, growth: str) -> tuple[Any, ...]:
-    """Richardson extrapolation is exact here: each quantity is rational in N, so fit it through exact values.
+    """Each quantity is rational in N, so that exact values at some N fix it, and with it its limit."""
 
-    A rational function of degree (2, 2) in N is fixed by 5 exact values; its limit is the ratio of leading terms.
-    """
+    def at(n: Any, entry: int) -> Any:
+        g = gamma2 if growth == "fixed" else gamma2 / ((1 - rho_np) * n) ** 2
+        return _exact_errors(n, rho_np, sigma2_c, g)[entry]
 
-    def at(n: Any, rho: Any, growth: str = growth) -> tuple[Any, Any, Any]:
-        n_np, n_p = rho * n, (1 - rho) * n
-        g = gamma2 if growth == "fixed" else gamma2 / n_p**2
-        noisy = sigma2_c + n_p * g
-        opt = 1 / (n_np / sigma2_c + n_p / noisy)
-        hdp = (n_np * sigma2_c + n_p * noisy) / n**2
-        return hdp - opt, noisy / n - opt, opt
-
-    limits = [rational_limit(lambda n, i=i: at(n, rho_np)[i]) for i in range(3)]
-    edge = [rational_limit(lambda t: at(sp.Integer(4), 1 / (1 + t), "fixed")[0])]
-    edge.append(rational_limit(lambda t: at(sp.Integer(4), t / (1 + t), "fixed")[0]))
-    return (*limits, *edge)
+    alone = rational_limit(lambda n: 1 / (rho_np * n / sigma2_c))
+    return (*(rational_limit(lambda n, i=i: at(n, i)) for i in range(3)), alone)
 
 
 register(
@@ -274,9 +269,8 @@ register(
         id="fedhdp:lemma7:limits",
         title="Limits of the server gaps",
         place="Appendix B, text after Lemma 7",
-        statement="For large N the gaps approach (1-rho)^2 gamma2 and (1-rho) gamma2 while the optimal error vanishes; "
-        "gap (79) vanishes for rho to 0 and 1; for gamma2 to infinity the gaps grow without bound and the optimal "
-        "error stays bounded.",
+        statement="For large N the gaps approach (1-rho)^2 gamma2 and (1-rho) gamma2 while the optimal error vanishes; the "
+        "non-private clients alone would learn the optimal global model perfectly.",
         latex=r"N\to\infty:\ (1-\rho_{\mathrm{np}})^2\gamma^2,\ (1-\rho_{\mathrm{np}})\gamma^2",
         kind="limit",
         variables=(RHO_NP, SIGMA2_C, GAMMA2, GROWTH),
@@ -284,25 +278,136 @@ register(
             {"rho_np": "1/4", "sigma2_c": 2, "gamma2": 3},
             {"rho_np": "1/2", "sigma2_c": 1, "gamma2": 1},
         ),
-        printed=lambda rho_np, gamma2: ((1 - rho_np) ** 2 * gamma2, (1 - rho_np) * gamma2, 0, 0, 0),
+        printed=lambda rho_np, gamma2: ((1 - rho_np) ** 2 * gamma2, (1 - rho_np) * gamma2, 0, 0),
         derive=_limits_derive,
         oracle=_limits_oracle,
         condition=lambda growth: sp.true if growth == "fixed" else sp.false,
-        condition_text="growth == fixed (gamma2 does not depend on N) and 0 < rho_np < 1",
+        condition_text="growth == fixed (gamma2 does not depend on N)",
         counterexample={"rho_np": "1/2", "sigma2_c": 1, "gamma2": 1, "growth": "per_group"},
         entries=(
             "gap (79), N large",
             "gap (80), N large",
             "optimal error, N large",
-            "gap (79), rho to 0",
-            "rho to 1",
+            "non-private clients alone",
         ),
-        not_computed="limits of functions computed in fedhdp:lemma7:eq79 and eq80",
-        not_simulated="limits; the finite-N gaps are simulated in fedhdp:lemma7:eq79 and eq80",
+        not_computed=Exempt(kind="limit", of=("fedhdp:lemma7:eq79", "fedhdp:lemma7:eq80")),
+        not_simulated=Exempt(kind="limit", of=("fedhdp:lemma7:eq79", "fedhdp:lemma7:eq80")),
+        assumes=MODEL,
         approach=_limits_approach,
         unit="variance",
         related=("feo2:gamma-prop",),
         remark="FeO2 states that gamma2 is proportional to 1/N_p^2. Then gamma2 vanishes as N grows with the mix fixed, "
         "and so do both gaps: the constant gap belongs to a noise that is made stronger as more clients join.",
+    )
+)
+
+
+# --- no heterogeneity, and much noise ------------------------------------------------------------------------------------
+
+COUNT = Variable("N", "positive", "clients in all, of which a share rho_np is not private")
+EDGES = ("(79), rho to 0", "(80), rho to 0", "(79), rho to 1", "(80), rho to 1")
+
+
+def _gap_lemmas(d: Derivation, N: Any, rho: Any, sigma2_c: Any, gamma2: Any) -> list[Any]:
+    """Gaps (79) and (80) as functions of these."""
+    clients = {"N_np": rho * N, "N_p": (1 - rho) * N, "alpha2": sigma2_c, "tau2": sp.Integer(0), "gamma2": gamma2}
+    return [d.lemma(f"fedhdp:lemma7:eq{i}", "as a function of the share", **clients) for i in (79, 80)]
+
+
+def _edges_derive(N: Any, sigma2_c: Any, gamma2: Any) -> Derivation:
+    d = Derivation()
+    x = sp.Symbol("x", positive=True)
+    found = [limit(gap.subs(sp.Symbol("rho", positive=True), rho), x, 0)
+             for rho in (x, 1 - x) for gap in _gap_lemmas(d, N, sp.Symbol("rho", positive=True), sigma2_c, gamma2)]  # fmt: skip
+    return d.conclude("Both gaps at rho to 0, then at rho to 1:", tuple(found))
+
+
+def _edges_approach(t: Any, N: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ...]:
+    """Both gaps at shares 1/(1+t) and t/(1+t)."""
+    values: list[Any] = []
+    for rho in (1 / (1 + t), t / (1 + t)):
+        errors = _server_errors(rho * N, (1 - rho) * N, sigma2_c, gamma2, "client")
+        values += [errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"]]
+    return tuple(values)
+
+
+def _edges_oracle(N: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ...]:
+    return tuple(
+        rational_limit(lambda x, e=e, i=i: _exact_errors(N, x**e / (1 + x), sigma2_c, gamma2)[i])
+        for e in (0, 1)
+        for i in (0, 1)
+    )
+
+
+register(
+    Claim(
+        id="fedhdp:lemma7:edges",
+        title="Without heterogeneous privacy the server gains nothing",
+        place="Appendix B, text after Lemma 7",
+        statement="If rho_np tends to 0 (homogeneous private clients) or to 1 (no private clients) the gap vanishes: the "
+        "benefit on the server side is there only for heterogeneous privacy. Judged for (79) and (80).",
+        latex=r"\rho_{\mathrm{np}}\to0\ \text{or}\ \rho_{\mathrm{np}}\to1:\ \text{the gap vanishes}",
+        kind="limit",
+        variables=(COUNT, SIGMA2_C, GAMMA2),
+        examples=({"N": 4, "sigma2_c": 2, "gamma2": 3},),
+        printed=lambda: (sp.Integer(0),) * 4,
+        derive=_edges_derive,
+        oracle=_edges_oracle,
+        approach=_edges_approach,
+        entries=EDGES,
+        not_computed=Exempt(kind="limit", of=("fedhdp:lemma7:eq79", "fedhdp:lemma7:eq80")),
+        not_simulated=Exempt(kind="limit", of=("fedhdp:lemma7:eq79", "fedhdp:lemma7:eq80")),
+        assumes=MODEL,
+        unit="variance",
+        related=("fedhdp:lemma7:limits",),
+    )
+)
+
+
+def _noise_derive(N: Any, rho_np: Any, sigma2_c: Any) -> Derivation:
+    d = Derivation()
+    g = sp.Symbol("gamma2", positive=True)
+    gaps = _gap_lemmas(d, N, rho_np, sigma2_c, g)
+    sizes = {"N_np": rho_np * N, "N_p": (1 - rho_np) * N}
+    opt = d.lemma("fedhdp:lemma6:var", "the optimal error", **sizes, sigma2_c=sigma2_c, gamma2=g)
+    # The share is between 0 and 1: as 1/(1 + odds) every sign is plain.
+    odds = sp.Symbol("odds", positive=True)
+    found = [limit(sp.cancel(sp.together(x.subs(rho_np, 1 / (1 + odds)))), g, sp.oo) for x in (*gaps, opt)]
+    return d.conclude("For gamma2 to infinity:", tuple(sp.sympify(x).subs(odds, 1 / rho_np - 1) for x in found))
+
+
+def _noise_approach(t: Any, N: Any, rho_np: Any, sigma2_c: Any) -> tuple[Any, ...]:
+    """Gaps and optimal error at noise t."""
+    errors = _server_errors(rho_np * N, (1 - rho_np) * N, sigma2_c, t, "client")
+    return errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"], errors["opt"]
+
+
+def _noise_oracle(N: Any, rho_np: Any, sigma2_c: Any) -> tuple[Any, ...]:
+    return tuple(rational_limit(lambda g, i=i: _exact_errors(N, rho_np, sigma2_c, g)[i]) for i in range(3))
+
+
+register(
+    Claim(
+        id="fedhdp:lemma7:large-noise",
+        title="Much noise: unbounded gaps, bounded optimal error",
+        place="Appendix B, text after Lemma 7",
+        statement="For gamma2 to infinity the gaps grow unbounded; the optimal error remains bounded, because the optimal "
+        "strategy discards the private clients and aggregates the non-private updates only.",
+        latex=r"\gamma^2\to\infty:\ \sigma^2_{s,\mathrm{hdp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}\to\infty,\ "
+        r"\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}\to\infty,\ "
+        r"\sigma^2_{s,\mathrm{opt}}\to\frac{\sigma_c^2}{\rho_{\mathrm{np}}N}",
+        kind="limit",
+        variables=(COUNT, RHO_NP, SIGMA2_C),
+        examples=({"N": 4, "rho_np": "1/4", "sigma2_c": 2},),
+        printed=lambda N, rho_np, sigma2_c: (sp.oo, sp.oo, sigma2_c / (rho_np * N)),
+        derive=_noise_derive,
+        oracle=_noise_oracle,
+        approach=_noise_approach,
+        entries=("gap (79)", "gap (80)", "optimal error"),
+        not_computed=Exempt(kind="limit", of=("fedhdp:lemma7:eq79", "fedhdp:lemma6:var")),
+        not_simulated=Exempt(kind="limit", of=("fedhdp:lemma7:eq79", "fedhdp:lemma6:var")),
+        assumes=MODEL,
+        unit="variance",
+        related=("fedhdp:lemma7:limits",),
     )
 )

@@ -1,7 +1,7 @@
-"""FedHDP, Section 3.1.4: what a client gains by opting out of privacy, and what FedHDP gains over HDP-FedAvg.
+"""FedHDP, Section 3.1.4: what opting out of privacy changes, for the client, for the others and for the server.
 
-Belongs here: comparisons between clients and between algorithms. Does not belong here: each one's best strength
-(theorems.py).
+Belongs here: comparisons of a federation before and after, and of its two kinds of clients. Does not belong here: each
+one's best strength (theorems.py), comparisons between algorithms (trade_off.py).
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import sympy as sp
 from estimators.closed_forms import personalization
 from theory.engine import simulation
 from theory.engine.algebra import simplest
+from theory.engine.bruteforce import Clients, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.fedhdp.federation import (
     OPT_OUT,
-    OPT_OUT_EXAMPLES,
-    TAU2_POSITIVE,
+    positive_sizes,
     setting,
     simulated_federation,
     strength_computed,
@@ -29,57 +31,18 @@ from theory.papers.fedhdp.federation import (
 from theory.papers.shared import (
     ALPHA2,
     GAMMA2,
-    LEVEL,
+    MODEL,
     N_NP,
-    N_P,
     OWN_NOISE,
+    SIGMA2_C,
     TAU2,
     at_others,
     blend_risk,
     concrete_blend,
-    concrete_strength,
     risk_given_others,
 )
 
 # --- Section 3.1.4 -------------------------------------------------------------------------------------------------
-
-
-def _positive_sizes(**v: Any) -> dict[Any, Any]:
-    """Sizes are at least one."""
-    return {v[k]: 1 + sp.Symbol(f"{k}_more", nonnegative=True) for k in ("N_np", "N_p") if k in v}
-
-
-def _order_derive(**v: Any) -> Derivation:
-    d = Derivation()
-    p = d.lemma("fedhdp:thm8:p", "the strength of a private client is", **v)
-    n = d.lemma("fedhdp:thm8:np", "that of a non-private client is", **v)
-    return d.conclude("The private one as a share of the other:", simplest(p / n))
-
-
-register(
-    Claim(
-        id="fedhdp:lambda-order",
-        title="Non-private clients pull harder towards the server",
-        place="Section 3.1.4",
-        statement="lambda_np* is always at least lambda_p*. Judged as lambda_p*/lambda_np* <= 1.",
-        latex=r"\lambda_{\mathrm{np}}^*\geq\lambda_{\mathrm p}^*",
-        kind="order",
-        variables=(N_NP, N_P, ALPHA2, TAU2_POSITIVE, GAMMA2, OWN_NOISE),
-        examples=OPT_OUT_EXAMPLES,
-        printed=lambda: sp.Integer(1),
-        relation="<=",
-        derive=_order_derive,
-        oracle=lambda **v: (
-            concrete_strength(*setting(v, 2), v["own_noise"]) / concrete_strength(*setting(v, 1), v["own_noise"])
-        ),
-        computed=lambda **v: strength_computed(**v, level=2) / strength_computed(**v, level=1),
-        not_simulated="an order of two strengths that are simulated in fedhdp:thm8",
-        shifts=_positive_sizes,
-        unit="dimensionless",
-        remark="At r = r* only. With uniform weights (HDP-FedAvg, r = 1) and own noise in the model the two strengths are "
-        "equal.",
-    )
-)
 
 
 def _risk_of(v: dict[str, Any], level: int) -> tuple[Any, Any]:
@@ -101,8 +64,13 @@ def _between_derive(**v: Any) -> Derivation:
 
 
 def _between_corrected(**v: Any) -> Any:
-    """The difference of the two risks, each from the others' precision and the own noise."""
-    return _risk_of(v, 2)[1] - _risk_of(v, 1)[1]
+    """alpha2^2 times the difference of (1 - w)/(s_c + h): w a message's weight, h the noise that comes back."""
+    clean = v["alpha2"] + v["tau2"]
+    noise = v["N_p"] * v["gamma2"]
+    total = v["N_np"] / clean + v["N_p"] / (clean + noise)
+    first, second = 1 / (clean * total), 1 / ((clean + noise) * total)
+    back = second * noise / (1 - second) if v["own_noise"] else second * noise
+    return v["alpha2"] ** 2 * ((1 - first) / clean - (1 - second) / (clean + back))
 
 
 def _between_simulate(**v: Any) -> simulation.Simulation:
@@ -129,7 +97,7 @@ def _risk_gap(fed: Any, private: int, w: Any, first: Any, form: Any, u: float, v
         "private minus non-private risk, plus alpha2",
         np.array([1.0, u**2]),
         of=lambda value: value + v["alpha2"],
-        scale=float(personalization.bayes_mse(*setting(v, 1))),
+        scale=float(personalization.bayes_mse(*setting(v, 2))),
         back=lambda mean: mean - v["alpha2"],
     )
     return simulation.Simulation(base.experiment, (reading,))
@@ -146,21 +114,27 @@ register(
         r"that remain private''}",
         kind="order",
         variables=(*OPT_OUT, OWN_NOISE),
-        examples=OPT_OUT_EXAMPLES,
+        examples=(
+            {"N_np": 1, "N_p": 1, "alpha2": 10, "tau2": "1/10", "gamma2": 100},
+            {"N_np": 1, "N_p": 1, "alpha2": 10, "tau2": "1/10", "gamma2": 100, "own_noise": 1},
+        ),
         printed=lambda: sp.Integer(0),
         relation=">=",
         derive=_between_derive,
         oracle=lambda **v: (
             concrete_blend(*setting(v, 2), v["own_noise"])[1] - concrete_blend(*setting(v, 1), v["own_noise"])[1]
         ),
-        not_computed="a difference of two risks; each is computed in fedhdp:eq41 and the figures",
+        not_computed=Exempt(kind="refuted"),
         simulate=_between_simulate,
+        finding="In one federation the clients that stay private do at least as well as those that opted out: they learn "
+        "from all non-private clients, and a non-private client learns from one less.",
+        assumes=MODEL | {"pivot": "model"},
         corrected=_between_corrected,
         corrected_text="In one federation a private client does at least as well: it learns from all non-private clients, "
         "while a non-private client learns from one less of them and from one more noisy one. What opting out buys is "
         "fedhdp:optout-helps:same-client.",
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 10, "own_noise": 1},
-        shifts=_positive_sizes,
+        shifts=positive_sizes,
         unit="variance",
         related=("fedhdp:thm8:np", "fedhdp:thm8:p"),
     )
@@ -183,6 +157,41 @@ def _after(v: dict[str, Any]) -> dict[str, Any]:
     # Noise per client N_p gamma2 = c/N_p before; kept: the same; recalibrated: c/(N_p - 1).
     per_client = v["N_p"] * v["gamma2"] if v["others"] == "kept" else v["N_p"] ** 2 * v["gamma2"] / left
     return {**v, "N_np": v["N_np"] + 1, "N_p": left, "gamma2": per_client / left}
+
+
+def _same_client_oracle(**v: Any) -> Any:
+    """Exact search before and after; the noise on the private clients' sum is N_p^2 gamma2."""
+    _, before = concrete_blend(*setting(v, 2), v["own_noise"])
+    each = v["N_p"] * v["gamma2"]
+    if v["others"] == "recalibrated":
+        each = (v["N_p"] * v["N_p"] * v["gamma2"]) / (v["N_p"] - 1)
+    sizes = [v["N_np"] + 1, v["N_p"] - 1]
+    _, after = concrete_blend(1, sizes, [sp.Integer(0), each / sizes[1]], v["alpha2"], v["tau2"], v["own_noise"])
+    return before - after
+
+
+def _same_client_simulate(**v: Any) -> simulation.Simulation | None:
+    """Paired squared errors of the client before and after: it only stops adding its noise, and the others may add more."""
+    own = bool(v["own_noise"])
+    N_np, N_p = int(v["N_np"]), int(v["N_p"])
+    each = v["N_p"] * v["gamma2"]
+    extra = 0.0 if v["others"] == "kept" else each / (v["N_p"] - 1)
+    # The client, the non-private ones, the other private ones, and what recalibration adds to these.
+    fed = simulation.federation(
+        [1, N_np, N_p - 1, N_p - 1], [v["tau2"]] * 3 + [0.0], [v["alpha2"]] * 3 + [0.0], [each, 0.0, each, extra]
+    )
+    clean = v["alpha2"] + v["tau2"]
+    forms, rows = [], []
+    for noise, other, more in ((each, each, 0.0), (0.0, each + extra, 1.0)):
+        precision = np.repeat([1 / (clean + noise), 1 / clean, 1 / (clean + other)], [1, N_np, N_p - 1])
+        w = precision / precision.sum()
+        rows.append(np.concatenate([w, more * w[1 + N_np :]]))
+        back = w[0] * noise * (1 / (1 - w[0]) if own else 1.0)
+        u = v["alpha2"] / (clean + back)
+        index = len(forms)
+        coefficient = 0.0 if own and noise else -w[0]  # its own noise is in the row; out of the model, or no longer added
+        forms.append(simulation.vector(2, p=-u, e=1 - u, l=u * coefficient, **{f"a{index}": u}))
+    return simulation.differences(fed, 0, np.vstack(rows), forms, [1.0, -1.0], "risk before minus after")
 
 
 def _same_client_derive(**v: Any) -> Derivation:
@@ -208,13 +217,14 @@ register(
         latex=r"\text{``opting out helps \dots clients produce better personalized local estimates''}",
         kind="order",
         variables=(N_NP, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
-        examples=({"N_np": 2, "N_p": 3, "alpha2": 1, "tau2": "1/2", "gamma2": 1, "own_noise": 1},),
+        examples=(
+            {"N_np": 1, "N_p": 2, "alpha2": 20, "tau2": "1/20", "gamma2": 10, "own_noise": 1},
+            {"N_np": 1, "N_p": 2, "alpha2": 20, "tau2": "1/20", "gamma2": 10, "own_noise": 0, "others": "recalibrated"},
+        ),
         printed=lambda: sp.Integer(0),
         relation=">=",
         derive=_same_client_derive,
-        oracle=lambda **v: (
-            concrete_blend(*setting(v, 2), v["own_noise"])[1] - concrete_blend(*setting(_after(v), 1), v["own_noise"])[1]
-        ),
+        oracle=_same_client_oracle,
         condition=lambda others: sp.true if others == "kept" else sp.false,
         condition_text="others == kept (the others' noise per client does not change)",
         counterexample={
@@ -226,11 +236,13 @@ register(
             "own_noise": 0,
             "others": "recalibrated",
         },
-        shifts=lambda **v: {**_positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
-        not_computed="a difference of two risks; each is computed in fedhdp:eq41 and the figures",
-        not_simulated="both risks are simulated in fedhdp:lemma3:bayes",
+        shifts=lambda **v: {**positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
+        not_computed=Exempt(kind="difference", of=("fedhdp:eq41", "fedhdp:lemma3:lambda")),
+        simulate=_same_client_simulate,
+        tight=Tight(at={"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 1, "gamma2": 1, "own_noise": 0}),
+        assumes=MODEL | {"pivot": "model"},
         unit="variance",
-        related=("fedhdp:lemma3:bayes", "feo2:gamma-prop"),
+        related=("fedhdp:lemma3:bayes", "feo2:gamma-prop", "fedhdp:eq41", "fedhdp:lemma3:lambda"),
         remark="With own noise taken out, as Lemma 3 assumes, the gain is exactly 0: what a client knows of others does "
         "not depend on its own privacy. Lemma 3's optimality and the incentive to opt out exclude each other. If the "
         "noise on the private sum must stay the same, the others add more noise each and the client can lose.",
@@ -238,42 +250,164 @@ register(
 )
 
 
-def _beats_derive(**v: Any) -> Derivation:
+# --- what opting out does for others, and for HDP-FedAvg -----------------------------------------------------------------
+
+
+def _server_after(v: dict[str, Any]) -> dict[str, Any]:
+    """Sizes and gamma2 after one private client opted out, for Lemma 6."""
+    left = v["N_p"] - 1
+    each = v["N_p"] * v["gamma2"] if v["others"] == "kept" else v["N_p"] ** 2 * v["gamma2"] / left
+    return {"N_np": v["N_np"] + 1, "N_p": left, "gamma2": each / left}
+
+
+def _server_derive(**v: Any) -> Derivation:
     d = Derivation()
-    N = v["N_np"] + v["N_p"]
-    uniform = blend_risk(*setting(v), v["own_noise"], [1 / N, 1 / N])
-    d.say("Risk of the best blend with HDP-FedAvg's uniform average:", uniform)
-    blend, _, names = risk_given_others(v["own_noise"])
-    ours = d.say("Risk of the best blend with FedHDP's estimate at r*:", at_others(blend, names, *setting(v)))
-    return d.conclude("What FedHDP gains:", simplest(uniform - ours))
+    now = {k: v[k] for k in ("N_np", "N_p", "gamma2")}
+    before = d.lemma("fedhdp:lemma6:var", "the server's error variance before is", **now, sigma2_c=v["sigma2_c"])
+    after = d.lemma("fedhdp:lemma6:var", "and after", **_server_after(v), sigma2_c=v["sigma2_c"])
+    return d.conclude("What the server gains:", simplest(before - after))
 
 
-def _beats_oracle(**v: Any) -> Any:
-    uniform = sp.Integer(1) / (v["N_np"] + v["N_p"])
-    return (
-        concrete_blend(*setting(v), v["own_noise"], [uniform, uniform])[1] - concrete_blend(*setting(v), v["own_noise"])[1]
-    )
+def _server_oracle(**v: Any) -> Any:
+    """Posterior variance of the centre on concrete clients, one of which stops adding noise."""
+    each = v["N_p"] * v["gamma2"]
+    half = v["sigma2_c"] / 2
+    n_np, n_p = int(v["N_np"]), int(v["N_p"])
+    then = each if v["others"] == "kept" else each * v["N_p"] / (v["N_p"] - 1)
+    found = []
+    for noise in ([0] * n_np + [each] * n_p, [0] * (n_np + 1) + [then] * (n_p - 1)):
+        clients = Clients([half] * len(noise), [half] * len(noise), noise)
+        found.append(rational(clients.posterior(clients.centre, clients.message)[1]))
+    return found[0] - found[1]
+
+
+def _server_simulate(**v: Any) -> simulation.Simulation:
+    """Paired squared errors of the server before and after."""
+    N_np, N_p, half = int(v["N_np"]), int(v["N_p"]), v["sigma2_c"] / 2
+    each = v["N_p"] * v["gamma2"]
+    extra = 0.0 if v["others"] == "kept" else each / (v["N_p"] - 1)
+    # The one that opts out, without and with its noise apart; the non-private; the private and their later extra noise.
+    fed = simulation.federation(
+        [1, 1, N_np, N_p - 1, N_p - 1], [half, 0.0, half, half, 0.0], [half, 0.0, half, half, 0.0],
+        [0.0, each, 0.0, each, extra],
+    )  # fmt: skip
+    rows = []
+    for own, other, later in ((each, each, 0.0), (0.0, each + extra, 1.0)):
+        w = 1 / (2 * half + np.repeat([own, 0.0, other], [1, N_np, N_p - 1]))
+        w = w / w.sum()
+        rows.append(np.concatenate([w[:1], w[:1] * (own > 0), w[1:], later * w[1 + N_np :]]))
+    forms = [simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)]
+    return simulation.differences(fed, 0, np.vstack(rows), forms, [1.0, -1.0], "server error before minus after")
 
 
 register(
     Claim(
-        id="fedhdp:beats-hdp",
-        title="FedHDP at r* against HDP-FedAvg+Ditto",
-        place="Section 3.1.4",
-        statement="At the best strength of each, FedHDP at r* does at least as well as HDP-FedAvg+Ditto for every client.",
-        latex=r"\text{``FedHDP with the optimal value } r^*\text{ greatly outperforms HDP-FedAvg+Ditto''}",
+        id="fedhdp:optout-helps:server",
+        title="Opting out helps the server",
+        place="Section 3.1.4; Section 1, contributions; FeO2, Section 4.4",
+        statement="Opting out helps the server produce a better global estimate: its error variance at r* is at least as "
+        "small once a private client has opted out.",
+        latex=r"\text{``opting out helps the server produce a better global estimate''}",
         kind="order",
-        variables=(*OPT_OUT, LEVEL, OWN_NOISE),
-        examples=tuple({**e, "level": i + 1} for i, e in enumerate(OPT_OUT_EXAMPLES)),
+        variables=(N_NP, N_P2, SIGMA2_C, GAMMA2, OTHERS),
+        examples=(
+            {"N_np": 1, "N_p": 2, "sigma2_c": 1, "gamma2": 2},
+            {"N_np": 1, "N_p": 3, "sigma2_c": 1, "gamma2": 2, "others": "recalibrated"},
+        ),
         printed=lambda: sp.Integer(0),
         relation=">=",
-        derive=_beats_derive,
-        oracle=_beats_oracle,
-        shifts=_positive_sizes,
-        not_computed="a difference of two risks; each is computed in the figures",
-        not_simulated="both risks are simulated point by point in the figures opt_out_regression and opt_out_point",
+        derive=_server_derive,
+        oracle=_server_oracle,
+        not_computed=Exempt(kind="difference", of=("fedhdp:lemma6:var",)),
+        simulate=_server_simulate,
+        tight=Tight(at={"N_np": 1, "N_p": 2, "sigma2_c": 1, "gamma2": 0}),
+        shifts=lambda **v: {**positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
+        assumes=MODEL,
         unit="variance",
-        related=("fedhdp:lemma3:bayes",),
-        remark="Zero when there is no noise; how large the gain is depends on the point ('greatly' is not judged).",
+        related=("fedhdp:lemma6:var", "fedhdp:optout-helps:same-client"),
+        remark="Also where the remaining private clients must add more noise each to keep the noise on their sum.",
+    )
+)
+
+
+def _hdp_derive(**v: Any) -> Derivation:
+    d = Derivation()
+    even = 1 / (v["N_np"] + v["N_p"])
+    before = d.say("Risk of the best blend with HDP-FedAvg's uniform average, private:",
+                   blend_risk(*setting(v, 2), v["own_noise"], [even, even]))  # fmt: skip
+    after = d.say("and after opting out:", blend_risk(*setting(_after(v), 1), v["own_noise"], [even, even]))
+    return d.conclude("What opting out gains:", simplest(before - after))
+
+
+def _hdp_oracle(**v: Any) -> Any:
+    """Exact search before and after, with uniform weights."""
+    even = sp.Integer(1) / (v["N_np"] + v["N_p"])
+    _, before = concrete_blend(*setting(v, 2), v["own_noise"], [even, even])
+    each = v["N_p"] * v["gamma2"]
+    if v["others"] == "recalibrated":
+        each = (v["N_p"] * v["N_p"] * v["gamma2"]) / (v["N_p"] - 1)
+    sizes = [v["N_np"] + 1, v["N_p"] - 1]
+    gamma2s = [sp.Integer(0), each / sizes[1]]
+    _, after = concrete_blend(1, sizes, gamma2s, v["alpha2"], v["tau2"], v["own_noise"], [even, even])
+    return before - after
+
+
+def _hdp_simulate(**v: Any) -> simulation.Simulation:
+    """Paired squared errors of the client's best blend with the uniform average, before and after."""
+    own = float(v["own_noise"])
+    N_np, N_p = int(v["N_np"]), int(v["N_p"])
+    each = v["N_p"] * v["gamma2"]
+    extra = 0.0 if v["others"] == "kept" else each / (v["N_p"] - 1)
+    fed = simulation.federation(
+        [1, N_np, N_p - 1, N_p - 1], [v["tau2"]] * 3 + [0.0], [v["alpha2"]] * 3 + [0.0], [each, 0.0, each, extra]
+    )
+    count = N_np + N_p
+    apart = (1 - 1 / count) ** 2 + (count - 1) / count**2
+    forms = []
+    for i, (mine, noise) in enumerate(((own * each, (N_p - 1) * each), (0.0, (N_p - 1) * (each + extra)))):
+        square = apart * (v["tau2"] + v["alpha2"]) + (mine + noise) / count**2
+        u = (1 - 1 / count) * v["alpha2"] / square
+        forms.append(simulation.vector(2, p=-u, e=1 - u, l=0.0 if mine else -u / count, **{f"a{i}": u}))
+    rows = [np.repeat([1 / count, 1 / count, later / count], [1, count - 1, N_p - 1]) for later in (0.0, 1.0)]
+    return simulation.differences(fed, 0, np.vstack(rows), forms, [1.0, -1.0], "risk before minus after")
+
+
+register(
+    Claim(
+        id="fedhdp:optout-helps:hdp",
+        title="Opting out gives a client a better estimate, with HDP-FedAvg too",
+        place="Section 3.1.4, Figures 1 and 2",
+        statement="If the client is non-private, it exhibits improvements at the optimal strength for both algorithms. "
+        "Judged for HDP-FedAvg+Ditto: the same client's risk is at least as small once it has opted out.",
+        latex=r"\text{``if the client is non-private, they exhibit improvements in their estimates using the optimal value "
+        r"\(\lambda^*\) for both algorithms''}",
+        kind="order",
+        variables=(N_NP, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
+        examples=(
+            {"N_np": 1, "N_p": 2, "alpha2": 2, "tau2": "1/4", "gamma2": 2, "own_noise": 1},
+            {"N_np": 1, "N_p": 2, "alpha2": 2, "tau2": "1/4", "gamma2": 2, "own_noise": 0, "others": "recalibrated"},
+        ),
+        printed=lambda: sp.Integer(0),
+        relation=">=",
+        derive=_hdp_derive,
+        oracle=_hdp_oracle,
+        not_computed=Exempt(kind="difference", of=("fedhdp:eq41", "fedhdp:lemma3:lambda")),
+        simulate=_hdp_simulate,
+        condition=lambda others: sp.true if others == "kept" else sp.false,
+        condition_text="others == kept (the others' noise per client does not change)",
+        counterexample={
+            "N_np": 1,
+            "N_p": 2,
+            "alpha2": 1,
+            "tau2": 1,
+            "gamma2": 1,
+            "own_noise": 0,
+            "others": "recalibrated",
+        },
+        tight=Tight(at={"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 1, "gamma2": 1, "own_noise": 0}),
+        shifts=lambda **v: {**positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
+        assumes=MODEL | {"pivot": "model"},
+        unit="variance",
+        related=("fedhdp:optout-helps:same-client", "fedhdp:eq41", "fedhdp:lemma3:lambda"),
     )
 )
