@@ -32,8 +32,11 @@ from theory.papers.fedhdp.federation import (
     own_noise_condition,
     proof_terms,
     setting,
+    simulated_centre,
+    simulated_combination,
     simulated_federation,
     simulated_posterior,
+    simulated_two_sources,
 )
 from theory.papers.shared import GAMMA2_1, GAMMA2_2, LEVEL, MODEL, ONE, OWN_NOISE, concrete, concrete_bayes, groups
 
@@ -137,23 +140,11 @@ def _eq34_computed(**v: Any) -> tuple[float, ...]:
 
 
 def _eq34_simulate(**v: Any) -> simulation.Simulation:
-    """The others alone, as a federation: the best combination of two level means against each other."""
+    """The others alone, as a federation."""
     level, sizes, gamma2s, alpha2, tau2 = setting(v)
     noise = [float(n * g) for n, g in zip(sizes, gamma2s, strict=True)]
-    m, n = (int(size - (i == level)) for i, size in enumerate(sizes, 1))
-    fed = simulation.federation([m, n], tau2, alpha2, noise)
-    precision = 1 / fed.message_variances
-    rows = np.array([np.repeat([1 / m, 0.0], [m, n]), np.repeat([0.0, 1 / n], [m, n]), precision / precision.sum()])
-    move = simulation.vector(3, a0=-1.0, a1=1.0)
-    best = simulation.vector(3, a2=1.0)
-    pairs = [(simulation.vector(3, a0=1.0), move), (simulation.vector(3, a1=1.0), move), (best, best)]
-    size = float(sum(fed.message_variances[fed.start[i]] / (m, n)[i] for i in (0, 1)))
-    label = "mean derivative of the risk in a level's share"
-    return simulation.Simulation(simulation.mean_products(fed, 0, rows, pairs).experiment, (
-        simulation.Ratio(label, [0.0, 1.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: m * w[0], lambda x: x / m),
-        simulation.Ratio(label, [-1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: n * w[1], lambda x: x / n),
-        simulation.Mean("error variance", [0.0, 0.0, 1.0], 2),
-    ))  # fmt: skip
+    left = [int(n - (i == level)) for i, n in enumerate(sizes, 1)]
+    return simulated_centre(simulation.federation(left, tau2, alpha2, noise))
 
 
 SPREAD_ADDED = (
@@ -287,20 +278,7 @@ def _eq39_computed(**v: Any) -> tuple[float, float, float]:
 
 def _eq39_simulate(**v: Any) -> simulation.Simulation:
     fed, client, _ = simulated_federation(v, v["level"])
-    others = 1 / fed.message_variances
-    others[client] = 0.0
-    far = fed.tau2[client] + 1 / others.sum()
-    u = fed.alpha2[client] / (fed.alpha2[client] + far)
-    step = simulation.vector(1, a0=1.0, p=-1.0, e=-1.0)
-    error = simulation.vector(1, p=-u, e=1 - u, a0=u)
-    pairs = [(simulation.vector(1, e=1.0), step), (step, step), (error, error)]
-    size = float(fed.alpha2[client] + far)
-    label = "mean derivative of the risk in a weight"
-    return simulation.Simulation(simulation.mean_products(fed, client, others / others.sum(), pairs).experiment, (
-        simulation.Ratio(label, [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], size, 0),
-        simulation.Ratio(label, [1.0, 1.0, 0.0], [0.0, 1.0, 0.0], size, 1),
-        simulation.Mean("error variance", [0.0, 0.0, 1.0], 2),
-    ))  # fmt: skip
+    return simulated_two_sources(fed, client)
 
 
 register(
@@ -391,9 +369,9 @@ register(
         "p of variance (41). Judged: the coefficients and the error variance of the estimate.",
         latex=r"\theta_j^*=\frac{\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}{\sigma_c^2(n"
         r"\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\hat\phi_j+\frac{\sigma_{p_2}^2(\sigma_c^2-\tau^2)}"
-        r"{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\sum_{c_i\in\mathcal C_1,i\neq j}\psi_i+"
+        r"{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\sum_{\mathcal C_1,i\neq j}\psi_i+"
         r"\frac{\sigma_{p_1}^2(\sigma_c^2-\tau^2)}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}"
-        r"\sum_{c_i\in\mathcal C_2,i\neq j}\psi_i+p_{\theta_j^*}",
+        r"\sum_{\mathcal C_2,i\neq j}\psi_i+p_{\theta_j^*}",
         kind="identity",
         variables=(*PAIRS, *TWO_LEVELS[2:]),
         examples=EXAMPLES,
@@ -464,35 +442,8 @@ def _eq44_oracle(N1: Any, N2: Any, gamma2_1: Any, gamma2_2: Any, r: Any, lam: An
 
 def _eq44_simulate(N1: int, N2: int, gamma2_1: float, gamma2_2: float, r: float,
                    lam: float, level: int, own_noise: int) -> simulation.Simulation:  # fmt: skip
-    """Coefficients are covariances with the noise that they multiply: e_j, and the sum of a level's others' estimates."""
-    noise = [N1 * gamma2_1, N2 * gamma2_2]
-    fed = simulation.federation([N1, N2], 1.0, 1.0, noise)
-    client = fed.start[level - 1]
-    raw = np.repeat([1.0, r], [N1, N2])
-    rows = [raw / raw.sum()]
-    for start, n in zip(fed.start, (N1, N2), strict=True):
-        among = (np.arange(fed.count) >= start) & (np.arange(fed.count) < start + n) & (np.arange(fed.count) != client)
-        rows.append(np.where(among, 1.0, 0.0))
-    u, w = lam / (1 + lam), rows[0][client]
-    theta = simulation.vector(3, a0=1.0, l=0.0 if own_noise else -w)
-    t = u * theta + (1 - u) * simulation.vector(3, p=1.0, e=1.0)
-    pairs, readings = [(t, simulation.vector(3, e=1.0))], ["coefficient on y_j"]
-    for i in (1, 2):
-        pairs.append((t, simulation.vector(3, **{f"a{i}": 1.0})))
-        readings.append(f"coefficients of level {i} times their messages' variance")
-    # A sum of m messages of variance s has the covariance (coefficient) m s with what holds them.
-    sizes = [(n - (level == i)) * (2.0 + g) for i, (n, g) in enumerate(zip((N1, N2), noise, strict=True), 1)]
-    of: list[Any] = [0, lambda v: v[1] * sizes[0], lambda v: v[2] * sizes[1]]
-    back: list[Any] = [None, lambda x: x / sizes[0], lambda x: x / sizes[1]]
-    if own_noise:
-        left = simulation.vector(3, l=u * w)
-        pairs.append((t, left))
-        readings.append("own noise left in t")
-        of.append(3)
-        back.append(None)
-    unit = np.eye(len(pairs))
-    means = [simulation.Mean(name, row, o, back=b) for name, row, o, b in zip(readings, unit, of, back, strict=True)]
-    return simulation.Simulation(simulation.mean_products(fed, client, rows, pairs).experiment, tuple(means))
+    fed = simulation.federation([N1, N2], 1.0, 1.0, [N1 * gamma2_1, N2 * gamma2_2])
+    return simulated_combination(fed, [N1, N2], [1.0, r], lam, level, own_noise)
 
 
 register(

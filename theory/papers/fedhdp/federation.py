@@ -182,6 +182,90 @@ def simulate_one_level(**v: Any) -> simulation.Simulation | None:
     return simulation.optimal_blend(fed, 0, w, returned_model(w, 0, v.get("own_noise", 0)))
 
 
+def simulated_centre(fed: simulation.Federation) -> simulation.Simulation:
+    """Weights of one message of each group in the best estimate of the centre, and its error variance.
+
+    Entries 0, ..., l - 1 of a claim, and l: each group's mean against the rest, where the risk is stationary.
+    """
+    precision = 1 / fed.message_variances
+    ends = [*fed.start[1:], fed.count]
+    rows = [precision / precision.sum()]
+    for start, end in zip(fed.start, ends, strict=True):
+        inside = (np.arange(fed.count) >= start) & (np.arange(fed.count) < end)
+        rest = np.where(inside, 0.0, precision)
+        rows += [inside / inside.sum(), rest / rest.sum()]
+    best = simulation.vector(len(rows), a0=1.0)
+    pairs = [(best, best)]
+    unit = np.eye(1 + 2 * len(ends))
+    readings: list[simulation.Mean | simulation.Ratio] = []
+    for k, (start, end) in enumerate(zip(fed.start, ends, strict=True)):
+        mean, rest = (simulation.vector(len(rows), **{f"a{1 + 2 * k + j}": 1.0}) for j in (0, 1))
+        pairs += [(-rest, mean - rest), (mean - rest, mean - rest)]
+        spread = float(np.sum((rows[1 + 2 * k] - rows[2 + 2 * k]) ** 2 * fed.message_variances))
+
+        def share(value: Any, k: int = k, count: int = end - start) -> float:
+            return count * value[k]
+
+        label = f"group {k + 1} against the rest"
+        readings.append(simulation.Ratio(label, unit[1 + 2 * k], unit[2 + 2 * k], spread, share))
+    readings.append(simulation.Mean("error variance", unit[0], len(ends)))
+    return simulation.Simulation(simulation.mean_products(fed, 0, rows, pairs).experiment, tuple(readings))
+
+
+def without_last(found: simulation.Simulation) -> simulation.Simulation:
+    """A simulation without its last reading."""
+    return simulation.Simulation(found.experiment, found.readings[:-1])
+
+
+def simulated_two_sources(fed: simulation.Federation, client: int) -> simulation.Simulation:
+    """Weights of a client's Bayes estimate on the others' estimate of the centre and on its own, and its error variance."""
+    others = 1 / fed.message_variances
+    others[client] = 0.0
+    far = fed.tau2[client] + 1 / others.sum()
+    u = fed.alpha2[client] / (fed.alpha2[client] + far)
+    step = simulation.vector(1, a0=1.0, p=-1.0, e=-1.0)
+    error = simulation.vector(1, p=-u, e=1 - u, a0=u)
+    pairs = [(simulation.vector(1, e=1.0), step), (step, step), (error, error)]
+    size = float(fed.alpha2[client] + far)
+    label = "mean derivative of the risk in a weight"
+    return simulation.Simulation(simulation.mean_products(fed, client, others / others.sum(), pairs).experiment, (
+        simulation.Ratio(label, [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], size, 0),
+        simulation.Ratio(label, [1.0, 1.0, 0.0], [0.0, 1.0, 0.0], size, 1),
+        simulation.Mean("error variance", [0.0, 0.0, 1.0], 2),
+    ))  # fmt: skip
+
+
+def simulated_combination(
+    fed: simulation.Federation, sizes: Sequence[int], r: Sequence[float], lam: float, level: int, own_noise: int
+) -> simulation.Simulation:
+    """Coefficients of the personalised estimate on the own estimate and on a message per level, and what own noise leaves.
+
+    Coefficients are covariances with the noise that they multiply: e_j, and the sum of a level's others' messages.
+    """
+    client = fed.start[level - 1]
+    raw = np.repeat(np.asarray(r, float), [int(n) for n in sizes])
+    rows = [raw / raw.sum()]
+    index = np.arange(fed.count)
+    for start, n in zip(fed.start, sizes, strict=True):
+        rows.append(np.where((index >= start) & (index < start + n) & (index != client), 1.0, 0.0))
+    u, w, count = lam / (1 + lam), rows[0][client], len(rows)
+    theta = simulation.vector(count, a0=1.0, l=0.0 if own_noise else -w)
+    t = u * theta + (1 - u) * simulation.vector(count, p=1.0, e=1.0)
+    pairs = [(t, simulation.vector(count, e=1.0))]
+    named: list[tuple[str, Any, Any]] = [("coefficient on y_j", 0, None)]
+    for i in range(1, count):
+        pairs.append((t, simulation.vector(count, **{f"a{i}": 1.0})))
+        # A sum of m messages of variance s has the covariance (coefficient) m s with what holds them.
+        scale = float(np.sum(rows[i] * fed.message_variances))
+        named.append((f"level {i}", lambda v, i=i, x=scale: v[i] * x, lambda y, x=scale: y / x))
+    if own_noise:
+        pairs.append((t, simulation.vector(count, l=u * w)))
+        named.append(("own noise left in t", count, None))
+    unit = np.eye(len(pairs))
+    means = tuple(simulation.Mean(name, row, of, back=back) for (name, of, back), row in zip(named, unit, strict=True))
+    return simulation.Simulation(simulation.mean_products(fed, client, rows, pairs).experiment, means)
+
+
 def others_computed(level: int, sizes: Any, gamma2s: Any, alpha2: float, tau2: float) -> tuple[Any, float]:
     """By the estimators: weight of one message of each level in the estimate of phi from all but one client of `level`,
     and its variance. A level's noise per message stays as it is, though the level has one client less.

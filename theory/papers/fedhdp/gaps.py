@@ -316,9 +316,9 @@ def _gap_lemmas(d: Derivation, N: Any, rho: Any, sigma2_c: Any, gamma2: Any) -> 
 
 def _edges_derive(N: Any, sigma2_c: Any, gamma2: Any) -> Derivation:
     d = Derivation()
-    x = sp.Symbol("x", positive=True)
-    found = [limit(gap.subs(sp.Symbol("rho", positive=True), rho), x, 0)
-             for rho in (x, 1 - x) for gap in _gap_lemmas(d, N, sp.Symbol("rho", positive=True), sigma2_c, gamma2)]  # fmt: skip
+    x, share = sp.symbols("x rho", positive=True)
+    gaps = _gap_lemmas(d, N, share, sigma2_c, gamma2)
+    found = [limit(gap.subs(share, rho), x, 0) for rho in (x, 1 - x) for gap in gaps]
     return d.conclude("Both gaps at rho to 0, then at rho to 1:", tuple(found))
 
 
@@ -332,11 +332,10 @@ def _edges_approach(t: Any, N: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ..
 
 
 def _edges_oracle(N: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ...]:
-    return tuple(
-        rational_limit(lambda x, e=e, i=i: _exact_errors(N, x**e / (1 + x), sigma2_c, gamma2)[i])
-        for e in (0, 1)
-        for i in (0, 1)
-    )
+    def at(x: Any, power: int, entry: int) -> Any:
+        return _exact_errors(N, x**power / (1 + x), sigma2_c, gamma2)[entry]
+
+    return tuple(rational_limit(lambda x, p=p, i=i: at(x, p, i)) for p in (0, 1) for i in (0, 1))
 
 
 register(

@@ -37,7 +37,7 @@ INTRODUCTION = (
         claims=("fedhdp:tables:gains",),
         quotes=("9.27%", "3.49%", "5%"),
     ),
-    Item(lines="16-18", place="Section 1", what="federated learning and its literature", reason="prose"),
+    Item(lines="16-18", place="Section 1", what="federated learning and its literature", reason="cited"),
     Item(
         lines="20",
         place="Section 1",
@@ -53,6 +53,12 @@ INTRODUCTION = (
         claims=("fedhdp:lemma3:bayes",),
     ),
     Item(lines="26-30", place="Section 1, contributions", what="organisation, the proposed setup", reason="prose"),
+    Item(
+        lines="34",
+        place="Section 1, contributions",
+        what="the algorithm extends the Bayes optimal solution",
+        claims=("fedhdp:thm5", "fedhdp:alg2"),
+    ),
     Item(
         lines="28",
         place="Section 1, contributions",
@@ -262,7 +268,13 @@ SECTION_3 = (
         what="lambda_np* is always at least lambda_p*, because r is at most 1",
         claims=("fedhdp:lambda-order",),
     ),
-    Item(lines="159-163", place="Section 3.2", what="what the appendices hold", reason="prose"),
+    Item(lines="159-161", place="Section 3.2", what="what the appendices hold", reason="prose"),
+    Item(
+        lines="163",
+        place="Section 3.2",
+        what="the optimal hyperparameters with two levels",
+        claims=("fedhdp:lemma2:rstar", "fedhdp:lemma3:lambda"),
+    ),
     Item(
         lines="165",
         place="Section 3.2",

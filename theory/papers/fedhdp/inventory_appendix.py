@@ -453,9 +453,9 @@ EXPERIMENTS = (
         claims=("fedhdp:dp-noise",),
     ),
     Item(
-        lines="911-915",
+        lines="911-917",
         place="Appendix D",
-        what="impact and limitations: unfairness to more private clients, neglected clipping, what is not estimable",
+        what="impact and limitations: unfairness to more private clients, neglected clipping, what is not estimable, the privacy cost of tuning r",
         reason="unquantified",
     ),
 )

@@ -191,6 +191,9 @@ def _same_client_simulate(**v: Any) -> simulation.Simulation | None:
         index = len(forms)
         coefficient = 0.0 if own and noise else -w[0]  # its own noise is in the row; out of the model, or no longer added
         forms.append(simulation.vector(2, p=-u, e=1 - u, l=u * coefficient, **{f"a{index}": u}))
+    if v["others"] == "kept":
+        # What the client knows afterwards holds all it knew, so that its error then is uncorrelated with what was lost.
+        return simulation.excess_over_bayes(fed, 0, np.vstack(rows), forms[0], forms[1], v["alpha2"])
     return simulation.differences(fed, 0, np.vstack(rows), forms, [1.0, -1.0], "risk before minus after")
 
 
@@ -218,8 +221,8 @@ register(
         kind="order",
         variables=(N_NP, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
         examples=(
-            {"N_np": 1, "N_p": 2, "alpha2": 20, "tau2": "1/20", "gamma2": 10, "own_noise": 1},
-            {"N_np": 1, "N_p": 2, "alpha2": 20, "tau2": "1/20", "gamma2": 10, "own_noise": 0, "others": "recalibrated"},
+            {"N_np": 1, "N_p": 2, "alpha2": 5, "tau2": "1/50", "gamma2": 2, "own_noise": 1},
+            {"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": "1/50", "gamma2": "1/2", "own_noise": 1},
         ),
         printed=lambda: sp.Integer(0),
         relation=">=",

@@ -20,6 +20,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.hierarchy import CENTRE, Group, posterior
 from theory.engine.registry import register
+from theory.papers.fedhdp.federation import simulated_centre
 from theory.papers.shared import (
     GAMMA2_1,
     GAMMA2_2,
@@ -305,20 +306,8 @@ def _eq30_computed(N1: float, N2: float, sigma2_c: float, gamma2_1: float, gamma
 
 
 def _eq30_simulate(**v: Any) -> simulation.Simulation:
-    """Weights and error variance of the best combination of both levels' means."""
-    N1, N2 = v["N1"], v["N2"]
-    fed = simulation.federation([N1, N2], v["sigma2_c"] / 2, v["sigma2_c"] / 2, [N1 * v["gamma2_1"], N2 * v["gamma2_2"]])
-    precision = 1 / fed.message_variances
-    rows = np.vstack([np.repeat(np.eye(2) / [N1, N2], [N1, N2], axis=1), precision / precision.sum()])
-    x1, x2, best = (simulation.vector(3, **{f"a{i}": 1.0}) for i in range(3))
-    size = v["sigma2_c"] / N1 + v["gamma2_1"] + v["sigma2_c"] / N2 + v["gamma2_2"]
-    experiment = simulation.mean_products(fed, 0, rows, [(x1, x2 - x1), (x2, x2 - x1), (best, best)]).experiment
-    label = "mean derivative of the risk in a level's share"
-    return simulation.Simulation(experiment, (
-        simulation.Ratio(label, [0.0, 1.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: N1 * w[0], lambda x: x / N1),
-        simulation.Ratio(label, [-1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], size, lambda w: N2 * w[1], lambda x: x / N2),
-        simulation.Mean("error variance", [0.0, 0.0, 1.0], 2),
-    ))  # fmt: skip
+    noise = [v["N1"] * v["gamma2_1"], v["N2"] * v["gamma2_2"]]
+    return simulated_centre(simulation.federation([v["N1"], v["N2"]], v["sigma2_c"] / 2, v["sigma2_c"] / 2, noise))
 
 
 register(

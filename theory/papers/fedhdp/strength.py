@@ -379,6 +379,18 @@ register(
 )
 
 
+def _eq52_printed(**v: Any) -> Any:
+    return (_eq49_printed(**v) + _eq50_printed(**v) + _eq50_printed(**v)) / 3
+
+
+def _eq52_corrected(**v: Any) -> Any:
+    first, second = (v["alpha2"] + v["tau2"] + v[f"N{i}"] * v[f"gamma2_{i}"] for i in (1, 2))
+    m, n = (v[f"N{i}"] - (1 if v["level"] == i else 0) for i in (1, 2))
+    whole = (v["alpha2"] + v["tau2"]) * (n * first + m * second) + first * second
+    part = (v["N1"] + v["N2"] * first / second) * (v["alpha2"] + v["tau2"] - v["tau2"]) * second
+    return (_eq49_corrected(**v) + 2 * part / (whole - part)) / 3
+
+
 def _eq52_derive(**v: Any) -> Derivation:
     d = Derivation()
     return d.conclude("The optimum of the risk (own noise taken out):", d.lemma("fedhdp:lemma3:lambda", **v, own_noise=0))
@@ -391,11 +403,16 @@ register(
         place="Proof of Lemma 3, (52)",
         statement="The optimal strength is a third of the sum of the strengths that match each coefficient.",
         latex=r"\lambda_j^*=\frac13(\lambda_1+\lambda_2+\lambda_3)",
-        printed=lambda **v: (_eq49_corrected(**v) + 2 * _eq50_printed(**v)) / 3,
+        printed=_eq52_printed,
+        corrected=_eq52_corrected,
+        corrected_text="the same average with (49) as corrected",
+        slip="lambda_1 as (49) prints it carries the slip of (49)",
+        finding="The average inherits the slip in one of its three parts; with that mended all three are equal.",
+        counterexample={"N1": 2, "N2": 2, "alpha2": 1, "tau2": 1, "gamma2_1": "1/2", "gamma2_2": 1, "level": 1},
         derive=_eq52_derive,
         oracle=lambda **v: concrete_strength(*setting(v), 0),
         **{**THREE, "related": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
-        remark="True because at r = r* the three are equal, so that any average would do; (49) enters as corrected. The "
-        "equality of the three is what makes the estimate Bayes optimal.",
+        remark="With (49) corrected the three are equal at r = r*, so that any average would do; their equality is what "
+        "makes the estimate Bayes optimal.",
     )
 )

@@ -12,18 +12,22 @@ import numpy as np
 import sympy as sp
 
 from estimators.accounting import privacy
+from estimators.closed_forms import aggregation
 from theory.engine import simulation
-from theory.engine.bruteforce import rational
+from theory.engine.algebra import simplest
+from theory.engine.bruteforce import Clients, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.hierarchy import CENTRE, Form, Group, mse
+from theory.engine.exemption import Exempt
+from theory.engine.hierarchy import CENTRE, Form, Group, mse, posterior
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.fedhdp import ratio
 from theory.papers.fedhdp.algorithms import GROUPS
 from theory.papers.fedhdp.federation import OPT_OUT, OPT_OUT_EXAMPLES, OWN_NOISE_TEXT, own_noise_condition
 from theory.papers.fedhdp.strength import excess_oracle, excess_simulation
-from theory.papers.shared import GAMMA2, LEVEL, N_NP, N_P, OWN_NOISE, SIGMA2_C, concrete
+from theory.papers.shared import GAMMA2, LEVEL, MODEL, N_NP, N_P, OWN_NOISE, SIGMA2_C, concrete
 
 ZERO = sp.Integer(0)
 
@@ -62,10 +66,10 @@ register(
         printed=lambda N_np, sigma2_c: sigma2_c / N_np,
         derive=lambda N_np, sigma2_c: _average_derive(N_np, sigma2_c, ZERO),
         oracle=lambda N_np, sigma2_c: _average_oracle(N_np, sigma2_c, 0),
-        computed=lambda N_np, sigma2_c: sigma2_c / N_np,
+        computed=lambda N_np, sigma2_c: aggregation.server_mse([N_np], [0.0], sigma2_c, 0.0),
         simulate=lambda N_np, sigma2_c: _average_simulate(N_np, sigma2_c, 0.0),
         unit="variance",
-        assumptions=("clients independent given phi",),
+        assumes=MODEL,
     )
 )
 register(
@@ -81,17 +85,17 @@ register(
         printed=lambda N_p, sigma2_c, gamma2: sigma2_c / N_p + gamma2,
         derive=lambda N_p, sigma2_c, gamma2: _average_derive(N_p, sigma2_c, N_p * gamma2),
         oracle=lambda N_p, sigma2_c, gamma2: _average_oracle(N_p, sigma2_c, gamma2),
-        computed=lambda N_p, sigma2_c, gamma2: sigma2_c / N_p + gamma2,
+        computed=lambda N_p, sigma2_c, gamma2: aggregation.server_mse([N_p], [gamma2], sigma2_c, 0.0),
         simulate=lambda N_p, sigma2_c, gamma2: _average_simulate(N_p, sigma2_c, N_p * gamma2),
         unit="variance",
-        assumptions=("clients independent given phi",),
+        assumes=MODEL,
     )
 )
 
 OPT_OUT_LEMMA: dict[str, Any] = {
     "place": "Section 4.2, Lemma 1",
     "examples": ratio.OPT_OUT_EXAMPLES,
-    "assumptions": ("flat prior on phi",),
+    "assumes": MODEL,
 }
 register(
     Claim(
@@ -152,17 +156,91 @@ register(
         printed=lambda: ZERO,
         derive=_lemma2_derive,
         oracle=excess_oracle,
-        not_computed="a difference that is zero or small; both risks are computed in fedhdp:eq41",
+        not_computed=Exempt(kind="difference", of=("fedhdp:lemma3:lambda", "fedhdp:eq41")),
+        assumes=MODEL | {"pivot": "model"},
         simulate=excess_simulation,
         condition=own_noise_condition,
         condition_text=OWN_NOISE_TEXT,
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "level": 2, "own_noise": 1},
         unit="variance",
-        related=("fedhdp:thm8:p",),
+        related=("fedhdp:thm8:p", "fedhdp:eq41", "fedhdp:lemma3:lambda"),
         remark="In Algorithm 1 the model that a private client receives holds its own noise; then no strength is Bayes "
         "optimal for it.",
     )
 )
+
+# --- Section 3: what r depends on ----------------------------------------------------------------------------------------
+
+MORE = Variable("more", "nonnegative", "what the non-private clients' parameters scatter more around the centre")
+
+
+def _ratio_of(d: Derivation, N_np: Any, N_p: Any, alpha2: Any, tau2: Any, gamma2: Any, more: Any) -> Any:
+    """The optimal ratio where the non-private clients scatter by tau2 + more."""
+    groups = [Group("non-private", N_np, tau2 + more, alpha2, ZERO), Group("private", N_p, tau2, alpha2, N_p * gamma2)]
+    best = posterior(CENTRE, [g.messages() for g in groups])
+    return d.say("Weight of a private over that of a non-private message:", simplest(best.weights[1] / best.weights[0]))
+
+
+def _heterogeneity_derive(more: Any, **v: Any) -> Derivation:
+    d = Derivation()
+    d.say("Without and with more scatter of the non-private clients:")
+    before, after = (_ratio_of(d, **v, more=x) for x in (ZERO, more))
+    return d.conclude("The optimal ratio changes by", simplest(after - before))
+
+
+def _heterogeneity_oracle(N_np: Any, N_p: Any, alpha2: Any, tau2: Any, gamma2: Any, more: Any) -> Any:
+    ratios = []
+    for extra in (0, more):
+        spread = [tau2 + extra] * int(N_np) + [tau2] * int(N_p)
+        clients = Clients(spread, [alpha2] * len(spread), [0] * int(N_np) + [N_p * gamma2] * int(N_p))
+        weights = clients.posterior(clients.centre, clients.message)[0]
+        ratios.append(rational(weights[-1] / weights[0]))
+    return ratios[1] - ratios[0]
+
+
+def _heterogeneity_simulate(N_np: int, N_p: int, alpha2: float, tau2: float, gamma2: float,
+                            more: float) -> simulation.Simulation | None:  # fmt: skip
+    """The ratio at which the risk is stationary with more scatter, read as what it gained over that without."""
+    if not more:
+        return None
+    fed = simulation.federation([N_np, N_p], [tau2 + more, tau2], alpha2, [0.0, N_p * gamma2])
+    rows = np.repeat(np.eye(2) / [N_np, N_p], [N_np, N_p], axis=1)
+    first, second = simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)
+    experiment = simulation.mean_products(fed, 0, rows, [(first, second - first), (second, second - first)]).experiment
+    before = float(aggregation.optimal_ratio(N_np, N_p, alpha2, tau2, 0.0, gamma2))
+    noisy = alpha2 + tau2 + N_p * gamma2
+    reading = simulation.Ratio("best ratio with more scatter", [-N_np, 0.0], [0.0, N_p], noisy,
+                               lambda x: before + x, lambda r: r - before)  # fmt: skip
+    return simulation.Simulation(experiment, (reading,))
+
+
+register(
+    Claim(
+        id="feo2:heterogeneity",
+        title="The ratio grows with the non-private clients' heterogeneity",
+        place="Section 3",
+        statement="More heterogeneity of the non-private clients leads to higher values of r. Judged in point estimation: "
+        "where they scatter more around the centre, the optimal ratio does not fall.",
+        latex=r"\text{``more heterogeneity leads to higher values of }r\text{ and vice versa''}",
+        kind="order",
+        variables=(*OPT_OUT, MORE),
+        examples=(
+            {"N_np": 2, "N_p": 2, "alpha2": 1, "tau2": "1/2", "gamma2": 1, "more": 2},
+            {"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 0, "gamma2": "1/2", "more": 1},
+        ),
+        printed=lambda: ZERO,
+        relation=">=",
+        derive=_heterogeneity_derive,
+        oracle=_heterogeneity_oracle,
+        not_computed=Exempt(kind="difference", of=("feo2:lemma1:rstar",)),
+        simulate=_heterogeneity_simulate,
+        tight=Tight(at={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "more": 0}),
+        assumes=MODEL,
+        unit="dimensionless",
+        related=("feo2:lemma1:rstar", "fedhdp:r-falls"),
+    )
+)
+
 
 Z = Variable("z", "positive", "noise multiplier")
 S = Variable("S", "positive", "clipping norm")
@@ -194,6 +272,7 @@ register(
             simulation.federation([N_p], 0.0, 0.0, (z * S) ** 2 / N_p), 0, np.full(int(N_p), 1 / N_p),
             [simulation.vector(1, a0=1.0)], ["noise variance of the average"],
         ),
+        assumes={"adjacency": "add-remove", "divisor": "fixed", "sampling": "none"},
         unit="variance",
         remark="For the same z and S. Per client it is N_p gamma2 = (z S)^2/N_p: each of fewer private clients must add "
         "more noise. Arguments that keep gamma2 fixed while N_p varies (fedhdp:lemma7:limits) contradict this.",
