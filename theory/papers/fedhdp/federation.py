@@ -125,7 +125,14 @@ def simulated_posterior(fed: simulation.Federation, client: int, level_of: Seque
     size = 3 + 2 * len(levels)
     unit = np.eye(size)
     readings: list[simulation.Mean | simulation.Ratio] = [
-        simulation.Ratio("own estimate against all others", unit[0] + unit[1], unit[1], float(own + far), 0)
+        simulation.Ratio("own estimate against all others", unit[0] + unit[1], unit[1], float(own + far), 0),
+        simulation.Ratio(
+            "all others against the own estimate",
+            -unit[0],
+            unit[1],
+            float(own + far),
+            lambda value: sum(n * value[1 + i] for i, n in enumerate(counts)),
+        ),
     ]
     for k, n in enumerate(counts):
         mean, rest = (simulation.vector(aggregates, **{f"a{1 + 2 * k + j}": 1.0}) for j in (0, 1))

@@ -455,7 +455,7 @@ EXPERIMENTS = (
     Item(
         lines="911-917",
         place="Appendix D",
-        what="impact and limitations: unfairness to more private clients, neglected clipping, what is not estimable, the privacy cost of tuning r",
+        what="impact and limitations: unfairness, neglected clipping, what is not estimable, the privacy cost of tuning r",
         reason="unquantified",
     ),
 )
