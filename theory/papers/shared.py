@@ -11,12 +11,13 @@ from functools import cache
 from typing import Any
 
 import sympy as sp
+from sympy.polys.matrices import DomainMatrix
 
 from theory.engine.algebra import simplest
 from theory.engine.bruteforce import Clients, rational
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.hierarchy import Form, Group, best_blend, covariance, mse, posterior, strength
+from theory.engine.hierarchy import CENTRE, Form, Group, best_blend, covariance, mse, posterior, strength
 
 ONE = sp.Integer(1)
 
@@ -44,9 +45,19 @@ OWN_NOISE = Variable(
 )
 
 
+MODEL = {"prior": "flat", "clipping": "none", "independence": "given the centre"}
+"""What the papers on hierarchical Gaussian clients assume throughout."""
+
+
 def message_variances(sizes: Sequence[Any], gamma2s: Sequence[Any], sigma2_c: Any) -> list[Any]:
-    """Variance of a message of each level around the centre."""
+    """The papers' sigma_{p_i}^2 = sigma_c^2 + N_i gamma_i^2, for printed formulas; derivations take `scatter`."""
     return [sigma2_c + n * g for n, g in zip(sizes, gamma2s, strict=True)]
+
+
+def scatter(sizes: Sequence[Any], gamma2s: Sequence[Any], sigma2_c: Any) -> list[Any]:
+    """Variance of a message of each level around the centre, from the noise terms of the model."""
+    messages = [Group("one", ONE, sigma2_c, sp.Integer(0), n * g).messages() for n, g in zip(sizes, gamma2s, strict=True)]
+    return [covariance(m - CENTRE, m - CENTRE) for m in messages]
 
 
 def precision_weights(sizes: Sequence[Any], variances: Sequence[Any]) -> list[Any]:
@@ -77,7 +88,7 @@ def server_form(own: Group, others: Sequence[Group], level: int, weights: Sequen
 def _blend(d: Derivation, level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alpha2: Any, tau2: Any,
            own_noise: int) -> tuple[Any, dict[Any, Any]]:  # fmt: skip
     """Best u in terms of the total precision W, for any number of levels; and what W and g stand for."""
-    s = message_variances(sizes, gamma2s, alpha2 + tau2)
+    s = scatter(sizes, gamma2s, alpha2 + tau2)
     d.say("A message of level i scatters around the centre phi with variance s_i = alpha2 + tau2 + N_i gamma2_i:",
           tuple(s))  # fmt: skip
     W, g = sp.symbols("W g", positive=True)
@@ -141,7 +152,7 @@ def at_others(
     tau2: Any,
 ) -> Any:  # fmt: skip
     """Put a federation's values into a function of (P, g, alpha2, tau2)."""
-    s = message_variances(sizes, gamma2s, alpha2 + tau2)
+    s = scatter(sizes, gamma2s, alpha2 + tau2)
     precision = 1 / others_variance(level, sizes, s)
     values = (precision, sizes[level - 1] * gamma2s[level - 1], alpha2, tau2)
     return sp.sympify(expression).subs(dict(zip(names, values, strict=True)), simultaneous=True)
@@ -178,7 +189,7 @@ def blend_objective(
 
     Besides its own share w_j psi_j the client sees (1 - w_j) phi and the others' noise, sum of w_i^2 s_i.
     """
-    variances = message_variances(sizes, gamma2s, alpha2 + tau2)
+    variances = scatter(sizes, gamma2s, alpha2 + tau2)
     weights = precision_weights(sizes, variances)
     others = [n - (1 if i == level else 0) for i, n in enumerate(sizes, 1)]
     noise = sum(n * w**2 * s for n, w, s in zip(others, weights, variances, strict=True))
@@ -262,3 +273,18 @@ def concrete_bayes(level: int, sizes: Sequence[Any], gamma2s: Sequence[Any], alp
     j = levels.index(level)
     observed = [clients.estimate[j], *(m for i, m in enumerate(clients.message) if i != j)]
     return rational(clients.posterior(clients.parameter[j], observed)[1])
+
+
+def rational_limit(function: Any, degree: int = 4) -> Any:
+    """Limit at infinity of a rational function of bounded degree, from exact values only (a linear system)."""
+    xs = [sp.Integer(k) for k in range(2, 2 * degree + 4)]
+    ys = [function(x) for x in xs]
+    # p(x) - y q(x) = 0 at every x; the null space holds (p, q) up to a common factor.
+    rows = [[x**k for k in range(degree + 1)] + [-y * x**k for k in range(degree + 1)] for x, y in zip(xs, ys, strict=True)]
+    null = list(DomainMatrix.from_Matrix(sp.Matrix(rows)).to_field().nullspace().to_Matrix()[0, :])
+    p, q = null[: degree + 1], null[degree + 1 :]
+    top_p = max((k for k, c in enumerate(p) if c != 0), default=-1)
+    top_q = max(k for k, c in enumerate(q) if c != 0)
+    if top_p < top_q:
+        return sp.Integer(0)
+    return p[top_p] / q[top_q] if top_p == top_q else sp.oo

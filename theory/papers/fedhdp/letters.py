@@ -45,9 +45,6 @@ PRINTED_49 = (
     r"{(N_1+N_2r)\big(\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)"
     r"-i_j\big(\sigma_c^2(#)+\sigma_{p_1}^2\sigma_{p_2}^2\big)}"
 )
-POOLED_DENOMINATOR = Defined(
-    r"\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2", "the denominator written before"
-)
 OWN, FIRST, SECOND = r"\hat\phi_j", r"\sum_{\mathcal C_1,i\neq j}\psi_i", r"\sum_{\mathcal C_2,i\neq j}\psi_i"
 MEAN = r"\frac1{n_s}\sum_ix_{j,i}"
 STEP = {
@@ -63,7 +60,7 @@ STATIONARY = {
     r"\eta": 1,  # Lemma 4
     r"\eta_p": Defined(r"\frac{1}{1+\lambda_j}", "Lemma 4"),
 }
-UPDATE = lambda S, norm, inside: S / (1 + norm) if inside else S + norm  # noqa: E731  the norm of what is clipped
+UPDATE = lambda S, norm, inside: S * norm if inside else S / norm  # noqa: E731  the norm of what is clipped
 BY_LEVEL = {r"(\mathcal C_1)": 1, r"(\mathcal C_2)": 1}
 COMPARED = Reading(unread="judged is a comparison of values that the display only names")
 DIFFERENCE = Reading(unread="judged is the difference of the two sides, which the display only names")
@@ -77,10 +74,10 @@ READINGS = {
         {r"\Sigma_{\phi}": Defined(r"\Big(\sum_{i}\Sigma_i^{-1}\Big)^{-1}", "(6)"), r"p_{\phi}": 0},
     ),
     "fedhdp:lemma2:weights": Reading(letters={r"(c_j\in\mathcal C_1)": 1, r"(c_j\in\mathcal C_2)": 1}),
-    "fedhdp:lemma7:limits": Reading([Side(0), Side(1), None, None, None]),
+    "fedhdp:lemma7:limits": Reading([Side(0), Side(1), None, None]),
     "fedhdp:eq42": Reading(
-        [Side(of=OWN), Side(of=FIRST), Side(of=SECOND)],
-        {r"\cdots": POOLED_DENOMINATOR, r"p_{\theta_j^*}": 0},
+        [Side(of=OWN), Side(of=FIRST), Side(of=SECOND), None],  # the last is what p adds to the error
+        {r"p_{\theta_j^*}": 0},
     ),
     "fedhdp:eq44": Reading([Side(of=OWN), Side(of=FIRST), Side(of=SECOND), None]),
     "fedhdp:lemma3:lambda": Reading(lambda level: [Side(level - 1)], BY_LEVEL),
@@ -92,7 +89,6 @@ READINGS = {
         letters={
             "r": R,
             r"\lambda_1": Defined(PRINTED_49.replace("#", r"n\sigma_c^2+m\sigma_{p_2}^2"), "(49)"),
-            r"\lambda_1'": Defined(PRINTED_49.replace("#", r"n\sigma_{p_1}^2+m\sigma_{p_2}^2"), "(49), corrected"),
             r"\lambda_2": Defined(
                 r"\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)"
                 r"+\sigma_{p_1}^2\sigma_{p_2}^2-(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}",
@@ -111,7 +107,7 @@ READINGS = {
     "fedhdp:table4:d": Reading(letters={r"\rho_{\mathrm{np}}": 0}),
     "fedhdp:eq64": Reading([Side(each="i")]),
     "fedhdp:eq75": Reading(
-        [Side(of=OWN), Side(of=r"\sum_{c_{k_2}\in\mathcal C_#,k_2\neq j}\psi_#", each="n")],
+        [Side(of=OWN), Side(of=r"\sum_{c_{k_2}\in\mathcal C_#,k_2\neq j}\psi_#", each="n"), None],
         {
             r"\Sigma_{\theta_j^*}": Defined(
                 r"\bigg(\Big(\frac{\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}"

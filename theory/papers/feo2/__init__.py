@@ -11,5 +11,5 @@ PAPER = Paper(
     order=2,
     citation="Aldaghri, Mahdavifar, Beirami. FeO2: Federated Learning with Opt-Out Differential Privacy, NFFL workshop 2021",
     package=__name__,
-    modules=("point_estimation",),
+    modules=("point_estimation", "tables"),
 )
