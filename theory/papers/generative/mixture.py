@@ -21,7 +21,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
 from theory.papers.generative.model import SIGMA2_X, ZERO
-from theory.papers.generative.quantiser import DIGITS, exported, number
+from theory.papers.generative.normal import DIGITS, exported, number
 
 P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), within=("1/100", 1))
 MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), within=(-5, 5))

@@ -18,7 +18,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
 from theory.papers.generative.model import M2, ZERO, N
-from theory.papers.generative.quantiser import DIGITS, exported, number
+from theory.papers.generative.normal import DIGITS, exported, number
 
 DIMENSION = Variable("d", "choice", "coordinates of a sample", choices=(1, 2, 5))
 MANY_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000))
