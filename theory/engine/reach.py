@@ -30,6 +30,10 @@ LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "numba", "python-flint", "gmpy
 DATA = (".csv", ".json", ".txt", ".npz")
 ROOT = Path(__file__).resolve().parents[2]
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = (*FUNCTIONS, ast.Lambda, *COMPREHENSIONS)
+
 Node = tuple[str, str]
 """A definition: the module, and the name that it defines there."""
 
@@ -58,6 +62,13 @@ class Module:
     def lambdas(self) -> list[ast.Lambda]:
         """All lambdas of the file."""
         return [n for n in ast.walk(self.tree) if isinstance(n, ast.Lambda)]
+
+    @functools.cached_property
+    def inner(self) -> dict[tuple[int, str], ast.AST]:
+        """The functions of the file that others hold, by first line and name."""
+        outer = [n for n in ast.walk(self.tree) if isinstance(n, FUNCTIONS)]
+        held = [n for f in outer for n in ast.walk(f) if n is not f and isinstance(n, FUNCTIONS)]
+        return {(min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.name): n for n in held}
 
 
 def _homes(front: Module) -> Iterator[tuple[str, str]]:
@@ -224,7 +235,7 @@ class Sources:
         for node in ast.walk(tree):
             local |= imported(node, module, home.is_package)
         found: set[Node] = set()
-        inside: set[int] = set()  # names that are heads of a chain, which has been followed
+        inside = _bound(tree)  # names that are followed already, or that stand for no definition
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and id(node) not in inside:
                 chain, head = [], node
@@ -232,7 +243,7 @@ class Sources:
                     inside.add(id(head))
                     chain.append(head.attr)
                     head = head.value
-                if isinstance(head, ast.Name):
+                if isinstance(head, ast.Name) and id(head) not in inside:
                     current = self.module_of(module, head.id, local)
                     if current is not None:
                         inside.add(id(head))
@@ -304,12 +315,18 @@ class Sources:
             found |= {folder / text for text in self.strings(node) if text.endswith(DATA) and folder / text in self.data}
         return found
 
-    def at(self, module: str, line: int, name: str) -> tuple[list[ast.AST], set[Node]]:
-        """The function of a module that starts at a line: a lambda's own text, or the definition that holds it."""
-        home = self.modules[module]
+    def at(self, module: str, code: types.CodeType) -> tuple[list[ast.AST], set[Node]]:
+        """A compiled function of a module: the own text of a lambda or of one that another holds, or its definition."""
+        home, line, name = self.modules[module], code.co_firstlineno, code.co_name
+        if (line, name) in home.inner:  # what it takes from the function around it are values, which its closure has
+            return [home.inner[line, name]], set()
         if name == "<lambda>":
             found = [n for n in home.lambdas if n.lineno <= line <= (n.end_lineno or 0)]
-            return list([n for n in found if n.lineno == line] or found), set()
+            places = {(first, column) for first, _, column, _ in code.co_positions()}
+            exact = [n for n in found if (n.body.lineno, n.body.col_offset) in places]
+            # Of lambdas in each other the places of the outer one's code may hold the inner one's start: the widest is it.
+            widest = sorted(exact, key=lambda n: (n.lineno, n.col_offset))[:1]
+            return list(widest or [n for n in found if n.lineno == line] or found), set()
         holders = {
             (module, key)
             for key, statements in home.definitions.items()
@@ -317,6 +334,62 @@ class Sources:
             if min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", ()))]) <= line <= (s.end_lineno or 0)
         }
         return [], holders
+
+
+def _bound(tree: ast.AST) -> set[int]:
+    """The names in a piece of text that functions, lambdas and comprehensions bind themselves."""
+    found: set[int] = set()
+
+    def scope(node: ast.AST, outer: frozenset[str]) -> None:
+        names, inner = outer, []
+        if isinstance(node, SCOPES):
+            own, parts = _binds(node)
+            names = outer | own
+        else:
+            parts = list(ast.iter_child_nodes(node))
+        waiting = parts
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, SCOPES):
+                inner.append(part)
+            else:
+                if isinstance(part, ast.Name) and part.id in names:
+                    found.add(id(part))
+                waiting.extend(ast.iter_child_nodes(part))
+        for part in inner:
+            scope(part, names)
+
+    scope(ast.Module([tree], []) if isinstance(tree, SCOPES) else tree, frozenset())
+    return found
+
+
+def _binds(node: Any) -> tuple[frozenset[str], list[ast.AST]]:
+    """The names that a scope binds, and its parts."""
+    names: set[str] = set()
+    if isinstance(node, COMPREHENSIONS):
+        names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        return frozenset(names), list(ast.iter_child_nodes(node))
+    a = node.args
+    names = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if x is not None}
+    waiting = list(node.body) if isinstance(node.body, list) else [node.body]
+    said_global: set[str] = set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (*FUNCTIONS, ast.ClassDef)):
+            names.add(part.name)
+        elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+            names.add(part.id)
+        elif isinstance(part, (ast.Global, ast.Nonlocal)):
+            said_global |= set(part.names)
+        elif isinstance(part, ast.NamedExpr):
+            names.add(part.target.id)
+        if not isinstance(part, SCOPES) or isinstance(part, COMPREHENSIONS):
+            targets = {id(n) for g in getattr(part, "generators", ()) for n in ast.walk(g.target)}
+            waiting.extend(
+                n for n in ast.iter_child_nodes(part) if id(n) not in targets and not isinstance(n, ast.comprehension)
+            )
+            waiting.extend(x for g in getattr(part, "generators", ()) for x in (g.iter, *g.ifs))
+    return frozenset(names - said_global), list(ast.iter_child_nodes(node))
 
 
 def _texts_in(statements: Iterable[ast.AST]) -> Iterator[str]:
@@ -389,9 +462,9 @@ def _function(sources: Sources, function: types.FunctionType, into: Reached) -> 
         known = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
         own = [v for v in known if getattr(v, "__module__", module) == module and not isinstance(v, types.ModuleType)]
         return [*cells.values(), *own, function.__defaults__, function.__kwdefaults__]
-    pieces, holders = sources.at(module, code.co_firstlineno, code.co_name)
+    pieces, holders = sources.at(module, code)
     for piece in pieces:
-        into.texts.add(ast.dump(piece))
+        into.texts.add(_without_docstrings(piece))
         into.strings |= set(_texts_in([piece]))
         into.nodes |= sources.named(module, piece)
     into.nodes |= holders

@@ -117,8 +117,8 @@ def test_nothing_runs_that_is_not_reached(claim_id):
     called = {
         holder
         for code, module in seen.items()
-        if module in sources.modules and module not in IDLE and code.co_name not in ("<lambda>", "<module>")
-        for holder in sources.at(module, code.co_firstlineno, code.co_name)[1]
+        if module in sources.modules and module not in IDLE and not code.co_name.startswith("<")
+        for holder in sources.at(module, code)[1]
     }
     assert len(called) > 20
     assert called - reached == set()
@@ -164,3 +164,55 @@ def test_a_claim_of_a_notebook_has_a_fingerprint_of_its_own_code():
     assert source_hash(mine) == source_hash(replace(mine))
     assert source_hash(mine) != source_hash(theirs)
     assert source_hash(mine) != source_hash(base)
+
+
+NAMES = """
+def used(): ...
+def other(): ...
+class Held: ...
+
+def outer(x):
+    used_here = [other for other in x]
+    def inner(used, *Held):
+        return used + sum(Held)
+    return inner, used
+
+def reads():
+    def writes():
+        other = 1
+        return other
+    return other, writes
+
+pick = lambda used: used(other)
+one, two = (lambda x: used(x)), (lambda x: other(x))
+held = {"a": lambda x: (lambda y: Held(y))(x)}
+"""
+
+
+def test_names_that_a_function_binds_itself_are_no_definitions(tmp_path):
+    (tmp_path / "names.py").write_text(NAMES)
+    sources = reach.Sources({"names": tmp_path})
+    module = "names.names"
+
+    def uses(name):
+        return {n for _, n in sources.uses((module, name))}
+
+    assert uses("outer") == {"used"}
+    assert uses("reads") == {"other"}
+    assert uses("pick") == {"other"}
+
+
+def test_functions_in_others_and_several_lambdas_of_a_line_are_told_apart(tmp_path):
+    (tmp_path / "names.py").write_text(NAMES)
+    sources = reach.Sources({"names": tmp_path})
+    space = {"__name__": "names.names"}
+    exec(compile(NAMES, str(tmp_path / "names.py"), "exec"), space)
+
+    def reached(function):
+        return {n for _, n in reach.collect(sources, function, reach.Reached()).nodes}
+
+    assert reached(space["one"]) == {"used"}
+    assert reached(space["two"]) == {"other"}
+    assert reached(space["held"]["a"]) == {"Held"}
+    assert reached(space["outer"]([])[0]) == set()
+    assert reached(space["outer"]) == {"outer"}
