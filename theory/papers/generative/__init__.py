@@ -20,6 +20,7 @@ PAPER = Paper(
     package=__name__,
     modules=(
         "gaussian",
+        "gaussian_proof",
         "gaussian_remarks",
         "bounds",
         "messages",

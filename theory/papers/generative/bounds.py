@@ -33,9 +33,8 @@ from theory.papers.generative.model import (
     N,
     concrete,
     groups,
-    own_weight,
     posterior_variance,
-    simulate_personal,
+    simulate_theorem1,
 )
 
 # --- van Trees ----------------------------------------------------------------------------------------------
@@ -157,6 +156,10 @@ register(
 )
 
 
+def _eq47_printed(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
+    return d * (sigma2_theta * sigma2_x + sigma2_x**2 / (m * n)) / (n * sigma2_theta + sigma2_x)
+
+
 def _eq47_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     proof = Derivation()
     v0 = sp.Symbol("v0", positive=True)
@@ -186,18 +189,14 @@ register(
         kind="lower bound",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
-        printed=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * (sigma2_theta * sigma2_x + sigma2_x**2 / (m * n)) / (n * sigma2_theta + sigma2_x)
-        ),
+        printed=_eq47_printed,
         relation=">=",
         derive=_eq47_derive,
         oracle=lambda m, n, d, sigma2_theta, sigma2_x: (
             d * rational((c := concrete(m, sigma2_theta, sigma2_x / n)).posterior(c.parameter[0], c.estimate)[1])
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
-        simulate=lambda m, n, d, sigma2_theta, sigma2_x: simulate_personal(
-            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, d=d
-        ),
+        simulate=simulate_theorem1,
         unit="variance, summed over coordinates",
     )
 )
@@ -249,16 +248,12 @@ register(
         kind="identity",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
-        printed=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * (sigma2_theta * sigma2_x + sigma2_x**2 / (m * n)) / (n * sigma2_theta + sigma2_x)
-        ),
+        printed=_eq47_printed,
         derive=_argument_derive,
         oracle=_argument_oracle,
         simulate=_argument_simulate,
         counterexample={"m": 1, "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
-        corrected=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * (sigma2_theta * sigma2_x + sigma2_x**2 / ((m + 1) * n)) / (n * sigma2_theta + sigma2_x)
-        ),
+        corrected=lambda m, n, d, sigma2_theta, sigma2_x: _eq47_printed(m + 1, n, d, sigma2_theta, sigma2_x),
         corrected_text="m + 1 in place of m: a smaller value, so that (47) does not follow; it is true by "
         "another argument (generative:eq47)",
         not_computed="a step of a proof",

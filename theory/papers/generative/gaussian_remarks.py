@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import mpmath
 import numpy as np
 import sympy as sp
 
@@ -43,9 +44,84 @@ from theory.papers.generative.model import (
     printed_weight,
     server_mean,
     simulate_personal,
+    simulate_theorem1,
 )
 
 # --- James-Stein --------------------------------------------------------------------------------------------
+
+STEIN_M = Variable("m", "choice", "clients", choices=(5, 7, 11))
+APART = Variable(
+    "apart", "positive", "sum of squares of the parameters around their mean, over sigma2_x", within=("1/1000", 100)
+)
+
+
+def _stein_derive(m: int, apart: Any) -> Derivation:
+    d = Derivation()
+    u = sp.Symbol("u", positive=True)
+    d.say("In units of sigma2_x, with S the sum of squares of the samples around their mean: by Stein's identity shrinking "
+          "x_i - xbar by the factor 1 - (m-3)/S changes the sum of squared errors on average by -(m-3)^2 E[1/S].")  # fmt: skip
+    d.say("S is a chi-square of m - 1 degrees of freedom, not central by `apart`. E[1/S] is the integral of E[exp(-tS)] over "
+          "t > 0, which with u = 1/(1 + 2t) is half that of", u ** (sp.Rational(m - 1, 2) - 2) * sp.exp(-apart * (1 - u) / 2))  # fmt: skip
+    inverse = d.say("over u from 0 to 1:", _inverse_chi_square(m - 1, apart))
+    return d.conclude("Error per client, that of the own sample being 1:", 1 - sp.Integer((m - 3) ** 2) / m * inverse)
+
+
+def _inverse_chi_square(k: int, apart: Any) -> Any:
+    """E[1/S] for an even number k of degrees of freedom, by parts."""
+    a, power = apart / 2, k // 2 - 2  # half the integral of u^power exp(-a (1-u))
+    falling = [sp.ff(power, j) * (-1) ** j / a ** (j + 1) for j in range(power + 1)]
+    return (sum(falling) - (-1) ** power * sp.factorial(power) * sp.exp(-a) / a ** (power + 1)) / 2
+
+
+def _stein_oracle(m: int, apart: Any) -> Any:
+    """The chi-square that is not central as a Poisson mixture of central ones, E[1/chi2_k] = 1/(k-2)."""
+    with mpmath.workdps(60):
+        half, inverse = mpmath.mpf(int(apart.p)) / int(apart.q) / 2, mpmath.mpf(0)
+        weight = mpmath.exp(-half)
+        for j in range(int(8 * half) + 120):
+            inverse += weight / (m - 3 + 2 * j)
+            weight *= half / (j + 1)
+        return sp.Float(mpmath.nstr(1 - (m - 3) ** 2 * inverse / m, 50), 50)
+
+
+def _stein_simulate(m: int, apart: float) -> simulation.Simulation:
+    theta = np.zeros(m)
+    theta[:2] = np.sqrt(apart / 2), -np.sqrt(apart / 2)
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        x = theta + gen.standard_normal((reps, m))
+        mean = x.mean(axis=1, keepdims=True)
+        kept = 1 - (m - 3) / ((x - mean) ** 2).sum(axis=1, keepdims=True)
+        return ((mean + kept * (x - mean) - theta) ** 2).mean(axis=1, keepdims=True)
+
+    return simulation.sample_means(draw, draws=m)
+
+
+register(
+    Claim(
+        id="generative:intro:stein",
+        title="James-Stein shrinkage beats the single sample for all parameters at once",
+        place="Section 1, footnote 1",
+        statement="James and Stein's estimate uniformly improves the mean squared error averaged over the population, "
+        "compared to the single local sample. Judged for given parameters, whatever they are: the error per client of "
+        "shrinkage to the grand mean is at most that of the own sample.",
+        latex=r"\text{This was shown to uniformly improve the mean-squared error averaged over the population, compared to an "
+        r"estimate using just the single local sample.}",
+        kind="upper bound",
+        relation="<=",
+        variables=(STEIN_M, APART),
+        examples=({"m": 11, "apart": 4}, {"m": 11, "apart": "1/2"}),
+        printed=lambda: ONE,
+        derive=_stein_derive,
+        oracle=_stein_oracle,
+        not_computed="estimators has the error averaged over the prior, generative:thm1:james-stein",
+        simulate=_stein_simulate,
+        unit="multiples of sigma2_x, per client",
+        related=("generative:thm1:james-stein",),
+        remark="Averaged over clients only: a client far from all others loses. Nothing is gained with three clients or "
+        "fewer. Judged for 5, 7 and 11 clients, whose formulas are elementary.",
+    )
+)
 
 M4 = Variable("m", "size", "clients; James-Stein towards the mean needs 4", low=4)
 
@@ -134,6 +210,64 @@ register(
 
 
 # --- Remark 1 -----------------------------------------------------------------------------------------------
+
+
+def _weight_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
+    d = Derivation()
+    v, k = sp.symbols("v k", positive=True)
+    a = d.lemma("generative:thm1:estimator", "the first is a", m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)[0]
+    low = d.say("As sigma2_theta falls to 0 it tends to", limit(a.subs(sigma2_theta, v), v, 0))
+    high = d.say("As sigma2_theta grows it tends to", limit(a.subs(sigma2_theta, v), v, sp.oo))
+    return d.conclude("With n the third:", (low, high, limit(a.subs(n, k), k, sp.oo)))
+
+
+def _weight_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[Any, ...]:
+    def own(v: Any, s: Any) -> Any:
+        clients = concrete(m, v, s)
+        weights = clients.posterior(clients.parameter[0], clients.estimate)[0]
+        return rational(weights[0] - weights[1])
+
+    return (
+        own(0, sigma2_x / n),
+        mobius_limit(lambda v: own(v, sigma2_x / n)),
+        mobius_limit(lambda k: own(sigma2_theta, sigma2_x / k)),
+    )
+
+
+register(
+    Claim(
+        id="generative:remark1:weight",
+        title="Limits of the personalised estimate's weight",
+        place="Section 2.1, Remark 1",
+        statement="Without heterogeneity a tends to 0, so that the estimate tends to mu_hat; with much of it, or with many "
+        "samples, a tends to 1, so that the estimate tends to the client's own mean.",
+        latex=r"\sigma_{\theta}\to 0:\ a\to 0;\qquad\sigma_{\theta}^{2}\text{ large in comparison to }\sigma_{x}^{2}/n\text{ or }"
+        r"n\to\infty:\ a\to 1",
+        kind="limit",
+        variables=(M2, N, SIGMA2_THETA_POSITIVE, SIGMA2_X),
+        examples=(
+            {"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3},
+            {"m": 3, "n": 1, "sigma2_theta": "1/2", "sigma2_x": 1},
+        ),
+        printed=lambda: (ZERO, ONE, ONE),
+        derive=_weight_derive,
+        oracle=_weight_oracle,
+        computed=lambda n, sigma2_theta, sigma2_x: (
+            gaussian.shrinkage_factor(0.0, sigma2_x, n),
+            gaussian.shrinkage_factor(np.inf, sigma2_x, n),
+            gaussian.shrinkage_factor(sigma2_theta, 0.0, 1),
+        ),
+        approach=lambda t, n, sigma2_theta, sigma2_x: (
+            printed_weight(1 / t, sigma2_x, n),
+            printed_weight(t, sigma2_x, n),
+            printed_weight(sigma2_theta, sigma2_x, t),
+        ),
+        not_simulated="limits; the weight itself is simulated in generative:thm1:estimator",
+        entries=("sigma2_theta to 0", "sigma2_theta to infinity", "n to infinity"),
+        unit="dimensionless",
+        related=("generative:thm1:estimator",),
+    )
+)
 
 
 def _ratio(d: Derivation, m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
@@ -371,7 +505,7 @@ def _remark2_simulate(
 ) -> simulation.Simulation:
     a, s = own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_x / n
     if sup_over == "mu":
-        return simulate_personal(m, a, sigma2_theta, s, d=d)
+        return simulate_theorem1(m, n, d, sigma2_theta, sigma2_x)
     thetas = [0.0, *[deviation * m / (m - 1)] * (m - 1)]
     return _fixed_parameters(thetas, a, s, d, "risk of client 1 at given theta")
 
