@@ -21,6 +21,7 @@ PAPER = Paper(
     modules=(
         "gaussian",
         "gaussian_proof",
+        "james_stein",
         "gaussian_remarks",
         "bounds",
         "messages",

@@ -429,7 +429,7 @@ register(
         entries=("mean square", "mean product", "mean square of the mean's distance"),
         unit="variance per coordinate",
         related=("generative:claim1",),
-        remark="The line with an inequality, E(theta_k - theta_i)^2 <= E(theta_k - mu)^2 + E(theta_i - mu)^2, is an equality: "
-        "the deviations are independent.",
+        remark="The line with an inequality, E(theta_k - theta_i)^2 <= E(theta_k - mu)^2 + E(theta_i - mu)^2, is an "
+        "equality: the deviations are independent.",
     )
 )
