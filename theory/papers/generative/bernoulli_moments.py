@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from estimators.closed_forms import bernoulli
 from theory.engine import simulation
@@ -26,6 +27,7 @@ from theory.engine.registry import register
 from theory.papers.generative.beta_binomial import (
     M3,
     PRIOR,
+    ZERO,
     N,
     between,
     centre,
@@ -230,6 +232,65 @@ register(
         ),
         unit="squared probability",
         related=("generative:bern:variance-estimate",),
+    )
+)
+
+
+# --- "without using their own data" ------------------------------------------------------------------------------------
+
+OTHER_SHARES = Variable("shares", "fraction", "the other clients' shares of ones", closed=True, lengths=(2, 3, 4))
+OWN = Variable("own", "fraction", "the client's own share of ones", closed=True)
+NEW = Variable("new", "fraction", "another value of it", closed=True)
+
+
+def _own_data_derive(shares: list[Any], own: Any, new: Any) -> Derivation:
+    d = Derivation()
+    m, x = len(shares) + 1, sp.Symbol("x")
+    centres = [(x + sum(shares) - share) / (m - 1) for share in shares]
+    d.say("mu_hat_l is the mean of all shares but the l-th, the own share x among them:", tuple(centres))
+    squares = sum((share - centre) ** 2 for share, centre in zip(shares, centres, strict=True))
+    estimate = d.say("so the estimate, as a function of x, is", sp.expand(squares / (m - 2)))
+    return d.conclude("Its change when the own share changes:", sp.factor(estimate.subs(x, new) - estimate.subs(x, own)))
+
+
+def _own_data_oracle(shares: list[Any], own: Any, new: Any) -> Any:
+    return naive_estimate(new, shares) - naive_estimate(own, shares)
+
+
+def _own_data_corrected(shares: list[Any], own: Any, new: Any) -> Any:
+    m = len(shares) + 1
+    return (new - own) * ((m - 1) * (own + new) - 2 * sum(shares)) / sp.Integer((m - 1) ** 2 * (m - 2))
+
+
+register(
+    Claim(
+        id="generative:bern:variance-estimate:own-data",
+        title="Does a client's variance estimate leave its own data out?",
+        place="Section 2.2, unknown alpha, beta, before (6)",
+        statement="Each client's estimates of mu and sigma^2 are made without using its own data. Judged: a change of the "
+        "own share of ones changes sigma_hat_i^2 by 0.",
+        latex=r"\text{(without using their own data) as: }\widehat{\mu}_{i}=\frac{1}{m-1}\sum_{l\neq "
+        r"i}\overline{X}_{l}\text{ and }\widehat{\sigma}_{i}^{2}=\frac{1}{m-2}\sum_{l\neq "
+        r"i}(\overline{X}_{l}-\widehat{\mu}_{l})^{2}",
+        kind="identity",
+        variables=(OTHER_SHARES, OWN, NEW),
+        examples=(
+            {"shares": ["1/2", "1/4"], "own": 0, "new": 1},
+            {"shares": ["1/2", "1/4", 1], "own": "1/3", "new": "1/2"},
+        ),
+        printed=lambda: ZERO,
+        derive=_own_data_derive,
+        oracle=_own_data_oracle,
+        corrected=_own_data_corrected,
+        corrected_text="(x' - x)((m-1)(x + x') - 2 sum of the others' shares)/((m-1)^2 (m-2)): the centres mu_hat_l, l != "
+        "i, contain the own share",
+        counterexample={"shares": [0, 0], "own": 0, "new": 1},
+        not_computed="a change that estimators has no use for",
+        not_simulated="a function of the data",
+        unit="squared probability",
+        related=("generative:bern:variance-estimate", "generative:thm3:own-data"),
+        remark="mu_hat_i does leave it out. The proof of Theorem 3 takes both as functions of the others' data only; with "
+        "the centre mu_hat_i, as the proof writes it, they are.",
     )
 )
 

@@ -100,7 +100,7 @@ register(
         kind="upper bound",
         relation="<=",
         variables=(STEIN_M, APART),
-        examples=({"m": 7, "apart": 4}, {"m": 7, "apart": "1/2"}),
+        examples=({"m": 7, "apart": 20}, {"m": 7, "apart": 10}),
         printed=lambda: ONE,
         derive=_stein_derive,
         oracle=_stein_oracle,
