@@ -20,8 +20,11 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, mse, posterior
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     GAUSSIAN,
     GAUSSIAN_EXAMPLES,
@@ -111,6 +114,8 @@ register(
         ),
         simulate=_eq45_simulate,
         shifts=_in_order,
+        tight=Tight(at={"sigma2_thetas": [1, 1], "n": 2, "sigma2_x": 2}),
+        assumes={"prior": "known", "law": "gaussian"},
         unit="variance, summed over coordinates",
         remark="Verified in the Gaussian conjugate case, for 2 and 3 coordinates; not in general.",
     )
@@ -151,6 +156,8 @@ register(
         simulate=lambda n, d, sigma2_theta, sigma2_x: _eq45_simulate([sigma2_theta], n, sigma2_x, d),
         unit="variance, summed over coordinates",
         related=("generative:eq45",),
+        tight=Tight(at={"n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
+        assumes={"prior": "known", "law": "gaussian"},
         remark="As a statement on the largest risk over all theta_i it is far from tight: that is d sigma2_x/n.",
     )
 )
@@ -197,6 +204,7 @@ register(
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
         simulate=simulate_theorem1,
+        tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
         unit="variance, summed over coordinates",
     )
 )
@@ -253,10 +261,13 @@ register(
         oracle=_argument_oracle,
         simulate=_argument_simulate,
         counterexample={"m": 1, "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
-        corrected=lambda m, n, d, sigma2_theta, sigma2_x: _eq47_printed(m + 1, n, d, sigma2_theta, sigma2_x),
+        corrected=lambda m, n, d, sigma2_theta, sigma2_x: (
+            d * sigma2_x * (sigma2_theta + sigma2_x / ((m + 1) * n)) / (n * sigma2_theta + sigma2_x)
+        ),
         corrected_text="m + 1 in place of m: a smaller value, so that (47) does not follow; it is true by "
         "another argument (generative:eq47)",
-        not_computed="a step of a proof",
+        not_computed=Exempt(kind="refuted"),
+        finding="The argument for the lower bound gives a weaker one, with m + 1 clients in place of m.",
         unit="variance, summed over coordinates",
         related=("generative:fact1", "generative:eq45", "generative:eq47"),
         remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat, "
@@ -311,7 +322,7 @@ register(
         printed=lambda z, sigma2_y, sigma2_z: (z, sigma2_z + sigma2_y),
         derive=_fact1_derive,
         oracle=_fact1_oracle,
-        not_computed="a sum of two numbers",
+        not_computed=Exempt(kind="few"),
         simulate=lambda sigma2_y, sigma2_z: simulation.mean_squares(
             simulation.federation([1], sigma2_z, sigma2_y, 0.0),
             0,
@@ -321,6 +332,7 @@ register(
             [1],
         ),
         entries=("mean", "variance"),
+        edits=(Edit(printed=r"N(z,", read=r"N(Z,", reason="the mean of Y is the letter Z of the line before"),),
         remark="The proof writes sigma_x and sigma_y for the statement's sigma_y and sigma_z.",
     )
 )
