@@ -20,7 +20,6 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, mse, posterior
 from theory.engine.registry import register
@@ -332,7 +331,6 @@ register(
             [1],
         ),
         entries=("mean", "variance"),
-        edits=(Edit(printed=r"N(z,", read=r"N(Z,", reason="the mean of Y is the letter Z of the line before"),),
         remark="The proof writes sigma_x and sigma_y for the statement's sigma_y and sigma_z.",
     )
 )

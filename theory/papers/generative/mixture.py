@@ -21,6 +21,7 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, mse
 from theory.engine.registry import register
@@ -115,6 +116,13 @@ register(
         examples=(
             {"p": ["1/3", "2/3"], "mus": [-1, 1], "xbar": "1/2", "squares": 1, "n": 2, "sigma2_x": 2},
             {"p": [1, 1], "mus": [0, 2], "xbar": "1/2", "squares": 1, "n": 3, "sigma2_x": 3, "sigma2_theta": 1},
+        ),
+        edits=(
+            Edit(
+                printed="a_l^{(i)}",
+                read=r"\alpha_l^{(i)}",
+                reason="(9) writes a_l for the weights that are defined as alpha_l",
+            ),
         ),
         printed=_thm5_printed,
         derive=_thm5_derive,
@@ -245,8 +253,7 @@ register(
         place="Section 2.3.1, text after Theorem 5",
         statement="The local estimator has the mean squared error d sigma_x^2/n, which increases linearly with the "
         "dimension d, whatever the prior.",
-        latex=r"\text{the local estimator has the MSE }\left(\frac{d\sigma_{x}^{2}}{n}\right)\text{ which increases "
-        r"linearly with the data dimension }d",
+        latex=r"\frac{d\sigma_{x}^{2}}{n}",
         kind="identity",
         variables=(N, D, SIGMA2_X),
         examples=({"n": 2, "d": 3, "sigma2_x": 1}, {"n": 3, "sigma2_x": 2}),
