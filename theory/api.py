@@ -24,6 +24,7 @@ from theory.engine import domain
 from theory.engine.claim import Claim
 from theory.engine.domain import DomainError
 from theory.engine.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
+from theory.engine.exemption import SIMULATED, text_of
 from theory.engine.problem import Problem
 from theory.engine.registry import claims, find, malformed
 
@@ -246,7 +247,7 @@ def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
     from theory.engine.judging import simulate_at
 
     if claim.simulate is None:
-        return {"value": None, "why": claim.not_simulated}
+        return {"value": None, "why": text_of(claim.not_simulated, SIMULATED)}
     simulation = simulate_at(claim, point)
     if simulation is None:
         return {"value": None, "why": "this point cannot be simulated (a limit or an empty group)"}

@@ -19,6 +19,7 @@ from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.domain import Case, Point, Variable
 from theory.engine.evidence import LEVELS, Record
+from theory.engine.exemption import COMPUTED, text_of
 from theory.engine.notation import latex, letter
 from theory.engine.paper import papers
 
@@ -136,7 +137,7 @@ def _code(claim: Claim) -> dict[str, Any]:
     nodes = reach.collect(read, claim.computed, reach.Reached()).nodes
     nodes |= {used for node in nodes if node[0].startswith("theory.") for used in read.uses(node)}
     called = {".".join(node) for node in nodes if node[0].startswith("estimators.") and node[1].islower()}
-    return {"sources": sources, "estimators": sorted(called), "why_not": claim.not_computed}
+    return {"sources": sources, "estimators": sorted(called), "why_not": text_of(claim.not_computed, COMPUTED)}
 
 
 # --- a curve ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -17,9 +17,13 @@ import sympy as sp
 from theory.engine import domain
 from theory.engine.algebra import TimeLimit, entrywise, simplest, time_limit
 from theory.engine.domain import Case, Point, Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.paper import papers
 from theory.engine.problem import Malformed
 from theory.engine.steps import Steps
+from theory.engine.switches import unknown
+from theory.engine.tight import Tight
 from theory.engine.values import Values
 
 DERIVATION_SECONDS = 60.0
@@ -84,6 +88,17 @@ class Claim:
     related
         Ids of claims worth reading with this one. What a derivation rests on is not typed: it is recorded where
         `Derivation.lemma` takes another claim's result.
+    edits
+        Where `printed` departs from the paper's text, and why; one that changes the value excludes the verdict `holds`.
+    assumes, although
+        Answers to the switches of `theory.engine.switches` that the judges depend on; what lemmas assume is inherited.
+        `although` names a lemma whose answers do not matter here, with the reason.
+    tight
+        Of a bound: where it is attained, or a witness of its slack.
+    finding
+        Of a formula that fails: one plain sentence for readers.
+    shares
+        What two judges share beside machinery and packing ("module.function"), with a reason that readers see.
     ours
         The formula is this toolkit's own (a correction, a working replacement), not printed in the paper.
     """
@@ -101,8 +116,8 @@ class Claim:
     printed: Callable[..., Any] | None = None
     computed: Callable[..., Any] | None = None
     simulate: Callable[..., Any] | None = None
-    not_simulated: str = ""
-    not_computed: str = ""
+    not_simulated: Exempt | str = ""
+    not_computed: Exempt | str = ""
     relation: str = "="
     condition: Callable[..., Any] | None = None
     condition_text: str = ""
@@ -114,6 +129,12 @@ class Claim:
     objective: Callable[..., Any] | None = None
     decision: str = "nonnegative"
     approach: Callable[..., Any] | None = None
+    edits: tuple[Edit, ...] = ()
+    assumes: Mapping[str, str] = field(default_factory=dict)
+    although: Mapping[str, str] = field(default_factory=dict)
+    tight: Tight | None = None
+    finding: str = ""
+    shares: Mapping[str, str] = field(default_factory=dict)
     ours: bool = False
     entries: tuple[str, ...] = ()
     unit: str = ""
@@ -124,6 +145,7 @@ class Claim:
     def __post_init__(self) -> None:
         """Raise `Malformed`, naming all house rules that are broken, with their mends."""
         known, asked = ", ".join(papers()), self._beyond_the_point()
+        answers, edited = unknown(self.assumes), [e.printed for e in self.edits if e.printed not in self.latex]
         broken = [
             (self.paper not in papers(), f"no paper {self.paper!r} is known", f"the id must start with one of {known}"),
             (self.kind not in KINDS, f"kind {self.kind!r} is none", f"take one of {', '.join(KINDS)}"),
@@ -137,6 +159,10 @@ class Claim:
             (self.computed is None and not self.not_computed, "no float64", "give computed, or the reason in not_computed"),
             (self.decision not in DECISIONS, f"decision {self.decision!r} is none", f"take one of {', '.join(DECISIONS)}"),
             (self.condition is not None and not self.condition_text, "a condition needs its text", "give condition_text"),
+            (bool(answers), "; ".join(answers), "see theory.engine.switches"),
+            (bool(edited), f"edits of {edited}, which latex does not hold", "give pieces of latex as they stand there"),
+            (bool(self.tight) and self.relation == "=", "tight is given of what is no bound", "leave it out"),
+            (bool(self.tight) and self.printed is None, "tight is given where nothing is printed", "leave it out"),
         ]
         found = [(what, mend) for is_broken, what, mend in broken if is_broken]
         if found:

@@ -26,9 +26,10 @@ DEFAULT_LEDGER = Path("build") / "ledger.json"
 # What a judge takes from a claim, besides text for readers.
 JUDGED = (
     "variables", "examples", "printed", "derive", "oracle", "computed", "simulate", "relation", "condition",
-    "counterexample", "corrected", "shifts", "entries",
+    "counterexample", "corrected", "shifts", "entries", "edits", "assumes", "although", "tight", "not_simulated",
+    "not_computed",
 )  # fmt: skip
-TAKEN = ("variables", "derive")  # what a derivation takes from a claim that it uses as a lemma
+TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
 LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated")
 
 

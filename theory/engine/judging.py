@@ -22,8 +22,9 @@ from zlib import crc32
 import numpy as np
 import sympy as sp
 
-from theory.engine import domain, intervals, reach
+from theory.engine import domain, exemption, exemption_checks, intervals, reach
 from theory.engine.algebra import TimeLimit, covers, entries, entrywise, is_zero, nonnegative
+from theory.engine.assumption import contradictions, inherited
 from theory.engine.claim import Claim, tidy
 from theory.engine.condition import alternatives, met, on_condition, substitutions
 from theory.engine.domain import Case, Point, as_float, as_text
@@ -39,6 +40,7 @@ COVER_PER_CASE = 8
 ATTACK_POINTS = 60
 SIMULATED_EXAMPLES = 2
 MUTANT_POINTS = 16
+RATIO_DIGITS = 12  # of a bound's stated slack, where it is not rational
 SLIP_LEAVES = 2  # a slip of the pen changes at most so many letters or numbers of a formula
 
 
@@ -88,6 +90,10 @@ def _derived(claim: Claim) -> dict[str, Any]:
     level: dict[str, Any] = {"status": "pass", "steps": len(claim.derivation(claim.cases()[0]).steps)}
     lemmas = dict.fromkeys(x for case in claim.cases() for x in claim.derivation(case).lemmas)
     level["lemmas"] = list(lemmas)  # and every case must derive, whatever the judgement
+    answers = inherited(claim, lemmas)
+    level["assumes"] = [[a.switch, a.answer, a.by] for a in answers]
+    if apart := contradictions(answers):
+        return level | {"status": "unknown", "detail": "; ".join(apart)}
     if claim.printed is None:
         level |= {"judgement": "agrees", "detail": "the paper prints no formula; derived here"}
         return level | _check_corrected(claim)
@@ -98,7 +104,15 @@ def _derived(claim: Claim) -> dict[str, Any]:
     if left_out is not None:
         at = ", ".join(f"{k} = {as_text(v)}" for k, v in left_out.items())
         return {"status": "unknown", "detail": f"the sign certificate leaves out a part of the domain, such as {at}"}
+    if agrees and claim.tight is not None:
+        level["tight"] = slack(claim)
+        if level["tight"]["wrong"]:
+            return level | {"status": "fail", "detail": level["tight"]["wrong"]}
     if agrees and claim.condition is None:
+        changed = next((e for e in claim.edits if e.changes_value), None)
+        if changed is not None:
+            detail = f"it agrees only because {changed.printed} is read as {changed.read}, which changes the value"
+            return level | {"status": "fail", "detail": detail}
         level |= {"judgement": "agrees", "detail": _agreement_text(claim, how)}
         return level
     counterexample = counterexample or find_counterexample(claim)
@@ -237,6 +251,29 @@ def _is_slip(claim: Claim, case: Case) -> bool:
     return True
 
 
+def slack(claim: Claim) -> dict[str, Any]:
+    """What the claim's `tight` says, checked: the ratio at the point, and what is wrong (empty when all is well)."""
+    assert claim.tight is not None
+    assert claim.printed is not None
+    point = claim.point(claim.tight.at)
+    at = {k: as_text(v) for k, v in point.items()}
+    pairs = zip(entries(claim.at(claim.printed, point)), entries(claim.derived_digits(point)), strict=True)
+    bound, value = next((sp.sympify(p), sp.sympify(t)) for p, t in pairs if p is not None)
+    if not claim.holds_at(point):
+        return {"at": at, "wrong": "the point of tight does not meet the condition"}
+    if value == 0:
+        found = sp.Integer(1) if bound == 0 else sp.oo
+    else:
+        found = sp.nsimplify(bound / value) if (bound / value).is_Rational else sp.N(bound / value, 30)
+    stated = sp.sympify(claim.tight.ratio, rational=True)
+    digits = len(claim.tight.ratio.replace(".", "").strip("0")) if "." in claim.tight.ratio else 0
+    exact = not digits and found == stated
+    if not exact and not (digits >= 6 and abs(found / stated - 1) < sp.Rational(1, 10 ** (min(digits, RATIO_DIGITS) - 1))):
+        said = as_text(found) if found.is_Rational else str(sp.N(found, RATIO_DIGITS))
+        return {"at": at, "wrong": f"the bound is {said} times what it bounds there, and not {claim.tight.ratio}"}
+    return {"at": at, "ratio": claim.tight.ratio, "wrong": ""}
+
+
 # --- points ------------------------------------------------------------------------------------------------------
 
 
@@ -342,16 +379,29 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     level: dict[str, Any] = {
         "status": "pass" if worst <= FLOAT_TOLERANCE else "fail",
         "detail": f"oracle equals derivation at {points_compared} points"
-        + (f"; float64 within {worst:.1e} of exact" if claim.computed is not None else f"; {claim.not_computed}"),
+        + (
+            f"; float64 within {worst:.1e} of exact"
+            if claim.computed is not None
+            else f"; {exemption.text_of(claim.not_computed, exemption.COMPUTED)}"
+        ),
         "points": points_compared,
         "extreme_points": len(far),
         "largest_relative_error": worst if np.isfinite(worst) else "inf",
     }
+    refused = (
+        exemption_checks.refused(claim, claim.not_computed, exemption_checks.COMPUTED) if claim.computed is None else ""
+    )
+    if refused:
+        level |= {"status": "unknown", "detail": refused}
     if "counterexample" in derived:
         assert claim.printed is not None
         point = claim.point(derived["counterexample"]["at"])
         level["counterexample_confirmed"] = violates(claim, claim.at(claim.printed, point), claim.at(claim.oracle, point))
     return level
+
+
+def _not_computed(claim: Claim) -> str:
+    return exemption.text_of(claim.not_computed, exemption.COMPUTED)
 
 
 def _float_error(claim: Claim, point: Point, truth: Any) -> float:
@@ -377,7 +427,10 @@ def _float_error(claim: Claim, point: Point, truth: Any) -> float:
 
 def _simulated(claim: Claim, root: int) -> dict[str, Any]:
     if claim.simulate is None:
-        return {"status": "not applicable", "detail": claim.not_simulated}
+        refused = exemption_checks.refused(claim, claim.not_simulated, exemption_checks.SIMULATED)
+        if refused:
+            return {"status": "unknown", "detail": refused}
+        return {"status": "not applicable", "detail": exemption.text_of(claim.not_simulated, exemption.SIMULATED)}
     from estimators.montecarlo import perform
 
     results = []

@@ -1,0 +1,177 @@
+"""Whether an exemption stands: what each kind of reason asks of the claim that gives it.
+
+Belongs here: the checks.  Does not belong here: the kinds in words (exemption.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import sympy as sp
+
+from theory.engine import reach, registry
+from theory.engine.algebra import entries
+from theory.engine.assumption import taken
+from theory.engine.claim import Claim
+from theory.engine.exemption import FEW, Exempt
+
+RANDOM = ("theory.engine.hierarchy", "theory.engine.bruteforce", "theory.engine.simulation", "estimators.montecarlo")
+ENUMERATORS = ("product", "combinations", "permutations", "binomial", "comb", "multinomial_coefficients")
+RARE = 1e-4
+
+
+Check = Callable[[Claim, Exempt], str]
+
+
+def _closure(claim: Claim, *names: str) -> set[reach.Node]:
+    found = reach.Reached()
+    for name in names:
+        reach.collect(reach.sources(), getattr(claim, name), found)
+    return reach.sources().closure(found.nodes)
+
+
+def _deterministic(claim: Claim, e: Exempt) -> str:
+    if claim.kind == "probability":
+        return "a probability is of something random"
+    held = {m for m, _ in _closure(claim, "derive", "oracle") if m.startswith(RANDOM)}
+    return f"its judges reach {', '.join(sorted(held))}, which is about random variables" if held else ""
+
+
+def _divergence(claim: Claim, e: Exempt) -> str:
+    nodes = _closure(claim, "derive", "oracle", "computed")
+    named = any(m.startswith("estimators.accounting") or "divergence" in n.lower() or "renyi" in n.lower() for m, n in nodes)
+    words = f"{claim.title} {claim.statement} {claim.unit}".lower()
+    named |= any(w in words for w in ("divergence", "privacy", "private", "rdp", "adversary"))
+    return "" if named else "neither its judges nor its words speak of a divergence or of privacy"
+
+
+def _enumerated(claim: Claim, e: Exempt) -> str:
+    sources = reach.sources()
+    held = reach.collect(sources, claim.oracle, reach.Reached())
+    texts = [*held.texts, *(sources.text(n) for n in sources.closure(held.nodes))]
+    return "" if any(f"'{n}'" in t for t in texts for n in ENUMERATORS) else "its oracle enumerates nothing"
+
+
+def _leans(field: str) -> Check:
+    """The claims that stand in have the judge that is missing here, and the derivation shares a lemma or steps with them."""
+
+    def check(claim: Claim, e: Exempt) -> str:
+        if not e.of:
+            return "name in `of` the claims that stand in"
+        for other_id in e.of:
+            if not registry.known(other_id):
+                return f"no claim has the id {other_id}"
+            other = registry.find(other_id)
+            if getattr(other, field) is None:
+                return f"{other_id} has no {field} either"
+            if not _related(claim, other):
+                return f"the derivation takes nothing from {other_id}, and neither shares a step with it"
+        return ""
+
+    return check
+
+
+def _related(claim: Claim, other: Claim) -> bool:
+    if other.id in taken(claim) or claim.id in taken(other) or other.id in claim.related or claim.id in other.related:
+        return True
+    shared = _closure(claim, "derive", "oracle", "printed") & _closure(other, "derive", "oracle", "printed")
+    return any(not module.startswith("theory.engine") for module, _ in shared)
+
+
+def _limit(field: str) -> Check:
+    def check(claim: Claim, e: Exempt) -> str:
+        if claim.kind != "limit" and claim.approach is None:
+            return "the claim is no limit"
+        return _leans(field)(claim, e)
+
+    return check
+
+
+def _rare(claim: Claim, e: Exempt) -> str:
+    for example in claim.examples:
+        for value in entries(claim.derived_at(claim.point(example))):
+            number = abs(float(value))
+            if RARE < number < 1 - RARE:
+                return f"the probability is {number:.2g} at an example"
+    return ""
+
+
+def _arithmetic(claim: Claim, e: Exempt) -> str:
+    return "" if claim.kind == "number" else "only claims of kind number are arithmetic on printed numbers"
+
+
+def _simulates(claim: Claim, e: Exempt) -> str:
+    sources = reach.sources()
+    nodes = _closure(claim, "derive", "oracle")
+    random = any(m.startswith("estimators.montecarlo") or "'default_rng'" in sources.text((m, n)) for m, n in nodes)
+    return "" if random else "neither derivation nor oracle draws anything"
+
+
+def _line(claim: Claim, e: Exempt) -> str:
+    return "" if claim.kind == "algorithm line" else "the claim is no algorithm line"
+
+
+def _few(claim: Claim, e: Exempt) -> str:
+    most = max(sp.count_ops(x) for case in claim.cases() for x in entries(claim.derived(case)) if x is not None)
+    return "" if most <= FEW else f"the formula has {most} operations: give the function"
+
+
+def _constant(claim: Claim, e: Exempt) -> str:
+    free = set().union(
+        *(getattr(x, "free_symbols", set()) for case in claim.cases() for x in entries(claim.derived(case)) if x is not None)
+    )
+    return f"the value depends on {', '.join(map(str, free))}" if free else ""
+
+
+def _elsewhere(claim: Claim, e: Exempt) -> str:
+    module, _, name = e.function.rpartition(".")
+    if not module.startswith("estimators."):
+        return "name in `function` the function of estimators"
+    try:
+        found = hasattr(importlib.import_module(module), name)
+    except ImportError:
+        found = False
+    return "" if found else f"estimators has no {e.function}"
+
+
+def _refuted(claim: Claim, e: Exempt) -> str:
+    return "" if claim.counterexample is not None and claim.condition is None else "the printed formula is not refuted"
+
+
+SIMULATED: dict[str, Check] = {
+    "deterministic": _deterministic,
+    "divergence": _divergence,
+    "enumerated": _enumerated,
+    "limit": _limit("simulate"),
+    "part": _leans("simulate"),
+    "rare": _rare,
+    "arithmetic": _arithmetic,
+    "simulation": _simulates,
+}
+COMPUTED: dict[str, Check] = {
+    "line": _line,
+    "difference": _leans("computed"),
+    "part": _leans("computed"),
+    "limit": _limit("computed"),
+    "enumerated": _enumerated,
+    "arithmetic": _arithmetic,
+    "few": _few,
+    "constant": _constant,
+    "elsewhere": _elsewhere,
+    "refuted": _refuted,
+    "divergence": _divergence,
+}
+
+
+def refused(claim: Claim, exempt: Exempt | str, kinds: dict[str, Check]) -> str:
+    """Why an exemption does not stand, in words; empty where it does. Plain text is not checked."""
+    if isinstance(exempt, str):
+        return ""
+    if exempt.kind not in kinds:
+        return f"{exempt.kind!r} is no reason here; take one of {', '.join(kinds)}"
+    wrong = kinds[exempt.kind](claim, exempt)
+    return f"exemption {exempt.kind!r} does not stand: {wrong}" if wrong else ""
+
+
+__all__ = ["COMPUTED", "SIMULATED", "refused"]
