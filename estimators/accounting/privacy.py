@@ -18,6 +18,7 @@ from estimators.numerics.validation import choice, count, finite, nonnegative, n
 __all__ = [
     "ORDERS",
     "compose",
+    "delta_at_order",
     "delta_from_rdp",
     "epsilon_at_order",
     "epsilon_from_rdp",

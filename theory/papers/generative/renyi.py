@@ -18,7 +18,9 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.federation import ANY_ORDER, DIGITS, mpf
 
 # --- Definition 3 ----------------------------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ register(
         derive=_def3_derive,
         oracle=_def3_oracle,
         computed=_def3_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
         unit="dimensionless",
         remark="Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's records. "
         "Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it prints e^eps0 where "
@@ -145,7 +147,7 @@ register(
         derive=_delta_derive,
         oracle=_delta_oracle,
         computed=_delta_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
         unit="probability",
         assumptions=("adjacency is that of the Renyi guarantee", "the minimum is over the orders at which it is known"),
         remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.privacy.delta_from_rdp also takes the "
@@ -192,7 +194,7 @@ register(
         derive=_eps_derive,
         oracle=_eps_oracle,
         computed=_eps_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
         unit="nats",
         assumptions=("adjacency is that of the Renyi guarantee", "the minimum is over the orders at which it is known"),
         remark="Balle et al. (2020), theorem 21. It can come out below 0 for a large delta and is then still valid, as the "
@@ -258,8 +260,9 @@ register(
         corrected=lambda t: t / 2,
         corrected_text="(sqrt((e^eps - 1)^2 + e^rdp - 1) - (e^eps - 1))/2",
         counterexample={"E": 1, "t": "1/2"},
-        not_computed="estimators converts as Lemma 2 does",
-        not_simulated="a divergence",
+        finding="A better conversion than the one called the best was known: at order 2 the stated delta is never the least one.",
+        not_computed=Exempt(kind="few"),
+        not_simulated=Exempt(kind="divergence"),
         unit="probability",
         related=("generative:lemma2:delta",),
         remark="Lemma 2 is above it by (1 - t)^2/(4 e^eps). It bounds the loss pointwise, and no pair of outputs has the worst loss "
@@ -328,10 +331,11 @@ register(
         examples=({"E1": 1, "moment": "1/2", "more": "1/2", "order": 2}, {"E1": 1, "moment": "1/2", "more": 0, "order": 3}),
         printed=_lemma3_printed,
         relation="<=",
+        tight=Tight(at={"E1": 1, "moment": 1, "more": 0, "order": 2}),
         derive=_lemma3_derive,
         oracle=_lemma3_oracle,
         computed=_lemma3_computed,
-        not_simulated="a divergence",
+        not_simulated=Exempt(kind="divergence"),
         unit="dimensionless",
         related=("generative:def3",),
         remark="An equality when the second divergence does not depend on the first answer. The bound needs the second mechanism "
@@ -378,8 +382,8 @@ register(
         condition=lambda single: sp.true if single else sp.false,
         condition_text="single == 1 (each user has a single item)",
         counterexample={"changed": [2], "single": 0},
-        not_computed="a count",
-        not_simulated="a count",
+        not_computed=Exempt(kind="few"),
+        not_simulated=Exempt(kind="deterministic"),
         unit="dimensionless",
         remark="The condition is the sentence's own. With more records a user-level neighbour is up to n item-level steps away.",
     )
