@@ -40,27 +40,6 @@ def mpf(value: Any) -> Any:
     return mpmath.mpf(int(value.p)) / int(value.q)
 
 
-def mixture_terms(order: int, q: Any, mu2: Any) -> list[tuple[Any, Any]]:
-    """Weights and exponents of E_Q[(1 - q + q dP/dQ)^order] for Gaussians at distance mu."""
-    return [
-        (sp.binomial(order, k) * (1 - q) ** (order - k) * q**k, sp.Integer(k * (k - 1)) * mu2 / 2) for k in range(order + 1)
-    ]
-
-
-class Share(sp.Function):
-    """Probability K/m that a client takes part in a round; 1 where a round asks for more clients than there are."""
-
-    nargs = 2
-
-    @classmethod
-    def eval(cls, *arguments: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The value for numbers; None, which leaves it as it is, for symbols."""
-        taking_part, clients = arguments
-        if taking_part.free_symbols or clients.free_symbols:
-            return None
-        return ONE if clients <= taking_part else taking_part / clients
-
-
 class SampledGaussian(sp.Function):
     """Renyi divergence of (1-q) N(0,1) + q N(mu,1) from N(0,1) at a whole order; arguments order, q, mu^2."""
 
@@ -74,10 +53,14 @@ class SampledGaussian(sp.Function):
             return order * mu2 / 2
         if not order.is_Integer or q.free_symbols or mu2.free_symbols:
             return None
-        moment = sum(w * sp.exp(x) for w, x in mixture_terms(int(order), q, mu2))
+        moment = sum(
+            sp.binomial(order, k) * (1 - q) ** (order - k) * q**k * sp.exp(sp.Integer(k * (k - 1)) * mu2 / 2)
+            for k in range(int(order) + 1)
+        )
         return sp.log(moment) / (order - 1)
+
 
 __all__ = [
     "ADJACENCY", "ANY_ORDER", "C1", "C2", "DIGITS", "ONE", "SHIFT", "SIGMA2_Q1", "SIGMA2_Q2", "TAU", "K", "M",
-    "SampledGaussian", "Share", "T", "mixture_terms", "mpf",
+    "SampledGaussian", "T", "mpf",
 ]  # fmt: skip

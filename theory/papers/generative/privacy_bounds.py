@@ -15,8 +15,10 @@ from estimators.accounting import adaped
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.generative.federation import (
+from theory.engine.tight import Tight
+from theory.papers.generative.federation import (  # fmt: skip
     ADJACENCY,
     ANY_ORDER,
     C1,
@@ -28,10 +30,9 @@ from theory.papers.generative.federation import (
     TAU,
     K,
     M,
-    Share,
     T,
     mpf,
-)  # fmt: skip
+)
 
 # --- any server ------------------------------------------------------------------------------------------------------
 
@@ -41,7 +42,7 @@ REAL_ORDER = Variable("order", "positive", "Renyi order", within=("11/10", 12))
 def _valid_formula(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, order: Any, C2: Any, sigma2_q2: Any,
                    adjacency: str) -> Any:  # fmt: skip
     round_ = SHIFT[adjacency] ** 2 * order * tau * (C1**2 / sigma2_q1 + C2**2 / sigma2_q2) / 2
-    return T / tau * sp.log(1 + Share(K, m) * (sp.exp((order - 1) * round_) - 1)) / (order - 1)
+    return T / tau * sp.log(1 + sp.Min(K, m) / m * (sp.exp((order - 1) * round_) - 1)) / (order - 1)
 
 
 def _valid_derive(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, order: Any, C2: Any, sigma2_q2: Any,
@@ -56,10 +57,10 @@ def _valid_derive(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, ord
     one = d.say("By Lemma 3 these add up over the tau steps of a round in which client i takes part:",
                 order * tau * sum(steps) / 2)  # fmt: skip
     d.say("Gradients that are constant on D and on D' reach it: then the message is Gaussian with shift s tau C1 and "
-          "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
-    q = d.say("Client i takes part with probability", Share(K, m))
+    "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
+    q = d.say("Client i takes part with probability", sp.Min(K, m) / m)
     d.say("whatever its data; in the other rounds nothing differs. So exp((order-1) D) of a round is (1-q) + q "
-          "e^((order-1)x):",
+    "e^((order-1)x):",
           1 + q * (sp.exp((order - 1) * one) - 1))  # fmt: skip
     return d.conclude("and T/tau rounds, sampled afresh, add up to",
                       T / tau * sp.log(1 + q * (sp.exp((order - 1) * one) - 1)) / (order - 1))  # fmt: skip
@@ -84,9 +85,18 @@ def _valid_oracle(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, ord
         for c, v in ((C1, sigma2_q1), (C2, sigma2_q2)):
             shift, deviation = SHIFT[adjacency] * n * mpf(c), mpmath.sqrt(n * mpf(v))
             moment *= _gaussian_moment(a, shift / deviation)
-        q = mpf(Share(K, m))
+        q = mpf(min(K, m)) / mpf(m)
         value = mpmath.log((1 - q) + q * moment) / (a - 1) * int(T) / n
         return sp.Float(str(value), DIGITS)
+
+
+def _valid_computed(
+    tau: int, K: int, m: int, C1: float, sigma2_q1: float, T: int, order: float, C2: float, sigma2_q2: float, adjacency: str
+) -> float:
+    return adaped.adaped_rdp(
+        order=order, tau=tau, T=T, K=min(K, m), m=m, C1=C1, sigma2_q1=sigma2_q1, C2=C2, sigma2_q2=sigma2_q2,
+        adjacency=adjacency,
+    )  # fmt: skip
 
 
 register(
@@ -111,16 +121,13 @@ register(
         relation="<=",
         derive=_valid_derive,
         oracle=_valid_oracle,
-        computed=lambda tau, K, m, C1, sigma2_q1, T, order, C2, sigma2_q2, adjacency: adaped.adaped_rdp(
-            order=order, tau=tau, T=T, K=min(K, m), m=m, C1=C1, sigma2_q1=sigma2_q1, C2=C2, sigma2_q2=sigma2_q2,
-            adjacency=adjacency,
-        ),
-        not_simulated="a divergence",
+        computed=_valid_computed,
+        tight=Tight(at={"tau": 4, "K": 1, "m": 1, "C1": 1, "sigma2_q1": 20, "T": 8, "order": 2}),
+        not_simulated=Exempt(kind="divergence"),
         unit="nats",
         ours=True,
         related=("generative:lemma3", "generative:thm7:rdp"),
-        assumptions=("noise is drawn afresh in every step", "clients are drawn independently of the data, afresh each "
-                     "round"),
+        assumptions=("noise is drawn afresh in every step", "clients are drawn whatever the data, afresh each round"),
         remark="With all clients in every round it is s^2 alpha T (C1^2/sigma2_q1 + C2^2/sigma2_q2)/2, whatever tau. It "
         "needs no trusted server. A factor 1/K for averaging is not included: the other clients' noise may be erased by "
         "their own steps, except the last one's.",
@@ -133,9 +140,8 @@ register(
 
 def _erased_derive(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjacency: str) -> Derivation:
     d = Derivation()
-    d.say("Everyone takes part and only the average is seen. Client i's clipped gradients are constant; the others' "
-          "models are "
-          "pulled back by each step to where the round started, which erases all noise but the last step's.")  # fmt: skip
+    d.say("Everyone takes part and only the average is seen. Client i's clipped gradients are constant; the others' models "
+    "are pulled back by each step to where the round started, which erases all noise but the last step's.")  # fmt: skip
     variance = d.say("Noise of the sum of K messages:", tau * sigma2_q1 + (K - 1) * sigma2_q1)
     shift = d.say("Shift between neighbours:", SHIFT[adjacency] * tau * C1)
     return d.conclude("Renyi divergence of the round, against both bounds:", (order * shift**2 / (2 * variance),) * 2)
@@ -156,6 +162,15 @@ def _erased_oracle(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjace
     return value, value
 
 
+def _averaged_printed(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjacency: str) -> tuple[Any, Any]:
+    one = SHIFT[adjacency] ** 2 * order * C1**2 / (2 * sigma2_q1)
+    return one * tau**2 / K, one * tau
+
+
+def _one_and_more(tau: Any, K: Any) -> dict[Any, Any]:
+    return {tau: 1 + sp.Symbol("more_steps", nonnegative=True), K: 1 + sp.Symbol("others", nonnegative=True)}
+
+
 register(
     Claim(
         id="generative:thm7:averaged",
@@ -171,26 +186,22 @@ register(
             {"tau": 3, "K": 4, "C1": 1, "sigma2_q1": 5, "order": 2},
             {"tau": 1, "K": 10, "C1": 1, "sigma2_q1": 1, "order": 4, "adjacency": "zero-out"},
         ),
-        printed=lambda tau, K, C1, sigma2_q1, order, adjacency: tuple(
-            SHIFT[adjacency] ** 2 * order * C1**2 / (2 * sigma2_q1) * x for x in (tau**2 / K, tau)
-        ),
+        printed=_averaged_printed,
+        tight=Tight(at={"tau": 1, "K": 1, "C1": 1, "sigma2_q1": 1, "order": 2}),
         relation="<=",
         derive=_erased_derive,
         oracle=_erased_oracle,
-        shifts=lambda tau, K: {
-            tau: 1 + sp.Symbol("more_steps", nonnegative=True),
-            K: 1 + sp.Symbol("others", nonnegative=True),
-        },
-        not_computed="a bound; estimators.accounting.adaped.adaped_rdp(average=True) uses it",
-        not_simulated="a divergence",
+        shifts=_one_and_more,
+        not_computed=Exempt(kind="elsewhere", function="estimators.accounting.adaped.adaped_rdp", note="average=True"),
+        not_simulated=Exempt(kind="divergence"),
         entries=("by the last steps' noise", "by the client's own noise"),
         unit="nats",
         ours=True,
         related=("generative:lemma3", "generative:thm7:sensitivity"),
         assumptions=("C2 = 0: psi is not updated from data", "noise small against C1, so that pulling back is not clipped"),
-        remark="Equal to both at tau = 1 and K = 1. First bound: given all earlier noise, the sum is Gaussian with variance "
-        "K sigma2_q1 and moves by at most s tau C1. With constant gradients of all clients the divergence is s^2 alpha tau "
-        "C1^2/(2 K sigma2_q1), what (68) has in mind but for its factors. psi breaks the first argument, as the others' psi "
-        "depends on the noise in their models.",
+        remark="Equal to both at tau = 1 and K = 1. First bound: given all earlier noise, the sum is Gaussian with "
+        "variance K sigma2_q1 and moves by at most s tau C1. With constant gradients of all clients the divergence is s^2 "
+        "alpha tau C1^2/(2 K sigma2_q1), what (68) has in mind but for its factors. psi breaks the first argument, as the "
+        "others' psi depends on the noise in their models.",
     )
 )  # fmt: skip

@@ -6,7 +6,6 @@ means and bits.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -14,7 +13,6 @@ import numpy as np
 import sympy as sp
 
 from estimators.accounting import privacy
-from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -57,11 +55,11 @@ register(
         id="generative:def3",
         title="Renyi differential privacy",
         place="Appendix A.1, Definition 3",
-        statement="The expectation under M(D') of the density ratio to the power lambda is exp((lambda-1) D_lambda). Judged on "
-        "mechanisms with two answers: exp((order-1) D).",
+        statement="The expectation under M(D') of the density ratio to the power lambda is exp((lambda-1) D_lambda). "
+        "Judged on mechanisms with two answers: exp((order-1) D).",
         latex=r"D_{\lambda}(\mathcal{M}(\mathcal{D})||\mathcal{M}(\mathcal{D}'))=\frac{1}{\lambda-1}\log\left(\mathbb{E}_{"
-        r"\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}{\mathcal{M}(\mathcal{D}')("
-        r"\theta)}\right)^{\lambda}\right]\right)",
+        r"\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}{\mathcal{M}(\mathcal"
+        r"{D}')(\theta)}\right)^{\lambda}\right]\right)",
         kind="identity",
         variables=(P_YES, Q_YES, WHOLE),
         examples=({"p": "1/2", "q": "1/4", "order": 2}, {"p": "2/3", "q": "1/3", "order": 4}),
@@ -71,9 +69,9 @@ register(
         computed=_def3_computed,
         not_simulated=Exempt(kind="divergence"),
         unit="dimensionless",
-        remark="Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's records. "
-        "Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it prints e^eps0 where "
-        "its own letter is eps.)",
+        remark="Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's "
+        "records. Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it "
+        "prints e^eps0 where its own letter is eps.)",
     )
 )
 
@@ -84,16 +82,14 @@ EPS = Variable("eps", "positive", "the target epsilon", within=("1/100", 20))
 DELTA = Variable("delta", "positive", "the target delta", within=("1e-9", "1/2"))
 
 
-def _log_largest_loss(d: Derivation, order: Any, eps: Any) -> Any:
-    """log of the largest (1 - e^eps/x) x^(1-order) over likelihood ratios x."""
+def _worst_share(d: Derivation, order: Any, eps: Any) -> Any:
+    """e^eps/x at the likelihood ratio x for which (1 - e^eps/x) x^(1-order) is largest."""
     x, share = sp.symbols("x share", positive=True)
     d.say("With x the ratio of the densities of P and Q, the smallest delta is E_P[max(0, 1 - e^eps/x)], and the Renyi "
-          "divergence is log(E_P[x^(order-1)])/(order-1). So delta <= c exp((order-1) eps(order)) with c the largest of",
+    "divergence is log(E_P[x^(order-1)])/(order-1). So delta <= c exp((order-1) eps(order)) with c the largest of",
           (1 - sp.exp(eps) / x) * x ** (1 - order))  # fmt: skip
     slope = d.say("With share = e^eps/x, x times the slope of its logarithm in x:", share / (1 - share) - (order - 1))
-    best = d.say("which vanishes at the share", sp.solve(slope, share)[0])
-    return d.say("There log c = log(1 - share) - (order-1)(eps - log(share)) =",
-                 sp.log(sp.factor(1 - best)) - (order - 1) * (eps - sp.log(best)))  # fmt: skip
+    return d.say("which vanishes at the share", sp.expand(sp.solve(slope, share)[0]))
 
 
 def _worst_log_loss(order: Any, eps: Any) -> Any:
@@ -117,8 +113,11 @@ def _delta_printed(rdp: Any, order: Any, eps: Any) -> Any:
 
 def _delta_derive(rdp: Any, order: Any, eps: Any) -> Derivation:
     d = Derivation()
-    log_delta = d.say("Then log delta =", (order - 1) * rdp + _log_largest_loss(d, order, eps))
-    return d.conclude("delta =", sp.exp(log_delta))
+    share = _worst_share(d, order, eps)
+    rest = d.say("There 1 - share is this times the share:", sp.cancel((1 - share) / share))
+    log_rest = d.say("c is rest share^order e^(-(order-1) eps). Of delta remains the logarithm of",
+                     (order - 1) * (rdp - eps))  # fmt: skip
+    return d.conclude("delta =", sp.exp(log_rest) * rest * share**order)
 
 
 def _delta_oracle(rdp: Any, order: Any, eps: Any) -> Any:
@@ -136,8 +135,8 @@ register(
         id="generative:lemma2:delta",
         title="delta from a Renyi divergence, for a given eps",
         place="Appendix A.2, Lemma 2",
-        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this delta, for every order. Judged: the smallest delta "
-        "that follows from the divergence at this order by bounding the privacy loss pointwise.",
+        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this delta, for every order. Judged: the smallest "
+        "delta that follows from the divergence at this order by bounding the privacy loss pointwise.",
         latex=r"\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}\left(1-"
         r"\frac{1}{\lambda}\right)^{\lambda}",
         kind="upper bound",
@@ -150,8 +149,8 @@ register(
         not_simulated=Exempt(kind="divergence"),
         unit="probability",
         assumptions=("adjacency is that of the Renyi guarantee", "the minimum is over the orders at which it is known"),
-        remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.privacy.delta_from_rdp also takes the "
-        "smaller of it and sqrt(1 - exp(-eps(lambda))).",
+        remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.privacy.delta_from_rdp also "
+        "takes the smaller of it and sqrt(1 - exp(-eps(lambda))).",
     )
 )
 
@@ -162,7 +161,10 @@ def _eps_printed(rdp: Any, order: Any, delta: Any) -> Any:
 
 def _eps_derive(rdp: Any, order: Any, delta: Any) -> Derivation:
     d, eps = Derivation(), sp.Symbol("eps", real=True)
-    log_delta = d.say("So log delta, linear in eps, is", (order - 1) * rdp + _log_largest_loss(d, order, eps))
+    share = _worst_share(d, order, eps)
+    log_c = d.say("There log c = log(1 - share) - (order-1)(eps - log(share)) =",
+                  sp.log(1 - share) - (order - 1) * (eps - sp.log(share)))  # fmt: skip
+    log_delta = d.say("So log delta, linear in eps, is", (order - 1) * rdp + log_c)
     return d.conclude("Solved for eps:", sp.solve(sp.log(delta) - log_delta, eps)[0])
 
 
@@ -183,10 +185,10 @@ register(
         id="generative:lemma2:eps",
         title="eps from a Renyi divergence, for a given delta",
         place="Appendix A.2, Lemma 2",
-        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this eps, for every order. Judged: the smallest eps that "
-        "follows from the divergence at this order by bounding the privacy loss pointwise.",
-        latex=r"\epsilon=\min_{\lambda}\epsilon(\lambda)+\frac{\log(1/\delta)+(\lambda-1)\log(1-1/\lambda)-\log(\lambda)}"
-        r"{\lambda-1}",
+        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this eps, for every order. Judged: the smallest "
+        "eps that follows from the divergence at this order by bounding the privacy loss pointwise.",
+        latex=r"\epsilon=\min_{\lambda}\epsilon(\lambda)+\frac{\log(1/\delta)+(\lambda-1)\log(1-1/\lambda)-\log(\lambda)}{"
+        r"\lambda-1}",
         kind="upper bound",
         variables=(RDP, ANY_ORDER, DELTA),
         examples=({"rdp": "1/2", "order": 4, "delta": "1e-5"}, {"rdp": 1, "order": 10, "delta": "1/1000"}),
@@ -198,15 +200,15 @@ register(
         unit="nats",
         assumptions=("adjacency is that of the Renyi guarantee", "the minimum is over the orders at which it is known"),
         remark="Balle et al. (2020), theorem 21. It can come out below 0 for a large delta and is then still valid, as the "
-        "argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. The minimum is over "
-        "all orders > 1 and need not be attained.",
+        "argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. The minimum is "
+        "over all orders > 1 and need not be attained.",
     )
 )
 
 # The best conversion at order 2. With E = e^eps - 1 and chi = e^rdp - 1, write sqrt(E^2 + chi) as E + t: t is rational
 # where all else is, and t <= 1 means chi <= 1 + 2E (beyond it the best pair has a certain answer).
 E_EPS = Variable("E", "positive", "e^eps - 1", extreme=False)
-REACH = Variable("t", "fraction", "sqrt((e^eps - 1)^2 + e^rdp - 1) - (e^eps - 1), which says how large rdp is", extreme=False)
+REACH = Variable("t", "fraction", "sqrt((e^eps - 1)^2 + e^rdp - 1) - (e^eps - 1), a measure of rdp", extreme=False)
 
 
 def _best_printed(E: Any, t: Any) -> Any:
@@ -216,13 +218,18 @@ def _best_printed(E: Any, t: Any) -> Any:
 
 
 def _best_derive(E: Any, t: Any) -> Derivation:
-    d, q, chi = Derivation(), sp.Symbol("q", positive=True), sp.Symbol("chi", positive=True)
-    d.say("Whether the output lies in a set is an answer with probabilities p on D and q on D', and no farther apart than the "
-          "outputs are. At order 2 that says (p - q)^2 <= chi q (1 - q), chi = e^rdp - 1; delta is the largest p - e^eps q.")
-    gap = d.say("As a function of q:", sp.sqrt(chi * q * (1 - q)) - E * q)
-    d.say("Its slope vanishes where chi (1 - 2q)^2 = 4 E^2 q (1 - q), with 2q < 1, so that 1 - 2q is", E / sp.sqrt(E**2 + chi))
-    top = d.say("and there it is", sp.simplify(gap.subs(q, (1 - E / sp.sqrt(E**2 + chi)) / 2)))
-    return d.conclude("With chi = 2 E t + t^2:", sp.simplify(top.subs(chi, 2 * E * t + t**2)))
+    d, u = Derivation(), sp.Symbol("u", positive=True)
+    chi = d.say("chi = e^rdp - 1 =", sp.expand((E + t) ** 2 - E**2))
+    d.say(
+        "Whether the output lies in a set is an answer with probabilities p on D and q on D', and no farther apart than "
+        "the outputs are. At order 2 that says (p - q)^2 <= chi q (1 - q); delta is the largest p - e^eps q. With u = 1 - 2q:"
+    )
+    gap = d.say("that is", sp.sqrt(chi) * sp.sqrt(1 - u**2) / 2 - E * (1 - u) / 2)
+    d.say("Its slope in u vanishes where", sp.Eq(E**2 * (1 - u**2), chi * u**2))
+    top = d.say("so at u =", sp.solve(sp.factor(E**2 * (1 - u**2) - chi * u**2), u)[0])
+    height = sp.sqrt(sp.factor(chi * (1 - top**2))) / 2
+    d.say("p is at most 1 there, as t < 1. The first term is", height)
+    return d.conclude("and delta is", sp.factor(gap.subs(u, top) - sp.sqrt(chi) * sp.sqrt(1 - top**2) / 2 + height))
 
 
 def _best_oracle(E: Any, t: Any) -> Any:
@@ -248,8 +255,8 @@ register(
         id="generative:lemma2:best",
         title="Lemma 2 is the best conversion",
         place="Appendix A.2, text before Lemma 2",
-        statement="To the authors' knowledge Lemma 2 gives the best conversion. Judged at order 2: its delta is the least that "
-        "holds for every pair of outputs with this divergence (where the best pair is uncertain on both sides, t < 1).",
+        statement="To the authors' knowledge Lemma 2 gives the best conversion. Judged at order 2: its delta is the least "
+        "that holds for every pair of outputs with this divergence (where the best pair is uncertain on both sides, t < 1).",
         latex=r"\text{To the best of our knowledge, the following gives the best conversion.}",
         kind="optimum",
         variables=(E_EPS, REACH),
@@ -260,14 +267,14 @@ register(
         corrected=lambda t: t / 2,
         corrected_text="(sqrt((e^eps - 1)^2 + e^rdp - 1) - (e^eps - 1))/2",
         counterexample={"E": 1, "t": "1/2"},
-        finding="A better conversion than the one called the best was known: at order 2 the stated delta is never the least one.",
+        finding="The conversion called the best is not: at order 2 a smaller delta holds.",
         not_computed=Exempt(kind="few"),
         not_simulated=Exempt(kind="divergence"),
         unit="probability",
         related=("generative:lemma2:delta",),
-        remark="Lemma 2 is above it by (1 - t)^2/(4 e^eps). It bounds the loss pointwise, and no pair of outputs has the worst loss "
-        "everywhere unless t = 1. Asoodeh, Liao, Calmon, Kosut and Sankar (2020) give the best conversion at every order. As both "
-        "orders of two neighbours must be bounded, the truth is smaller still.",
+        remark="Lemma 2 is above it by (1 - t)^2/(4 e^eps). It bounds the loss pointwise, and no pair of outputs has the "
+        "worst loss everywhere unless t = 1. Asoodeh, Liao, Calmon, Kosut and Sankar (2020) give the best conversion at "
+        "every order. As both orders of two neighbours must be bounded, the truth is smaller still.",
     )
 )
 
@@ -322,8 +329,8 @@ register(
         id="generative:lemma3",
         title="Adaptive composition of Renyi divergences",
         place="Appendix A.2, Lemma 3",
-        statement="The divergences of two mechanisms, the second of which may depend on the first answer, add up at most. Judged "
-        "as exp((order-1) D): randomised response first, then any mechanism whose divergence depends on the answer.",
+        statement="The divergences of two mechanisms, the second of which may depend on the first answer, add up at most. "
+        "Judged as exp((order-1) D): randomised response first, then any mechanism whose divergence depends on the answer.",
         latex=r"(\mathcal{M}_{1},\mathcal{M}_{2})\ \text{satisfies}\ (\lambda,\epsilon_{1}(\lambda)+\epsilon_{2}(\lambda))"
         r"\text{-RDP}",
         kind="upper bound",
@@ -338,31 +345,26 @@ register(
         not_simulated=Exempt(kind="divergence"),
         unit="dimensionless",
         related=("generative:def3",),
-        remark="An equality when the second divergence does not depend on the first answer. The bound needs the second mechanism "
-        "to be private for every first answer, as (lambda, eps_2)-RDP on Y_1 x X says.",
+        remark="An equality when the second divergence does not depend on the first answer. The bound needs the second "
+        "mechanism to be private for every first answer, as (lambda, eps_2)-RDP on Y_1 x X says.",
     )
 )
 
 # --- Section A.3 -----------------------------------------------------------------------------------------------------
 
-CHANGED = Variable("changed", "size", "records that differ, of each user whose data differ", lengths=(1, 2, 3), extreme=False)
-SINGLE = Variable("single", "choice", "1: every user has one record, n = 1, which then differs; 0: users have more",
-                  choices=(1, 0))  # fmt: skip
+USERS = Variable("users", "size", "users whose data differ", extreme=False)
 
 
-def _neighbours_derive(changed: list[Any], single: int) -> Derivation:
+def _neighbours_derive(users: Any) -> Derivation:
     d = Derivation()
-    users = d.say("User-level distance, the number of users whose data differ:", sp.Integer(len(changed)))
-    records = d.say("Item-level distance, the number of records that differ:", users if single else sum(changed))
-    return d.conclude("The second over the first:", records / users)
+    items = d.say("Records of a user that differ, if its data do, are at least 1 and at most n =", sp.Integer(1))
+    return d.conclude("Item-level distance:", items * users)
 
 
-def _neighbours_oracle(changed: list[Any], single: int) -> Any:
-    """Write two data sets down, user by user, and count in both ways."""
-    before = [[0] * (1 if single else int(c) + 1) for c in changed]
-    after = [[1] if single else [1] * int(c) + [0] for c in changed]
-    items = sum(x != y for a, b in zip(before, after, strict=True) for x, y in zip(a, b, strict=True))
-    return rational(Fraction(items, sum(a != b for a, b in zip(before, after, strict=True))))
+def _neighbours_oracle(users: Any) -> Any:
+    """Write two data sets down, one record for each user and one user more than differ, and count records that differ."""
+    before, after = [0] * (int(users) + 1), [1] * int(users) + [0]
+    return sp.Integer(sum(x != y for x, y in zip(before, after, strict=True)))
 
 
 register(
@@ -370,21 +372,19 @@ register(
         id="generative:neighbours",
         title="Item-level and user-level neighbours",
         place="Appendix A.3, Item-level DP/RDP vs. User-level DP/RDP",
-        statement="When each user has a single item, item-level and user-level privacy are the same. Judged: the item-level "
-        "distance of two data sets over their user-level distance is 1.",
-        latex=r"\text{when each user has a single item (}n=1\text{), then both item-level and user-level privacy are equivalent}",
+        statement="When each user has a single item, item-level and user-level privacy are the same. Judged: the "
+        "item-level distance of two data sets is their user-level distance, the number of users whose data differ.",
+        latex=r"\text{when each user has a single item (}n=1\text{), then both item-level and user-level privacy are "
+        r"equivalent}",
         kind="identity",
-        variables=(CHANGED, SINGLE),
-        examples=({"changed": [1], "single": 1},),
-        printed=lambda: sp.Integer(1),
+        variables=(USERS,),
+        examples=({"users": 1},),
+        printed=lambda users: users,
         derive=_neighbours_derive,
         oracle=_neighbours_oracle,
-        condition=lambda single: sp.true if single else sp.false,
-        condition_text="single == 1 (each user has a single item)",
-        counterexample={"changed": [2], "single": 0},
         not_computed=Exempt(kind="few"),
         not_simulated=Exempt(kind="deterministic"),
         unit="dimensionless",
-        remark="The condition is the sentence's own. With more records a user-level neighbour is up to n item-level steps away.",
+        remark="With more records a user-level neighbour is up to n item-level steps away.",
     )
 )
