@@ -122,7 +122,7 @@ register(
         derive=_valid_derive,
         oracle=_valid_oracle,
         computed=_valid_computed,
-        tight=Tight(at={"tau": 4, "K": 1, "m": 1, "C1": 1, "sigma2_q1": 20, "T": 8, "order": 2}),
+        tight=Tight(at={"tau": 4, "K": 1, "m": 1, "C1": 1, "sigma2_q1": 20, "T": 8, "order": 2}, ratio="1.000000"),
         not_simulated=Exempt(kind="divergence"),
         unit="nats",
         ours=True,
