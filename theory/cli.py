@@ -11,6 +11,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,15 @@ from estimators.system import files
 from theory import api
 from theory.coq import prove
 from theory.engine.algebra import entries
+from theory.engine.assumption import inherited, taken
 from theory.engine.claim import Claim
 from theory.engine.domain import DomainError, case_of, in_line
 from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, LedgerError, Record
 from theory.engine.paper import papers
 from theory.engine.problem import Problem
 from theory.engine.registry import claims, find, malformed
+from theory.strength import counts as strengths
+from theory.strength import strength
 
 
 def add_verify(p: argparse.ArgumentParser) -> None:
@@ -127,6 +131,7 @@ def _verify(a: argparse.Namespace) -> int:
             "reused": report.reused,
             "ledger": str(report.ledger),
             "counts": dict(report.counts()),
+            "strength": strengths(find(r.claim) for r in report.records),
             "problems": problems,
             "malformed": [p.to_json() for p in report.malformed],
             "claims": {r.claim: r.to_json() for r in report.records},
@@ -148,6 +153,8 @@ def _verify(a: argparse.Namespace) -> int:
     )  # fmt: skip
     per_level = Counter(name for r in report.records for name in LEVELS if r.levels.get(name, {}).get("status") == "pass")
     print("evidence: " + ", ".join(f"{name} {per_level[name]}" for name in LEVELS))
+    graded = strengths(find(r.claim) for r in report.records)
+    print("strength: " + ", ".join(f"{grade} {number}" for grade, number in graded.items() if number))
     if report.reused:
         print(f"{report.reused} records were up to date and taken from the ledger (--fresh makes them anew)")
     print(f"ledger: {report.ledger}")
@@ -256,6 +263,7 @@ def _claims(a: argparse.Namespace) -> int:
     if a.json:
         data = [
             {"claim": c.id, "title": c.title, "place": c.place, "kind": c.kind, "verdict": state,
+             "strength": strength(c).short,
              "variables": [v.name for v in c.variables]}
             for c, state in rows
         ]  # fmt: skip
@@ -277,6 +285,7 @@ def _show(a: argparse.Namespace) -> int:
         note = f"from {a.ledger}"
     case = case_of(claim.variables, claim.point(claim.examples[0]))
     derivation = claim.derivation(case)
+    answers = inherited(claim, taken(claim))
     printed = None if claim.printed is None else _formula(claim.symbolic(claim.printed, case))
     corrected = _formula(claim.symbolic(claim.corrected, case)) if claim.corrected else None
     if a.json:
@@ -291,6 +300,9 @@ def _show(a: argparse.Namespace) -> int:
             "derived": _formula(derivation.result), "corrected": corrected,
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
             "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id),
+            "finding": claim.finding or None, "strength": strength(claim).short,
+            "assumes": [{"switch": a.switch, "answer": a.answer, "by": a.by} for a in answers],
+            "edits": [asdict(e) for e in claim.edits],
             "verdict": state, "evidence": record.to_json(), "evidence_note": note,
         }  # fmt: skip
         print(json.dumps(data, indent=1))
@@ -298,9 +310,17 @@ def _show(a: argparse.Namespace) -> int:
     print(f"{claim.id} — {claim.title}")
     print(f"  {papers()[claim.paper].citation}\n  {claim.place}\n")
     print(f"VERDICT  {state}" + (f" {claim.condition_text}" if state == "holds under" else ""))
+    print(f"STRENGTH {strength(claim).text}")
+    if state in ("misprint", "wrong") and claim.finding:
+        print(f"FINDING  {claim.finding}")
     print(f"\nSTATEMENT ({claim.kind})\n  {claim.statement}\n  {claim.latex}")
     for a_ in claim.assumptions:
         print(f"  assumes: {a_}")
+    for answer in answers:
+        print(f"  assumes: {answer.sentence}" + (f" (by {answer.by})" if answer.by != claim.id else ""))
+    for edit in claim.edits:
+        changed = ", which changes the value" if edit.changes_value else ""
+        print(f"  reads {edit.read} for the printed {edit.printed}{changed}: {edit.reason}")
     print("\nVARIABLES")
     for v in claim.variables:
         print(f"  {v.name:10} {v.meaning}" + (f" (default {v.default})" if v.default is not None else ""))

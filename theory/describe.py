@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ import sympy as sp
 from theory.coq import prove
 from theory.engine import domain, reach
 from theory.engine.algebra import entries
+from theory.engine.assumption import inherited, taken
 from theory.engine.claim import Claim
 from theory.engine.domain import Case, Point, Variable
 from theory.engine.evidence import LEVELS, Record
 from theory.engine.exemption import COMPUTED, text_of
 from theory.engine.notation import latex, letter
 from theory.engine.paper import papers
+from theory.strength import strength
 
 POINTS = 33
 MEANING = {
@@ -50,7 +53,11 @@ def describe(claim: Claim, record: Record) -> dict[str, Any]:
         "ours": claim.ours or claim.printed is None,
         "unit": claim.unit,
         "variables": [_variable(v) for v in claim.variables],
-        "assumptions": list(claim.assumptions),
+        "assumptions": [*claim.assumptions, *(a.sentence for a in inherited(claim, taken(claim)))],
+        "finding": claim.finding,
+        "strength": strength(claim).short,
+        "strength_text": strength(claim).text,
+        "edits": [asdict(e) for e in claim.edits],
         "condition": claim.condition_text,
         "case": case.label(),
         "cases": len(claim.cases()),

@@ -35,21 +35,26 @@ def test_every_claim_has_a_row_with_its_verdict(text):
 def test_an_erratum_says_where_what_and_what_instead(text):
     errata = section(text, "Errata")
     assert "fedhdp:table4:c" in errata
-    for part in ("printed: `1/gamma2`", "correct: `alpha2/gamma2`", "printed 1, right 2", "derivation in"):
+    for part in (
+        r"printed: $`\frac{1}{\gamma^{2}}`$",
+        r"correct: $`\frac{\alpha^{2}}{\gamma^{2}}`$",
+        "printed 1, right 2",
+        "derivation in",
+    ):
         assert part in errata
     assert "mrmtl:eq5" not in errata
 
 
 def test_a_hidden_assumption_is_listed_with_a_point_outside_it(text):
     assumptions = section(text, "Hidden assumptions")
-    assert "own_noise == 0" in assumptions
+    assert r"own\_noise == 0" in assumptions
     assert "printed" in assumptions
 
 
 def test_tables_keep_their_columns(text):
     for line in text.splitlines():
         if line.startswith("| <a id="):
-            assert line.replace("\\|", "").count("|") == 7, line
+            assert line.replace("\\|", "").count("|") == 8, line
 
 
 def test_nothing_on_the_page_depends_on_the_machine(text):
@@ -69,3 +74,12 @@ def test_the_committed_page_knows_every_claim():
     committed = page.PAGE.read_text(encoding="utf-8")
     missing = [c.id for c in claims() if f'<a id="{c.id.replace(":", "-").lower()}"></a>`{c.id}`' not in committed]
     assert not missing, "run `make ledger`"
+
+
+def test_words_are_safe_from_markdown():
+    assert page._words("a*b and n_k in `a*b`, $`x_1`$") == r"a\*b and n\_k in `a*b`, $`x_1`$"
+
+
+def test_each_erratum_is_one_sentence_that_opens(text):
+    errata = section(text, "Errata")
+    assert errata.count("<details>") == errata.count("</details>") == errata.count("\n- **") > 0

@@ -180,6 +180,11 @@ class Claim:
         return self.id.split(":", 1)[0]
 
     @property
+    def sentence(self) -> str:
+        """What is wrong with a formula that fails, for readers: the finding, or what comes nearest to one."""
+        return self.finding or f"{self.title}: {self.corrected_text or self.slip or self.statement}"
+
+    @property
     def switches(self) -> tuple[Variable, ...]:
         """Variables that choose a variant of the model: choices with a default."""
         return tuple(v for v in self.variables if v.kind == "choice" and v.default is not None)

@@ -28,8 +28,9 @@ class Variable:
     `kind` is one of "real", "nonnegative", "positive", "size" (an integer >= `low`), "fraction"
     (strictly between 0 and 1 unless `closed`), "choice" (one of `choices`). `lengths` lists the lengths
     at which a list-valued variable is verified; None means a scalar. A variable with a `default` may be
-    left out of a point. `within` bounds a number from both sides (ends included), where a claim is only made, or
-    can only be decided, on a bounded range.
+    left out of a point. `every` says of a choice among whole numbers that there are no others (levels, tables,
+    labels): otherwise they are instances of a number that could be any. `within` bounds a number from both sides
+    (ends included), where a claim is only made, or can only be decided, on a bounded range.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Variable:
     default: Any = None
     extreme: bool = True
     within: tuple[Any, Any] | None = None
+    every: bool = False
 
     def __post_init__(self) -> None:
         kinds = ("real", "nonnegative", "positive", "size", "fraction", "choice")
@@ -56,6 +58,12 @@ class Variable:
             if not bounded or not all(replace(self, within=None, lengths=None)._admits(x) for x in (low, high)):
                 what = f"nothing can be sampled within [{low}, {high}], ends included, as {self.kind}"
                 raise DomainError(f"{self.name}: {what}")
+
+    @property
+    def instances(self) -> bool:
+        """Whether the choices are instances of a number that could be any other."""
+        numbers = [c for c in self.choices if isinstance(c, int | sp.Integer) and not isinstance(c, bool)]
+        return self.default is None and not self.every and bool(numbers) and set(numbers) != {0, 1}
 
     def symbol(self, suffix: str = "") -> sp.Symbol:
         """The SymPy symbol of this variable (of one entry, with a suffix, when it is a list)."""
