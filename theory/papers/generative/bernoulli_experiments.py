@@ -239,7 +239,7 @@ def _spread_simulate(s: float, more: float, n: int) -> simulation.Simulation:
         for total in (s, s + more):
             p, z = draw_clients(gen, reps, total / 2, total / 2, n, 1)
             a = n / (n + total)
-            ratios.append((a * z / n + (1 - a) / 2 - p) ** 2 / bernoulli.local_mse(total / 2, total / 2, n))
+            ratios.append((a * z / n + (1 - a) / 2 - p) ** 2 / (total / (4 * (total + 1) * n)))
         return ratios[0] - ratios[1]
 
     return simulation.sample_means(draw)

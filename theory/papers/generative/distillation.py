@@ -1,7 +1,6 @@
-"""The population behind knowledge distillation, its normaliser, and AdaPeD's objective (23): Sections 3.4 and 6.2.1.
+"""The population behind knowledge distillation, its normaliser, and what AdaPeD puts in its place: Section 6.2.1.
 
-Belongs here: (65), c(psi), what log(2 psi)/2 stands for, whether (23) has a minimiser. Does not belong here: AdaPeD's
-lines (adaped.py).
+Belongs here: (65), c(psi), what log(2 psi)/2 stands for. Does not belong here: the objective (adaped_objective.py).
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.engine.tight import Tight
 from theory.papers.generative.dual import Dual, gradient
 from theory.papers.generative.priors import number, precise
 
@@ -111,6 +109,124 @@ register(
         unit="nats",
         remark="Equal only where psi p(x) = 1. So each q(x) is Beta(1 + psi p(x) p_mu, 1 + psi p(x)(1 - p_mu)), with its "
         "mode at p_mu. The psi of (65) is an inverse variance; that of (23) is a variance: psi_(65) = 1/(2 psi_(23)).",
+    )
+)
+
+POWER_SHARE = Variable("p_x", "fraction", "p(x), the probability of the input", within=("1/20", "19/20"))
+Q = Variable("q", "fraction", "the client's probability of label 1", within=("1/20", "19/20"))
+
+
+def _expanded_printed(psi: Any, p_x: Any, p_mu: Any, q: Any) -> Any:
+    H = -p_mu * sp.log(p_mu) - (1 - p_mu) * sp.log(1 - p_mu)
+    return psi * p_x * H + psi * p_x * (p_mu * sp.log(q) + (1 - p_mu) * sp.log(1 - q))
+
+
+def _expanded_derive(psi: Any, p_x: Any, p_mu: Any, q: Any) -> Derivation:
+    d = Derivation()
+    divergence = d.say("Divergence of the labels of one input, sum of p_mu(y) log(p_mu(y)/p_theta(y)):",
+                       p_mu * sp.log(p_mu / q) + (1 - p_mu) * sp.log((1 - p_mu) / (1 - q)))  # fmt: skip
+    return d.conclude("The logarithm of (65) but for log c:", sp.expand_log(-psi * p_x * divergence, force=True))
+
+
+def _expanded_oracle(psi: Any, p_x: Any, p_mu: Any, q: Any) -> Any:
+    """The integral over the client's log-odds from the global model's to its own: the slope there is the difference."""
+    with mp.workdps(WORKING + 20):
+        p, c = number(p_mu), number(q)
+        start, end = mp.log(p / (1 - p)), mp.log(c / (1 - c))
+        divergence = mp.quad(lambda z: 1 / (1 + mp.exp(-z)) - p, [start, end])
+        return precise(-number(psi) * number(p_x) * divergence)
+
+
+register(
+    Claim(
+        id="generative:kd:expanded",
+        title="The distillation density with its divergence written out",
+        place="Section 6.2.1, displays between (65) and the normaliser",
+        statement="exp(-psi KL) is exp(psi sum p(x) H) times the exponential of psi times the mean log-probability of the "
+        "global model's labels under the client's. Judged for one input of probability p(x), as a logarithm.",
+        latex=r"p_{p_{\bm{\mu}}}(p_{\bm{\theta}_{i}})=c(\psi)e^{\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}e^{\psi\sum_{x}p(x)(p_{"
+        r"\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}",
+        kind="identity",
+        variables=(PSI, POWER_SHARE, P_MU, Q),
+        examples=({"psi": 2, "p_x": "1/2", "p_mu": "1/2", "q": "1/4"},),
+        printed=_expanded_printed,
+        derive=_expanded_derive,
+        oracle=_expanded_oracle,
+        not_computed=Exempt(kind="part", of=("generative:kd:density",)),
+        not_simulated=Exempt(kind="deterministic"),
+        unit="nats",
+        related=("generative:kd:density",),
+        remark="The display has one closing bracket too many.",
+    )
+)
+
+STRENGTH = Variable("strength", "positive", "psi p(x)", within=("1/4", 8))
+
+
+def _integral_printed(strength: Any, p_mu: Any) -> Any:
+    return sp.beta(1 + p_mu / strength, 1 + (1 - p_mu) / strength)
+
+
+def _integral_corrected(strength: Any, p_mu: Any) -> Any:
+    return sp.beta(1 + p_mu * strength, 1 + (1 - p_mu) * strength)
+
+
+def _integral_derive(strength: Any, p_mu: Any) -> Derivation:
+    d, q = Derivation(), sp.Symbol("q", positive=True)
+    exponent = d.say("Exponent:", sp.expand(strength * (p_mu * sp.log(q) + (1 - p_mu) * sp.log(1 - q))))
+    powers = d.say("So the integrand has these powers of q and 1 - q:",
+                   tuple(sp.factor(exponent.coeff(sp.log(z))) for z in (q, 1 - q)))  # fmt: skip
+    return d.conclude("By Euler's integral:", sp.beta(powers[0] + 1, powers[1] + 1))
+
+
+def _integral_oracle(strength: Any, p_mu: Any) -> Any:
+    """Quadrature of the integrand as it stands."""
+    with mp.workdps(WORKING):
+        s, p = number(strength), number(p_mu)
+
+        def integrand(q: Any) -> Any:
+            return mp.exp(s * (p * mp.log(q) + (1 - p) * mp.log(1 - q))) if 0 < q < 1 else mp.mpf(0)
+
+        return precise(mp.quad(integrand, [0, p, 1]))
+
+
+def _integral_simulate(strength: float, p_mu: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        q = gen.random(reps)
+        return np.exp(strength * (p_mu * np.log(q) + (1 - p_mu) * np.log(1 - q)))[:, None]
+
+    return simulation.sample_means(draw, labels=("integral",))
+
+
+def _integral_computed(strength: float, p_mu: float) -> float:
+    """From the normaliser, whose logarithm is that of the integral less the entropy's part."""
+    return float(np.exp(-distillation.log_normalizer(strength, p_mu) - strength * distillation.entropy(np.array(p_mu))))
+
+
+register(
+    Claim(
+        id="generative:kd:integral",
+        title="The integral in the distillation normaliser",
+        place="Section 6.2.1, display after 'Note that'",
+        statement="The integral over a client's label probability q of q and 1 - q to the powers that psi p(x) and p_mu "
+        "set is this Beta function.",
+        latex=r"\int_{0}^{1}e^{\psi p(x)(p_{\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}dq_{i}(x)=B"
+        r"\left(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)",
+        kind="identity",
+        variables=(STRENGTH, P_MU),
+        examples=({"strength": 2, "p_mu": "1/2"},),
+        printed=_integral_printed,
+        derive=_integral_derive,
+        oracle=_integral_oracle,
+        corrected=_integral_corrected,
+        corrected_text="B(1 + psi p(x) p_mu(x), 1 + psi p(x) (1 - p_mu(x)))",
+        slip="psi p(x) stands in the exponent as a factor and is printed as a divisor",
+        counterexample={"strength": 2, "p_mu": "1/2"},
+        computed=_integral_computed,
+        simulate=_integral_simulate,
+        finding="The strength multiplies the probabilities in the exponent; in the Beta function it divides them.",
+        unit="dimensionless",
+        related=("generative:kd:density",),
     )
 )
 
@@ -351,144 +467,3 @@ register(
         remark="It tends to 2|X| as psi vanishes, twice the value of an uncertain model, and to 0 as psi grows.",
     )
 )
-
-# --- (23) ------------------------------------------------------------------------------------------------------------
-
-FLOOR = Variable("floor", "positive", "a candidate for the least value of exp(2 objective)", extreme=False)
-K_FIT = Variable("K", "positive", "exp(2 f_i(theta_i)) at any parameter", extreme=False)
-
-
-def _eq23_derive(floor: Any, K: Any) -> Derivation:
-    d, psi = Derivation(), sp.Symbol("psi", positive=True)
-    value = d.say(
-        "Let the global model equal the client's, mu = theta_i. Then f^KD = 0 and exp(2 objective) is", 2 * psi * K
-    )
-    small = d.say("Take", floor / (2 * (1 + floor) * (1 + K)))
-    return d.conclude("There exp(2 objective) is less than the floor, whatever the floor:", value.subs(psi, small))
-
-
-def _eq23_oracle(floor: Any, K: Any) -> Any:
-    c, k = fraction(floor), fraction(K)
-    psi = Fraction(1, 2) / (1 / c + 1) / (1 + k)
-    return rational(2 * psi * k)
-
-
-register(
-    Claim(
-        id="generative:eq23",
-        title="AdaPeD's objective has a minimiser",
-        place="Section 3.4, (23)",
-        statement="AdaPeD minimises (23) over theta_i, mu and psi, so it must be bounded below. Judged: whatever the "
-        "floor, exp(2 objective) is at least the floor at mu = theta_i, psi = floor/(2 (1 + floor)(1 + K)).",
-        latex=r"f_{i}(\bm{\theta}_{i})+\frac{1}{2}\log(2\psi)+\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i},\bm{\mu})}{2\psi}",
-        kind="lower bound",
-        variables=(FLOOR, K_FIT),
-        examples=({"floor": "1/100", "K": 3},),
-        printed=lambda floor: floor,
-        relation=">=",
-        derive=_eq23_derive,
-        oracle=_eq23_oracle,
-        corrected=lambda floor, K: K * floor / ((1 + floor) * (1 + K)),
-        corrected_text="the infimum of (23) is minus infinity; add b/psi (generative:eq23:penalised)",
-        counterexample={"floor": 1, "K": 1},
-        not_computed=Exempt(kind="refuted"),
-        not_simulated=Exempt(kind="deterministic"),
-        finding="The objective has no minimum: once the models agree, it falls without bound as psi vanishes.",
-        unit="dimensionless",
-        related=("generative:eq19",),
-        remark="The text argues that psi cannot be unbounded; but nothing keeps it from zero once the models agree. All "
-        "clients' models equal, with any common mu, does it for the sum over clients too.",
-    )
-)
-
-KD = Variable("kd", "nonnegative", "f^KD of each client", lengths=(1, 3), extreme=False)
-B0 = Variable("b", "nonnegative", "strength of the penalty b/psi (0: none)", extreme=False)
-
-
-def _psi_derive(kd: list[Any], b: Any) -> Derivation:
-    d, psi = Derivation(), sp.Symbol("psi", positive=True)
-    objective = len(kd) * sp.log(2 * psi) / 2 + sum(kd) / (2 * psi) + b / psi
-    slope = d.say(
-        "Slope in psi of (23), summed over clients, with b/psi, times 2 psi^2:",
-        sp.expand(2 * psi**2 * sp.diff(objective, psi)),
-    )
-    return d.conclude("It grows in psi and vanishes only at", sp.solve(slope, psi)[0])
-
-
-def _psi_oracle(kd: list[Any], b: Any) -> Any:
-    """The slope in 1/psi is affine in psi: two exact evaluations give its zero."""
-
-    def slope(at: Fraction) -> Fraction:
-        def objective(u: Dual) -> Dual:
-            return sum((u * (fraction(k) / 2) - u.log() * Fraction(1, 2) for k in kd), u * fraction(b))
-
-        return fraction(gradient(objective, [rational(1 / at)])[0])
-
-    one, two = slope(Fraction(1)), slope(Fraction(2))
-    return rational(1 - one / (two - one))
-
-
-register(
-    Claim(
-        id="generative:eq23:psi",
-        title="Best psi for given models",
-        place="Section 3.4, text after (23)",
-        statement="For given models (23), summed over clients, is least at psi = the mean of f^KD: psi rises where f^KD is "
-        "larger and falls where it is smaller, as the text says. With a penalty b/psi: the mean plus 2b/m.",
-        latex=r"\psi=\frac1m\sum_{i}f_i^{\mathsf{KD}}(\theta_i,\mu)+\frac{2b}m",
-        kind="identity",
-        variables=(KD, B0),
-        examples=({"kd": [1, 2, 4], "b": 0},),
-        printed=lambda kd, b: (sum(kd) + 2 * b) / len(kd),
-        derive=_psi_derive,
-        oracle=_psi_oracle,
-        ours=True,
-        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.best_variance"),
-        not_simulated=Exempt(kind="deterministic"),
-        unit="nats",
-        related=("generative:eq23",),
-    )
-)
-
-B_POSITIVE = Variable("b", "positive", "strength of the penalty b/psi", extreme=False)
-ONE_KD = Variable("kd", "nonnegative", "f^KD of the client", extreme=False)
-TAIL = Variable("tail", "nonnegative", "what the exponential series adds beyond its first two terms", extreme=False)
-
-
-def _pen_derive(psi: Any, kd: Any, b: Any, tail: Any) -> Derivation:
-    d = Derivation()
-    u = d.say("Terms of (23) in psi with the penalty, doubled: log(2 psi) + u with u =", (kd + 2 * b) / psi)
-    return d.conclude("exp(u) is 1 + u and something positive (tail), so their exponential is", 2 * psi * (1 + u + tail))
-
-
-def _pen_oracle(psi: Any, kd: Any, b: Any, tail: Any) -> Any:
-    p = fraction(psi)
-    return rational(2 * (p + fraction(kd) + fraction(b) + fraction(b) + p * fraction(tail)))
-
-
-register(
-    Claim(
-        id="generative:eq23:penalised",
-        title="A penalty that gives AdaPeD's objective a minimiser",
-        place="Section 3.4; repairs (23); not in the paper",
-        statement="With b/psi added to (23), exp of twice its terms in psi is at least 4b for all models. Judged with "
-        "exp(u) written as 1 + u and a positive rest, `tail`.",
-        latex=r"\frac12\log(2\psi)+\frac{f_i^{\mathsf{KD}}+2b}{2\psi}\ge\frac12\log(4b)",
-        kind="lower bound",
-        variables=(V, ONE_KD, B_POSITIVE, TAIL),
-        examples=({"psi": 1, "kd": 1, "b": 1, "tail": 1},),
-        printed=lambda b: 4 * b,
-        relation=">=",
-        derive=_pen_derive,
-        oracle=_pen_oracle,
-        tight=Tight(at={"psi": 1, "kd": 0, "b": 1, "tail": 0}, ratio="2/3"),
-        ours=True,
-        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.best_variance", note="its minimiser"),
-        not_simulated=Exempt(kind="deterministic"),
-        unit="dimensionless",
-        related=("generative:eq23",),
-        remark="In Algorithm 5 the penalty adds b/psi^2 with a minus sign to k_i (line 14), which keeps psi away from zero.",
-    )
-)
-
-__all__ = ["KD", "V"]

@@ -6,6 +6,7 @@ Belongs here: what the paper says of a round and of all of them. Does not belong
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import sympy as sp
 
 from estimators.accounting import adaped, privacy
+from theory.engine import simulation
+from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -202,6 +205,75 @@ register(
     )
 )  # fmt: skip
 
+
+# --- noise of an average ---------------------------------------------------------------------------------------------
+
+REACTION = Variable(
+    "reaction",
+    "choice",
+    "constant: gradients do not depend on the client's model; pulling: each step undoes `pull` of what the model is off by",
+    choices=("constant", "pulling"),
+    default="constant",
+)
+PULL = Variable("pull", "fraction", "share of its deviation that a step takes back, where gradients pull", extreme=False)
+STEPS = Variable("tau", "choice", "local steps per round", choices=(1, 2, 3, 5))
+
+
+def _noise_derive(tau: int, K: Any, sigma2_q1: Any, reaction: str, pull: Any) -> Derivation:
+    d, kept = Derivation(), 1 - pull if reaction == "pulling" else sp.Integer(1)
+    variance = sp.Integer(0)
+    for step in range(1, tau + 1):
+        variance = d.say(f"Variance of a client's deviation after step {step}:", sp.expand(kept**2 * variance + sigma2_q1))
+    return d.conclude("The average of K independent ones:", variance / K)
+
+
+def _noise_oracle(tau: int, K: Any, sigma2_q1: Any, reaction: str, pull: Any) -> Any:
+    """What of each draw is left at the end, summed over draws and clients."""
+    kept = 1 - fraction(pull) if reaction == "pulling" else Fraction(1)
+    total = sum((kept ** (tau - 1 - t) / int(K)) ** 2 for _ in range(int(K)) for t in range(tau))
+    return rational(total * fraction(sigma2_q1))
+
+
+def _noise_simulate(tau: int, K: int, sigma2_q1: float, reaction: str, pull: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        off = np.zeros((reps, K))
+        for _ in range(tau):
+            gradient = pull * off if reaction == "pulling" else 0.0
+            off = off - (gradient + np.sqrt(sigma2_q1) * gen.standard_normal((reps, K)))
+        return np.mean(off, axis=1, keepdims=True) ** 2
+
+    return simulation.sample_means(draw, labels=("variance of the average",))
+
+
+register(
+    Claim(
+        id="generative:thm7:noise",
+        title="Noise of the averaged model",
+        place="Section 6.3, text before (68)",
+        statement="Noise added in every local step and averaged over K clients is equivalent to a single Gaussian vector "
+        "of variance tau sigma2_q1/K. Judged for gradients that are constant and for gradients that pull a client's model "
+        "back.",
+        latex=r"\text{it is equivalent to adding a single Gaussian vector to the aggregated vectors with variance }\frac{"
+        r"\tau\sigma_{q_{1}}^{2}}{K}",
+        kind="identity",
+        variables=(STEPS, K, SIGMA2_Q1, REACTION, PULL),
+        examples=({"tau": 3, "K": 2, "sigma2_q1": 1, "reaction": "constant", "pull": "1/2"},),
+        printed=lambda tau, K, sigma2_q1: tau * sigma2_q1 / K,
+        derive=_noise_derive,
+        oracle=_noise_oracle,
+        condition=lambda reaction: sp.true if reaction == "constant" else sp.false,
+        condition_text="reaction == constant (the clipped gradients do not depend on the noise before them), or tau = 1",
+        counterexample={"tau": 2, "K": 1, "sigma2_q1": 1, "reaction": "pulling", "pull": "1/2"},
+        simulate=_noise_simulate,
+        not_computed=Exempt(kind="elsewhere", function="estimators.accounting.adaped.adaped_rdp", note="average=True"),
+        finding="A client's later steps react to its earlier noise and take part of it back, so less of it hides the data.",
+        assumes={"noise": "fresh", "independence": "all"},
+        unit="squared norm of the model, with learning rate 1, per coordinate",
+        related=("generative:thm7:sensitivity", "generative:thm7:averaged"),
+        remark="Where steps pull back all of the deviation, only the last step's noise is left (generative:thm7:averaged). "
+        "The learning rate eta_2, which scales model and noise alike, is left out as in (67).",
+    )
+)
 
 # --- which orders ----------------------------------------------------------------------------------------------------
 
