@@ -116,8 +116,9 @@ def _mean_derive(
     d = Derivation()
     X, theta = sp.Matrix([[x11, x12], [0, x22]]), sp.Matrix([theta1, theta2])
     means = d.say("The noise has mean 0, so the responses' means given theta are", X * theta)
-    _, *mean = d.lemma("generative:thm6", "error and estimate, which is affine in the responses, are", x11=x11, x12=x12, x22=x22,
-                       y1=means[0], y2=means[1], mu1=mu1, mu2=mu2, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)  # fmt: skip
+    _, *mean = d.lemma("generative:thm6", "error and estimate, which is affine in the responses, are",
+                       x11=x11, x12=x12, x22=x22, y1=means[0], y2=means[1], mu1=mu1, mu2=mu2, sigma2_theta=sigma2_theta,
+                       sigma2_x=sigma2_x)  # fmt: skip
     return d.conclude("At the responses' means:", tuple(mean))
 
 
@@ -195,15 +196,16 @@ def _parts_printed(x11: Any, x12: Any, x22: Any, sigma2_theta: Any, sigma2_x: An
 def _parts_derive(x11: Any, x12: Any, x22: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     d, z1, z2 = Derivation(), *sp.symbols("y1 y2", real=True)
     zero = sp.Integer(0)
-    _, *mean = d.lemma("generative:thm6", "error and estimate, for mu = 0, are", x11=x11, x12=x12, x22=x22, y1=z1, y2=z2, mu1=zero,
-                       mu2=zero, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)  # fmt: skip
+    _, *mean = d.lemma("generative:thm6", "error and estimate, for mu = 0, are",
+                       x11=x11, x12=x12, x22=x22, y1=z1, y2=z2, mu1=zero, mu2=zero, sigma2_theta=sigma2_theta,
+                       sigma2_x=sigma2_x)  # fmt: skip
     gain = d.say("The estimate's answers to the two responses:",
                  sp.Matrix(2, 2, lambda i, j: simplest(sp.diff(mean[i], (z1, z2)[j]))))  # fmt: skip
     lost = d.say(
         "What it misses of theta, I - gain X:", (sp.eye(2) - gain * sp.Matrix([[x11, x12], [0, x22]])).applyfunc(simplest)
     )
-    return d.conclude("Noise through the gain, and deviations of theta from mu through what is missed:",
-                      (simplest(sigma2_x * (gain * gain.T).trace()), simplest(sigma2_theta * (lost * lost.T).trace())))  # fmt: skip
+    parts = (sigma2_x * (gain * gain.T).trace(), sigma2_theta * (lost * lost.T).trace())
+    return d.conclude("Noise through the gain; deviations of theta from mu, as far as missed:", tuple(map(simplest, parts)))
 
 
 def _parts_oracle(x11: Any, x12: Any, x22: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[Any, Any]:
@@ -261,13 +263,13 @@ register(
 
 # --- least squares without a prior -----------------------------------------------------------------------------------
 
-F1 = Variable("x1", "positive", "feature of the first sample")
-F2 = Variable("x2", "real", "feature of the second sample")
+F1 = Variable("x1", "positive", "feature of the first sample", extreme=False)
+F2 = Variable("x2", "real", "feature of the second sample", extreme=False)
 
 
 def _blue_derive(x1: Any, x2: Any, sigma2_x: Any) -> Derivation:
     d, u = Derivation(), sp.Symbol("u", real=True)
-    first = d.say("An estimate w1 y1 + w2 y2 that is right on average for every theta has w1 x1 + w2 x2 = 1, so w1 is, for w2 = u,",
+    first = d.say("An estimate w1 y1 + w2 y2 is right on average for every theta if w1 x1 + w2 x2 = 1; for w2 = u, w1 =",
                   (1 - u * x2) / x1)  # fmt: skip
     risk = d.say("Its mean squared error:", sigma2_x * (first**2 + u**2))
     best = d.say("which is least at w2 =", sp.solve(sp.diff(risk, u), u)[0])
@@ -286,10 +288,9 @@ def _blue_oracle(x1: Any, x2: Any) -> tuple[Any, Any]:
 
 
 def _blue_computed(x1: float, x2: float, sigma2_x: float) -> tuple[float, float]:
-    """The estimate's answers to the two responses, from posterior means under a prior that is all but flat."""
+    """The estimate's answers to the two responses, from posterior means under a flat prior."""
     X = np.array([[x1], [x2]])
-    flat = 1e30 * sigma2_x / (x1**2 + x2**2)
-    answers = [regression.posterior(X, y, [0.0], flat, sigma2_x)[0][0] for y in ([1.0, 0.0], [0.0, 1.0])]
+    answers = [regression.posterior(X, y, [0.0], np.inf, sigma2_x)[0][0] for y in ([1.0, 0.0], [0.0, 1.0])]
     return answers[0], answers[1]
 
 
