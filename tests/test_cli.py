@@ -142,6 +142,31 @@ def test_a_folder_for_a_ledger_is_exit_status_2(borrow, tmp_path):
     assert str(tmp_path) in err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+@pytest.mark.parametrize("command", ["verify", "claims", "show", "ledger", "report"])
+def test_a_device_for_a_ledger_is_not_read_without_end(borrow, command):
+    ids = CHEAP[:1] if command in ("verify", "show") else []
+    status, out, err = borrow(command, *ids, "--ledger", "/dev/full")
+    assert (status, out) == (2, "")
+    assert "/dev/full is no regular file; give the path of one" in err
+
+
+def test_a_ledger_nested_too_deep_is_exit_status_2(borrow, ledger):
+    ledger.write_text('{"schema": 2, "claims": ' + "[" * 200_000)
+    status, _, err = borrow("claims", "--ledger", ledger)
+    assert status == 2
+    assert "not a ledger" in err
+
+
+@pytest.mark.parametrize("command", [("prove",), ("prove", "--write"), ("verify",), ("report",), ("figures",)])
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_no_processes_is_exit_status_2(borrow, command, jobs):
+    status, out, err = borrow(*command, "--jobs", jobs)
+    assert (status, out) == (2, "")
+    assert "jobs" in err
+    assert f"got {jobs}" in err
+
+
 @pytest.mark.parametrize("seed", ["-1", "x", "1.5"])
 def test_a_bad_seed_is_exit_status_2(borrow, ledger, seed):
     status, _, err = borrow("verify", *CHEAP, "--quick", "--ledger", ledger, f"--mc-seed={seed}")

@@ -7,7 +7,6 @@ Belongs here: `evaluate`, `verify`, and the report that `verify` returns. Does n
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import as_completed
@@ -19,7 +18,7 @@ from typing import Any
 
 import sympy as sp
 
-from estimators.system.processes import worker_pool
+from estimators.system.processes import worker_pool, workers_for
 from theory.engine import domain
 from theory.engine.claim import Claim
 from theory.engine.domain import DomainError
@@ -145,9 +144,8 @@ def _judge_all(
     ids: list[str], root: int, quick: bool, jobs: int | None, seconds: Mapping[str, float]
 ) -> Generator[Record, None, None]:
     if jobs is None:
-        jobs = min(os.cpu_count() or 1, 8) if len(ids) > 4 else 1
-    if jobs < 1:
-        raise ValueError(f"jobs: must be at least 1, got {jobs}")
+        jobs = min(workers_for(None), 8) if len(ids) > 4 else 1
+    jobs = workers_for(jobs)
     if jobs == 1:
         for claim_id in ids:
             yield _judge_one(claim_id, root, quick)

@@ -187,30 +187,39 @@ def _verify_table(records: Sequence[Record]) -> None:
 
 
 def _prove(a: argparse.Namespace) -> int:
+    from theory.coq import model_proofs
+
     chosen = api.select(a.ids, a.paper)
-    bar = tqdm(total=len(chosen), unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
+    total = len(chosen) + len(model_proofs.with_models(chosen))
+    bar = tqdm(total=total, unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
 
     def progress(outcome: prove.Outcome) -> None:
         bar.set_postfix_str(outcome.claim)
         bar.update()
 
     with bar:
-        make = prove.write if a.write else partial(prove.check, fresh=a.fresh)
+        make = [m.write if a.write else partial(m.check, fresh=a.fresh) for m in (prove, model_proofs)]
         with files.locked(prove.WORK):  # its files have fixed names
-            outcomes = make(chosen, jobs=a.jobs, progress=progress)
+            algebra, models = (m(chosen, jobs=a.jobs, progress=progress) for m in make)
+    outcomes = [*algebra, *models]
     broken = _name_malformed(() if a.ids else malformed(a.paper))
     ok = all(o.ok for o in outcomes) and not broken
-    proved = [o for o in outcomes if o.state == "proved"]
+    proved = [o for o in algebra if o.state == "proved"]
+    from_model = [o for o in models if o.state == "proved"]
     undecided = [o for o in outcomes if o.state == "undecided"]
     status = 0 if ok else 1 if broken or any(not o.ok and o not in undecided for o in outcomes) else 3
     if a.json:
-        print(json.dumps({"ok": ok, "claims": {o.claim: vars(o) for o in outcomes}}, indent=1))
+        of = {"claims": algebra, "models": models}
+        print(json.dumps({"ok": ok} | {k: {o.claim: vars(o) for o in found} for k, found in of.items()}, indent=1))
         return status
     for o in outcomes:
         if o.state != "proved":
-            print(f"{o.state.upper():9} {o.claim}: {o.detail}")
-    print(f"{len(proved)} of {len(outcomes)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
+            print(f"{o.state.upper():9} {o.claim}{' (model)' if o.grade == 'model' else ''}: {o.detail}")
+    print(f"{len(proved)} of {len(algebra)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
+    if models:
+        print(f"{len(from_model)} of {len(models)} claims that name their model proved from it, for every number of clients, "
+              f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip
     same = sum(o.detail == prove.SAME_TEXT for o in outcomes)
     if same:
         print(f"{same} claims are not counted: {prove.SAME_TEXT}")

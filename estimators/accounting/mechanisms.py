@@ -72,7 +72,6 @@ def accuracy_sensitivity(*, n, adjacency):
 # --- Gaussian noise ----------------------------------------------------------------------------------------------------
 
 
-PI = "3.14159265358979323846264338327950288419716939937510582097494459"
 TINY, LAST_DIGITS = 1e-300, 4 * np.finfo(float).eps
 
 
@@ -141,8 +140,8 @@ def gaussian_sigma(*, eps, delta, sensitivity):
 def gaussian_epsilon(*, delta, sensitivity, sigma):
     """Smallest eps >= 0 at which Gaussian noise is (eps, delta)-private; exact, inverse of ``gaussian_sigma`` in eps.
 
-    The adjacency is that of `sensitivity`.  Claim: mrmtl:sigma-dp:exact.  Where delta is more than half of that at
-    eps = 0, a small eps hangs by its last digits; there it is found with 60 digits and rounded up.
+    The adjacency is that of `sensitivity`.  Claim: mrmtl:sigma-dp:exact.  Found with 60 digits, for a small eps
+    hangs by its last ones, and rounded up.
 
     Parameters
     ----------
@@ -163,10 +162,13 @@ def gaussian_epsilon(*, delta, sensitivity, sigma):
             return np.inf
         step = np.float64(s / noise)
         most = gaussian_curve(0.0, step)[0]
-        if abs(most - d) < 1e-9 * d and step < 8:
-            return refined(0.0, d, s, noise)
-        if most <= d:
+        if np.isinf(step):
+            return np.inf
+        near = abs(most - d) < 1e-9 * d
+        if most <= d and not near:
             return 0.0
+        if step > 8 or near:
+            return rounded_up(None if step > 8 else 0.0, d, s, noise)
 
         def excess(eps):
             found, rest = gaussian_curve(np.float64(eps), step)
@@ -177,45 +179,83 @@ def gaussian_epsilon(*, delta, sensitivity, sigma):
         high, low = finite_bracket(excess, high, 0.0)
         found = excess(high)
         found = brentq(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(found) and found < 0 else high
-        return refined(found, d, s, noise) if most < 2 * d and step < 8 else found
+        return rounded_up(found, d, s, noise)
 
     return np.vectorize(one, otypes=[float])(delta, sensitivity, sigma)[()]
 
 
-def refined(start, delta, sensitivity, sigma):
-    """Return the eps at which Gaussian noise has this delta, 0 if it has less at 0, by Newton's method from close by.
+def rounded_up(start, delta, sensitivity, sigma):
+    """Return the eps at which Gaussian noise has this delta, 0 if it has less at 0, rounded up; by Newton's method.
 
-    delta(eps) = Phi(h - u) - exp(eps) Phi(-h - u), with u = eps/step and h = step/2, has the slope -exp(eps) Phi(-h - u).
+    With t = eps/step - step/2, phi the normal density and R Mills' ratio (Phi(-x) = phi(x) R(x)),
+    delta = Phi(-t) - exp(eps) Phi(-t - step) = phi(t) (R(t) - R(t + step)), and its slope in t is -step phi(t) R(t + step).
+    It begins close by, at an eps or, for None, where Phi(-t) = delta.
     """
     from decimal import Decimal, localcontext
 
+    from scipy.special import ndtri
+
     with localcontext() as context:
-        context.prec, context.Emin, context.Emax = 60, -100_000, 100_000
-        delta, step = Decimal(delta), Decimal(sensitivity) / Decimal(sigma)
-        root = (2 * Decimal(PI)).sqrt()
-
-        def normal(x):
-            power, total, n = x, x, 0
-            while power and abs(power) > abs(total) * Decimal("1e-60"):
-                n += 1
-                power *= -x * x / (2 * n)
-                total += power / (2 * n + 1)
-            return Decimal("0.5") + total / root
-
-        eps = Decimal(float(start))
-        for _ in range(20):
-            u, h = eps / step, step / 2
-            rest = eps.exp() * normal(-h - u)
-            # At eps = 0 the two halves of Phi cancel exactly.
-            found = 2 * (normal(h) - Decimal("0.5")) if not eps else normal(h - u) - rest
-            gain = (found - delta) / rest
-            if eps + gain <= 0:
+        context.prec, context.Emin, context.Emax = 60, -(10**9), 10**9
+        step = Decimal(sensitivity) / Decimal(sigma)
+        context.prec += abs(step.adjusted())  # R(t) and R(t + step) agree in so many digits, or t + step / 2 needs them
+        half, root = step / 2, (2 * pi()).sqrt()
+        t = Decimal(-float(ndtri(delta))) if start is None else Decimal(start) / step - half
+        delta = Decimal(delta)
+        for _ in range(50):
+            density = (-t * t / 2).exp() / root
+            rest = density * mills(t + step, root)
+            # At eps = 0 the two halves of Phi are the same.
+            found = 1 - 2 * rest if t == -half else density * mills(t, root) - rest
+            gain = (found - delta) / (rest * step)
+            t += gain
+            if t <= -half:
                 return 0.0
-            eps += gain
-            if abs(gain) <= eps * Decimal("1e-30"):
+            if abs(gain) <= (t + half) * Decimal("1e-30"):
                 break
+        eps = step * (t + half)
         nearest = float(eps)
         return nearest if Decimal(nearest) >= eps else float(np.nextafter(nearest, np.inf))
+
+
+def pi():
+    """Return pi to the digits of the context, by Machin's formula 16 arctan(1/5) - 4 arctan(1/239)."""
+    from decimal import Decimal, getcontext
+
+    one = 10 ** (getcontext().prec + 10)
+
+    def arctan(n):
+        total, power, k = 0, one // n, 1
+        while power:
+            total += power // k if k % 4 == 1 else -(power // k)
+            power //= n * n
+            k += 2
+        return total
+
+    return Decimal(16 * arctan(5) - 4 * arctan(239)) / one
+
+
+def mills(x, root):
+    """Return Phi(-x) / phi(x) of a Decimal, to the digits of the context; `root` is that of 2 pi.
+
+    A continued fraction, or, for small x, root exp(x^2/2) / 2 less the series x + x^3/3 + x^5/15 + ...
+    """
+    from decimal import Decimal, getcontext
+
+    digits = getcontext().prec
+    if x > 4:
+        found = x
+        for n in range(20 + int((2.4 * digits / float(min(x, 1000))) ** 2 / 8), 0, -1):
+            found = x + n / found
+        return 1 / found
+    if x < -4:
+        return root * (x * x / 2).exp() - mills(-x, root)
+    term, total, n, least = x, x, 1, Decimal(10) ** -digits
+    while abs(term) > least * abs(total):
+        n += 2
+        term *= x * x / n
+        total += term
+    return root * (x * x / 2).exp() / 2 - total
 
 
 @paired

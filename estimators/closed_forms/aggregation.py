@@ -43,9 +43,10 @@ __all__ = [
 
 
 class Levels(NamedTuple):
-    """Checked arguments, with levels on axis 0 of the first four; a noise is N_i gamma2_i."""
+    """Checked arguments, with levels on axis 0 of the first five; a noise is N_i gamma2_i."""
 
     sizes: np.ndarray
+    gamma2s: np.ndarray
     noises: np.ndarray
     variances: np.ndarray
     weights: np.ndarray
@@ -79,7 +80,7 @@ def read_levels(
         if (shares.sum(axis=0) == 0).any():
             raise ValueError("ratios are all zero; at least one level needs a positive ratio")
     weights = shares / np.sum(lists["sizes"] * shares, axis=0)
-    return Levels(lists["sizes"], noises, variances, weights, alpha2, tau2)
+    return Levels(lists["sizes"], lists["gamma2s"], noises, variances, weights, alpha2, tau2)
 
 
 @paired

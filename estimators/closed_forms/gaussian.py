@@ -16,6 +16,7 @@ from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import share
 from estimators.numerics.units import exponents, homogeneous
 from estimators.numerics.validation import choice, count, finite, index, listing, nonnegative, paired, without_labels
+from estimators.numerics.wide import Wide
 
 __all__ = [
     "conditional_bias",
@@ -110,7 +111,6 @@ def read_theta(theta: ArrayLike, i: int) -> tuple[Floats, int]:
 
 
 @paired
-@homogeneous("sigma2_theta", "sigma2_x", degree=0)
 def conditional_bias(theta: ArrayLike, i: int, sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike) -> Floats:
     """Bias of client i's shrunk estimate given all true values, (1 - a)(mean of theta - theta_i).
 
@@ -125,8 +125,11 @@ def conditional_bias(theta: ArrayLike, i: int, sigma2_theta: ArrayLike, sigma2_x
     1.0
     """
     theta, i = read_theta(theta, i)
-    between, within = read_variances(sigma2_theta, sigma2_x, n)
-    return share(within, between) * np.mean(theta - theta[i], axis=0)
+    read_variances(sigma2_theta, sigma2_x, n)
+    mean = np.mean(theta - theta[i], axis=0)
+    within, between = Wide(np.asarray(sigma2_x, float)) / Wide(np.asarray(n, float)), Wide(np.asarray(sigma2_theta, float))
+    # The share may be too small for a number where its product with the mean is not.
+    return (np.sign(mean) * (within / (within + between) * Wide(np.abs(mean))).floats())[()]
 
 
 @paired

@@ -16,9 +16,10 @@ from fractions import Fraction
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.limits import harmonic, pooled_variance, quotient, relative_precisions, share, split, times
+from estimators.numerics.limits import harmonic, pooled_variance, quotient, share, split, times
 from estimators.numerics.units import homogeneous
 from estimators.numerics.validation import by_level, count, index, nonnegative, paired
+from estimators.numerics.wide import Wide, pooled, relative_precisions
 
 __all__ = [
     "gap_to_fedavg",
@@ -279,7 +280,6 @@ def silo_mmse(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
 
 
 @paired
-@homogeneous("sigma2_locs", "tau2", degree=0)
 def silo_mmse_weights(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """Weights on all K local estimates, in the silos' order, that attain `silo_mmse`; they add to one.
 
@@ -287,8 +287,9 @@ def silo_mmse_weights(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats
     [0.764706, 0.176471, 0.058824]
     """
     own, others, tau2, _ = read_silos(k, sigma2_locs, tau2)
-    prior = tau2 + pooled_variance(np.ones_like(others), tau2 + others)
-    kept = np.where(own == 0, 1.0, share(prior, own))
-    precisions = relative_precisions(tau2 + others)
-    weights = (1 - kept) * precisions / precisions.sum(axis=0)
-    return np.insert(weights, k, kept, axis=0)
+    own, others, tau2 = Wide(own), Wide(others), Wide(tau2)
+    spread = tau2 + others
+    prior = tau2 + pooled(spread)
+    kept = np.where(own.mantissas == 0, 1.0, (prior / (prior + own)).floats())
+    precisions = relative_precisions(spread)
+    return np.insert((own / (own + prior) * precisions / precisions.sum()).floats(), k, kept, axis=0)

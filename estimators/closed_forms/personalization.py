@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from estimators.closed_forms.aggregation import read_levels
+from estimators.numerics import wide
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.limits import harmonic, pooled_variance, quotient, share, split, times
+from estimators.numerics.limits import harmonic, pooled_variance, quiet, quotient, share, split, times
 from estimators.numerics.units import homogeneous
 from estimators.numerics.validation import by_level, index, paired, switch
+from estimators.numerics.wide import Wide
 
 if TYPE_CHECKING:
     from estimators.closed_forms.aggregation import Levels
@@ -42,7 +44,6 @@ def own_and_others(level: int, levels: Levels) -> tuple[int, Floats]:
 
 
 @paired
-@homogeneous("gamma2s", "alpha2", "tau2", degree=0)
 def personalization_strength(
     level: int,
     sizes: ArrayLike,
@@ -79,13 +80,26 @@ def personalization_strength(
     ...  for own in (False, True)]
     [1.454545, 1.439252]
     """
-    levels, own_noise = read_levels(sizes, gamma2s, alpha2, tau2, ratios), switch("own_noise", own_noise)
+    own_noise = switch("own_noise", own_noise)
+    if ratios is not None:
+        return strength_of_ratios(level, sizes, gamma2s, alpha2, tau2, ratios, own_noise)
+    with quiet():  # variances that are no numbers are not used
+        levels = read_levels(sizes, gamma2s, alpha2, tau2)
+    own, others = own_and_others(level, levels)
+    alpha2, tau2, noises = Wide(levels.alpha2), Wide(levels.tau2), Wide(levels.sizes) * Wide(levels.gamma2s)
+    # w s_j is the server's error V, and V / (1 - w) the error of an average of the others only.
+    error = wide.pooled(alpha2 + tau2 + noises, others if own_noise else levels.sizes)
+    return (alpha2 / (tau2 + wide.share(noises[own], alpha2 + tau2) * error)).floats()
+
+
+@homogeneous("gamma2s", "alpha2", "tau2", degree=0)
+def strength_of_ratios(
+    level: int, sizes: ArrayLike, gamma2s: ArrayLike, alpha2: ArrayLike, tau2: ArrayLike, ratios: ArrayLike, own_noise: bool
+) -> Floats:
+    """Return `personalization_strength` for weights that need not be the best ones."""
+    levels = read_levels(sizes, gamma2s, alpha2, tau2, ratios)
     own, others = own_and_others(level, levels)
     noise = levels.noises[own]
-    if ratios is None:
-        # w s_j is the server's error V, and V / (1 - w) the error of an average of the others only.
-        error = pooled_variance(others if own_noise else levels.sizes, levels.variances)
-        return quotient(levels.alpha2, levels.tau2 + times(share(noise, levels.alpha2 + levels.tau2), error))
     weight = levels.weights[own]
     rest = np.sum(others * levels.weights, axis=0)
     # Writing w_k s_k - w alpha2 this way leaves no difference of large numbers when the ratios are equal.

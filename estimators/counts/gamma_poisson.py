@@ -28,7 +28,7 @@ from estimators.counts.tallies import (
     square_sums,
 )
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
-from estimators.numerics.units import exponent
+from estimators.numerics.units import exponent, represented
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive, single
 
 __all__ = ["GammaPoisson", "GammaPoissonTally"]
@@ -107,15 +107,23 @@ class GammaPoissonTally(CountTally):
 
         The sum of e (x/e - mean)^2 about the pooled mean has the expectation (m - 1) mean + variance (E - sum(e^2) / E),
         E = sum(e) (Buehlmann and Straub 1970, Mitteilungen VSVM 70:111); the estimate can be negative.
+
+        Raises
+        ------
+        ValueError
+            With fewer than two clients with exposure, or where the variance is beyond the range of floating-point numbers.
         """
         some = self.exposures > 0
         e, clients, sums = (column[some] for column in (self.exposures, self.clients, self.sums))
         squares = square_sums(self.squares[some])
         if clients.sum() < 2:
             raise ValueError("x must hold at least two clients with exposure to learn a prior from")
+        k = exponent(float(e[-1]))  # in units of which no square is out of range
+        e = np.ldexp(e, -k)
         total, mean = float((clients * e).sum()), self.counts.sum / float((clients * e).sum())
         apart = float((squares / e - mean * (2 * sums - clients * (mean * e))).sum())
-        return Moments(mean, (apart - (clients.sum() - 1) * mean) / float((clients * e * (1 - e / total)).sum()))
+        variance = (apart - (clients.sum() - 1) * mean) / float((clients * e * (1 - e / total)).sum())
+        return Moments(represented("the rates", mean, -k), represented("the rates", variance, -2 * k))
 
 
 class Surface:

@@ -4,7 +4,7 @@ Belongs here: arithmetic and checks that know no statistical model. Does not bel
 processes (``system``). A map:
 
 - ``validation`` reads arguments, ``rows`` lists of clients' rows; ``limits`` is arithmetic at 0 and infinity, ``units``
-  keeps squares in range;
+  keeps squares in range, ``wide`` has numbers that nothing takes out of range;
 - ``exact`` (with ``exact_kernels``) sums without rounding, ``tally_state`` saves and loads what was summed;
 - ``inversion`` finds quantiles, ``normal_mixture`` and ``logistic_normal`` are laws;
 - ``arrays`` names the types that annotations use.

@@ -17,10 +17,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from estimators.closed_forms.aggregation import precision_weights
+from estimators.numerics import wide
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.limits import pooled_variance, quotient, share, split, times
 from estimators.numerics.units import common_unit
 from estimators.numerics.validation import nonnegative, paired
+from estimators.numerics.wide import Wide
 
 __all__ = ["Strengths", "personalization_strengths", "personalized_mse"]
 
@@ -153,6 +155,19 @@ def personalized_mse(
     return np.ldexp(error(np.broadcast_to(lam, clients.own.shape), clients), k)
 
 
+def best_strengths(own: Wide, tau2: Wide, noises: Wide) -> Floats:
+    """Return a_i / (tau2 + g_i / (a_i + tau2 + g_i) E_i), with E_i the error of the best average of all others' messages."""
+    variances = own + tau2 + noises
+    precisions = wide.relative_precisions(variances)
+    first = np.lexsort((precisions.mantissas, precisions.exponents))[-1]
+    # Sums over others are in units of the largest precision, and for that client itself in those of the others.
+    error = variances[first] / Wide(over_others((precisions / precisions[first]).floats()))
+    alone = wide.pooled(variances[np.arange(len(precisions.mantissas)) != first])
+    error.mantissas[first], error.exponents[first] = alone.mantissas, alone.exponents
+    lam = (own / (tau2 + wide.share(noises, own + tau2) * error)).floats()
+    return np.where(np.isinf(error.mantissas), 0.0, lam)
+
+
 def claim_of(clients: Clients, common: bool) -> str:
     """Return the id of the claim that the strengths are an instance of."""
     alike = bool((clients.own == clients.own[0]).all())
@@ -216,6 +231,7 @@ def personalization_strengths(
     [0.75, 2.4, 2.4]
     """
     clients, k = read_clients(own_variances, tau2, noises, weights)
+    given = (own_variances, tau2, np.broadcast_to(noises, clients.own.shape))
     own, noises, tau2, weights, total = clients
     rest = over_others(weights)
     if own.size == 1:
@@ -232,9 +248,8 @@ def personalization_strengths(
         slack = np.where(near, exact_slacks(near, clients), slack)
     if common:
         lam = np.full(own.size, quotient(np.sum(rest * own), max(0.0, np.sum(slack))))
-    else:
+    elif total is None:
         lam = quotient(rest * own, np.maximum(slack, 0.0))
-        if total is not None:  # the same without the factor `rest`, where that is as good as nothing
-            back = quotient(times(share(noises, own + tau2), total), rest)
-            lam = np.where(np.minimum(rest * own, slack) < 1e-290, quotient(np.where(rest > 0, own, 0.0), tau2 + back), lam)
+    else:
+        lam = best_strengths(*(Wide(part) for part in given))
     return Strengths(lam, np.ldexp(error(lam, clients), k), claim_of(clients, common))

@@ -1,4 +1,4 @@
-"""Worker processes that end when their parent does, however it ends, and a SIGTERM that is obeyed like Ctrl-C.
+"""Workers and other programs that end when their parent does, however it ends, and a SIGTERM that is obeyed like Ctrl-C.
 
 Belongs here: starting and ending processes, for every package.  Does not belong here: what they do.
 """
@@ -6,20 +6,28 @@ Belongs here: starting and ending processes, for every package.  Does not belong
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 
-__all__ = ["ONE_THREAD", "Terminated", "end_with_parent", "terminable", "worker_pool"]
+__all__ = ["ONE_THREAD", "Terminated", "end_with_parent", "program", "terminable", "worker_pool", "workers_for"]
 
 # Workers share the cores already: with threads of its own in each, linear algebra waits for itself most of the time.
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 PAUSE = 0.25  # seconds between two looks at the parent
+# A shell that watches a pipe whose other end only this process has, and ends its group when that end is closed, be it by the
+# system; then it becomes the program.  `ulimit` stands here because a limit set between fork and exec is not safe beside
+# threads.
+WATCHED = """exec 3<&0 </dev/null
+(read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 &
+ulimit -t "$0" && exec "$@" 3<&-"""
 
 
 class Terminated(KeyboardInterrupt):
@@ -76,6 +84,21 @@ def begin(parent, initializer, arguments):
         initializer(*arguments)
 
 
+def workers_for(jobs: int | None) -> int:
+    """Number of processes: `jobs`, or one for each core if it is None.
+
+    Raises
+    ------
+    ValueError
+        For less than 1.
+    """
+    if jobs is None:
+        return os.cpu_count() or 1
+    if jobs < 1:
+        raise ValueError(f"jobs: must be at least 1, got {jobs}")
+    return jobs
+
+
 @contextmanager
 def worker_pool(
     jobs: int, initializer: Callable[..., None] | None = None, *arguments: object
@@ -121,3 +144,30 @@ def worker_pool(
     finally:
         for name in added:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def program(command: Sequence[str], *, seconds: int, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start another program, which ends with the block or with this process, and so does all that it has started.
+
+    Its standard output and error are pipes of text, to be read with ``communicate``.  POSIX only.
+
+    Parameters
+    ----------
+    command : path of the program and its arguments.
+    seconds : whole number >= 1; after so much processor time the system ends it.
+    folder : where it works.
+
+    >>> with program(["echo", "done"], seconds=1, folder=Path(".")) as process:
+    ...     process.communicate(timeout=60)
+    ('done\\n', '')
+    """
+    watched, kept = os.pipe()
+    with open(watched), open(kept, "w") as end, subprocess.Popen(
+        ["sh", "-c", WATCHED, str(seconds), *command], cwd=folder, stdin=watched, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            end.close()

@@ -10,8 +10,10 @@ Belongs here: limits and containers.  What the values mean is checked by who rea
 import io
 import json
 import math
+import os
 import re
 import reprlib
+import stat
 import tokenize
 import zipfile
 import zlib
@@ -19,7 +21,17 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["DEEPEST", "EXPANDED", "gunzip", "names_of_arrays", "read_arrays", "read_bytes", "read_json", "shown"]
+__all__ = [
+    "DEEPEST",
+    "EXPANDED",
+    "gunzip",
+    "may_have_no_end",
+    "names_of_arrays",
+    "read_arrays",
+    "read_bytes",
+    "read_json",
+    "shown",
+]
 
 DEEPEST = 32  # nested lists and objects
 TEXT = 1 << 24  # bytes of one message
@@ -54,6 +66,22 @@ def read_bytes(path, *, largest, what=None):
     if len(content) > largest:
         raise ValueError(f"{what} has more than {largest} bytes, the largest that is read")
     return content
+
+
+def may_have_no_end(path):
+    """Return whether a path is a device, such as /dev/zero, other than a terminal.
+
+    >>> may_have_no_end("/dev/zero"), may_have_no_end(__file__)
+    (True, False)
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # whoever opens it says why
+        return False
+    if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+        return False
+    with open(path, "rb", buffering=0) as file:
+        return not file.isatty()
 
 
 def read_json(text, *, what, largest=TEXT, deepest=DEEPEST):

@@ -25,6 +25,7 @@ import numpy as np
 
 from estimators.numerics.arrays import Floats
 from estimators.numerics.validation import listing
+from estimators.system.untrusted import may_have_no_end
 from estimators.tables import table_arrow
 from estimators.tables.columns import Names, Table
 
@@ -59,6 +60,8 @@ def open_table(source: str | PathLike[str] | Iterable[str]) -> Table:
             raise ValueError("source must be a path or lines of CSV; give columns of a data frame to the models themselves")
         return CsvTable(lines, "table")
     path = Path(source)
+    if may_have_no_end(path):
+        raise ValueError(f"{path} is a device, which may have no end; give a file or a pipe")
     if path.suffix.lower() in (".parquet", ".pq"):
         try:
             return table_arrow.ParquetTable(path)

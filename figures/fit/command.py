@@ -32,7 +32,10 @@ PRIVATE = ("eps", "delta", "bounds", "sigma2")
 
 PICTURES = {form: f"shrinkage.{form}" for form in ("svg", "png")}
 OUTPUTS = {"estimates.csv", *PICTURES.values()}
-"""All that this command ever writes into a folder."""
+"""All that this command writes into a folder for readers."""
+
+MARK = ".fit"
+"""Beside them: which file they are of."""
 
 
 def add_arguments(parser):
@@ -107,12 +110,13 @@ def run(args):
         words = wording(args, table, outcome.model)
         outcome.notes.extend(dict.fromkeys(words(warning.message) for warning in caught))
         folder = prepare(args.out or default_folder(args.file))
+        mark = own_folder(folder, args.file)
         step("writing")
         contents = {"estimates.csv": to_csv(outcome)}
         if not args.no_plot:
             step("drawing")
             contents |= pictures(outcome, name, example_truth() if args.example and args.eps is None else None)
-        files = write_all(folder, contents)
+        files = write_all(folder, {**contents, MARK: mark.encode()})[:-1]
         removed = remove(folder / name for name in OUTPUTS - contents.keys())
     if args.json:
         paths = {"files": [str(path) for path in files], "removed": [str(path) for path in removed]}
@@ -138,6 +142,31 @@ def default_folder(file):
     if path.suffix == ".csv" and path.is_relative_to(Path.cwd()):
         return Path("build", "fit", path.relative_to(Path.cwd()).with_suffix(""))
     return Path("build", "fit", f"{path.stem}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
+
+
+def own_folder(folder, file):
+    """Return what tells the outputs of `file` from others: its name, and a hash of where it is, seen from the folder.
+
+    Raises
+    ------
+    ValueError
+        If there are outputs of another file, which would be lost, or some that no fit has marked.
+    """
+    name, place = ("the example", "") if file is None else (Path(file).name, os.path.relpath(file, folder))
+    mark = f"{name}\n{hashlib.sha256(os.fsencode(place)).hexdigest()[:16]}\n"
+    there = sorted(path for path in OUTPUTS if (folder / path).exists())
+    if there:
+        try:
+            before = (folder / MARK).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise ValueError(
+                f"{folder} holds {there[0]}, which is of no fit that is known; move it, or give another --out"
+            ) from None
+        if before != mark:
+            whose = before.partition("\n")[0]
+            where = " elsewhere" if whose == name else ""
+            raise ValueError(f"{folder} holds the fit of {whose}{where}; give another --out, or remove that folder")
+    return mark
 
 
 def remove(paths):

@@ -4,13 +4,12 @@ Belongs here: what pages there are and what each gets.  Does not belong here: lo
 """
 
 import json
-import os
 import re
 from collections import Counter
 from importlib import resources
 from pathlib import Path
 
-from estimators.system.processes import worker_pool
+from estimators.system.processes import worker_pool, workers_for
 from figures.saving import prepare, write_all
 
 __all__ = ["ReportError", "build", "write"]
@@ -70,7 +69,7 @@ def gather(ids, ledger, jobs, progress):
     missing = [i for i in ids if i not in store.records or not store.records[i].current(find(i))]
     if missing:
         raise ReportError(f"{len(missing)} claims have no up-to-date evidence in {ledger}; run `borrow verify` first")
-    jobs = jobs or min(os.cpu_count() or 1, 8)
+    jobs = min(workers_for(jobs), 8) if jobs is None else workers_for(jobs)
     if jobs == 1:
         return [describe_one(i, str(ledger)) for i in progress(ids)]
     with worker_pool(jobs) as pool:

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def test_example_end_to_end(tmp_path, capsys):
     data = efron_morris()
     rows = written(tmp_path)
     assert [row["client"] for row in rows] == list(data.clients)
-    assert {path.name for path in tmp_path.iterdir()} == {"estimates.csv", "shrinkage.svg", "shrinkage.png"}
+    assert {path.name for path in tmp_path.iterdir()} == {"estimates.csv", "shrinkage.svg", "shrinkage.png", ".fit"}
     # 0.0753 is Efron and Morris' total squared error of the raw averages.
     assert "the total squared error was 0.0753 before" in said
     assert "Clemente moved most" in said
@@ -152,6 +153,38 @@ def test_files_of_the_same_name_keep_their_own_outputs(tmp_path, monkeypatch):
     assert len(list(here.glob("build/fit/**/estimates.csv"))) == 5
 
 
+def test_outputs_of_another_file_are_not_overwritten(table, tmp_path, capsys):
+    out, other = tmp_path / "out", tmp_path / "b" / "clients.csv"
+    other.parent.mkdir()
+    other.write_text(SUMMARY.replace("6.0", "9.0"))
+    assert main(table, "--out", out, "--no-plot") == 0
+    before = (out / "estimates.csv").read_bytes()
+    for arguments, whose in (([other], "clients.csv elsewhere"), (["--example"], "clients.csv")):
+        with pytest.raises(ValueError, match=f"out holds the fit of {whose}; give another --out"):
+            main(*arguments, "--out", out)
+    assert (out / "estimates.csv").read_bytes() == before
+    (tmp_path / "moved").mkdir()
+    table = table.rename(tmp_path / "moved" / "clients.csv")  # both together
+    out = out.rename(tmp_path / "moved" / "out")
+    assert main(tmp_path / "b" / ".." / "moved" / "clients.csv", "--out", out, "--prior", "reml", "--no-plot") == 0
+    assert (out / "estimates.csv").read_bytes() != before
+    (out / ".fit").unlink()
+    with pytest.raises(ValueError, match=r"out holds estimates\.csv, which is of no fit that is known; move it"):
+        main(table, "--out", out)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/full"])
+@pytest.mark.parametrize("name", [None, "a.csv", "a.parquet"])
+def test_a_device_is_not_read_without_end(device, name, tmp_path):
+    path = device
+    if name is not None:
+        path = tmp_path / name
+        path.symlink_to(device)
+    with pytest.raises(ValueError, match="is a device, which may have no end; give a file or a pipe"):
+        main(path, "--out", tmp_path / "out")
+
+
 def test_files_of_an_earlier_fit_do_not_stay(raw, tmp_path, capsys):
     """A picture of raw data beside the estimates of a private fit would tell what the fit hides."""
     out = tmp_path / "out"
@@ -159,7 +192,7 @@ def test_files_of_an_earlier_fit_do_not_stay(raw, tmp_path, capsys):
     (out / "mine.txt").write_text("kept")
     capsys.readouterr()
     assert main(raw, "--out", out, "--eps", 2, "--bounds", 0, 10, "--no-plot") == 0
-    assert {path.name for path in out.iterdir()} == {"estimates.csv", "mine.txt"}
+    assert {path.name for path in out.iterdir()} == {"estimates.csv", "mine.txt", ".fit"}
     assert "removed, because an earlier fit made them: " in capsys.readouterr().out
 
 

@@ -146,10 +146,11 @@ class Theorem:
         script = "\n".join(f"  {line}" for line in self.script)
         named = [str(v) for v in self.variables if f"L_{v}" in dict(self.hypotheses)]
         says = self.says + (f" Here {', '.join(named)} name inner denominators." if named else "")
-        return f"(* {_comment(says)} *)\nTheorem {self.name} :\n  {body}.\nProof.\n{script}\nQed.\n"
+        return f"(* {comment(says)} *)\nTheorem {self.name} :\n  {body}.\nProof.\n{script}\nQed.\n"
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
+    """Text that may stand in a comment."""
     return text.replace("(*", "( *").replace("*)", "* )").replace('"', "''")
 
 
@@ -201,7 +202,8 @@ class _Setting:
         return sp.sympify(expression).subs(self.named).subs(self.where).subs(self.rules, simultaneous=True)
 
 
-def _hypotheses(v: Variable, name: str) -> list[tuple[str, str]]:
+def hypotheses(v: Variable, name: str) -> list[tuple[str, str]]:
+    """What a variable's domain says of a letter, each with a name."""
     if v.within is not None:
         low, high = (term(domain.exact(x)) for x in v.within)
         return [(f"H_{name}", f"{low} <= {name} <= {high}")]
@@ -230,7 +232,7 @@ def _setting(
         for s in [] if v.kind == "choice" else symbols[v.name] if v.lengths is not None else [symbols[v.name]]:
             if s in occurring:
                 found.symbols.append(s)
-                found.hypotheses += _hypotheses(v, name_of(s))
+                found.hypotheses += hypotheses(v, name_of(s))
                 if v.within is not None:
                     bounded[s] = domain.exact(v.within[0]), domain.exact(v.within[1])
                 elif v.kind == "size":
@@ -783,20 +785,36 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: boo
 
 def source(claim: Claim, proved: Sequence[Theorem]) -> str:
     """The text of a claim's Coq file, without its header line."""
-    about = [claim.id + ": " + claim.title, claim.place, "", *_wrapped(claim.statement)]
-    about += ["", "LaTeX, as printed:", *_wrapped(claim.latex)] if claim.printed is not None else []
+    about = [claim.id + ": " + claim.title, claim.place, "", *wrapped(claim.statement)]
+    about += ["", "LaTeX, as printed:", *wrapped(claim.latex)] if claim.printed is not None else []
     about += ["", "Condition: " + claim.condition_text] if claim.condition is not None else []
-    clean = "\n   ".join(map(_comment, about))
+    clean = "\n   ".join(map(comment, about))
     head = f"(* {clean} *)\nRequire Import Borrow.Positive.\nOpen Scope R_scope.\n"
     names = ", ".join(t.name for t in proved)
     tail = f"Definition all_theorems := ({names}).\n{SHOW}\n"
     return "\n".join([head, *(t.render() for t in proved), tail])
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """Lines of a comment."""
     import textwrap
 
     return textwrap.wrap(text, 110)
 
 
-__all__ = ["SAME_TEXT", "SHOW", "Theorem", "Unprovable", "is_algebraic", "source", "term", "theorems"]
+__all__ = [
+    "SAME_TEXT",
+    "SHOW",
+    "Theorem",
+    "Unprovable",
+    "comment",
+    "hypotheses",
+    "is_algebraic",
+    "name_of",
+    "nonnegative_form",
+    "relation",
+    "source",
+    "term",
+    "theorems",
+    "wrapped",
+]

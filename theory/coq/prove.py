@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from estimators.system import files
-from estimators.system.processes import worker_pool
+from estimators.system.processes import program, worker_pool, workers_for
 from theory.coq.generator import SAME_TEXT, SHOW
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
@@ -71,6 +71,9 @@ AXIOMS = {
 }
 
 
+Compiled = Callable[[str, Mapping[str, str]], "tuple[bool | None, str]"]
+
+
 class ProofError(RuntimeError, ValueError):
     """Proofs cannot be checked at all; the message says what is missing and how to get it."""
 
@@ -83,6 +86,7 @@ class Outcome:
     state: str
     detail: str = ""
     theorems: int = 0
+    grade: str = "algebra"
 
     @property
     def ok(self) -> bool:
@@ -90,7 +94,7 @@ class Outcome:
         return self.state in ("proved", "unproved")
 
 
-def _folder(paper: str) -> Path:
+def folder_of(paper: str) -> Path:
     """Where the proofs of a paper are: a claim pack carries its own."""
     found = papers().get(paper)
     return FOLDER / paper if found is None or found.own else found.folder / "proofs"
@@ -99,13 +103,13 @@ def _folder(paper: str) -> Path:
 def _unproved_of(paper: str) -> Path:
     """The file of reasons why claims of a paper have no proof."""
     found = papers().get(paper)
-    return UNPROVED if found is None or found.own else _folder(paper) / UNPROVED.name
+    return UNPROVED if found is None or found.own else folder_of(paper) / UNPROVED.name
 
 
 def path_of(claim_id: str) -> Path:
     """Where a claim's Coq file is, or would be."""
     paper, rest = claim_id.split(":", 1)
-    return _folder(paper) / (re.sub(r"[^A-Za-z0-9]+", "_", rest) + ".v")
+    return folder_of(paper) / (re.sub(r"[^A-Za-z0-9]+", "_", rest) + ".v")
 
 
 def with_header(text: str, mode: str) -> str:
@@ -251,18 +255,11 @@ def _run(path: str, file: Path, seconds: float) -> tuple[bool | None, str, str]:
 
     None where that decides nothing: it ran out of time or memory, or was killed.
     """
-    # `ulimit` in a shell of its own: a limit set between fork and exec is not safe beside threads.
-    limited = ["sh", "-c", f'ulimit -t {math.ceil(seconds)} && exec "$0" "$@"', path]
-    command = [*limited, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
-    with subprocess.Popen(
-        command, cwd=file.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    command = [path, "-q", "-w", "-all", "-Q", ".", "Borrow", file.name]
+    with program(command, seconds=math.ceil(seconds), folder=file.parent) as process:
         try:
             output, errors = process.communicate(timeout=PATIENCE * seconds)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)  # with what a wrapper of coqc has started
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
+        except subprocess.TimeoutExpired:
             return None, "", f"coqc gave no answer within {PATIENCE * seconds:g} s"
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
@@ -287,11 +284,16 @@ def compile_texts(path: str, texts: Mapping[str, str]) -> tuple[bool | None, str
             return False, "the text does not list its theorems"
         modules.append(f"Module {_module(claim_id)}.\n{text.replace(SHOW, '')}\nEnd {_module(claim_id)}.\n")
         ends.append(f"{_module(claim_id)}.all_theorems")
-    whole = "\n".join([*modules, f"Definition everything := ({', '.join(ends)}).", "Print Assumptions everything.\n"])
+    ends = f"Definition everything := ({', '.join(ends)}).\nPrint Assumptions everything.\n"
+    return run_text(path, "\n".join([*modules, ends]), COQC_SECONDS * len(texts))
+
+
+def run_text(path: str, whole: str, seconds: float) -> tuple[bool | None, str]:
+    """Run coqc on a text that ends in one `Print Assumptions`; accepted only where nothing but the reals is assumed."""
     file = WORK / f"check_{hashlib.sha256(whole.encode()).hexdigest()[:12]}.v"
     files.write(file, whole)
     try:
-        accepted, output, why = _run(path, file, COQC_SECONDS * len(texts))
+        accepted, output, why = _run(path, file, seconds)
     finally:
         for leftover in WORK.glob(f"{file.stem}.*"):
             leftover.unlink()
@@ -306,33 +308,49 @@ def compile_texts(path: str, texts: Mapping[str, str]) -> tuple[bool | None, str
     return True, ""
 
 
-def _judge_texts(path: str, texts: Mapping[str, str], jobs: int) -> Iterable[tuple[str, bool | None, str]]:
+def judge_texts(
+    path: str, texts: Mapping[str, str], jobs: int, compiled: Compiled | None = None, batch: int = BATCH
+) -> Iterable[tuple[str, bool | None, str]]:
     """(id, accepted, why not) for every text: in batches, and one by one where a batch is not accepted."""
-    ids = list(texts)
-    batches = [{i: texts[i] for i in ids[k : k + BATCH]} for k in range(0, len(ids), BATCH)]
+    ids, compiled = list(texts), compiled or compile_texts
+    batches = [{i: texts[i] for i in ids[k : k + batch]} for k in range(0, len(ids), batch)]
     with ThreadPoolExecutor(jobs) as pool:
         alone: dict[Any, str] = {}
-        running = {pool.submit(compile_texts, path, batch): batch for batch in batches}
+        running = {pool.submit(compiled, path, batch): batch for batch in batches}
         for future in as_completed(running):
-            batch = running[future]
+            several = running[future]
             accepted, why = future.result()
-            if accepted or len(batch) == 1:
-                yield from ((i, accepted, why) for i in batch)
+            if accepted or len(several) == 1:
+                yield from ((i, accepted, why) for i in several)
             else:
-                alone |= {pool.submit(compile_texts, path, {i: text}): i for i, text in batch.items()}
+                alone |= {pool.submit(compiled, path, {i: text}): i for i, text in several.items()}
         for future in as_completed(alone):
             yield alone[future], *future.result()
 
 
 def prepare(path: str) -> None:
     """Compile what all proofs share. Raises ProofError where coqc does not."""
+    compile_library(path, [FOLDER / "Positive.v"])
+
+
+def compile_library(path: str, sources: Sequence[Path]) -> None:
+    """Compile files that others require, in this order, once for each content. Raises ProofError where coqc does not."""
     WORK.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=WORK) as folder:
-        file = Path(shutil.copy(FOLDER / "Positive.v", folder))
-        accepted, _, why = _run(path, file, COQC_SECONDS)
-        if not accepted:
-            raise ProofError(f"coqc does not compile {file.name}: {why}")
-        files.write(WORK / "Positive.vo", file.with_suffix(".vo").read_bytes())  # at once, for another run may be reading it
+    before = ""
+    for source in sources:
+        before = _digest(before + source.read_text(encoding="utf-8"))
+        done, stamp = WORK / f"{source.stem}.vo", WORK / f"{source.stem}.stamp"
+        if done.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == before + coqc()[1]:
+            continue
+        with tempfile.TemporaryDirectory(dir=WORK) as folder:
+            for made in WORK.glob("*.vo"):
+                shutil.copy(made, folder)
+            file = Path(shutil.copy(source, folder))
+            accepted, _, why = _run(path, file, COQC_SECONDS)
+            if not accepted:
+                raise ProofError(f"coqc does not compile {file.name}: {why}")
+            files.write(done, file.with_suffix(".vo").read_bytes())  # at once, for another run may be reading it
+            files.write(stamp, before + coqc()[1])
 
 
 class _Known:
@@ -392,7 +410,7 @@ def check(
     nothing has changed that it follows from.
     Raises ProofError when coqc is missing.
     """
-    jobs = jobs or os.cpu_count() or 1
+    jobs = workers_for(jobs)
     path, version = coqc()
     prepare(path)
     noted = _Known(version)
@@ -434,7 +452,7 @@ def check(
     todo = {i: text for i, (_, text) in texts.items() if fresh or not noted.has(i, text)}
     for claim_id in texts.keys() - todo.keys():
         settle(Outcome(claim_id, "proved", theorems=counts[claim_id]))
-    for claim_id, accepted, why in _judge_texts(path, todo, jobs):
+    for claim_id, accepted, why in judge_texts(path, todo, jobs):
         if accepted:
             noted.add(claim_id, todo[claim_id])
         state = {True: "proved", False: "failed", None: "undecided"}[accepted]
@@ -449,7 +467,7 @@ def write(
 
     Where that is not decided in time, what is there stays as it is; a claim of which nothing is known is noted as such.
     """
-    jobs = jobs or os.cpu_count() or 1
+    jobs = workers_for(jobs)
     path, version = coqc()
     prepare(path)
     noted = _Known(version)
@@ -470,7 +488,7 @@ def write(
                 texts[claim_id] = found.text
             else:
                 why[claim_id] = found.reason
-        for claim_id, accepted, reason in _judge_texts(path, texts, jobs):
+        for claim_id, accepted, reason in judge_texts(path, texts, jobs):
             if not accepted:
                 why[claim_id] = f"{NOT_DECIDED if accepted is None else 'coqc'}: {reason}"
                 continue
@@ -521,17 +539,22 @@ __all__ = [
     "NOT_DECIDED",
     "SAME_TEXT",
     "WITHOUT",
+    "Compiled",
     "Outcome",
     "ProofError",
     "category",
     "check",
+    "compile_library",
     "compile_texts",
     "coqc",
     "count_theorems",
+    "folder_of",
     "generate",
+    "judge_texts",
     "path_of",
     "prepare",
     "read",
+    "run_text",
     "summary",
     "unproved",
     "with_header",

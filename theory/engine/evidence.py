@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from estimators.system import files
+from estimators.system.untrusted import EXPANDED, read_bytes
 from theory.engine import reach
 from theory.engine.claim import Claim
 from theory.engine.paper import papers
@@ -189,7 +190,7 @@ class Ledger:
             return ledger
         way_out = f"move or delete {ledger.path} and run `borrow verify` again"
         try:
-            data = json.loads(ledger.path.read_text(encoding="utf-8"))
+            data = json.loads(read_bytes(ledger.path, largest=EXPANDED).decode())
             if data["schema"] != SCHEMA:
                 raise LedgerError(f"{ledger.path}: schema {data['schema']} is not {SCHEMA}; {way_out}")
             for claim_id, r in data["claims"].items():
@@ -203,7 +204,7 @@ class Ledger:
             raise LedgerError(
                 f"{ledger.path}: not a complete ledger (JSON breaks off or is corrupt at {where}); {way_out}"
             ) from None
-        except (KeyError, IndexError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        except (KeyError, IndexError, TypeError, AttributeError, UnicodeDecodeError, RecursionError) as error:
             raise LedgerError(f"{ledger.path}: not a ledger ({error!r}); {way_out}") from None
         return ledger
 

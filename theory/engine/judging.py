@@ -31,7 +31,7 @@ from theory.engine.domain import Case, Point, as_float, as_text
 from theory.engine.evidence import Record, source_hash
 from theory.engine.mutants import classify, mutants
 from theory.engine.simulation import Simulation, compared
-from theory.engine.values import DIGITS, Values
+from theory.engine.values import DIGITS, Values, differs, in_digits
 
 FLOAT_TOLERANCE = 1e-12  # relative; 64-bit closed forms keep 12 of 16 digits on the whole domain
 POINTS_PER_CASE = 3
@@ -293,24 +293,6 @@ def _with_condition(claim: Claim, points: Iterator[Point]) -> Iterator[Point]:
         yield from on_condition(claim, point)
 
 
-def differs(a: Any, b: Any) -> bool:
-    """Whether two exact values differ (numbers that are not rational: in 35 of 50 digits)."""
-    if a == b:
-        return False
-    if all(isinstance(x, sp.Rational) or x is sp.oo for x in (a, b)):
-        return True
-    a, b = _digits(a), _digits(b)
-    if not (a.is_Number and b.is_Number and a.is_finite and b.is_finite):
-        return True
-    scale = max(abs(a), abs(b)) if a and b else 1  # against zero there is no relative error
-    return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * scale)
-
-
-def _digits(value: Any) -> Any:
-    """A number in 50 digits, of which 35 are compared."""
-    return sp.N(Values({}).digits(value), DIGITS)
-
-
 def violates(claim: Claim, printed: Any, truth: Any) -> bool:
     """Whether the claimed relation between printed and true values fails at a point."""
     for p, t in zip(entries(printed), entries(truth), strict=True):
@@ -319,7 +301,7 @@ def violates(claim: Claim, printed: Any, truth: Any) -> bool:
         if claim.relation == "=":
             return True
         # SymPy compares expressions by expanding them, which takes long; these two are known to differ in 35 digits.
-        p, t = (x if x.is_Rational or x in (sp.oo, -sp.oo) else _digits(x) for x in (sp.sympify(p), sp.sympify(t)))
+        p, t = (x if x.is_Rational or x in (sp.oo, -sp.oo) else in_digits(x) for x in (sp.sympify(p), sp.sympify(t)))
         if t < p if claim.relation == ">=" else t > p:
             return True
     return False
@@ -418,7 +400,7 @@ def _float_error(claim: Claim, point: Point, truth: Any) -> float:
             fine = got == (np.inf if want is sp.oo else 0.0)
             worst = max(worst, 0.0 if fine else np.inf)
         else:
-            worst = max(worst, float(abs(sp.Float(got, DIGITS) / _digits(want) - 1)))
+            worst = max(worst, float(abs(sp.Float(got, DIGITS) / in_digits(want) - 1)))
     return worst
 
 
@@ -540,7 +522,7 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
                 if fate == "survived":
                     survivors.append(f"{mutant.change} ({case.label() or 'one case'})")
                 if fate == "killed" and seen is not None:
-                    truth, value = (tidy(x) for x in (_digits(entries(first[1])[i]), first[0].digits(mutant.formula)))
+                    truth, value = (tidy(x) for x in (in_digits(entries(first[1])[i]), first[0].digits(mutant.formula)))
                     if truth.is_finite and truth != 0 and value.is_finite:
                         by_simulation += bool(abs(value / truth - 1) > seen)
     if not sampled:

@@ -4,7 +4,8 @@ Rational arithmetic is done by python-flint and not by building SymPy's expressi
 expressions share, such as a formula and its mutants, is evaluated once.  Digits come from rigorous enclosures (`arb`), and
 are given only where an enclosure is narrow enough to fix them.
 
-Belongs here: evaluating at a point.  Does not belong here: enclosing on a whole box (intervals.py), comparing (judging.py).
+Belongs here: evaluating at a point, and whether two values differ.  Does not belong here: enclosing on a whole box
+(intervals.py), whether a claim holds at a point (judging.py).
 """
 
 from __future__ import annotations
@@ -174,4 +175,22 @@ def _power(base: Any, exponent: Any) -> Any:
     return (exponent * arb(base).log()).exp()
 
 
-__all__ = ["DIGITS", "Values"]
+def differs(a: Any, b: Any) -> bool:
+    """Whether two exact values differ (numbers that are not rational: in 35 of 50 digits)."""
+    if a == b:
+        return False
+    if all(isinstance(x, sp.Rational) or x is sp.oo for x in (a, b)):
+        return True
+    a, b = in_digits(a), in_digits(b)
+    if not (a.is_Number and b.is_Number and a.is_finite and b.is_finite):
+        return True
+    scale = max(abs(a), abs(b)) if a and b else 1  # against zero there is no relative error
+    return bool(abs(a - b) > sp.Float(10, DIGITS) ** -(DIGITS - 15) * scale)
+
+
+def in_digits(value: Any) -> Any:
+    """A number in 50 digits, of which 35 are compared."""
+    return sp.N(Values({}).digits(value), DIGITS)
+
+
+__all__ = ["DIGITS", "Values", "differs", "in_digits"]

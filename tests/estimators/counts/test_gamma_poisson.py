@@ -235,3 +235,16 @@ def test_coverage():
 def test_bad_input_names_the_argument(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("k", [-1060, -900, -500, 0, 500, 1000])
+def test_moments_in_other_units_of_exposure_are_the_same(k):
+    x, exposure = [0, 3, 9, 4], np.array([0.5, 1.0, 2.0, 1.0])
+    mean, variance = GammaPoissonTally.of(x, exposure).moments()
+    tally = GammaPoissonTally.of(x, np.ldexp(exposure, k))
+    if k < -500:  # a rate has a float, its square has none
+        with pytest.raises(ValueError, match=r"the rates are so large .* change their units"):
+            tally.moments()
+    else:
+        found = tally.moments()
+        assert tuple(found) == (np.ldexp(mean, -k), np.ldexp(variance, -2 * k))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from estimators.system import files
-from estimators.system.processes import ONE_THREAD, Terminated, terminable, worker_pool
+from estimators.system.processes import ONE_THREAD, Terminated, program, terminable, worker_pool
 from theory import find
 from theory.api import DEFAULT_ROOT
 from theory.engine import reach
@@ -282,6 +282,43 @@ def test_where_the_system_does_not_help_workers_look_after_their_parent_themselv
         assert state(child) == parent.pid
         parent.kill()
         until(lambda: gone([child]), seconds=SOON)
+
+
+PROVE = """
+import sys
+from pathlib import Path
+from theory.coq import prove
+prove.WORK = Path(sys.argv[1])
+prove.prepare(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("wrapped", ["exec sleep 600", "sleep 600"])
+def test_coqc_ends_with_the_prover_however_that_ends(tmp_path, wrapped):
+    """Also what a wrapper of coqc has started."""
+    coqc = tmp_path / "coqc"
+    coqc.write_text(f"#!/bin/sh\n{wrapped}\n")
+    coqc.chmod(0o755)
+    process = python("-c", PROVE, tmp_path / "work", coqc)
+    below = until(lambda: asleep(found := descendants(process.pid)) and found, process)
+    assert len(below) == (2 if "exec" in wrapped else 3)  # with the shell that watches
+    process.kill()
+    until(lambda: gone(below), seconds=SOON)
+
+
+def asleep(pids):
+    """Whether `sleep` runs in one of the processes."""
+    return any(line == "Name:\tsleep" for pid in pids for line in lines(pid))
+
+
+def test_a_program_leaves_nothing_behind_when_it_ends():
+    with program(["sh", "-c", "sleep 600 & echo $!; exit 3"], seconds=1, folder=ROOT) as process:
+        child = int(process.stdout.readline())
+        assert process.wait(PATIENCE) == 3
+        assert state(child) is not None
+    until(lambda: gone([child]), seconds=SOON)
+    with program([sys.executable, "-c", "while True: pass"], seconds=1, folder=ROOT) as process:
+        assert process.wait(PATIENCE) in (-signal.SIGKILL, -signal.SIGXCPU)
 
 
 def test_sigterm_is_an_interrupt_only_while_asked_for():

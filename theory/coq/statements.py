@@ -1,0 +1,633 @@
+"""Theorems about models: what a claim says of risks in Model.v's clients, for every number of them, and proof scripts.
+
+For a claim and its model (model.py), per case:
+
+- the printed formula (where it is wrong: the corrected one) is a risk, or the difference of risks, or bounds it;
+- it is the least risk of all linear estimates; the printed weights or strength are better than all others;
+- where it is wrong, or needs a condition that does not hold: the negation, at a point of the model.
+
+Each with a second theorem: something meets the hypotheses. Clients are whole numbers, other letters reals of the claim's domain.
+
+Belongs here: Coq text of statements and scripts. Does not belong here: terms and hypotheses of a domain (generator.py),
+models (model.py), files and coqc (prove.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+import sympy as sp
+
+from theory.coq import generator, model
+from theory.coq.generator import Unprovable, name_of, relation, term
+from theory.engine import domain
+from theory.engine.algebra import entries, time_limit
+from theory.engine.claim import Claim
+from theory.engine.condition import alternatives, met, substitutions
+from theory.engine.domain import Case
+from theory.engine.judging import find_counterexample
+
+GRADE = "model"
+RESERVED = {"S", "M", "E", "i", "j", "w", "t", "x"}
+
+
+class NoModel(Unprovable):
+    """A claim whose model is not named."""
+
+
+@dataclass
+class Statement:
+    """A theorem about a model: name, sentence, Coq proposition, script."""
+
+    name: str
+    says: str
+    proposition: str
+    script: list[str]
+
+
+@dataclass
+class _Frame:
+    """The letters, hypotheses and clients of a theorem."""
+
+    claim: Claim
+    case: Case
+    conditions: Sequence[Any]
+    symbols: list[Any] = field(default_factory=list)
+    sizes: set[Any] = field(default_factory=set)
+    hypotheses: list[tuple[str, str]] = field(default_factory=list)
+    clients: list[model.Clients] = field(default_factory=list)
+    members: list[tuple[model.Clients, int]] = field(default_factory=list)
+    some: list[list[Any]] = field(default_factory=list)  # of each list, one letter at least is not zero
+
+    def one_of(self, e: Any) -> None:
+        """Ask for what keeps an expression's denominator from vanishing: one of some letters that may be zero."""
+        rules = {s: v.low + sp.Symbol(f"n_{s}", nonnegative=True) for v in self.claim.variables if v.kind == "size"
+                 for s in _symbols(v, self)}  # fmt: skip
+        below = sp.fraction(sp.cancel(sp.together(e)))[1]
+        if generator.structural(sp.expand(below.subs(rules))) or below.is_number:
+            return
+        weak = [s for s in self.symbols if s in below.free_symbols and s.is_nonnegative and not s.is_positive]
+        if not weak or below.subs(dict.fromkeys(weak, 0)) != 0:
+            return
+        strong = [s for s in weak
+                  if generator.structural(sp.expand(below.subs(rules).subs(s, sp.Symbol(f"p_{s}", positive=True))))]  # fmt: skip
+        if strong and strong not in self.some:
+            self.some.append(strong)
+            self.hypotheses.append((f"Z{len(self.some)}", " \\/ ".join(f"0 < {name_of(s)}" for s in strong)))
+
+    def clients_name(self, c: model.Clients, inner: bool = True) -> str:
+        """The letter of a federation; of one of its copies."""
+        k = self.clients.index(c)
+        name = "M" + (str(k + 1) if k else "")
+        return f"({name} j)" if c.copies is not None and inner else name
+
+    def space_name(self, c: model.Clients) -> str:
+        """The letter of a federation's space."""
+        k = self.clients.index(c)
+        return "S" + (str(k + 1) if k else "")
+
+    def member(self, c: model.Clients, level: int) -> str:
+        """The letter of a client of a level."""
+        k = self.members.index((c, level))
+        return "i" + (str(k + 1) if k else "")
+
+
+# --- text of clients, weights and risks --------------------------------------------------------------------------------
+
+
+def _function(values: Sequence[Any], text: Any) -> str:
+    """What belongs to each level, as a function of the level."""
+    if len(set(values)) == 1:
+        return f"(same {text(values[0])})"
+    name = {2: "two", 3: "three"}.get(len(values))
+    if name is None:
+        raise Unprovable(f"{len(values)} levels")
+    return f"({name} {' '.join(map(text, values))})"
+
+
+def _argument(e: Any) -> str:
+    text = term(e)
+    return text if re.fullmatch(r"[A-Za-z_0-9]+", text) else f"({text})"
+
+
+def _size(e: Any) -> str:
+    if e.is_Symbol:
+        return name_of(e)
+    if e.is_Integer and e > 0:
+        return f"{e}%nat"
+    raise Unprovable(f"a level of {e} clients")
+
+
+def _sizes(c: model.Clients) -> str:
+    return _function(c.sizes, _size)
+
+
+def _type(f: _Frame, c: model.Clients) -> str:
+    parts = " ".join(_function(x, _argument) for x in (c.tau2, c.alpha2, c.nu2))
+    return f"clients {f.space_name(c)} {len(c.sizes)} {_sizes(c)} {parts}"
+
+
+def _weights(c: model.Clients, w: model.Weights) -> str:
+    values = _function(tuple(map(sp.sympify, w.values)), _argument)
+    return f"(ratios {len(c.sizes)} {_sizes(c)} {values})" if isinstance(w, model.Ratios) else f"(weights {values})"
+
+
+def _risk(f: _Frame, r: model.Risk) -> str:
+    c, m, s = r.clients, f.clients_name(r.clients), f.space_name(r.clients)
+    match r:
+        case model.Server():
+            text = f"risk {s} (aggregate {m} {_weights(c, r.weights)}) (middle {m})"
+        case model.Own():
+            i = f.member(c, r.level)
+            text = f"risk {s} (estimate {m} {r.level} {i}) (parameter {m} {r.level} {i})"
+        case model.Personal():
+            i = f.member(c, r.level)
+            text = f"risk {s} {_personal(f, c, r.weights, r.level, r.own_noise, _argument(r.lam))} (parameter {m} {r.level} {i})"
+        case _:
+            raise Unprovable(f"{type(r).__name__} has no text")
+    return f"sum {_size(c.copies)} (fun j => {text})" if c.copies is not None else text
+
+
+def _personal(f: _Frame, c: model.Clients, weights: model.Weights, level: int, own_noise: bool, lam: str) -> str:
+    m, i, w = f.clients_name(c), f.member(c, level), _weights(c, weights)
+    pivot = f"(aggregate {m} {w})" if own_noise else f"(cleaned {m} {w} {level} {i})"
+    return f"(personal {m} {lam} {level} {i} {pivot})"
+
+
+def _smooth(e: Any) -> Any:
+    if not e.args or generator.structural(e):
+        return e
+    e = e.func(*map(_smooth, e.args))
+    return generator.factored(e) if isinstance(e, sp.Add) and not generator.structural(e) else e
+
+
+def _plain(lam: Any) -> tuple[Any, list[str]]:
+    """A strength whose inner sums that are not plainly positive are one fraction each; the line that puts it there."""
+    simple = _smooth(sp.sympify(lam))
+    return simple, [] if term(simple) == term(lam) else [f"replace ({term(lam)}) with ({term(simple)}) by side."]
+
+
+def _rewrite(f: _Frame, r: model.Risk) -> list[str]:
+    """Lines that turn a risk into its closed form."""
+    c, m, before = r.clients, f.clients_name(r.clients), []
+    match r:
+        case model.Server():
+            line = f"(server_risk {m})"
+        case model.Own():
+            line = f"(estimate_risk {m})"
+        case model.Personal():
+            theorem = "client_risk" if r.own_noise else "cleaned_risk"
+            lam, before = _plain(r.lam)
+            line = f"({theorem} {m} _ ({term(lam)}))"
+        case _:
+            raise Unprovable(f"{type(r).__name__} has no theorem")
+    if c.copies is None:
+        return [*before, f"rewrite {line} by side."]
+    return [*before, f"erewrite (sum_same {_size(c.copies)}); [| intros j J; rewrite {line} by side; reflexivity]."]
+
+
+# --- what each decision says -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Said:
+    """A conclusion with the lines that prove it; `risks` and `parts` are what occurs in it."""
+
+    conclusion: str
+    lines: list[str]
+    says: str
+
+
+def _expression(f: _Frame, d: model.Value) -> str:
+    """The risks' expression as text."""
+    stand_in = {r.symbol: sp.Symbol(f"risk_{k}_") for k, r in enumerate(d.risks)}
+    text = term(sp.sympify(d.expression).subs(stand_in))
+    for k, r in enumerate(d.risks):
+        inner = _risk(f, r)
+        text = inner if text == f"risk_{k}_" else text.replace(f"risk_{k}_", f"({inner})")
+    return text
+
+
+@singledispatch
+def _occurring(d: Any) -> tuple[list[model.Clients], list[tuple[model.Clients, int]], list[Any]]:
+    """Federations, members and expressions of a decision."""
+    raise Unprovable(f"{type(d).__name__} is no decision")
+
+
+@_occurring.register
+def _(d: model.Value) -> Any:
+    clients, members, found = [], [], [d.expression.subs({r.symbol: 0 for r in d.risks}) if hasattr(d.expression, "subs") else 0]
+    for r in d.risks:
+        clients.append(r.clients)
+        if isinstance(r, model.Own | model.Personal):
+            members.append((r.clients, r.level))
+        if isinstance(r, model.Server | model.Personal):
+            found += r.weights.values
+        if isinstance(r, model.Personal):
+            found.append(r.lam)
+    return clients, members, found
+
+
+@_occurring.register
+def _(d: model.LeastCentre) -> Any:
+    return [d.clients], [(d.clients, d.without)] if d.without is not None else [], []
+
+
+@_occurring.register
+def _(d: model.LeastClient) -> Any:
+    return [d.clients], [(d.clients, d.level)], []
+
+
+@_occurring.register
+def _(d: model.BestWeights) -> Any:
+    return [d.clients], [], []
+
+
+@_occurring.register
+def _(d: model.BestBlend) -> Any:
+    return [d.clients], [(d.clients, d.level)], []
+
+
+@_occurring.register
+def _(d: model.BestStrength) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
+
+
+@_occurring.register
+def _(d: model.Attains) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values, d.lam]
+
+
+@singledispatch
+def _say(d: Any, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    """Conclusion and proof of a decision about the formula's entries."""
+    raise Unprovable(f"{type(d).__name__} is no decision")
+
+
+@_say.register
+def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    lines = ["unfold ratios.", *(line for r in d.risks for line in _rewrite(f, r))]
+    left = _expression(f, d)
+    if sign == "=":
+        return _Said(f"{left}\n      = {term(value)}", [*lines, "algebra."], "The risk is the formula.")
+    gap = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}) - value
+    small, large = (left, term(value)) if sign == "<=" else (term(value), left)
+    with time_limit(generator.CERTIFICATE_SECONDS):
+        shifted = rules(-gap if sign == "<=" else gap)
+        form = generator.nonnegative_form(shifted)
+    proof = [f"apply (at_most _ _ ({term(form)})); [identity_of_letters | nonneg]."] if form != 0 else ["right. algebra."]
+    return _Said(f"{small}\n      <= {large}", [*lines, "unfold_levels.", *rules.lines, *proof], "The risk is bounded as claimed.")
+
+
+def _chosen(values: Sequence[Any]) -> str:
+    return _function(tuple(values), _argument)
+
+
+@_say.register
+def _(d: model.LeastCentre, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    m, (v, left) = f.clients_name(d.clients), d.clients.optimal(d.without)
+    if d.without is None:
+        text, theorem, sides = f"least_of_centre {m}", "least_centre", "each_level | side"
+        says = "The formula is the least risk of all weights that add to one."
+    else:
+        i = f.member(d.clients, d.without)
+        text, theorem, sides = f"least_without {m} {d.without} {i}", "least_of_others", "side | side | each_level | side"
+        says = "The formula is the least risk of all weights that add to one and leave the client's message out."
+    lines = [f"replace ({term(value)}) with ({term(left)}) by side.", f"apply ({theorem} {m} {_chosen(v)}); [{sides}]."]
+    return _Said(f"{text} ({term(value)})", lines, says)
+
+
+@_say.register
+def _(d: model.LeastClient, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    m, i = f.clients_name(d.clients), f.member(d.clients, d.level)
+    x, v, kappa = d.clients.bayes(d.level)
+    lines = [
+        f"replace ({term(value)}) with ({_function(d.clients.alpha2, _argument)} {d.level}%nat * ({term(x)})) by side.",
+        f"apply (least_client {m} ({term(x)}) {_chosen(v)} ({term(kappa)})); [side | side | each_level | side | side].",
+    ]
+    says = "The formula is the least risk of all blends of the own estimate and the others' messages."
+    return _Said(f"least_of_client {m} {d.level} {i} ({term(value)})", lines, says)
+
+
+@_say.register
+def _(d: model.BestWeights, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    c, m, s = d.clients, f.clients_name(d.clients), f.space_name(d.clients)
+    chosen = d.weights(formula)
+    v, left = c.optimal()
+    text = _weights(c, chosen)
+    n, count = _sizes(c), len(c.sizes)
+    best, other = f"risk {s} (aggregate {m} {text}) (middle {m})", f"risk {s} (aggregate {m} w) (middle {m})"
+    conclusion = (
+        f"sums_to_one (L := {count}) (n := {n}) {text} /\\\n"
+        f"    forall w, sums_to_one (L := {count}) (n := {n}) w ->\n      {best}\n      <= {other} /\\\n"
+        f"      ({other}\n       = {best} ->\n"
+        f"       forall l i, (l < {count})%nat -> (i < {n} l)%nat -> w l i = {text} l i)"
+    )
+    weigh = "ratios_sum" if isinstance(chosen, model.Ratios) else "weights_sum"
+    lines = [
+        f"assert (one : sums_to_one (L := {count}) (n := {n}) {text}) by (apply {weigh}; side).",
+        "split; [exact one |]. intros w W.",
+        f"apply (best_weights_only {m} _ ({term(left)})); [each_level | exact one | each_level | exact W].",
+    ]
+    return _Said(conclusion, lines, "No other weights, equal within a level or not, have as small a risk.")
+
+
+@_say.register
+def _(d: model.BestBlend, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    own, rest = formula[0], formula[1:]
+    text = f"(weights {_chosen(rest)})"
+    n, count = _sizes(c), len(c.sizes)
+    _, _, kappa = c.bayes(d.level)
+    target = f"(parameter {m} {d.level} {i})"
+    best, other = f"risk {s} (blend {m} ({term(own)}) {text} {d.level} {i}) {target}", f"risk {s} (blend {m} x w {d.level} {i}) {target}"
+    unit = f"blends_to_one (L := {count}) (n := {n})"
+    conclusion = (
+        f"{unit} ({term(own)}) {text} {d.level} {i} /\\\n"
+        f"    forall x w, {unit} x w {d.level} {i} ->\n      {best}\n      <= {other} /\\\n      ({other}\n       = {best} ->\n"
+        f"       x = {term(own)} /\\ forall l k, (l < {count})%nat -> (k < {n} l)%nat ->\n"
+        f"         ~ (l = {d.level}%nat /\\ k = {i}) -> w l k = {text} l k)"
+    )
+    lines = [
+        f"assert (one : {_argument(own)} + (sum {count} (fun l => {n} l * {_chosen(rest)} l) - {_chosen(rest)} {d.level}%nat) = 1) by side.",
+        "split.",
+        f"- unfold blends_to_one. etransitivity; [| exact one]. f_equal. apply others_sum; side.",
+        f"- intros x w W. apply (least_client_only {m} _ _ ({term(kappa)})); [side | side | each_level | side | exact one | side | each_level | exact W].",
+    ]
+    return _Said(conclusion, lines, "No other blend of the own estimate and the others' messages has as small a risk.")
+
+
+def _balanced(c: model.Clients, weights: model.Weights) -> Any:
+    """The common product of weights and message variances, where the weights are the server's best; else None."""
+    v = weights.per_client(c)
+    products = [generator.factored(w * s) for w, s in zip(v, c.message, strict=True)]
+    return products[0] if all(generator.factored(p - products[0]) == 0 for p in products) else None
+
+
+@_say.register
+def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    target = f"(parameter {m} {d.level} {i})"
+    pivot = f"(aggregate {m} w)" if d.own_noise else f"(cleaned {m} w {d.level} {i})"
+    best, other = (f"risk {s} (personal {m} {x} {d.level} {i} {pivot}) {target}" for x in ("lam", "t"))
+    conclusion = (
+        f"let lam := {term(value)} in\n    let w := {_weights(c, d.weights)} in\n"
+        f"    forall t, 1 + t <> 0 ->\n      {best}\n      <= {other} /\\\n"
+        f"      (w {d.level}%nat {i} <> 1 ->\n       {other}\n       = {best} -> t = lam)"
+    )
+    theorem = "best_strength" if d.own_noise else "best_strength_cleaned"
+    kappa = _balanced(c, d.weights)
+    lam, before = _plain(value)
+    lines = [
+        "cbv zeta. intros t T.",
+        *before,
+        f"destruct ({theorem}{'' if kappa is None else '_balanced'} {m} (fun l => {_weights(c, d.weights)} l 0%nat) "
+        f"{'' if kappa is None else f'({term(kappa)}) '}({term(lam)}) {d.level}%nat {i}"
+        f"{'' if kappa is None else ' ltac:(each_level)'}{' ltac:(side)' * 5} t T) as [A B].",
+        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
+    ]
+    return _Said(conclusion, lines, "No other strength, of either sign, has as small a risk.")
+
+
+@_say.register
+def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    if any(sp.sympify(x) != 0 for x in formula):
+        raise Unprovable("an excess that is not printed as zero")
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    r = model.Personal(c, d.weights, d.level, d.lam, d.own_noise)
+    kappa = _balanced(c, d.weights)
+    if kappa is None:
+        raise Unprovable("the server's weights are not the best ones")
+    lam, before = _plain(d.lam)
+    theorem, sides = ("attains_returned", 6) if d.own_noise else ("attains_cleaned", 5)
+    lines = [
+        *before,
+        f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat {i} "
+        f"ltac:(each_level){' ltac:(side)' * sides}).",
+    ]
+    return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, "At this strength the client's risk is the least of all blends.")
+
+
+# --- whole theorems ----------------------------------------------------------------------------------------------------
+
+
+class _Rules:
+    """Non-negative letters for the sizes and other bounded letters, in formulas and in the script."""
+
+    def __init__(self, f: _Frame, where: Mapping[Any, Any]):
+        self.rules: dict[Any, Any] = {}
+        self.where = where
+        self.lines: list[str] = []
+        lows = {s: v.low for v in f.claim.variables if v.kind == "size" for s in _symbols(v, f)}
+        for s in f.symbols:
+            if s in lows and s in f.sizes:
+                n = sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
+                self.rules[s] = lows[s] + n
+                h = next(h for h, text in f.hypotheses if text == f"{lows[s]} <= {name_of(s)}")
+                self.lines.append(
+                    f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]; rewrite E_{n} in *; clear E_{n}."
+                )
+
+    def __call__(self, e: Any) -> Any:
+        return sp.sympify(e).subs(self.where).subs(self.rules, simultaneous=True)
+
+
+def _symbols(v: Any, f: _Frame) -> list[Any]:
+    found = domain.symbols_of([v], f.case)[v.name]
+    return found if isinstance(found, list) else [found]
+
+
+def _frame(claim: Claim, case: Case, conditions: Sequence[Any], decisions: Sequence[Any], formula: Sequence[Any]) -> _Frame:
+    f = _Frame(claim, case, conditions)
+    found: list[Any] = [e for e in formula if e is not None]
+    for d in decisions:
+        clients, members, expressions = _occurring(d)
+        f.clients = list(dict.fromkeys([*f.clients, *clients]))
+        f.members = list(dict.fromkeys([*f.members, *members]))
+        found += expressions
+    for c in f.clients:
+        found += [*c.sizes, *c.tau2, *c.alpha2, *c.nu2, *([c.copies] if c.copies is not None else [])]
+    occurring = set().union(*(sp.sympify(e).free_symbols for e in (*found, *conditions)))
+    occurring -= {r.symbol for d in decisions if isinstance(d, model.Value) for r in d.risks}
+    for v in claim.variables:
+        for s in _symbols(v, f) if v.kind != "choice" else []:
+            if s not in occurring:
+                continue
+            if name_of(s) in RESERVED:
+                raise Unprovable(f"the letter {s} is taken by the statement itself")
+            f.symbols.append(s)
+            if v.kind == "size":
+                f.sizes.add(s)
+            f.hypotheses += generator.hypotheses(v, name_of(s))
+    for s in (s for s in sorted(occurring & set(model.FREE), key=str) if s not in f.symbols):
+        f.symbols.append(s)
+    extra = occurring - set(f.symbols)
+    if extra:
+        raise Unprovable(f"letters without a domain: {', '.join(sorted(map(str, extra)))}")
+    f.hypotheses += [(f"C{k}", relation(c)) for k, c in enumerate(conditions, 1)]
+    where, _ = substitutions(conditions)
+    for e in found:
+        f.one_of(sp.sympify(e).subs(where))
+    return f
+
+
+def _binders(f: _Frame) -> str:
+    sizes = [name_of(s) for s in f.symbols if s in f.sizes]
+    reals = [name_of(s) for s in f.symbols if s not in f.sizes]
+    text = (f" ({' '.join(sizes)} : nat)" if sizes else "") + (f" ({' '.join(reals)} : R)" if reals else "")
+    return text
+
+
+def _clients_binders(f: _Frame) -> str:
+    found = []
+    for c in f.clients:
+        kind = _type(f, c)
+        found.append(f"({f.space_name(c)} : space) ({f.clients_name(c, inner=False)} : {'nat -> ' if c.copies is not None else ''}{kind})")
+    return "\n    ".join(found)
+
+
+def _members(f: _Frame) -> list[tuple[str, str]]:
+    return [(f.member(c, a), f"({f.member(c, a)} < {_size(c.sizes[a])})%nat") for c, a in f.members]
+
+
+def _proposition(f: _Frame, conclusion: str) -> str:
+    letters = _binders(f)
+    text = (f"forall{letters},\n    " if letters else "") + "".join(f"{h} ->\n    " for _, h in f.hypotheses)
+    text += f"forall {_clients_binders(f)}"
+    members = _members(f)
+    text += f" ({' '.join(i for i, _ in members)} : nat),\n    " if members else ",\n    "
+    text += "".join(f"{h} ->\n    " for _, h in members)
+    return text + conclusion
+
+
+def _opening(f: _Frame) -> list[str]:
+    sizes = [name_of(s) for s in f.symbols if s in f.sizes]
+    reals = [name_of(s) for s in f.symbols if s not in f.sizes]
+    names = [*sizes, *reals, *(h for h, _ in f.hypotheses)]
+    for c in f.clients:
+        names += [f.space_name(c), f.clients_name(c, inner=False)]
+    names += [i for i, _ in _members(f)] + [f"I_{i}" for i, _ in _members(f)]
+    return [f"intros {' '.join(names)}."]
+
+
+def _by_cases(f: _Frame, lines: Sequence[str]) -> list[str]:
+    """The script, once for each letter that may be the one that is not zero."""
+    for k, letters in enumerate(f.some, 1):
+        if len(letters) > 1:
+            pattern = f"Z{k}"
+            for _ in letters[1:]:
+                pattern = f"Z{k} | {pattern if pattern == f'Z{k}' else f'[{pattern}]'}"
+            lines = [f"destruct Z{k} as [{pattern}].", *(x for _ in letters for x in ("{", *(f"  {y}" for y in lines), "}"))]
+    return list(lines)
+
+
+def _satisfied(f: _Frame, name: str) -> Statement:
+    """Something meets the hypotheses: a point of the domain, and clients there."""
+    ask = [sp.Or(*(s > 0 for s in letters)) for letters in f.some]
+    point = met(f.claim, f.case, [*f.conditions, *ask]) if f.conditions or ask else _example(f)
+    if point is None:
+        raise Unprovable("no point of the domain was found that meets the hypotheses")
+    rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(f.claim.variables, f.case, point)}
+    values = []
+    for s in [*(s for s in f.symbols if s in f.sizes), *(s for s in f.symbols if s not in f.sizes)]:
+        values.append(f"{rules[s]}%nat" if s in f.sizes else f"({term(rules[s])})")
+    binders = _binders(f)
+    hyps = [h for _, h in f.hypotheses]
+    parts = [*hyps, *(f"exists {_one_clients(f, c)}, True" for c in f.clients)]
+    members = _members(f)
+    body = " /\\\n    ".join(f"({p})" for p in [*parts, *(f"exists {i}, {h}" for i, h in members)])
+    exists = f"exists{binders},\n    " if binders else ""
+    script = [f"exists {', '.join(values)}."] if values else []
+    script += ["repeat split; try solve [unfold_levels; lra | left; lra | right; lra | right; right; lra | exists 0%nat; lia]."] if len(parts) + len(members) > 1 else []
+    script += ["all: apply clients_exist; each_level_exists."] if f.clients else []
+    return Statement(name, "Something meets the hypotheses.", exists + body, script)
+
+
+def _one_clients(f: _Frame, c: model.Clients) -> str:
+    return f"({f.space_name(c)} : space) (M : {_type(f, c)})"
+
+
+def _example(f: _Frame) -> Any:
+    return met(f.claim, f.case, [sp.true])
+
+
+def statements(claim: Claim) -> list[Statement]:
+    """All theorems of a claim about its model. Raises Unprovable, naming the case, where one cannot be stated."""
+    if claim.id not in model.MODELS:
+        raise NoModel(f"{claim.id} names no model")
+    found: list[Statement] = []
+    for case in claim.cases():
+        try:
+            found += _of_case(claim, case)
+        except Unprovable as error:
+            raise Unprovable(f"{error} ({case.label()})" if case.label() else str(error)) from None
+    if not found:
+        raise Unprovable("nothing to state")
+    return found
+
+
+def _of_case(claim: Claim, case: Case) -> list[Statement]:
+    label = re.sub(r"[^A-Za-z0-9]+", "_", case.label()).strip("_")
+    wrong = claim.corrected is not None and claim.printed is not None and claim.condition is None
+    formula = claim.corrected if wrong or claim.printed is None else claim.printed
+    if formula is None:
+        values = entries(claim.derived(case))
+    else:
+        values = entries(claim.symbolic(formula, case))
+    ways = [[]] if claim.condition is None else alternatives(claim.symbolic(claim.condition, case))
+    decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
+    if decisions is None:  # the case is outside the model
+        return []
+    found: list[Statement] = []
+    for a, conditions in enumerate(ways):
+        where, _ = substitutions(conditions)
+        for k, d in enumerate(decisions, 1):
+            end = "_".join(p for p in (str(k) if len(decisions) > 1 else "", label, f"or{a + 1}" if len(ways) > 1 else "") if p)
+            name = "holds" + (f"_{end}" if end else "")
+            entry = tuple(values) if d.of is None else (values[d.of],)
+            f = _frame(claim, case, conditions, [d], entry)
+            said = _say(d, f, entry, "=" if wrong else claim.relation, _Rules(f, where))
+            script = [*_opening(f), *_by_cases(f, said.lines)]
+            found.append(Statement(name, said.says, _proposition(f, said.conclusion), script))
+            found.append(_satisfied(f, name.replace("holds", "met", 1)))
+    return found
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+def module_of(claim_id: str) -> str:
+    """The Coq name of a claim."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", claim_id)
+
+
+def texts(claim: Claim, proved: Sequence[Statement]) -> tuple[str, str]:
+    """A claim's statement file and proof file, without header lines."""
+    about = [claim.id + ": " + claim.title, claim.place, "", *generator.wrapped(claim.statement)]
+    about += ["", "LaTeX, as printed:", *generator.wrapped(claim.latex)] if claim.printed is not None else []
+    about += ["", "Condition: " + claim.condition_text] if claim.condition is not None else []
+    head = "(* " + "\n   ".join(map(generator.comment, about)) + " *)\n"
+    name = module_of(claim.id)
+    said = "\n".join(f"(* {generator.comment(s.says)} *)\nParameter {s.name} :\n  {s.proposition}.\n" for s in proved)
+    statement = f"{head}Require Import Borrow.Model.\nOpen Scope R_scope.\n\nModule Type {name}_says.\n\n{said}\nEnd {name}_says.\n"
+    bodies = "\n".join(
+        f"Theorem {s.name} :\n  {s.proposition}.\nProof.\n" + "\n".join(f"  {x}" for x in s.script) + "\nQed.\n" for s in proved
+    )
+    names = ", ".join(s.name for s in proved)
+    proof = (
+        f"(* The proof of {claim.id}; what is proved stands in the file beside. *)\n"
+        f"Require Import Borrow.Scripts.\nOpen Scope R_scope.\n\nModule {name}_proved <: {name}_says.\n\n{bodies}\n"
+        f"Definition all_theorems := ({names}).\n\nEnd {name}_proved.\n"
+    )
+    return statement, proof
+
+
+__all__ = ["GRADE", "NoModel", "Statement", "module_of", "statements", "texts"]
