@@ -15,9 +15,10 @@ import sympy as sp
 from estimators.closed_forms import bernoulli
 from theory.engine import simulation
 from theory.engine.algebra import simplest
-from theory.engine.bruteforce import rational
+from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
 from theory.engine.registry import register
 from theory.papers.generative.beta_binomial import (
     ONE,
@@ -40,6 +41,114 @@ EXAMPLES = ({"alpha": 2, "beta": 3, "n": 5}, {"alpha": "1/2", "beta": 1, "n": 2}
 def own_weight(alpha: Any, beta: Any, n: Any) -> Any:
     """The weight a as Section 2.2 prints it."""
     return n / (alpha + beta + n)
+
+
+def _prior_derive(alpha: Any, beta: Any) -> Derivation:
+    d = Derivation()
+
+    def integral(a: Any, b: Any) -> Any:
+        return sp.gamma(a) * sp.gamma(b) / sp.gamma(a + b)
+
+    k = sp.Symbol("k", positive=True)
+    d.say("E[p^k] is the integral of x^(alpha+k-1) (1-x)^(beta-1) over that of the density:",
+          integral(alpha + k, beta) / integral(alpha, beta))  # fmt: skip
+    first, second = (sp.gammasimp(integral(alpha + j, beta) / integral(alpha, beta)) for j in (1, 2))
+    d.say("As gamma(x+1) = x gamma(x), for k = 1 and 2:", (first, second))
+    return d.conclude("Mean and variance:", (simplest(first), simplest(second - first**2)))
+
+
+def _prior_oracle(alpha: Any, beta: Any) -> tuple[Any, Any]:
+    """From the law of two coins with one p: the mean share of ones, and their covariance."""
+    none, one, both = counts(alpha, beta, 2)
+    mean = one / 2 + both
+    return rational(mean), rational(both * none - (one / 2) ** 2)
+
+
+def _prior_simulate(alpha: float, beta: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        p = gen.beta(alpha, beta, (reps, 2))
+        return np.column_stack([p.mean(axis=1), (p[:, 0] - p[:, 1]) ** 2 / 2])
+
+    return simulation.sample_means(draw, draws=2, count=2)
+
+
+register(
+    Claim(
+        id="generative:bern:prior",
+        title="Mean and variance of the Beta distribution",
+        place="Section 2.2, footnote 3",
+        statement="The Beta distribution has this mean and this variance.",
+        latex=r"\frac{\alpha}{\alpha+\beta}\text{ and the variance is "
+        r"}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}",
+        kind="identity",
+        variables=PRIOR,
+        examples=({"alpha": 2, "beta": 3}, {"alpha": "1/2", "beta": 1}),
+        printed=lambda alpha, beta: (alpha / (alpha + beta), alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1))),
+        derive=_prior_derive,
+        oracle=_prior_oracle,
+        computed=lambda alpha, beta: (alpha / (alpha + beta), float(bernoulli.prior_variance(alpha, beta))),
+        simulate=_prior_simulate,
+        entries=("mean", "variance"),
+        unit="probability, and its square",
+    )
+)
+
+ONES = Variable("ones", "choice", "samples that are one", choices=(0, 1, 3))
+ZEROS = Variable("zeros", "choice", "samples that are zero", choices=(1, 2, 4))
+
+
+def _evidence_printed(alpha: Any, beta: Any, ones: int, zeros: int) -> Any:
+    n, z = ones + zeros, ones
+    # B(x + k, y)/B(x, y) is a ratio of rising factorials.
+    return sp.binomial(n, z) * sp.rf(alpha, z) * sp.rf(beta, n - z) / sp.rf(alpha + beta, n)
+
+
+def _evidence_derive(alpha: Any, beta: Any, ones: int, zeros: int) -> Derivation:
+    d = Derivation()
+    d.say("Each order of the samples has the probability E[p^z (1-p)^(n-z)]:", prior_moment(alpha, beta, ones, zeros))
+    return d.conclude("There are C(n, z) orders:", sp.binomial(ones + zeros, ones) * prior_moment(alpha, beta, ones, zeros))
+
+
+def _evidence_oracle(alpha: Any, beta: Any, ones: int, zeros: int) -> Any:
+    """Sample by sample: given what was seen, the next is a one with the posterior mean."""
+    a, b = fraction(alpha), fraction(beta)
+    law = {(0, 0): Fraction(1)}
+    for _ in range(ones + zeros):
+        following: dict[tuple[int, int], Fraction] = {}
+        for (up, down), weight in law.items():
+            chance = (a + up) / (a + b + up + down)
+            for key, w in (((up + 1, down), weight * chance), ((up, down + 1), weight * (1 - chance))):
+                following[key] = following.get(key, Fraction(0)) + w
+        law = following
+    return rational(law[ones, zeros])
+
+
+def _evidence_simulate(alpha: float, beta: float, ones: int, zeros: int) -> simulation.Simulation:
+    return simulation.sample_means(
+        lambda gen, reps: (draw_clients(gen, reps, alpha, beta, ones + zeros, 1)[1] == ones).astype(float)
+    )
+
+
+register(
+    Claim(
+        id="generative:bern:evidence",
+        title="Law of the number of ones",
+        place="Section 5.2.1, P(z_i)",
+        statement="A client has z ones among n samples with this probability, over its p too. Judged for up to seven "
+        "samples.",
+        latex=r"P(z_{i})=\binom{n}{z_{i}}\frac{B(z_{i}+\alpha,n-z_{i}+\beta)}{B(\alpha,\beta)}",
+        kind="probability",
+        variables=(*PRIOR, ONES, ZEROS),
+        examples=({"alpha": 2, "beta": 3, "ones": 1, "zeros": 2}, {"alpha": "1/2", "beta": 1, "ones": 3, "zeros": 1}),
+        printed=_evidence_printed,
+        derive=_evidence_derive,
+        oracle=_evidence_oracle,
+        not_computed="estimators does not compute it: the weights of the posterior mean suffice",
+        simulate=_evidence_simulate,
+        unit="probability",
+        related=("generative:bern:posterior",),
+    )
+)
 
 
 def _posterior_derive(alpha: Any, beta: Any, n: Any) -> Derivation:

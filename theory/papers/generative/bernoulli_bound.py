@@ -11,7 +11,6 @@ from functools import cache
 from math import comb
 from typing import Any
 
-import mpmath
 import numpy as np
 import sympy as sp
 
@@ -23,14 +22,11 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
-from theory.papers.generative.bernoulli_moments import weight_of
 from theory.papers.generative.beta_binomial import (
     ALPHA,
     BETA,
     M3,
-    ONE,
     PRIOR,
-    ZERO,
     N,
     between,
     centre,
@@ -45,7 +41,6 @@ from theory.papers.generative.beta_binomial import (
     shares,
     within,
 )
-from theory.papers.generative.model import mobius_limit
 
 LOGARITHM = Variable("L", "positive", "log(4 m^2 n)")
 WEIGHT = Variable("a", "fraction", "the client's weight a_hat_i, a function of the others' data", closed=True)
@@ -340,186 +335,5 @@ register(
     )
 )
 
-
-# --- the events --------------------------------------------------------------------------------------------------------
-
-
-def _tail_derive(m: Any, n: Any) -> Derivation:
-    d = Derivation()
-    k = sp.Symbol("k", positive=True)
-    d.say(
-        "mu_hat_i is a mean of m-1 independent numbers in [0, 1]; Hoeffding: Pr(|mu_hat - mu| > c) <= 2 exp(-2 (m-1) c^2)."
-    )
-    d.say("With c^2 = 3 log(k)/(m-1), k = 4 m^2 n, this is 2 exp(-6 log k) =", 2 / k**6)
-    return d.conclude("so at most", 2 / (4 * m**2 * n) ** 6)
-
-
-def _tail_oracle(m: Any, n: Any) -> Any:
-    """The exponent put in as it stands."""
-    c2 = 3 * sp.log(4 * m**2 * n) / (m - 1)
-    return sp.expand(2 * sp.exp(-2 * (m - 1) * c2))
-
-
-register(
-    Claim(
-        id="generative:bern:variance-event:mean",
-        title="The proof's event on the mean",
-        place="Section 5.2.2, proof of Theorem 3",
-        statement="|mu - mu_hat_i| > c, c^2 = 3 log(4 m^2 n)/(m-1), has probability at most 1/(m^2 n). Judged as the bound "
-        "that Hoeffding's inequality gives, for any prior.",
-        latex=r"|\mu-\hat{\mu}_i|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}\quad\text{w.p. }1-\frac{1}{m^2n}",
-        kind="probability",
-        relation="<=",
-        variables=(M3, N),
-        examples=({"m": 10, "n": 2},),
-        printed=lambda m, n: 1 / (m**2 * n),
-        derive=_tail_derive,
-        oracle=_tail_oracle,
-        shifts=lambda m, n: dict(
-            zip((m, n), (3 + sp.Symbol("i", nonnegative=True), 1 + sp.Symbol("j", nonnegative=True)), strict=True)
-        ),
-        computed=lambda m, n: 2.0 / (4.0 * m**2 * n) ** 6,
-        not_simulated="a bound of at most 1e-9, for any prior",
-        unit="probability",
-        remark="Very generous: c^2 = log(4 m^2 n)/(2 (m-1)), a sixth of it, would do.",
-    )
-)
-
-
-EVENT_CLIENTS = Variable("m", "choice", "clients", choices=(10, 100, 1000))
-EVENT_PRIOR = sp.Integer(10)  # Beta(10, 10), one sample per client
-
-
-def _outside(square: Fraction, m: int) -> bool:
-    """Whether a squared distance exceeds c^2 = 3 log(4 m^2)/(m-1)."""
-    with mpmath.workdps(40):
-        return bool(mpmath.mpf(square.numerator) / square.denominator * (m - 1) > 3 * mpmath.log(4 * m * m))
-
-
-@cache
-def _event_derive(m: int) -> Derivation:
-    d = Derivation()
-    truth = fraction(between(EVENT_PRIOR, EVENT_PRIOR))
-    d.say("With one sample per client the shares are fair coins, independent, whatever the prior's variance; here it is",
-          rational(truth))  # fmt: skip
-    bad = 0
-    for own in (0, 1):
-        for k in range(m):  # k ones among the other m-1
-            ones = k + own
-            estimate = Fraction(k * (m - ones) ** 2 + (m - 1 - k) * ones**2, (m - 1) ** 2 * (m - 2))
-            bad += comb(m - 1, k) * _outside((estimate - truth) ** 2, m)
-    d.say(
-        "Own sample and number of ones among the others decide sigma_hat_i^2; outcomes outside c, out of 2^m:",
-        bad.bit_length(),
-    )
-    return d.conclude("Probability that |sigma^2 - sigma_hat_i^2| > c:", sp.Rational(bad, 2**m))
-
-
-@cache
-def _event_oracle(m: int) -> Any:
-    """The same with the law of the others' ones by adding one client at a time, and the estimate by moments."""
-    law = [1]
-    for _ in range(m - 1):
-        law = [a + b for a, b in zip([*law, 0], [0, *law], strict=True)]
-    truth, bad = Fraction(1, 4 * 21), 0
-    for own in (0, 1):
-        for k, ways in enumerate(law):
-            # xbar_l - mu_hat_l = m/(m-1) (xbar_l - mean of all)
-            mean = Fraction(k + own, m)
-            squares = k * (1 - mean) ** 2 + (m - 1 - k) * mean**2
-            estimate = squares * Fraction(m, m - 1) ** 2 / (m - 2)
-            bad += ways * _outside((estimate - truth) ** 2, m)
-    return sp.Rational(bad, 2**m)
-
-
-register(
-    Claim(
-        id="generative:bern:variance-event:finite",
-        title="The proof's event on the variance estimate, exactly, for one prior",
-        place="Section 5.2.2, proof of Theorem 3",
-        statement="|sigma^2 - sigma_hat_i^2| > c has probability at most 1/(m^2 n). Judged exactly for n = 1 and the prior "
-        "Beta(10, 10).",
-        latex=r"|\sigma^2-\hat{\sigma}_i^2|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}\quad\text{w.p. }1-\frac{1}{m^2n}",
-        kind="probability",
-        relation="<=",
-        variables=(EVENT_CLIENTS,),
-        examples=({"m": 1000},),
-        printed=lambda m: sp.Rational(1, m**2),
-        derive=_event_derive,
-        oracle=_event_oracle,
-        condition=lambda m: sp.true if m <= 100 else sp.false,
-        condition_text="m <= 100 (c is still larger than the bias of the estimate)",
-        counterexample={"m": 1000},
-        not_computed="enumerated exactly",
-        not_simulated="enumerated exactly (the probability is 0 or nearly 1)",
-        unit="probability",
-        related=("generative:bern:variance-event",),
-        remark="With 1000 clients the event fails with probability 1 to more than 20 digits, where 1e-6 is claimed.",
-    )
-)
-
-
-# --- Remark 3 ----------------------------------------------------------------------------------------------------------
-
-
-def _remark_approach(t: Any, alpha: Any, beta: Any, n: Any) -> tuple[Any, Any]:
-    """Weight of (6) at the estimates' large-m values: with t n samples; with the prior (t alpha, t beta)."""
-    more = weight_of(centre(alpha, beta), share_variance(alpha, beta, t * n), t * n)
-    alike = weight_of(centre(alpha, beta), share_variance(t * alpha, t * beta, n), n)
-    return more, alike
-
-
-def _remark_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
-    d = Derivation()
-    t = sp.Symbol("t", positive=True)
-    d.say("With many clients sigma_hat^2 is the variance of a share of ones.")
-    more, alike = (simplest(x) for x in _remark_approach(t, alpha, beta, n))
-    d.say(
-        "With t n samples, and with the prior (t alpha, t beta), whose variance tends to 0 at the same mean:", (more, alike)
-    )
-    return d.conclude("For t to infinity:", (sp.limit(more, t, sp.oo), simplest(sp.limit(alike, t, sp.oo))))
-
-
-def _remark_oracle(alpha: Any, beta: Any, n: Any) -> tuple[Any, Any]:
-    """Variances of a share from enumerated counts: affine in 1/n; the weight is a Moebius function of the prior's scale."""
-
-    def variance(a: Any, b: Any, k: Any) -> Any:
-        law = counts(a, b, k)
-        first = sum(q * Fraction(z, int(k)) for z, q in enumerate(law))
-        return rational(sum(q * Fraction(z, int(k)) ** 2 for z, q in enumerate(law)) - first**2)
-
-    mu = centre(alpha, beta)
-    limit_variance = 2 * variance(alpha, beta, 2) - variance(alpha, beta, 1)  # at h = 0
-    rest = mu * (1 - mu) / limit_variance - 1
-    many = mobius_limit(lambda k: k / (rest + k))
-    return many, mobius_limit(lambda k: weight_of(mu, variance(k * alpha, k * beta, n), n))
-
-
-register(
-    Claim(
-        id="generative:remark3",
-        title="Limits of the estimated weight",
-        place="Section 2.2, Remark 3",
-        statement="For n to infinity a_hat_i tends to 1. For sigma^2 to 0 (little heterogeneity) a_hat_i tends to 0. Judged "
-        "with many clients, where the estimates are their means.",
-        latex=r"n\to\infty:\ \widehat{a}_{i}\to 1;\qquad\sigma^{2}\to 0:\ \widehat{a}_{i}\to 0",
-        kind="limit",
-        variables=(*PRIOR, N),
-        examples=({"alpha": 2, "beta": 3, "n": 2}, {"alpha": 1, "beta": 1, "n": 1}),
-        printed=lambda: (ONE, ZERO),
-        derive=_remark_derive,
-        oracle=_remark_oracle,
-        corrected=lambda n: (ONE, n / (2 * n - 1)),
-        corrected_text="1, and n/(2n-1): more than a half stays on the client's own noisy share however alike the clients "
-        "are; with unbiased estimates (generative:bern:moments:unbiased) the second limit is 0",
-        counterexample={"alpha": 1, "beta": 1, "n": 2},
-        approach=_remark_approach,
-        not_computed="limits",
-        not_simulated="limits",
-        entries=("many samples", "little heterogeneity"),
-        unit="dimensionless",
-        related=("generative:bern:moments:limit-weight",),
-    )
-)
 
 __all__ = ["printed_weight"]

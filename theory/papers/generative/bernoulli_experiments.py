@@ -72,7 +72,7 @@ def _synthetic_derive(prior: str, weights: str) -> Derivation:
     d.say("Only the prior's mean and variance enter the risk of a weight. Best weight n/(n+s); the printed estimates lead "
     "to n(n+s)/(n^2+(2n-1)s) (generative:bern:moments:limit-weight).")  # fmt: skip
     found = d.say("Relative gain over the local estimate:", gain(s, sp.Integer(SAMPLES), weights))
-    return d.conclude("Distance to the quoted gain:", sp.Abs(found - QUOTED[prior][0]))
+    return d.conclude("It, and minus it, to be compared with both ends of the quoted range:", (found, -found))
 
 
 @cache
@@ -101,12 +101,12 @@ def _synthetic_oracle(prior: str, weights: str) -> Any:
         weight = sum(q * (x - half) * (first - half) for q, x, first, _ in cells) / spread
     else:
         weight = n / (Fraction(1, 4) / spread - 1 + n)
-    return sp.Abs(rational(1 - risk(Fraction(weight)) / risk(Fraction(1))) - QUOTED[prior][0])
+    found = rational(1 - risk(Fraction(weight)) / risk(Fraction(1)))
+    return found, -found
 
 
 def _synthetic_simulate(prior: str, weights: str) -> simulation.Simulation:
-    n, quoted = SAMPLES, float(QUOTED[prior][0])
-    variance = 1 / 12 if prior == "uniform" else np.var([0.25, 0.5, 0.75])
+    n, variance = SAMPLES, 1 / 12 if prior == "uniform" else np.var([0.25, 0.5, 0.75])
     local = (0.25 - variance) / n
     share = variance if weights == "known" else variance + local  # the printed estimate of the variance includes noise
     weight = n / (0.25 / share - 1 + n)
@@ -115,19 +115,23 @@ def _synthetic_simulate(prior: str, weights: str) -> simulation.Simulation:
         p = gen.random(reps) if prior == "uniform" else gen.integers(1, 4, reps) / 4
         x = gen.binomial(n, p) / n
         saved = ((x - p) ** 2 - (weight * x + (1 - weight) / 2 - p) ** 2) / local
-        return (saved - quoted)[:, None]
+        return np.column_stack([saved, -saved])
 
-    return simulation.sample_means(draw, scales=[quoted], labels=("gain minus quoted gain",))
+    return simulation.sample_means(draw, labels=("gain", "minus the gain"))
 
 
-def _synthetic_computed(prior: str, weights: str) -> float:
-    half = 1.0 if prior == "uniform" else 2.5  # alpha = beta of the Beta prior of this variance
-    if weights == "known":
-        found = bernoulli.shrinkage_gain(half, half, SAMPLES)
-    else:
-        weight = bernoulli.limit_weight(half, half, SAMPLES)
-        found = 1 - bernoulli.mse(half, half, SAMPLES, weight) / bernoulli.local_mse(half, half, SAMPLES)
-    return abs(float(found) - float(QUOTED[prior][0]))
+def _synthetic_computed(prior: str, weights: str) -> tuple[float, float]:
+    """The float functions for the Beta prior of the same mean and variance: no more of a prior enters."""
+    half = 1.0 if prior == "uniform" else 2.5  # alpha = beta
+    weight = (bernoulli.posterior_weight if weights == "known" else bernoulli.limit_weight)(half, half, SAMPLES)
+    found = 1 - float(bernoulli.mse(half, half, SAMPLES, weight=weight) / bernoulli.local_mse(half, half, SAMPLES))
+    return found, -found
+
+
+def _synthetic_printed(prior: str) -> tuple[Any, Any]:
+    """Upper end of the quoted range, and minus its lower end."""
+    quoted, around = QUOTED[prior]
+    return quoted + around, around - quoted
 
 
 register(
@@ -142,13 +146,14 @@ register(
         kind="number",
         relation="<=",
         variables=(PRIOR, WEIGHTS),
-        examples=({"prior": "3-spike"},),
-        printed=lambda prior: QUOTED[prior][1],
+        examples=({"prior": "3-spike"}, {"prior": "uniform"}),
+        printed=_synthetic_printed,
         derive=_synthetic_derive,
         oracle=_synthetic_oracle,
         computed=_synthetic_computed,
-        tight=Tight(at={"prior": "uniform", "weights": "known"}, ratio="16/5"),
+        tight=Tight(at={"prior": "uniform", "weights": "known"}, ratio="136/125"),
         simulate=_synthetic_simulate,
+        entries=("gain, at most the upper end", "minus the gain, at most minus the lower end"),
         unit="relative gain",
         related=("generative:bern:moments:limit-weight", "generative:bern:known-mse:gain"),
         assumptions=("m = 10000 is the limit of many clients to four digits",),

@@ -41,7 +41,7 @@ from theory.papers.generative.model import (
     printed_risk,
     simulate_personal,
 )
-from theory.papers.generative.quantiser import DIGITS, exported, mass_beyond, number
+from theory.papers.generative.normal import DIGITS, exported, mass_beyond, number
 
 # --- Figure 4: the private Gaussian experiment -------------------------------------------------------------------------
 

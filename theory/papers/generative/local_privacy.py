@@ -19,7 +19,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
 from theory.papers.generative.model import ONE
-from theory.papers.generative.quantiser import DIGITS, exported, number, upper_tail
+from theory.papers.generative.normal import DIGITS, exported, number, upper_tail
 
 D = Variable("d", "size", "coordinates of a message, each projected onto [-a, a] and noised", default=ONE)
 EPS0 = Variable("eps0", "positive", "epsilon of the local guarantee", within=("1/100", 1))

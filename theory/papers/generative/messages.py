@@ -93,8 +93,6 @@ def _mse_computed(m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, 
     return risk + d * pull**2 * sigma2_q * (m - 1) / m
 
 
-_MESSAGES = {"related": ("generative:thm1:mse",), "unit": "variance, summed over coordinates"}
-
 register(
     Claim(
         id="generative:thm2:mse",
@@ -141,7 +139,8 @@ register(
         },
         remark="Step (b) of the proof divides the noise by m, which needs independence across clients; Theorem 2 only asks "
         "for E[q(x)] = x and a bounded variance, which a mechanism that adds noise from a common seed meets too.",
-        **_MESSAGES,
+        unit="variance, summed over coordinates",
+        related=("generative:thm1:mse",),
     )
 )
 
@@ -206,7 +205,8 @@ register(
         assumptions=("the mechanisms' noise is independent across clients",),
         remark="(4) uses the client's own message with its noise, although the client could replace it by "
         "its own mean; the best weight among (4) is what is claimed.",
-        **{**_MESSAGES, "unit": "dimensionless"},
+        unit="dimensionless",
+        related=("generative:thm1:mse",),
     )
 )
 

@@ -101,6 +101,11 @@ def own_weight(sigma2_theta: float, s: float) -> tuple[float, float]:
     return float(share(sigma2_theta, s)), float(share(s, sigma2_theta))
 
 
+def simulate_theorem1(m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
+    """Squared error of Theorem 1's estimate over the prior, summed over d coordinates."""
+    return simulate_personal(m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, d=d)
+
+
 def simulate_personal(
     m: int,
     a: float,

@@ -18,7 +18,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
 from theory.papers.generative.model import M2, ZERO, N
-from theory.papers.generative.quantiser import DIGITS, exported, number
+from theory.papers.generative.normal import DIGITS, exported, number
 
 DIMENSION = Variable("d", "choice", "coordinates of a sample", choices=(1, 2, 5))
 MANY_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000))
@@ -120,6 +120,49 @@ register(
         related=("generative:lemma1",),
         remark="The norm is 1-Lipschitz with mean below sqrt(d), so Gaussian concentration gives exp(-t^2/2) for t "
         "beyond it.",
+    )
+)
+
+
+# --- one mean, any probability -----------------------------------------------------------------------------------------
+
+LOG_ETA = Variable("L", "positive", "log(1/eta), eta being the probability allowed", within=("1/100", 50))
+
+
+def _norm_derive(d: int, L: Any) -> Derivation:
+    proof = Derivation()
+    x = proof.say("In units of sigma_x/sqrt(n) the norm is compared with", 4 * sp.sqrt(d) + 2 * sp.sqrt(L))
+    return proof.conclude("Integrating the chi density by parts, it is larger with probability", chi_tail(d, x))
+
+
+def _norm_oracle(d: int, L: Any) -> Any:
+    """The upper incomplete gamma function by its continued fraction and series (mpmath), not by parts."""
+    with mpmath.workdps(DIGITS + 5):
+        x = 4 * mpmath.sqrt(d) + 2 * mpmath.sqrt(number(L))
+        return exported(mpmath.gammainc(mpmath.mpf(d) / 2, x * x / 2, regularized=True))
+
+
+register(
+    Claim(
+        id="generative:lemma1:norm",
+        title="Norm of a mean's error, for any probability",
+        place="Section 5.3.2, (58)-(59)",
+        statement="With probability at least 1 - eta the norm of xbar_i - theta_i is at most this, and that of xbar_i at "
+        "most r more. Judged for d = 1, 2, 5: the probability of more is at most eta.",
+        latex=r"\|\overline{X}_{i}-\theta_{i}\|_{2}\leq "
+        r"4\sqrt{d\frac{\sigma_{x}^{2}}{n}}+2\sqrt{\log(1/\eta)\frac{\sigma_{x}^{2}}{n}}",
+        kind="probability",
+        relation="<=",
+        variables=(DIMENSION, LOG_ETA),
+        examples=({"d": 2, "L": 1}, {"d": 1, "L": 3}),
+        printed=lambda L: sp.exp(-L),
+        derive=_norm_derive,
+        oracle=_norm_oracle,
+        not_computed="a tail that estimators has no use for",
+        not_simulated="too rare to be seen",
+        unit="probability",
+        related=("generative:lemma1",),
+        remark="Certified for eta from exp(-50) to 0.99.",
     )
 )
 
