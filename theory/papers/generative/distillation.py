@@ -18,6 +18,7 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.generative.dual import Dual, gradient
@@ -146,6 +147,13 @@ register(
         "global model's labels under the client's. Judged for one input of probability p(x), as a logarithm.",
         latex=r"p_{p_{\bm{\mu}}}(p_{\bm{\theta}_{i}})=c(\psi)e^{\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}e^{\psi\sum_{x}p(x)(p_{"
         r"\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}",
+        edits=(
+            Edit(
+                printed=r"\log(1-q_{i}(x))))}",
+                read=r"\log(1-q_{i}(x)))}",
+                reason="the display has a closing bracket too many",
+            ),
+        ),
         kind="identity",
         variables=(PSI, POWER_SHARE, P_MU, Q),
         examples=({"psi": 2, "p_x": "1/2", "p_mu": "1/2", "q": "1/4"},),
@@ -156,7 +164,6 @@ register(
         not_simulated=Exempt(kind="deterministic"),
         unit="nats",
         related=("generative:kd:density",),
-        remark="The display has one closing bracket too many.",
     )
 )
 
@@ -212,6 +219,13 @@ register(
         "set is this Beta function.",
         latex=r"\int_{0}^{1}e^{\psi p(x)(p_{\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}dq_{i}(x)=B"
         r"\left(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)",
+        edits=(
+            Edit(
+                printed=r"\log(1-q_{i}(x))))}",
+                read=r"\log(1-q_{i}(x)))}",
+                reason="the display has a closing bracket too many",
+            ),
+        ),
         kind="identity",
         variables=(STRENGTH, P_MU),
         examples=({"strength": 2, "p_mu": "1/2"},),

@@ -40,7 +40,7 @@ SECTION_3 = (
     _said(
         "225-227",
         "Section 3, case 1",
-        "Gaussian population: regulariser m d/2 log(2 pi sigma2) + sum |mu - theta|^2/(2 sigma2)",
+        "Gaussian population: a quadratic regulariser",
         "eq12:gauss",
     ),
     _said(
@@ -57,7 +57,12 @@ SECTION_3 = (
     _said("267-269", "Section 3.1.1, Theorem 6, (16)", "their mean squared error", "thm6"),
     _said("271-275", "Section 3.1.1, (17)", "the local estimate, with a pseudo-inverse where X'X is singular", "eq18"),
     _said("277", "Section 3.1.1, (18)", "its mean squared error", "eq18"),
-    _said("279", "Section 3.1.1, (15) and (17) after (18)", "with a flat prior the personalised estimate is the local one", "limit"),
+    _said(
+        "279",
+        "Section 3.1.1, (15) and (17) after (18)",
+        "with a flat prior the personalised estimate is the local one",
+        "limit",
+    ),
     _said(
         "281-285",
         "Section 3.1.2, (19)",
@@ -94,7 +99,9 @@ SECTION_3 = (
     _said("346-351", "Section 3.3, (21)", "the objective for logistic responses and a mixture", "eq21", "eq12:mixture"),
     _said("353-355", "Section 3.3, (22)", "the same for any loss", "eq12:mixture", "eq21"),
     _passed("357", "Section 3.3", "gradient descent or clustering may solve it; DP clustering can be combined", "prose"),
-    _passed("359-367", "Section 3.3, Algorithm 4, lines 1-5, from index (0)", "input, start, what clients receive", "definition"),
+    _passed(
+        "359-367", "Section 3.3, Algorithm 4, lines 1-5, from index (0)", "input, start, what clients receive", "definition"
+    ),
     _said("368-369", "Section 3.3, Algorithm 4, line 6", "the client's gradient step", "alg4"),
     _passed(
         "370-378",
@@ -110,7 +117,7 @@ SECTION_3 = (
     _passed(
         "390-403",
         "Section 3.4, Algorithm 5, lines 1-8",
-        "parameters, sampling (from [n], where [m] is meant), broadcast",
+        "parameters, sampling (from [n] for [m]), broadcast",
         "definition",
     ),
     _said(

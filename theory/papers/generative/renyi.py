@@ -222,7 +222,7 @@ def _best_derive(E: Any, t: Any) -> Derivation:
     chi = d.say("chi = e^rdp - 1 =", sp.expand((E + t) ** 2 - E**2))
     d.say(
         "Whether the output lies in a set is an answer with probabilities p on D and q on D', and no farther apart than "
-        "the outputs are. At order 2 that says (p - q)^2 <= chi q (1 - q); delta is the largest p - e^eps q. With u = 1 - 2q:"
+        "the outputs are. At order 2 that says (p - q)^2 <= chi q (1 - q); delta is the largest p - e^eps q. For u = 1 - 2q"
     )
     gap = d.say("that is", sp.sqrt(chi) * sp.sqrt(1 - u**2) / 2 - E * (1 - u) / 2)
     d.say("Its slope in u vanishes where", sp.Eq(E**2 * (1 - u**2), chi * u**2))
