@@ -18,6 +18,7 @@ from estimators.numerics.validation import choice, count, finite, nonnegative, n
 __all__ = [
     "ORDERS",
     "compose",
+    "delta_at_order",
     "delta_from_rdp",
     "epsilon_at_order",
     "epsilon_from_rdp",
@@ -171,6 +172,28 @@ def curve_of(orders, rdp):
 
 
 @paired
+def delta_at_order(*, order, rdp, eps):
+    """Delta at `eps` that a Renyi divergence at one order gives; an upper bound, above 1 where that order says nothing.
+
+    exp((order-1) (rdp - eps)) / (order-1) (1 - 1/order)^order (Canonne, Kamath and Steinke 2020, proposition 12).
+    Holds for every adjacency: that of `rdp`.  Claim: generative:lemma2:delta.
+
+    Parameters
+    ----------
+    order : number > 1, or array; rdp : number >= 0 or inf, or array, in nats; eps : number, or array.
+
+    >>> round(float(delta_at_order(order=8, rdp=0.4, eps=1.0)), 6)
+    0.000736
+    """
+    order = finite("order", order)
+    if (order <= 1).any():
+        raise ValueError(f"order must be > 1, got {order.min()}")
+    rdp = nonnegative("rdp", rdp, infinite=True)
+    with quiet():
+        return np.exp((order - 1) * (rdp - finite("eps", eps)) + order * np.log1p(-1 / order) - np.log(order - 1))[()]
+
+
+@paired
 def delta_from_rdp(orders, rdp, *, eps):
     """Smallest delta that Renyi divergences give at `eps`; an upper bound on the true delta.
 
@@ -189,11 +212,10 @@ def delta_from_rdp(orders, rdp, *, eps):
     eps = single(nonnegative, "eps", eps, infinite=True)
     if np.isinf(eps):
         return 0.0
-    with quiet():
-        log_delta = (orders - 1) * (rdp - eps) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    usable = np.where((orders == 1) | np.isinf(rdp), 0.0, log_delta)
+    usable = orders > 1
+    of_orders = delta_at_order(order=orders[usable], rdp=rdp[usable], eps=eps)
     total_variation = np.sqrt(-np.expm1(-rdp))
-    found = float(min(np.exp(min(0.0, usable.min())), total_variation.min()))
+    found = float(min(1.0, *of_orders, *total_variation))
     return found or (np.nextafter(0.0, 1.0) if (rdp > 0).all() else 0.0)  # what underflows is not nothing
 
 

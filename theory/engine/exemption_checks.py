@@ -17,6 +17,7 @@ from theory.engine.claim import Claim
 from theory.engine.exemption import FEW, Exempt
 
 RANDOM = ("theory.engine.hierarchy", "theory.engine.bruteforce", "theory.engine.simulation", "estimators.montecarlo")
+ARITHMETIC = ("fraction", "rational", "solve")  # of theory.engine.bruteforce: exact numbers, nothing random
 ENUMERATORS = ("product", "combinations", "permutations", "binomial", "comb", "multinomial_coefficients")
 RARE = 1e-4
 
@@ -34,7 +35,7 @@ def _closure(claim: Claim, *names: str) -> set[reach.Node]:
 def _deterministic(claim: Claim, e: Exempt) -> str:
     if claim.kind == "probability":
         return "a probability is of something random"
-    held = {m for m, _ in _closure(claim, "derive", "oracle") if m.startswith(RANDOM)}
+    held = {m for m, n in _closure(claim, "derive", "oracle") if m.startswith(RANDOM) and n not in ARITHMETIC}
     return f"its judges reach {', '.join(sorted(held))}, which is about random variables" if held else ""
 
 

@@ -98,7 +98,8 @@ def _note(found: Problem) -> None:
 def _note_unread(paper: Paper) -> None:
     """Modules that lie in a paper's package and that nobody has read: their claims would be missing silently."""
     for file in sorted(paper.folder.glob("*.py")):
-        read = file.stem in ("__init__", *BESIDE_CLAIMS, *paper.modules) or f"{paper.package}.{file.stem}" in sys.modules
+        read = file.stem in ("__init__", *paper.modules) or file.stem.startswith(BESIDE_CLAIMS)
+        read = read or f"{paper.package}.{file.stem}" in sys.modules
         if not read:
             mend = "name it in the PAPER record's modules, or delete it"
             _note(Problem(paper.key, "", str(file), 0, "nobody reads this module", mend))

@@ -5,6 +5,7 @@ appendices (inventory_learning.py), claims.
 """
 
 from theory.engine.inventory import Item
+from theory.papers.generative import inventory_learning
 
 TEXT = "8261c1f4ceec7644"
 
@@ -643,4 +644,4 @@ ESTIMATION = (
     Item(lines="896", place="Section 5.3.2", what="the union bound over clients", claims=("generative:lemma1",)),
 )
 
-ITEMS = ESTIMATION  # *inventory_learning.LEARNING comes here
+ITEMS = (*ESTIMATION, *inventory_learning.ITEMS)

@@ -11,7 +11,6 @@ from typing import Any
 import sympy as sp
 
 from theory.engine.literal import Defined, Meaning, Reading, Side
-from theory.papers.generative.privacy import Share
 
 A_1 = Defined(r"\frac{\sigma_\theta^2}{\sigma_\theta^2+\frac{\sigma_x^2}{n}}", "Theorem 1")
 MU = Defined(r"\frac{\alpha}{\alpha+\beta}", "Section 2.2")
@@ -141,6 +140,14 @@ REGRESSION: dict[str, Meaning] = {
     "Y_i": lambda y1, y2: sp.Matrix([y1, y2]),
     r"\bm{\mu}": lambda mu1, mu2: sp.Matrix([mu1, mu2]),
 }
+COEFFICIENTS: dict[str, Meaning] = {r"\bm{\theta}_i": lambda theta1, theta2: sp.Matrix([theta1, theta2])}
+LABELS: dict[str, Meaning] = {
+    r"c(\psi)": 1,
+    r"p_{\bm{\mu}}(x)": "p_mu",
+    r"H(p_{\bm{\mu}}(x))": lambda p_mu: -p_mu * sp.log(p_mu) - (1 - p_mu) * sp.log(1 - p_mu),
+    "q_i(x)": "q",
+    "B": lambda: sp.beta,
+}
 LOGISTIC: dict[str, Meaning] = {
     "m": 1,
     "d": 1,
@@ -266,6 +273,9 @@ READINGS = {
     "generative:clip-radius": Reading(unread="judged is the square of the longest mean"),
     "generative:clip-radius:r": Reading(unread="judged is the square of the longest mean"),
     "generative:thm6": Reading([Side(1), Side(0, through=first), Side(0, through=second)], REGRESSION),
+    "generative:eq62": Reading([Side(-1, through=first), Side(-1, through=second)], REGRESSION | COEFFICIENTS),
+    "generative:eq64": Reading([Side(-1, through=first), Side(-1, through=second)], REGRESSION | COEFFICIENTS),
+    "generative:thm6:parts": Reading(unread="judged are both terms of the displayed sum"),
     "generative:eq18": Reading(lambda rank: [Side(-1) if int(rank) == 2 else None], REGRESSION),
     "generative:eq19": FLOOR,
     "generative:eq19:local": Reading([Side(0)]),
@@ -314,6 +324,10 @@ READINGS = {
         },
         count=lambda: 1,
     ),
+    "generative:kd:expanded": Reading(
+        [Side(-1, through=lambda density: sp.log(density))], LABELS | {"p(x)": "p_x"}, count=lambda: 1
+    ),
+    "generative:kd:integral": Reading([Side(-1)], LABELS | {"p(x)": 1, r"\psi": "strength"}, count=lambda: 1),
     "generative:kd:density:inputs": Reading(
         [Side(0)],
         {"a_#": "a", "b_#": "b", r"p_\mu(#)": lambda i, a, b: a[i - 1] / (a[i - 1] + b[i - 1]), "B": lambda: sp.beta},
@@ -331,12 +345,22 @@ READINGS = {
     "generative:alg5:positive": SIGN,
     "generative:lemma2:delta": Reading(letters=ORDERS),
     "generative:lemma2:eps": Reading(letters=ORDERS),
+    "generative:thm7:noise": Reading([Side(-1)]),
+    "generative:thm7:conditions": Reading(
+        [Side(0)],
+        {
+            r"\frac{K}{m}": "q",
+            "K": 1,
+            r"\sigma_{q_1}^2": 1,
+            "C_1": lambda load, order, small_order: sp.sqrt(load / order if small_order else 4 + load),
+        },
+    ),
     "generative:thm7:valid": Reading(
         [Side(0)],
         {
             "x": Side(1, 1),
             "s": lambda adjacency: 2 if adjacency == "replace" else 1,
-            r"\frac{K}{m}": lambda K, m: Share(K, m),
+            r"\frac{K}{m}": lambda K, m: sp.Min(K, m) / m,
         },
     ),
     "generative:thm7:averaged": Reading(
@@ -348,6 +372,8 @@ READINGS = {
     "generative:exp:bernoulli": NUMBERS,
     "generative:exp:elections": NUMBERS,
     "generative:exp:elections:best": NUMBERS,
+    "generative:exp:fedem": NUMBERS,
+    "generative:exp:sampled": NUMBERS,
     "generative:exp:linreg": NUMBERS,
     "generative:exp:linreg:order": NUMBERS,
     "generative:exp:fig4:worse": Reading(unread="the display is in words"),
