@@ -136,6 +136,15 @@ def _ldp_oracle(x: Any, x2: Any, E0: Any) -> tuple[Any, Any]:
     return rational(t * (1 - ups[1]) - (1 - ups[0])), rational(t * ups[1] - ups[0])
 
 
+def _ldp_simulate(x: float, x2: float, E0: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        here, there = (bernoulli.randomize(np.full(reps, v), eps=float(np.log1p(E0)), rng=gen) > 0 for v in (x, x2))
+        high = (1 + E0) * there - 1.0 * here
+        return np.stack([E0 - high, high], axis=1)
+
+    return simulation.sample_means(draw, draws=2, count=2)
+
+
 register(
     Claim(
         id="generative:qpriv:ldp",
@@ -156,7 +165,7 @@ register(
             x2: sp.Symbol("j", nonnegative=True) / (1 + sp.Symbol("j", nonnegative=True)),
         },
         not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.bernoulli.randomize", note="the report"),
-        not_simulated=Exempt(kind="part", of=("generative:qpriv",)),
+        simulate=_ldp_simulate,
         tight=Tight(at={"x": 0, "x2": 1, "E0": 2}),
         entries=("low output", "high output"),
         unit="probability",

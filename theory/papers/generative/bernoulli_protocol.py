@@ -151,6 +151,19 @@ def _ldp_oracle(n: Any, E0: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
+def _ldp_simulate(n: int, E0: float) -> simulation.Simulation:
+    """Both kinds of report from all ones and from all zeros: probabilities over that of a high report of zeros."""
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        columns = []
+        for z in (n, 0):
+            x = np.stack([np.full(reps, z / n), np.full(reps, z * (z - 1) / (n * (n - 1)))], axis=1)
+            columns.append((bernoulli.randomize(x, eps=float(np.log1p(E0)), rng=gen) > 0) * (2 + E0))
+        return np.column_stack([columns[0], columns[1] * (1 + E0)])
+
+    return simulation.sample_means(draw, draws=4, of=[0, 1, 0, 1], labels=["ones", "pairs", "ones, from 0", "pairs, from 0"])
+
+
 register(
     Claim(
         id="generative:thm4:protocol:ldp",
@@ -165,7 +178,7 @@ register(
         derive=_ldp_derive,
         oracle=_ldp_oracle,
         not_computed=Exempt(kind="few"),
-        not_simulated=Exempt(kind="part", of=("generative:qpriv",)),
+        simulate=_ldp_simulate,
         entries=("report of the share of ones", "report of the share of pairs"),
         ours=True,
         unit="e^eps",

@@ -41,7 +41,7 @@ from theory.papers.generative.model import (
 
 # --- van Trees ----------------------------------------------------------------------------------------------
 
-SIGMA2_THETAS = Variable("sigma2_thetas", "positive", "prior variance of each coordinate", lengths=(2, 3))
+SIGMA2_THETAS = Variable("sigma2_thetas", "positive", "prior variance of each coordinate", lengths=(1, 2, 3))
 
 
 def known_prior_risk(prior: Any, n: Any, sigma2_x: Any) -> Any:
@@ -116,7 +116,7 @@ register(
         tight=Tight(at={"sigma2_thetas": [1, 1], "n": 2, "sigma2_x": 2}),
         assumes={"prior": "known", "law": "gaussian"},
         unit="variance, summed over coordinates",
-        remark="Verified in the Gaussian conjugate case, for 2 and 3 coordinates; not in general.",
+        remark="Verified in the Gaussian conjugate case, for up to 3 coordinates; not in general.",
     )
 )
 
