@@ -341,6 +341,7 @@ register(
         ),
         simulate=_exact_simulate,
         ours=True,
+        assumes={"law": "bernoulli", "given": "nothing"},
         unit="squared probability",
         related=("generative:bern:known-mse:local",),
     )
