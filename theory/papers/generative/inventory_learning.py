@@ -233,6 +233,7 @@ SECTION_4 = (
         "gains of 8.0, 14.8 (d = 50) and 9.2, 12.3 per cent (d = 100) over local regression and FedAvg",
         "exp:linreg",
         "exp:linreg:order",
+        "exp:linreg:local",
         quotes=("0.8%", "1.2%", "1.1%", "2.0%"),
     ),
     _passed(

@@ -106,7 +106,7 @@ def _federation_derive(
     d = Derivation()
     d.say("An explicit federation: every client's clipped gradients are constant, all others' as client i's are on D'.")
     d.say("The averages of K clients then have noise of variance tau sigma2_q1/K and tau sigma2_q2/K, and move by s tau "
-    "C1/K and s tau C2/K when client i, taking part, has the data of D; s = 1 (zero-out) or 2 (replace).")  # fmt: skip
+          "C1/K and s tau C2/K when client i, taking part, has the data of D; s = 1 (zero-out) or 2 (replace).")  # fmt: skip
     mu2 = d.say(
         "Squared shifts over variances, added up:",
         sum((SHIFT[adjacency] * tau * c / K) ** 2 / (tau * v / K) for c, v in ((C1, sigma2_q1), (C2, sigma2_q2))),

@@ -57,10 +57,10 @@ def _valid_derive(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, ord
     one = d.say("By Lemma 3 these add up over the tau steps of a round in which client i takes part:",
                 order * tau * sum(steps) / 2)  # fmt: skip
     d.say("Gradients that are constant on D and on D' reach it: then the message is Gaussian with shift s tau C1 and "
-    "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
+          "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
     q = d.say("Client i takes part with probability", sp.Min(K, m) / m)
     d.say("whatever its data; in the other rounds nothing differs. So exp((order-1) D) of a round is (1-q) + q "
-    "e^((order-1)x):",
+          "e^((order-1)x):",
           1 + q * (sp.exp((order - 1) * one) - 1))  # fmt: skip
     return d.conclude("and T/tau rounds, sampled afresh, add up to",
                       T / tau * sp.log(1 + q * (sp.exp((order - 1) * one) - 1)) / (order - 1))  # fmt: skip
@@ -141,7 +141,7 @@ register(
 def _erased_derive(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjacency: str) -> Derivation:
     d = Derivation()
     d.say("Everyone takes part and only the average is seen. Client i's clipped gradients are constant; the others' models "
-    "are pulled back by each step to where the round started, which erases all noise but the last step's.")  # fmt: skip
+          "are pulled back by each step to where the round started, which erases all noise but the last step's.")  # fmt: skip
     variance = d.say("Noise of the sum of K messages:", tau * sigma2_q1 + (K - 1) * sigma2_q1)
     shift = d.say("Shift between neighbours:", SHIFT[adjacency] * tau * C1)
     return d.conclude("Renyi divergence of the round, against both bounds:", (order * shift**2 / (2 * variance),) * 2)
