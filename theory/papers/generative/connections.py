@@ -201,6 +201,7 @@ register(
         computed=_discrete_computed,
         approach=_approach,
         not_simulated=Exempt(kind="deterministic"),
+        assumes={"given": "data"},
         unit="units of theta",
         related=("generative:alg7", "generative:alg4"),
         remark="That is of the posterior mean. Algorithm 4 descends to the posterior's mode instead, and with vanishing "

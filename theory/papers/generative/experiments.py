@@ -137,6 +137,7 @@ register(
         oracle=lambda unit: 1 - _textbook_error(THETA2 * unit, X2 * unit / RECORDS, CLIENTS, ZERO) / (X2 * unit / RECORDS),
         computed=lambda unit: 1 - gaussian.risk(0.01 * unit, 0.25 * unit, 15, 10_000) / (0.25 * unit / 15),
         not_simulated=Exempt(kind="part", of=("generative:thm1:mse",)),
+        assumes={"prior": "flat", "pivot": "mean", "noise": "none"},
         unit="share of the local estimate's error",
         related=("generative:thm1:mse",),
         remark="0.6249: the regular estimate has 37.5 % of the local one's error.",
@@ -206,6 +207,7 @@ register(
         tight=Tight(at={"eps0": 1, "delta": "1/100"}, ratio="0.960219558283"),
         finding="What the text calls slightly worse is an error larger by a fifth at least.",
         ours=True,
+        assumes={"prior": "flat", "pivot": "mean", "noise": "fresh"},
         unit="multiple of the regular estimate's error",
         related=("generative:thm2:mse",),
         remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of the "
@@ -255,6 +257,7 @@ register(
         not_simulated=Exempt(kind="divergence"),
         tight=Tight(at={"delta": "1/2"}, ratio="0.964197870355"),
         ours=True,
+        assumes={"adjacency": "replace"},
         unit="delta",
         assumptions=("adjacency: any two inputs of the client (local DP, replacement)",),
         related=("generative:thm2:ldp",),

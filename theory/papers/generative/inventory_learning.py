@@ -159,7 +159,7 @@ SECTION_3 = (
         "thm7:conditions",
     ),
     _said("445", "Section 3.5, after Theorem 7", "conversion to user-level (eps, delta)", "lemma2:eps", "thm7:rdp"),
-    _passed("445", "Section 3.5, after Theorem 7", "Renyi divergences compose better than strong composition", "cited"),
+    _said("445", "Section 3.5, after Theorem 7", "it composes better than strong composition", "thm7:composition"),
     _said(
         "447-453",
         "Section 3.6, Regularization",

@@ -77,6 +77,7 @@ register(
         oracle=_def3_oracle,
         computed=_def3_computed,
         simulate=_def3_simulate,
+        assumes={"adjacency": "replace"},
         unit="dimensionless",
         remark="Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's "
         "records. Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it "
