@@ -19,6 +19,7 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.generative.beta_binomial import (
     ONE,
@@ -143,7 +144,12 @@ register(
         printed=_evidence_printed,
         derive=_evidence_derive,
         oracle=_evidence_oracle,
-        not_computed="estimators does not compute it: the weights of the posterior mean suffice",
+        not_computed=Exempt(
+            kind="elsewhere",
+            function="estimators.closed_forms.bernoulli.posterior_mean",
+            note="what the law is needed for",
+        ),
+        assumes={"law": "bernoulli", "prior": "known"},
         simulate=_evidence_simulate,
         unit="probability",
         related=("generative:bern:posterior",),
@@ -181,7 +187,7 @@ def _posterior_objective(x: tuple[Any, Any], alpha: Any, beta: Any, n: Any) -> A
 
 def _posterior_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
     middle = alpha / (alpha + beta)
-    variance = float(bernoulli.naive_variance_mean(alpha, beta, n))
+    variance = middle * (1 - middle) * (alpha + beta + n) / ((alpha + beta + 1) * n)  # of a share of ones
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p, z = (v[:, 0] for v in draw_clients(gen, reps, alpha, beta, n, 1))
@@ -215,6 +221,7 @@ register(
         ),
         simulate=_posterior_simulate,
         objective=_posterior_objective,
+        assumes={"prior": "known", "law": "bernoulli", "pivot": "truth"},
         decision="real",
         entries=("weight a on the client's share of ones", "constant"),
         unit="dimensionless",
@@ -224,7 +231,7 @@ register(
 
 def _mse_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
-    a = d.say("Weight of the posterior mean:", own_weight(alpha, beta, n))
+    a = d.lemma("generative:bern:posterior", "slope and constant of the posterior mean", alpha=alpha, beta=beta, n=n)[0]
     noise = d.say("Given p the share of ones has variance p(1-p)/n; over the prior", prior_moment(alpha, beta, 1, 1) / n)
     spread = d.say(
         "Variance of p:", simplest(prior_moment(alpha, beta, 2) - prior_moment(alpha, beta, 1) ** 2)
@@ -309,6 +316,26 @@ register(
 )
 
 
+def _gain_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+    d = Derivation()
+    best, local = _mse_derive(alpha, beta, n).result, _local_derive(alpha, beta, n).result
+    d.say("Risk of the posterior mean and of the local estimate:", (best, local))
+    ratio = d.say("Their ratio:", simplest(best / local))
+    return d.conclude("The ratio, and what is gained, a ratio of positive numbers:", (ratio, simplest(1 - ratio)))
+
+
+def _gain_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
+    s = alpha + beta
+    a, local = n / (s + n), alpha * beta / (n * s * (s + 1))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        p, z = (v[:, 0] for v in draw_clients(gen, reps, alpha, beta, n, 1))
+        best = (a * z / n + (1 - a) * alpha / (alpha + beta) - p) ** 2
+        return np.stack([best, (z / n - p) ** 2 - best], axis=1) / local
+
+    return simulation.sample_means(draw, labels=("risk ratio", "gain"))
+
+
 register(
     Claim(
         id="generative:bern:known-mse:gain",
@@ -321,7 +348,7 @@ register(
         variables=KNOWN,
         examples=EXAMPLES,
         printed=lambda alpha, beta, n: (own_weight(alpha, beta, n), (alpha + beta) / (n + alpha + beta)),
-        derive=lambda alpha, beta, n: _gain_derive(alpha, beta, n),
+        derive=_gain_derive,
         oracle=lambda alpha, beta, n: (
             ratio := _mse_oracle(alpha, beta, n) / _local_oracle(alpha, beta, n),
             1 - ratio,
@@ -330,7 +357,7 @@ register(
             float(bernoulli.mse(alpha, beta, n) / bernoulli.local_mse(alpha, beta, n)),
             float(bernoulli.shrinkage_gain(alpha, beta, n)),
         ),
-        simulate=lambda alpha, beta, n: _gain_simulate(alpha, beta, n),
+        simulate=_gain_simulate,
         entries=("risk over local risk", "relative gain, positive"),
         unit="dimensionless",
         related=("generative:bern:known-mse", "generative:bern:known-mse:local"),
@@ -339,30 +366,11 @@ register(
 )
 
 
-def _gain_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
-    d = Derivation()
-    best, local = _mse_derive(alpha, beta, n).result, _local_derive(alpha, beta, n).result
-    d.say("Risk of the posterior mean and of the local estimate:", (best, local))
-    ratio = d.say("Their ratio:", simplest(best / local))
-    return d.conclude("The ratio, and what is gained, a ratio of positive numbers:", (ratio, simplest(1 - ratio)))
-
-
-def _gain_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
-    a, local = n / (alpha + beta + n), float(bernoulli.local_mse(alpha, beta, n))
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        p, z = (v[:, 0] for v in draw_clients(gen, reps, alpha, beta, n, 1))
-        best = (a * z / n + (1 - a) * alpha / (alpha + beta) - p) ** 2
-        return np.stack([best, (z / n - p) ** 2 - best], axis=1) / local
-
-    return simulation.sample_means(draw, labels=("risk ratio", "gain"))
-
-
 def _limits_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
     t = sp.Symbol("t", positive=True)
-    a, b, _ = d.say("With t n samples, and with the prior (t alpha, t beta), the posterior mean's weights are",
-                    (own_weight(alpha, beta, t * n), own_weight(t * alpha, t * beta, n), t))  # fmt: skip
+    a = d.lemma("generative:bern:posterior", "with t n samples", alpha=alpha, beta=beta, n=t * n)[0]
+    b = d.lemma("generative:bern:posterior", "with the prior (t alpha, t beta)", alpha=t * alpha, beta=t * beta, n=n)[0]
     d.say("The second prior has the same mean and variance alpha beta/((alpha+beta)^2 (t(alpha+beta)+1)), which tends to 0.")
     return d.conclude("For t to infinity, by degrees:", (sp.limit(a, t, sp.oo), sp.limit(b, t, sp.oo)))
 
@@ -389,8 +397,8 @@ register(
         derive=_limits_derive,
         oracle=_limits_oracle,
         approach=lambda t, alpha, beta, n: (own_weight(alpha, beta, t * n), own_weight(t * alpha, t * beta, n)),
-        not_computed="constants",
-        not_simulated="limits",
+        not_computed=Exempt(kind="constant"),
+        not_simulated=Exempt(kind="limit", of=("generative:bern:posterior",)),
         entries=("many samples", "prior of small variance"),
         unit="dimensionless",
         related=("generative:bern:posterior",),

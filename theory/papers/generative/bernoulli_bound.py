@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from math import comb
 from typing import Any
 
@@ -21,7 +22,9 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.beta_binomial import (
     ALPHA,
     BETA,
@@ -32,13 +35,10 @@ from theory.papers.generative.beta_binomial import (
     centre,
     counts,
     draw_clients,
-    enumerate_clients,
     multisets,
-    naive_estimate,
     posterior_moment,
     prior_moment,
     share_variance,
-    shares,
     within,
 )
 
@@ -114,6 +114,10 @@ register(
         derive=_step_derive,
         oracle=_step_oracle,
         shifts=_step_shifts,
+        tight=Tight(
+            at={"alpha": 2, "beta": 3, "n": 5, "m": 100, "L": 12, "a": "1/2", "filled": 1},
+        ),
+        assumes={"given": "data", "law": "bernoulli"},
         computed=lambda alpha, beta, n, m, L, a, filled: float(
             bernoulli.mse(alpha, beta, n, weight=a) + (1 - a) ** 2 * filled * 3 * L / (m - 1)
         ),
@@ -138,30 +142,26 @@ CLIENTS = Variable("m", "choice", "clients", choices=(3,))
 SAMPLES = Variable("n", "choice", "samples per client", choices=(2,))
 
 
-def printed_weight(own: Fraction, others: list[Fraction], n: int) -> Fraction:
-    """The weight of (6); where it reads 0/0 (everybody all zeros, or all ones) it is 0."""
-    mu = sum(others, Fraction(0)) / len(others)
-    sigma2 = naive_estimate(own, others)
-    if sigma2 == 0:
-        return Fraction(0)
-    return n / (mu * (1 - mu) / sigma2 - 1 + n)
-
-
 @cache
 def _outcomes(m: int, n: int) -> tuple[tuple[int, int, tuple[int, ...], Fraction, Fraction], ...]:
-    """Every outcome up to order: its multiplicity, own ones, the others' ones, weight, others' mean."""
+    """Every outcome up to order: its multiplicity, own ones, the others' ones, weight, others' mean.
+
+    The centre of x_l is (sum of all - x_l)/(m-1), so that x_l minus it is m/(m-1) times x_l minus the mean of all.
+    """
     found = []
     for multiplicity, how_many in multisets([Fraction(1)] * (n + 1), m - 1):
-        others = shares(how_many)
         ones = tuple(z for z, k in enumerate(how_many) for _ in range(k))
         for z in range(n + 1):
-            a = printed_weight(Fraction(z, n), others, n)
-            found.append((int(multiplicity), z, ones, a, sum(others, Fraction(0)) / (m - 1)))
+            everyone, mu = Fraction(sum(ones) + z, m * n), Fraction(sum(ones), (m - 1) * n)
+            squares = sum((Fraction(k, n) - everyone) ** 2 for k in ones)
+            sigma2 = Fraction(m, m - 1) ** 2 * squares / (m - 2)
+            a = n * sigma2 / (mu * (1 - mu) + (n - 1) * sigma2) if sigma2 else Fraction(0)
+            found.append((int(multiplicity), z, ones, a, mu))
     return tuple(found)
 
 
-def _expected_over(alpha: Any, beta: Any, m: int, n: int, value: Any) -> Any:
-    """Mean of p-moments over all data: `value(own ones, weight, others' mean)` gives coefficients of 1, p and p^2.
+def _expected_error(alpha: Any, beta: Any, m: int, n: int) -> Any:
+    """Mean squared error over all data, given each outcome a quadratic in p.
 
     The counts' laws are rising factorials over common denominators, so only polynomials are multiplied.
     """
@@ -172,11 +172,12 @@ def _expected_over(alpha: Any, beta: Any, m: int, n: int, value: Any) -> Any:
     tail = [rising(alpha + beta + n + k, 2 - k) for k in range(3)]
     total = sp.Poly(0, alpha, beta)
     for multiplicity, z, ones, a, mu in _outcomes(m, n):
+        guess = rational(a * Fraction(z, n) + (1 - a) * mu)
         law = multiplicity * comb(n, z) * rising(beta, n - z)
         for k in ones:
             law *= comb(n, k) * rising(alpha, k) * rising(beta, n - k)
-        coefficients = value(z, rational(a), rational(mu))
-        total += law * sum((c * rising(alpha, z + k) * tail[k] for k, c in enumerate(coefficients)), sp.Poly(0, alpha, beta))
+        quadratic = enumerate((guess**2, -2 * guess, sp.Integer(1)))
+        total += law * sum((c * rising(alpha, z + k) * tail[k] for k, c in quadratic), sp.Poly(0, alpha, beta))
     s = alpha + beta
     common = sp.prod([s + i for i in range(n)]) ** m * (s + n) * (s + n + 1)
     return total.as_expr() / common
@@ -187,20 +188,22 @@ def _enumerated_derive(alpha: Any, beta: Any, m: int, n: int) -> Derivation:
     d = Derivation()
     d.say(f"All counts of {m} clients with {n} samples each; the Beta-binomial law of each count is a ratio of rising "
           "factorials. For each outcome the weight (6) is a number, and the squared error a quadratic in p.")  # fmt: skip
-
-    def quadratic(z: int, a: Any, mu: Any) -> tuple[Any, Any, Any]:
-        guess = a * sp.Rational(z, n) + (1 - a) * mu
-        return guess**2, -2 * guess, sp.Integer(1)
-
-    return d.conclude("Mean squared error over all data:", sp.factor(_expected_over(alpha, beta, m, n, quadratic)))
+    return d.conclude("Mean squared error over all data:", sp.factor(_expected_error(alpha, beta, m, n)))
 
 
 @cache
 def _weight_moments(m: int, n: int) -> tuple[Any, Any]:
-    """E[a_hat^2] and E[(1 - a_hat)^2] over all data, in the symbols alpha and beta."""
+    """E[a_hat^2] and E[(1 - a_hat)^2] over all data in the symbols alpha and beta, with a_hat as (6) has it."""
     alpha, beta = ALPHA.symbol(), BETA.symbol()
-    square = _expected_over(alpha, beta, m, n, lambda z, a, mu: (a**2, 0, 0))
-    rest = _expected_over(alpha, beta, m, n, lambda z, a, mu: ((1 - a) ** 2, 0, 0))
+    law = [comb(n, z) * prior_moment(alpha, beta, z, n - z) for z in range(n + 1)]
+    square = rest = sp.Integer(0)
+    for counted in product(range(n + 1), repeat=m):
+        x = [sp.Rational(z, n) for z in counted]
+        hats = [(sum(x) - one) / (m - 1) for one in x]  # mu_hat_l, without client l
+        sigma2 = sum((one - hat) ** 2 for one, hat in zip(x[1:], hats[1:], strict=True)) / (m - 2)
+        a = n / (hats[0] * (1 - hats[0]) / sigma2 - 1 + n) if sigma2 else sp.Integer(0)
+        weight = sp.prod([law[z] for z in counted])
+        square, rest = square + weight * a**2, rest + weight * (1 - a) ** 2
     return sp.factor(square), sp.factor(rest)
 
 
@@ -212,16 +215,22 @@ def _enumerated_printed(alpha: Any, beta: Any, m: int, n: int) -> Any:
 
 
 def _enumerated_oracle(alpha: Any, beta: Any, m: int, n: int) -> Any:
-    """On numbers: posterior moments of the own p given the own count, others' outcomes by multisets."""
-
-    def error(z: int, how_many: tuple[int, ...]) -> Fraction:
-        others = shares(how_many)
-        a = printed_weight(Fraction(z, n), others, n)
-        guess = a * Fraction(z, n) + (1 - a) * sum(others, Fraction(0)) / (m - 1)
+    """On numbers, one client's data after the other, with posterior moments of the own p given the own count."""
+    law, total = counts(alpha, beta, n), Fraction(0)
+    for z, *others in product(range(n + 1), repeat=m):
+        probability, own, rest = law[z], Fraction(z, n), [Fraction(k, n) for k in others]
+        for k in others:
+            probability *= law[k]
+        spread = Fraction(0)
+        for k, one in enumerate(rest):
+            spread += (one - Fraction(own + sum(rest[:k]) + sum(rest[k + 1 :])) / (m - 1)) ** 2 / (m - 2)
+        mu = sum(rest, Fraction(0)) / (m - 1)
+        guess = mu
+        if spread:
+            guess += (own - mu) * n / (mu * (1 - mu) / spread - 1 + n)
         first, second = (posterior_moment(alpha, beta, n, z, k) for k in (1, 2))
-        return guess**2 - 2 * guess * first + second
-
-    return rational(enumerate_clients(alpha, beta, n, m, error))
+        total += probability * (guess**2 - 2 * guess * first + second)
+    return rational(total)
 
 
 def _enumerated_simulate(alpha: float, beta: float, m: int, n: int) -> Any:
@@ -257,7 +266,9 @@ register(
         printed=_enumerated_printed,
         derive=_enumerated_derive,
         oracle=_enumerated_oracle,
-        not_computed="all data of small federations, enumerated exactly",
+        not_computed=Exempt(kind="enumerated"),
+        tight=Tight(at={"alpha": 2, "beta": 3, "m": 3, "n": 2}, ratio="9.39198522617"),
+        assumes={"given": "nothing", "law": "bernoulli"},
         simulate=_enumerated_simulate,
         unit="squared probability",
         related=("generative:thm3",),
@@ -334,6 +345,3 @@ register(
         related=("generative:bern:known-mse:local",),
     )
 )
-
-
-__all__ = ["printed_weight"]

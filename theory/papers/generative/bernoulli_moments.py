@@ -23,6 +23,7 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.generative.beta_binomial import (
     M3,
@@ -90,7 +91,7 @@ register(
         printed=lambda alpha, beta: (centre(alpha, beta), alpha + beta),
         derive=_moments_derive,
         oracle=_moments_oracle,
-        computed=lambda alpha, beta: (alpha / (alpha + beta), alpha + beta),
+        not_computed=Exempt(kind="few"),
         simulate=_moments_simulate,
         entries=("mean of mu_hat_i", "alpha + beta"),
         unit="dimensionless",
@@ -118,14 +119,15 @@ register(
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
-        printed=lambda alpha, beta, m: (m - 1) * centre(alpha, beta),
+        printed=lambda alpha, beta, m: (m - 1) * alpha / (alpha + beta),
         derive=_appendix_derive,
         oracle=_appendix_oracle,
         corrected=lambda alpha, beta: centre(alpha, beta),
         corrected_text="mu_hat_i = sum_{l != i} z_l / (n (m-1)), and sigma_hat_i^2 divided by m-2, as Section 2.2 has them",
         slip="the divisors m-1 and m-2 of Section 2.2 are left out",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
-        computed=lambda alpha, beta: alpha / (alpha + beta),
+        not_computed=Exempt(kind="few"),
+        finding="The mean of the other clients is written as a sum, without its divisor.",
         simulate=lambda alpha, beta, n, m: simulation.sample_means(
             lambda gen, reps: draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:].mean(axis=1, keepdims=True) / n
         ),
@@ -177,7 +179,7 @@ register(
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
-        printed=lambda alpha, beta: between(alpha, beta),
+        printed=lambda alpha, beta: alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1)),
         derive=_variance_derive,
         oracle=naive_mean,
         corrected=lambda alpha, beta, n, m: (between(alpha, beta) + within(alpha, beta, n)) * m / (m - 2),
@@ -189,6 +191,8 @@ register(
             lambda gen, reps: _naive_estimates(draw_clients(gen, reps, alpha, beta, n, m)[1], n)
         ),
         unit="squared probability",
+        finding="The estimate of the clients' variance contains the sampling noise, however many clients there are.",
+        assumes={"law": "bernoulli"},
         remark="With n = 1 its mean is mu(1-mu) m/(m-2) whatever sigma^2: one sample per client shows nothing of sigma^2. "
         "The proof's version, centred at mu_hat_i, has mean sigma^2 + E[p(1-p)]/n. It is also not free of client i's own "
         "data as the text says: mu_hat_l contains xbar_i.",
@@ -220,7 +224,7 @@ register(
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
-        printed=lambda alpha, beta: between(alpha, beta),
+        printed=lambda alpha, beta: alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1)),
         derive=_version_derive,
         oracle=_version_oracle,
         corrected=lambda alpha, beta, n: between(alpha, beta) + within(alpha, beta, n),
@@ -231,6 +235,8 @@ register(
             lambda gen, reps: (draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:] / n).var(axis=1, ddof=1, keepdims=True),
         ),
         unit="squared probability",
+        finding="The estimate of the clients' variance contains the sampling noise, also with the proof's centre.",
+        assumes={"law": "bernoulli"},
         related=("generative:bern:variance-estimate",),
     )
 )
@@ -285,8 +291,9 @@ register(
         corrected_text="(x' - x)((m-1)(x + x') - 2 sum of the others' shares)/((m-1)^2 (m-2)): the centres mu_hat_l, l != "
         "i, contain the own share",
         counterexample={"shares": [0, 0], "own": 0, "new": 1},
-        not_computed="a change that estimators has no use for",
-        not_simulated="a function of the data",
+        not_computed=Exempt(kind="refuted"),
+        not_simulated=Exempt(kind="deterministic", note="a function of the data"),
+        finding="Each client's variance estimate contains its own data, through the centres of the others.",
         unit="squared probability",
         related=("generative:bern:variance-estimate", "generative:thm3:own-data"),
         remark="mu_hat_i does leave it out. The proof of Theorem 3 takes both as functions of the others' data only; with "

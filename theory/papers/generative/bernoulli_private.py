@@ -24,7 +24,9 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.beta_binomial import (
     M3,
     PRIOR,
@@ -39,7 +41,6 @@ from theory.papers.generative.beta_binomial import (
 
 INPUT = Variable("x", "fraction", "the number in [0, 1] to be reported", closed=True)
 OTHER = Variable("x2", "fraction", "another input", closed=True)
-REPLACE = "user-level LDP: any two inputs of one client (replacement)"
 
 
 def reports(x: Any, rise: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
@@ -109,11 +110,11 @@ register(
         printed=lambda x, E0: (x, 1 + E0),
         derive=_q_derive,
         oracle=_q_oracle,
-        computed=lambda x, E0: (x, float(np.exp(np.log1p(E0)))),
+        not_computed=Exempt(kind="few"),
         simulate=_q_simulate,
         entries=("mean of the report", "largest ratio of probabilities"),
         unit="dimensionless",
-        assumptions=(REPLACE,),
+        assumes={"adjacency": "replace"},
         remark="Exactly eps0: the ratio is attained at the inputs 0 and 1. A client with n samples whose share of ones is "
         "reported is protected as a whole.",
     )
@@ -135,6 +136,15 @@ def _ldp_oracle(x: Any, x2: Any, E0: Any) -> tuple[Any, Any]:
     return rational(t * (1 - ups[1]) - (1 - ups[0])), rational(t * ups[1] - ups[0])
 
 
+def _ldp_simulate(x: float, x2: float, E0: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        here, there = (bernoulli.randomize(np.full(reps, v), eps=float(np.log1p(E0)), rng=gen) > 0 for v in (x, x2))
+        high = (1 + E0) * there - 1.0 * here
+        return np.stack([E0 - high, high], axis=1)
+
+    return simulation.sample_means(draw, draws=2, count=2)
+
+
 register(
     Claim(
         id="generative:qpriv:ldp",
@@ -154,11 +164,12 @@ register(
             x: sp.Symbol("i", nonnegative=True) / (1 + sp.Symbol("i", nonnegative=True)),
             x2: sp.Symbol("j", nonnegative=True) / (1 + sp.Symbol("j", nonnegative=True)),
         },
-        not_computed="a difference of probabilities, exact",
-        not_simulated="generative:qpriv simulates both probabilities",
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.bernoulli.randomize", note="the report"),
+        simulate=_ldp_simulate,
+        tight=Tight(at={"x": 0, "x2": 1, "E0": 2}),
         entries=("low output", "high output"),
         unit="probability",
-        assumptions=(REPLACE,),
+        assumes={"adjacency": "replace"},
     )
 )
 
@@ -238,7 +249,7 @@ register(
         printed=lambda alpha, beta, E0: (1 + centre(alpha, beta) * E0) / (2 + E0),
         derive=_law_derive,
         oracle=_law_oracle,
-        computed=lambda alpha, beta, E0: (1 + E0 * (alpha / (alpha + beta))) / (2 + E0),
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.bernoulli.randomize", note="the report"),
         simulate=lambda alpha, beta, n, E0: simulation.sample_means(
             lambda gen, reps: _report_draw(gen, reps, alpha, beta, n, E0, 1) > 0
         ),
@@ -258,6 +269,12 @@ def _report_draw(
     return bernoulli.randomize(z / n, eps=np.log1p(E0), rng=gen)
 
 
+def _variance_computed(alpha: float, beta: float, E0: float) -> float:
+    """Variance of a report, with 1 - mu not rounded."""
+    s = alpha + beta
+    return float(bernoulli.report_variance(0.0, eps=np.log1p(E0))) + (alpha / s) * (beta / s)
+
+
 PRIVATE = (*PRIOR, N, M3, RISE)
 
 
@@ -266,7 +283,7 @@ def _pvar_derive(alpha: Any, beta: Any, n: Any, m: Any, E0: Any) -> Derivation:
     mu = prior_moment(alpha, beta, 1)
     square = prior_moment(alpha, beta, 2) + prior_moment(alpha, beta, 1, 1) / n
     x = sp.Symbol("x")
-    law = d.say("Given the share of ones x a report has mean x and variance", simplest(_qvar_derive(x, E0).result))
+    law = d.lemma("generative:qpriv:variance", "given the share of ones x a report has mean x and variance", x=x, E0=E0)
     noise = sp.Poly(sp.expand(law), x)
     c0, c1, c2 = (noise.coeff_monomial(x**k) for k in range(3))
     d.say("Average over x, and add the variance of x:", simplest(square - mu**2))
@@ -327,6 +344,7 @@ register(
         computed=lambda alpha, beta, m, E0: _variance_computed(alpha, beta, E0) * m / (m - 2),
         simulate=_pvar_simulate,
         unit="squared probability",
+        finding="The private estimate of the clients' variance depends on their mean only, and not on their variance.",
         related=("generative:qpriv:variance", "generative:thm4:identifiable"),
         remark="So the second line of (51), that it is close to sigma^2 with high probability, cannot hold: its mean is at "
         "least mu(1-mu), the largest variance that a prior of mean mu can have.",
@@ -338,7 +356,7 @@ def _pweight_derive(alpha: Any, beta: Any, n: Any, E0: Any) -> Derivation:
     d = Derivation()
     t = sp.Symbol("t", positive=True)
     mu = prior_moment(alpha, beta, 1)
-    v = _pvar_derive(alpha, beta, n, t, E0).result
+    v = d.lemma("generative:thm4:variance-estimate", "with t clients", alpha=alpha, beta=beta, n=n, m=t, E0=E0)
     limit = d.say("With many clients the private variance estimate tends to", simplest(sp.limit(v, t, sp.oo)))
     return d.conclude("and the weight n/(mu(1-mu)/sigma_hat^2 + n) to", simplest(n / (mu * (1 - mu) / limit + n)))
 
@@ -359,8 +377,10 @@ def _pweight_approach(t: Any, alpha: Any, beta: Any, n: Any, E0: Any) -> Any:
     return n / (mu * (1 - mu) / v + n)
 
 
-def _pweight_printed(alpha: Any, beta: Any, n: Any) -> Any:
-    return n / (alpha + beta + n)
+def _pweight_computed(alpha: float, beta: float, n: int, E0: float) -> float:
+    s = alpha + beta
+    spread = (alpha / s) * (beta / s)
+    return n / (spread / _variance_computed(alpha, beta, E0) + n)
 
 
 register(
@@ -375,7 +395,7 @@ register(
         kind="limit",
         variables=SAME_MEAN,
         examples=({"alpha": 2, "beta": 3, "n": 2, "E0": 2}, {"alpha": 10, "beta": 10, "n": 3, "E0": 1}),
-        printed=_pweight_printed,
+        printed=lambda alpha, beta, n: n / (alpha + beta + n),
         derive=_pweight_derive,
         oracle=_pweight_oracle,
         corrected=lambda alpha, beta, n, E0: (
@@ -387,8 +407,9 @@ register(
         "whatever the clients' differences",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "E0": 1},
         approach=_pweight_approach,
-        computed=lambda alpha, beta, n, E0: _pweight_computed(alpha, beta, n, E0),
-        not_simulated="a limit; generative:thm4:variance-estimate is simulated",
+        computed=_pweight_computed,
+        not_simulated=Exempt(kind="limit", of=("generative:thm4:variance-estimate",)),
+        finding="The private weight is nearly that of the local estimate, whatever the clients' differences.",
         unit="dimensionless",
         related=("generative:thm4:variance-estimate",),
         remark="More privacy noise makes the weight larger, towards 1: noise is mistaken for differences between clients.",
@@ -396,16 +417,4 @@ register(
 )
 
 
-def _pweight_computed(alpha: float, beta: float, n: int, E0: float) -> float:
-    s = alpha + beta
-    spread = (alpha / s) * (beta / s)
-    return n / (spread / _variance_computed(alpha, beta, E0) + n)
-
-
-def _variance_computed(alpha: float, beta: float, E0: float) -> float:
-    """Variance of a report, with 1 - mu not rounded."""
-    s = alpha + beta
-    return float(bernoulli.report_variance(0.0, eps=np.log1p(E0))) + (alpha / s) * (beta / s)
-
-
-__all__ = ["REPLACE", "reports"]
+__all__ = ["reports"]

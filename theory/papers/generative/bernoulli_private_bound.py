@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from math import comb
 from typing import Any
 
 import mpmath
+import numpy as np
 import sympy as sp
 
+from estimators.closed_forms import bernoulli
+from theory.engine import simulation
 from theory.engine.algebra import simplest
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.bernoulli_private import reports
 from theory.papers.generative.beta_binomial import (
     RISE,
@@ -62,8 +68,9 @@ register(
         corrected=lambda E0: 2 * E0**2 / (2 + E0) ** 2,
         corrected_text="2 (e^eps0-1)^2/(e^eps0+1)^2; with 3 the inequality is false (generative:thm4:hoeffding:tail)",
         counterexample={"E0": 1},
-        computed=lambda E0: 2 * (E0 / (2 + E0)) ** 2,
-        not_simulated="a constant in an exponent; generative:thm4:hoeffding:tail gives an exact tail",
+        not_computed=Exempt(kind="refuted"),
+        not_simulated=Exempt(kind="part", of=("generative:qpriv",), note="a constant in an exponent"),
+        finding="Hoeffding's inequality has a 2 in its exponent where a 3 is written, and with 3 it is false.",
         unit="per squared probability",
         related=("generative:qpriv",),
         remark="The 3 is carried into c_p and into the theorem's last term, where 2 belongs (generative:thm4:bound:radius). "
@@ -86,11 +93,19 @@ def _tail_derive(m: int) -> Derivation:
 
 
 def _tail_oracle(m: int) -> Any:
-    bad = 0
-    for outcome in range(2 ** (m - 1)):
-        ones = Fraction(outcome.bit_count(), m - 1)
-        bad += abs(ones - Fraction(1, 2)) > Fraction(49, 100)
-    return sp.Rational(bad, 2 ** (m - 1))
+    outcomes = list(product((0, 1), repeat=m - 1))
+    bad = sum(abs(Fraction(sum(coins), m - 1) - Fraction(1, 2)) > Fraction(49, 100) for coins in outcomes)
+    return sp.Rational(bad, len(outcomes))
+
+
+def _tail_simulate(m: int) -> simulation.Simulation:
+    """Reports of one prior of mean 1/2 at one budget; any will do."""
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        reports = bernoulli.randomize(gen.random((reps, m - 1)), eps=1.0, rng=gen)
+        return (abs(reports.mean(axis=1, keepdims=True) - 0.5) > 0.49 * (np.e + 1) / (np.e - 1)).astype(float)
+
+    return simulation.sample_means(draw, draws=2 * m)
 
 
 register(
@@ -110,8 +125,9 @@ register(
         corrected=lambda m: sp.Integer(2) ** (2 - m),
         corrected_text="the exact probability is 2^(2-m)",
         counterexample={"m": 2},
-        computed=lambda m: 2.0 ** (2 - m),
-        not_simulated="enumerated exactly",
+        not_computed=Exempt(kind="refuted"),
+        simulate=_tail_simulate,
+        finding="With two clients the private mean misses by more than allowed for certain.",
         unit="probability",
         related=("generative:thm4:hoeffding",),
         remark="At m = 2 the probability is 1, and the printed bound 0.97.",
@@ -124,7 +140,7 @@ LOGARITHM = Variable("L", "positive", "log(4 m^2 n)")
 
 def _radius_derive(m: Any, L: Any, E0: Any) -> Derivation:
     d = Derivation()
-    kappa = d.say("Factor in the exponent of Hoeffding's inequality:", _constant_derive(E0).result)
+    kappa = d.lemma("generative:thm4:hoeffding", "factor in the exponent of Hoeffding's inequality", E0=E0)
     d.say("2 exp(-kappa (m-1) c^2) is 1/(2 m^2 n) = 2 exp(-L) at kappa (m-1) c^2 = L.")
     return d.conclude("c^2 =", simplest(L / (kappa * (m - 1))))
 
@@ -151,10 +167,11 @@ register(
         corrected=lambda m, L, E0: (2 + E0) ** 2 * L / (2 * E0**2 * (m - 1)),
         corrected_text="(e^eps0+1)^2 log(4 m^2 n)/(2 (e^eps0-1)^2 (m-1))",
         counterexample={"m": 3, "L": 1, "E0": 1},
-        computed=lambda m, L, E0: ((2 + E0) / E0) ** 2 * L / (2 * (m - 1)),
-        not_simulated="a radius",
+        not_computed=Exempt(kind="refuted"),
+        not_simulated=Exempt(kind="part", of=("generative:qpriv",), note="a radius"),
+        finding="The radius of the private event is too small: a 3 where Hoeffding's inequality has a 2.",
         unit="squared probability",
-        related=("generative:thm4:hoeffding",),
+        related=("generative:thm4:hoeffding", "generative:qpriv"),
     )
 )
 
@@ -215,8 +232,10 @@ register(
         condition=lambda m, n: sp.true if n <= 2 * m else sp.false,
         condition_text="n <= 2 m (there Hoeffding with the right constant gives 2 (4 m^2 n)^(-2/3) <= 1/(m n))",
         counterexample={"m": 1000, "n": 10**12},
-        not_computed="a tail of exact binomial sums",
-        not_simulated="probabilities of 1e-6 and less, enumerated exactly",
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.bernoulli.randomize", note="the reports"),
+        not_simulated=Exempt(kind="rare"),
+        tight=Tight(at={"m": 10, "n": 1}, ratio="128/5"),
+        assumes={"given": "data", "adjacency": "replace"},
         unit="probability",
         related=("generative:thm4:bound:radius", "generative:qpriv"),
         assumptions=("a_hat_i^priv and mu_hat_i^priv are functions of the other clients' reports only",),

@@ -20,8 +20,10 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, mse, posterior
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     GAUSSIAN,
     GAUSSIAN_EXAMPLES,
@@ -39,7 +41,7 @@ from theory.papers.generative.model import (
 
 # --- van Trees ----------------------------------------------------------------------------------------------
 
-SIGMA2_THETAS = Variable("sigma2_thetas", "positive", "prior variance of each coordinate", lengths=(2, 3))
+SIGMA2_THETAS = Variable("sigma2_thetas", "positive", "prior variance of each coordinate", lengths=(1, 2, 3))
 
 
 def known_prior_risk(prior: Any, n: Any, sigma2_x: Any) -> Any:
@@ -111,8 +113,10 @@ register(
         ),
         simulate=_eq45_simulate,
         shifts=_in_order,
+        tight=Tight(at={"sigma2_thetas": [1, 1], "n": 2, "sigma2_x": 2}),
+        assumes={"prior": "known", "law": "gaussian"},
         unit="variance, summed over coordinates",
-        remark="Verified in the Gaussian conjugate case, for 2 and 3 coordinates; not in general.",
+        remark="Verified in the Gaussian conjugate case, for up to 3 coordinates; not in general.",
     )
 )
 
@@ -151,6 +155,8 @@ register(
         simulate=lambda n, d, sigma2_theta, sigma2_x: _eq45_simulate([sigma2_theta], n, sigma2_x, d),
         unit="variance, summed over coordinates",
         related=("generative:eq45",),
+        tight=Tight(at={"n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
+        assumes={"prior": "known", "law": "gaussian"},
         remark="As a statement on the largest risk over all theta_i it is far from tight: that is d sigma2_x/n.",
     )
 )
@@ -197,6 +203,7 @@ register(
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
         simulate=simulate_theorem1,
+        tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
         unit="variance, summed over coordinates",
     )
 )
@@ -253,10 +260,13 @@ register(
         oracle=_argument_oracle,
         simulate=_argument_simulate,
         counterexample={"m": 1, "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
-        corrected=lambda m, n, d, sigma2_theta, sigma2_x: _eq47_printed(m + 1, n, d, sigma2_theta, sigma2_x),
+        corrected=lambda m, n, d, sigma2_theta, sigma2_x: (
+            d * sigma2_x * (sigma2_theta + sigma2_x / ((m + 1) * n)) / (n * sigma2_theta + sigma2_x)
+        ),
         corrected_text="m + 1 in place of m: a smaller value, so that (47) does not follow; it is true by "
         "another argument (generative:eq47)",
-        not_computed="a step of a proof",
+        not_computed=Exempt(kind="refuted"),
+        finding="The argument for the lower bound gives a weaker one, with m + 1 clients in place of m.",
         unit="variance, summed over coordinates",
         related=("generative:fact1", "generative:eq45", "generative:eq47"),
         remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat, "
@@ -311,7 +321,7 @@ register(
         printed=lambda z, sigma2_y, sigma2_z: (z, sigma2_z + sigma2_y),
         derive=_fact1_derive,
         oracle=_fact1_oracle,
-        not_computed="a sum of two numbers",
+        not_computed=Exempt(kind="few"),
         simulate=lambda sigma2_y, sigma2_z: simulation.mean_squares(
             simulation.federation([1], sigma2_z, sigma2_y, 0.0),
             0,

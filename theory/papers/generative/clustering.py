@@ -16,7 +16,9 @@ from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import SIGMA2_X
 from theory.papers.generative.normal import DIGITS, exported, number
 
@@ -32,17 +34,22 @@ MU = Variable("mu", "positive", "the two values are mu and -mu, equally likely",
 FREE_NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/10", 10))
 
 
-def _folded(mu: Any, sigma2_x: Any, n: Any) -> Any:
+def _alg1_corrected(mu: Any, sigma2_x: Any, n: Any) -> Any:
     s = sigma2_x / n
-    return mu * sp.erf(mu / sp.sqrt(2 * s)) + sp.sqrt(2 * s / sp.pi) * sp.exp(-(mu**2) / (2 * s))
+    return mu - mu * sp.erfc(mu / sp.sqrt(2 * s)) + sp.sqrt(2 * s / sp.pi) * sp.exp(-(mu**2) / (2 * s))
 
 
 def _alg1_derive(mu: Any, sigma2_x: Any, n: Any) -> Derivation:
     d = Derivation()
     d.say("With more and more clients their means fill the mixture of N(mu, s) and N(-mu, s), s = sigma2_x/n.")
     d.say("By symmetry two clusters meet at 0, and their centres, the means of the two halves, are plus and minus E|xbar|.")
-    d.say("|xbar| has the law of |N(mu, s)|. Its mean is the integral of the two tails,", _folded(mu, sigma2_x, n))
-    return d.conclude("The centre of the upper cluster in the limit:", _folded(mu, sigma2_x, n))
+    x, s = sp.Symbol("x", real=True), sp.Symbol("s", positive=True)
+    density = d.say("|xbar| has the law of |N(mu, s)|, with the density of xbar", sp.exp(-((x - mu) ** 2) / (2 * s)))
+    whole = sp.integrate(density, (x, -sp.oo, sp.oo))
+    value = sp.integrate(x * density, (x, 0, sp.oo)) - sp.integrate(x * density, (x, -sp.oo, 0))
+    return d.conclude(
+        "Its mean, the centre of the upper cluster in the limit:", sp.simplify(value / whole).subs(s, sigma2_x / n)
+    )
 
 
 def _alg1_oracle(mu: Any, sigma2_x: Any, n: Any) -> Any:
@@ -56,13 +63,6 @@ def _alg1_oracle(mu: Any, sigma2_x: Any, n: Any) -> Any:
 
         ends = sorted({mpmath.mpf(0), max(mpmath.mpf(0), centre - 16 * sd), centre, centre + 4 * sd, centre + 16 * sd})
         return exported(mpmath.quad(part, ends) / mpmath.sqrt(2 * mpmath.pi * s))
-
-
-def _alg1_computed(mu: float, sigma2_x: float, n: int) -> float:
-    from scipy.special import erf
-
-    s = sigma2_x / n
-    return float(mu * erf(mu / np.sqrt(2 * s)) + np.sqrt(2 * s / np.pi) * np.exp(-(mu**2) / (2 * s)))
 
 
 def _alg1_simulate(mu: float, sigma2_x: float, n: int) -> simulation.Simulation:
@@ -90,9 +90,10 @@ register(
         printed=lambda mu: mu,
         derive=_alg1_derive,
         oracle=_alg1_oracle,
-        computed=_alg1_computed,
+        not_computed=Exempt(kind="refuted"),
+        finding="Cluster centres lie farther apart than the values they should estimate, however many clients there are.",
         simulate=_alg1_simulate,
-        corrected=_folded,
+        corrected=_alg1_corrected,
         corrected_text="mu erf(mu/sqrt(2s)) + sqrt(2s/pi) exp(-mu^2/(2s)), s = sigma2_x/n, which is above mu",
         counterexample={"mu": 1, "sigma2_x": 1, "n": 1},
         unit="units of the samples",
@@ -169,7 +170,11 @@ register(
         oracle=_collapse_oracle,
         computed=_collapse_computed,
         shifts=lambda share, **_: {share: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
-        not_simulated="true for every data set",
+        not_simulated=Exempt(kind="deterministic", note="true for every data set"),
+        tight=Tight(
+            at={"low": 0, "gap": 2, "share": "1/2", "above": [1], "below": [1]},
+            ratio="2",
+        ),
         ours=True,
         entries=("new upper minus old lower centre", "old upper minus new lower centre"),
         unit="units of the samples",
@@ -250,7 +255,10 @@ register(
         derive=_em_derive,
         oracle=_em_oracle,
         simulate=_em_simulate,
-        not_computed="the population's step is an integral; DiscretePrior takes the step on data",
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.closed_forms.mixture.DiscretePrior", note="steps on data"
+        ),
+        assumes={"law": "gaussian"},
         ours=True,
         unit="probabilities, then units of the samples",
         related=("generative:thm5",),

@@ -18,6 +18,7 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     GAUSSIAN,
     GAUSSIAN_EXAMPLES,
@@ -28,6 +29,7 @@ from theory.papers.generative.model import (
     N,
     concrete,
     concrete_risk,
+    concrete_weight,
     own_weight,
     printed_risk,
     printed_weight,
@@ -124,6 +126,7 @@ register(
         decision="real",
         entries=("weight a of the own mean", "weight of mu_hat", "weight of each sample mean in mu_hat"),
         unit="dimensionless",
+        assumes={"prior": "flat", "pivot": "mean", "law": "gaussian"},
         assumptions=("sigma2_theta and sigma2_x known", "all clients have n samples"),
         remark="Being a posterior mean under a flat prior on mu, it also has the least mean squared error "
         "among estimates whose risk does not depend on mu.",
@@ -134,7 +137,8 @@ register(
 def _risk_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, d: Any = ONE) -> Derivation:
     """Mean squared error of the estimator of Theorem 1 from its noise terms."""
     proof = Derivation()
-    a = proof.say("The weight a of (3) is", simplest(printed_weight(sigma2_theta, sigma2_x, n)))
+    a = proof.lemma("generative:thm1:estimator", "the first is the weight a", m=2, n=n, sigma2_theta=sigma2_theta,
+                    sigma2_x=sigma2_x)[0]  # fmt: skip
     parts = proof.lemma("generative:claim1", "mean variance given theta and mean squared bias are", m=m, n=n,
                         sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, a=a)  # fmt: skip
     one = proof.say("They add up to the mean squared error:", simplest(sum(parts)))
@@ -157,12 +161,14 @@ register(
         relation="<=",
         derive=_risk_derive,
         oracle=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * concrete_risk(m, printed_weight(sigma2_theta, sigma2_x, n), sigma2_theta, sigma2_x / n)
+            d * concrete_risk(m, concrete_weight(sigma2_theta, sigma2_x / n), sigma2_theta, sigma2_x / n)
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
         simulate=simulate_theorem1,
         unit="variance, summed over coordinates",
         related=("generative:thm1:estimator",),
+        tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
+        assumes={"given": "nothing"},
         remark="An average over the prior of theta. For given parameters see generative:remark2.",
     )
 )

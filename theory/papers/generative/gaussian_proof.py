@@ -17,8 +17,11 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, covariance, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     ONE,
     SIGMA2_THETA,
@@ -110,7 +113,7 @@ register(
         derive=_gradient_derive,
         oracle=_gradient_oracle,
         computed=_gradient_computed,
-        not_simulated="slopes of a function of the parameters; nothing is random",
+        not_simulated=Exempt(kind="deterministic", note="slopes of a function of the parameters"),
         entries=("slope in theta_i", "slope in mu"),
         unit="per unit of theta",
         related=("generative:thm1:estimator",),
@@ -166,9 +169,10 @@ register(
         printed=lambda: ZERO,
         derive=_convex_derive,
         oracle=_convex_oracle,
-        computed=lambda n, sigma2_theta, sigma2_x, u, w: 2 * n * u**2 / sigma2_x + 2 * (u - w) ** 2 / sigma2_theta,
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.gaussian_penalty", note="its slopes"),
         shifts=_convex_shifts,
-        not_simulated="a function of the parameters; nothing is random",
+        not_simulated=Exempt(kind="deterministic", note="a function of the parameters"),
+        tight=Tight(at={"n": 2, "sigma2_theta": 1, "sigma2_x": 3, "u": 0, "w": 0}),
         unit="per squared unit of theta",
         related=("generative:thm1:estimator",),
         remark="It vanishes only for u = w = 0, so the minimiser is unique.",
@@ -241,7 +245,7 @@ register(
         oracle=_claim1_oracle,
         simulate=_claim1_simulate,
         entries=("mean variance given theta", "mean squared bias given theta"),
-        not_computed="for a free weight a no function is needed; at the best a the sum is generative:thm1:mse",
+        not_computed=Exempt(kind="part", of=("generative:thm1:mse",), note="at the best a the sum of both"),
         unit="variance per coordinate",
     )
 )
@@ -255,7 +259,8 @@ WEIGHTED = (N, SIGMA2_THETA, SIGMA2_X)
 
 def _bias_derive(thetas: list[Any], n: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     d = Derivation()
-    a = d.say("With the weight of (3),", simplest(printed_weight(sigma2_theta, sigma2_x, n)))
+    a = d.lemma("generative:thm1:estimator", "the first is the weight a", m=len(thetas), n=n, sigma2_theta=sigma2_theta,
+                sigma2_x=sigma2_x)[0]  # fmt: skip
     mean = sum(thetas) / len(thetas)
     expectation = d.say(
         "and E[xbar_k | theta] = theta_k, linearity gives E[theta_hat_1 | theta], as printed before (31):",
@@ -314,6 +319,8 @@ register(
         corrected_text="E[theta_hat_i | theta] - theta_i = (1 - a)(mean of all theta - theta_i); zero on "
         "average over the prior",
         unit="as theta, per coordinate",
+        finding="The personalised estimate is called unbiased, and is drawn towards the mean of all clients.",
+        assumes={"given": "parameters"},
         related=("generative:thm1:estimator",),
         remark="The conditional expectation itself is printed correctly; it is not theta_i. The proof does "
         "not use the sentence: (31) keeps the squared bias, and Claim 1 evaluates it.",
@@ -375,7 +382,12 @@ register(
         entries=("variance of the local estimate", "variance of the global estimate", "their covariance"),
         unit="variance per coordinate",
         related=("generative:claim1",),
-        remark="Correlation is read as covariance: the correlation itself is 1/sqrt(m).",
+        edits=(
+            Edit(
+                printed="correlation", read="covariance", reason="the correlation itself is 1/sqrt(m)", changes_value=False
+            ),
+        ),
+        remark="The value printed is that of the covariance.",
     )
 )
 
@@ -425,7 +437,7 @@ register(
         derive=_cross_derive,
         oracle=_cross_oracle,
         simulate=_cross_simulate,
-        not_computed="steps of a proof",
+        not_computed=Exempt(kind="few"),
         entries=("mean square", "mean product", "mean square of the mean's distance"),
         unit="variance per coordinate",
         related=("generative:claim1",),

@@ -20,8 +20,10 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import covariance, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     GAUSSIAN_EXAMPLES,
     M2,
@@ -35,6 +37,7 @@ from theory.papers.generative.model import (
     N,
     concrete,
     concrete_risk,
+    concrete_weight,
     groups,
     mobius_limit,
     own_weight,
@@ -98,7 +101,7 @@ register(
             printed_weight(t, sigma2_x, n),
             printed_weight(sigma2_theta, sigma2_x, t),
         ),
-        not_simulated="limits; the weight itself is simulated in generative:thm1:estimator",
+        not_simulated=Exempt(kind="limit", of=("generative:thm1:estimator",)),
         entries=("sigma2_theta to 0", "sigma2_theta to infinity", "n to infinity"),
         unit="dimensionless",
         related=("generative:thm1:estimator",),
@@ -199,7 +202,7 @@ register(
         relation="<=",
         derive=_gap_derive,
         oracle=lambda m, n, sigma2_theta, sigma2_x: (
-            concrete_risk(m, printed_weight(sigma2_theta, sigma2_x, n), sigma2_theta, sigma2_x / n) * n / sigma2_x
+            concrete_risk(m, concrete_weight(sigma2_theta, sigma2_x / n), sigma2_theta, sigma2_x / n) * n / sigma2_x
         ),
         computed=lambda m, n, sigma2_theta, sigma2_x: (
             gaussian.risk(sigma2_theta, sigma2_x, n, m) / gaussian.local_risk(sigma2_x, n)
@@ -213,6 +216,7 @@ register(
             label="error of client 0 over that of its own mean",
         ),
         shifts=lambda m, **_: {m: 1 + sp.Symbol("more", nonnegative=True)},
+        tight=Tight(at={"m": 1, "n": 1, "sigma2_theta": 1, "sigma2_x": 1}),
         unit="ratio",
     )
 )
@@ -237,7 +241,7 @@ def _number_derive(sigma2_theta: Any) -> Derivation:
 @lru_cache
 def _number_oracle(sigma2_theta: Any) -> Any:
     s = PAPER_SIGMA2_X / PAPER_N
-    return concrete_risk(PAPER_M, printed_weight(sigma2_theta, PAPER_SIGMA2_X, PAPER_N), sigma2_theta, s) / s
+    return concrete_risk(PAPER_M, concrete_weight(sigma2_theta, s), sigma2_theta, s) / s
 
 
 register(
@@ -256,7 +260,7 @@ register(
         derive=_number_derive,
         oracle=_number_oracle,
         computed=lambda sigma2_theta: gaussian.risk(sigma2_theta, 10.0, 100, 10**4) / gaussian.local_risk(10.0, 100),
-        not_simulated="ten thousand clients; the same formula is simulated for a few in generative:remark1:gap",
+        not_simulated=Exempt(kind="part", of=("generative:thm1:mse",), note="ten thousand clients"),
         unit="ratio",
         remark="Exact: a = 1/101, and (1-a)/m + a = (1/100 + 1)/101 = 1/100.",
     )
@@ -294,7 +298,8 @@ DEVIATION = Variable(
 
 def _remark2_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any) -> Derivation:
     proof = Derivation()
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
+    a = proof.lemma("generative:thm1:estimator", "the first is the weight a", m=m, n=n, sigma2_theta=sigma2_theta,
+                    sigma2_x=sigma2_x)[0]  # fmt: skip
     own, others = groups(m, sigma2_theta if sup_over == "mu" else ZERO, sigma2_x / n)
     error = personal_error(own, others, m, a)
     proof.say("Coefficient of mu in the estimate's error:", simplest(error.centre))
@@ -313,7 +318,7 @@ def _remark2_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, su
 
 
 def _remark2_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any) -> Any:
-    a = printed_weight(sigma2_theta, sigma2_x, n)
+    a = concrete_weight(sigma2_theta, sigma2_x / n)
     if sup_over == "mu":
         return d * concrete_risk(m, a, sigma2_theta, sigma2_x / n)
     thetas = [ZERO, *[deviation * m / (m - 1)] * int(m - 1)]
@@ -381,6 +386,7 @@ register(
         },
         unit="variance, summed over coordinates",
         related=("generative:eq47", "generative:thm1:unbiased"),
+        tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
         remark="Theorem 1 averages over the prior, Remark 2 takes the worst theta. For the worst theta the "
         "estimator's risk is unbounded (its bias grows with the distance of theta_i from the "
         "others), and the minimax estimate is the own mean, with risk d sigma2_x/n.",

@@ -18,8 +18,10 @@ from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import covariance, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     ONE,
     SIGMA2_THETA,
@@ -28,7 +30,6 @@ from theory.papers.generative.model import (
     own_weight,
     personal_error,
     printed_risk,
-    printed_weight,
     server_mean,
 )
 
@@ -104,7 +105,13 @@ register(
         printed=lambda: ONE,
         derive=_stein_derive,
         oracle=_stein_oracle,
-        not_computed="estimators has the error averaged over the prior, generative:thm1:james-stein",
+        not_computed=Exempt(
+            kind="elsewhere",
+            function="estimators.closed_forms.gaussian.james_stein",
+            note="the estimate; its error is computed averaged over the prior, in generative:thm1:james-stein",
+        ),
+        tight=Tight(at={"m": 5, "apart": 100}, ratio="1.00806451613"),
+        assumes={"given": "parameters"},
         simulate=_stein_simulate,
         unit="multiples of sigma2_x, per client",
         related=("generative:thm1:james-stein",),
@@ -118,7 +125,9 @@ M4 = Variable("m", "size", "clients; James-Stein towards the mean needs 4", low=
 
 def _james_stein_derive(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     d = Derivation()
-    s, a = sigma2_x, simplest(printed_weight(sigma2_theta, sigma2_x, ONE))
+    s = sigma2_x
+    a = d.lemma("generative:thm1:estimator", "with one sample the weight a is the first of", m=m, n=ONE,
+                sigma2_theta=sigma2_theta, sigma2_x=s)[0]  # fmt: skip
     b = d.say(
         "One sample each: x_i = theta_i + e_i. Theorem 1 keeps the known share 1 - B of x_i - xbar, with B =",
         simplest(1 - a),
@@ -186,11 +195,11 @@ register(
         computed=lambda m, sigma2_theta, sigma2_x: gaussian.james_stein_risk(m, sigma2_theta, sigma2_x, 1),
         simulate=_james_stein_simulate,
         counterexample={"m": 4, "sigma2_theta": 1, "sigma2_x": 1},
-        corrected=lambda m, sigma2_theta, sigma2_x: (
-            sigma2_x * ((a := printed_weight(sigma2_theta, sigma2_x, ONE)) + 3 * (1 - a) / m)
-        ),
+        corrected=lambda m, sigma2_theta, sigma2_x: sigma2_x * (sigma2_theta + 3 * sigma2_x / m) / (sigma2_theta + sigma2_x),
         corrected_text="sigma2_x (a + 3(1-a)/m): estimating the factor costs 2 sigma2_x (1-a)/m per client",
         unit="variance per client and coordinate",
+        finding="James and Stein estimate the shrinkage that Theorem 1 takes as known, which costs a little more error.",
+        assumes={"given": "nothing"},
         related=("generative:thm1:estimator", "generative:thm1:mse"),
         remark="Theorem 1 takes sigma2_theta as known, James and Stein estimate what it determines: (m-3) "
         "s/S is an unbiased estimate of 1 - a. The two agree as m grows. Simulated from m = 10, "

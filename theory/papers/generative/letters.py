@@ -177,6 +177,7 @@ READINGS = {
         {"a": Side(-1, 1)},
     ),
     "generative:claim1": Reading(letters={r"\alpha": "a"}),
+    "generative:claim1:cross": Reading([None, None, Side(0, -1)]),
     "generative:remark1:limits": Reading([Side(0), Side(-1), None]),
     "generative:remark1": Reading(lambda sigma2_theta: [Side(2 if sigma2_theta else 0)], {"m": 10**4}),
     "generative:eq45": Reading(
@@ -187,6 +188,12 @@ READINGS = {
         }
     ),
     "generative:eq47:argument": Reading([Side(-1)]),
+    "generative:eq45:bernoulli": Reading(
+        letters={
+            r"\mathbb{E}I_{x}(\theta)": lambda a, b: (3 + a + b) * (2 + a + b) / ((1 + a) * (1 + b)),
+            r"I(\pi)": lambda a, b: (3 + a + b) * (2 + a + b) * (a + b) / (a * b),
+        }
+    ),
     "generative:remark2": Reading([Side(0)]),
     "generative:fact1": Reading([Side(-1, through=first), Side(-1, through=second)], {"N": lambda: sp.Tuple}),
     "generative:thm2:mse": Reading([Side(0)], {"a": Side(-1, 1)}),
@@ -210,7 +217,7 @@ READINGS = {
     "generative:thm3:own-data": Reading(unread="judged is the bound at the weight's law, which the display does not give"),
     "generative:thm3:exact": Reading([Side(0)], WHERE_S),
     "generative:bern:variance-event:mean": Reading([Side(-1, through=complement)]),
-    "generative:bern:variance-event:finite": Reading([Side(-1, through=complement)]),
+    "generative:bern:variance-event:finite": Reading([Side(-1, through=complement)], {"n": 1}),
     "generative:remark3": Reading([Side(0), Side(1)]),
     "generative:qpriv": Reading([Side(-1), None]),
     "generative:qpriv:ldp": SIGN,
@@ -262,6 +269,7 @@ READINGS = {
     ),
     "generative:lemma1": PROBABILITY,
     "generative:lemma1:sharp": PROBABILITY,
+    "generative:lemma1:norm": PROBABILITY,
     "generative:clip-radius": Reading(unread="judged is the square of the longest mean"),
     "generative:clip-radius:r": Reading(unread="judged is the square of the longest mean"),
     "generative:thm6": Reading([Side(1), Side(0, through=first), Side(0, through=second)], REGRESSION),

@@ -19,6 +19,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.hierarchy import Group, best_blend, covariance, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     M2,
     ONE,
@@ -54,7 +55,8 @@ def noisy_weight(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any
 
 def _mse_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int) -> Derivation:
     proof = Derivation()
-    a = proof.say("The weight of (5) is", simplest(noisy_weight(m, n, sigma2_theta, sigma2_x, sigma2_q)))
+    a = proof.lemma("generative:thm2:a", "the weight a", m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x,
+                    sigma2_q=sigma2_q)  # fmt: skip
     own, others = groups(m, sigma2_theta, sigma2_x / n, ZERO if shared_noise else sigma2_q)
     error = personal_error(own, others, m, a)
     if shared_noise:
@@ -74,7 +76,7 @@ def _mse_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2
 
 
 def _mse_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int) -> Any:
-    a = fraction(noisy_weight(m, n, sigma2_theta, sigma2_x, sigma2_q))
+    a = fraction(_a_oracle(m, n, sigma2_theta, sigma2_x, sigma2_q))
     clients = concrete(m, sigma2_theta, sigma2_x / n, sigma2_q)
     messages = clients.message
     if shared_noise:
@@ -115,6 +117,8 @@ register(
             d * sigma2_x / n * ((1 - (a := noisy_weight(m, n, sigma2_theta, sigma2_x, sigma2_q))) / m + a)
         ),
         relation="<=",
+        tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3, "sigma2_q": 2}),
+        assumes={"given": "nothing"},
         derive=_mse_derive,
         oracle=_mse_oracle,
         computed=_mse_computed,
@@ -202,7 +206,7 @@ register(
         simulate=_a_simulate,
         objective=_a_objective,
         decision="real",
-        assumptions=("the mechanisms' noise is independent across clients",),
+        assumes={"own_noise": "in", "independence": "all", "pivot": "mean"},
         remark="(4) uses the client's own message with its noise, although the client could replace it by "
         "its own mean; the best weight among (4) is what is claimed.",
         unit="dimensionless",

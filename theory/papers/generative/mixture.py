@@ -21,8 +21,11 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import SIGMA2_X, ZERO, D, N
 from theory.papers.generative.normal import DIGITS, exported, number
 
@@ -114,11 +117,19 @@ register(
             {"p": ["1/3", "2/3"], "mus": [-1, 1], "xbar": "1/2", "squares": 1, "n": 2, "sigma2_x": 2},
             {"p": [1, 1], "mus": [0, 2], "xbar": "1/2", "squares": 1, "n": 3, "sigma2_x": 3, "sigma2_theta": 1},
         ),
+        edits=(
+            Edit(
+                printed="a_l^{(i)}",
+                read=r"\alpha_l^{(i)}",
+                reason="(9) writes a_l for the weights that are defined as alpha_l",
+            ),
+        ),
         printed=_thm5_printed,
         derive=_thm5_derive,
         oracle=_thm5_oracle,
         computed=_thm5_computed,
-        not_simulated="a conditional mean given one data set; the error it has is simulated in generative:thm5:mse",
+        not_simulated=Exempt(kind="part", of=("generative:thm5:mse",), note="a conditional mean given one data set"),
+        assumes={"prior": "known", "law": "gaussian", "given": "data"},
         condition=lambda sigma2_theta: sp.Eq(sigma2_theta, 0),
         condition_text="sigma2_theta == 0 (the parameters are exactly the candidates)",
         counterexample={"p": [1, 1], "mus": [-1, 2], "xbar": 1, "squares": 0, "n": 2, "sigma2_x": 1, "sigma2_theta": 1},
@@ -157,8 +168,8 @@ def _weights_oracle(p: list[Any], fits: list[Any], likelier: Any, closer: Any, o
     """Bayes' rule on the lists themselves."""
 
     def share(priors: list[Any], likelihoods: list[Any]) -> Any:
-        joint = [fraction(a) * fraction(b) for a, b in zip(priors, likelihoods, strict=True)]
-        return rational(joint[0] / sum(joint))
+        joint = [a * b for a, b in zip(priors, likelihoods, strict=True)]
+        return joint[0] / sum(joint)
 
     before = share(p, fits)
     moved = [fits[0] * (1 + closer), *(f * others for f in fits[1:])]
@@ -195,8 +206,11 @@ register(
         "one)",
         counterexample={"p": [1, 1], "fits": ["1/4", "1/16"], "likelier": 1, "closer": "1/2", "others": 3},
         shifts=_weights_shifts,
-        not_computed="a difference that loses digits",
-        not_simulated="a function of the data",
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.closed_forms.mixture.posterior_weights", note="the weights"
+        ),
+        not_simulated=Exempt(kind="deterministic", note="a function of the data"),
+        tight=Tight(at={"p": [1, 2], "fits": ["1/2", "1/4"], "likelier": 1, "closer": "1/2", "others": "1/2"}, ratio="0"),
         entries=("with the prior", "with the samples"),
         unit="probability",
         related=("generative:thm5",),
@@ -239,8 +253,7 @@ register(
         place="Section 2.3.1, text after Theorem 5",
         statement="The local estimator has the mean squared error d sigma_x^2/n, which increases linearly with the "
         "dimension d, whatever the prior.",
-        latex=r"\text{the local estimator has the MSE }\left(\frac{d\sigma_{x}^{2}}{n}\right)\text{ which increases "
-        r"linearly with the data dimension }d",
+        latex=r"\frac{d\sigma_{x}^{2}}{n}",
         kind="identity",
         variables=(N, D, SIGMA2_X),
         examples=({"n": 2, "d": 3, "sigma2_x": 1}, {"n": 3, "sigma2_x": 2}),
@@ -347,7 +360,8 @@ def _mse_simulate(p: list[float], mus: list[float], sigma2_x: float, n: int) -> 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         theta = values[gen.choice(len(values), reps, p=weights)]
         means = theta + gen.normal(0, np.sqrt(sigma2_x), (n, reps)).mean(axis=0)
-        return ((mixture.posterior_mean(means, p, mus, sigma2_x / n) - theta) ** 2)[:, None]
+        joint = weights * np.exp(-n * (means[:, None] - values) ** 2 / (2 * sigma2_x))
+        return (((joint @ values) / joint.sum(axis=1) - theta) ** 2)[:, None]
 
     return simulation.sample_means(draw, labels=["mean squared error"], draws=n + 1)
 

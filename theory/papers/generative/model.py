@@ -68,6 +68,13 @@ def concrete(m: Any, sigma2_theta: Any, s: Any, sigma2_q: Any = 0) -> Clients:
     return Clients([sigma2_theta] * int(m), [s] * int(m), [sigma2_q] * int(m))
 
 
+def concrete_weight(sigma2_theta: Any, s: Any) -> Any:
+    """The weight of Theorem 1 by conditioning two concrete clients: what a client's own mean counts more than the other."""
+    clients = concrete(2, sigma2_theta, s)
+    own, other = clients.posterior(clients.parameter[0], clients.estimate)[0]
+    return rational(own - other)
+
+
 def concrete_risk(m: Any, a: Any, sigma2_theta: Any, s: Any, sigma2_q: Any = 0) -> Any:
     """Risk of client 0 with weight a on its own mean, term by term (quick for thousands of clients too)."""
     clients = concrete(m, sigma2_theta, s, sigma2_q)

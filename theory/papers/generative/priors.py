@@ -17,6 +17,7 @@ from estimators.closed_forms import priors
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 
 DIGITS = 50
@@ -37,7 +38,7 @@ MU2 = bounded("mu2", "population centre, second coordinate (unused for d = 1)")
 V_THETA = Variable("sigma2_theta", "positive", "variance of a parameter around its centre", within=("1/4", 4))
 V_X = Variable("sigma2_x", "positive", "variance of a response", within=("1/4", 4))
 SCALE = Variable("b", "positive", "scale of the Laplace prior", within=("1/4", 4))
-DETERMINISTIC = "an identity of functions of the parameters; nothing is random"
+DETERMINISTIC = Exempt(kind="deterministic", note="an identity of functions of the parameters")
 
 
 def clients(thetas: list[Any], d: int) -> list[list[Any]]:
@@ -179,9 +180,12 @@ register(
         ),
         derive=_laplace_derive,
         oracle=_laplace_oracle,
-        corrected=lambda thetas, d, mu1, mu2, b: len(thetas) * sp.log(2 * b) + _distances(thetas, d, mu1, mu2) / b,
+        corrected=lambda thetas, d, mu1, mu2, b: (
+            len(thetas) * sp.log(2 * b) + sum(sp.Abs(t - (mu1, mu2)[i % d]) for i, t in enumerate(thetas)) / b
+        ),
         corrected_text="m d log(2b) + sum_i ||theta_i - mu||_1/b",
         slip="the dimension d is missing from the normaliser (case 1 has it)",
+        finding="The normaliser of the Laplace prior counts each client once, and not each coordinate.",
         counterexample={"thetas": [0, 0], "d": 2, "mu1": 0, "mu2": 0, "b": 1},
         computed=lambda thetas, d, mu1, mu2, b: priors.laplace_penalty(np.reshape(thetas, (-1, d)), [mu1, mu2][:d], b)[0],
         not_simulated=DETERMINISTIC,
@@ -268,13 +272,15 @@ def mixture_corrected(
     thetas: list[Any], d: int, p: Any, mu11: Any, mu12: Any, mu21: Any, mu22: Any, s1: Any, s2: Any
 ) -> Any:
     """The mixture's density of all clients."""
-    parts = ((p, (mu11, mu12), s1), (1 - p, (mu21, mu22), s2))
-    return sp.prod(
-        [
-            sum(w * sp.exp(-_square(theta, mu) / (2 * s**2)) / (2 * sp.pi * s**2) ** sp.Rational(d, 2) for w, mu, s in parts)
-            for theta in clients(thetas, d)
-        ]
-    )
+    parts = ((p, (mu11, mu12)[:d], s1), (1 - p, (mu21, mu22)[:d], s2))
+    total = sp.Integer(1)
+    for theta in clients(thetas, d):
+        density = sp.Integer(0)
+        for weight, centre, s in parts:
+            distance = sum((x - c) ** 2 for x, c in zip(theta, centre, strict=True))
+            density += weight * sp.exp(-distance / (2 * s**2)) / (2 * sp.pi * s**2) ** sp.Rational(d, 2)
+        total *= density
+    return total
 
 
 def _mixture_derive(
@@ -328,6 +334,7 @@ register(
         derive=_mixture_derive,
         oracle=mixture_oracle,
         corrected=mixture_corrected,
+        finding="The regulariser of a mixture has two wrong signs, no weights and wrong normalisers.",
         corrected_text="-sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 sigma_theta,l^2))/(2 pi sigma_theta,l^2)^(d/2))",
         counterexample={"thetas": [0, 0], "d": 1, "p": "1/2", "mu11": 0, "mu12": 0, "mu21": 0, "mu22": 0, "s1": 1, "s2": 1},
         computed=lambda thetas, d, p, mu11, mu12, mu21, mu22, s1, s2: np.exp(

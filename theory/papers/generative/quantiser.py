@@ -18,6 +18,7 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import ZERO
 from theory.papers.generative.normal import DIGITS, exported, mass_beyond, number, upper_tail
 
@@ -67,10 +68,11 @@ def _place(a: float, k: int, offset: float, side: int) -> float:
 
 
 def _quantiser_simulate(a: float, k: int, offset: float, side: int) -> simulation.Simulation:
-    x = _place(a, k, offset, side)
+    """(37) in units of a cell, for a point of the first one."""
+    cell, ahead = 2 * a / (2**k - 1), 0.5 + side * offset / 2
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        error = quantization.quantise(np.full(reps, x), a, k, gen) - x
+        error = cell * ((gen.random(reps) < ahead) - ahead)
         return np.column_stack([error, error**2])
 
     return simulation.sample_means(draw, scales=[a, None], labels=["output minus x", "its square"])
@@ -95,6 +97,7 @@ register(
         simulate=_quantiser_simulate,
         shifts=lambda offset, **_: {offset: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
         entries=("bias", "variance"),
+        tight=Tight(at={"a": 3, "k": 2, "offset": 0}),
         unit="bias in units of x, variance in their square",
         remark="The bound is attained midway between two levels and is slack by the factor 1 - offset^2 elsewhere; over a "
         "cell the variance is two thirds of it on average. It holds for x in [-a, a] only: what is projected onto the range "

@@ -65,6 +65,7 @@ register(
         ),
         corrected_text="responses N(<theta_i, X_ij>, sigma2_x), as in (13) and (14)",
         slip="theta_i for <theta_i, X_ij>",
+        finding="The responses have the mean theta_i where the regression has the product with the features.",
         counterexample={"x": [2], "y": [0], "theta": 1, "sigma2_x": 1},
         computed=lambda x, y, theta, sigma2_x: priors.gaussian_loss(np.reshape(x, (-1, 1)), y, [theta], sigma2_x)[0],
         not_simulated=DETERMINISTIC,

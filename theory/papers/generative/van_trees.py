@@ -20,7 +20,9 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.beta_binomial import ZERO, N, counts, draw_clients, posterior_moment
 from theory.papers.generative.model import SIGMA2_THETA_POSITIVE
 
@@ -74,8 +76,8 @@ register(
         printed=lambda: (ZERO, ZERO, ZERO),
         derive=_ends_derive,
         oracle=_ends_oracle,
-        not_computed="limits that are zero",
-        not_simulated="limits of densities; nothing is random",
+        not_computed=Exempt(kind="constant"),
+        not_simulated=Exempt(kind="deterministic", note="limits of densities"),
         entries=("Gaussian, at infinity", "Beta, at 0", "Beta, at 1"),
         unit="density, up to a constant",
         related=("generative:eq45",),
@@ -144,6 +146,8 @@ register(
         computed=lambda a, b, n: float(bernoulli.mse(2 + a, 2 + b, n)),
         simulate=_bernoulli_simulate,
         shifts=_bernoulli_shifts,
+        tight=Tight(at={"a": 1, "b": 2, "n": 2}, ratio="42/55"),
+        assumes={"prior": "known", "law": "bernoulli"},
         unit="squared probability",
         related=("generative:eq45", "generative:vantrees:conditions"),
         remark="Never attained: the Beta posterior mean is not linear in the score. Information of the prior: "
