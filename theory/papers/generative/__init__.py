@@ -57,6 +57,7 @@ PAPER = Paper(
         "bernoulli_experiments",
         "local_privacy",
         "experiments",
+        "regression_experiment",
         "networks",
         "connections",
     ),

@@ -214,17 +214,17 @@ register(
 # --- the server ------------------------------------------------------------------------------------------------------
 
 BEFORE = Variable(
-    "mu_t", "real", "the K = 2 clients' copies of mu before their last update, mu_i^t", lengths=(2,), extreme=False
+    "mu_t", "real", "the K clients' copies of mu before their last update, mu_i^t", lengths=(1, 2), extreme=False
 )
-AFTER = Variable("mu_t1", "real", "the same after it, mu_i^(t+1)", lengths=(2,), extreme=False)
-PSI_BEFORE = Variable("psi_t", "positive", "copies of psi before their last update", lengths=(2,), extreme=False)
-PSI_AFTER = Variable("psi_t1", "positive", "copies of psi after it", lengths=(2,), extreme=False)
+AFTER = Variable("mu_t1", "real", "the same after it, mu_i^(t+1)", lengths=(1, 2), extreme=False)
+PSI_BEFORE = Variable("psi_t", "positive", "copies of psi before their last update", lengths=(1, 2), extreme=False)
+PSI_AFTER = Variable("psi_t1", "positive", "copies of psi after it", lengths=(1, 2), extreme=False)
 
 
 def _server_derive(mu_t1: list[Any], psi_t1: list[Any]) -> Derivation:
     d, m = Derivation(), sp.Symbol("mu", real=True)
     d.say("When tau divides t + 1, the update of round t has just produced mu_i^(t+1) and psi_i^(t+1). The server's copies "
-    "should be those closest to what the clients now hold, in mean square:")  # fmt: skip
+          "should be those closest to what the clients now hold, in mean square:")  # fmt: skip
     results = []
     for values in (mu_t1, psi_t1):
         distance = sum((m - v) ** 2 for v in values)
@@ -262,7 +262,7 @@ register(
         title="AdaPeD: what the server averages",
         place="Section 3.4, Algorithm 5, lines 16-19",
         statement="When tau divides t + 1, the clients send mu_i^t and psi_i^t and the server averages them: the round's "
-        "learned copies. Judged for K = 2 sampled clients.",
+        "learned copies. Judged for one and two sampled clients.",
         latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}"
         r"\sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi"
         r"_{i}^{t}",
@@ -292,7 +292,7 @@ register(
         id="generative:alg6:server",
         title="AdaPeD with fine-tuning: what the server averages",
         place="Section 6.2.2, Algorithm 6, lines 19-22",
-        statement="Lines 19-22 send and average the copies of index t, as lines 16-19 of Algorithm 5 do. Judged for K = 2.",
+        statement="Lines 19-22 send and average the copies of index t, as lines 16-19 of Algorithm 5 do. Judged as there.",
         latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}"
         r"\sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi"
         r"_{i}^{t}",

@@ -171,7 +171,7 @@ def _floor_derive(above: Any, kd: Any, tail: Any) -> Derivation:
     psi = d.say("psi at or above its floor:", sp.Rational(1, 2) + above)
     weight = d.say("The divergence enters (23) with the weight 1/(2 psi):", 1 / (2 * psi))
     rest = d.say("Twice the terms in psi is log(2 psi) + kd/psi. The exponential of minus that, with the series of "
-    "e^(kd/psi) up to its linear term and a positive rest:", 1 / (2 * psi * (1 + kd / psi + tail)))  # fmt: skip
+                 "e^(kd/psi) up to its linear term and a positive rest:", 1 / (2 * psi * (1 + kd / psi + tail)))  # fmt: skip
     return d.conclude("Weight of the divergence; exp of minus twice the terms:", (weight, rest))
 
 

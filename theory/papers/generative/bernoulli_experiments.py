@@ -70,7 +70,7 @@ def _synthetic_derive(prior: str, weights: str) -> Derivation:
     variance = d.say("Variance of the prior, whose mean is 1/2:", _prior_variance(prior))
     s = d.say("It plays the part of a Beta prior with alpha + beta =", sp.Rational(1, 4) / variance - 1)
     d.say("Only the prior's mean and variance enter the risk of a weight. Best weight n/(n+s); the printed estimates lead "
-    "to n(n+s)/(n^2+(2n-1)s) (generative:bern:moments:limit-weight).")  # fmt: skip
+          "to n(n+s)/(n^2+(2n-1)s) (generative:bern:moments:limit-weight).")  # fmt: skip
     found = d.say("Relative gain over the local estimate:", gain(s, sp.Integer(SAMPLES), weights))
     return d.conclude("It, and minus it, to be compared with both ends of the quoted range:", (found, -found))
 
@@ -333,8 +333,8 @@ def _fold_gain(cells: tuple[Cell, ...]) -> tuple[Fraction, Fraction]:
 def _elections_derive(target: str) -> Derivation:
     d = Derivation()
     d.say("Each election in turn is the test; of the five others a county's wins are counted. Mean and variance of the "
-    "counties' shares of wins give the weight (6) (the printed estimates; leaving one county out of 3150 changes nothing "
-    "visible).")  # fmt: skip
+          "counties' shares of wins give the weight (6) (the printed estimates; leaving one county out of 3150 changes "
+          "nothing visible).")  # fmt: skip
     gains = [_fold_gain(cells)[0] for cells in election_cells(target)]
     d.say("Relative gains over the local estimate for the six test elections:", tuple(sp.Float(float(g), 5) for g in gains))
     mean = rational(sum(gains, Fraction(0)) / ELECTIONS)

@@ -34,7 +34,7 @@ def _span_printed(members: int, g: Any) -> Any:
 def _span_derive(members: int, g: Any) -> Derivation:
     d = Derivation()
     d.say("The inner product of N(a, s) and N(b, s) is proportional to exp(-(a-b)^2/(4s)): for members k steps apart it is "
-    "g to the power k^2.")  # fmt: skip
+          "g to the power k^2.")  # fmt: skip
     gram = d.say("Matrix of inner products:", sp.Matrix(members, members, lambda i, j: g ** ((i - j) ** 2)))
     return d.conclude("Its determinant:", gram.det(method="berkowitz"))
 
@@ -201,6 +201,7 @@ register(
         computed=_discrete_computed,
         approach=_approach,
         not_simulated=Exempt(kind="deterministic"),
+        assumes={"given": "data"},
         unit="units of theta",
         related=("generative:alg7", "generative:alg4"),
         remark="That is of the posterior mean. Algorithm 4 descends to the posterior's mode instead, and with vanishing "

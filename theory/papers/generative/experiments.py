@@ -1,7 +1,7 @@
-"""Section 4: what the text on the private Gaussian experiment and on linear regression lets one decide exactly.
+"""Section 4: what the text on the private Gaussian experiment lets one decide exactly.
 
-Belongs here: numbers and statements about Figure 4 and the linear-regression experiment. Does not belong here: the Bernoulli
-experiments, the theorems behind (messages.py, quantiser.py, regression.py).
+Belongs here: numbers and statements about Figure 4. Does not belong here: the other experiments (bernoulli_experiments.py,
+regression_experiment.py, networks.py), the theorems behind (messages.py, quantiser.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from estimators.accounting import privacy
-from estimators.closed_forms import gaussian, quantization, regression
+from estimators.closed_forms import gaussian, quantization
 from theory.engine import simulation
 from theory.engine.algebra import limit, simplest
 from theory.engine.claim import Claim
@@ -37,7 +37,6 @@ from theory.papers.generative.model import (
     mobius_limit,
     own_weight,
     personal_error,
-    posterior_variance,
     printed_risk,
     simulate_personal,
 )
@@ -138,6 +137,7 @@ register(
         oracle=lambda unit: 1 - _textbook_error(THETA2 * unit, X2 * unit / RECORDS, CLIENTS, ZERO) / (X2 * unit / RECORDS),
         computed=lambda unit: 1 - gaussian.risk(0.01 * unit, 0.25 * unit, 15, 10_000) / (0.25 * unit / 15),
         not_simulated=Exempt(kind="part", of=("generative:thm1:mse",)),
+        assumes={"prior": "flat", "pivot": "mean", "noise": "none"},
         unit="share of the local estimate's error",
         related=("generative:thm1:mse",),
         remark="0.6249: the regular estimate has 37.5 % of the local one's error.",
@@ -207,6 +207,7 @@ register(
         tight=Tight(at={"eps0": 1, "delta": "1/100"}, ratio="0.960219558283"),
         finding="What the text calls slightly worse is an error larger by a fifth at least.",
         ours=True,
+        assumes={"prior": "flat", "pivot": "mean", "noise": "fresh"},
         unit="multiple of the regular estimate's error",
         related=("generative:thm2:mse",),
         remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of the "
@@ -256,162 +257,10 @@ register(
         not_simulated=Exempt(kind="divergence"),
         tight=Tight(at={"delta": "1/2"}, ratio="0.964197870355"),
         ours=True,
+        assumes={"adjacency": "replace"},
         unit="delta",
         assumptions=("adjacency: any two inputs of the client (local DP, replacement)",),
         related=("generative:thm2:ldp",),
         remark="The calibration is made for eps0 < 1; above, use the exact curve (privacy.gaussian_delta).",
-    )
-)
-
-
-# --- linear regression -------------------------------------------------------------------------------------------------
-
-DIMENSION = Variable("d", "choice", "coefficients", choices=(50, 100))
-EXCESS = Variable(
-    "excess", "nonnegative", "error of FedAvg's model in mu, over sigma_theta^2 per coefficient; 0 when it has converged"
-)
-ROWS, DESIGN2 = sp.Integer(10), sp.Rational(1, 20)
-PRIOR2, ERROR2, CENTRE2 = sp.Rational(1, 100), sp.Rational(1, 20), sp.Rational(1, 100)
-
-
-def _say_regression(d: Derivation, dimension: int, prior2: Any, name: str) -> Any:
-    """Least possible error of a regression with n < d rows and a N(., prior2 I) prior, averaged over the design."""
-    d.say(f"Given the design the Bayes error under {name} is prior2 (d - n + sum_i 1/(1 + prior2 lam_i/sigma2_x)), "
-          f"lam_i the n "
-          "squared singular values of X.")  # fmt: skip
-    d.say("This is convex in the lam_i, whose mean is d times the variance of a design entry, so by Jensen's inequality "
-    "the average error is at least that of equal lam_i.")  # fmt: skip
-    informed = ROWS / (1 + prior2 * DESIGN2 * dimension / ERROR2)
-    return d.say("Lower bound on the error:", prior2 * (dimension - ROWS + informed))
-
-
-def _linreg_derive(d: int, excess: Any) -> Derivation:
-    proof = Derivation()
-    least = _say_regression(proof, d, PRIOR2, "the true prior")
-    fed = proof.say("A global model that is off mu by excess sigma2_theta per coefficient has the error d sigma2_theta (1 "
-    "+ excess) =", d * PRIOR2 * (1 + excess))  # fmt: skip
-    return proof.conclude("So the gain over the global model is at most", 1 - least / fed)
-
-
-def _equal_rows(dimension: Any, prior2: Any) -> Any:
-    """Bayes error of d orthogonal coefficients of which ROWS are observed, one by one."""
-    noise = ERROR2 / (DESIGN2 * dimension)
-    return sum(posterior_variance(prior2, [noise] if i < ROWS else []) for i in range(int(dimension)))
-
-
-# Quoted gains over local regression and over FedAvg.
-_LOCAL, _FED = (
-    {50: sp.Rational(80, 1000), 100: sp.Rational(92, 1000)},
-    {50: sp.Rational(148, 1000), 100: sp.Rational(123, 1000)},
-)
-
-
-def _least_excess(d: int) -> Any:
-    """Error of FedAvg's model in mu from which on the quoted gain over it is possible."""
-    return _equal_rows(sp.Integer(d), PRIOR2) / (d * PRIOR2 * (1 - _FED[int(d)])) - 1
-
-
-def _excess_for_order(d: int) -> Any:
-    """Error of FedAvg's model in mu from which on the quoted order of local regression and FedAvg is possible."""
-    ratio = (1 - _LOCAL[int(d)]) / (1 - _FED[int(d)])
-    return ratio * _equal_rows(sp.Integer(d), PRIOR2 + CENTRE2) / (d * PRIOR2) - 1
-
-
-def _design(d: int) -> np.ndarray:
-    return np.sqrt(0.05 * d) * np.eye(10, d)
-
-
-def _linreg_oracle(d: int, excess: Any) -> Any:
-    return 1 - _equal_rows(sp.Integer(d), PRIOR2) / (d * PRIOR2 * (1 + excess))
-
-
-def _linreg_computed(d: int, excess: float) -> float:
-    return 1 - regression.posterior_mse(_design(int(d)), 0.01, 0.05) / (int(d) * 0.01 * (1 + excess))
-
-
-register(
-    Claim(
-        id="generative:exp:linreg",
-        title="Quoted gain of personalised regression over FedAvg",
-        place="Section 4, Linear regression; Section 4.1",
-        statement="With m = 10000, n = 10, sigma_theta^2 = 0.01, sigma_x^2 = 0.05 and design entries of variance 0.05 the "
-        "mean squared error falls by 14.8 +- 1.2 % (d = 50) and 12.3 +- 2.0 % (d = 100) against FedAvg. Judged, for the "
-        "error of the coefficients (Theorem 6): the largest gain possible is at least that.",
-        latex=r"d=50:\ 14.8\pm1.2\%,\qquad d=100:\ 12.3\pm2.0\%",
-        kind="number",
-        variables=(DIMENSION, EXCESS),
-        examples=({"d": 50, "excess": 0}, {"d": 50, "excess": "1/10"}, {"d": 100, "excess": "1/12"}),
-        printed=lambda d: _FED[int(d)],
-        relation=">=",
-        derive=_linreg_derive,
-        oracle=_linreg_oracle,
-        computed=_linreg_computed,
-        not_simulated=Exempt(kind="arithmetic", note="drawn designs give gains of 6.4 % and 4.9 % for excess = 0, below it"),
-        tight=Tight(at={"d": 50, "excess": "61/639"}),
-        finding="A gain of that size over FedAvg is impossible once FedAvg has converged.",
-        condition=lambda d, excess: excess >= _least_excess(d),
-        condition_text="excess >= 61/639 for d = 50 and >= 73/877 for d = 100 (FedAvg's own model is off mu by that share "
-        "of sigma_theta^2 per coefficient: it has not converged)",
-        shifts=lambda d, excess: {excess: _least_excess(d) + sp.Symbol("more", nonnegative=True)},
-        counterexample={"d": 50, "excess": 0},
-        unit="share of FedAvg's error",
-        related=("generative:thm6",),
-        remark="At most 6.67 % (d = 50) and 5 % (d = 100) against a global model that knows mu. With mn = 100000 rows a "
-        "FedAvg that has converged is off by at most 0.2 %, so the quoted gains need one that has not, or another error: "
-        "that of predictions on new rows falls by less still (2.1 % and 2.4 %). The text does not say which error is "
-        "measured, nor the initial values that would decide the other statements about the alternating algorithm (1 % and "
-        "4.7 % more error).",
-    )
-)
-
-
-def _order_derive(d: int, excess: Any) -> Derivation:
-    proof = Derivation()
-    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients are "
-    "then N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
-    least = _say_regression(proof, d, PRIOR2 + CENTRE2, "that prior")
-    return proof.conclude("FedAvg's error d sigma2_theta (1 + excess) over that of any local estimate is at most",
-                          d * PRIOR2 * (1 + excess) / least)  # fmt: skip
-
-
-def _order_oracle(d: int, excess: Any) -> Any:
-    return d * PRIOR2 * (1 + excess) / _equal_rows(sp.Integer(d), PRIOR2 + CENTRE2)
-
-
-def _order_computed(d: int, excess: float) -> float:
-    return int(d) * 0.01 * (1 + excess) / regression.posterior_mse(_design(int(d)), 0.02, 0.05)
-
-
-register(
-    Claim(
-        id="generative:exp:linreg:order",
-        title="Quoted order of local regression and FedAvg",
-        place="Section 4, Linear regression; Section 4.1",
-        statement="Gains of 8.0 % over local regression and 14.8 % over FedAvg (d = 50; 9.2 % and 12.3 % for d = 100) mean "
-        "that FedAvg has 1.08 (1.04) times the error of local regression. Judged: the largest ratio possible is at least "
-        "that.",
-        latex=r"8.0\pm0.8\%,\ 14.8\pm1.2\%\ (d=50);\quad 9.2\pm1.1\%,\ 12.3\pm2.0\%\ (d=100)",
-        kind="number",
-        variables=(DIMENSION, EXCESS),
-        examples=({"d": 50, "excess": 0}, {"d": 50, "excess": 1}, {"d": 100, "excess": 1}),
-        printed=lambda d: (1 - _LOCAL[int(d)]) / (1 - _FED[int(d)]),
-        relation=">=",
-        derive=_order_derive,
-        oracle=_order_oracle,
-        computed=_order_computed,
-        not_simulated=Exempt(kind="arithmetic"),
-        tight=Tight(at={"d": 50, "excess": "67/71"}),
-        finding="With ten rows for fifty coefficients local regression cannot beat FedAvg, as the quoted gains imply.",
-        condition=lambda d, excess: excess >= _excess_for_order(d),
-        condition_text="excess >= 67/71 for d = 50 and >= 12269/13155 for d = 100 (FedAvg's own model is off mu by nearly "
-        "sigma_theta^2 per coefficient)",
-        shifts=lambda d, excess: {excess: _excess_for_order(d) + sp.Symbol("more", nonnegative=True)},
-        counterexample={"d": 50, "excess": 0},
-        unit="ratio of mean squared errors",
-        related=("generative:thm6",),
-        remark="At most 5/9 (d = 50) and 15/28 (d = 100) for a FedAvg that has converged. With n = 10 rows for d "
-        "coefficients a client sees nothing of d - n directions; least squares of least norm has twice FedAvg's error. In "
-        "the error of the coefficients the gain over any local estimate is at least 44 % and not 8 %, and in that of "
-        "predictions about 23 % and 32 %.",
     )
 )

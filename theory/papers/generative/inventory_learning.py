@@ -159,7 +159,7 @@ SECTION_3 = (
         "thm7:conditions",
     ),
     _said("445", "Section 3.5, after Theorem 7", "conversion to user-level (eps, delta)", "lemma2:eps", "thm7:rdp"),
-    _passed("445", "Section 3.5, after Theorem 7", "Renyi divergences compose better than strong composition", "cited"),
+    _said("445", "Section 3.5, after Theorem 7", "it composes better than strong composition", "thm7:composition"),
     _said(
         "447-453",
         "Section 3.6, Regularization",
@@ -233,6 +233,7 @@ SECTION_4 = (
         "gains of 8.0, 14.8 (d = 50) and 9.2, 12.3 per cent (d = 100) over local regression and FedAvg",
         "exp:linreg",
         "exp:linreg:order",
+        "exp:linreg:local",
         quotes=("0.8%", "1.2%", "1.1%", "2.0%"),
     ),
     _passed(

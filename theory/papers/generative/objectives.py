@@ -51,7 +51,7 @@ K_REST = Variable("K", "positive", "(2 pi sigma2_x)^(nm) exp(sum of squared resi
 def _eq19_derive(md: int, floor: Any, K: Any) -> Derivation:
     d, v = Derivation(), sp.Symbol("sigma2_theta", positive=True)
     d.say("Put all parameters at one point, theta_i = mu. Nothing of the prior is left in (19) but its normaliser, and the "
-    "residuals do not depend on sigma2_theta, so exp(2 objective) is", K * (2 * sp.pi * v) ** md)  # fmt: skip
+          "residuals do not depend on sigma2_theta, so exp(2 objective) is", K * (2 * sp.pi * v) ** md)  # fmt: skip
     path = d.say("Take a prior variance this small:", floor / (2 * sp.pi * (1 + floor) * (1 + K)))
     value = (K * (2 * sp.pi * v) ** md).subs(v, path)
     return d.conclude("There exp(2 objective) is less than K/(1 + K) times the floor, whatever the floor:", value)
@@ -112,7 +112,7 @@ def _local_derive(alpha2: Any, gap: Any, above: int) -> Derivation:
     d = Derivation()
     v, s = sp.symbols("sigma2_theta S", positive=True)
     shrink = d.say("Client means y_i of n samples: for given mu and variances, (19) is least at theta_i - mu = this times "
-    "(y_i - mu), and at mu = mean of the y_i:", v / (v + alpha2))  # fmt: skip
+                   "(y_i - mu), and at mu = mean of the y_i:", v / (v + alpha2))  # fmt: skip
     slope = d.say("With S the mean square of a coordinate of y_i - mean, the slope of (19) in sigma2_theta is md/2 times",
                   1 / v - shrink**2 * s / v**2)  # fmt: skip
     spread = d.say("It vanishes only at", sp.solve(sp.numer(sp.together(slope)), s)[0])

@@ -91,6 +91,7 @@ register(
         counterexample={"tau": 2, "K": 1, "C1": 1, "adjacency": "zero-out"},
         computed=lambda tau, K, C1, adjacency: (adaped.SHIFTS[adjacency] * tau * C1 / K) ** 2,
         not_simulated=Exempt(kind="deterministic"),
+        assumes={"clipping": "all"},
         unit="squared norm of the model, with learning rate 1",
         remark="Norms add, not squared norms: tau steps in one direction move the model by tau C1. The paper's "
         "neighbouring sets K^t, K'^t of one size K exchange one client for another, which doubles the change. Not a slip "
@@ -106,7 +107,7 @@ def _federation_derive(
     d = Derivation()
     d.say("An explicit federation: every client's clipped gradients are constant, all others' as client i's are on D'.")
     d.say("The averages of K clients then have noise of variance tau sigma2_q1/K and tau sigma2_q2/K, and move by s tau "
-    "C1/K and s tau C2/K when client i, taking part, has the data of D; s = 1 (zero-out) or 2 (replace).")  # fmt: skip
+          "C1/K and s tau C2/K when client i, taking part, has the data of D; s = 1 (zero-out) or 2 (replace).")  # fmt: skip
     mu2 = d.say(
         "Squared shifts over variances, added up:",
         sum((SHIFT[adjacency] * tau * c / K) ** 2 / (tau * v / K) for c, v in ((C1, sigma2_q1), (C2, sigma2_q2))),
@@ -194,6 +195,7 @@ register(
         finding="The privacy cost of a round grows with the number of local steps; the theorem leaves that factor out.",
         shares={"theory.papers.generative.federation.SampledGaussian": "a named divergence, in which the right formula is "
         "written; the oracle and the float function compute it otherwise"},
+        assumes={"noise": "fresh", "clipping": "all", "law": "gaussian"},
         unit="nats",
         related=("generative:thm7:sensitivity", "generative:lemma3"),
         assumptions=("trusted server: only averages are seen", "m below K is read as full participation"),
@@ -338,6 +340,7 @@ register(
         tight=Tight(at={"q": "1/100", "load": 1, "order": 2, "small_order": 1}, ratio="9.24926449198"),
         finding="Sampling gains the factor (K/m)^2 only at small orders, while the theorem claims it for every order.",
         not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh", "clipping": "all", "law": "gaussian", "adjacency": "zero-out"},
         unit="nats",
         remark="Certified for orders 2, 3 and 5. For large orders the divergence grows like order * C1^2/(2 K sigma2_q1) "
         "whatever K/m: sampling takes off only log(m/K)-like terms. The quoted results (Bun et al. 2018; Mironov, Talwar "

@@ -12,6 +12,7 @@ import mpmath
 import sympy as sp
 
 from estimators.accounting import adaped
+from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -57,10 +58,10 @@ def _valid_derive(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, ord
     one = d.say("By Lemma 3 these add up over the tau steps of a round in which client i takes part:",
                 order * tau * sum(steps) / 2)  # fmt: skip
     d.say("Gradients that are constant on D and on D' reach it: then the message is Gaussian with shift s tau C1 and "
-    "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
+          "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
     q = d.say("Client i takes part with probability", sp.Min(K, m) / m)
     d.say("whatever its data; in the other rounds nothing differs. So exp((order-1) D) of a round is (1-q) + q "
-    "e^((order-1)x):",
+          "e^((order-1)x):",
           1 + q * (sp.exp((order - 1) * one) - 1))  # fmt: skip
     return d.conclude("and T/tau rounds, sampled afresh, add up to",
                       T / tau * sp.log(1 + q * (sp.exp((order - 1) * one) - 1)) / (order - 1))  # fmt: skip
@@ -124,6 +125,7 @@ register(
         computed=_valid_computed,
         tight=Tight(at={"tau": 4, "K": 1, "m": 1, "C1": 1, "sigma2_q1": 20, "T": 8, "order": 2}, ratio="1.000000"),
         not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh", "clipping": "all", "law": "gaussian"},
         unit="nats",
         ours=True,
         related=("generative:lemma3", "generative:thm7:rdp"),
@@ -141,7 +143,7 @@ register(
 def _erased_derive(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjacency: str) -> Derivation:
     d = Derivation()
     d.say("Everyone takes part and only the average is seen. Client i's clipped gradients are constant; the others' models "
-    "are pulled back by each step to where the round started, which erases all noise but the last step's.")  # fmt: skip
+          "are pulled back by each step to where the round started, which leaves the last step's noise only.")  # fmt: skip
     variance = d.say("Noise of the sum of K messages:", tau * sigma2_q1 + (K - 1) * sigma2_q1)
     shift = d.say("Shift between neighbours:", SHIFT[adjacency] * tau * C1)
     return d.conclude("Renyi divergence of the round, against both bounds:", (order * shift**2 / (2 * variance),) * 2)
@@ -194,6 +196,7 @@ register(
         shifts=_one_and_more,
         not_computed=Exempt(kind="elsewhere", function="estimators.accounting.adaped.adaped_rdp", note="average=True"),
         not_simulated=Exempt(kind="divergence"),
+        assumes={"noise": "fresh", "clipping": "all", "law": "gaussian", "sampling": "none"},
         entries=("by the last steps' noise", "by the client's own noise"),
         unit="nats",
         ours=True,
@@ -205,3 +208,69 @@ register(
         "others' psi depends on the noise in their models.",
     )
 )  # fmt: skip
+
+# --- against strong composition --------------------------------------------------------------------------------------
+
+ROUNDS = Variable("T", "size", "releases, each with Gaussian noise", extreme=False)
+SIGNAL = Variable("signal", "positive", "squared sensitivity over the noise's variance", extreme=False)
+LOG_DELTA = Variable("L", "positive", "log(1/delta) of all releases together", extreme=False)
+SPENT = Variable("spent", "nonnegative", "log(1/delta') of strong composition's own part, less L", extreme=False)
+B = Variable("B", "positive", "2 log(1.25/delta0) - 1, for the delta0 <= 3/4 of a release", extreme=False)
+TAIL = Variable("tail", "nonnegative", "what e^x adds beyond 1 + x, times eps0", extreme=False)
+
+
+def _strong_printed(T: Any, signal: Any, L: Any, spent: Any, B: Any, tail: Any) -> tuple[Any, Any]:
+    """T eps0 (e^eps0 - 1), and the square of sqrt(2 T log(1/delta')) eps0, with eps0^2 = 2 log(1.25/delta0) signal."""
+    eps0_squared = (1 + B) * signal
+    return T * (eps0_squared + tail), 2 * T * (L + spent) * eps0_squared
+
+
+def _strong_derive(T: Any, signal: Any, L: Any) -> Derivation:
+    d, u = Derivation(), sp.Symbol("u", positive=True)
+    d.say("A release has Renyi divergence order signal/2 (N(shift, 1) from N(0, 1)); T of them add up (generative:lemma3).")
+    eps = d.say("With log(1/delta)/(order - 1) added, at order 1 + u, eps is at most",
+                T * (1 + u) * signal / 2 + L / u)  # fmt: skip
+    best = d.say("least at u =", sp.solve(sp.diff(eps, u), u)[0])
+    fixed = d.say("The part that does not depend on u:", sp.expand(eps).coeff(u, 0))
+    rest = d.say("and the square of the rest at the best u:", sp.simplify((eps - fixed).subs(u, best) ** 2))
+    return d.conclude("Both parts:", (fixed, rest))
+
+
+def _strong_oracle(T: Any, signal: Any, L: Any) -> tuple[Any, Any]:
+    """p + q u + r/u from three exact values; the least of q u + r/u has the square 4 q r."""
+    s, log = fraction(signal), fraction(L)
+    at = [sum((((u + 1) * s / 2) for _ in range(int(T))), log / u) for u in map(fraction, (1, 2, 4))]
+    # second differences take p away: f(1) - f(2) = -q + r/2, f(2) - f(4) = -2q + r/4
+    r = (2 * (at[0] - at[1]) - (at[1] - at[2])) * 4 / 3
+    q = r / 2 - (at[0] - at[1])
+    return rational(at[0] - q - r), rational(4 * q * r)
+
+
+register(
+    Claim(
+        id="generative:thm7:composition",
+        title="Renyi divergences compose better than strong composition",
+        place="Section 3.5, text after Theorem 7",
+        statement="Bounding the Renyi divergence gives better privacy composition than strong composition. Judged for T "
+        "releases with Gaussian noise: the eps of the one, T signal/2 + sqrt(2 T signal L), against the other's sqrt(2 T "
+        "log(1/delta')) eps0 + T eps0 (e^eps0 - 1), term by term (the roots squared), for every split delta = delta' + T "
+        "delta0.",
+        latex=r"\text{here we bound the RDP, as it gives better privacy composition than using the strong composition}",
+        kind="upper bound",
+        variables=(ROUNDS, SIGNAL, LOG_DELTA, SPENT, B, TAIL),
+        examples=({"T": 10, "signal": "1/100", "L": 10, "spent": 1, "B": 20, "tail": 0},),
+        printed=_strong_printed,
+        relation="<=",
+        derive=_strong_derive,
+        oracle=_strong_oracle,
+        tight=Tight(at={"T": 1, "signal": 1, "L": 1, "spent": 0, "B": 1, "tail": 0}, ratio="4"),
+        not_computed=Exempt(kind="elsewhere", function="estimators.accounting.privacy.epsilon_from_zcdp"),
+        not_simulated=Exempt(kind="divergence"),
+        entries=("term without a root", "square of the root"),
+        unit="nats; nats squared",
+        assumes={"noise": "fresh"},
+        related=("generative:lemma3", "generative:lemma2:eps"),
+        remark="The classical calibration eps0 = sqrt(2 log(1.25/delta0) signal) holds for eps0 <= 1 only, which is to "
+        "strong composition's advantage here. No sampling of clients is in it.",
+    )
+)

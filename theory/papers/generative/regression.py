@@ -404,6 +404,7 @@ register(
         condition=_nothing_beyond_rows,
         condition_text="rank == 2, or mu has no part in the null space of X (mu2*x11 == mu1*x12)",
         counterexample={"x11": 1, "x12": 0, "y1": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "rank": 1},
+        assumes={"law": "gaussian"},
         entries=("first coefficient", "second coefficient"),
         unit="units of theta",
         related=("generative:eq18",),

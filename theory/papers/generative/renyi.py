@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 
 from estimators.accounting import privacy
+from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
@@ -50,6 +51,14 @@ def _def3_computed(p: float, q: float, order: int) -> float:
     return float(np.exp((order - 1) * divergence))
 
 
+def _def3_simulate(p: float, q: float, order: int) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        yes = gen.random((reps, 1)) < q  # the mechanism on D'
+        return np.where(yes, p / q, (1 - p) / (1 - q)) ** order
+
+    return simulation.sample_means(draw, labels=("density ratio to the power",))
+
+
 register(
     Claim(
         id="generative:def3",
@@ -67,7 +76,8 @@ register(
         derive=_def3_derive,
         oracle=_def3_oracle,
         computed=_def3_computed,
-        not_simulated=Exempt(kind="divergence"),
+        simulate=_def3_simulate,
+        assumes={"adjacency": "replace"},
         unit="dimensionless",
         remark="Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's "
         "records. Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it "
@@ -86,7 +96,7 @@ def _worst_share(d: Derivation, order: Any, eps: Any) -> Any:
     """e^eps/x at the likelihood ratio x for which (1 - e^eps/x) x^(1-order) is largest."""
     x, share = sp.symbols("x share", positive=True)
     d.say("With x the ratio of the densities of P and Q, the smallest delta is E_P[max(0, 1 - e^eps/x)], and the Renyi "
-    "divergence is log(E_P[x^(order-1)])/(order-1). So delta <= c exp((order-1) eps(order)) with c the largest of",
+          "divergence is log(E_P[x^(order-1)])/(order-1). So delta <= c exp((order-1) eps(order)) with c the largest of",
           (1 - sp.exp(eps) / x) * x ** (1 - order))  # fmt: skip
     slope = d.say("With share = e^eps/x, x times the slope of its logarithm in x:", share / (1 - share) - (order - 1))
     return d.say("which vanishes at the share", sp.expand(sp.solve(slope, share)[0]))
@@ -324,6 +334,19 @@ def _lemma3_computed(E1: float, moment: float, more: float, order: int) -> float
     return float(np.exp((order - 1) * privacy.renyi_divergence(on_d, on_other, order=order)))
 
 
+def _lemma3_simulate(E1: float, moment: float, more: float, order: int) -> simulation.Simulation:
+    """Run both mechanisms on D' and weigh their answers: the second says what is impossible on D, or the other thing."""
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        truth = (1 + E1) / (2 + E1)
+        zero = gen.random((reps, 1)) < truth  # of a randomised response whose true answer on D' is 0, on D 1
+        possible = np.where(zero, 1 + moment, 1 + moment + more) ** (-1 / (order - 1))
+        ratio = np.where(zero, (1 - truth) / truth, truth / (1 - truth)) / possible
+        return np.where(gen.random((reps, 1)) < possible, ratio**order, 0.0)
+
+    return simulation.sample_means(draw, labels=("density ratio to the power",))
+
+
 register(
     Claim(
         id="generative:lemma3",
@@ -342,7 +365,7 @@ register(
         derive=_lemma3_derive,
         oracle=_lemma3_oracle,
         computed=_lemma3_computed,
-        not_simulated=Exempt(kind="divergence"),
+        simulate=_lemma3_simulate,
         unit="dimensionless",
         related=("generative:def3",),
         remark="An equality when the second divergence does not depend on the first answer. The bound needs the second "

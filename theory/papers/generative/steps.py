@@ -365,6 +365,7 @@ register(
         ours=True,
         computed=_drift_computed,
         simulate=_drift_simulate,
+        assumes={"prior": "known", "given": "nothing", "law": "moments"},
         unit="1/variance",
         related=("generative:alg2", "generative:eq19:local"),
         remark="It is C/(2 sigma2_theta^2) with C the posterior variance: what generative:eq19:fisher adds back.",
