@@ -22,6 +22,7 @@ from estimators.numerics.validation import choice, count, finite, nonnegative, n
 __all__ = [
     "ORDERS",
     "compose",
+    "delta_at_order",
     "delta_from_rdp",
     "epsilon_at_order",
     "epsilon_from_rdp",
@@ -175,6 +176,28 @@ def curve_of(orders: ArrayLike, rdp: ArrayLike) -> tuple[Floats, Floats]:
 
 
 @paired
+def delta_at_order(*, order: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Any:
+    """Delta at `eps` that a Renyi divergence at one order gives; an upper bound, above 1 where that order says nothing.
+
+    exp((order-1) (rdp - eps)) / (order-1) (1 - 1/order)^order (Canonne, Kamath and Steinke 2020, proposition 12).
+    Holds for every adjacency: that of `rdp`.  Claim: generative:lemma2:delta.
+
+    Parameters
+    ----------
+    order : number > 1, or array; rdp : number >= 0 or inf, or array, in nats; eps : number, or array.
+
+    >>> round(float(delta_at_order(order=8, rdp=0.4, eps=1.0)), 6)
+    0.000736
+    """
+    order = finite("order", order)
+    if (order <= 1).any():
+        raise ValueError(f"order must be > 1, got {order.min()}")
+    rdp = nonnegative("rdp", rdp, infinite=True)
+    with quiet():
+        return np.exp((order - 1) * (rdp - finite("eps", eps)) + order * np.log1p(-1 / order) - np.log(order - 1))[()]
+
+
+@paired
 def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, *, eps: float) -> float:
     """Smallest delta that Renyi divergences give at `eps`; an upper bound on the true delta.
 
@@ -193,11 +216,10 @@ def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, *, eps: float) -> float:
     eps = single(nonnegative, "eps", eps, infinite=True)
     if np.isinf(eps):
         return 0.0
-    with quiet():
-        log_delta = (orders - 1) * (rdp - eps) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    usable = np.where((orders == 1) | np.isinf(rdp), 0.0, log_delta)
+    usable = orders > 1
+    of_orders = delta_at_order(order=orders[usable], rdp=rdp[usable], eps=eps)
     total_variation = np.sqrt(-np.expm1(-rdp))
-    found = float(min(np.exp(min(0.0, usable.min())), total_variation.min()))
+    found = float(min(1.0, *of_orders, *total_variation))
     return found or (np.nextafter(0.0, 1.0) if (rdp > 0).all() else 0.0)  # what underflows is not nothing
 
 

@@ -53,7 +53,7 @@ class PrivateReports(NamedTuple):
     pairs: np.ndarray
 
 
-def _prior(alpha, beta):
+def _read_prior(alpha, beta):
     alpha, beta = positive("alpha", alpha), positive("beta", beta)
     largest = max(alpha.max(initial=0.0), beta.max(initial=0.0))
     if largest > 1e300:
@@ -61,7 +61,7 @@ def _prior(alpha, beta):
     return alpha, beta
 
 
-def _counts(x, n):
+def _read_counts(x, n):
     n = count("n", n)
     x = count("x", x, 0)
     try:
@@ -80,7 +80,7 @@ def prior_variance(alpha: ArrayLike, beta: ArrayLike) -> Floats:
     >>> float(prior_variance(1, 1)) == 1 / 12
     True
     """
-    alpha, beta = _prior(alpha, beta)
+    alpha, beta = _read_prior(alpha, beta)
     s = alpha + beta
     return (alpha / s) * (beta / s) / (s + 1)
 
@@ -96,7 +96,7 @@ def local_mse(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     >>> float(local_mse(1, 1, 2))
     0.08333333333333333
     """
-    alpha, beta = _prior(alpha, beta)
+    alpha, beta = _read_prior(alpha, beta)
     s = alpha + beta
     return (alpha / s) * (beta / (s + 1)) / count("n", n)
 
@@ -110,7 +110,7 @@ def posterior_weight(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     >>> float(posterior_weight(1, 1, 2))
     0.5
     """
-    alpha, beta = _prior(alpha, beta)
+    alpha, beta = _read_prior(alpha, beta)
     n = count("n", n)
     return n / (alpha + beta + n)
 
@@ -124,7 +124,7 @@ def shrinkage_gain(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     >>> float(shrinkage_gain(1, 1, 14))
     0.125
     """
-    alpha, beta = _prior(alpha, beta)
+    alpha, beta = _read_prior(alpha, beta)
     return (alpha + beta) / (alpha + beta + count("n", n))
 
 
@@ -143,8 +143,8 @@ def posterior_mean(x: ArrayLike, n: ArrayLike, alpha: ArrayLike, beta: ArrayLike
     >>> float(posterior_mean(3, 4, 1, 1)) == 4 / 6
     True
     """
-    x, n = _counts(x, n)
-    alpha, beta = _prior(alpha, beta)
+    x, n = _read_counts(x, n)
+    alpha, beta = _read_prior(alpha, beta)
     return (alpha + x) / (alpha + beta + n)
 
 
@@ -196,7 +196,7 @@ def limit_weight(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     >>> float(limit_weight(1, 1, 1)), float(posterior_weight(1, 1, 1)) == 1 / 3
     (1.0, True)
     """
-    alpha, beta = _prior(alpha, beta)
+    alpha, beta = _read_prior(alpha, beta)
     s, n = alpha + beta, count("n", n)
     return (n + s) / (n + (2 - 1 / n) * s)
 
@@ -210,7 +210,7 @@ def naive_excess(alpha: ArrayLike, beta: ArrayLike, n: ArrayLike) -> Floats:
     >>> float(naive_excess(1, 1, 1))
     2.0
     """
-    alpha, beta = _prior(alpha, beta)
+    alpha, beta = _read_prior(alpha, beta)
     s, n = alpha + beta, count("n", n)
     return s / n * ((s + 1) / (n + (2 - 1 / n) * s)) ** 2
 
@@ -244,7 +244,7 @@ def moments(x: ArrayLike, n: ArrayLike, *, method: Literal["unbiased", "naive"] 
     Moments(mu=0.5, sigma2=0.25)
     """
     choice("method", method, ("unbiased", "naive"))
-    x, n = _counts(x, n)
+    x, n = _read_counts(x, n)
     if x.ndim != 1 or len(x) < 2:
         raise ValueError(f"x must be a list of at least two clients' counts, got shape {x.shape}")
     share = x / n
@@ -302,7 +302,7 @@ def estimate_rates(
     """
     mu, sigma2 = moments(x, n, method=method) if prior is None else prior
     mu = float(np.clip(finite("prior", mu), 0.0, 1.0))
-    x, n = _counts(x, n)
+    x, n = _read_counts(x, n)
     weight = shrinkage_weight(mu, sigma2, n)
     return weight * (x / n) + (1 - weight) * mu
 
@@ -310,7 +310,7 @@ def estimate_rates(
 # --- private reports ---------------------------------------------------------------------------------------------------
 
 
-def _budget(eps):
+def _read_budget(eps):
     """The rise e^eps - 1 > 0."""
     eps = positive("eps", eps)
     if (eps > 700).any():
@@ -331,7 +331,7 @@ def randomize(x: ArrayLike, *, eps: float, rng: np.random.Generator) -> Floats:
     >>> sorted(set(randomize([0.0, 1.0] * 50, eps=np.log(2), rng=np.random.default_rng(0)).round(12).tolist()))
     [-1.0, 2.0]
     """
-    x, rise = probability("x", x), _budget(eps)
+    x, rise = probability("x", x), _read_budget(eps)
     high = (1 + x * rise) / (2 + rise)
     return np.where(rng.random(np.broadcast_shapes(x.shape, rise.shape)) < high, 1 + 1 / rise, -1 / rise)
 
@@ -343,7 +343,7 @@ def report_variance(x: ArrayLike, *, eps: ArrayLike) -> Floats:
     >>> round(float(report_variance(0.5, eps=np.log(2))), 12)
     2.25
     """
-    x, rise = probability("x", x), _budget(eps)
+    x, rise = probability("x", x), _read_budget(eps)
     return (1 + 1 / rise) / rise + x * (1 - x)
 
 
@@ -364,7 +364,7 @@ def private_reports(x: ArrayLike, n: ArrayLike, *, eps: ArrayLike, rng: np.rando
     -------
     PrivateReports (means, pairs).
     """
-    x, n = _counts(x, n)
+    x, n = _read_counts(x, n)
     if x.ndim != 1:
         raise ValueError(f"x must be a list of the clients' counts, got shape {x.shape}")
     able = rng.permutation(np.flatnonzero(n >= 2))
@@ -412,7 +412,7 @@ def private_variance(alpha: ArrayLike, beta: ArrayLike, m1: ArrayLike, m2: Array
     >>> round(float(private_variance(1, 1, 100, 100, eps=1.0)), 6)
     0.023413
     """
-    alpha, beta = _prior(alpha, beta)
+    alpha, beta = _read_prior(alpha, beta)
     m1, m2 = count("m1", m1, 2), count("m2", m2)
     s, noise = alpha + beta, report_variance(0.0, eps=eps)
     mu = alpha / s

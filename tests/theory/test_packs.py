@@ -191,6 +191,13 @@ def test_a_module_that_nobody_reads_is_named(borrow, pack):
     assert "fay_herriot/forgotten.py: nobody reads this module; name it in the PAPER record's modules" in err
 
 
+def test_an_inventory_in_parts_holds_no_claims(borrow, pack):
+    shutil.copy(pack / "areas.py", pack / "inventory_of_areas.py")
+    status, _, err = borrow("claims")
+    assert "nobody reads this module" not in err
+    assert status == 0
+
+
 def test_what_needs_a_failed_line_says_which(borrow, pack):
     edit(pack / "areas.py", "EXAMPLE = {", "EXAMPLE = no_such_name or {")
     status, out, err = borrow("claims", "--paper", "fayherriot")

@@ -275,7 +275,7 @@ def slack(claim: Claim) -> dict[str, Any]:
     else:
         found = sp.nsimplify(bound / value) if (bound / value).is_Rational else sp.N(bound / value, 30)
     stated = sp.sympify(claim.tight.ratio, rational=True)
-    digits = len(claim.tight.ratio.replace(".", "").strip("0")) if "." in claim.tight.ratio else 0
+    digits = len(claim.tight.ratio.replace(".", "").lstrip("0")) if "." in claim.tight.ratio else 0
     exact = not digits and found == stated
     if not exact and not (digits >= 6 and abs(found / stated - 1) < sp.Rational(1, 10 ** (min(digits, RATIO_DIGITS) - 1))):
         said = as_text(found) if found.is_Rational else str(sp.N(found, RATIO_DIGITS))

@@ -160,6 +160,17 @@ def test_delta_from_rdp_bounds_the_exact_gaussian_curve(mu, eps):
     assert privacy.gaussian_delta(eps=eps, sensitivity=mu, sigma=1.0) <= bound <= 1
 
 
+@given(st.floats(1.1, 20.0), st.floats(0.0, 10.0), st.floats(1e-9, 0.5))
+def test_delta_and_epsilon_at_one_order_are_inverse(order, rdp, delta):
+    eps = privacy.epsilon_at_order(order=order, rdp=rdp, delta=delta)
+    assert privacy.delta_at_order(order=order, rdp=rdp, eps=eps) == pytest.approx(delta, rel=1e-9)
+
+
+def test_delta_at_one_order_needs_an_order_above_one():
+    with pytest.raises(ValueError, match="order must be > 1"):
+        privacy.delta_at_order(order=[2.0, 1.0], rdp=0.1, eps=1.0)
+
+
 def test_delta_and_epsilon_conversions_are_inverse():
     for order, rdp, delta in ((3.0, 0.2, 1e-5), (10.0, 1.0, 1e-3)):
         eps = privacy.epsilon_from_rdp([order], [rdp], delta=delta)

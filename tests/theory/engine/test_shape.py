@@ -89,6 +89,13 @@ def test_a_stated_slack_is_checked_and_notices_a_loosened_bound():
     assert "times what it bounds" in judging.slack(looser)["wrong"]
 
 
+def test_a_bound_that_is_no_fraction_can_be_attained():
+    claim = find("generative:thm7:valid")
+    assert judging.slack(claim)["wrong"] == ""
+    loose = replace(claim, tight=Tight(at=claim.tight.at, ratio="1.010000"))
+    assert "times what it bounds" in judging.slack(loose)["wrong"]
+
+
 def test_tight_is_of_bounds_only():
     with pytest.raises(Malformed, match="no bound"):
         replace(HOLDS, tight=Tight(at=HOLDS.examples[0]))
@@ -117,6 +124,11 @@ def test_tight_is_of_bounds_only():
 )
 def test_an_exemption_that_does_not_stand_is_refused(claim_id, exempt, kinds, said):
     assert said in exemption_checks.refused(find(claim_id), exempt, kinds)
+
+
+def test_exact_fractions_are_nothing_random():
+    exact = find("generative:alg2:positive")  # its oracle counts in fractions
+    assert exemption_checks.refused(exact, Exempt(kind="deterministic"), exemption_checks.SIMULATED) == ""
 
 
 def test_an_exemption_that_stands_is_no_mark_against_a_claim():

@@ -18,12 +18,22 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.dual import Dual, gradient
-from theory.papers.generative.steps import letter, register_variance_step
+from theory.papers.generative.steps import (
+    DETERMINISTIC,
+    VARIANCE_STEP,
+    letter,
+    small_enough,
+    variance_step_computed,
+    variance_step_covered,
+    variance_step_derive,
+    variance_step_oracle,
+)
 
-LINE = "lines of an algorithm that estimators does not offer"
-DETERMINISTIC = "deterministic, given the sampled clients"
+LINE = Exempt(kind="line")
 
 X = letter("x", "feature of the client's sample")
 Y = letter("y", "its label", "choice", choices=(1, 0))
@@ -120,10 +130,11 @@ register(
         place="Section 3.4, Algorithm 5, lines 10, 12, 14",
         statement="g, h and k are the slopes of (23) in theta_i, mu_i and psi_i. Judged for the binary logistic model with "
         "one sample, at any state: E = exp(x theta), U = exp(x mu).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta}_{i}^{t}}f^{"
-        r"\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ \bm{h}_{i}^{t}:=\frac{\nabla_{\bm{"
-        r"\mu}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ k_{i}^{t}:=\frac{1}{2"
-        r"\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi_{i}^{t})^{2}}",
+        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta"
+        r"}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ \bm{h}_{i}^{t}:=\frac{"
+        r"\nabla_{\bm{\mu}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ "
+        r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi"
+        r"_{i}^{t})^{2}}",
         kind="algorithm line",
         variables=STATE,
         examples=(EXAMPLE,),
@@ -180,9 +191,10 @@ register(
         place="Section 6.2.2, Algorithm 6, lines 10, 13, 15, 17",
         statement="Line 10 is the slope of (23) in theta_i at the mu and psi received last; lines 13, 15 and 17 are the "
         "slopes of (23) at the current copies. Judged as Algorithm 5, with U0 = exp(x mu0).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta}_{i}^{t}}f^{"
-        r"\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}{2\psi_{i}^{t^{\prime}_{i}}}\text{ where }t^{"
-        r"\prime}_{i}\text{ is the last time index where client }i\text{ received global parameters from the server}",
+        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta"
+        r"}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}{2\psi_{i}^{t^{\prime}_{i}}}"
+        r"\text{ where }t^{\prime}_{i}\text{ is the last time index where client }i\text{ received global parameters from "
+        r"the server}",
         kind="algorithm line",
         variables=(*STATE, MU0, letter("U0", "exp(x mu0)", "positive"), PSI0),
         examples=({**EXAMPLE, "mu0": -1, "U0": "1/3", "psi0": 2},),
@@ -202,11 +214,11 @@ register(
 # --- the server ------------------------------------------------------------------------------------------------------
 
 BEFORE = Variable(
-    "mu_t", "real", "the K = 2 clients' copies of mu before their last update, mu_i^t", lengths=(2,), extreme=False
+    "mu_t", "real", "the K clients' copies of mu before their last update, mu_i^t", lengths=(1, 2), extreme=False
 )
-AFTER = Variable("mu_t1", "real", "the same after it, mu_i^(t+1)", lengths=(2,), extreme=False)
-PSI_BEFORE = Variable("psi_t", "positive", "copies of psi before their last update", lengths=(2,), extreme=False)
-PSI_AFTER = Variable("psi_t1", "positive", "copies of psi after it", lengths=(2,), extreme=False)
+AFTER = Variable("mu_t1", "real", "the same after it, mu_i^(t+1)", lengths=(1, 2), extreme=False)
+PSI_BEFORE = Variable("psi_t", "positive", "copies of psi before their last update", lengths=(1, 2), extreme=False)
+PSI_AFTER = Variable("psi_t1", "positive", "copies of psi after it", lengths=(1, 2), extreme=False)
 
 
 def _server_derive(mu_t1: list[Any], psi_t1: list[Any]) -> Derivation:
@@ -234,53 +246,156 @@ def _server_oracle(mu_t: list[Any], mu_t1: list[Any], psi_t: list[Any], psi_t1: 
     return found[0], found[1]
 
 
-for _id, _title, _place, _uses in (
-    ("generative:alg5:server", "AdaPeD: what the server averages", "Section 3.4, Algorithm 5, lines 16-19",
-     "generative:alg5"),
-    ("generative:alg6:server", "AdaPeD with fine-tuning: what the server averages", "Section 6.2.2, Algorithm 6, lines "
-    "19-22",
-     "generative:alg6"),
-):  # fmt: skip
-    register(
-        Claim(
-            id=_id,
-            title=_title,
-            place=_place,
-            statement="When tau divides t + 1, the clients send mu_i^t and psi_i^t and the server averages them: the "
-            "round's learned copies. Judged for K = 2 sampled clients.",
-            latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}="
-            r"\frac{1}{K}\sum_{i"
-            r"\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi_{i}^{t}",
-            kind="algorithm line",
-            variables=(BEFORE, AFTER, PSI_BEFORE, PSI_AFTER),
-            examples=({"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},),
-            printed=lambda mu_t, psi_t: (sum(mu_t) / sp.Integer(2), sum(psi_t) / sp.Integer(2)),
-            derive=_server_derive,
-            oracle=_server_oracle,
-            corrected=lambda mu_t1, psi_t1: (sum(mu_t1) / sp.Integer(2), sum(psi_t1) / sp.Integer(2)),
-            corrected_text="mu_i^(t+1) and psi_i^(t+1) in both lines",
-            slip="t for t + 1: the copies of index t are those from before the update that has just been made",
-            counterexample={"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},
-            not_computed=LINE,
-            not_simulated=DETERMINISTIC,
-            entries=("mu", "psi"),
-            unit="units of mu; variance",
-            related=(_uses,),
-            remark="Taken literally the last update of every round is lost. With tau = 1 it is the only one, so the server "
-            "gets back what it sent (line 7 sets mu_i^t = mu^t) and the global model never changes.",
-        )
-    )
+def _server_printed(mu_t: list[Any], psi_t: list[Any]) -> tuple[Any, Any]:
+    return sum(mu_t) / sp.Integer(len(mu_t)), sum(psi_t) / sp.Integer(len(psi_t))
 
-register_variance_step(
-    claim_id="generative:alg5:positive",
-    title="AdaPeD: psi stays positive",
-    place="Section 3.4, Algorithm 5, lines 14-15; Algorithm 6, lines 17-18",
-    statement="The box applies the step for any rate eta_3, so the new psi must be a variance: not negative. Judged with "
-    "psi as sigma2_theta, f^KD as Q and d = 1.",
-    latex=r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2("
-    r"\psi_{i}^{t})^{2}};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
-    related=("generative:alg5",),
-    remark="While the models agree psi falls by eta_3/(2 psi) per step, faster and faster, and passes zero; then the "
-    "distillation term changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised) or the "
-    "closed form generative:eq23:psi avoids it.",
+
+def _server_corrected(mu_t1: list[Any], psi_t1: list[Any]) -> tuple[Any, Any]:
+    return sum(mu_t1) / sp.Integer(len(mu_t1)), sum(psi_t1) / sp.Integer(len(psi_t1))
+
+
+LAST_STEP = "The server averages the copies from before each round's last update, so that this update is lost."
+
+register(
+    Claim(
+        id="generative:alg5:server",
+        title="AdaPeD: what the server averages",
+        place="Section 3.4, Algorithm 5, lines 16-19",
+        statement="When tau divides t + 1, the clients send mu_i^t and psi_i^t and the server averages them: the round's "
+        "learned copies. Judged for one and two sampled clients.",
+        latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}"
+        r"\sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi"
+        r"_{i}^{t}",
+        kind="algorithm line",
+        variables=(BEFORE, AFTER, PSI_BEFORE, PSI_AFTER),
+        examples=({"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},),
+        printed=_server_printed,
+        derive=_server_derive,
+        oracle=_server_oracle,
+        corrected=_server_corrected,
+        corrected_text="mu_i^(t+1) and psi_i^(t+1) in both lines",
+        slip="t for t + 1: the copies of index t are those from before the update that has just been made",
+        counterexample={"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},
+        not_computed=LINE,
+        not_simulated=DETERMINISTIC,
+        finding=LAST_STEP,
+        entries=("mu", "psi"),
+        unit="units of mu; variance",
+        related=("generative:alg5",),
+        remark="With tau = 1 it is the only one, so the server gets back what it sent (line 7 sets mu_i^t = mu^t) and the "
+        "global model never changes.",
+    )
+)
+
+register(
+    Claim(
+        id="generative:alg6:server",
+        title="AdaPeD with fine-tuning: what the server averages",
+        place="Section 6.2.2, Algorithm 6, lines 19-22",
+        statement="Lines 19-22 send and average the copies of index t, as lines 16-19 of Algorithm 5 do. Judged as there.",
+        latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}"
+        r"\sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi"
+        r"_{i}^{t}",
+        kind="algorithm line",
+        variables=(BEFORE, AFTER, PSI_BEFORE, PSI_AFTER),
+        examples=({"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},),
+        printed=_server_printed,
+        derive=_server_derive,
+        oracle=_server_oracle,
+        corrected=_server_corrected,
+        corrected_text="mu_i^(t+1) and psi_i^(t+1) in both lines",
+        slip="t for t + 1, as in Algorithm 5",
+        counterexample={"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},
+        not_computed=LINE,
+        not_simulated=DETERMINISTIC,
+        finding=LAST_STEP,
+        entries=("mu", "psi"),
+        unit="units of mu; variance",
+        related=("generative:alg5:server", "generative:alg6"),
+    )
+)
+
+# --- what the text says of the lines ---------------------------------------------------------------------------------
+
+TAU = Variable("tau", "size", "synchronisation gap", within=(1, 12))
+
+
+def _updates_derive(tau: Any) -> Derivation:
+    d = Derivation()
+    rounds = d.say("Lines 10-15 stand under no condition but i in K^t: every iteration updates. In two rounds:",
+                   2 * tau)  # fmt: skip
+    exchanges = d.say("Clients send where tau divides t + 1, which happens this often for t = 0, ..., T-1:", sp.Integer(2))
+    return d.conclude("Updates between two exchanges:", rounds / exchanges)
+
+
+def _updates_oracle(tau: Any) -> Any:
+    """Run the box's control flow over three rounds and read off the updates in the middle one."""
+    updates, found = 0, []
+    for t in range(3 * int(tau)):
+        updates += 1
+        if (t + 1) % int(tau) == 0:
+            found.append(updates)
+            updates = 0
+    return sp.Integer(found[1])
+
+
+register(
+    Claim(
+        id="generative:alg5:updates",
+        title="AdaPeD: updates per round",
+        place="Section 3.4, Description of AdaPeD; Algorithm 5, lines 9-15",
+        statement="A sampled client updates when t + 1 is not divisible by tau, and uploads when it is: tau - 1 updates in "
+        "a round. Judged by what Algorithm 5 does.",
+        latex=r"\text{When }t+1\text{ is not divisible by }\tau\text{, if }i\in\mathcal{K}_{t}\text{, client }i\text{ "
+        r"updates }\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t},\psi_{i}^{t}",
+        kind="algorithm line",
+        variables=(TAU,),
+        examples=({"tau": 10},),
+        printed=lambda tau: tau - 1,
+        derive=_updates_derive,
+        oracle=_updates_oracle,
+        corrected=lambda tau: tau,
+        corrected_text="in every iteration: tau updates, the last before the upload",
+        slip="the last iteration of a round is excepted in the text, though the box updates in it before the upload",
+        counterexample={"tau": 1},
+        not_computed=LINE,
+        not_simulated=DETERMINISTIC,
+        finding="The description and the box differ: the box makes one update more in each round.",
+        unit="updates",
+        related=("generative:alg5:server",),
+        remark="With the text's reading the upload of mu_i^t would be right, but with tau = 1 nothing were ever learned; "
+        "Section 6.3 counts tau updates too.",
+    )
+)
+
+register(
+    Claim(
+        id="generative:alg5:positive",
+        title="AdaPeD: psi stays positive",
+        place="Section 3.4, Algorithm 5, lines 14-15; Algorithm 6, lines 17-18",
+        statement="The box applies the step for any rate eta_3, so the new psi must be a variance: not negative. Judged "
+        "with psi as sigma2_theta, f^KD as Q and d = 1.",
+        latex=r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2("
+        r"\psi_{i}^{t})^{2}};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
+        kind="lower bound",
+        variables=VARIANCE_STEP,
+        examples=({"d": 1, "sigma2_theta": 1, "Q": 1, "share": "1/2", "excess": 1, "small_rate": 1},),
+        printed=lambda: sp.Integer(0),
+        relation=">=",
+        derive=variance_step_derive,
+        oracle=variance_step_oracle,
+        computed=variance_step_computed,
+        shifts=variance_step_covered,
+        tight=Tight(at={"d": 1, "sigma2_theta": 1, "Q": 0, "share": 1, "excess": 1, "small_rate": 1}),
+        condition=small_enough,
+        condition_text="small_rate == 1 (eta_3 <= 2 psi^2 at every step)",
+        counterexample={"d": 1, "sigma2_theta": 1, "Q": 0, "share": 0, "excess": 1, "small_rate": 0},
+        not_simulated=DETERMINISTIC,
+        finding="AdaPeD allows any rate for psi, but a step that is too long makes psi negative.",
+        unit="variance",
+        related=("generative:alg5",),
+        remark="While the models agree psi falls by eta_3/(2 psi) per step, faster and faster, and passes zero; then the "
+        "distillation term changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised) or "
+        "the closed form generative:eq23:psi avoids it; the paper's experiments stop psi at 1/2 (generative:exp:psi-floor).",
+    )
 )

@@ -15,9 +15,11 @@ import sympy as sp
 from estimators.closed_forms import bernoulli
 from theory.engine import simulation
 from theory.engine.algebra import simplest
-from theory.engine.bruteforce import rational
+from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
+from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.generative.beta_binomial import (
     ONE,
@@ -40,6 +42,120 @@ EXAMPLES = ({"alpha": 2, "beta": 3, "n": 5}, {"alpha": "1/2", "beta": 1, "n": 2}
 def own_weight(alpha: Any, beta: Any, n: Any) -> Any:
     """The weight a as Section 2.2 prints it."""
     return n / (alpha + beta + n)
+
+
+def _prior_derive(alpha: Any, beta: Any) -> Derivation:
+    d = Derivation()
+
+    def integral(a: Any, b: Any) -> Any:
+        return sp.gamma(a) * sp.gamma(b) / sp.gamma(a + b)
+
+    k = sp.Symbol("k", positive=True)
+    d.say("E[p^k] is the integral of x^(alpha+k-1) (1-x)^(beta-1) over that of the density:",
+          integral(alpha + k, beta) / integral(alpha, beta))  # fmt: skip
+    first, second = (sp.gammasimp(integral(alpha + j, beta) / integral(alpha, beta)) for j in (1, 2))
+    d.say("As gamma(x+1) = x gamma(x), for k = 1 and 2:", (first, second))
+    return d.conclude("Mean and variance:", (simplest(first), simplest(second - first**2)))
+
+
+def _prior_oracle(alpha: Any, beta: Any) -> tuple[Any, Any]:
+    """From the law of two coins with one p: the mean share of ones, and their covariance."""
+    none, one, both = counts(alpha, beta, 2)
+    mean = one / 2 + both
+    return rational(mean), rational(both * none - (one / 2) ** 2)
+
+
+def _prior_simulate(alpha: float, beta: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        p = gen.beta(alpha, beta, (reps, 2))
+        return np.column_stack([p.mean(axis=1), (p[:, 0] - p[:, 1]) ** 2 / 2])
+
+    return simulation.sample_means(draw, draws=2, count=2)
+
+
+register(
+    Claim(
+        id="generative:bern:prior",
+        title="Mean and variance of the Beta distribution",
+        place="Section 2.2, footnote 3",
+        statement="The Beta distribution has this mean and this variance.",
+        latex=r"\frac{\alpha}{\alpha+\beta}\text{ and the variance is "
+        r"}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}",
+        kind="identity",
+        variables=PRIOR,
+        examples=({"alpha": 2, "beta": 3}, {"alpha": "1/2", "beta": 1}),
+        printed=lambda alpha, beta: (alpha / (alpha + beta), alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1))),
+        derive=_prior_derive,
+        oracle=_prior_oracle,
+        computed=lambda alpha, beta: (alpha / (alpha + beta), float(bernoulli.prior_variance(alpha, beta))),
+        simulate=_prior_simulate,
+        entries=("mean", "variance"),
+        assumes={"prior": "known"},
+        unit="probability, and its square",
+    )
+)
+
+ONES = Variable("ones", "choice", "samples that are one", choices=(0, 1, 3))
+ZEROS = Variable("zeros", "choice", "samples that are zero", choices=(1, 2, 4))
+
+
+def _evidence_printed(alpha: Any, beta: Any, ones: int, zeros: int) -> Any:
+    n, z = ones + zeros, ones
+    # B(x + k, y)/B(x, y) is a ratio of rising factorials.
+    return sp.binomial(n, z) * sp.rf(alpha, z) * sp.rf(beta, n - z) / sp.rf(alpha + beta, n)
+
+
+def _evidence_derive(alpha: Any, beta: Any, ones: int, zeros: int) -> Derivation:
+    d = Derivation()
+    d.say("Each order of the samples has the probability E[p^z (1-p)^(n-z)]:", prior_moment(alpha, beta, ones, zeros))
+    return d.conclude("There are C(n, z) orders:", sp.binomial(ones + zeros, ones) * prior_moment(alpha, beta, ones, zeros))
+
+
+def _evidence_oracle(alpha: Any, beta: Any, ones: int, zeros: int) -> Any:
+    """Sample by sample: given what was seen, the next is a one with the posterior mean."""
+    a, b = fraction(alpha), fraction(beta)
+    law = {(0, 0): Fraction(1)}
+    for _ in range(ones + zeros):
+        following: dict[tuple[int, int], Fraction] = {}
+        for (up, down), weight in law.items():
+            chance = (a + up) / (a + b + up + down)
+            for key, w in (((up + 1, down), weight * chance), ((up, down + 1), weight * (1 - chance))):
+                following[key] = following.get(key, Fraction(0)) + w
+        law = following
+    return rational(law[ones, zeros])
+
+
+def _evidence_simulate(alpha: float, beta: float, ones: int, zeros: int) -> simulation.Simulation:
+    return simulation.sample_means(
+        lambda gen, reps: (draw_clients(gen, reps, alpha, beta, ones + zeros, 1)[1] == ones).astype(float)
+    )
+
+
+register(
+    Claim(
+        id="generative:bern:evidence",
+        title="Law of the number of ones",
+        place="Section 5.2.1, P(z_i)",
+        statement="A client has z ones among n samples with this probability, over its p too. Judged for up to seven "
+        "samples.",
+        latex=r"P(z_{i})=\binom{n}{z_{i}}\frac{B(z_{i}+\alpha,n-z_{i}+\beta)}{B(\alpha,\beta)}",
+        kind="probability",
+        variables=(*PRIOR, ONES, ZEROS),
+        examples=({"alpha": 2, "beta": 3, "ones": 1, "zeros": 2}, {"alpha": "1/2", "beta": 1, "ones": 3, "zeros": 1}),
+        printed=_evidence_printed,
+        derive=_evidence_derive,
+        oracle=_evidence_oracle,
+        not_computed=Exempt(
+            kind="elsewhere",
+            function="estimators.closed_forms.bernoulli.posterior_mean",
+            note="what the law is needed for",
+        ),
+        assumes={"law": "bernoulli", "prior": "known"},
+        simulate=_evidence_simulate,
+        unit="probability",
+        related=("generative:bern:posterior",),
+    )
+)
 
 
 def _posterior_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
@@ -72,7 +188,7 @@ def _posterior_objective(x: tuple[Any, Any], alpha: Any, beta: Any, n: Any) -> A
 
 def _posterior_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
     middle = alpha / (alpha + beta)
-    variance = float(bernoulli.naive_variance_mean(alpha, beta, n))
+    variance = middle * (1 - middle) * (alpha + beta + n) / ((alpha + beta + 1) * n)  # of a share of ones
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p, z = (v[:, 0] for v in draw_clients(gen, reps, alpha, beta, n, 1))
@@ -106,6 +222,7 @@ register(
         ),
         simulate=_posterior_simulate,
         objective=_posterior_objective,
+        assumes={"prior": "known", "law": "bernoulli", "pivot": "truth"},
         decision="real",
         entries=("weight a on the client's share of ones", "constant"),
         unit="dimensionless",
@@ -115,7 +232,7 @@ register(
 
 def _mse_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
-    a = d.say("Weight of the posterior mean:", own_weight(alpha, beta, n))
+    a = d.lemma("generative:bern:posterior", "slope and constant of the posterior mean", alpha=alpha, beta=beta, n=n)[0]
     noise = d.say("Given p the share of ones has variance p(1-p)/n; over the prior", prior_moment(alpha, beta, 1, 1) / n)
     spread = d.say(
         "Variance of p:", simplest(prior_moment(alpha, beta, 2) - prior_moment(alpha, beta, 1) ** 2)
@@ -195,9 +312,30 @@ register(
         oracle=_local_oracle,
         computed=lambda alpha, beta, n: float(bernoulli.local_mse(alpha, beta, n)),
         simulate=lambda alpha, beta, n: _errors(1.0, alpha, beta, n),
+        assumes={"law": "bernoulli"},
         unit="squared probability",
     )
 )
+
+
+def _gain_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+    d = Derivation()
+    best, local = _mse_derive(alpha, beta, n).result, _local_derive(alpha, beta, n).result
+    d.say("Risk of the posterior mean and of the local estimate:", (best, local))
+    ratio = d.say("Their ratio:", simplest(best / local))
+    return d.conclude("The ratio, and what is gained, a ratio of positive numbers:", (ratio, simplest(1 - ratio)))
+
+
+def _gain_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
+    s = alpha + beta
+    a, local = n / (s + n), alpha * beta / (n * s * (s + 1))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        p, z = (v[:, 0] for v in draw_clients(gen, reps, alpha, beta, n, 1))
+        best = (a * z / n + (1 - a) * alpha / (alpha + beta) - p) ** 2
+        return np.stack([best, (z / n - p) ** 2 - best], axis=1) / local
+
+    return simulation.sample_means(draw, labels=("risk ratio", "gain"))
 
 
 register(
@@ -212,7 +350,7 @@ register(
         variables=KNOWN,
         examples=EXAMPLES,
         printed=lambda alpha, beta, n: (own_weight(alpha, beta, n), (alpha + beta) / (n + alpha + beta)),
-        derive=lambda alpha, beta, n: _gain_derive(alpha, beta, n),
+        derive=_gain_derive,
         oracle=lambda alpha, beta, n: (
             ratio := _mse_oracle(alpha, beta, n) / _local_oracle(alpha, beta, n),
             1 - ratio,
@@ -221,7 +359,7 @@ register(
             float(bernoulli.mse(alpha, beta, n) / bernoulli.local_mse(alpha, beta, n)),
             float(bernoulli.shrinkage_gain(alpha, beta, n)),
         ),
-        simulate=lambda alpha, beta, n: _gain_simulate(alpha, beta, n),
+        simulate=_gain_simulate,
         entries=("risk over local risk", "relative gain, positive"),
         unit="dimensionless",
         related=("generative:bern:known-mse", "generative:bern:known-mse:local"),
@@ -230,30 +368,11 @@ register(
 )
 
 
-def _gain_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
-    d = Derivation()
-    best, local = _mse_derive(alpha, beta, n).result, _local_derive(alpha, beta, n).result
-    d.say("Risk of the posterior mean and of the local estimate:", (best, local))
-    ratio = d.say("Their ratio:", simplest(best / local))
-    return d.conclude("The ratio, and what is gained, a ratio of positive numbers:", (ratio, simplest(1 - ratio)))
-
-
-def _gain_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
-    a, local = n / (alpha + beta + n), float(bernoulli.local_mse(alpha, beta, n))
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        p, z = (v[:, 0] for v in draw_clients(gen, reps, alpha, beta, n, 1))
-        best = (a * z / n + (1 - a) * alpha / (alpha + beta) - p) ** 2
-        return np.stack([best, (z / n - p) ** 2 - best], axis=1) / local
-
-    return simulation.sample_means(draw, labels=("risk ratio", "gain"))
-
-
 def _limits_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
     t = sp.Symbol("t", positive=True)
-    a, b, _ = d.say("With t n samples, and with the prior (t alpha, t beta), the posterior mean's weights are",
-                    (own_weight(alpha, beta, t * n), own_weight(t * alpha, t * beta, n), t))  # fmt: skip
+    a = d.lemma("generative:bern:posterior", "with t n samples", alpha=alpha, beta=beta, n=t * n)[0]
+    b = d.lemma("generative:bern:posterior", "with the prior (t alpha, t beta)", alpha=t * alpha, beta=t * beta, n=n)[0]
     d.say("The second prior has the same mean and variance alpha beta/((alpha+beta)^2 (t(alpha+beta)+1)), which tends to 0.")
     return d.conclude("For t to infinity, by degrees:", (sp.limit(a, t, sp.oo), sp.limit(b, t, sp.oo)))
 
@@ -280,8 +399,8 @@ register(
         derive=_limits_derive,
         oracle=_limits_oracle,
         approach=lambda t, alpha, beta, n: (own_weight(alpha, beta, t * n), own_weight(t * alpha, t * beta, n)),
-        not_computed="constants",
-        not_simulated="limits",
+        not_computed=Exempt(kind="constant"),
+        not_simulated=Exempt(kind="limit", of=("generative:bern:posterior",)),
         entries=("many samples", "prior of small variance"),
         unit="dimensionless",
         related=("generative:bern:posterior",),

@@ -27,12 +27,18 @@ from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.beta_binomial import N, counts, draw_clients, posterior_moment
 
 SAMPLES = 14
 SPIKES = tuple(Fraction(k, 4) for k in (1, 2, 3))
-QUOTED = {"uniform": ("12.0", "1.6"), "3-spike": ("24.3", "2.8")}  # per cent: gain, and the number behind its +-
+QUOTED = {  # gain, and the number behind its +-
+    "uniform": (sp.Rational(120, 1000), sp.Rational(16, 1000)),
+    "3-spike": (sp.Rational(243, 1000), sp.Rational(28, 1000)),
+}
+QUOTED_GAIN, QUOTED_RANGE = sp.Rational(107, 1000), sp.Rational(19, 1000)  # of the county elections
 
 PRIOR = Variable("prior", "choice", "law of the clients' probabilities", choices=tuple(QUOTED))
 WEIGHTS = Variable(
@@ -42,10 +48,6 @@ WEIGHTS = Variable(
     choices=("estimated", "known"),
     default="estimated",
 )
-
-
-def _percent(text: str) -> sp.Rational:
-    return sp.Rational(text) / 100
 
 
 def _prior_variance(prior: str) -> sp.Rational:
@@ -67,10 +69,10 @@ def _synthetic_derive(prior: str, weights: str) -> Derivation:
     d = Derivation()
     variance = d.say("Variance of the prior, whose mean is 1/2:", _prior_variance(prior))
     s = d.say("It plays the part of a Beta prior with alpha + beta =", sp.Rational(1, 4) / variance - 1)
-    d.say("Only the prior's mean and variance enter the risk of a weight. Best weight n/(n+s); the printed estimates "
-          "lead to n(n+s)/(n^2+(2n-1)s) (generative:bern:moments:limit-weight).")  # fmt: skip
+    d.say("Only the prior's mean and variance enter the risk of a weight. Best weight n/(n+s); the printed estimates lead "
+          "to n(n+s)/(n^2+(2n-1)s) (generative:bern:moments:limit-weight).")  # fmt: skip
     found = d.say("Relative gain over the local estimate:", gain(s, sp.Integer(SAMPLES), weights))
-    return d.conclude("Distance to the quoted gain:", sp.Abs(found - _percent(QUOTED[prior][0])))
+    return d.conclude("It, and minus it, to be compared with both ends of the quoted range:", (found, -found))
 
 
 @cache
@@ -99,23 +101,37 @@ def _synthetic_oracle(prior: str, weights: str) -> Any:
         weight = sum(q * (x - half) * (first - half) for q, x, first, _ in cells) / spread
     else:
         weight = n / (Fraction(1, 4) / spread - 1 + n)
-    return sp.Abs(rational(1 - risk(Fraction(weight)) / risk(Fraction(1))) - _percent(QUOTED[prior][0]))
+    found = rational(1 - risk(Fraction(weight)) / risk(Fraction(1)))
+    return found, -found
 
 
 def _synthetic_simulate(prior: str, weights: str) -> simulation.Simulation:
-    n, s = SAMPLES, float(sp.Rational(1, 4) / _prior_variance(prior) - 1)
-    local = 0.25 * s / (s + 1) / n
-    weight = n / (n + s) if weights == "known" else n * (n + s) / (n * n + (2 * n - 1) * s)
-    exact = float(gain(s, n, weights))
-    quoted = float(_percent(QUOTED[prior][0]))
+    n, variance = SAMPLES, 1 / 12 if prior == "uniform" else np.var([0.25, 0.5, 0.75])
+    local = (0.25 - variance) / n
+    share = variance if weights == "known" else variance + local  # the printed estimate of the variance includes noise
+    weight = n / (0.25 / share - 1 + n)
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         p = gen.random(reps) if prior == "uniform" else gen.integers(1, 4, reps) / 4
         x = gen.binomial(n, p) / n
         saved = ((x - p) ** 2 - (weight * x + (1 - weight) / 2 - p) ** 2) / local
-        return ((saved - quoted) * np.sign(exact - quoted))[:, None]
+        return np.column_stack([saved, -saved])
 
-    return simulation.sample_means(draw, scales=[exact], labels=("gain minus quoted gain",))
+    return simulation.sample_means(draw, labels=("gain", "minus the gain"))
+
+
+def _synthetic_computed(prior: str, weights: str) -> tuple[float, float]:
+    """The float functions for the Beta prior of the same mean and variance: no more of a prior enters."""
+    half = 1.0 if prior == "uniform" else 2.5  # alpha = beta
+    weight = (bernoulli.posterior_weight if weights == "known" else bernoulli.limit_weight)(half, half, SAMPLES)
+    found = 1 - float(bernoulli.mse(half, half, SAMPLES, weight=weight) / bernoulli.local_mse(half, half, SAMPLES))
+    return found, -found
+
+
+def _synthetic_printed(prior: str) -> tuple[Any, Any]:
+    """Upper end of the quoted range, and minus its lower end."""
+    quoted, around = QUOTED[prior]
+    return quoted + around, around - quoted
 
 
 register(
@@ -124,18 +140,20 @@ register(
         title="Gains quoted for synthetic Bernoulli clients",
         place="Section 4, synthetic experiments in Bernoulli setting",
         statement="With m = 10000 clients and n = 14 samples the personalised estimate reduces the squared error by "
-        "37.1+-3.9, 12.0+-1.6, 24.3+-2.8 and 34.0+-3.7 per cent for a normal, a uniform, a 3-spike and a Beta prior. Judged "
-        "for the two priors that the text determines: the exact gain lies within the quoted +-.",
+        "37.1+-3.9, 12.0+-1.6, 24.3+-2.8 and 34.0+-3.7 per cent for a normal, a uniform, a 3-spike and a Beta prior. "
+        "Judged for the two priors that the text determines: the exact gain lies within the quoted +-.",
         latex=r"37.1\pm 3.9\%,12.0\pm 1.6\%,24.3\pm 2.8\%,34.0\pm 3.7\%",
         kind="number",
         relation="<=",
         variables=(PRIOR, WEIGHTS),
-        examples=({"prior": "3-spike"},),
-        printed=lambda prior: _percent(QUOTED[prior][1]),
+        examples=({"prior": "3-spike"}, {"prior": "uniform"}),
+        printed=_synthetic_printed,
         derive=_synthetic_derive,
         oracle=_synthetic_oracle,
-        not_computed="four numbers",
+        computed=_synthetic_computed,
+        tight=Tight(at={"prior": "uniform", "weights": "known"}, ratio="136/125"),
         simulate=_synthetic_simulate,
+        entries=("gain, at most the upper end", "minus the gain, at most minus the lower end"),
         unit="relative gain",
         related=("generative:bern:moments:limit-weight", "generative:bern:known-mse:gain"),
         assumptions=("m = 10000 is the limit of many clients to four digits",),
@@ -150,20 +168,20 @@ def _implied_derive() -> Derivation:
     d = Derivation()
     n = sp.Integer(SAMPLES)
     d.say("With a known prior the gain is g = s/(s+n), s = alpha+beta, so s = n g/(1-g).")
-    found = tuple(n * g / (1 - g) for g in map(_percent, ("37.1", "34.0")))
+    found = tuple(n * g / (1 - g) for g in (sp.Rational(371, 1000), sp.Rational(340, 1000)))
     return d.conclude("For 37.1 % and 34.0 %:", found)
 
 
 def _implied_oracle() -> tuple[Any, Any]:
     """The positive root of the risk ratio of clients with a symmetric Beta prior of that total."""
     found = []
-    for g in ("37.1", "34.0"):
+    for g in (sp.Rational(371, 1000), sp.Rational(34, 100)):
         s = sp.Symbol("s", positive=True)
         alpha = s / 2
         first, both = sp.Rational(1, 2), alpha * (alpha + 1) / (s * (s + 1))
         local = (first - both) / SAMPLES
         best = local * (both - first**2) / (both - first**2 + local)
-        roots = sp.solve(sp.numer(sp.together(1 - best / local - _percent(g))), s)
+        roots = sp.solve(sp.numer(sp.together(1 - best / local - g)), s)
         found.append(next(r for r in roots if r > 0))
     return found[0], found[1]
 
@@ -181,8 +199,8 @@ register(
         examples=({"known": 1},),
         derive=_implied_derive,
         oracle=_implied_oracle,
-        not_computed="two numbers",
-        not_simulated="an inversion of generative:bern:known-mse:gain",
+        not_computed=Exempt(kind="constant"),
+        not_simulated=Exempt(kind="arithmetic"),
         entries=("normal", "Beta"),
         ours=True,
         unit="alpha + beta",
@@ -220,6 +238,24 @@ def _spread_oracle(s: Any, more: Any, n: Any) -> Any:
     return ratio(s) - ratio(s + more)
 
 
+def _spread_simulate(s: float, more: float, n: int) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        ratios = []
+        for total in (s, s + more):
+            p, z = draw_clients(gen, reps, total / 2, total / 2, n, 1)
+            a = n / (n + total)
+            ratios.append((a * z / n + (1 - a) / 2 - p) ** 2 / (total / (4 * (total + 1) * n)))
+        return ratios[0] - ratios[1]
+
+    return simulation.sample_means(draw)
+
+
+def _spread_computed(s: float, more: float, n: int) -> float:
+    """more/n times the posterior weights n/(n+s) of both priors, which is the difference without its cancellation."""
+    weights = [bernoulli.posterior_weight(total / 2, total / 2, n) for total in (s, s + more)]
+    return more / n * weights[0] * weights[1]
+
+
 register(
     Claim(
         id="generative:exp:bernoulli:spread",
@@ -235,25 +271,14 @@ register(
         printed=lambda: sp.Integer(0),
         derive=_spread_derive,
         oracle=_spread_oracle,
-        computed=lambda s, more, n: (more / (s + n)) * (n / (s + more + n)),
-        simulate=lambda s, more, n: _spread_simulate(s, more, n),
+        computed=_spread_computed,
+        simulate=_spread_simulate,
+        tight=Tight(at={"s": 1, "more": 1, "n": 1}, ratio="0"),
         unit="relative gain",
         related=("generative:bern:known-mse:gain",),
         remark="As the quoted gains are ordered: uniform (variance 1/12) below 3-spike (1/24).",
     )
 )
-
-
-def _spread_simulate(s: float, more: float, n: int) -> simulation.Simulation:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        ratios = []
-        for total in (s, s + more):
-            p, z = draw_clients(gen, reps, total / 2, total / 2, n, 1)
-            a = n / (n + total)
-            ratios.append((a * z / n + (1 - a) / 2 - p) ** 2 / bernoulli.local_mse(total / 2, total / 2, n))
-        return ratios[0] - ratios[1]
-
-    return simulation.sample_means(draw)
 
 
 # --- county elections --------------------------------------------------------------------------------------------------
@@ -264,8 +289,8 @@ Cell = tuple[int, int, Fraction, Fraction]  # wins in training, counties, sum of
 TARGET = Variable(
     "target",
     "choice",
-    "what the test election counts as. outcome: 1 if the Republican party won, else 0, as the text has it; share: its share "
-    "of the two-party vote",
+    "what the test election counts as. outcome: 1 if the Republican party won, else 0, as the text has it; share: its "
+    "share of the two-party vote",
     choices=("outcome", "share"),
     default="outcome",
 )
@@ -314,7 +339,7 @@ def _elections_derive(target: str) -> Derivation:
     d.say("Relative gains over the local estimate for the six test elections:", tuple(sp.Float(float(g), 5) for g in gains))
     mean = rational(sum(gains, Fraction(0)) / ELECTIONS)
     d.say("Their mean:", sp.Float(float(mean), 5))
-    return d.conclude("Its distance to the quoted 10.7 %:", sp.Abs(mean - _percent("10.7")))
+    return d.conclude("Its distance to the quoted 10.7 %:", sp.Abs(mean - QUOTED_GAIN))
 
 
 def _elections_oracle(target: str) -> Any:
@@ -332,7 +357,7 @@ def _elections_oracle(target: str) -> Any:
         shrunk = a**2 * variance - 2 * a * cross + (y2 - y1**2) + (x1 - y1) ** 2
         local = variance - 2 * cross + (y2 - y1**2) + (x1 - y1) ** 2
         total += 1 - shrunk / local
-    return sp.Abs(total / ELECTIONS - _percent("10.7"))
+    return sp.Abs(total / ELECTIONS - QUOTED_GAIN)
 
 
 register(
@@ -348,20 +373,23 @@ register(
         relation="<=",
         variables=(TARGET,),
         examples=({"target": "share"},),
-        printed=lambda: _percent("1.9"),
+        printed=lambda: QUOTED_RANGE,
         derive=_elections_derive,
         oracle=_elections_oracle,
         condition=lambda target: sp.true if target == "share" else sp.false,
         condition_text="target == share (the error is taken against the test election's vote share, not against its 0/1 "
         "outcome as the text says)",
         counterexample={"target": "outcome"},
-        not_computed="arithmetic on embedded counts; a test recomputes them with closed_forms.bernoulli where the data are",
-        not_simulated="a data set",
+        not_computed=Exempt(kind="arithmetic", note="a test recomputes it with closed_forms.bernoulli where the data are"),
+        not_simulated=Exempt(kind="arithmetic"),
+        tight=Tight(at={"target": "share"}, ratio="25.0539096985"),
+        finding="The gain is found against vote shares; against 0/1 outcomes, as the text has it, it is 1 %.",
+        shares={"theory.papers.generative.bernoulli_experiments.election_cells": "reads the embedded counts"},
         unit="relative gain",
         related=("generative:bern:moments:limit-weight",),
-        remark="Against vote shares the gain is 10.8 % (single elections 8.2 to 13.6 %, standard deviation 2.0): the quoted "
-        "number is reproduced, with the weight (6) and its -1 (with the weight of (48) it would be 31 %). Against 0/1 "
-        "outcomes it is 1.0 % (from -4.1 to 4.0 %). The paper has 3112 counties; 3110 of them are here and give 10.5 %.",
+        remark="Against vote shares the gain is 10.8 % (single elections 8.2 to 13.6 %, standard deviation 2.0): the "
+        "quoted number is reproduced, with the weight (6) and its -1 (with the weight of (48) it would be 31 %). Against "
+        "0/1 outcomes it is 1.0 % (from -4.1 to 4.0 %). The paper has 3112 counties; 3110 of them are here and give 10.5 %.",
     )
 )
 
@@ -401,11 +429,13 @@ register(
         relation="<=",
         variables=(Variable("counties", "choice", "counties", choices=(3150,)),),
         examples=({"counties": 3150},),
-        printed=lambda: _percent("8.8"),
+        printed=lambda: sp.Rational(88, 1000),
         derive=_best_derive,
         oracle=_best_oracle,
-        not_computed="arithmetic on embedded counts",
-        not_simulated="a data set",
+        not_computed=Exempt(kind="arithmetic"),
+        not_simulated=Exempt(kind="arithmetic"),
+        tight=Tight(at={"counties": 3150}, ratio="2.73412538058"),
+        shares={"theory.papers.generative.bernoulli_experiments.election_cells": "reads the embedded counts"},
         ours=True,
         unit="relative gain",
         related=("generative:exp:elections",),

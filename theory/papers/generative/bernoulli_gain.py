@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ import sympy as sp
 
 from estimators.closed_forms import bernoulli
 from theory.engine import simulation
-from theory.engine.bruteforce import rational
+from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.generative.beta_binomial import counts, draw_clients, multisets, posterior_moment
+from theory.engine.tight import Tight
+from theory.papers.generative.beta_binomial import counts, draw_clients, multisets, posterior_moment, prior_moment
 
 SAMPLES = 2
 CLIENTS = Variable("m", "choice", "clients", choices=(4, 20))
@@ -41,8 +44,9 @@ def _gain_derive(m: int, alpha: int) -> Derivation:
           "the error is a^2 E[p(1-p)]/n + (1-a)^2 (sigma^2 + (mu_hat - mu)^2).")  # fmt: skip
     n, k = SAMPLES, m - 1
     variance, noise = Fraction(1, 4 * (2 * alpha + 1)), Fraction(alpha, 2 * (2 * alpha + 1) * n)
+    law = [fraction(comb(n, z) * prior_moment(sp.Integer(alpha), sp.Integer(alpha), z, n - z)) for z in range(n + 1)]
     risks = [Fraction(0), Fraction(0)]
-    for probability, how_many in multisets(counts(alpha, alpha, n), k):
+    for probability, how_many in multisets(law, k):
         mu = Fraction(sum(z * c for z, c in enumerate(how_many)), n * k)
         naive = sum(c * (Fraction(z, n) - mu) ** 2 for z, c in enumerate(how_many)) / (k - 1)
         both = Fraction(sum(z * (z - 1) * c for z, c in enumerate(how_many)), n * (n - 1) * k)
@@ -77,7 +81,8 @@ def _gain_oracle(m: int, alpha: int) -> Any:
         naive = (square - mu**2) * k / (k - 1)
         unbiased = Fraction(pairs, n * (n - 1) * k) - (mu**2 * k - square) / (k - 1)
         for sign, estimate in ((1, naive), (-1, unbiased)):
-            a = _weight(mu, estimate)
+            kept = min(max(estimate, Fraction(0)), mu * (1 - mu))
+            a = n / (mu * (1 - mu) / kept - 1 + n) if kept else Fraction(0)
             for z, q in enumerate(law):
                 guess = a * Fraction(z, n) + (1 - a) * mu
                 first, second = (posterior_moment(alpha, alpha, n, z, j) for j in (1, 2))
@@ -121,9 +126,11 @@ register(
         condition=lambda m: sp.true if m >= 20 else sp.false,
         condition_text="m >= 20 (with very few clients the larger noise of the unbiased estimate outweighs the bias)",
         counterexample={"m": 4, "alpha": 1},
-        not_computed="all data of small federations, enumerated exactly",
+        not_computed=Exempt(kind="enumerated"),
+        tight=Tight(at={"m": 20, "alpha": 10}, ratio="0"),
         simulate=_gain_simulate,
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="multiples of the least squared error",
         related=("generative:bern:moments:unbiased", "generative:bern:moments:cost"),
         remark="Risk over the least risk, Beta(10, 10), n = 2: 5.9 naive and 3.2 unbiased with 10 clients, 5.5 and 1.9 with "

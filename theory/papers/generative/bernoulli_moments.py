@@ -14,14 +14,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from estimators.closed_forms import bernoulli
 from theory.engine import simulation
 from theory.engine.algebra import simplest
-from theory.engine.bruteforce import fraction, rational
+from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.generative.beta_binomial import (
     M3,
@@ -34,18 +36,14 @@ from theory.papers.generative.beta_binomial import (
     draw_clients,
     enumerate_clients,
     naive_estimate,
-    posterior_moment,
     prior_moment,
     share_variance,
     shares,
     within,
 )
-from theory.papers.generative.model import mobius_limit
 
 UNKNOWN = (*PRIOR, N, M3)
-LARGE = (*PRIOR, N)
 POINTS = ({"alpha": 2, "beta": 3, "n": 2, "m": 4}, {"alpha": "1/2", "beta": 1, "n": 3, "m": 5})
-LARGE_POINTS = ({"alpha": 2, "beta": 3, "n": 2}, {"alpha": 10, "beta": 10, "n": 1})
 
 
 # --- moments -----------------------------------------------------------------------------------------------------------
@@ -93,9 +91,10 @@ register(
         printed=lambda alpha, beta: (centre(alpha, beta), alpha + beta),
         derive=_moments_derive,
         oracle=_moments_oracle,
-        computed=lambda alpha, beta: (alpha / (alpha + beta), alpha + beta),
+        not_computed=Exempt(kind="few"),
         simulate=_moments_simulate,
         entries=("mean of mu_hat_i", "alpha + beta"),
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
     )
 )
@@ -121,17 +120,19 @@ register(
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
-        printed=lambda alpha, beta, m: (m - 1) * centre(alpha, beta),
+        printed=lambda alpha, beta, m: (m - 1) * alpha / (alpha + beta),
         derive=_appendix_derive,
         oracle=_appendix_oracle,
         corrected=lambda alpha, beta: centre(alpha, beta),
         corrected_text="mu_hat_i = sum_{l != i} z_l / (n (m-1)), and sigma_hat_i^2 divided by m-2, as Section 2.2 has them",
         slip="the divisors m-1 and m-2 of Section 2.2 are left out",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
-        computed=lambda alpha, beta: alpha / (alpha + beta),
+        not_computed=Exempt(kind="few"),
+        finding="The mean of the other clients is written as a sum, without its divisor.",
         simulate=lambda alpha, beta, n, m: simulation.sample_means(
             lambda gen, reps: draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:].mean(axis=1, keepdims=True) / n
         ),
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
     )
 )
@@ -151,7 +152,9 @@ def _variance_derive(alpha: Any, beta: Any, n: Any, m: Any) -> Derivation:
     return d.conclude("There are m-1 squares, and the divisor is m-2:", simplest((m - 1) * v * (1 + 1 / (m - 1)) / (m - 2)))
 
 
-def _variance_oracle(alpha: Any, beta: Any, n: Any, m: Any) -> Any:
+def naive_mean(alpha: Any, beta: Any, n: Any, m: Any) -> Any:
+    """Exact mean of the printed estimate of the prior's variance, by enumeration of all clients' counts."""
+
     def estimate(z: int, how_many: tuple[int, ...]) -> Fraction:
         return naive_estimate(Fraction(z, int(n)), shares(how_many))
 
@@ -178,9 +181,9 @@ register(
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
-        printed=lambda alpha, beta: between(alpha, beta),
+        printed=lambda alpha, beta: alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1)),
         derive=_variance_derive,
-        oracle=_variance_oracle,
+        oracle=naive_mean,
         corrected=lambda alpha, beta, n, m: (between(alpha, beta) + within(alpha, beta, n)) * m / (m - 2),
         corrected_text="m/(m-2) (sigma^2 + E[p(1-p)]/n): the sampling noise stays however many clients there are; m/(m-2) "
         "comes from the centre mu_hat_l in place of mu_hat_i",
@@ -190,6 +193,8 @@ register(
             lambda gen, reps: _naive_estimates(draw_clients(gen, reps, alpha, beta, n, m)[1], n)
         ),
         unit="squared probability",
+        finding="The estimate of the clients' variance contains the sampling noise, however many clients there are.",
+        assumes={"law": "bernoulli"},
         remark="With n = 1 its mean is mu(1-mu) m/(m-2) whatever sigma^2: one sample per client shows nothing of sigma^2. "
         "The proof's version, centred at mu_hat_i, has mean sigma^2 + E[p(1-p)]/n. It is also not free of client i's own "
         "data as the text says: mu_hat_l contains xbar_i.",
@@ -221,7 +226,7 @@ register(
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
-        printed=lambda alpha, beta: between(alpha, beta),
+        printed=lambda alpha, beta: alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1)),
         derive=_version_derive,
         oracle=_version_oracle,
         corrected=lambda alpha, beta, n: between(alpha, beta) + within(alpha, beta, n),
@@ -232,185 +237,69 @@ register(
             lambda gen, reps: (draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:] / n).var(axis=1, ddof=1, keepdims=True),
         ),
         unit="squared probability",
+        finding="The estimate of the clients' variance contains the sampling noise, also with the proof's centre.",
+        assumes={"law": "bernoulli"},
         related=("generative:bern:variance-estimate",),
     )
 )
 
 
-# --- the weight that follows -------------------------------------------------------------------------------------------
+# --- "without using their own data" ------------------------------------------------------------------------------------
+
+OTHER_SHARES = Variable("shares", "fraction", "the other clients' shares of ones", closed=True, lengths=(2, 3, 4))
+OWN = Variable("own", "fraction", "the client's own share of ones", closed=True)
+NEW = Variable("new", "fraction", "another value of it", closed=True)
 
 
-def weight_of(mu: Any, sigma2: Any, n: Any) -> Any:
-    """The weight of (6) for given estimates."""
-    return n / (mu * (1 - mu) / sigma2 - 1 + n)
-
-
-def _weight_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
+def _own_data_derive(shares: list[Any], own: Any, new: Any) -> Derivation:
     d = Derivation()
-    mu = centre(alpha, beta)
-    v = d.say("With many clients mu_hat tends to mu and sigma_hat^2 to the variance of one share of ones (law of large "
-              "numbers):", simplest(share_variance(alpha, beta, n)))  # fmt: skip
-    return d.conclude("Put in (6):", simplest(weight_of(mu, v, n)))
+    m, x = len(shares) + 1, sp.Symbol("x")
+    centres = [(x + sum(shares) - share) / (m - 1) for share in shares]
+    d.say("mu_hat_l is the mean of all shares but the l-th, the own share x among them:", tuple(centres))
+    squares = sum((share - centre) ** 2 for share, centre in zip(shares, centres, strict=True))
+    estimate = d.say("so the estimate, as a function of x, is", sp.expand(squares / (m - 2)))
+    return d.conclude("Its change when the own share changes:", sp.factor(estimate.subs(x, new) - estimate.subs(x, own)))
 
 
-def _weight_oracle(alpha: Any, beta: Any, n: Any) -> Any:
-    """Variance of a share from the enumerated law of its count, put in the formula."""
-    law = counts(alpha, beta, n)
-    first = sum(q * Fraction(z, int(n)) for z, q in enumerate(law))
-    v = sum(q * Fraction(z, int(n)) ** 2 for z, q in enumerate(law)) - first**2
-    return rational(fraction(n) / (first * (1 - first) / v - 1 + fraction(n)))
+def _own_data_oracle(shares: list[Any], own: Any, new: Any) -> Any:
+    return naive_estimate(new, shares) - naive_estimate(own, shares)
 
 
-def _weight_approach(t: Any, alpha: Any, beta: Any, n: Any) -> Any:
-    """The weight at the estimates' means with t clients."""
-    return weight_of(centre(alpha, beta), share_variance(alpha, beta, n) * t / (t - 2), n)
-
-
-def _weight_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
-    mu = alpha / (alpha + beta)
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        return (draw_clients(gen, reps, alpha, beta, n, 1)[1] / n - mu) ** 2
-
-    return simulation.sample_means(
-        draw,
-        labels=("the variance that the weight implies",),
-        of=[lambda weight: mu * (1 - mu) / (n / weight + 1 - n)],
-        back=[lambda variance: n * variance / (mu * (1 - mu) + (n - 1) * variance)],
-    )
+def _own_data_corrected(shares: list[Any], own: Any, new: Any) -> Any:
+    m = len(shares) + 1
+    return (new - own) * ((m - 1) * (own + new) - 2 * sum(shares)) / sp.Integer((m - 1) ** 2 * (m - 2))
 
 
 register(
     Claim(
-        id="generative:bern:moments:limit-weight",
-        title="Weight that the printed estimates lead to with many clients",
+        id="generative:bern:variance-estimate:own-data",
+        title="Does a client's variance estimate leave its own data out?",
         place="Section 2.2, unknown alpha, beta, before (6)",
-        statement="a_hat_i = n/(mu_hat(1-mu_hat)/sigma_hat^2 - 1 + n) estimates a = n/(alpha+beta+n). Judged as its limit "
-        "for m to infinity.",
-        latex=r"\widehat{a}_{i}=\frac{n}{\nicefrac{{\widehat{\mu}_{i}(1-\widehat{\mu}_{i})}}{{\widehat{\sigma}_{i}^{2}}}-1+n}",
-        kind="limit",
-        variables=LARGE,
-        examples=LARGE_POINTS,
-        printed=lambda alpha, beta, n: n / (alpha + beta + n),
-        derive=_weight_derive,
-        oracle=_weight_oracle,
-        corrected=lambda alpha, beta, n: n * (n + alpha + beta) / (n**2 + (2 * n - 1) * (alpha + beta)),
-        corrected_text="n (n+s)/(n^2 + (2n-1) s) with s = alpha+beta",
-        counterexample={"alpha": 1, "beta": 1, "n": 1},
-        approach=_weight_approach,
-        computed=lambda alpha, beta, n: float(bernoulli.limit_weight(alpha, beta, n)),
-        simulate=_weight_simulate,
-        unit="dimensionless",
-        related=("generative:bern:variance-estimate",),
-        remark="It is 1 for n = 1 (no borrowing at all) and never below n/(2n-1) > 1/2, however alike the clients are.",
-    )
-)
-
-
-def _right_weight_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
-    d = Derivation()
-    mu = centre(alpha, beta)
-    spread = d.say("Variance of the prior:", simplest(prior_moment(alpha, beta, 2) - mu**2))
-    total = d.say("The posterior mean's weight is n/(alpha+beta+n), and alpha+beta is mu(1-mu)/sigma^2 - 1:",
-                  simplest(mu * (1 - mu) / spread - 1))  # fmt: skip
-    return d.conclude("so the weight is", simplest(n / (total + n)))
-
-
-def _right_weight_oracle(alpha: Any, beta: Any, n: Any) -> Any:
-    """Best weight by the normal equation on the enumerated law of counts: Cov(x, p)/Var(x)."""
-    both = counts(alpha, beta, 2)
-    first, second = both[1] / 2 + both[2], both[2]
-    law = counts(alpha, beta, n)
-    v = sum(q * Fraction(z, int(n)) ** 2 for z, q in enumerate(law)) - first**2
-    return rational((second - first**2) / v)
-
-
-register(
-    Claim(
-        id="generative:thm3:weight",
-        title="The weight as the proof of Theorem 3 and Theorem 4 write it",
-        place="Section 5.2.2, after (48); also a_hat^priv in Section 2.2 and Section 5.2.3",
-        statement="The local weight is n/(mu(1-mu)/sigma^2 + n), at the true mu and sigma^2.",
-        latex=r"\overline{a}=\frac{n}{\frac{\hat{\mu}_i(1-\hat{\mu}_i)}{\hat{\sigma}^2_i}+n}",
+        statement="Each client's estimates of mu and sigma^2 are made without using its own data. Judged: a change of the "
+        "own share of ones changes sigma_hat_i^2 by 0.",
+        latex=r"\text{(without using their own data) as: }\widehat{\mu}_{i}=\frac{1}{m-1}\sum_{l\neq "
+        r"i}\overline{X}_{l}\text{ and }\widehat{\sigma}_{i}^{2}=\frac{1}{m-2}\sum_{l\neq "
+        r"i}(\overline{X}_{l}-\widehat{\mu}_{l})^{2}",
         kind="identity",
-        variables=LARGE,
-        examples=LARGE_POINTS,
-        printed=lambda alpha, beta, n: n / (alpha + beta + 1 + n),
-        derive=_right_weight_derive,
-        oracle=_right_weight_oracle,
-        corrected=lambda alpha, beta, n: n / (alpha + beta + n),
-        corrected_text="n/(mu(1-mu)/sigma^2 - 1 + n), as in Section 2.2 before (6)",
-        slip="the -1 of Section 2.2 is missing (mu(1-mu)/sigma^2 is alpha+beta+1)",
-        counterexample={"alpha": 1, "beta": 1, "n": 1},
-        computed=lambda alpha, beta, n: float(bernoulli.posterior_weight(alpha, beta, n)),
-        not_simulated="a formula at the true moments",
-        unit="dimensionless",
-        related=("generative:bern:moments",),
-    )
-)
-
-
-def _cost_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
-    d = Derivation()
-    used, best = _weight_derive(alpha, beta, n).result, _right_weight_derive(alpha, beta, n).result
-    d.say("Weights reached and best:", (used, best))
-    d.say("The risk of a weight w on the own share is quadratic in w with curvature Var(xbar), so the excess is "
-          "(difference of weights)^2 Var(xbar).")  # fmt: skip
-    excess = (used - best) ** 2 * share_variance(alpha, beta, n)
-    least = prior_moment(alpha, beta, 1, 1) / n * best
-    return d.conclude("In multiples of the least risk:", simplest(excess / least))
-
-
-def _cost_oracle(alpha: Any, beta: Any, n: Any) -> Any:
-    """Both risks term by term on the enumerated counts."""
-    middle = fraction(centre(alpha, beta))
-
-    def risk(weight: Fraction) -> Fraction:
-        total = Fraction(0)
-        for z, q in enumerate(counts(alpha, beta, n)):
-            guess = weight * Fraction(z, int(n)) + (1 - weight) * middle
-            first, second = (posterior_moment(alpha, beta, n, z, k) for k in (1, 2))
-            total += q * (guess**2 - 2 * guess * first + second)
-        return total
-
-    least = risk(fraction(_right_weight_oracle(alpha, beta, n)))
-    return rational(risk(fraction(_weight_oracle(alpha, beta, n))) / least - 1)
-
-
-def _cost_simulate(alpha: float, beta: float, n: int) -> simulation.Simulation:
-    used, best = float(bernoulli.limit_weight(alpha, beta, n)), float(bernoulli.posterior_weight(alpha, beta, n))
-    mu, least = alpha / (alpha + beta), float(bernoulli.mse(alpha, beta, n))
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        p, z = draw_clients(gen, reps, alpha, beta, n, 1)
-        errors = [(w * z / n + (1 - w) * mu - p) ** 2 for w in (used, best)]
-        return (errors[0] - errors[1]) / least
-
-    return simulation.sample_means(draw, labels=("excess risk",))
-
-
-register(
-    Claim(
-        id="generative:bern:moments:cost",
-        title="What the biased variance estimate costs, and the unbiased one gains",
-        place="Section 2.2, unknown alpha, beta (not in the paper)",
-        statement="With many clients the printed estimates give the squared error (1 + this) times the least one; unbiased "
-        "estimates (generative:bern:moments:unbiased) reach the least one.",
-        latex=r"\frac{n s(s+1)^2}{(n^2+(2n-1)s)^2},\qquad s=\alpha+\beta",
-        kind="identity",
-        variables=LARGE,
-        examples=({"alpha": 4, "beta": 4, "n": 3}, {"alpha": 10, "beta": 10, "n": 1}),
-        printed=lambda alpha, beta, n: (
-            n * (alpha + beta) * (alpha + beta + 1) ** 2 / (n**2 + (2 * n - 1) * (alpha + beta)) ** 2
+        variables=(OTHER_SHARES, OWN, NEW),
+        examples=(
+            {"shares": ["1/2", "1/4"], "own": 0, "new": 1},
+            {"shares": ["1/2", "1/4", 1], "own": "1/3", "new": "1/2"},
         ),
-        derive=_cost_derive,
-        oracle=_cost_oracle,
-        computed=lambda alpha, beta, n: float(bernoulli.naive_excess(alpha, beta, n)),
-        simulate=_cost_simulate,
-        ours=True,
-        unit="multiples of the least squared error",
-        related=("generative:bern:moments:limit-weight", "generative:bern:known-mse"),
-        remark="It grows without bound as the clients become alike (s to infinity), where collaboration should help most.",
+        printed=lambda: ZERO,
+        derive=_own_data_derive,
+        oracle=_own_data_oracle,
+        corrected=_own_data_corrected,
+        corrected_text="(x' - x)((m-1)(x + x') - 2 sum of the others' shares)/((m-1)^2 (m-2)): the centres mu_hat_l, l != "
+        "i, contain the own share",
+        counterexample={"shares": [0, 0], "own": 0, "new": 1},
+        not_computed=Exempt(kind="refuted"),
+        not_simulated=Exempt(kind="deterministic", note="a function of the data"),
+        finding="Each client's variance estimate contains its own data, through the centres of the others.",
+        unit="squared probability",
+        related=("generative:bern:variance-estimate", "generative:thm3:own-data"),
+        remark="mu_hat_i does leave it out. The proof of Theorem 3 takes both as functions of the others' data only; with "
+        "the centre mu_hat_i, as the proof writes it, they are.",
     )
 )
 
@@ -482,6 +371,7 @@ register(
         computed=lambda alpha, beta: float(bernoulli.prior_variance(alpha, beta)),
         simulate=_unbiased_simulate,
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="squared probability",
         remark="estimators.closed_forms.bernoulli.moments. No assumption on the prior is used; n_i = 1 clients only enter "
         "the mean. The tail bound that the proof of Theorem 3 borrows fits such an estimate, not the printed one.",
@@ -489,55 +379,4 @@ register(
 )
 
 
-# --- the events of the proof -------------------------------------------------------------------------------------------
-
-
-def _gap_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
-    d = Derivation()
-    v = d.say("With many clients sigma_hat_i^2 tends to the variance of one share of ones:",
-              simplest(share_variance(alpha, beta, n)))  # fmt: skip
-    spread = simplest(prior_moment(alpha, beta, 2) - prior_moment(alpha, beta, 1) ** 2)
-    return d.conclude("Its distance to sigma^2 tends to", simplest(v - spread))
-
-
-def _gap_oracle(alpha: Any, beta: Any, n: Any) -> Any:
-    """Limit of the exact mean with 3, 4 and 5 clients (a Moebius function of m) minus the exact variance."""
-    both = counts(alpha, beta, 2)
-    spread = both[2] - (both[1] / 2 + both[2]) ** 2
-    return mobius_limit(lambda k: _variance_oracle(alpha, beta, n, k + 2)) - rational(spread)
-
-
-register(
-    Claim(
-        id="generative:bern:variance-event",
-        title="The proof's event on the variance estimate, with many clients",
-        place="Section 5.2.2, proof of Theorem 3",
-        statement="With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with c^2 = 3 log(4 m^2 n)/(m-1). "
-        "As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of the distance.",
-        latex=r"|\sigma^2-\hat{\sigma}_i^2|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}",
-        kind="limit",
-        variables=LARGE,
-        examples=LARGE_POINTS,
-        printed=lambda: ZERO,
-        derive=_gap_derive,
-        oracle=_gap_oracle,
-        corrected=lambda alpha, beta, n: within(alpha, beta, n),
-        corrected_text="alpha beta/(n (alpha+beta)(alpha+beta+1)) > 0: with enough clients the event fails almost surely",
-        counterexample={"alpha": 1, "beta": 1, "n": 1},
-        approach=lambda t, alpha, beta, n: share_variance(alpha, beta, n) * t / (t - 2) - between(alpha, beta),
-        computed=lambda alpha, beta, n: float(bernoulli.local_mse(alpha, beta, n)),
-        simulate=lambda alpha, beta, n: simulation.sample_means(lambda gen, reps: _gap_draw(gen, reps, alpha, beta, n)),
-        unit="squared probability",
-        related=("generative:bern:variance-estimate",),
-        remark="Theorem 3 does not need this event: its bound follows from the event on the mean alone.",
-    )
-)
-
-
-def _gap_draw(gen: np.random.Generator, reps: int, alpha: float, beta: float, n: int) -> np.ndarray:
-    p, z = draw_clients(gen, reps, alpha, beta, n, 1)
-    mu = alpha / (alpha + beta)
-    return (z / n - mu) ** 2 - (p - mu) ** 2
-
-
-__all__ = ["LARGE", "UNKNOWN", "weight_of"]
+__all__ = ["naive_mean"]

@@ -24,8 +24,9 @@ from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.generative.bernoulli_private import REPLACE, reports
+from theory.papers.generative.bernoulli_private import reports
 from theory.papers.generative.beta_binomial import N2, PRIOR, RISE, between, centre, counts, draw_clients, prior_moment
 
 M1 = Variable("m1", "size", "clients who report their share of ones", low=2)
@@ -117,6 +118,7 @@ register(
         ),
         entries=("mean of mu_hat", "mean of sigma_hat^2"),
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
         related=("generative:qpriv", "generative:bern:moments:unbiased", "generative:thm4:identifiable"),
         remark="estimators.closed_forms.bernoulli.private_reports and moments_from_reports.",
@@ -150,6 +152,19 @@ def _ldp_oracle(n: Any, E0: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
+def _ldp_simulate(n: int, E0: float) -> simulation.Simulation:
+    """Both kinds of report from all ones and from all zeros: probabilities over that of a high report of zeros."""
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        columns = []
+        for z in (n, 0):
+            x = np.stack([np.full(reps, z / n), np.full(reps, z * (z - 1) / (n * (n - 1)))], axis=1)
+            columns.append((bernoulli.randomize(x, eps=float(np.log1p(E0)), rng=gen) > 0) * (2 + E0))
+        return np.column_stack([columns[0], columns[1] * (1 + E0)])
+
+    return simulation.sample_means(draw, draws=4, of=[0, 1, 0, 1], labels=["ones", "pairs", "ones, from 0", "pairs, from 0"])
+
+
 register(
     Claim(
         id="generative:thm4:protocol:ldp",
@@ -163,13 +178,13 @@ register(
         printed=lambda E0: (1 + E0, 1 + E0),
         derive=_ldp_derive,
         oracle=_ldp_oracle,
-        not_computed="a ratio of probabilities, exact",
-        not_simulated="generative:qpriv simulates these probabilities",
+        not_computed=Exempt(kind="few"),
+        simulate=_ldp_simulate,
         entries=("report of the share of ones", "report of the share of pairs"),
         ours=True,
         unit="e^eps",
         related=("generative:qpriv",),
-        assumptions=(REPLACE,),
+        assumes={"adjacency": "replace", "noise": "fresh"},
         remark="Nothing is composed, because no client sends two reports.",
     )
 )
@@ -241,6 +256,7 @@ register(
         computed=lambda alpha, beta, E0, m1, m2: float(bernoulli.private_variance(alpha, beta, m1, m2, eps=np.log1p(E0))),
         simulate=_variance_simulate,
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="probability to the fourth power",
         related=("generative:thm4:protocol", "generative:qpriv:variance"),
         remark="Of order 1/(eps0^2 m) for small eps0 and m eps0^2 large; two reports per client of half the budget each "
@@ -328,14 +344,17 @@ register(
         ),
         derive=_two_derive,
         oracle=_two_oracle,
-        not_computed="an alternative for comparison; estimators.closed_forms.bernoulli has the protocol with one report per "
-        "client",
+        not_computed=Exempt(
+            kind="elsewhere",
+            function="estimators.closed_forms.bernoulli.private_reports",
+            note="the protocol with one report per client",
+        ),
         simulate=_two_simulate,
         entries=("mean of the product", "variance of the product", "largest ratio of probabilities"),
         ours=True,
         unit="dimensionless",
         related=("generative:qpriv",),
-        assumptions=(REPLACE,),
+        assumes={"adjacency": "replace", "noise": "fresh"},
         remark="Better than splitting the clients only for large budgets: c^2 grows like 16/eps0^4 for small eps0.",
     )
 )
@@ -373,8 +392,8 @@ register(
         printed=lambda E_half: (2 + E_half) ** 2 / (2 * E_half**2),
         derive=_compare_derive,
         oracle=_compare_oracle,
-        computed=lambda E_half: ((2 + E_half) / E_half) ** 2 / 2,
-        not_simulated="a ratio of two variances that generative:qpriv:variance simulates",
+        not_computed=Exempt(kind="part", of=("generative:thm4:protocol:variance",)),
+        not_simulated=Exempt(kind="part", of=("generative:thm4:protocol:two-reports",)),
         ours=True,
         unit="dimensionless",
         related=("generative:thm4:protocol:variance", "generative:thm4:protocol:two-reports"),

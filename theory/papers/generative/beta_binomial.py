@@ -27,6 +27,9 @@ M3 = Variable("m", "size", "clients", low=3)
 RISE = Variable("E0", "positive", "e^eps0 - 1")
 PRIOR = (ALPHA, BETA)
 
+MANY_CLIENTS = (*PRIOR, N)
+MANY_CLIENTS_EXAMPLES = ({"alpha": 2, "beta": 3, "n": 2}, {"alpha": 10, "beta": 10, "n": 1})
+
 
 # --- formulas on symbols -----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
-"""Lower bounds by van Trees' inequality, and what they say of optimality: Section 5.1.3 and Remark 2.
+"""Lower bounds by van Trees' inequality: Section 5.1.3.
 
-Belongs here: (45)-(47), Remark 2, Fact 1. Does not belong here: the estimator's own risk (gaussian.py).
+Belongs here: (45)-(47), Fact 1. Does not belong here: the estimator's own risk (gaussian.py), what follows for its
+optimality (gaussian_remarks.py).
 """
 
 from __future__ import annotations
@@ -19,34 +20,28 @@ from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import Group, mse, posterior
 from theory.engine.registry import register
-from theory.papers.generative.gaussian import fixed_parameters
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     GAUSSIAN,
     GAUSSIAN_EXAMPLES,
-    M2,
     ONE,
-    SIGMA2_THETA,
     SIGMA2_THETA_POSITIVE,
     SIGMA2_X,
     ZERO,
     D,
     N,
     concrete,
-    concrete_risk,
     groups,
-    own_weight,
-    personal_error,
     posterior_variance,
-    printed_risk,
-    printed_weight,
-    simulate_personal,
+    simulate_theorem1,
 )
 
 # --- van Trees ----------------------------------------------------------------------------------------------
 
-SIGMA2_THETAS = Variable("sigma2_thetas", "positive", "prior variance of each coordinate", lengths=(2, 3))
+SIGMA2_THETAS = Variable("sigma2_thetas", "positive", "prior variance of each coordinate", lengths=(1, 2, 3))
 
 
 def known_prior_risk(prior: Any, n: Any, sigma2_x: Any) -> Any:
@@ -118,8 +113,10 @@ register(
         ),
         simulate=_eq45_simulate,
         shifts=_in_order,
+        tight=Tight(at={"sigma2_thetas": [1, 1], "n": 2, "sigma2_x": 2}),
+        assumes={"prior": "known", "law": "gaussian"},
         unit="variance, summed over coordinates",
-        remark="Verified in the Gaussian conjugate case, for 2 and 3 coordinates; not in general.",
+        remark="Verified in the Gaussian conjugate case, for up to 3 coordinates; not in general.",
     )
 )
 
@@ -158,9 +155,15 @@ register(
         simulate=lambda n, d, sigma2_theta, sigma2_x: _eq45_simulate([sigma2_theta], n, sigma2_x, d),
         unit="variance, summed over coordinates",
         related=("generative:eq45",),
+        tight=Tight(at={"n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
+        assumes={"prior": "known", "law": "gaussian"},
         remark="As a statement on the largest risk over all theta_i it is far from tight: that is d sigma2_x/n.",
     )
 )
+
+
+def _eq47_printed(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
+    return d * (sigma2_theta * sigma2_x + sigma2_x**2 / (m * n)) / (n * sigma2_theta + sigma2_x)
 
 
 def _eq47_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
@@ -192,18 +195,15 @@ register(
         kind="lower bound",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
-        printed=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * (sigma2_theta * sigma2_x + sigma2_x**2 / (m * n)) / (n * sigma2_theta + sigma2_x)
-        ),
+        printed=_eq47_printed,
         relation=">=",
         derive=_eq47_derive,
         oracle=lambda m, n, d, sigma2_theta, sigma2_x: (
             d * rational((c := concrete(m, sigma2_theta, sigma2_x / n)).posterior(c.parameter[0], c.estimate)[1])
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
-        simulate=lambda m, n, d, sigma2_theta, sigma2_x: simulate_personal(
-            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, d=d
-        ),
+        simulate=simulate_theorem1,
+        tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
         unit="variance, summed over coordinates",
     )
 )
@@ -255,136 +255,23 @@ register(
         kind="identity",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
-        printed=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * (sigma2_theta * sigma2_x + sigma2_x**2 / (m * n)) / (n * sigma2_theta + sigma2_x)
-        ),
+        printed=_eq47_printed,
         derive=_argument_derive,
         oracle=_argument_oracle,
         simulate=_argument_simulate,
         counterexample={"m": 1, "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
         corrected=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * (sigma2_theta * sigma2_x + sigma2_x**2 / ((m + 1) * n)) / (n * sigma2_theta + sigma2_x)
+            d * sigma2_x * (sigma2_theta + sigma2_x / ((m + 1) * n)) / (n * sigma2_theta + sigma2_x)
         ),
         corrected_text="m + 1 in place of m: a smaller value, so that (47) does not follow; it is true by "
         "another argument (generative:eq47)",
-        not_computed="a step of a proof",
+        not_computed=Exempt(kind="refuted"),
+        finding="The argument for the lower bound gives a weaker one, with m + 1 clients in place of m.",
+        assumes={"law": "gaussian"},
         unit="variance, summed over coordinates",
         related=("generative:fact1", "generative:eq45", "generative:eq47"),
         remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat, "
         "sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply to it.",
-    )
-)
-
-
-# --- Remark 2 -----------------------------------------------------------------------------------------------
-
-SUP_OVER = Variable(
-    "sup_over",
-    "choice",
-    "what the worst case is over. mu: the population mean, with theta drawn around it; theta: the clients' parameters",
-    choices=("mu", "theta"),
-    default="mu",
-)
-DEVIATION = Variable(
-    "deviation",
-    "real",
-    "mean of all clients' theta minus theta_i, the same in every coordinate (only for sup_over = theta)",
-    default=ZERO,
-)
-
-
-def _remark2_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any) -> Derivation:
-    proof = Derivation()
-    a = simplest(printed_weight(sigma2_theta, sigma2_x, n))
-    own, others = groups(m, sigma2_theta if sup_over == "mu" else ZERO, sigma2_x / n)
-    error = personal_error(own, others, m, a)
-    proof.say("Coefficient of mu in the estimate's error:", simplest(error.centre))
-    risk = mse(error)
-    if sup_over == "mu":
-        largest = proof.lemma("generative:thm1:mse", "so the risk averaged over theta is the same for every mu, also the "
-                              "largest:", m=m, n=n, d=d, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)  # fmt: skip
-        return proof.conclude("The worst risk over mu, over d coordinates:", largest)
-    proof.say("Given theta the sampling errors alone contribute the variance", risk)
-    square = proof.say(
-        "and (1-a)(mean of theta - theta_i) is the bias. Its square grows without bound with the distance "
-        "of theta_i from the mean:",
-        (1 - a) ** 2 * deviation**2,
-    )
-    return proof.conclude("The risk at such theta, over d coordinates:", d * (risk + square))
-
-
-def _remark2_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sup_over: str, deviation: Any) -> Any:
-    a = printed_weight(sigma2_theta, sigma2_x, n)
-    if sup_over == "mu":
-        return d * concrete_risk(m, a, sigma2_theta, sigma2_x / n)
-    thetas = [ZERO, *[deviation * m / (m - 1)] * int(m - 1)]
-    estimated = a * thetas[0] + (1 - a) * sum(thetas) / m
-    return d * (concrete_risk(m, a, 0, sigma2_x / n) + (estimated - thetas[0]) ** 2)
-
-
-def _remark2_computed(
-    m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, sup_over: str, deviation: float
-) -> float:
-    if sup_over == "mu":
-        return gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d)
-    thetas = np.append(0.0, np.full(m - 1, deviation * m / (m - 1)))
-    return d * gaussian.conditional_risk(thetas, 0, sigma2_theta, sigma2_x, n)
-
-
-def _remark2_simulate(
-    m: int,
-    n: int,
-    d: int,
-    sigma2_theta: float,
-    sigma2_x: float,
-    sup_over: str,
-    deviation: float,
-) -> simulation.Simulation:
-    a, s = own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_x / n
-    if sup_over == "mu":
-        return simulate_personal(m, a, sigma2_theta, s, d=d)
-    thetas = [0.0, *[deviation * m / (m - 1)] * (m - 1)]
-    return fixed_parameters(thetas, a, s, d, "risk of client 1 at given theta")
-
-
-register(
-    Claim(
-        id="generative:remark2",
-        title="Minimax optimality of the personalised estimate",
-        place="Section 2.1, Remark 2",
-        statement="The minimax lower bound over theta matches the estimator's error, so the estimator is "
-        "optimal. Judged: the estimator's worst risk is at most the printed bound.",
-        latex=r"\inf_{\widehat{\bm{\theta}}}\sup_{\bm{\theta}\in\Theta}\mathbb{E}_{X\sim\mathcal{N}(\bm{\theta},"
-        r"\sigma_{x}^{2})}\|\widehat{\bm{\theta}}(X)-\bm{\theta}\|^{2}\geq\frac{d\sigma_{x}^{2}}{n}\big{(}\frac{1-a}{m}+a"
-        r"\big{)},\text{ which exactly matches the upper bound on the MSE in Theorem 1}",
-        kind="upper bound",
-        variables=(M2, N, D, SIGMA2_THETA, SIGMA2_X, SUP_OVER, DEVIATION),
-        examples=(
-            {"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3},
-            {"m": 3, "n": 1, "sigma2_theta": 1, "sigma2_x": 1, "sup_over": "theta", "deviation": 2},
-        ),
-        printed=lambda m, n, d, sigma2_theta, sigma2_x: printed_risk(m, n, sigma2_theta, sigma2_x, d),
-        relation="<=",
-        derive=_remark2_derive,
-        oracle=_remark2_oracle,
-        computed=_remark2_computed,
-        simulate=_remark2_simulate,
-        condition=lambda sup_over: sp.true if sup_over == "mu" else sp.false,
-        condition_text="sup_over == mu (the worst case is over the population mean; theta is averaged over "
-        "the population around it)",
-        counterexample={
-            "m": 2,
-            "n": 1,
-            "sigma2_theta": 1,
-            "sigma2_x": 1,
-            "sup_over": "theta",
-            "deviation": 2,
-        },
-        unit="variance, summed over coordinates",
-        related=("generative:eq47", "generative:thm1:unbiased"),
-        remark="Theorem 1 averages over the prior, Remark 2 takes the worst theta. For the worst theta the "
-        "estimator's risk is unbounded (its bias grows with the distance of theta_i from the "
-        "others), and the minimax estimate is the own mean, with risk d sigma2_x/n.",
     )
 )
 
@@ -435,7 +322,7 @@ register(
         printed=lambda z, sigma2_y, sigma2_z: (z, sigma2_z + sigma2_y),
         derive=_fact1_derive,
         oracle=_fact1_oracle,
-        not_computed="a sum of two numbers",
+        not_computed=Exempt(kind="few"),
         simulate=lambda sigma2_y, sigma2_z: simulation.mean_squares(
             simulation.federation([1], sigma2_z, sigma2_y, 0.0),
             0,
@@ -445,6 +332,7 @@ register(
             [1],
         ),
         entries=("mean", "variance"),
+        assumes={"law": "gaussian"},
         remark="The proof writes sigma_x and sigma_y for the statement's sigma_y and sigma_z.",
     )
 )

@@ -1,49 +1,39 @@
-"""The Gaussian model without constraints: Theorem 1, its Claim 1, what the text says of it, Remark 1.
+"""Theorem 1: the estimator in the Gaussian model without constraints, and its error.
 
-Belongs here: claims of Sections 2.1 and 5.1.1.
-Does not belong here: bounds (bounds.py), noisy messages (messages.py).
+Belongs here: (2)-(3), (24)-(27), (30), (32). Does not belong here: the steps between (gaussian_proof.py), what the text says
+of it (gaussian_remarks.py), bounds (bounds.py), noisy messages (messages.py).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import gaussian
-from estimators.montecarlo import JamesSteinExperiment, RegressionExperiment
 from theory.engine import simulation
-from theory.engine.algebra import limit, simplest, stationary_point
+from theory.engine.algebra import simplest, stationary_point
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
-from theory.engine.domain import Variable
-from theory.engine.hierarchy import covariance, mse
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import (
     GAUSSIAN,
     GAUSSIAN_EXAMPLES,
     M2,
     ONE,
     SIGMA2_THETA,
-    SIGMA2_THETA_POSITIVE,
     SIGMA2_X,
-    ZERO,
-    D,
-    M,
     N,
     concrete,
     concrete_risk,
-    groups,
-    mobius_limit,
+    concrete_weight,
     own_weight,
-    personal_error,
     printed_risk,
     printed_weight,
-    server_mean,
-    simulate_personal,
+    simulate_theorem1,
 )
 
 # --- Theorem 1 ----------------------------------------------------------------------------------------------
@@ -136,6 +126,7 @@ register(
         decision="real",
         entries=("weight a of the own mean", "weight of mu_hat", "weight of each sample mean in mu_hat"),
         unit="dimensionless",
+        assumes={"prior": "flat", "pivot": "mean", "law": "gaussian"},
         assumptions=("sigma2_theta and sigma2_x known", "all clients have n samples"),
         remark="Being a posterior mean under a flat prior on mu, it also has the least mean squared error "
         "among estimates whose risk does not depend on mu.",
@@ -143,10 +134,11 @@ register(
 )
 
 
-def derive_risk(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, d: Any = ONE) -> Derivation:
+def _risk_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, d: Any = ONE) -> Derivation:
     """Mean squared error of the estimator of Theorem 1 from its noise terms."""
     proof = Derivation()
-    a = proof.say("The weight a of (3) is", simplest(printed_weight(sigma2_theta, sigma2_x, n)))
+    a = proof.lemma("generative:thm1:estimator", "the first is the weight a", m=2, n=n, sigma2_theta=sigma2_theta,
+                    sigma2_x=sigma2_x)[0]  # fmt: skip
     parts = proof.lemma("generative:claim1", "mean variance given theta and mean squared bias are", m=m, n=n,
                         sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, a=a)  # fmt: skip
     one = proof.say("They add up to the mean squared error:", simplest(sum(parts)))
@@ -167,424 +159,16 @@ register(
         examples=GAUSSIAN_EXAMPLES,
         printed=printed_risk,
         relation="<=",
-        derive=derive_risk,
+        derive=_risk_derive,
         oracle=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * concrete_risk(m, printed_weight(sigma2_theta, sigma2_x, n), sigma2_theta, sigma2_x / n)
+            d * concrete_risk(m, concrete_weight(sigma2_theta, sigma2_x / n), sigma2_theta, sigma2_x / n)
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
-        simulate=lambda m, n, d, sigma2_theta, sigma2_x: simulate_personal(
-            m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, d=d
-        ),
+        simulate=simulate_theorem1,
         unit="variance, summed over coordinates",
         related=("generative:thm1:estimator",),
+        tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
+        assumes={"given": "nothing"},
         remark="An average over the prior of theta. For given parameters see generative:remark2.",
     )
 )
-
-
-# --- Claim 1 in the proof of Theorem 1 ----------------------------------------------------------------------
-
-A = Variable("a", "fraction", "weight on the client's own mean; Claim 1 holds for any", closed=True)
-
-
-def _claim1_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, a: Any) -> Derivation:
-    d = Derivation()
-    own, others = groups(m, ZERO, sigma2_x / n)
-    fixed = personal_error(own, others, m, a)
-    d.say(
-        "Given theta only the sampling errors e_k are random. In theta_hat_i their coefficients are, own and others'",
-        (fixed.noise[own, "e"], fixed.noise[others, "e"]),
-    )
-    first = d.say("so the variance given theta, whatever theta, is", mse(fixed))
-    own, others = groups(m, sigma2_theta, ZERO)
-    bias = personal_error(own, others, m, a)
-    d.say(
-        "The bias given theta is (1-a)(mean of theta - theta_i); mu cancels. Coefficients of own and others' p:",
-        (simplest(bias.noise[own, "p"]), simplest(bias.noise[others, "p"])),
-    )
-    second = d.say("so its mean square over the prior is", mse(bias))
-    return d.conclude("The two parts of (31):", (first, second))
-
-
-def _claim1_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, a: Any) -> tuple[Any, Any]:
-    return concrete_risk(m, a, 0, sigma2_x / n), concrete_risk(m, a, sigma2_theta, 0)
-
-
-def _claim1_simulate(m: int, n: int, sigma2_theta: float, sigma2_x: float, a: float) -> simulation.Simulation:
-    # Two populations in one experiment: the first has no spread of parameters, the second no sampling error.
-    fed = simulation.federation([m, m], [0.0, sigma2_theta], [sigma2_x / n, 0.0], 0.0)
-    rest = np.full(m, (1 - a) / m)
-    own = np.eye(m)[0]
-    weights = [np.append(rest + a * own, 0 * own), np.append(0 * own, rest + (a - 1) * own)]
-    errors = [simulation.vector(2, a0=1.0), simulation.vector(2, a1=1.0)]
-    return simulation.mean_squares(fed, 0, weights, errors, ["variance given theta", "mean squared bias"])
-
-
-register(
-    Claim(
-        id="generative:claim1",
-        title="Variance and squared bias of the personalised estimate",
-        place="Section 5.1.1, Claim 1",
-        statement="The two parts of the mean squared error: mean variance given theta, and mean squared bias given theta. "
-        "The second is printed with an inequality at its end; it is an equality too, and judged as one.",
-        latex=r"\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left[\left(\hat{\theta}_{i}-\mathbb{E}\left[\hat{"
-        r"\theta}_{i}|\theta\right]\right)^{2}|\theta\right]\right]=\alpha^{2}\frac{\sigma_{x}^{2}}{n}+(1-\alpha)^{2}\frac{"
-        r"\sigma_{x}^{2}}{mn}+2\alpha(1-\alpha)\frac{\sigma_{x}^{2}}{mn},\quad\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},"
-        r"\ldots,X_{m}}\left[\left(\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]-\theta_{i}\right)^{2}|\theta\right]"
-        r"\right]=(1-\alpha)^{2}\mathbb{E}_{\theta}\left[\left(\frac{1}{m}\sum_{k=1}^{m}\theta_{k}-\theta_{i}\right)^{2}"
-        r"\right]\leq(1-\alpha)^{2}\frac{\sigma_{\theta}^{2}(m-1)}{m}",
-        kind="identity",
-        variables=(M, N, SIGMA2_THETA, SIGMA2_X, A),
-        examples=(
-            {"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3, "a": "2/5"},
-            {"m": 3, "n": 1, "sigma2_theta": 2, "sigma2_x": 1, "a": "1/4"},
-        ),
-        printed=lambda m, n, sigma2_theta, sigma2_x, a: (
-            a**2 * sigma2_x / n + (1 - a) ** 2 * sigma2_x / (m * n) + 2 * a * (1 - a) * sigma2_x / (m * n),
-            (1 - a) ** 2 * sigma2_theta * (m - 1) / m,
-        ),
-        derive=_claim1_derive,
-        oracle=_claim1_oracle,
-        simulate=_claim1_simulate,
-        entries=("mean variance given theta", "mean squared bias given theta"),
-        not_computed="for a free weight a no function is needed; at the best a the sum is generative:thm1:mse",
-        unit="variance per coordinate",
-    )
-)
-
-
-# --- "thus unbiased" ----------------------------------------------------------------------------------------
-
-THETAS = Variable("thetas", "real", "the clients' parameters; client 1 is asked about", lengths=(2, 3))
-WEIGHTED = (N, SIGMA2_THETA, SIGMA2_X)
-
-
-def _bias_derive(thetas: list[Any], n: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
-    d = Derivation()
-    a = d.say("With the weight of (3),", simplest(printed_weight(sigma2_theta, sigma2_x, n)))
-    mean = sum(thetas) / len(thetas)
-    expectation = d.say(
-        "and E[xbar_k | theta] = theta_k, linearity gives E[theta_hat_1 | theta], as printed before (31):",
-        a * thetas[0] + (1 - a) * mean,
-    )
-    return d.conclude(
-        "Its difference from theta_1 vanishes only if a = 1 or theta_1 is the mean of all:",
-        simplest(expectation - thetas[0]),
-    )
-
-
-def _bias_oracle(thetas: list[Any], n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
-    """Weights by exact conditioning on concrete clients, put on the parameters themselves."""
-    clients = concrete(len(thetas), sigma2_theta, sigma2_x / n)
-    weights, _ = clients.posterior(clients.parameter[0], clients.estimate)
-    return sum((rational(w) * t for w, t in zip(weights, thetas, strict=True)), -thetas[0])
-
-
-def fixed_parameters(thetas: list[float], a: float, s: float, d: int, label: str) -> simulation.Simulation:
-    """Squared error of client 1 in one of d coordinates, parameters given: no prior noise, sampling errors of variance s."""
-    m = len(thetas)
-    gain = a * np.eye(m) + (1 - a) / m
-    row = np.eye(1 + m)[1]
-    return simulation.Simulation(
-        RegressionExperiment(np.eye(m), thetas, 0.0, s, gain, 0.0),
-        (simulation.Mean(label, row, of=lambda risk: risk / d, back=lambda mean: mean * d),),
-    )
-
-
-def _bias_simulate(thetas: list[float], n: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
-    a, s = own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_x / n
-    parameters, m = np.array(thetas, float), len(thetas)
-    weights = a * np.eye(m)[0] + (1 - a) / m
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        means = parameters + np.sqrt(s) * gen.standard_normal((reps, m))
-        return (means @ weights - parameters[0])[:, None]
-
-    return simulation.sample_means(draw, labels=("mean error of client 1, given theta",), draws=m)
-
-
-def _bias(thetas: list[Any], n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
-    return (1 - printed_weight(sigma2_theta, sigma2_x, n)) * (sum(thetas) / len(thetas) - thetas[0])
-
-
-register(
-    Claim(
-        id="generative:thm1:unbiased",
-        title="Is the personalised estimate unbiased?",
-        place="Section 5.1.1, sentence before (31)",
-        statement="The estimator (30) is an unbiased estimate of theta_i. Judged: its bias given theta is 0.",
-        latex=r"\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]=\alpha\theta_{i}+\frac{1-\alpha}{m}\sum_{l=1}^{m}\theta_{l}"
-        r"\text{. Thus, the estimator (30) is an unbiased estimate of }\{\theta_{i}\}",
-        kind="identity",
-        variables=(THETAS, *WEIGHTED),
-        examples=(
-            {"thetas": [0, 4], "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
-            {"thetas": [3, -1, 1], "n": 2, "sigma2_theta": 1, "sigma2_x": 4},
-        ),
-        printed=lambda: ZERO,
-        derive=_bias_derive,
-        oracle=_bias_oracle,
-        computed=lambda thetas, n, sigma2_theta, sigma2_x: gaussian.conditional_bias(thetas, 0, sigma2_theta, sigma2_x, n),
-        simulate=_bias_simulate,
-        counterexample={"thetas": [0, 1], "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
-        corrected=_bias,
-        corrected_text="E[theta_hat_i | theta] - theta_i = (1 - a)(mean of all theta - theta_i); zero on "
-        "average over the prior",
-        unit="as theta, per coordinate",
-        related=("generative:thm1:estimator",),
-        remark="The conditional expectation itself is printed correctly; it is not theta_i. The proof does "
-        "not use the sentence: (31) keeps the squared bias, and Claim 1 evaluates it.",
-    )
-)
-
-
-# --- James-Stein --------------------------------------------------------------------------------------------
-
-M4 = Variable("m", "size", "clients; James-Stein towards the mean needs 4", low=4)
-
-
-def _james_stein_derive(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
-    d = Derivation()
-    s, a = sigma2_x, simplest(printed_weight(sigma2_theta, sigma2_x, ONE))
-    b = d.say(
-        "One sample each: x_i = theta_i + e_i. Theorem 1 keeps the known share 1 - B of x_i - xbar, with B =",
-        simplest(1 - a),
-    )
-    d.say("James and Stein keep 1 - B_hat, B_hat = (m-3) s/S with S = sum (x_i - xbar)^2 and s = sigma2_x.")
-    own, others = groups(m, sigma2_theta, s)
-    error = personal_error(own, others, m, a)
-    difference = own.estimates() - server_mean(own, others, m)
-    base = d.say("The risk of Theorem 1's estimate is", mse(error))
-    d.say(
-        "Its error is uncorrelated with x_i - xbar (and, as these add to zero, with every x_k - xbar by "
-        "symmetry), so it is independent of all of them and of S: covariance",
-        simplest(covariance(error, difference)),
-    )
-    d.say("Hence James-Stein adds E[(B - B_hat)^2 (x_i - xbar)^2], which is E[(B - B_hat)^2 S]/m by symmetry.")
-    variance = d.say("S is a chi-square of m - 1 degrees of freedom times the variance of x_i,", s + sigma2_theta)
-    k = sp.Symbol("k", positive=True)
-    inverse = sp.gammasimp(sp.gamma(k / 2 - 1) / (2 * sp.gamma(k / 2)))
-    d.say("and E[1/chi-square_k] = Gamma(k/2 - 1)/(2 Gamma(k/2)) is", simplest(inverse))
-    inverse = inverse.subs(k, m - 1)
-    c = (m - 3) * s
-    added = d.say(
-        "Expand (B - B_hat)^2 S = B^2 S - 2 B (m-3) s + (m-3)^2 s^2/S and use E[S] and E[1/S]:",
-        simplest((b**2 * variance * (m - 1) - 2 * b * c + c**2 * inverse / variance) / m),
-    )
-    return d.conclude("The risk per client is", simplest(base + added))
-
-
-def _james_stein_oracle(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
-    """Stein's unbiased estimate of the risk, s (1 - (m-3)^2 s/(m S)) per client, averaged over S.
-
-    E[1/S] is the integral of S's Laplace transform, E[exp(-t v chi2_k)] = (1 + 2 v t)^(-k/2).
-    """
-    v, u = sigma2_theta + sigma2_x, sp.Symbol("u", positive=True)
-    inverse = sp.integrate(u ** (-(m - 1) / sp.Integer(2)), (u, 1, sp.oo)) / (2 * v)
-    return sigma2_x * (1 - (m - 3) ** 2 * sigma2_x * inverse / m)
-
-
-def _james_stein_simulate(m: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
-    a = own_weight(sigma2_theta, sigma2_x)[0]
-    return simulation.Simulation(
-        JamesSteinExperiment(m, 1.0, sigma2_theta, sigma2_x, shrink=a),
-        (simulation.Mean("risk per client, James-Stein", [1, 0, 0]),),
-    )
-
-
-register(
-    Claim(
-        id="generative:thm1:james-stein",
-        title="Is the estimator of Theorem 1 James-Stein's?",
-        place="Section 2.1, first paragraph",
-        statement="For a single local sample the setting's estimator is identical to the classical James-Stein estimator. "
-        "Judged by the risk per client of James-Stein shrinkage to the grand mean, averaged over the prior: if the "
-        "estimators were identical it would be that of Theorem 1 with n = 1.",
-        latex=r"\text{For the case of a single local sample this is identical to the classical James-Stein estimator}",
-        kind="identity",
-        variables=(M4, SIGMA2_THETA, SIGMA2_X),
-        examples=(
-            {"m": 10, "sigma2_theta": 1, "sigma2_x": 2},
-            {"m": 12, "sigma2_theta": "1/2", "sigma2_x": 1},
-        ),
-        printed=lambda m, sigma2_theta, sigma2_x: printed_risk(m, ONE, sigma2_theta, sigma2_x),
-        derive=_james_stein_derive,
-        oracle=_james_stein_oracle,
-        computed=lambda m, sigma2_theta, sigma2_x: gaussian.james_stein_risk(m, sigma2_theta, sigma2_x, 1),
-        simulate=_james_stein_simulate,
-        counterexample={"m": 4, "sigma2_theta": 1, "sigma2_x": 1},
-        corrected=lambda m, sigma2_theta, sigma2_x: (
-            sigma2_x * ((a := printed_weight(sigma2_theta, sigma2_x, ONE)) + 3 * (1 - a) / m)
-        ),
-        corrected_text="sigma2_x (a + 3(1-a)/m): estimating the factor costs 2 sigma2_x (1-a)/m per client",
-        unit="variance per client and coordinate",
-        related=("generative:thm1:estimator", "generative:thm1:mse"),
-        remark="Theorem 1 takes sigma2_theta as known, James and Stein estimate what it determines: (m-3) "
-        "s/S is an unbiased estimate of 1 - a. The two agree as m grows. Simulated from m = 10, "
-        "where squared errors have enough moments.",
-    )
-)
-
-
-# --- Remark 1 -----------------------------------------------------------------------------------------------
-
-
-def _ratio(d: Derivation, m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
-    own, _ = groups(m, sigma2_theta, sigma2_x / n)
-    one = d.lemma("generative:thm1:mse", "per coordinate", m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x, d=ONE)
-    local = d.say("and the client's own mean", mse(own.estimates() - own.parameters()))
-    return d.say("Their ratio is", simplest(one / local)), local
-
-
-def _limits_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
-    proof = Derivation()
-    ratio, local = _ratio(proof, m, n, sigma2_theta, sigma2_x)
-    v, k = sp.Symbol("v", positive=True), sp.Symbol("k", positive=True)
-    risk = d * simplest(ratio * local)
-    low = proof.say("As sigma2_theta falls to 0 the error tends to", limit(risk.subs(sigma2_theta, v), v, 0))
-    high = proof.say("As sigma2_theta grows it tends to", limit(risk.subs(sigma2_theta, v), v, sp.oo))
-    many = proof.say("As n grows both errors vanish, and their ratio tends to", limit(ratio.subs(n, k), k, sp.oo))
-    return proof.conclude("The three limits:", (low, high, many))
-
-
-def _limits_approach(t: Any, m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> tuple[Any, ...]:
-    def risk(v: Any, samples: Any) -> Any:
-        error = personal_error(*groups(m, v, sigma2_x / samples), m, printed_weight(v, sigma2_x, samples))
-        return covariance(error, error)
-
-    return d * risk(1 / t, n), d * risk(t, n), risk(sigma2_theta, t) * t / sigma2_x
-
-
-def _least_risk(m: Any, sigma2_theta: Any, s: Any) -> Any:
-    clients = concrete(m, sigma2_theta, s)
-    return rational(clients.posterior(clients.parameter[0], clients.estimate)[1])
-
-
-_REMARK1 = {"place": "Section 2.1, Remark 1"}
-
-register(
-    Claim(
-        id="generative:remark1:limits",
-        title="Limits of the personalised estimate's error",
-        statement="Without heterogeneity the error is that of the global mean; with much of it, or with many samples, that "
-        "of the client's own mean (for many samples, where both vanish: the ratio of the two tends to 1).",
-        latex=r"\sigma_{\theta}\to 0:\ \text{MSE}\to d\sigma_{x}^{2}/mn;\qquad\sigma_{\theta}^{2}\text{ large in comparison "
-        r"to }\sigma_{x}^{2}/n\text{ or }n\to\infty:\ \text{MSE}\to d\sigma_{x}^{2}/n",
-        kind="limit",
-        variables=(M, N, D, SIGMA2_THETA_POSITIVE, SIGMA2_X),
-        examples=GAUSSIAN_EXAMPLES,
-        printed=lambda m, n, d, sigma2_x: (d * sigma2_x / (m * n), d * sigma2_x / n, 1),
-        derive=_limits_derive,
-        oracle=lambda m, n, d, sigma2_theta, sigma2_x: (
-            d * _least_risk(m, 0, sigma2_x / n),
-            d * mobius_limit(lambda v: _least_risk(m, v, sigma2_x / n)),
-            mobius_limit(lambda k: _least_risk(m, sigma2_theta, sigma2_x / k) * k / sigma2_x),
-        ),
-        computed=lambda m, n, d, sigma2_theta, sigma2_x: (
-            gaussian.risk(0.0, sigma2_x, n, m, d=d),
-            gaussian.risk(np.inf, sigma2_x, n, m, d=d),
-            gaussian.shrinkage_factor(sigma2_theta, 0.0, 1),
-        ),
-        simulate=lambda m, n, d, sigma2_x: simulate_personal(
-            m, 0.0, 0.0, sigma2_x / n, d=d, entry=0, label="error of the global mean without heterogeneity"
-        ),
-        approach=_limits_approach,
-        entries=(
-            "MSE, sigma2_theta to 0",
-            "MSE, sigma2_theta to infinity",
-            "ratio to the own mean's MSE, n to infinity",
-        ),
-        unit="variance, summed over coordinates; the last a ratio",
-        remark="Simulated at sigma2_theta = 0.",
-        **_REMARK1,
-    )
-)
-
-
-def _gap_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
-    d = Derivation()
-    ratio, _ = _ratio(d, m, n, sigma2_theta, sigma2_x)
-    return d.conclude("It is at most 1; equality needs m = 1 (or sigma2_theta without bound):", ratio)
-
-
-register(
-    Claim(
-        id="generative:remark1:gap",
-        title="The personalised estimate is never worse than the own mean",
-        statement="The ratio of the personalised to the local mean squared error is at most 1.",
-        latex=r"(\frac{1-a}{m}+a)\leq 1",
-        kind="order",
-        variables=(M, N, SIGMA2_THETA, SIGMA2_X),
-        examples=(
-            {"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3},
-            {"m": 3, "n": 1, "sigma2_theta": 0, "sigma2_x": 1},
-        ),
-        printed=lambda: ONE,
-        relation="<=",
-        derive=_gap_derive,
-        oracle=lambda m, n, sigma2_theta, sigma2_x: (
-            concrete_risk(m, printed_weight(sigma2_theta, sigma2_x, n), sigma2_theta, sigma2_x / n) * n / sigma2_x
-        ),
-        computed=lambda m, n, sigma2_theta, sigma2_x: (
-            gaussian.risk(sigma2_theta, sigma2_x, n, m) / gaussian.local_risk(sigma2_x, n)
-        ),
-        simulate=lambda m, n, sigma2_theta, sigma2_x: simulate_personal(
-            m,
-            own_weight(sigma2_theta, sigma2_x / n)[0],
-            sigma2_theta,
-            sigma2_x / n,
-            unit=sigma2_x / n,
-            label="error of client 0 over that of its own mean",
-        ),
-        shifts=lambda m, **_: {m: 1 + sp.Symbol("more", nonnegative=True)},
-        unit="ratio",
-        **_REMARK1,
-    )
-)
-
-# The paper's numbers; only sigma2_theta takes two values.
-PAPER_M, PAPER_N, PAPER_SIGMA2_X = sp.Integer(10**4), sp.Integer(100), sp.Integer(10)
-PAPER_SIGMA2_THETA = Variable(
-    "sigma2_theta",
-    "choice",
-    "variance of the clients' parameters; the other numbers are m = 10^4, n = 100, sigma2_x = 10",
-    choices=(sp.Rational(1, 1000), ZERO),
-)
-
-
-def _number_derive(sigma2_theta: Any) -> Derivation:
-    d = Derivation()
-    v = sp.Symbol("sigma2_theta", nonnegative=True)
-    ratio, _ = _ratio(d, PAPER_M, PAPER_N, v, PAPER_SIGMA2_X)
-    return d.conclude(f"At sigma2_theta = {sigma2_theta}:", ratio.subs(v, sigma2_theta))
-
-
-@lru_cache
-def _number_oracle(sigma2_theta: Any) -> Any:
-    s = PAPER_SIGMA2_X / PAPER_N
-    return concrete_risk(PAPER_M, printed_weight(sigma2_theta, PAPER_SIGMA2_X, PAPER_N), sigma2_theta, s) / s
-
-
-register(
-    Claim(
-        id="generative:remark1",
-        title="The example: personalised error a hundredth of the local one",
-        statement="The ratio of personalised to local mean squared error is 1/m without heterogeneity and "
-        "0.01 for m = 10^4, n = 100, sigma2_x = 10, sigma2_theta = 10^-3.",
-        latex=r"\text{equal to }1/m\text{ when }\sigma_{\theta}=0\text{ and equal to }0.01\text{ when "
-        r"}m=10^{4},n=100\text{ and }\sigma_{x}^{2}=10,\sigma_{\theta}^{2}=10^{-3}",
-        kind="number",
-        variables=(PAPER_SIGMA2_THETA,),
-        examples=({"sigma2_theta": "1/1000"}, {"sigma2_theta": 0}),
-        printed=lambda sigma2_theta: sp.Rational(1, 100) if sigma2_theta else 1 / PAPER_M,
-        derive=_number_derive,
-        oracle=_number_oracle,
-        computed=lambda sigma2_theta: gaussian.risk(sigma2_theta, 10.0, 100, 10**4) / gaussian.local_risk(10.0, 100),
-        not_simulated="ten thousand clients; the same formula is simulated for a few in generative:remark1:gap",
-        unit="ratio",
-        remark="Exact: a = 1/101, and (1-a)/m + a = (1/100 + 1)/101 = 1/100.",
-        **_REMARK1,
-    )
-)
-
-__all__ = ["derive_risk", "fixed_parameters"]

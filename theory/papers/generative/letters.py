@@ -11,7 +11,6 @@ from typing import Any
 import sympy as sp
 
 from theory.engine.literal import Defined, Meaning, Reading, Side
-from theory.papers.generative.privacy import Share
 
 A_1 = Defined(r"\frac{\sigma_\theta^2}{\sigma_\theta^2+\frac{\sigma_x^2}{n}}", "Theorem 1")
 MU = Defined(r"\frac{\alpha}{\alpha+\beta}", "Section 2.2")
@@ -141,6 +140,14 @@ REGRESSION: dict[str, Meaning] = {
     "Y_i": lambda y1, y2: sp.Matrix([y1, y2]),
     r"\bm{\mu}": lambda mu1, mu2: sp.Matrix([mu1, mu2]),
 }
+COEFFICIENTS: dict[str, Meaning] = {r"\bm{\theta}_i": lambda theta1, theta2: sp.Matrix([theta1, theta2])}
+LABELS: dict[str, Meaning] = {
+    r"c(\psi)": 1,
+    r"p_{\bm{\mu}}(x)": "p_mu",
+    r"H(p_{\bm{\mu}}(x))": lambda p_mu: -p_mu * sp.log(p_mu) - (1 - p_mu) * sp.log(1 - p_mu),
+    "q_i(x)": "q",
+    "B": lambda: sp.beta,
+}
 LOGISTIC: dict[str, Meaning] = {
     "m": 1,
     "d": 1,
@@ -170,6 +177,7 @@ READINGS = {
         {"a": Side(-1, 1)},
     ),
     "generative:claim1": Reading(letters={r"\alpha": "a"}),
+    "generative:claim1:cross": Reading([None, None, Side(0, -1)]),
     "generative:remark1:limits": Reading([Side(0), Side(-1), None]),
     "generative:remark1": Reading(lambda sigma2_theta: [Side(2 if sigma2_theta else 0)], {"m": 10**4}),
     "generative:eq45": Reading(
@@ -180,6 +188,12 @@ READINGS = {
         }
     ),
     "generative:eq47:argument": Reading([Side(-1)]),
+    "generative:eq45:bernoulli": Reading(
+        letters={
+            r"\mathbb{E}I_{x}(\theta)": lambda a, b: (3 + a + b) * (2 + a + b) / ((1 + a) * (1 + b)),
+            r"I(\pi)": lambda a, b: (3 + a + b) * (2 + a + b) * (a + b) / (a * b),
+        }
+    ),
     "generative:remark2": Reading([Side(0)]),
     "generative:fact1": Reading([Side(-1, through=first), Side(-1, through=second)], {"N": lambda: sp.Tuple}),
     "generative:thm2:mse": Reading([Side(0)], {"a": Side(-1, 1)}),
@@ -203,7 +217,7 @@ READINGS = {
     "generative:thm3:own-data": Reading(unread="judged is the bound at the weight's law, which the display does not give"),
     "generative:thm3:exact": Reading([Side(0)], WHERE_S),
     "generative:bern:variance-event:mean": Reading([Side(-1, through=complement)]),
-    "generative:bern:variance-event:finite": Reading([Side(-1, through=complement)]),
+    "generative:bern:variance-event:finite": Reading([Side(-1, through=complement)], {"n": 1}),
     "generative:remark3": Reading([Side(0), Side(1)]),
     "generative:qpriv": Reading([Side(-1), None]),
     "generative:qpriv:ldp": SIGN,
@@ -255,9 +269,13 @@ READINGS = {
     ),
     "generative:lemma1": PROBABILITY,
     "generative:lemma1:sharp": PROBABILITY,
+    "generative:lemma1:norm": PROBABILITY,
     "generative:clip-radius": Reading(unread="judged is the square of the longest mean"),
     "generative:clip-radius:r": Reading(unread="judged is the square of the longest mean"),
     "generative:thm6": Reading([Side(1), Side(0, through=first), Side(0, through=second)], REGRESSION),
+    "generative:eq62": Reading([Side(-1, through=first), Side(-1, through=second)], REGRESSION | COEFFICIENTS),
+    "generative:eq64": Reading([Side(-1, through=first), Side(-1, through=second)], REGRESSION | COEFFICIENTS),
+    "generative:thm6:parts": Reading(unread="judged are both terms of the displayed sum"),
     "generative:eq18": Reading(lambda rank: [Side(-1) if int(rank) == 2 else None], REGRESSION),
     "generative:eq19": FLOOR,
     "generative:eq19:local": Reading([Side(0)]),
@@ -306,6 +324,10 @@ READINGS = {
         },
         count=lambda: 1,
     ),
+    "generative:kd:expanded": Reading(
+        [Side(-1, through=lambda density: sp.log(density))], LABELS | {"p(x)": "p_x"}, count=lambda: 1
+    ),
+    "generative:kd:integral": Reading([Side(-1)], LABELS | {"p(x)": 1, r"\psi": "strength"}, count=lambda: 1),
     "generative:kd:density:inputs": Reading(
         [Side(0)],
         {"a_#": "a", "b_#": "b", r"p_\mu(#)": lambda i, a, b: a[i - 1] / (a[i - 1] + b[i - 1]), "B": lambda: sp.beta},
@@ -323,12 +345,22 @@ READINGS = {
     "generative:alg5:positive": SIGN,
     "generative:lemma2:delta": Reading(letters=ORDERS),
     "generative:lemma2:eps": Reading(letters=ORDERS),
+    "generative:thm7:noise": Reading([Side(-1)]),
+    "generative:thm7:conditions": Reading(
+        [Side(0)],
+        {
+            r"\frac{K}{m}": "q",
+            "K": 1,
+            r"\sigma_{q_1}^2": 1,
+            "C_1": lambda load, order, small_order: sp.sqrt(load / order if small_order else 4 + load),
+        },
+    ),
     "generative:thm7:valid": Reading(
         [Side(0)],
         {
             "x": Side(1, 1),
             "s": lambda adjacency: 2 if adjacency == "replace" else 1,
-            r"\frac{K}{m}": lambda K, m: Share(K, m),
+            r"\frac{K}{m}": lambda K, m: sp.Min(K, m) / m,
         },
     ),
     "generative:thm7:averaged": Reading(
@@ -340,6 +372,8 @@ READINGS = {
     "generative:exp:bernoulli": NUMBERS,
     "generative:exp:elections": NUMBERS,
     "generative:exp:elections:best": NUMBERS,
+    "generative:exp:fedem": NUMBERS,
+    "generative:exp:sampled": NUMBERS,
     "generative:exp:linreg": NUMBERS,
     "generative:exp:linreg:order": NUMBERS,
     "generative:exp:fig4:worse": Reading(unread="the display is in words"),

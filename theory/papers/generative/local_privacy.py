@@ -17,9 +17,11 @@ from estimators.closed_forms import quantization
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import ONE
-from theory.papers.generative.quantiser import DIGITS, exported, number, upper_tail
+from theory.papers.generative.normal import DIGITS, exported, number, upper_tail
 
 D = Variable("d", "size", "coordinates of a message, each projected onto [-a, a] and noised", default=ONE)
 EPS0 = Variable("eps0", "positive", "epsilon of the local guarantee", within=("1/100", 1))
@@ -85,12 +87,13 @@ register(
         derive=_ldp_derive,
         oracle=_ldp_oracle,
         computed=_ldp_computed,
-        not_simulated="a divergence, computed by two routes",
+        not_simulated=Exempt(kind="divergence"),
+        tight=Tight(at={"eps0": 1, "delta": "1e-5"}, ratio="410.869349781"),
         condition=lambda d: sp.Eq(d, 1),
         condition_text="d == 1",
         counterexample={"d": 4, "eps0": 1, "delta": "1e-5"},
         unit="delta",
-        assumptions=("adjacency: any two inputs of the client (local DP, replacement)",),
+        assumes={"adjacency": "replace", "noise": "fresh", "clipping": "any"},
         remark="In one dimension the sensitivity is 2a and the bound has slack. With d coordinates, each projected onto "
         "[-a, a], the Euclidean sensitivity is 2 a sqrt(d) and the printed noise is too small by the factor sqrt(d): "
         "generative:thm2:ldp:box has the noise that works. The theorem bounds mu by [-r, r] and its proof treats one "
@@ -136,10 +139,11 @@ register(
         derive=_box_derive,
         oracle=_box_oracle,
         computed=_box_computed,
-        not_simulated="a divergence, computed by two routes",
+        not_simulated=Exempt(kind="divergence"),
+        tight=Tight(at={"eps0": 1, "delta": "1e-5", "d": 4}, ratio="410.869349781"),
         ours=True,
         unit="delta",
-        assumptions=("adjacency: any two inputs of the client (local DP, replacement)",),
+        assumes={"adjacency": "replace", "noise": "fresh", "clipping": "any"},
         related=("generative:thm2:ldp",),
         remark="A message projected onto the Euclidean ball of radius a instead has sensitivity 2a and keeps the "
         "printed noise.",

@@ -18,7 +18,9 @@ from theory.engine.bruteforce import fraction, rational, solve
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.dual import Dual, gradient, lift
 from theory.papers.generative.objectives import TAIL, V_THETA, V_X, horner, series
 from theory.papers.generative.priors import bounded
@@ -113,11 +115,11 @@ register(
         title="Gradient of the marginal likelihood",
         place="Section 3.1.2; replaces (19) and lines 7-9 of Algorithm 2; not in the paper",
         statement="With parameters integrated out, minus the log-likelihood of one client's responses has these slopes in "
-        "mu_1, sigma2_theta and sigma2_x: Algorithm 2's, with the posterior mean for theta_i and the posterior covariance C "
-        "added to both squares.",
+        "mu_1, sigma2_theta and sigma2_x: Algorithm 2's, with the posterior mean for theta_i and the posterior covariance "
+        "C added to both squares.",
         latex=r"\frac{\mu-\hat\theta_i}{\sigma_\theta^2},\quad\frac{d}{2\sigma_\theta^2}-\frac{\|\mu-\hat\theta_i\|^2+"
-        r"\mathrm{Tr}\,C_i}{2\sigma_\theta^4},\quad\frac{n}{2\sigma_x^2}-\frac{\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}"
-        r"\,X_iC_iX_i^T}{2\sigma_x^4}",
+        r"\mathrm{Tr}\,C_i}{2\sigma_\theta^4},\quad\frac{n}{2\sigma_x^2}-\frac{\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,"
+        r"X_iC_iX_i^T}{2\sigma_x^4}",
         kind="identity",
         variables=CLIENT,
         examples=CLIENT_EXAMPLES,
@@ -125,15 +127,14 @@ register(
         derive=_fisher_derive,
         oracle=_fisher_oracle,
         ours=True,
-        not_computed="slopes may vanish, so relative digits mean nothing; compared with computed values in "
-        "tests/estimators/closed_forms/test_priors.py",
-        not_simulated="an identity for all data; its mean over data is simulated in generative:eq19:calibrated",
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.marginal_objective"),
+        not_simulated=Exempt(kind="deterministic"),
         entries=("slope in mu_1", "slope in sigma2_theta", "slope in sigma2_x"),
         unit="mixed",
         related=("generative:thm6", "generative:eq14"),
-        remark="The correction is one number per client and square, Tr C, which every client can compute from its own data. "
-        "Judged for two samples of one feature and one sample of two features. At the true values the slopes "
-        "have mean zero (generative:eq19:calibrated); Algorithm 2's have not (generative:alg2:drift).",
+        remark="The correction is one number per client and square, Tr C, which every client can compute from its own "
+        "data. Judged for two samples of one feature and one sample of two features. At the true values the slopes have "
+        "mean zero (generative:eq19:calibrated); Algorithm 2's have not (generative:alg2:drift).",
     )
 )
 
@@ -213,7 +214,8 @@ register(
         derive=_calibrated_derive,
         oracle=_calibrated_oracle,
         ours=True,
-        not_computed="the steps themselves are computed in generative:eq19:em",
+        not_computed=Exempt(kind="few"),
+        assumes={"given": "design", "law": "gaussian"},
         simulate=_calibrated_simulate,
         entries=("spread", "noise"),
         unit="variance",
@@ -266,6 +268,11 @@ def _em_oracle(x: list[Any], y: list[Any], mu1: Any, sigma2_theta: Any, sigma2_x
     return tuple(rational(total / m) for total in sums)
 
 
+def _em_computed(x: list[float], y: list[float], mu1: float, sigma2_theta: float, sigma2_x: float) -> np.ndarray:
+    step = computed.em_step([[[a]] for a in x], [[b] for b in y], mu1, sigma2_theta, sigma2_x)
+    return np.concatenate([np.atleast_1d(v) for v in step])
+
+
 register(
     Claim(
         id="generative:eq19:em",
@@ -274,8 +281,8 @@ register(
         statement="Averages over clients of the posterior mean, of |theta_hat - mu|^2 + Tr C and of |Y - X theta_hat|^2 + "
         "Tr X C X' (over d and n) are gradient steps on the marginal likelihood with rates sigma2_theta/m, 2 "
         "sigma2_theta^2/(md) and 2 sigma2_x^2/(nm). Judged for d = n = 1.",
-        latex=r"\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i\|^2+"
-        r"\mathrm{Tr}\,C_i,\quad\sigma_x^2\leftarrow\frac1{nm}\sum_i\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T",
+        latex=r"\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i\|"
+        r"^2+\mathrm{Tr}\,C_i,\quad\sigma_x^2\leftarrow\frac1{nm}\sum_i\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T",
         kind="algorithm line",
         variables=SCALAR,
         examples=({"x": [1, 2], "y": [1, 3], "mu1": 1, "sigma2_theta": 1, "sigma2_x": 2},),
@@ -283,10 +290,8 @@ register(
         derive=_em_derive,
         oracle=_em_oracle,
         ours=True,
-        computed=lambda x, y, mu1, sigma2_theta, sigma2_x: np.concatenate(
-            [np.atleast_1d(v) for v in computed.em_step([[[a]] for a in x], [[b] for b in y], mu1, sigma2_theta, sigma2_x)]
-        ),
-        not_simulated="an identity for all data",
+        computed=_em_computed,
+        not_simulated=Exempt(kind="deterministic"),
         entries=("mu", "sigma2_theta", "sigma2_x"),
         unit="units of theta; variances",
         related=("generative:eq19:fisher",),
@@ -332,10 +337,10 @@ register(
         title="The marginal likelihood is bounded",
         place="Section 3.1.2; replaces (19); not in the paper",
         statement="With the parameters integrated out, exp(2 loss)/(2 pi)^n of a client is at least rss^n/n! for all mu, "
-        "sigma2_theta and sigma2_x, with rss the squared length of its responses' part outside its column space. Judged for "
-        "one feature, with exp written as the terms of its series up to order n and a positive rest, `tail`.",
-        latex=r"\det(\sigma_\theta^2XX^T+\sigma_x^2I)\,e^{(Y-X\mu)^T(\sigma_\theta^2XX^T+\sigma_x^2I)^{-1}(Y-X\mu)}\ge"
-        r"\frac{\mathrm{rss}^n}{n!}",
+        "sigma2_theta and sigma2_x, with rss the squared length of its responses' part outside its column space. Judged "
+        "for one feature, with exp written as the terms of its series up to order n and a positive rest, `tail`.",
+        latex=r"\det(\sigma_\theta^2XX^T+\sigma_x^2I)\,e^{(Y-X\mu)^T(\sigma_\theta^2XX^T+\sigma_x^2I)^{-1}(Y-X\mu)}\ge\frac"
+        r"{\mathrm{rss}^n}{n!}",
         kind="lower bound",
         variables=(N23, RSS, FIT, GRAM, V_ZERO, V_X, TAIL),
         examples=({"n": 2, "rss": 1, "fit": 1, "gram": 1, "sigma2_theta": 1, "sigma2_x": 1, "tail": 1},),
@@ -343,9 +348,10 @@ register(
         relation=">=",
         derive=_floor_derive,
         oracle=_floor_oracle,
+        tight=Tight(at={"n": 2, "rss": 1, "fit": 0, "gram": 0, "sigma2_theta": 0, "sigma2_x": 1, "tail": 0}, ratio="1/5"),
         ours=True,
-        not_computed="a bound on an objective; only its existence matters",
-        not_simulated="a bound for all values",
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.marginal_objective"),
+        not_simulated=Exempt(kind="deterministic"),
         unit="response variance to the n-th power",
         related=("generative:eq19:fisher",),
         remark="Clients are independent, so the losses and their bounds add up. As the loss also grows without bound as "

@@ -1,7 +1,7 @@
-"""Section 2.3: clients whose parameters take k values. Theorem 5, its error, Algorithm 1 and EM in its place.
+"""Section 2.3.1: clients whose parameters take k known values. Theorem 5, its weights, its error and the local one.
 
-Belongs here: posterior weights, the exact error for k = 2, what clustering and EM do to an unknown prior. Does not belong
-here: norms and clipping radii (norms.py), regression with such priors.
+Belongs here: posterior weights, errors with a known prior. Does not belong here: estimating the prior (clustering.py), norms
+and clipping radii (norms.py), regression with such priors.
 """
 
 from __future__ import annotations
@@ -13,15 +13,21 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from estimators.closed_forms import mixture
+from estimators.closed_forms import gaussian, mixture
 from estimators.numerics.limits import share
 from theory.engine import simulation
+from theory.engine.algebra import simplest
+from theory.engine.bruteforce import Clients, fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
+from theory.engine.exemption import Exempt
+from theory.engine.hierarchy import Group, mse
 from theory.engine.registry import register
-from theory.papers.generative.model import SIGMA2_X, ZERO
-from theory.papers.generative.quantiser import DIGITS, exported, number
+from theory.engine.tight import Tight
+from theory.papers.generative.model import SIGMA2_X, ZERO, D, N
+from theory.papers.generative.normal import DIGITS, exported, number
 
 P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), within=("1/100", 1))
 MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), within=(-5, 5))
@@ -111,11 +117,19 @@ register(
             {"p": ["1/3", "2/3"], "mus": [-1, 1], "xbar": "1/2", "squares": 1, "n": 2, "sigma2_x": 2},
             {"p": [1, 1], "mus": [0, 2], "xbar": "1/2", "squares": 1, "n": 3, "sigma2_x": 3, "sigma2_theta": 1},
         ),
+        edits=(
+            Edit(
+                printed="a_l^{(i)}",
+                read=r"\alpha_l^{(i)}",
+                reason="(9) writes a_l for the weights that are defined as alpha_l",
+            ),
+        ),
         printed=_thm5_printed,
         derive=_thm5_derive,
         oracle=_thm5_oracle,
         computed=_thm5_computed,
-        not_simulated="a conditional mean given one data set; the error it has is simulated in generative:thm5:mse",
+        not_simulated=Exempt(kind="part", of=("generative:thm5:mse",), note="a conditional mean given one data set"),
+        assumes={"prior": "known", "law": "gaussian", "given": "data"},
         condition=lambda sigma2_theta: sp.Eq(sigma2_theta, 0),
         condition_text="sigma2_theta == 0 (the parameters are exactly the candidates)",
         counterexample={"p": [1, 1], "mus": [-1, 2], "xbar": 1, "squares": 0, "n": 2, "sigma2_x": 1, "sigma2_theta": 1},
@@ -124,6 +138,135 @@ register(
         "for a mixture of N(mu_l, sigma_theta^2), which the theorem names, the optimal estimate also moves towards xbar. "
         "Judged in one coordinate; in d coordinates squares and (xbar - mu)^2 are squared norms. The weights depend on the "
         "data through xbar only.",
+    )
+)
+
+
+# --- what the text says of its weights -----------------------------------------------------------------------------------
+
+FITS = Variable("fits", "positive", "likelihoods of the candidates, exp(-sum ||X_j - mu_l||^2/(2 sigma2_x))", lengths=(2, 3))
+PRIORS = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3))
+LIKELIER = Variable("likelier", "positive", "what is added to the first candidate's prior probability (up to that factor)")
+CLOSER = Variable("closer", "positive", "by how much of itself the first candidate's likelihood grows")
+OTHERS = Variable(
+    "others", "positive", "factor of the other candidates' likelihoods: below 1 where the samples go away from them"
+)
+
+
+def _weights_derive(p: list[Any], fits: list[Any], likelier: Any, closer: Any, others: Any) -> Derivation:
+    d = Derivation()
+    first = sp.Symbol("first", positive=True)
+    rest = d.say("Prior times likelihood of the other candidates:", sum(a * b for a, b in zip(p[1:], fits[1:], strict=True)))
+    weight = d.say("The first candidate's weight, with its own prior times likelihood as a letter:", first / (first + rest))
+    now = weight.subs(first, p[0] * fits[0])
+    prior = d.say("Rise with its prior probability:", simplest(weight.subs(first, (p[0] + likelier) * fits[0]) - now))
+    moved = weight.subs(first, p[0] * fits[0] * (1 + closer) / others)  # only the ratio to the others matters
+    return d.conclude("and as the samples come closer to it:", (prior, simplest(moved - now)))
+
+
+def _weights_oracle(p: list[Any], fits: list[Any], likelier: Any, closer: Any, others: Any) -> tuple[Any, Any]:
+    """Bayes' rule on the lists themselves."""
+
+    def share(priors: list[Any], likelihoods: list[Any]) -> Any:
+        joint = [a * b for a, b in zip(priors, likelihoods, strict=True)]
+        return joint[0] / sum(joint)
+
+    before = share(p, fits)
+    moved = [fits[0] * (1 + closer), *(f * others for f in fits[1:])]
+    return share([p[0] + likelier, *p[1:]], fits) - before, share(p, moved) - before
+
+
+def _weights_shifts(p: list[Any], fits: list[Any], closer: Any, others: Any, **_: Any) -> list[dict[Any, Any]]:
+    """The other likelihoods fall; or grow, but less than the first."""
+    t, more = sp.symbols("t more", nonnegative=True)
+    return [{others: t / (1 + t)}, {others: 1 + t, closer: t + more}]
+
+
+register(
+    Claim(
+        id="generative:thm5:weights",
+        title="How the weights of the candidates change",
+        place="Section 2.3.1, text after Theorem 5",
+        statement="The weight alpha_l increases if the prior p_l increases, or if the local samples are close to mu_l. "
+        "Judged as the changes of the first weight, when its prior grows, and when the samples move closer to mu_1.",
+        latex=r"\text{where the weight }\alpha_{l}^{(i)}\text{ increases if the prior }p_{l}\text{ increases and/or the "
+        r"local samples }\{X_{ij}\}\text{ are close to the model }\bm{\mu}_{l}",
+        kind="order",
+        relation=">=",
+        variables=(PRIORS, FITS, LIKELIER, CLOSER, OTHERS),
+        examples=(
+            {"p": [1, 2], "fits": ["1/2", "1/4"], "likelier": 1, "closer": "1/2", "others": "1/2"},
+            {"p": [1, 1, 1], "fits": ["1/2", "1/3", "1/4"], "likelier": 1, "closer": 1, "others": 1},
+        ),
+        printed=lambda: (ZERO, ZERO),
+        derive=_weights_derive,
+        oracle=_weights_oracle,
+        condition=lambda closer, others: others <= 1 + closer,
+        condition_text="others <= 1 + closer (the samples do not come nearer to the other candidates faster than to this "
+        "one)",
+        counterexample={"p": [1, 1], "fits": ["1/4", "1/16"], "likelier": 1, "closer": "1/2", "others": 3},
+        shifts=_weights_shifts,
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.closed_forms.mixture.posterior_weights", note="the weights"
+        ),
+        not_simulated=Exempt(kind="deterministic", note="a function of the data"),
+        tight=Tight(at={"p": [1, 2], "fits": ["1/2", "1/4"], "likelier": 1, "closer": "1/2", "others": "1/2"}, ratio="0"),
+        entries=("with the prior", "with the samples"),
+        unit="probability",
+        related=("generative:thm5",),
+        remark="In one dimension with mu_1 = 0 and mu_2 = 10, samples that move from -5 to 4.9 come closer to mu_1, and "
+        "still its weight falls. Prior probabilities are up to a common factor: the others shrink as one grows.",
+    )
+)
+
+# --- the local estimate --------------------------------------------------------------------------------------------------
+
+
+def _local_derive(n: Any, d: Any, sigma2_x: Any) -> Derivation:
+    proof = Derivation()
+    sample = Group("samples", n, ZERO, sigma2_x, ZERO)
+    error = (1 / n) * sample.noise("e")
+    one = proof.say("The error of a coordinate is the mean of n sampling errors, whatever the candidate:", mse(error))
+    return proof.conclude("The squared norm has d of them:", d * one)
+
+
+def _local_oracle(n: Any, d: Any, sigma2_x: Any) -> Any:
+    """n samples of one parameter, their errors one by one."""
+    samples = Clients([0] * int(n), [sigma2_x] * int(n), [0] * int(n))
+    mean = samples.weighted([fraction(1 / n)] * int(n), samples.estimate)
+    return d * rational(samples.mse(mean, samples.parameter[0]))
+
+
+def _local_simulate(n: int, d: int, sigma2_x: float) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        theta = np.where(gen.random((reps, 1)) < 0.5, 1.0, -1.0)  # two candidates on the diagonal
+        means = (theta + gen.normal(0, np.sqrt(sigma2_x), (n, reps, d))).mean(axis=0)
+        return ((means - theta) ** 2).sum(axis=1, keepdims=True)
+
+    return simulation.sample_means(draw, draws=n * d + 1)
+
+
+register(
+    Claim(
+        id="generative:thm5:local",
+        title="Error of the local estimate",
+        place="Section 2.3.1, text after Theorem 5",
+        statement="The local estimator has the mean squared error d sigma_x^2/n, which increases linearly with the "
+        "dimension d, whatever the prior.",
+        latex=r"\frac{d\sigma_{x}^{2}}{n}",
+        kind="identity",
+        variables=(N, D, SIGMA2_X),
+        examples=({"n": 2, "d": 3, "sigma2_x": 1}, {"n": 3, "sigma2_x": 2}),
+        printed=lambda n, d, sigma2_x: d * sigma2_x / n,
+        derive=_local_derive,
+        oracle=_local_oracle,
+        computed=lambda n, d, sigma2_x: gaussian.local_risk(sigma2_x, n, d),
+        simulate=_local_simulate,
+        assumes={"law": "moments"},
+        unit="variance, summed over coordinates",
+        related=("generative:thm5:mse",),
+        remark="The optimal error of generative:thm5:mse does not grow with d by itself: it depends on the distances of the "
+        "candidates.",
     )
 )
 
@@ -218,7 +361,8 @@ def _mse_simulate(p: list[float], mus: list[float], sigma2_x: float, n: int) -> 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         theta = values[gen.choice(len(values), reps, p=weights)]
         means = theta + gen.normal(0, np.sqrt(sigma2_x), (n, reps)).mean(axis=0)
-        return ((mixture.posterior_mean(means, p, mus, sigma2_x / n) - theta) ** 2)[:, None]
+        joint = weights * np.exp(-n * (means[:, None] - values) ** 2 / (2 * sigma2_x))
+        return (((joint @ values) / joint.sum(axis=1) - theta) ** 2)[:, None]
 
     return simulation.sample_means(draw, labels=["mean squared error"], draws=n + 1)
 
@@ -244,6 +388,7 @@ register(
         oracle=_mse_oracle,
         computed=mixture.risk,
         simulate=_mse_simulate,
+        assumes={"prior": "known", "law": "gaussian"},
         unit="variance",
         related=("generative:thm5",),
         remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It depends "
@@ -252,238 +397,5 @@ register(
     )
 )
 
-
-# --- Algorithm 1 -------------------------------------------------------------------------------------------------------
-
-MU = Variable("mu", "positive", "the two values are mu and -mu, equally likely", within=("1/100", 10))
-FREE_NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/10", 10))
-
-
-def _folded(mu: Any, sigma2_x: Any, n: Any) -> Any:
-    s = sigma2_x / n
-    return mu * sp.erf(mu / sp.sqrt(2 * s)) + sp.sqrt(2 * s / sp.pi) * sp.exp(-(mu**2) / (2 * s))
-
-
-def _alg1_derive(mu: Any, sigma2_x: Any, n: Any) -> Derivation:
-    d = Derivation()
-    d.say("With more and more clients their means fill the mixture of N(mu, s) and N(-mu, s), s = sigma2_x/n.")
-    d.say("By symmetry two clusters meet at 0, and their centres, the means of the two halves, are plus and minus E|xbar|.")
-    d.say("|xbar| has the law of |N(mu, s)|. Its mean is the integral of the two tails,", _folded(mu, sigma2_x, n))
-    return d.conclude("The centre of the upper cluster in the limit:", _folded(mu, sigma2_x, n))
-
-
-def _alg1_oracle(mu: Any, sigma2_x: Any, n: Any) -> Any:
-    """Mean of the upper half of the mixture by quadrature of its density."""
-    with mpmath.workdps(DIGITS + 5):
-        centre, s = number(mu), number(sigma2_x) / int(n)
-        sd = mpmath.sqrt(s)
-
-        def part(x: Any) -> Any:
-            return x * (mpmath.exp(-((x - centre) ** 2) / (2 * s)) + mpmath.exp(-((x + centre) ** 2) / (2 * s)))
-
-        ends = sorted({mpmath.mpf(0), max(mpmath.mpf(0), centre - 16 * sd), centre, centre + 4 * sd, centre + 16 * sd})
-        return exported(mpmath.quad(part, ends) / mpmath.sqrt(2 * mpmath.pi * s))
-
-
-def _alg1_computed(mu: float, sigma2_x: float, n: int) -> float:
-    from scipy.special import erf
-
-    s = sigma2_x / n
-    return float(mu * erf(mu / np.sqrt(2 * s)) + np.sqrt(2 * s / np.pi) * np.exp(-(mu**2) / (2 * s)))
-
-
-def _alg1_simulate(mu: float, sigma2_x: float, n: int) -> simulation.Simulation:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        theta = np.where(gen.random(reps) < 0.5, mu, -mu)
-        means = theta + gen.normal(0, np.sqrt(sigma2_x), (n, reps)).mean(axis=0)
-        upper = means > 0  # the two halves have the same share in the limit
-        return (2 * upper * means)[:, None]
-
-    return simulation.sample_means(draw, labels=["mean of the upper half"], draws=n + 1)
-
-
-register(
-    Claim(
-        id="generative:alg1",
-        title="Estimating the prior by clustering",
-        place="Section 2.3.2, Algorithm 1, lines 1 and 11",
-        statement="Clustering the clients' models estimates the priors: the cluster centres are the candidates. Judged for "
-        "two equally likely values mu and -mu and arbitrarily many clients, where the upper centre should be mu.",
-        latex=r"\mathbb{P}^{(t)},\bm{\mu}_1^{(t)},\ldots,\bm{\mu}_k^{(t)}\leftarrow\mathsf{Cluster}(\bm{\theta}_1^{(t)},"
-        r"\ldots,\bm{\theta}_m^{(t)},k)",
-        kind="algorithm line",
-        variables=(MU, FREE_NOISE, SAMPLES),
-        examples=({"mu": 1, "sigma2_x": 1, "n": 1}, {"mu": 2, "sigma2_x": 3, "n": 2}),
-        printed=lambda mu: mu,
-        derive=_alg1_derive,
-        oracle=_alg1_oracle,
-        computed=_alg1_computed,
-        simulate=_alg1_simulate,
-        corrected=_folded,
-        corrected_text="mu erf(mu/sqrt(2s)) + sqrt(2s/pi) exp(-mu^2/(2s)), s = sigma2_x/n, which is above mu",
-        counterexample={"mu": 1, "sigma2_x": 1, "n": 1},
-        unit="units of the samples",
-        remark="However many clients there are, the first centres are too far out (1.167 for mu = sigma2_x/n = 1), for each "
-        "cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together without "
-        "end (generative:alg1:collapse). As printed the first round also uses P^(1) and mu^(1) before any are computed. EM "
-        "keeps the truth as its fixed point (generative:alg1:em).",
-    )
-)
-
-LOW = Variable("low", "real", "lower centre before the round")
-GAP = Variable("gap", "positive", "upper centre minus lower centre before the round", within=("1/2", 4))
-SHARE = Variable("share", "fraction", "share of the upper cluster before the round", extreme=False)
-RATIO = {
-    "lengths": (1, 2, 3),
-    "within": ("1/20", 20),
-}
-UPPER = Variable(
-    "above", "positive", "likelihood of the lower over the upper centre, per client now in the upper cluster", **RATIO
-)
-LOWER = Variable("below", "positive", "the same ratio, per client now in the lower cluster", **RATIO)
-
-
-def _moved(gap: Any, share: Any, above: Any, below: Any) -> tuple[Any, Any]:
-    """New upper minus old lower centre, and old upper minus new lower centre."""
-    up = sum(share / (share + (1 - share) * ratio) for ratio in above) / len(above)
-    down = sum((1 - share) * ratio / (share + (1 - share) * ratio) for ratio in below) / len(below)
-    return gap * up, gap * down
-
-
-def _collapse_derive(gap: Any, share: Any, above: Any, below: Any) -> Derivation:
-    d = Derivation()
-    d.say("A client whose data have the likelihood ratio R (lower over upper centre) puts this weight on the upper centre:",
-          share / (share + (1 - share) * sp.Symbol("R", positive=True)))  # fmt: skip
-    d.say("Its model is the lower centre plus that share of the gap, strictly between the centres.")
-    d.say("A centre of the next clustering is the plain mean of its members' models, so it lies strictly between them too.")
-    value = _moved(gap, share, above, below)
-    return d.conclude("New upper minus old lower centre, and old upper minus new lower centre:", value)
-
-
-def _collapse_oracle(low: Any, gap: Any, share: Any, above: Any, below: Any) -> tuple[Any, Any]:
-    def model(ratio: Any) -> Any:
-        masses = [(1 - share) * ratio, share]
-        return (masses[0] * low + masses[1] * (low + gap)) / sum(masses)
-
-    upper = sum(map(model, above)) / len(above)
-    lower = sum(map(model, below)) / len(below)
-    return upper - low, low + gap - lower
-
-
-def _collapse_computed(gap: float, share: float, above: list[float], below: list[float]) -> tuple[float, float]:
-    def centre(ratios: list[float]) -> float:
-        means = gap / 2 - np.log(ratios) / gap  # with unit variance a mean at this place has the wanted likelihood ratio
-        return float(np.mean(mixture.posterior_mean(means, [1 - share, share], [0.0, gap], 1.0)))
-
-    return centre(above), gap - centre(below)
-
-
-register(
-    Claim(
-        id="generative:alg1:collapse",
-        title="Algorithm 1 draws its centres together",
-        place="Section 2.3.2, Algorithm 1, lines 6 and 11",
-        statement="For k = 2, any data and any clustering into non-empty clusters, each round moves both centres strictly "
-        "into the interval between the previous ones. Judged: both distances are at most the old gap.",
-        latex=r"\bm{\theta}_i^t\leftarrow\sum_{l=1}^{k}\alpha_l^{(i)}\bm{\mu}_l^{(t)},\qquad\mathsf{Cluster}"
-        r"(\bm{\theta}_1^{(t)},\ldots,\bm{\theta}_m^{(t)},k)",
-        kind="upper bound",
-        variables=(LOW, GAP, SHARE, UPPER, LOWER),
-        examples=({"low": -1, "gap": 2, "share": "1/2", "above": ["1/4", "1/3"], "below": [2, 4]},),
-        printed=lambda gap: (gap, gap),
-        relation="<=",
-        derive=_collapse_derive,
-        oracle=_collapse_oracle,
-        computed=_collapse_computed,
-        shifts=lambda share, **_: {share: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
-        not_simulated="true for every data set",
-        ours=True,
-        entries=("new upper minus old lower centre", "old upper minus new lower centre"),
-        unit="units of the samples",
-        related=("generative:thm5",),
-        remark="The gap falls in every round, and no positive gap is a fixed point: the most extreme model is a continuous "
-        "function of the centres and shares (at least 1/m each) that stays strictly inside. So on every data set the "
-        "centres and with them all personalised models tend to one common point as T grows. The same argument holds for any "
-        "k and d, direction by direction.",
-    )
-)
-
-
-# --- EM ----------------------------------------------------------------------------------------------------------------
-
-
-def _em_derive(p: Any, mus: Any) -> Derivation:
-    d = Derivation()
-    total = sum(p)
-    mass = [a / total for a in p]
-    d.say("EM replaces p_l by the clients' mean weight on l, and mu_l by their weighted mean. In the limit of many clients "
-          "these are E[w_l(xbar)] and E[w_l(xbar) xbar]/E[w_l(xbar)] over the density f = sum_s p_s f_s.")  # fmt: skip
-    d.say("At the truth w_l = p_l f_l/f, so w_l f = p_l f_l and f drops out of both integrals:", tuple(mass))
-    first = [a * b for a, b in zip(mass, mus, strict=True)]
-    d.say("The integrals of xbar p_l f_l are", tuple(first))
-    moved = [x / a for x, a in zip(first, mass, strict=True)]
-    return d.conclude("New probabilities, then new values:", (*mass, *moved))
-
-
-def _em_oracle(p: Any, mus: Any, sigma2_x: Any, n: Any) -> tuple[Any, ...]:
-    """One EM step on the population by quadrature over the sample mean."""
-    with mpmath.workdps(DIGITS + 10):
-        priors, values = [number(a) / number(sum(p)) for a in p], [number(b) for b in mus]
-        s = number(sigma2_x) / int(n)
-        sd = mpmath.sqrt(s)
-        step = mpmath.mpf(2) / 5 * sd
-        x, high = min(values) - 14 * sd, max(values) + 14 * sd
-        mass, moment = [mpmath.mpf(0)] * len(values), [mpmath.mpf(0)] * len(values)
-        while x <= high:
-            parts = [a * mpmath.exp(-((x - b) ** 2) / (2 * s)) for a, b in zip(priors, values, strict=True)]
-            density = sum(parts)
-            for i, part in enumerate(parts):
-                weight = part / density
-                mass[i] += weight * density
-                moment[i] += weight * density * x
-            x += step
-        scale = step / mpmath.sqrt(2 * mpmath.pi * s)
-        new = [m * scale for m in mass]
-        return (*map(exported, new), *(exported(t * scale / m) for t, m in zip(moment, new, strict=True)))
-
-
-def _em_simulate(p: list[float], mus: list[float], sigma2_x: float, n: int) -> simulation.Simulation:
-    shares, values = np.array(p) / np.sum(p), np.array(mus)
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        means = values[gen.choice(len(values), reps, p=shares)] + gen.normal(0, np.sqrt(sigma2_x), (n, reps)).mean(axis=0)
-        weights = mixture.posterior_weights(means, p, mus, sigma2_x / n)
-        return np.column_stack([weights, weights * means[:, None] / shares])
-
-    scales = [*shares, *np.maximum(abs(values), np.sqrt(sigma2_x / n))]
-    return simulation.sample_means(draw, scales=scales, draws=n + 1)
-
-
-register(
-    Claim(
-        id="generative:alg1:em",
-        title="EM for the prior keeps the truth as its fixed point",
-        place="Section 2.3.2 (in place of Algorithm 1)",
-        statement="With arbitrarily many clients, one EM step from the true prior gives the true prior back.",
-        latex=r"p_l\leftarrow\frac1m\sum_i\alpha_l^{(i)},\qquad\bm\mu_l\leftarrow\frac{\sum_i\alpha_l^{(i)}\overline X_i}"
-        r"{\sum_i\alpha_l^{(i)}}",
-        kind="identity",
-        variables=(P, MUS, NOISE, SAMPLES),
-        examples=(
-            {"p": ["1/2", "1/2"], "mus": [-1, 1], "sigma2_x": 1, "n": 1},
-            {"p": ["1/4", "1/4", "1/2"], "mus": [-2, 1, 2], "sigma2_x": 1, "n": 2},
-        ),
-        printed=lambda p, mus: (*(a / sum(p) for a in p), *mus),
-        derive=_em_derive,
-        oracle=_em_oracle,
-        simulate=_em_simulate,
-        not_computed="the population's step is an integral; DiscretePrior takes the step on data",
-        ours=True,
-        unit="probabilities, then units of the samples",
-        related=("generative:thm5",),
-        remark="estimators.closed_forms.mixture.DiscretePrior: maximum likelihood by EM with restarts, whose log likelihood "
-        "never falls (each step maximises a lower bound that touches it), also for clients with different variances.",
-    )
-)
 
 __all__ = ["TwoValueRisk"]

@@ -16,9 +16,10 @@ import sympy as sp
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.generative.dual import Dual, gradient, lift
-from theory.papers.generative.steps import DETERMINISTIC, ETA, LINE, THETA, X1, X2, Y1, Y2, S, letter
+from theory.papers.generative.steps import DETERMINISTIC, ETA, THETA, X1, X2, Y1, Y2, S, letter
 
 # --- Algorithm 4 -----------------------------------------------------------------------------------------------------
 
@@ -76,11 +77,11 @@ register(
         id="generative:alg4",
         title="Algorithm 4: the client's step",
         place="Section 3.3, Algorithm 4, line 6",
-        statement="Line 6 is a gradient step on the client's loss plus minus the log-density of the Gaussian-mixture prior. "
-        "Judged for two components and d = 1, with A_l = exp(-(mu_l - theta)^2/(2 sigma_theta,l^2)).",
+        statement="Line 6 is a gradient step on the client's loss plus minus the log-density of the Gaussian-mixture "
+        "prior. Judged for two components and d = 1, with A_l = exp(-(mu_l - theta)^2/(2 sigma_theta,l^2)).",
         latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\nabla_{\bm{\theta}_{i}^{t-1}}\Big{[}f_{i}(\bm{"
-        r"\theta}_{i}^{t-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}{2("
-        r"\sigma_{\theta,l}^{(t)})^{2}})/((2\pi\sigma_{\theta,l}^{(t)})^{md/2}))\Big{]}",
+        r"\theta}_{i}^{t-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}{2(\sigma"
+        r"_{\theta,l}^{(t)})^{2}})/((2\pi\sigma_{\theta,l}^{(t)})^{md/2}))\Big{]}",
         kind="algorithm line",
         variables=(M24, G, P1, A1, A2, THETA, C1, C2, S1, S2, ETA),
         examples=(
@@ -95,8 +96,8 @@ register(
         "theta||^2/(2 sigma_theta,l^2))/sigma_theta,l^d",
         counterexample={"m": 2, "g": 0, "p": "1/2", "A1": "1/2", "A2": "1/4", "theta": 0, "mu1": 1, "mu2": -2, "s1": 1,
                         "s2": 1, "eta": 1},
-        not_computed="the slope of the prior is estimators.closed_forms.priors.mixture_penalty; compared in "
-        "tests/estimators/closed_forms/test_priors.py",
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.mixture_penalty"),
+        finding="As printed the step draws a client to the component that fits it least, and loses the weights.",
         not_simulated=DETERMINISTIC,
         unit="units of theta",
         related=("generative:eq12:mixture", "generative:eq21"),
@@ -157,9 +158,8 @@ register(
         printed=_alg7_printed,
         derive=_alg7_derive,
         oracle=_alg7_oracle,
-        not_computed=LINE,
-        not_simulated="given the responses nothing is random; the risk of such posterior means is simulated in "
-        "generative:thm5:mse",
+        not_computed=Exempt(kind="line"),
+        not_simulated=DETERMINISTIC,
         entries=("log of the likelihood ratio", "estimate"),
         unit="nats; units of theta",
         remark="The text says that it solves (12); it does not, the posterior's largest weight does (generative:alg7:map). "
@@ -180,8 +180,11 @@ def _map_printed(mu1: Any, mu2: Any, weight: Any, winner: int) -> Any:
 def _map_derive(mu1: Any, mu2: Any, weight: Any, winner: int) -> Derivation:
     d = Derivation()
     d.say("(12) minimises minus the logarithm of prior weight times likelihood; a discrete prior allows the centres only.")
-    d.say("Its exponential at the winner is less than at the other centre, by the factor", weight)
-    return d.conclude("So (12) is solved by", mu1 if winner == 1 else mu2)
+    at = d.say("Prior weight times likelihood at mu_1 and mu_2, over the larger one; the other is below 1:",
+               (sp.Integer(1), weight) if winner == 1 else (weight, sp.Integer(1)))  # fmt: skip
+    return d.conclude(
+        "So (12) is solved by", next(centre for centre, height in zip((mu1, mu2), at, strict=True) if height == 1)
+    )
 
 
 def _map_oracle(mu1: Any, mu2: Any, weight: Any, winner: int) -> Any:
@@ -208,8 +211,9 @@ register(
         oracle=_map_oracle,
         corrected=lambda mu1, mu2, winner: mu1 if winner == 1 else mu2,
         corrected_text="the centre of largest p_l exp(-||X_i mu_l - Y_i||^2/(2 sigma2_x))",
+        finding="The update averages the centres, while the goal as stated, the most likely parameter, is one of them.",
         counterexample={"mu1": 0, "mu2": 1, "weight": "1/2", "winner": 1},
-        not_computed=LINE,
+        not_computed=Exempt(kind="line"),
         not_simulated=DETERMINISTIC,
         unit="units of theta",
         related=("generative:alg7",),

@@ -68,6 +68,13 @@ def concrete(m: Any, sigma2_theta: Any, s: Any, sigma2_q: Any = 0) -> Clients:
     return Clients([sigma2_theta] * int(m), [s] * int(m), [sigma2_q] * int(m))
 
 
+def concrete_weight(sigma2_theta: Any, s: Any) -> Any:
+    """The weight of Theorem 1 by conditioning two concrete clients: what a client's own mean counts more than the other."""
+    clients = concrete(2, sigma2_theta, s)
+    own, other = clients.posterior(clients.parameter[0], clients.estimate)[0]
+    return rational(own - other)
+
+
 def concrete_risk(m: Any, a: Any, sigma2_theta: Any, s: Any, sigma2_q: Any = 0) -> Any:
     """Risk of client 0 with weight a on its own mean, term by term (quick for thousands of clients too)."""
     clients = concrete(m, sigma2_theta, s, sigma2_q)
@@ -99,6 +106,11 @@ def mobius_limit(function: Callable[[Any], Any]) -> Any:
 def own_weight(sigma2_theta: float, s: float) -> tuple[float, float]:
     """The weight a and its complement, both to full precision."""
     return float(share(sigma2_theta, s)), float(share(s, sigma2_theta))
+
+
+def simulate_theorem1(m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
+    """Squared error of Theorem 1's estimate over the prior, summed over d coordinates."""
+    return simulate_personal(m, own_weight(sigma2_theta, sigma2_x / n)[0], sigma2_theta, sigma2_x / n, d=d)
 
 
 def simulate_personal(

@@ -13,12 +13,15 @@ import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import quantization
+from theory.engine import simulation
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.model import M2, ZERO, N
-from theory.papers.generative.quantiser import DIGITS, exported, number
+from theory.papers.generative.normal import DIGITS, exported, number
 
 DIMENSION = Variable("d", "choice", "coordinates of a sample", choices=(1, 2, 5))
 MANY_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000))
@@ -34,45 +37,40 @@ def chi_tail(d: int, x: Any) -> Any:
     return sp.erfc(x / sp.sqrt(2)) + sp.sqrt(2 / sp.pi) * sp.exp(-half) * sum(terms, start=ZERO)
 
 
-def _printed_distance(m: Any, n: Any, d: int) -> Any:
-    """The radius of (10) beyond r, in standard deviations sigma_x/sqrt(n) of one coordinate."""
-    return 4 * sp.sqrt(d) + 2 * sp.sqrt(sp.log(m**2 * n))
-
-
-def _sharp_distance(m: Any, n: Any, d: int) -> Any:
-    return sp.sqrt(d) + sp.sqrt(2 * sp.log(m**2 * n))
-
-
-def _derive(m: Any, n: Any, d: int, distance: Any) -> Derivation:
+def _expected_above(m: Any, d: int, distance: Any) -> Derivation:
     proof = Derivation()
     proof.say("xbar_i is theta_i plus a vector of d independent normals of variance sigma2_x/n each, and theta_i has norm "
               "at most r. So the norm of xbar_i exceeds r by at most the noise's norm, and for candidates at 0 it is that "
               "norm.")  # fmt: skip
-    x = proof.say("In units of sigma_x/sqrt(n) the radius exceeds r by", distance(m, n, d))
+    x = proof.say("In units of sigma_x/sqrt(n) the radius exceeds r by", distance)
     tail = proof.say("Integrating the chi density by parts: the noise's norm is larger with probability", chi_tail(d, x))
     return proof.conclude("Expected number of norms above, which bounds the probability that any is:", m * tail)
 
 
-def _oracle(m: Any, n: Any, d: int, distance: Any) -> Any:
+def _quadrature(m: Any, n: Any, d: int, roots: int, logs: int) -> Any:
+    """The chi density integrated beyond sqrt(roots d) + sqrt(logs log(m^2 n))."""
     with mpmath.workdps(DIGITS + 5):
-        x = number(distance(m, n, d))
+        x = mpmath.sqrt(roots * d) + mpmath.sqrt(logs * mpmath.log(int(m) ** 2 * int(n)))
         front = mpmath.exp(-x * x / 2) * 2 ** (1 - mpmath.mpf(d) / 2) / mpmath.gamma(mpmath.mpf(d) / 2)
         density = mpmath.quad(lambda u: (x + u) ** (d - 1) * mpmath.exp(-x * u - u * u / 2), [0, 1, 4, 16])
         return exported(int(m) * front * density)
 
 
-def _computed(m: int, n: int, d: int, radius: float) -> float:
+def _sharp_computed(m: int, n: int, d: int) -> float:
     from scipy.special import gammaincc
 
+    radius = float(quantization.norm_radius(m, n, d, float(n), 0.0))
     return float(m * gammaincc(d / 2, radius**2 / 2))
 
 
-def _printed_radius(m: int, n: int, d: int) -> float:
-    return 4 * np.sqrt(d) + 2 * np.sqrt(np.log(m**2 * n))
+def _sharp_simulate(m: int, n: int, d: int) -> simulation.Simulation:
+    radius = np.sqrt(d) + np.sqrt(2 * np.log(m**2 * n))
 
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        means = gen.normal(0, np.sqrt(n), (n, reps, 8, m, d)).mean(axis=0)  # eight federations; means of variance one
+        return (np.linalg.norm(means, axis=3) > radius).sum(axis=2).mean(axis=1, keepdims=True)
 
-def _sharp_radius(m: int, n: int, d: int) -> float:
-    return float(quantization.norm_radius(m, n, d, float(n), 0.0))
+    return simulation.sample_means(draw, draws=m * n * d)
 
 
 register(
@@ -89,10 +87,14 @@ register(
         examples=({"m": 3, "n": 2, "d": 2}, {"m": 2, "n": 1, "d": 1}),
         printed=lambda m, n: 1 / (m * n),
         relation="<=",
-        derive=lambda m, n, d: _derive(m, n, d, _printed_distance),
-        oracle=lambda m, n, d: _oracle(m, n, d, _printed_distance),
-        computed=lambda m, n, d: _computed(m, n, d, _printed_radius(m, n, d)),
-        not_simulated="the event is too rare to see 1 % of its probability",
+        derive=lambda m, n, d: _expected_above(m, d, 4 * sp.sqrt(d) + 2 * sp.sqrt(sp.log(m**2 * n))),
+        oracle=lambda m, n, d: _quadrature(m, n, d, 16, 4),
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.closed_forms.quantization.norm_radius", note="the sharper radius"
+        ),
+        not_simulated=Exempt(kind="rare"),
+        tight=Tight(at={"m": 2, "n": 1, "d": 1}, ratio="1198059560.26"),
+        assumes={"law": "gaussian"},
         unit="expected number of means outside",
         remark="Much slack: the general sub-Gaussian bound is used where the noise is Gaussian. The 4 sqrt(d) can be "
         "sqrt(d) and the 2 can be sqrt(2): generative:lemma1:sharp. Certified for m and n up to 1000.",
@@ -111,15 +113,64 @@ register(
         examples=({"m": 2, "n": 1, "d": 1}, {"m": 2, "n": 2, "d": 5}),
         printed=lambda m, n: 1 / (m * n),
         relation="<=",
-        derive=lambda m, n, d: _derive(m, n, d, _sharp_distance),
-        oracle=lambda m, n, d: _oracle(m, n, d, _sharp_distance),
-        computed=lambda m, n, d: _computed(m, n, d, _sharp_radius(m, n, d)),
-        not_simulated="the event is too rare to see 1 % of its probability",
+        derive=lambda m, n, d: _expected_above(m, d, sp.sqrt(d) + sp.sqrt(2 * sp.log(m**2 * n))),
+        oracle=lambda m, n, d: _quadrature(m, n, d, 1, 2),
+        computed=_sharp_computed,
+        simulate=_sharp_simulate,
+        tight=Tight(at={"m": 2, "n": 1, "d": 1}, ratio="32.4830054969"),
+        assumes={"law": "gaussian"},
         ours=True,
         unit="expected number of means outside",
         related=("generative:lemma1",),
         remark="The norm is 1-Lipschitz with mean below sqrt(d), so Gaussian concentration gives exp(-t^2/2) for t "
         "beyond it.",
+    )
+)
+
+
+# --- one mean, any probability -----------------------------------------------------------------------------------------
+
+LOG_ETA = Variable("L", "positive", "log(1/eta), eta being the probability allowed", within=("1/100", 50))
+
+
+def _norm_derive(d: int, L: Any) -> Derivation:
+    proof = Derivation()
+    x = proof.say("In units of sigma_x/sqrt(n) the norm is compared with", 4 * sp.sqrt(d) + 2 * sp.sqrt(L))
+    return proof.conclude("Integrating the chi density by parts, it is larger with probability", chi_tail(d, x))
+
+
+def _norm_oracle(d: int, L: Any) -> Any:
+    """The upper incomplete gamma function by its continued fraction and series (mpmath), not by parts."""
+    with mpmath.workdps(DIGITS + 5):
+        x = 4 * mpmath.sqrt(d) + 2 * mpmath.sqrt(number(L))
+        return exported(mpmath.gammainc(mpmath.mpf(d) / 2, x * x / 2, regularized=True))
+
+
+register(
+    Claim(
+        id="generative:lemma1:norm",
+        title="Norm of a mean's error, for any probability",
+        place="Section 5.3.2, (58)-(59)",
+        statement="With probability at least 1 - eta the norm of xbar_i - theta_i is at most this, and that of xbar_i at "
+        "most r more. Judged for d = 1, 2, 5: the probability of more is at most eta.",
+        latex=r"\|\overline{X}_{i}-\theta_{i}\|_{2}\leq "
+        r"4\sqrt{d\frac{\sigma_{x}^{2}}{n}}+2\sqrt{\log(1/\eta)\frac{\sigma_{x}^{2}}{n}}",
+        kind="probability",
+        relation="<=",
+        variables=(DIMENSION, LOG_ETA),
+        examples=({"d": 2, "L": 1}, {"d": 1, "L": 3}),
+        printed=lambda L: sp.exp(-L),
+        derive=_norm_derive,
+        oracle=_norm_oracle,
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.closed_forms.quantization.norm_radius", note="the sharper radius"
+        ),
+        not_simulated=Exempt(kind="rare"),
+        tight=Tight(at={"d": 1, "L": 1}, ratio="186440324.396"),
+        assumes={"law": "gaussian"},
+        unit="probability",
+        related=("generative:lemma1",),
+        remark="Certified for eta from exp(-50) to 0.99.",
     )
 )
 
@@ -150,11 +201,6 @@ def _clip_oracle(r: Any, weight: Any, cosine: Any, sign: int) -> Any:
     return along**2 + (1 - weight) ** 2 * r**2 * (1 - cosine**2)
 
 
-def _clip_computed(r: float, weight: float, cosine: float, sign: int) -> float:
-    rest = 1 - weight
-    return r**2 * (weight**2 + rest**2 + 2 * weight * rest * sign * cosine)
-
-
 def _clip_shifts(weight: Any, cosine: Any, **_: Any) -> dict[Any, Any]:
     s, t = sp.symbols("s t", nonnegative=True)
     return {weight: s / (1 + s), cosine: t / (1 + t)}
@@ -179,9 +225,13 @@ register(
         relation="<=",
         derive=_clip_derive,
         oracle=_clip_oracle,
-        computed=_clip_computed,
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.closed_forms.mixture.posterior_mean", note="the estimate"
+        ),
         shifts=_clip_shifts,
-        not_simulated="true for every data set",
+        not_simulated=Exempt(kind="deterministic", note="true for every data set"),
+        tight=Tight(at={"r": 2, "weight": 1, "cosine": 0, "excess": 0}),
+        assumes={"prior": "known"},
         unit="square of the units of the samples",
         related=("generative:lemma1",),
         remark="True with slack: what is clipped is theta_i^(t), a mean of candidates, and not the sample mean that Lemma 1 "
@@ -207,10 +257,14 @@ register(
         relation="<=",
         derive=lambda r, weight, cosine, sign: _clip_derive(r, weight, cosine, sign, ZERO),
         oracle=_clip_oracle,
-        computed=_clip_computed,
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.closed_forms.mixture.posterior_mean", note="the estimate"
+        ),
         shifts=_clip_shifts,
-        not_simulated="true for every data set",
+        not_simulated=Exempt(kind="deterministic", note="true for every data set"),
+        tight=Tight(at={"r": 2, "weight": 1, "cosine": 0}),
         ours=True,
+        assumes={"prior": "known"},
         unit="square of the units of the samples",
         remark="Attained when all weight is on one candidate.",
     )

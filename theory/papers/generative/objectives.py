@@ -14,11 +14,14 @@ import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import priors as computed
+from estimators.closed_forms import regression
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.dual import Dual, gradient, lift
 from theory.papers.generative.priors import (
     DIGITS,
@@ -71,9 +74,9 @@ register(
         "bounded below. Judged: whatever the floor, exp(2 objective) is at least the floor at the point theta_i = mu, "
         "sigma2_theta = floor/(2 pi (1 + floor)(1 + K)).",
         latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta},\sigma_{x}}\frac{nm}{2}\log(2\pi"
-        r"\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2"
-        r"\sigma_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}"
-        r"\|_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}",
+        r"\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2\sigma"
+        r"_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|"
+        r"_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}",
         kind="lower bound",
         variables=(MD, FLOOR, K_REST),
         examples=({"md": 2, "floor": "1/100", "K": 3},),
@@ -85,8 +88,10 @@ register(
         corrected_text="the infimum of (19) is minus infinity; minimise the marginal likelihood instead "
         "(generative:eq19:marginal-floor), or add a penalty b/sigma2_theta (generative:eq19:penalised)",
         counterexample={"md": 1, "floor": 1, "K": 1},
-        not_computed="a divergence; the objective itself is computed in generative:eq14",
-        not_simulated="a divergence",
+        not_computed=Exempt(kind="refuted"),
+        not_simulated=Exempt(kind="deterministic"),
+        finding="The objective has no minimum: with all clients' parameters equal and a vanishing prior variance it falls "
+        "without bound.",
         unit="dimensionless",
         related=("generative:eq14",),
         remark="Equal parameters with a vanishing prior variance: (md/2) log sigma2_theta falls without bound while every "
@@ -103,10 +108,6 @@ GAP = Variable("gap", "nonnegative", "distance of the stationary variance from a
 ABOVE = Variable("above", "choice", "1: the stationary variance is alpha2 + gap; 0: it is alpha2/(1 + gap)", choices=(1, 0))
 
 
-def _stationary(alpha2: Any, gap: Any, above: int) -> Any:
-    return alpha2 + gap if above else alpha2 / (1 + gap)
-
-
 def _local_derive(alpha2: Any, gap: Any, above: int) -> Derivation:
     d = Derivation()
     v, s = sp.symbols("sigma2_theta S", positive=True)
@@ -115,12 +116,15 @@ def _local_derive(alpha2: Any, gap: Any, above: int) -> Derivation:
     slope = d.say("With S the mean square of a coordinate of y_i - mean, the slope of (19) in sigma2_theta is md/2 times",
                   1 / v - shrink**2 * s / v**2)  # fmt: skip
     spread = d.say("It vanishes only at", sp.solve(sp.numer(sp.together(slope)), s)[0])
-    return d.conclude("which, at a stationary variance, is", sp.factor(spread.subs(v, _stationary(alpha2, gap, above))))
+    return d.conclude(
+        "which, at a stationary variance, is", sp.factor(spread.subs(v, alpha2 + gap if above else alpha2 / (1 + gap)))
+    )
 
 
 def _local_oracle(alpha2: Any, gap: Any, above: int) -> Any:
     """Two clients at +-r whose profile slope is zero; the slope is linear in r^2 and found from two exact evaluations."""
-    v0 = _stationary(alpha2, gap, above)
+    a, g = fraction(alpha2), fraction(gap)
+    v0 = rational(g + a if above else a / (g + 1))
 
     def slope(square: Fraction) -> Fraction:
         def profile(v: Dual) -> Dual:
@@ -131,6 +135,12 @@ def _local_oracle(alpha2: Any, gap: Any, above: int) -> Any:
 
     at0, at1 = slope(Fraction(0)), slope(Fraction(1))
     return rational(-at0 / (at1 - at0))
+
+
+def _local_computed(alpha2: float, gap: float, above: int) -> float:
+    """From the posterior variance C of a client: C = alpha2 v/(v + alpha2)."""
+    v = alpha2 + gap if above else alpha2 / (1 + gap)
+    return alpha2**2 * v / regression.posterior_mse([[1.0]], v, alpha2) ** 2
 
 
 register(
@@ -148,14 +158,15 @@ register(
         relation=">=",
         derive=_local_derive,
         oracle=_local_oracle,
+        tight=Tight(at={"alpha2": 1, "gap": 0, "above": 1}),
         ours=True,
-        not_computed="a statement on the printed objective, which estimators does not minimise",
-        not_simulated="an identity for all data",
+        computed=_local_computed,
+        not_simulated=Exempt(kind="deterministic"),
         unit="variance",
         related=("generative:eq19",),
         remark="S is about sigma2_theta + alpha2, so unless the true sigma2_theta is above 3 alpha2 gradient descent on "
-        "(19) has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the marginal "
-        "likelihood's estimate S - alpha2 exceeds it by alpha2 + alpha2^2/sigma2_theta.",
+        "(19) has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the "
+        "marginal likelihood's estimate S - alpha2 exceeds it by alpha2 + alpha2^2/sigma2_theta.",
     )
 )
 
@@ -164,9 +175,6 @@ register(
 B_HYPER = Variable("b", "positive", "strength of the penalty b/sigma2_theta", extreme=False)
 Q_SUM = Variable("Q", "nonnegative", "sum of squared distances of the parameters to mu", extreme=False)
 MD123 = Variable("md", "choice", "number of coordinates of all clients, m times d", choices=(1, 2, 3))
-TAIL = Variable(
-    "tail", "nonnegative", "what the exponential series adds beyond the terms that are written out", extreme=False
-)
 
 
 def series(u: Any, order: int, tail: Any) -> Any:
@@ -206,8 +214,8 @@ register(
         statement="With b/sigma2_theta added to (19), the terms in sigma2_theta are bounded below whatever the parameters: "
         "exp(2 terms)/(2 pi)^(md) is at least (2b)^(md)/(md)!, for every b > 0. Judged with exp(u) written as the terms of "
         "its series up to order md and a positive rest, `tail`.",
-        latex=r"\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log"
-        r"\frac{(4\pi b)^{md}}{(md)!}",
+        latex=r"\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log\frac"
+        r"{(4\pi b)^{md}}{(md)!}",
         kind="lower bound",
         variables=(MD123, V_THETA, Q_SUM, B_HYPER, TAIL),
         examples=({"md": 2, "sigma2_theta": 1, "Q": 1, "b": 1, "tail": 1},),
@@ -215,14 +223,15 @@ register(
         relation=">=",
         derive=_penalised_derive,
         oracle=_penalised_oracle,
+        tight=Tight(at={"md": 1, "sigma2_theta": 1, "Q": 0, "b": 1, "tail": 0}, ratio="2/3"),
         ours=True,
-        not_computed="a bound on an objective; only its existence matters",
-        not_simulated="a bound for all values",
+        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.joint_objective"),
+        not_simulated=Exempt(kind="deterministic"),
         unit="dimensionless",
         related=("generative:eq19",),
         remark="The term of order md alone gives the bound. The penalty is an inverse-gamma prior on sigma2_theta; "
-        "sigma2_x needs "
-        "the same where clients interpolate their responses. Given the rest, the minimiser is generative:eq19:variance.",
+        "sigma2_x needs the same where clients interpolate their responses. Given the rest, the minimiser is "
+        "generative:eq19:variance.",
     )
 )
 
@@ -245,6 +254,10 @@ def _variance_oracle(squares: list[Any], d: Any, b: Any) -> Any:
     return rational((sum(per) + 2 * fraction(b)) / len(per))
 
 
+def _variance_computed(squares: list[float], d: int, b: float) -> float:
+    return computed.best_variance(np.sqrt(np.array(squares)[:, None] / d).repeat(int(d), 1), 0.0, b)
+
+
 register(
     Claim(
         id="generative:eq19:variance",
@@ -259,10 +272,8 @@ register(
         derive=_variance_derive,
         oracle=_variance_oracle,
         ours=True,
-        computed=lambda squares, d, b: computed.best_variance(
-            np.sqrt(np.array(squares)[:, None] / d).repeat(int(d), 1), 0.0, b
-        ),
-        not_simulated="an identity for all parameters",
+        computed=_variance_computed,
+        not_simulated=Exempt(kind="deterministic"),
         unit="variance",
         related=("generative:eq19:penalised",),
     )
@@ -276,15 +287,18 @@ Q_BOX = Variable("Q", "nonnegative", "squared distance |mu - theta_i|^2 of the c
 V_SMALL = Variable("sigma2_theta", "positive", "prior variance", within=("1/4", 4))
 
 
-def _eq20(sign: int):
-    def objective(z: list[Any], labels: str, Q: Any, sigma2_theta: Any) -> Any:
-        fit = sp.Integer(0)
-        for t, label in zip(z, labels, strict=False):
-            y = int(label)
-            fit += sign * (y * sp.log(1 / (1 + sp.exp(-t))) + (1 - y) * sp.log(1 / (1 + sp.exp(t))))
-        return fit + sp.log(2 * sp.pi * sigma2_theta) / 2 + Q / (2 * sigma2_theta)
+def _eq20_printed(z: list[Any], labels: str, Q: Any, sigma2_theta: Any) -> Any:
+    fit = sp.Integer(0)
+    for t, y in zip(z, map(int, labels), strict=False):
+        fit += y * sp.log(1 / (1 + sp.exp(-t))) + (1 - y) * sp.log(1 / (1 + sp.exp(t)))
+    return fit + sp.log(2 * sp.pi * sigma2_theta) / 2 + Q / (2 * sigma2_theta)
 
-    return objective
+
+def _eq20_corrected(z: list[Any], labels: str, Q: Any, sigma2_theta: Any) -> Any:
+    fit = sp.Integer(0)
+    for t, y in zip(z, map(int, labels), strict=False):
+        fit -= y * sp.log(1 / (1 + sp.exp(-t))) + (1 - y) * sp.log(1 / (1 + sp.exp(t)))
+    return fit + sp.log(2 * sp.pi * sigma2_theta) / 2 + Q / (2 * sigma2_theta)
 
 
 def _eq20_derive(z: list[Any], labels: str, Q: Any, sigma2_theta: Any) -> Derivation:
@@ -320,22 +334,23 @@ register(
         title="Objective of personalised logistic regression",
         place="Section 3.2, (20)",
         statement="The objective (12) for logistic responses and a Gaussian population. Judged for one client with d = 1.",
-        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}"
-        r"\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left("
-        r"\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+"
-        r"\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
+        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}\left"
+        r"[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{"
+        r"\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}"
+        r"\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
         kind="identity",
         variables=(E1, LABELS, Q_BOX, V_SMALL),
         examples=({"z": [1, -1], "labels": "01", "Q": 1, "sigma2_theta": 1},),
-        printed=_eq20(1),
+        printed=_eq20_printed,
         derive=_eq20_derive,
         oracle=_eq20_oracle,
-        corrected=_eq20(-1),
+        corrected=_eq20_corrected,
         corrected_text="a minus sign before the sum over samples",
         slip="the minus sign of (12) before the log-likelihood is lost; as printed the minimiser makes the labels unlikely",
         counterexample={"z": [0], "labels": "10", "Q": 0, "sigma2_theta": 1},
         computed=_eq20_computed,
-        not_simulated="an identity of functions of the parameters; nothing is random",
+        not_simulated=Exempt(kind="deterministic"),
+        finding="A minus sign is lost: minimising the printed objective makes the observed labels as unlikely as possible.",
         unit="nats",
         related=("generative:eq12:gauss", "generative:eq12:logistic"),
         remark="Line 6 of Algorithm 3 descends the cross-entropy, so it has the right sign here. Like (19), the corrected "
@@ -348,12 +363,6 @@ register(
 Z1, Z2 = bounded("z1", "<theta_1, X_1> of the first client's sample"), bounded("z2", "of the second client's (d = 1)")
 
 
-def _likelihood(z1: Any, z2: Any, d: int) -> Any:
-    """Likelihood of a label 1 with log-odds z1 and, for a second client, of a label 0 with log-odds z2."""
-    first = 1 / (1 + sp.exp(-z1))
-    return first / (1 + sp.exp(z2)) if d == 1 else first
-
-
 def _eq21_oracle(
     thetas: Any, d: int, p: Any, mu11: Any, mu12: Any, mu21: Any, mu22: Any, s1: Any, s2: Any, z1: Any, z2: Any
 ) -> Any:
@@ -363,14 +372,24 @@ def _eq21_oracle(
         return precise(likelihood * mp.mpf(str(mixture_oracle(thetas, d, p, mu11, mu12, mu21, mu22, s1, s2))))
 
 
+def _eq21_printed(z1: Any, z2: Any, d: int, **prior: Any) -> Any:
+    """exp(-(21)): a client of label 1, and for d = 1 one of label 0."""
+    lost = (1 + sp.exp(-z1)) * ((1 + sp.exp(z2)) if d == 1 else 1)
+    return mixture_printed(d=d, **prior) * lost
+
+
+def _eq21_corrected(z1: Any, z2: Any, d: int, **prior: Any) -> Any:
+    lost = (1 + sp.exp(-z1)) * ((1 + sp.exp(z2)) if d == 1 else 1)
+    return mixture_corrected(d=d, **prior) / lost
+
+
 def _eq21_derive(z1: Any, z2: Any, d: int, **prior: Any) -> Derivation:
     proof = Derivation()
-    fit = proof.say("Likelihood of the labels (generative:eq12:logistic):", _likelihood(z1, z2, d))
-    return proof.conclude(
-        "(12) is minus the logarithm of its product with the clients' prior density (generative:eq12:mixture), so "
-        "exp(-objective) is",
-        fit * mixture_corrected(d=d, **prior),
-    )
+    labels = ((z1, 1), (z2, 0)) if d == 1 else ((z1, 1),)
+    fit = proof.say("Likelihood of the labels (generative:eq12:logistic):",
+                    sp.prod([1 / (1 + sp.exp(-z if y else z)) for z, y in labels]))  # fmt: skip
+    population = proof.lemma("generative:eq12:mixture", "the clients' prior density is", d=d, **prior)
+    return proof.conclude("(12) is minus the logarithm of their product, so exp(-objective) is", fit * population)
 
 
 def _eq21_computed(
@@ -401,22 +420,24 @@ register(
         statement="The objective (12) for logistic responses and a Gaussian-mixture population. Judged for one label per "
         "client: a 1 for the first, a 0 for the second; as exp(-objective).",
         latex=r"\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}"
-        r"\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log("
-        r"\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{"
-        r"\theta,l})^{md/2}))",
+        r"\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log"
+        r"(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta"
+        r",l})^{md/2}))",
         kind="identity",
         variables=(*MIXTURE, Z1, Z2),
         examples=tuple({**e, "z1": 1, "z2": -1} for e in MIXTURE_EXAMPLES),
-        printed=lambda z1, z2, d, **prior: mixture_printed(d=d, **prior) / _likelihood(z1, z2, d),
+        printed=_eq21_printed,
         derive=_eq21_derive,
         oracle=_eq21_oracle,
-        corrected=lambda z1, z2, d, **prior: _likelihood(z1, z2, d) * mixture_corrected(d=d, **prior),
+        corrected=_eq21_corrected,
         corrected_text="minus the sum over samples, minus sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 "
         "sigma_theta,l^2))/(2 pi sigma_theta,l^2)^(d/2))",
         counterexample={"thetas": [0, 0], "d": 1, "p": "1/2", "mu11": 0, "mu12": 0, "mu21": 0, "mu22": 0, "s1": 1, "s2": 1,
                         "z1": 0, "z2": 0},
         computed=_eq21_computed,
-        not_simulated="an identity of functions of the parameters; nothing is random",
+        not_simulated=Exempt(kind="deterministic"),
+        finding="Both parts of the objective are wrong: the likelihood has the wrong sign, and the prior lacks its weights "
+        "and the minus sign of its exponent.",
         unit="density",
         related=("generative:eq12:mixture", "generative:eq12:logistic"),
         remark="The slips of (20) and of case 3 together; (22) has those of case 3. The corrected objective is unbounded "

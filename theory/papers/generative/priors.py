@@ -1,12 +1,11 @@
-"""What a population distribution and a response model put into the objective (12): Section 3, cases 1 to 5, and (14).
+"""What a population distribution puts into the objective (12): Section 3, cases 1 to 3.
 
-Belongs here: negative logarithms of prior densities and likelihoods. Does not belong here: minimising them
+Belongs here: negative logarithms of prior densities. Does not belong here: response models (responses.py), minimising
 (objectives.py), gradient steps (steps.py), the distillation prior (distillation.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from estimators.closed_forms import priors
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 
 DIGITS = 50
@@ -38,7 +38,7 @@ MU2 = bounded("mu2", "population centre, second coordinate (unused for d = 1)")
 V_THETA = Variable("sigma2_theta", "positive", "variance of a parameter around its centre", within=("1/4", 4))
 V_X = Variable("sigma2_x", "positive", "variance of a response", within=("1/4", 4))
 SCALE = Variable("b", "positive", "scale of the Laplace prior", within=("1/4", 4))
-DETERMINISTIC = "an identity of functions of the parameters; nothing is random"
+DETERMINISTIC = Exempt(kind="deterministic", note="an identity of functions of the parameters")
 
 
 def clients(thetas: list[Any], d: int) -> list[list[Any]]:
@@ -70,18 +70,12 @@ def _mass(shape: str, scale: Any) -> Any:
     return _unit_mass(shape) * (mp.sqrt(number(scale)) if shape == "gauss" else number(scale))
 
 
-def _density_oracle(shape: str, exponent: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Minus the logarithm of the product of one-dimensional densities normalised by quadrature."""
-
-    def oracle(thetas: list[Any], d: int, mu1: Any, mu2: Any, scale: Any) -> Any:
-        with mp.workdps(DIGITS + 10):
-            mass, centre = _mass(shape, scale), (number(mu1), number(mu2))
-            product = mp.mpf(1)
-            for i, theta in enumerate(thetas):
-                product *= mp.exp(-exponent(number(theta) - centre[i % d], number(scale))) / mass
-            return precise(-mp.log(product))
-
-    return oracle
+def _minus_log(densities: list[Any], mass: Any) -> Any:
+    """Minus the logarithm of a product of one-dimensional densities of this mass."""
+    product = mp.mpf(1)
+    for density in densities:
+        product *= density / mass
+    return precise(-mp.log(product))
 
 
 # --- case 1: a Gaussian population -----------------------------------------------------------------------------------
@@ -97,7 +91,8 @@ def _gauss_printed(thetas: list[Any], d: int, mu1: Any, mu2: Any, sigma2_theta: 
     return m * d / 2 * sp.log(2 * sp.pi * sigma2_theta) + squares(thetas, d, mu1, mu2) / (2 * sigma2_theta)
 
 
-def _gauss_derive(thetas: list[Any], d: int, mu1: Any, mu2: Any, sigma2_theta: Any) -> Derivation:
+def gauss_derive(thetas: list[Any], d: int, mu1: Any, mu2: Any, sigma2_theta: Any) -> Derivation:
+    """Minus the logarithm of the Gaussian density of all clients' parameters."""
     proof, t = Derivation(), sp.Symbol("t", real=True)
     mass = proof.say(
         "The mass of exp(-t^2/(2 sigma2_theta)) on the line:",
@@ -108,6 +103,13 @@ def _gauss_derive(thetas: list[Any], d: int, mu1: Any, mu2: Any, sigma2_theta: A
         for mu, x in zip((mu1, mu2), theta, strict=False):
             total += sp.log(mass**2) / 2 + (x - mu) ** 2 / (2 * sigma2_theta)
     return proof.conclude("Coordinates are independent, so minus the logarithms of their densities add up:", total)
+
+
+def _gauss_oracle(thetas: list[Any], d: int, mu1: Any, mu2: Any, sigma2_theta: Any) -> Any:
+    with mp.workdps(DIGITS + 10):
+        centre, v = (number(mu1), number(mu2)), number(sigma2_theta)
+        gaps = [number(theta) - centre[i % d] for i, theta in enumerate(thetas)]
+        return _minus_log([mp.exp(-r * r / (2 * v)) for r in gaps], _mass("gauss", sigma2_theta))
 
 
 register(
@@ -125,14 +127,13 @@ register(
             {"thetas": [1, 2, 0, 1], "d": 2, "mu1": 1, "mu2": "1/2", "sigma2_theta": 2},
         ),
         printed=_gauss_printed,
-        derive=_gauss_derive,
-        oracle=lambda thetas, d, mu1, mu2, sigma2_theta: _density_oracle("gauss", lambda r, s: r * r / (2 * s))(
-            thetas, d, mu1, mu2, sigma2_theta
-        ),
+        derive=gauss_derive,
+        oracle=_gauss_oracle,
         computed=lambda thetas, d, mu1, mu2, sigma2_theta: priors.gaussian_penalty(
             np.reshape(thetas, (-1, d)), [mu1, mu2][:d], sigma2_theta
         )[0],
         not_simulated=DETERMINISTIC,
+        assumes={"law": "gaussian"},
         unit="nats",
     )
 )
@@ -154,6 +155,13 @@ def _laplace_derive(thetas: list[Any], d: int, mu1: Any, mu2: Any, b: Any) -> De
     return proof.conclude("Each of the m d coordinates brings one normaliser:", total)
 
 
+def _laplace_oracle(thetas: list[Any], d: int, mu1: Any, mu2: Any, b: Any) -> Any:
+    with mp.workdps(DIGITS + 10):
+        centre, scale = (number(mu1), number(mu2)), number(b)
+        gaps = [number(theta) - centre[i % d] for i, theta in enumerate(thetas)]
+        return _minus_log([mp.exp(-abs(r) / scale) for r in gaps], _mass("laplace", b))
+
+
 register(
     Claim(
         id="generative:eq12:laplace",
@@ -172,13 +180,17 @@ register(
             sp.Rational(len(thetas), d) * sp.log(2 * b) + _distances(thetas, d, mu1, mu2) / b
         ),
         derive=_laplace_derive,
-        oracle=lambda thetas, d, mu1, mu2, b: _density_oracle("laplace", lambda r, s: abs(r) / s)(thetas, d, mu1, mu2, b),
-        corrected=lambda thetas, d, mu1, mu2, b: len(thetas) * sp.log(2 * b) + _distances(thetas, d, mu1, mu2) / b,
+        oracle=_laplace_oracle,
+        corrected=lambda thetas, d, mu1, mu2, b: (
+            len(thetas) * sp.log(2 * b) + sum(sp.Abs(t - (mu1, mu2)[i % d]) for i, t in enumerate(thetas)) / b
+        ),
         corrected_text="m d log(2b) + sum_i ||theta_i - mu||_1/b",
         slip="the dimension d is missing from the normaliser (case 1 has it)",
+        finding="The normaliser of the Laplace prior counts each client once, and not each coordinate.",
         counterexample={"thetas": [0, 0], "d": 2, "mu1": 0, "mu2": 0, "b": 1},
         computed=lambda thetas, d, mu1, mu2, b: priors.laplace_penalty(np.reshape(thetas, (-1, d)), [mu1, mu2][:d], b)[0],
         not_simulated=DETERMINISTIC,
+        assumes={"law": "laplace"},
         unit="nats",
         remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b is "
         "at sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
@@ -262,13 +274,15 @@ def mixture_corrected(
     thetas: list[Any], d: int, p: Any, mu11: Any, mu12: Any, mu21: Any, mu22: Any, s1: Any, s2: Any
 ) -> Any:
     """The mixture's density of all clients."""
-    parts = ((p, (mu11, mu12), s1), (1 - p, (mu21, mu22), s2))
-    return sp.prod(
-        [
-            sum(w * sp.exp(-_square(theta, mu) / (2 * s**2)) / (2 * sp.pi * s**2) ** sp.Rational(d, 2) for w, mu, s in parts)
-            for theta in clients(thetas, d)
-        ]
-    )
+    parts = ((p, (mu11, mu12)[:d], s1), (1 - p, (mu21, mu22)[:d], s2))
+    total = sp.Integer(1)
+    for theta in clients(thetas, d):
+        density = sp.Integer(0)
+        for weight, centre, s in parts:
+            distance = sum((x - c) ** 2 for x, c in zip(theta, centre, strict=True))
+            density += weight * sp.exp(-distance / (2 * s**2)) / (2 * sp.pi * s**2) ** sp.Rational(d, 2)
+        total *= density
+    return total
 
 
 def _mixture_derive(
@@ -322,6 +336,7 @@ register(
         derive=_mixture_derive,
         oracle=mixture_oracle,
         corrected=mixture_corrected,
+        finding="The regulariser of a mixture has two wrong signs, no weights and wrong normalisers.",
         corrected_text="-sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 sigma_theta,l^2))/(2 pi sigma_theta,l^2)^(d/2))",
         counterexample={"thetas": [0, 0], "d": 1, "p": "1/2", "mu11": 0, "mu12": 0, "mu21": 0, "mu22": 0, "s1": 1, "s2": 1},
         computed=lambda thetas, d, p, mu11, mu12, mu21, mu22, s1, s2: np.exp(
@@ -330,6 +345,7 @@ register(
             )[0]
         ),
         not_simulated=DETERMINISTIC,
+        assumes={"law": "gaussian"},
         unit="density",
         remark="Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square "
         "of sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "
@@ -338,188 +354,11 @@ register(
 )
 
 
-# --- cases 4 and 5: response models ----------------------------------------------------------------------------------
-
-XS = bounded("x", "features of one client's samples", (1, 2))
-YS = bounded("y", "responses of one client's samples", (1, 2))
-THETA = bounded("theta", "the client's parameter")
-
-
-def _linear_derive(x: list[Any], y: list[Any], theta: Any, sigma2_x: Any) -> Derivation:
-    proof, t = Derivation(), sp.Symbol("t", real=True)
-    mass = sp.integrate(sp.exp(-(t**2) / (2 * sigma2_x)), (t, -sp.oo, sp.oo))
-    proof.say("By (13) the response is x_j theta + w_j with w_j ~ N(0, sigma2_x), so its density has the mass", mass)
-    total = sum(sp.log(mass**2) / 2 + (b - a * theta) ** 2 / (2 * sigma2_x) for a, b in zip(x, y, strict=True))
-    return proof.conclude("and minus the logarithms of the densities of w_j = y_j - x_j theta add up to", total)
-
-
-def _linear_oracle(x: list[Any], y: list[Any], theta: Any, sigma2_x: Any) -> Any:
-    with mp.workdps(DIGITS + 10):
-        product, s = mp.mpf(1), mp.sqrt(number(sigma2_x))
-        for a, b in zip(x, y, strict=True):
-            product *= mp.npdf(number(b), number(a * theta), s)
-        return precise(-mp.log(product))
-
-
-register(
-    Claim(
-        id="generative:eq12:linear",
-        title="Quadratic loss from Gaussian responses",
-        place="Section 3, case 4 of (12); also Section 3.1.2",
-        statement="With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear "
-        "regression, Judged for d = 1 against the regression model (13).",
-        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})"
-        r"\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
-        kind="identity",
-        variables=(XS, YS, THETA, V_X),
-        examples=({"x": [1, 2], "y": [1, 3], "theta": 1, "sigma2_x": 1},),
-        printed=lambda x, y, theta, sigma2_x: (
-            sp.Rational(len(y), 2) * sp.log(2 * sp.pi * sigma2_x) + sum((b - theta) ** 2 for b in y) / (2 * sigma2_x)
-        ),
-        derive=_linear_derive,
-        oracle=_linear_oracle,
-        corrected=lambda x, y, theta, sigma2_x: (
-            sp.Rational(len(y), 2) * sp.log(2 * sp.pi * sigma2_x)
-            + sum((b - theta * a) ** 2 for a, b in zip(x, y, strict=True)) / (2 * sigma2_x)
-        ),
-        corrected_text="responses N(<theta_i, X_ij>, sigma2_x), as in (13) and (14)",
-        slip="theta_i for <theta_i, X_ij>",
-        counterexample={"x": [2], "y": [0], "theta": 1, "sigma2_x": 1},
-        computed=lambda x, y, theta, sigma2_x: priors.gaussian_loss(np.reshape(x, (-1, 1)), y, [theta], sigma2_x)[0],
-        not_simulated=DETERMINISTIC,
-        unit="nats",
-        remark="(14) and (19) have the right mean (generative:eq14).",
-    )
-)
-
-ODDS = Variable("E", "positive", "exp(<theta_i, X_ij>), the odds of a one", extreme=False)
-Y01 = Variable("y", "choice", "the label", choices=(0, 1))
-
-
-def _logistic_derive(E: Any, y: int) -> Derivation:
-    d, z = Derivation(), sp.Symbol("z", real=True)
-    sigma = d.say("With E = e^z, sigma(z) = 1/(1 + e^-z) is", (1 / (1 + sp.exp(-z))).subs(sp.exp(-z), 1 / E))
-    likelihood = d.say("The likelihood sigma^y (1 - sigma)^(1-y) of the label:", sp.together(sigma if y else 1 - sigma))
-    return d.conclude("The loss is minus its logarithm, so exp(loss) is", 1 / likelihood)
-
-
-register(
-    Claim(
-        id="generative:eq12:logistic",
-        title="Logistic loss from Bernoulli responses",
-        place="Section 3, case 5 of (12)",
-        statement="With P(Y = 1) = sigma(<theta_i, X_ij>), minus the log-likelihood of a label is the logistic loss "
-        "log(1 + exp(-(2Y - 1) <theta_i, X_ij>)). Judged as exp(loss), with E = exp(<theta_i, X_ij>).",
-        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})=\sigma(\langle\bm{\theta}_{i},X_{ij}\rangle)^{Y_{ij}}(1-\sigma(\langle"
-        r"\bm{\theta}_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the cross-entropy loss "
-        r"(or the logistic loss)}",
-        kind="identity",
-        variables=(ODDS, Y01),
-        examples=({"E": 2, "y": 1}, {"E": 2, "y": 0}),
-        printed=lambda E, y: 1 + E ** (1 - 2 * y),
-        derive=_logistic_derive,
-        oracle=lambda E, y: (E + 1) / (E if y else 1),  # odds E : 1, one over the label's share
-        computed=lambda E, y: np.exp(priors.logistic_loss([[1.0]], [y], [np.log(E)])[0]),
-        not_simulated=DETERMINISTIC,
-        unit="dimensionless",
-    )
-)
-
-# --- (14) ------------------------------------------------------------------------------------------------------------
-
-XS4 = bounded("x", "features of all samples, client after client", (2, 4))
-YS4 = bounded("y", "responses of all samples, client after client", (2, 4))
-M12 = Variable("m", "choice", "number of clients", choices=(1, 2))
-THETA1, THETA2 = bounded("theta1", "first client's parameter"), bounded("theta2", "second client's (unused for m = 1)")
-EQ14 = (XS4, YS4, M12, THETA1, THETA2, MU1, V_THETA, V_X)
-
-
-def eq14_printed(
-    x: list[Any], y: list[Any], m: int, theta1: Any, theta2: Any, mu1: Any, sigma2_theta: Any, sigma2_x: Any
-) -> Any:
-    """The objective of (14) and (19) as printed, for d = 1."""
-    n, d = len(x) // m, 1
-    thetas = (theta1, theta2)[:m]
-    residuals = sum((y[i * n + j] - thetas[i] * x[i * n + j]) ** 2 for i in range(m) for j in range(n))
-    return (
-        sp.Rational(n * m, 2) * sp.log(2 * sp.pi * sigma2_x)
-        + residuals / (2 * sigma2_x)
-        + sp.Rational(m * d, 2) * sp.log(2 * sp.pi * sigma2_theta)
-        + sum((mu1 - t) ** 2 for t in thetas) / (2 * sigma2_theta)
-    )
-
-
-def _eq14_derive(
-    x: list[Any], y: list[Any], m: int, theta1: Any, theta2: Any, mu1: Any, sigma2_theta: Any, sigma2_x: Any
-) -> Derivation:
-    proof, n = Derivation(), len(x) // m
-    total = sp.Integer(0)
-    for i, theta in enumerate((theta1, theta2)[:m]):
-        own = slice(i * n, i * n + n)
-        total += proof.say(
-            f"Minus the log-likelihood of client {i + 1}:", _linear_derive(x[own], y[own], theta, sigma2_x).result
-        )
-    prior = _gauss_derive([theta1, theta2][:m], 1, mu1, mu1, sigma2_theta).result
-    return proof.conclude("plus minus the logarithm of the prior density:", total + prior)
-
-
-def _eq14_oracle(
-    x: list[Any], y: list[Any], m: int, theta1: Any, theta2: Any, mu1: Any, sigma2_theta: Any, sigma2_x: Any
-) -> Any:
-    with mp.workdps(DIGITS + 10):
-        density, n = mp.mpf(1), len(x) // m
-        for i, theta in enumerate((theta1, theta2)[:m]):
-            density *= mp.npdf(number(theta), number(mu1), mp.sqrt(number(sigma2_theta)))
-            for j in range(i * n, i * n + n):
-                density *= mp.npdf(number(y[j]), number(x[j] * theta), mp.sqrt(number(sigma2_x)))
-        return precise(-mp.log(density))
-
-
-register(
-    Claim(
-        id="generative:eq14",
-        title="Objective of personalised linear regression",
-        place="Section 3.1.1, (14), the same function in (19)",
-        statement="This is minus the logarithm of the joint density (11) of parameters and responses. Judged for d = 1.",
-        latex=r"\frac{nm}{2}\log(2\pi\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}"
-        r"\rangle)^{2}}{2\sigma_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
-        r"\theta}_{i}\|_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}",
-        kind="identity",
-        variables=EQ14,
-        examples=(
-            {"x": [1, 2], "y": [1, 3], "m": 2, "theta1": 1, "theta2": 2, "mu1": 1, "sigma2_theta": 1, "sigma2_x": 2},
-            {
-                "x": [1, 2, 1, 1],
-                "y": [1, 3, 0, 1],
-                "m": 2,
-                "theta1": 1,
-                "theta2": 0,
-                "mu1": 1,
-                "sigma2_theta": 1,
-                "sigma2_x": 2,
-            },
-        ),
-        printed=eq14_printed,
-        derive=_eq14_derive,
-        oracle=_eq14_oracle,
-        computed=lambda x, y, m, theta1, theta2, mu1, sigma2_theta, sigma2_x: priors.joint_objective(
-            np.reshape(x, (m, -1, 1)),
-            np.reshape(y, (m, -1)),
-            np.reshape([theta1, theta2][:m], (m, 1)),
-            [mu1],
-            sigma2_theta,
-            sigma2_x,
-        ),
-        not_simulated=DETERMINISTIC,
-        unit="nats",
-        related=("generative:eq12:gauss", "generative:eq12:linear"),
-    )
-)
-
 __all__ = [
+    "DETERMINISTIC",
     "bounded",
     "clients",
-    "eq14_printed",
+    "gauss_derive",
     "mixture_corrected",
     "mixture_oracle",
     "mixture_printed",

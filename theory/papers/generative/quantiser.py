@@ -1,12 +1,11 @@
-"""Theorem 2, part 1: the k-bit quantiser and the range of the messages.
+"""Theorem 2, part 1: the k-bit quantiser, and what projecting onto its range does to a message.
 
-Belongs here: (37)-(39), tail and event probabilities of the proofs. Does not belong here: what the messages' noise
-costs the estimate (messages.py), privacy (local_privacy.py), norms in d dimensions (norms.py).
+Belongs here: (37)-(39), the projection. Does not belong here: how wide the range is (ranges.py), what the messages' noise
+costs the estimate (messages.py), privacy (local_privacy.py).
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import mpmath
@@ -19,49 +18,11 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
-from theory.papers.generative.model import M2, SIGMA2_THETA, SIGMA2_X, ZERO, N
+from theory.engine.tight import Tight
+from theory.papers.generative.model import ZERO
+from theory.papers.generative.normal import DIGITS, exported, mass_beyond, number, upper_tail
 
-DIGITS = 40
 HALF = sp.Rational(1, 2)
-
-
-def upper_tail(z: Any) -> Any:
-    """Probability that a standard normal exceeds z, as a formula."""
-    return sp.erfc(z / sp.sqrt(2)) / 2
-
-
-def number(value: Any) -> Any:
-    """An exact value as a number of the oracle's precision."""
-    return mpmath.mpf(sp.N(value, DIGITS + 5))
-
-
-def exported(value: Any) -> Any:
-    """A number of the oracle as a SymPy float."""
-    return sp.Float(mpmath.nstr(value, DIGITS), DIGITS)
-
-
-@cache
-def _nodes() -> tuple[list[tuple[Any, Any]], Any]:
-    """Squares of the nodes of a trapezoidal rule on (0, oo) with exp(-t^2) at them, and the step."""
-    with mpmath.workdps(DIGITS + 10):
-        step = mpmath.mpf(27) / 100
-        squares = [(k * step) ** 2 for k in range(1, 43)]
-        return [(t2, mpmath.exp(-t2)) for t2 in squares], step
-
-
-def mass_beyond(z: Any) -> Any:
-    """The same from erfc(x) = (2x/pi) exp(-x^2) int_0^oo exp(-t^2)/(t^2 + x^2) dt, x = z/sqrt(2).
-
-    By the trapezoidal rule and the residue at t = ix, which leave an error of about exp(-pi^2/step^2) = 1e-58.
-    """
-    if z == 0:
-        return mpmath.mpf(1) / 2
-    nodes, step = _nodes()
-    with mpmath.workdps(DIGITS + 10):
-        x2 = z * z / 2
-        x = mpmath.sqrt(x2)
-        total = 1 / x2 + 2 * sum(weight / (t2 + x2) for t2, weight in nodes)
-        return (step * x / mpmath.pi * mpmath.exp(-x2) * total - 2 / mpmath.expm1(2 * mpmath.pi * x / step)) / 2
 
 
 # --- the quantiser -----------------------------------------------------------------------------------------------------
@@ -107,10 +68,11 @@ def _place(a: float, k: int, offset: float, side: int) -> float:
 
 
 def _quantiser_simulate(a: float, k: int, offset: float, side: int) -> simulation.Simulation:
-    x = _place(a, k, offset, side)
+    """(37) in units of a cell, for a point of the first one."""
+    cell, ahead = 2 * a / (2**k - 1), 0.5 + side * offset / 2
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        error = quantization.quantise(np.full(reps, x), a, k, gen) - x
+        error = cell * ((gen.random(reps) < ahead) - ahead)
         return np.column_stack([error, error**2])
 
     return simulation.sample_means(draw, scales=[a, None], labels=["output minus x", "its square"])
@@ -135,6 +97,8 @@ register(
         simulate=_quantiser_simulate,
         shifts=lambda offset, **_: {offset: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
         entries=("bias", "variance"),
+        tight=Tight(at={"a": 3, "k": 2, "offset": 0}),
+        assumes={"noise": "fresh", "clipping": "none"},
         unit="bias in units of x, variance in their square",
         remark="The bound is attained midway between two levels and is slack by the factor 1 - offset^2 elsewhere; over a "
         "cell the variance is two thirds of it on average. It holds for x in [-a, a] only: what is projected onto the range "
@@ -209,6 +173,7 @@ register(
         condition=lambda mu: sp.Eq(mu, 0),
         condition_text="mu == 0 (the centre is the middle of the range)",
         counterexample={"a": 1, "mu": 1, "variance": 1},
+        assumes={"noise": "fresh", "clipping": "any"},
         unit="units of the samples",
         related=("generative:thm2:quantiser",),
         remark="No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p meets "
@@ -217,303 +182,3 @@ register(
         "of generative:thm2:event:range, and never zero unless mu is.",
     )
 )
-
-
-# --- tails -------------------------------------------------------------------------------------------------------------
-
-C1 = Variable("c1", "positive", "distance of a sample mean from its parameter", within=("1/10", 3))
-C2 = Variable("c2", "positive", "distance of a parameter from the centre", within=("1/10", 3))
-TAIL_X = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 4))
-TAIL_THETA = Variable("sigma2_theta", "positive", SIGMA2_THETA.meaning, within=("1/2", 4))
-TAIL_N = Variable("n", "size", N.meaning, within=(1, 20))
-TAILS = (TAIL_N, TAIL_X, TAIL_THETA, C1, C2)
-TAIL_EXAMPLES = (
-    {"n": 2, "sigma2_x": 2, "sigma2_theta": 1, "c1": 1, "c2": 1},
-    {"n": 4, "sigma2_x": 4, "sigma2_theta": 1, "c1": 1, "c2": "3/2"},
-)
-
-
-def _two_sided(n: Any, sigma2_x: Any, sigma2_theta: Any, c1: Any, c2: Any) -> tuple[Any, Any]:
-    return (sp.erfc(c1 * sp.sqrt(n / (2 * sigma2_x))), sp.erfc(c2 * sp.sqrt(1 / (2 * sigma2_theta))))
-
-
-def _tail_derive(n: Any, sigma2_x: Any, sigma2_theta: Any, c1: Any, c2: Any) -> Derivation:
-    d = Derivation()
-    d.say("A sample mean is normal around its parameter with variance sigma2_x/n, a parameter around mu with sigma2_theta.")
-    d.say("A normal variable is more than c away from its mean, on either side, with probability erfc(c/sqrt(2 variance)).")
-    return d.conclude("For the two of them:", _two_sided(n, sigma2_x, sigma2_theta, c1, c2))
-
-
-def _tail_oracle(n: Any, sigma2_x: Any, sigma2_theta: Any, c1: Any, c2: Any) -> tuple[Any, Any]:
-    with mpmath.workdps(DIGITS + 5):
-        z = (number(c1) / mpmath.sqrt(number(sigma2_x / n)), number(c2) / mpmath.sqrt(number(sigma2_theta)))
-        return exported(2 * mass_beyond(z[0])), exported(2 * mass_beyond(z[1]))
-
-
-def _tail_computed(n: int, sigma2_x: float, sigma2_theta: float, c1: float, c2: float) -> tuple[float, float]:
-    from scipy.special import erfc
-
-    return float(erfc(c1 * np.sqrt(n / (2 * sigma2_x)))), float(erfc(c2 / np.sqrt(2 * sigma2_theta)))
-
-
-def _tail_simulate(n: int, sigma2_x: float, sigma2_theta: float, c1: float, c2: float) -> simulation.Simulation:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        mean = gen.normal(0, np.sqrt(sigma2_x), (reps, n)).mean(axis=1)
-        return np.column_stack([abs(mean) > c1, abs(gen.normal(0, np.sqrt(sigma2_theta), reps)) > c2]).astype(float)
-
-    return simulation.sample_means(draw, draws=n + 1, count=2)
-
-
-register(
-    Claim(
-        id="generative:thm2:tail",
-        title="The Gaussian tail bounds behind the range",
-        place="Section 5.1.2, proof of Theorem 2 part 1",
-        statement="A sample mean is farther than c1 from its parameter, and a parameter farther than c2 from the centre, "
-        "with probability at most these exponentials.",
-        latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{\sigma_x^2}\right),\quad "
-        r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{\sigma_\theta^2}\right)",
-        printed=lambda n, sigma2_x, sigma2_theta, c1, c2: (sp.exp(-n * c1**2 / sigma2_x), sp.exp(-(c2**2) / sigma2_theta)),
-        corrected=_two_sided,
-        corrected_text="erfc(sqrt(n c1^2/(2 sigma2_x))) <= exp(-n c1^2/(2 sigma2_x)); likewise for c2",
-        counterexample={"n": 1, "sigma2_x": 1, "sigma2_theta": 1, "c1": 2, "c2": 2},
-        remark="The exponent lacks its factor 1/2: a Gaussian tail falls like exp(-c^2/(2 variance)). At two standard "
-        "deviations the probability is 0.0455 and the printed bound 0.0183; it fails for all c beyond 1.27 standard "
-        "deviations. The bound with the factor is generative:thm2:tail:bound.",
-        kind="probability",
-        variables=TAILS,
-        examples=TAIL_EXAMPLES,
-        relation="<=",
-        derive=_tail_derive,
-        oracle=_tail_oracle,
-        computed=_tail_computed,
-        simulate=_tail_simulate,
-        entries=("Pr(|xbar - theta| > c1)", "Pr(|theta - mu| > c2)"),
-        unit="probability",
-    )
-)
-Z = Variable("z", "positive", "distance from the mean in standard deviations", within=("1/1000", 35))
-
-
-def _bound_derive(z: Any) -> Derivation:
-    d = Derivation()
-    x = sp.Symbol("x", positive=True)
-    d.say("A standard normal exceeds x in absolute value with probability erfc(x/sqrt(2)). At 0 this equals exp(-x^2/2), "
-          "and the ratio falls from there: the tail beyond x is the mean of exp(-x u - u^2/2) over u > 0 times a multiple "
-          "of exp(-x^2/2).", sp.erfc(x / sp.sqrt(2)))  # fmt: skip
-    return d.conclude("Probability of being more than z standard deviations away:", sp.erfc(z / sp.sqrt(2)))
-
-
-def _bound_oracle(z: Any) -> Any:
-    with mpmath.workdps(DIGITS + 5):
-        return exported(2 * mass_beyond(number(z)))
-
-
-def _bound_simulate(z: float) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: (abs(gen.standard_normal((reps, 1))) > z).astype(float))
-
-
-def _bound_computed(z: float) -> float:
-    from scipy.special import erfc
-
-    return float(erfc(z / np.sqrt(2)))
-
-
-register(
-    Claim(
-        id="generative:thm2:tail:bound",
-        title="Gaussian tail bounds with the right exponent",
-        place="Section 5.1.2, proof of Theorem 2 part 1 (corrected)",
-        statement="A Gaussian variable is farther than c from its mean with probability at most exp(-c^2/(2 variance)). "
-        "Judged in standard deviations, c = z sd: z = c1 sqrt(n)/sigma_x for a sample mean, c2/sigma_theta for a parameter.",
-        latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{2\sigma_x^2}\right),\quad "
-        r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{2\sigma_\theta^2}\right)",
-        kind="probability",
-        variables=(Z,),
-        examples=({"z": 1}, {"z": "3/2"}),
-        printed=lambda z: sp.exp(-(z**2) / 2),
-        relation="<=",
-        derive=_bound_derive,
-        oracle=_bound_oracle,
-        computed=_bound_computed,
-        simulate=_bound_simulate,
-        ours=True,
-        unit="probability",
-        remark="Certified for z from 0.001 to 35.",
-    )
-)
-
-
-# --- the event ---------------------------------------------------------------------------------------------------------
-
-R = Variable("r", "nonnegative", "bound on the absolute value of the centre mu", extreme=False)
-EVENT_THETA = Variable("sigma2_theta", "nonnegative", SIGMA2_THETA.meaning, extreme=False)
-EVENT_X = Variable("sigma2_x", "positive", SIGMA2_X.meaning, extreme=False)
-EVENT_N = Variable("n", "size", N.meaning, extreme=False)
-EVENT_M = Variable("m", "size", M2.meaning, low=2, extreme=False)
-
-
-def _inside(margin: Any, r: Any, variance: Any, m: Any) -> Any:
-    """Probability that m means around r, with this variance, all lie within +-(r + margin)."""
-    scale = sp.sqrt(variance)
-    return (1 - upper_tail(margin / scale) - upper_tail((margin + 2 * r) / scale)) ** m
-
-
-def _printed_margin(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
-    return (sp.sqrt(sigma2_theta) + sp.sqrt(sigma2_x / n)) * sp.sqrt(sp.log(m**2 * n))
-
-
-def _event_formula(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, r: Any) -> Any:
-    return _inside(_printed_margin(m, n, sigma2_theta, sigma2_x), r, sigma2_theta + sigma2_x / n, m)
-
-
-def _say_means(d: Derivation, variance: Any) -> None:
-    d.say(
-        "Averaged over parameters and samples the m sample means are independent normals around mu with variance", variance
-    )
-    d.say("The probability that all of them lie in [-b, b] is smallest at the ends mu = +-r of the centre's range.")
-
-
-def _event_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, r: Any) -> Derivation:
-    d = Derivation()
-    _say_means(d, sigma2_theta + sigma2_x / n)
-    d.say("The stated b exceeds r by", _printed_margin(m, n, sigma2_theta, sigma2_x))
-    value = _event_formula(m, n, sigma2_theta, sigma2_x, r)
-    return d.conclude("So all are inside with probability (one minus the two tails) to the power m:", value)
-
-
-def _inside_oracle(margin: Any, m: Any, variance: Any, r: Any) -> Any:
-    with mpmath.workdps(DIGITS + 5):
-        scale, margin, r = mpmath.sqrt(number(variance)), number(margin), number(r)
-        outside = mass_beyond(margin / scale) + mass_beyond((margin + 2 * r) / scale)
-        return exported((1 - outside) ** int(m))
-
-
-def _event_oracle(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, r: Any) -> Any:
-    return _inside_oracle(_printed_margin(m, n, sigma2_theta, sigma2_x), m, sigma2_theta + sigma2_x / n, r)
-
-
-def _event_computed(m: int, n: int, sigma2_theta: float, sigma2_x: float, r: float) -> float:
-    margin = (np.sqrt(sigma2_theta) + np.sqrt(sigma2_x / n)) * np.sqrt(np.log(m**2 * n))
-    return float(quantization.probability_all_inside(margin, r, sigma2_theta + sigma2_x / n, m))
-
-
-def _count_inside(m: int, n: int, sigma2_theta: float, sigma2_x: float, r: float, half: float) -> Any:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        theta = r + gen.normal(0, np.sqrt(sigma2_theta), (reps, m))
-        means = theta + gen.normal(0, np.sqrt(sigma2_x), (reps, m, n)).mean(axis=2)
-        return (abs(means) <= half).all(axis=1, keepdims=True).astype(float)
-
-    return simulation.sample_means(draw, draws=m * (n + 1))
-
-
-register(
-    Claim(
-        id="generative:thm2:event",
-        title="Probability that all sample means lie in the range",
-        place="Theorem 2, items 1 and 2; proof in Section 5.1.2",
-        statement="With this b all m sample means lie in [-b, b] with probability at least 1 - 2/(mn), for any centre in "
-        "[-r, r]. Judged at mu = r, which the theorem allows.",
-        latex=r"b=r+\sigma_\theta\sqrt{\log(m^2n)}+\frac{\sigma_x}{\sqrt{n}}\sqrt{\log(m^2n)},\qquad"
-        r"\Pr[\mathcal{E}]=1-\frac{2}{mn}",
-        kind="probability",
-        variables=(EVENT_M, EVENT_N, EVENT_THETA, EVENT_X, R),
-        examples=(
-            {"m": 3, "n": 2, "sigma2_theta": 1, "sigma2_x": 2, "r": 1},
-            {"m": 5, "n": 3, "sigma2_theta": 0, "sigma2_x": 1, "r": 2},
-        ),
-        printed=lambda m, n: 1 - 2 / (m * n),
-        relation=">=",
-        derive=_event_derive,
-        oracle=_event_oracle,
-        computed=_event_computed,
-        simulate=lambda m, n, sigma2_theta, sigma2_x, r: _count_inside(
-            m,
-            n,
-            sigma2_theta,
-            sigma2_x,
-            r,
-            r + (np.sqrt(sigma2_theta) + np.sqrt(sigma2_x / n)) * np.sqrt(np.log(m**2 * n)),
-        ),
-        corrected=_event_formula,
-        corrected_text="the exact probability; b = r + sqrt(2 (sigma2_theta + sigma2_x/n) log(m^2 n)) gives 1 - 1/(mn)",
-        counterexample={"m": 10, "n": 10, "sigma2_theta": 0, "sigma2_x": 1, "r": 10},
-        unit="probability",
-        related=("generative:thm2:tail",),
-        remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a sample "
-        "mean beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and sqrt(2). "
-        "Only for sigma_theta = s is rho = sqrt(2), and then the claim is true for all m and n. For any other pair it fails "
-        "once mn is large: the failure probability falls like m^(1 - rho^2) n^(-rho^2/2), slower than 1/(mn). "
-        "generative:thm2:event:range gives a b that works.",
-    )
-)
-
-
-# --- a range that works ------------------------------------------------------------------------------------------------
-
-RANGE_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000))
-RANGE_N = Variable("n", "size", N.meaning, within=(1, 1000))
-
-
-def _range_derive(m: Any, n: Any) -> Derivation:
-    d = Derivation()
-    _say_means(d, sp.Symbol("sd") ** 2)
-    margin = d.say("In units of the standard deviation sd of a mean, b exceeds r by", sp.sqrt(2 * sp.log(m**2 * n)))
-    r = sp.Symbol("r", nonnegative=True)
-    outside = upper_tail(margin) + upper_tail(margin + 2 * r)
-    d.say("With mu at the end r of the centre's range (in units of sd) a mean is outside with probability", outside)
-    d.say("which falls as r grows, so r = 0 is the least favourable bound.")
-    d.say("Each tail beyond x is at most exp(-x^2/2)/2, so one mean is outside with probability at most 1/(m^2 n), and any "
-          "of the m with probability at most 1/(mn).")  # fmt: skip
-    return d.conclude("Expected number of means outside, which bounds the probability that any is:", m * outside.subs(r, 0))
-
-
-def _range_oracle(m: Any, n: Any) -> Any:
-    with mpmath.workdps(DIGITS + 5):
-        return exported(2 * int(m) * mass_beyond(mpmath.sqrt(2 * mpmath.log(int(m) ** 2 * int(n)))))
-
-
-def _range_computed(m: int, n: int) -> float:
-    from scipy.special import erfc
-
-    return float(m * erfc(quantization.message_range(m, n, 1.0, 0.0, 0.0) / np.sqrt(2)))
-
-
-def _range_simulate(m: int, n: int) -> simulation.Simulation:
-    half = quantization.message_range(m, n, 0.5, 0.5 * n, 0.0)
-
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        means = gen.normal(0, np.sqrt(0.5), (reps, m)) + gen.normal(0, np.sqrt(0.5), (reps, m))
-        return (abs(means) > half).sum(axis=1, keepdims=True).astype(float)
-
-    return simulation.sample_means(draw, draws=2 * m)
-
-
-register(
-    Claim(
-        id="generative:thm2:event:range",
-        title="A range that holds all sample means with probability 1 - 1/(mn)",
-        place="Theorem 2, items 1 and 2 (corrected)",
-        statement="With b = r + sqrt(2 (sigma2_theta + sigma2_x/n) log(m^2 n)) all m sample means lie in [-b, b] with "
-        "probability at least 1 - 1/(mn), for any centre in [-r, r]. Judged: the expected number outside, in the least "
-        "favourable case, is at most 1/(mn).",
-        latex=r"b=r+\sqrt{2\left(\sigma_\theta^2+\tfrac{\sigma_x^2}{n}\right)\log(m^2n)}:\quad\Pr[\mathcal{E}]\geq1-\frac{1}{mn}",
-        kind="probability",
-        variables=(RANGE_M, RANGE_N),
-        examples=({"m": 2, "n": 1}, {"m": 3, "n": 1}),
-        printed=lambda m, n: 1 / (m * n),
-        relation="<=",
-        derive=_range_derive,
-        oracle=_range_oracle,
-        computed=_range_computed,
-        simulate=_range_simulate,
-        ours=True,
-        unit="expected number of means outside",
-        related=("generative:thm2:tail:bound",),
-        remark="At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most "
-        "sqrt(2) times as far. Certified for m and n up to 1000.",
-    )
-)
-
-
-__all__ = ["exported", "mass_beyond", "number", "upper_tail"]

@@ -23,6 +23,7 @@ from theory.engine.bruteforce import fraction, rational, solve
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.generative.model import SIGMA2_THETA_POSITIVE, SIGMA2_X, ZERO
 
@@ -84,9 +85,8 @@ def _information_form(X: Any, Y: Any, mu: Any, sigma2_theta: Any, sigma2_x: Any)
 def _thm6_printed(
     x11: Any, x12: Any, x22: Any, y1: Any, y2: Any, mu1: Any, mu2: Any, sigma2_theta: Any, sigma2_x: Any
 ) -> tuple[Any, ...]:
-    estimate, error = _information_form(
-        design(x11, x12, x22), sp.Matrix([y1, y2]), sp.Matrix([mu1, mu2]), sigma2_theta, sigma2_x
-    )
+    X = sp.Matrix([[x11, x12], [0, x22]])
+    estimate, error = _information_form(X, sp.Matrix([y1, y2]), sp.Matrix([mu1, mu2]), sigma2_theta, sigma2_x)
     return (error, *estimate)
 
 
@@ -169,7 +169,7 @@ def _thm6_simulate(
     sigma2_theta: float,
     sigma2_x: float,
 ) -> simulation.Simulation:
-    X, mu = float_design(x11, x12, x22), np.array([mu1, mu2])
+    X, mu = np.array([[x11, x12], [0.0, x22]]), np.array([mu1, mu2])
     information = np.eye(2) / sigma2_theta + X.T @ X / sigma2_x
     gain = np.linalg.solve(information, X.T / sigma2_x)
     offset = np.linalg.solve(information, mu / sigma2_theta)
@@ -181,12 +181,12 @@ register(
         id="generative:thm6",
         title="Personalised linear regression with a known prior",
         place="Section 3.1.1, Theorem 6, (15)-(16); proof in Section 6.1",
-        statement="The optimal personalised coefficients are the posterior mean, and their mean squared "
-        "error is the trace of the posterior covariance.",
-        latex=r"\widehat{\bm{\theta}}_{i}=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}"
-        r"\right)^{-1}\left(\frac{X_{i}^{T}Y_{i}}{\sigma_{x}^{2}}+\frac{\bm{\mu}}{\sigma_{\theta}^{2}}\right),\quad"
-        r"\mathbb{E}_{\bm{w}_{i},\bm{\theta}_{i}}\left\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}"
-        r"\left(\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\right)^{-1}\right)",
+        statement="The optimal personalised coefficients are the posterior mean, and their mean squared error is the trace "
+        "of the posterior covariance.",
+        latex=r"\widehat{\bm{\theta}}_{i}=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma"
+        r"_{x}^{2}}\right)^{-1}\left(\frac{X_{i}^{T}Y_{i}}{\sigma_{x}^{2}}+\frac{\bm{\mu}}{\sigma_{\theta}^{2}}\right),"
+        r"\quad\mathbb{E}_{\bm{w}_{i},\bm{\theta}_{i}}\left\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}\right\|^{2}=\mathsf"
+        r"{Tr}\left(\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\right)^{-1}\right)",
         kind="optimum",
         variables=(X11, X12, X22, Y1, Y2, MU1, MU2, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=(
@@ -210,6 +210,7 @@ register(
         simulate=_thm6_simulate,
         objective=_thm6_objective,
         decision="real",
+        assumes={"prior": "known", "given": "design", "law": "gaussian"},
         entries=("mean squared error", "estimate, first coefficient", "estimate, second coefficient"),
         unit="squared units of theta, then units of theta",
         remark=DESIGN_TEXT + " It holds for designs of any rank.",
@@ -229,7 +230,7 @@ def _least_squares(X: Any, rank: int) -> Any:
 
 
 def _eq18_printed(x11: Any, x12: Any, x22: Any, sigma2_x: Any, rank: int) -> Any:
-    X = design(x11, x12, x22, rank)
+    X = sp.Matrix([[x11, x12], [0, x22 if rank == 2 else 0]])
     gram = X.T * X
     # The pseudo-inverse of x'x, for a row x, is x'x/|x|^4.
     inverse = gram.inv(method="ADJ") if rank == 2 else gram / (x11**2 + x12**2) ** 2
@@ -248,8 +249,8 @@ def _eq18_derive(
     )
     noise = d.say("The noise contributes sigma2_x Tr(K K')", simplest(sigma2_x * (K * K.T).trace()))
     prior = d.say(
-        "and the prior Tr((K X - I)(sigma2_theta I + mu mu')(K X - I)'), which is nothing at full rank, else "
-        "the whole of theta in the null space of X:",
+        "and the prior Tr((K X - I)(sigma2_theta I + mu mu')(K X - I)'), which is nothing at full rank, else the whole of "
+        "theta in the null space of X:",
         simplest((lost * (sigma2_theta * sp.eye(2) + mu * mu.T) * lost.T).trace()),
     )
     return d.conclude("Together:", noise + prior)
@@ -280,6 +281,12 @@ def _eq18_oracle(x11: Any, x12: Any, x22: Any, mu1: Any, mu2: Any, sigma2_theta:
     return rational(total)
 
 
+def _eq18_computed(
+    x11: float, x12: float, x22: float, mu1: float, mu2: float, sigma2_theta: float, sigma2_x: float, rank: int
+) -> float:
+    return regression.local_mse(float_design(x11, x12, x22, rank), sigma2_x, sigma2_theta, [mu1, mu2])
+
+
 def _eq18_simulate(
     x11: float,
     x12: float,
@@ -290,7 +297,7 @@ def _eq18_simulate(
     sigma2_x: float,
     rank: int,
 ) -> simulation.Simulation:
-    X = float_design(x11, x12, x22, rank)
+    X = np.array([[x11, x12], [0.0, x22 if rank == 2 else 0.0]])
     return risk_check(
         X,
         [mu1, mu2],
@@ -311,8 +318,8 @@ register(
         place="Section 3.1.1, (17)-(18)",
         statement="The local estimate has this mean squared error; where X'X is singular the pseudo-inverse is taken.",
         latex=r"\widehat{\bm{\theta}}_{i}^{(l)}=\left(X_{i}^{T}X_{i}\right)^{-1}X_{i}^{T}Y_{i}\text{ (otherwise, we take "
-        r"the pseudo inverse)},\quad\mathbb{E}\left\|\widehat{\bm{\theta}}_{i}^{(l)}-\bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}"
-        r"\left(\left(X_{i}^{T}X_{i}\right)^{-1}\right)\sigma_{x}^{2}",
+        r"the pseudo inverse)},\quad\mathbb{E}\left\|\widehat{\bm{\theta}}_{i}^{(l)}-\bm{\theta}_{i}\right\|^{2}=\mathsf"
+        r"{Tr}\left(\left(X_{i}^{T}X_{i}\right)^{-1}\right)\sigma_{x}^{2}",
         kind="identity",
         variables=_EQ18,
         examples=(
@@ -322,13 +329,13 @@ register(
         printed=_eq18_printed,
         derive=_eq18_derive,
         oracle=_eq18_oracle,
-        computed=lambda x11, x12, x22, mu1, mu2, sigma2_theta, sigma2_x, rank: regression.local_mse(
-            float_design(x11, x12, x22, rank), sigma2_x, sigma2_theta, [mu1, mu2]
-        ),
+        computed=_eq18_computed,
         simulate=_eq18_simulate,
         condition=lambda rank: sp.true if rank == 2 else sp.false,
         condition_text="rank == 2 (X'X has full rank)",
+        finding="With the pseudo-inverse the error also holds what the data do not show of the coefficients.",
         counterexample={"x11": 1, "x12": 0, "sigma2_theta": 1, "sigma2_x": 1, "rank": 1},
+        assumes={"given": "design"},
         unit="squared units of theta",
         related=("generative:thm6",),
         remark=DESIGN_TEXT + " In general: sigma2_x Tr((X'X)^+) + (d - rank) sigma2_theta + |(I - P) mu|^2, with P the "
@@ -338,6 +345,14 @@ register(
 
 
 # --- flat prior ---------------------------------------------------------------------------------------------
+
+
+def _limit_printed(x11: Any, x12: Any, x22: Any, y1: Any, y2: Any, rank: int) -> tuple[Any, ...]:
+    """(17), or with the pseudo-inverse x'/|x|^2 of the first row alone."""
+    if rank == 1:
+        return x11 * y1 / (x11**2 + x12**2), x12 * y1 / (x11**2 + x12**2)
+    X = sp.Matrix([[x11, x12], [0, x22]])
+    return tuple((X.T * X).inv(method="ADJ") * X.T * sp.Matrix([y1, y2]))
 
 
 def _limit_derive(
@@ -351,6 +366,10 @@ def _limit_derive(
         "The personalised estimate (15) as sigma2_theta grows, coefficient by coefficient:",
         tuple(limit(t, v, sp.oo) for t in mean),
     )
+
+
+def _nothing_beyond_rows(x11: Any, x12: Any, mu1: Any, mu2: Any, rank: int) -> Any:
+    return sp.true if rank == 2 else sp.Eq(mu2, mu1 * x12 / x11)
 
 
 def _limit_oracle(x11: Any, x12: Any, x22: Any, y1: Any, y2: Any, mu1: Any, mu2: Any, rank: int) -> tuple[Any, ...]:
@@ -367,25 +386,25 @@ register(
         title="With a flat prior the personalised estimate becomes the local one",
         place="Section 3.1.1, text after (18)",
         statement="As sigma2_theta tends to infinity, the personalised estimate (15) tends to the local one (17).",
-        latex=r"\text{When }\sigma_{\theta}^{2}\to\infty\text{, we can easily see that the local estimate "
-        r"(17) matches the personalized estimate in (15).}",
+        latex=r"\text{When }\sigma_{\theta}^{2}\to\infty\text{, we can easily see that the local estimate (17) matches the "
+        r"personalized estimate in (15).}",
         kind="limit",
         variables=(X11, X12, X22_POSITIVE, Y1, Y2, MU1, MU2, SIGMA2_X, RANK),
         examples=(
             {"x11": 2, "x12": 1, "x22": 1, "y1": 3, "y2": 1, "mu1": 1, "mu2": -1, "sigma2_x": 2},
             {"x11": 2, "x12": 1, "y1": 3, "y2": 1, "mu1": 2, "mu2": 1, "sigma2_x": 1, "rank": 1},
         ),
-        printed=lambda x11, x12, x22, y1, y2, rank: tuple(
-            _least_squares(design(x11, x12, x22, rank), rank) * sp.Matrix([y1, y2])
-        ),
+        printed=_limit_printed,
         derive=_limit_derive,
         oracle=_limit_oracle,
-        not_computed="a float estimate loses digits as the design gets ill-conditioned; the function is "
-        "compared in generative:thm6",
-        not_simulated="an identity of two estimates for all data",
-        condition=lambda x11, x12, mu1, mu2, rank: sp.true if rank == 2 else sp.Eq(mu2, mu1 * x12 / x11),
+        not_computed=Exempt(kind="limit", of=("generative:thm6",), note="floats lose digits as designs get ill-conditioned"),
+        not_simulated=Exempt(kind="deterministic"),
+        finding="Where a client's data do not fix all coefficients, the personalised estimate keeps the prior mean there, "
+        "and the local one says zero.",
+        condition=_nothing_beyond_rows,
         condition_text="rank == 2, or mu has no part in the null space of X (mu2*x11 == mu1*x12)",
         counterexample={"x11": 1, "x12": 0, "y1": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "rank": 1},
+        assumes={"law": "gaussian"},
         entries=("first coefficient", "second coefficient"),
         unit="units of theta",
         related=("generative:eq18",),

@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from estimators.closed_forms import priors, regression
 from theory.engine import simulation
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.registry import register
+from theory.engine.tight import Tight
 from theory.papers.generative.dual import Dual, gradient, lift
 
 
@@ -29,8 +32,7 @@ def letter(name: str, meaning: str, kind: str = "real", **more: Any) -> Variable
     return Variable(name, kind, meaning, extreme=False, **more)
 
 
-LINE = "lines of an algorithm that estimators does not offer"
-DETERMINISTIC = "deterministic"
+DETERMINISTIC = Exempt(kind="deterministic")
 ETA = letter("eta", "learning rate", "positive")
 V = letter("sigma2_theta", "global variance before the step", "positive")
 S = letter("sigma2_x", "local variance before the step", "positive")
@@ -104,6 +106,19 @@ def _alg2_oracle(
     return tuple(z - eta * g for z, g in zip(state, gradient(loss, state), strict=True))
 
 
+def _alg2_computed(
+    x11: float, x12: float, x21: float, x22: float, y1: float, y2: float, theta1: float, theta2: float,
+    mu1: float, mu2: float, sigma2_theta: float, sigma2_x: float, eta: float,
+) -> tuple[float, ...]:  # fmt: skip
+    X, Y = np.array([[x11, x12], [x21, x22]]), np.array([y1, y2])
+    theta, mu = np.array([theta1, theta2]), np.array([mu1, mu2])
+    _, fit = priors.gaussian_loss(X, Y, theta, sigma2_x)
+    _, (pull,) = priors.gaussian_penalty([theta], mu, sigma2_theta)
+    best_x, best_theta = priors.best_variance((Y - X @ theta)[:, None], 0.0), priors.best_variance([theta], mu)
+    variances = (v - eta * (v - best) / v**2 for v, best in ((sigma2_x, best_x), (sigma2_theta, best_theta)))
+    return (*(theta - eta * (fit + pull)), *(mu + eta * pull), *variances)
+
+
 _ALG2_EXAMPLE = {"x11": 1, "x12": 0, "x21": 1, "x22": 2, "y1": 1, "y2": 3, "theta1": 1, "theta2": 0, "mu1": 0, "mu2": 1,
                  "sigma2_theta": 1, "sigma2_x": 2, "eta": "1/10"}  # fmt: skip
 
@@ -114,20 +129,20 @@ register(
         place="Section 3.1.2, Algorithm 2, lines 6-9",
         statement="Lines 6-9 are gradient steps on the client's terms of (19). Judged for two samples and two coefficients.",
         latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}+\eta\left(\sum_{j=1}^{n}\frac{X_{ij}(Y_{ij}-X_{ij}\bm{"
-        r"\theta}_{i}^{t-1})}{\sigma_{x,i}^{2,t-1}}+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{"
-        r"\theta,i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{"
-        r"\theta}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \sigma^{2,t}_{x,i}\leftarrow\sigma^{2,t-1}_{x,i}-\eta\left("
-        r"\frac{n}{2\sigma_{x,i}^{2,t-1}}-\sum_{j=1}^{n}\frac{(Y_{ij}-X_{ij}\bm{\theta}_{i}^{t-1})^{2}}{2("
-        r"\sigma_{x,i}^{2,t-1})^{2}}\right);\ \sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left("
-        r"\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{"
-        r"\theta,i}^{2,t-1})^{2}}\right)",
+        r"\theta}_{i}^{t-1})}{\sigma_{x,i}^{2,t-1}}+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta"
+        r",i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta"
+        r"}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \sigma^{2,t}_{x,i}\leftarrow\sigma^{2,t-1}_{x,i}-\eta\left(\frac"
+        r"{n}{2\sigma_{x,i}^{2,t-1}}-\sum_{j=1}^{n}\frac{(Y_{ij}-X_{ij}\bm{\theta}_{i}^{t-1})^{2}}{2(\sigma"
+        r"_{x,i}^{2,t-1})^{2}}\right);\ \sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2"
+        r"\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta"
+        r",i}^{2,t-1})^{2}}\right)",
         kind="algorithm line",
         variables=ALG2,
         examples=(_ALG2_EXAMPLE,),
         printed=_alg2_printed,
         derive=_alg2_derive,
         oracle=_alg2_oracle,
-        not_computed=LINE,
+        computed=_alg2_computed,
         not_simulated=DETERMINISTIC,
         entries=("theta_1", "theta_2", "mu_1", "mu_2", "sigma2_x", "sigma2_theta"),
         unit="units of theta; variances",
@@ -186,13 +201,25 @@ def _server_oracle(x: list[Any], y: list[Any], theta: list[Any], mu: Any, sigma2
     return tuple(z - eta * g / m for z, g in zip(state, gradient(loss, state), strict=True))
 
 
+def _server_computed(
+    x: list[float], y: list[float], theta: list[float], mu: float, sigma2_theta: float, sigma2_x: float, eta: float
+) -> tuple[float, ...]:
+    new = []
+    for a, b, t in zip(x, y, theta, strict=True):
+        _, ((pull,),) = priors.gaussian_penalty([[t]], mu, sigma2_theta)
+        best_x, best_theta = priors.best_variance([[b - a * t]], 0.0), priors.best_variance([[t]], mu)
+        variances = (v - eta * (v - best) / (2 * v**2) for v, best in ((sigma2_theta, best_theta), (sigma2_x, best_x)))
+        new.append([mu + eta * pull, *variances])
+    return tuple(np.mean(new, axis=0))
+
+
 register(
     Claim(
         id="generative:alg2:server",
         title="Algorithm 2: the server's averages",
         place="Section 3.1.2, Algorithm 2, lines 12-14",
-        statement="Averaging the clients' versions of mu, sigma2_theta and sigma2_x is a gradient step on (19) itself, with "
-        "rate eta/m. Judged for d = n = 1.",
+        statement="Averaging the clients' versions of mu, sigma2_theta and sigma2_x is a gradient step on (19) itself, "
+        "with rate eta/m. Judged for d = n = 1.",
         latex=r"\bm{\mu}^{t}=\frac{1}{m}\sum_{i=1}^{m}\bm{\mu}_{i}^{t};\ \sigma^{2,t}_{\theta}=\frac{1}{m}\sum_{i=1}^{m}"
         r"\sigma^{2,t}_{\theta,i};\ \sigma^{2,t}_{x}=\frac{1}{m}\sum_{i=1}^{m}\sigma^{2,t}_{x,i}",
         kind="algorithm line",
@@ -201,7 +228,7 @@ register(
         printed=_server_printed,
         derive=_server_derive,
         oracle=_server_oracle,
-        not_computed=LINE,
+        computed=_server_computed,
         not_simulated=DETERMINISTIC,
         entries=("mu", "sigma2_theta", "sigma2_x"),
         unit="units of theta; variances",
@@ -219,70 +246,69 @@ EXCESS = letter("excess", "how far the rate exceeds 2 sigma2_theta^2/d, relative
 SMALL = letter("small_rate", "1: eta <= 2 sigma2_theta^2/d; 0: larger", "choice", choices=(1, 0))
 
 
-def _rate(d: Any, sigma2_theta: Any, share: Any, excess: Any, small_rate: int) -> Any:
-    return 2 * sigma2_theta**2 / d * (share if small_rate else 1 + excess)
-
-
-def _positive_derive(d: Any, sigma2_theta: Any, Q: Any, share: Any, excess: Any, small_rate: int) -> Derivation:
+def variance_step_derive(d: Any, sigma2_theta: Any, Q: Any, share: Any, excess: Any, small_rate: int) -> Derivation:
+    """A gradient step on (d/2) log v + Q/(2v), from v = sigma2_theta."""
     proof = Derivation()
-    eta = proof.say("The rate:", _rate(d, sigma2_theta, share, excess, small_rate))
-    loss = d * sp.log(sigma2_theta) / 2 + Q / (2 * sigma2_theta)
-    proof.say("The terms in sigma2_theta (generative:eq14):", loss)
+    eta = proof.say("The rate:", 2 * sigma2_theta**2 / d * (share if small_rate else 1 + excess))
+    loss = proof.say("The terms in sigma2_theta (generative:eq14):", d * sp.log(sigma2_theta) / 2 + Q / (2 * sigma2_theta))
     return proof.conclude("The variance after the step:", sigma2_theta - eta * sp.diff(loss, sigma2_theta))
 
 
-def _positive_oracle(d: Any, sigma2_theta: Any, Q: Any, share: Any, excess: Any, small_rate: int) -> Any:
-    """Coordinate by coordinate: each pulls the variance towards its own square."""
+def variance_step_oracle(d: Any, sigma2_theta: Any, Q: Any, share: Any, excess: Any, small_rate: int) -> Any:
+    """Coordinate by coordinate: each pulls the variance towards its own square, by 1/d of the rate's share."""
     v, each = fraction(sigma2_theta), fraction(Q) / int(d)
-    eta = fraction(_rate(d, sigma2_theta, share, excess, small_rate))
-    new = v
-    for _ in range(int(d)):
-        new += eta * (each - v) / (2 * v * v)
-    return rational(new)
+    pull = (fraction(share) if small_rate else fraction(excess) + 1) / int(d)
+    return rational(v + sum((pull * (each - v) for _ in range(int(d))), Fraction(0)))
 
 
-def register_variance_step(
-    claim_id: str, title: str, place: str, statement: str, latex: str, related: tuple[str, ...], remark: str
-) -> None:
-    """Register that a gradient step on (d/2) log v + Q/(2v) leaves the variance v non-negative."""
-    register(
-        Claim(
-            id=claim_id,
-            title=title,
-            place=place,
-            statement=statement,
-            latex=latex,
-            kind="lower bound",
-            variables=(DIM, V, SQUARE, SHARE, EXCESS, SMALL),
-            examples=({"d": 1, "sigma2_theta": 1, "Q": 1, "share": "1/2", "excess": 1, "small_rate": 1},),
-            printed=lambda: sp.Integer(0),
-            relation=">=",
-            derive=_positive_derive,
-            oracle=_positive_oracle,
-            shifts=lambda share, **_: {share: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
-            condition=lambda small_rate: sp.true if small_rate else sp.false,
-            condition_text="small_rate == 1 (eta <= 2 sigma2_theta^2/d at every step)",
-            counterexample={"d": 1, "sigma2_theta": 1, "Q": 0, "share": 0, "excess": 1, "small_rate": 0},
-            not_computed=LINE,
-            not_simulated=DETERMINISTIC,
-            unit="variance",
-            related=related,
-            remark=remark,
-        )
+def variance_step_computed(d: int, sigma2_theta: float, Q: float, share: float, excess: float, small_rate: int) -> float:
+    """Between the old variance and the best one, or beyond that."""
+    best = priors.best_variance([[np.sqrt(Q / d)]], 0.0)
+    return (1 - share) * sigma2_theta + share * best if small_rate else (1 + excess) * best - excess * sigma2_theta
+
+
+def variance_step_covered(share: Any) -> dict[Any, Any]:
+    """Shares from 0 on, below 1."""
+    t = sp.Symbol("t", nonnegative=True)
+    return {share: t / (1 + t)}
+
+
+def small_enough(small_rate: int) -> Any:
+    """The condition on the rate."""
+    return sp.true if small_rate else sp.false
+
+
+VARIANCE_STEP = (DIM, V, SQUARE, SHARE, EXCESS, SMALL)
+
+register(
+    Claim(
+        id="generative:alg2:positive",
+        title="Algorithms 2 and 3: the variance stays positive",
+        place="Section 3.1.2, Algorithm 2, line 9 (line 8 likewise); Algorithm 3, line 8",
+        statement="The box applies the step for any learning rate eta, so the new value must be a variance: not negative.",
+        latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta"
+        r",i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0",
+        kind="lower bound",
+        variables=VARIANCE_STEP,
+        examples=({"d": 1, "sigma2_theta": 1, "Q": 1, "share": "1/2", "excess": 1, "small_rate": 1},),
+        printed=lambda: sp.Integer(0),
+        relation=">=",
+        derive=variance_step_derive,
+        oracle=variance_step_oracle,
+        computed=variance_step_computed,
+        shifts=variance_step_covered,
+        tight=Tight(at={"d": 1, "sigma2_theta": 1, "Q": 0, "share": 1, "excess": 1, "small_rate": 1}),
+        condition=small_enough,
+        condition_text="small_rate == 1 (eta <= 2 sigma2_theta^2/d at every step)",
+        counterexample={"d": 1, "sigma2_theta": 1, "Q": 0, "share": 0, "excess": 1, "small_rate": 0},
+        not_simulated=DETERMINISTIC,
+        finding="The algorithm allows any learning rate, but a step that is too long makes the variance negative.",
+        unit="variance",
+        related=("generative:alg2",),
+        remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, "
+        "and after a step to a negative value line 6 is repelled from mu. Expectation-maximisation (generative:eq19:em) "
+        "takes exactly the rate 2 sigma2_theta^2/d per client.",
     )
-
-
-register_variance_step(
-    claim_id="generative:alg2:positive",
-    title="Algorithms 2 and 3: the variance stays positive",
-    place="Section 3.1.2, Algorithm 2, line 9 (line 8 likewise); Algorithm 3, line 8",
-    statement="The box applies the step for any learning rate eta, so the new value must be a variance: not negative.",
-    latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-"
-    r"\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0",
-    related=("generative:alg2",),
-    remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, and "
-    "after a step to a negative value line 6 is repelled from mu. Expectation-maximisation (generative:eq19:em) takes "
-    "exactly the rate 2 sigma2_theta^2/d per client.",
 )
 
 ALPHA2 = letter("alpha2", "variance of a client's local estimate, sigma2_x/n", "positive")
@@ -316,14 +342,18 @@ def _drift_simulate(sigma2_theta: float, alpha2: float) -> simulation.Simulation
     return simulation.sample_means(draw, labels=("mean slope",))
 
 
+def _drift_computed(sigma2_theta: float, alpha2: float) -> float:
+    return regression.posterior_mse([[1.0]], sigma2_theta, alpha2) / (2 * sigma2_theta**2)
+
+
 register(
     Claim(
         id="generative:alg2:drift",
         title="Algorithm 2 moves away from the true variance",
         place="Section 3.1.2, Algorithm 2, lines 6 and 9; not in the paper",
         statement="At the true mu, sigma2_theta and sigma2_x, with parameters that minimise (19) for them, the mean slope "
-        "in "
-        "sigma2_theta per coordinate is alpha2/(2 sigma2_theta (sigma2_theta + alpha2)) > 0: descent shrinks the variance.",
+        "in sigma2_theta per coordinate is alpha2/(2 sigma2_theta (sigma2_theta + alpha2)) > 0: descent shrinks the "
+        "variance.",
         latex=r"\mathbb E\Big[\frac1{2\sigma_\theta^2}-\frac{(\mu-\hat\theta_i)^2}{2\sigma_\theta^4}\Big]=\frac{\alpha^2}{2"
         r"\sigma_\theta^2(\sigma_\theta^2+\alpha^2)},\qquad\alpha^2=\sigma_x^2/n",
         kind="identity",
@@ -333,8 +363,9 @@ register(
         derive=_drift_derive,
         oracle=_drift_oracle,
         ours=True,
-        not_computed=LINE,
+        computed=_drift_computed,
         simulate=_drift_simulate,
+        assumes={"prior": "known", "given": "nothing", "law": "moments"},
         unit="1/variance",
         related=("generative:alg2", "generative:eq19:local"),
         remark="It is C/(2 sigma2_theta^2) with C the posterior variance: what generative:eq19:fisher adds back.",
@@ -351,22 +382,30 @@ THETA = letter("theta", "the client's parameter before the step")
 ALG3 = (X1, X2, E1, E2, LABELS, THETA, MU, V, ETA)
 
 
-def _alg3_lines(sign: int):
-    """Lines 6-8 with the sign of the pull in line 6 as an argument."""
+def _alg3_printed(
+    x1: Any, x2: Any, E1: Any, E2: Any, labels: str, theta: Any, mu: Any, sigma2_theta: Any, eta: Any
+) -> tuple[Any, ...]:
+    """Lines 6-8, letter by letter."""
+    slope = sum(x * (E / (1 + E) - int(y)) for x, E, y in ((x1, E1, labels[0]), (x2, E2, labels[1])))
+    d = 1
+    return (
+        theta - eta * (slope + (mu - theta) / sigma2_theta),
+        mu - eta * ((mu - theta) / sigma2_theta),
+        sigma2_theta - eta * (d / (2 * sigma2_theta) - (mu - theta) ** 2 / (2 * sigma2_theta**2)),
+    )
 
-    def run(
-        x1: Any, x2: Any, E1: Any, E2: Any, labels: str, theta: Any, mu: Any, sigma2_theta: Any, eta: Any
-    ) -> tuple[Any, ...]:
-        slope = sum(x * (E / (1 + E) - int(y)) for x, E, y in ((x1, E1, labels[0]), (x2, E2, labels[1])))
-        pull = (mu - theta) / sigma2_theta if sign > 0 else (theta - mu) / sigma2_theta
-        d = 1
-        return (
-            theta - eta * (slope + pull),
-            mu - eta * ((mu - theta) / sigma2_theta),
-            sigma2_theta - eta * (d / (2 * sigma2_theta) - (mu - theta) ** 2 / (2 * sigma2_theta**2)),
-        )
 
-    return run
+def _alg3_corrected(
+    x1: Any, x2: Any, E1: Any, E2: Any, labels: str, theta: Any, mu: Any, sigma2_theta: Any, eta: Any
+) -> tuple[Any, ...]:
+    """The same with theta - mu in line 6."""
+    slope = sum(x * (E / (1 + E) - int(y)) for x, E, y in ((x1, E1, labels[0]), (x2, E2, labels[1])))
+    d = 1
+    return (
+        theta - eta * (slope + (theta - mu) / sigma2_theta),
+        mu - eta * ((mu - theta) / sigma2_theta),
+        sigma2_theta - eta * (d / (2 * sigma2_theta) - (mu - theta) ** 2 / (2 * sigma2_theta**2)),
+    )
 
 
 def _alg3_derive(
@@ -395,6 +434,16 @@ def _alg3_oracle(x1: Any, x2: Any, E1: Any, E2: Any, labels: str, theta: Any, mu
     return tuple(z - eta * g for z, g in zip(state, gradient(loss, state), strict=True))
 
 
+def _alg3_computed(
+    x1: float, x2: float, E1: float, E2: float, labels: str, theta: float, mu: float, sigma2_theta: float, eta: float
+) -> tuple[float, ...]:
+    """Log-odds enter as a second feature with the coefficient 1, so that they need not be x theta."""
+    _, (slope, _) = priors.logistic_loss([[x1, np.log(E1)], [x2, np.log(E2)]], [int(y) for y in labels], [0.0, 1.0])
+    _, ((pull,),) = priors.gaussian_penalty([[theta]], mu, sigma2_theta)
+    best = priors.best_variance([[theta]], mu)
+    return theta - eta * (slope + pull), mu + eta * pull, sigma2_theta - eta * (sigma2_theta - best) / (2 * sigma2_theta**2)
+
+
 register(
     Claim(
         id="generative:alg3",
@@ -402,10 +451,10 @@ register(
         place="Section 3.2, Algorithm 3, lines 6-8",
         statement="Lines 6-8 are gradient steps on the client's terms of the objective (cross-entropy plus regulariser). "
         "Judged for d = 1 and two samples, with E_j = exp(x_j theta).",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\left(\sum_{j=1}^{n}\nabla_{"
-        r"\theta_{i}^{t-1}}l_{CE}^{(p)}(\bm{\theta}_{i}^{t-1},(X_{i}^{j},Y_{i}^{j}))+\frac{\bm{\mu}_{i}^{t-1}-\bm{"
-        r"\theta}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left("
-        r"\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,_{i}}^{2,t-1}}\right);\ \sigma^{2,t}_{\theta,_{i}}"
+        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\left(\sum_{j=1}^{n}\nabla_{\theta"
+        r"_{i}^{t-1}}l_{CE}^{(p)}(\bm{\theta}_{i}^{t-1},(X_{i}^{j},Y_{i}^{j}))+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta"
+        r"}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm"
+        r"{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,_{i}}^{2,t-1}}\right);\ \sigma^{2,t}_{\theta,_{i}}"
         r"\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-"
         r"\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)",
         kind="algorithm line",
@@ -413,10 +462,10 @@ register(
         examples=(
             {"x1": 1, "x2": -1, "E1": 2, "E2": 3, "labels": "10", "theta": 1, "mu": 0, "sigma2_theta": 1, "eta": "1/10"},
         ),
-        printed=_alg3_lines(1),
+        printed=_alg3_printed,
         derive=_alg3_derive,
         oracle=_alg3_oracle,
-        corrected=_alg3_lines(-1),
+        corrected=_alg3_corrected,
         corrected_text="line 6 with (theta_i - mu_i)/sigma2_theta,i",
         slip="mu and theta exchanged in line 6 (in Algorithm 2 the same bracket is added, here it is subtracted): as "
         "printed the step pushes the personal model away from mu",
@@ -431,7 +480,8 @@ register(
             "sigma2_theta": 1,
             "eta": 1,
         },
-        not_computed=LINE,
+        computed=_alg3_computed,
+        finding="One sign is wrong: the step drives a client's model away from the common mean instead of towards it.",
         not_simulated=DETERMINISTIC,
         entries=("theta_i", "mu_i", "sigma2_theta,i"),
         unit="units of theta; variance",
@@ -442,4 +492,20 @@ register(
     )
 )
 
-__all__ = ["DETERMINISTIC", "ETA", "LINE", "THETA", "X1", "X2", "Y1", "Y2", "S", "letter", "register_variance_step"]
+__all__ = [
+    "DETERMINISTIC",
+    "ETA",
+    "THETA",
+    "VARIANCE_STEP",
+    "X1",
+    "X2",
+    "Y1",
+    "Y2",
+    "S",
+    "letter",
+    "small_enough",
+    "variance_step_computed",
+    "variance_step_covered",
+    "variance_step_derive",
+    "variance_step_oracle",
+]
