@@ -349,8 +349,8 @@ register(
         statement="The term -log c(psi) may be taken to be log(2 psi)/2, whose slope in psi is 1/(2 psi). Judged against "
         "the slope of -log c for one input, in the variance psi of (23).",
         latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu"
-        r"}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ to "
-        r"be simple }\frac{1}{2}\log(2\psi)",
+        r"}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)",
         kind="identity",
         variables=(VARIANCE, P_MU),
         examples=({"psi": 1, "p_mu": "1/2"},),
@@ -414,8 +414,10 @@ register(
         place="Section 6.2.1, last paragraph; (23)",
         statement="As psi vanishes, log(2 psi)/2 has the slope of -log c: 2 psi times the slope tends to 1. Judged for "
         "inputs of equal probability with binary labels.",
-        latex=r"\text{we take the additional term }-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)\text{. As "
-        r"mentioned in Section 3.4, this serves the purpose of regularizing }\psi",
+        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
+        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)\text{. As mentioned in Section 3.4, this serves the "
+        r"purpose of regularizing }\psi",
         kind="limit",
         variables=(P_MUS,),
         examples=({"p_mus": ["1/2"]}, {"p_mus": ["1/2", "1/3"]}),
@@ -463,7 +465,9 @@ register(
         place="Section 6.2.1, last paragraph; (23)",
         statement="2 psi times the slope of -log c is 1, as for log(2 psi)/2. Judged for a global model with p_mu = 1 on "
         "every input.",
-        latex=r"-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)",
+        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
+        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)",
         kind="identity",
         variables=(V, INPUTS),
         examples=({"psi": 1, "inputs": 1},),

@@ -316,6 +316,8 @@ register(
         derive=_blue_derive,
         oracle=_blue_oracle,
         computed=_blue_computed,
+        objective=_blue_objective,
+        decision="real",
         not_simulated=Exempt(kind="part", of=("generative:eq18",)),
         entries=("weight of y_1", "weight of y_2"),
         unit="1 over the unit of X",
