@@ -57,6 +57,7 @@ def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> t
     reached = reach.Reached(nodes={("theory.engine.judging", name) for name in levels}, texts={str(bool(claim.slip))})
     for name in JUDGED:
         reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
+        reached.texts.add(f"{name}: {reach.shape(getattr(claim, name))}")
         reach.collect(sources, getattr(claim, name), reached)
     return with_lemmas(claim, reached, lemmas, sources), reached.texts
 
@@ -76,6 +77,7 @@ def with_lemmas(
             taken.add(other)
             more = reach.Reached()
             for name in TAKEN:
+                more.texts.add(f"{other}, {name}: {reach.shape(getattr(find(other), name))}")
                 reach.collect(sources, getattr(find(other), name), more)
             further = sources.closure(more.nodes)
             waiting += claims_named(sources, more, further)

@@ -451,6 +451,23 @@ def collect(sources: Sources, value: Any, into: Reached, seen: set[int] | None =
     return into
 
 
+def shape(value: Any) -> str:
+    """Plain values with their places, as text: a set of what a value is made of does not tell (1, 2) from (2, 1), and not
+    (2,) from (2, 3) where a 3 stands elsewhere. Functions are told by what they reach.
+
+    >>> shape({"m": (2, 3)}) == shape({"m": (3, 2)})
+    False
+    """  # fmt: skip
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{shape(k)}: {shape(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(map(shape, value))})"
+    if is_dataclass(value) and not isinstance(value, type):
+        return f"{type(value).__name__}({', '.join(shape(getattr(value, f.name)) for f in fields(value))})"
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text
+
+
 def _function(sources: Sources, function: types.FunctionType, into: Reached) -> list[Any]:
     code, module = function.__code__, function.__module__
     cells = {name: c.cell_contents for name, c in zip(code.co_freevars, function.__closure__ or (), strict=True)}

@@ -154,6 +154,17 @@ def test_an_edit_judges_again_what_it_touches_and_nothing_else(tmp_path):
     assert judged() == 1
 
 
+def test_where_a_number_of_a_claim_stands_is_told():
+    """A domain that has the same numbers, elsewhere or once more, is another domain; so is an example."""
+    base = find("generative:thm3:own-data")
+    *others, clients, samples = base.variables
+    wider = replace(base, variables=(*others, clients, replace(samples, choices=(2, 3, 4))))
+    swapped = replace(base, variables=(*others, replace(clients, choices=samples.choices), replace(samples, choices=(3, 4))))
+    example = {**base.examples[0], "alpha": base.examples[0]["beta"], "beta": base.examples[0]["alpha"]}
+    exchanged = replace(base, examples=(example, *base.examples[1:]))
+    assert len({source_hash(c) for c in (base, wider, swapped, exchanged)}) == 4
+
+
 def test_a_claim_of_a_notebook_has_a_fingerprint_of_its_own_code():
     base, scope = find("mrmtl:eq5"), {}
     exec("def helper(x):\n    return 1 * x\n\ndef derive(**v):\n    return helper(v)\n", scope)

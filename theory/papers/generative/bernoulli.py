@@ -90,6 +90,7 @@ register(
         computed=lambda alpha, beta: (alpha / (alpha + beta), float(bernoulli.prior_variance(alpha, beta))),
         simulate=_prior_simulate,
         entries=("mean", "variance"),
+        assumes={"prior": "known"},
         unit="probability, and its square",
     )
 )
@@ -311,6 +312,7 @@ register(
         oracle=_local_oracle,
         computed=lambda alpha, beta, n: float(bernoulli.local_mse(alpha, beta, n)),
         simulate=lambda alpha, beta, n: _errors(1.0, alpha, beta, n),
+        assumes={"law": "bernoulli"},
         unit="squared probability",
     )
 )

@@ -138,8 +138,8 @@ register(
 
 # --- the printed estimator, all its data enumerated --------------------------------------------------------------------
 
-CLIENTS = Variable("m", "choice", "clients", choices=(3,))
-SAMPLES = Variable("n", "choice", "samples per client", choices=(2,))
+CLIENTS = Variable("m", "choice", "clients", choices=(3, 4))
+SAMPLES = Variable("n", "choice", "samples per client", choices=(2, 3))
 
 
 @cache
@@ -254,15 +254,15 @@ register(
         title="Theorem 3's bound for the printed estimator, all data enumerated",
         place="Section 2.2, (6), Theorem 3",
         statement="The mean squared error of (6) over all clients' data is at most the bound of Theorem 3 with both "
-        "expectations over all data, although sigma_hat_i^2 contains the client's own share. Judged for three "
-        "clients with two samples each, for all alpha and beta.",
+        "expectations over all data, although sigma_hat_i^2 contains the client's own share. Judged for three and "
+        "four clients with two and three samples each, for all alpha and beta.",
         latex=r"\mathbb{E}[\widehat{a}_{i}^{2}]\big{(}\frac{\alpha\beta}{n(\alpha+\beta)(\alpha+\beta+1)}\big{)}+\mathbb{E}"
         r"[(1-\widehat{a}_{i})^{2}]\big{(}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}+\frac{3\log(4m^{2}n)}{m-1}"
         r"\big{)}",
         kind="upper bound",
         relation="<=",
         variables=(ALPHA, BETA, CLIENTS, SAMPLES),
-        examples=({"alpha": 2, "beta": 3, "m": 3, "n": 2},),
+        examples=({"alpha": 2, "beta": 3, "m": 3, "n": 2}, {"alpha": 1, "beta": 1, "m": 4, "n": 3}),
         printed=_enumerated_printed,
         derive=_enumerated_derive,
         oracle=_enumerated_oracle,
@@ -275,8 +275,8 @@ register(
         assumptions=("where (6) reads 0/0, because all shares of ones are 0 or all are 1, the weight is 0",),
         remark="(6) is undefined with positive probability: 0/0 when nobody, or everybody, answered yes only; and with "
         "n = 1 it is 1/0 when all others agree and the client does not. The step 'mean given the others' data' of the proof "
-        "does not apply with the client's own data in a_hat_i, but the generous last term (6.4 here) "
-        "covers the difference; larger federations are not judged.",
+        "does not apply with the client's own data in a_hat_i, but the generous last term "
+        "(6.4 for three clients with two samples) covers the difference; larger federations are not judged.",
     )
 )
 
@@ -341,6 +341,7 @@ register(
         ),
         simulate=_exact_simulate,
         ours=True,
+        assumes={"law": "bernoulli", "given": "nothing"},
         unit="squared probability",
         related=("generative:bern:known-mse:local",),
     )

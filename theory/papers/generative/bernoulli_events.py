@@ -79,6 +79,7 @@ register(
         approach=lambda t, alpha, beta, n: share_variance(alpha, beta, n) * t / (t - 2) - between(alpha, beta),
         computed=lambda alpha, beta, n: float(bernoulli.local_mse(alpha, beta, n)),
         simulate=lambda alpha, beta, n: simulation.sample_means(lambda gen, reps: _gap_draw(gen, reps, alpha, beta, n)),
+        assumes={"law": "bernoulli"},
         unit="squared probability",
         finding="The variance estimate does not come near the variance, so the proof's event fails with many clients.",
         related=("generative:bern:variance-estimate",),
@@ -136,6 +137,7 @@ register(
         not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.bernoulli.moments", note="the estimate"),
         not_simulated=Exempt(kind="rare"),
         tight=Tight(at={"m": 3, "n": 1}, ratio="120932352"),
+        assumes={"law": "bounded"},
         unit="probability",
         remark="Very generous: c^2 = log(4 m^2 n)/(2 (m-1)), a sixth of it, would do.",
     )
@@ -210,6 +212,7 @@ register(
         not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.bernoulli.moments", note="the estimate"),
         not_simulated=Exempt(kind="rare", note="0, or nearly 1"),
         tight=Tight(at={"m": 100}, ratio="oo"),
+        assumes={"law": "bernoulli"},
         unit="probability",
         related=("generative:bern:variance-event",),
         remark="With 1000 clients the event fails with probability 1 to more than 20 digits, where 1e-6 is claimed.",

@@ -130,6 +130,7 @@ register(
         tight=Tight(at={"m": 20, "alpha": 10}, ratio="0"),
         simulate=_gain_simulate,
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="multiples of the least squared error",
         related=("generative:bern:moments:unbiased", "generative:bern:moments:cost"),
         remark="Risk over the least risk, Beta(10, 10), n = 2: 5.9 naive and 3.2 unbiased with 10 clients, 5.5 and 1.9 with "

@@ -94,6 +94,7 @@ register(
         not_computed=Exempt(kind="few"),
         simulate=_moments_simulate,
         entries=("mean of mu_hat_i", "alpha + beta"),
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
     )
 )
@@ -131,6 +132,7 @@ register(
         simulate=lambda alpha, beta, n, m: simulation.sample_means(
             lambda gen, reps: draw_clients(gen, reps, alpha, beta, n, m)[1][:, 1:].mean(axis=1, keepdims=True) / n
         ),
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
     )
 )
@@ -369,6 +371,7 @@ register(
         computed=lambda alpha, beta: float(bernoulli.prior_variance(alpha, beta)),
         simulate=_unbiased_simulate,
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="squared probability",
         remark="estimators.closed_forms.bernoulli.moments. No assumption on the prior is used; n_i = 1 clients only enter "
         "the mean. The tail bound that the proof of Theorem 3 borrows fits such an estimate, not the printed one.",

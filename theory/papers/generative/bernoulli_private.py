@@ -207,6 +207,7 @@ register(
             lambda gen, reps: (bernoulli.randomize(np.full((reps, 1), x), eps=np.log1p(E0), rng=gen) - x) ** 2
         ),
         ours=True,
+        assumes={"noise": "fresh"},
         unit="squared probability",
         related=("generative:qpriv",),
     )
@@ -254,6 +255,7 @@ register(
             lambda gen, reps: _report_draw(gen, reps, alpha, beta, n, E0, 1) > 0
         ),
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="probability",
         related=("generative:qpriv",),
         remark="Identifiable: mu = E[p]. Not identifiable: sigma^2, alpha+beta, the best weight a. A private estimate of "
@@ -343,6 +345,7 @@ register(
         counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4, "E0": 1},
         computed=lambda alpha, beta, m, E0: _variance_computed(alpha, beta, E0) * m / (m - 2),
         simulate=_pvar_simulate,
+        assumes={"law": "bernoulli"},
         unit="squared probability",
         finding="The private estimate of the clients' variance depends on their mean only, and not on their variance.",
         related=("generative:qpriv:variance", "generative:thm4:identifiable"),

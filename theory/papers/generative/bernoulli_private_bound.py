@@ -71,6 +71,7 @@ register(
         not_computed=Exempt(kind="refuted"),
         not_simulated=Exempt(kind="part", of=("generative:qpriv",), note="a constant in an exponent"),
         finding="Hoeffding's inequality has a 2 in its exponent where a 3 is written, and with 3 it is false.",
+        assumes={"law": "bounded"},
         unit="per squared probability",
         related=("generative:qpriv",),
         remark="The 3 is carried into c_p and into the theorem's last term, where 2 belongs (generative:thm4:bound:radius). "
@@ -128,6 +129,7 @@ register(
         not_computed=Exempt(kind="refuted"),
         simulate=_tail_simulate,
         finding="With two clients the private mean misses by more than allowed for certain.",
+        assumes={"law": "bernoulli"},
         unit="probability",
         related=("generative:thm4:hoeffding",),
         remark="At m = 2 the probability is 1, and the printed bound 0.97.",

@@ -118,6 +118,7 @@ register(
         ),
         entries=("mean of mu_hat", "mean of sigma_hat^2"),
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
         related=("generative:qpriv", "generative:bern:moments:unbiased", "generative:thm4:identifiable"),
         remark="estimators.closed_forms.bernoulli.private_reports and moments_from_reports.",
@@ -255,6 +256,7 @@ register(
         computed=lambda alpha, beta, E0, m1, m2: float(bernoulli.private_variance(alpha, beta, m1, m2, eps=np.log1p(E0))),
         simulate=_variance_simulate,
         ours=True,
+        assumes={"law": "bernoulli"},
         unit="probability to the fourth power",
         related=("generative:thm4:protocol", "generative:qpriv:variance"),
         remark="Of order 1/(eps0^2 m) for small eps0 and m eps0^2 large; two reports per client of half the budget each "

@@ -99,6 +99,7 @@ register(
         approach=_weight_approach,
         computed=lambda alpha, beta, n: float(bernoulli.limit_weight(alpha, beta, n)),
         simulate=_weight_simulate,
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
         finding="The estimated weight keeps more than half on the client's own data, however alike the clients are.",
         related=("generative:bern:variance-estimate",),
@@ -157,6 +158,7 @@ register(
         computed=lambda alpha, beta, n: float(bernoulli.posterior_weight(alpha, beta, n)),
         simulate=_right_weight_simulate,
         finding="The proof's weight lacks the -1 that Section 2.2 has.",
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
         related=("generative:bern:moments",),
     )

@@ -267,6 +267,7 @@ register(
         "another argument (generative:eq47)",
         not_computed=Exempt(kind="refuted"),
         finding="The argument for the lower bound gives a weaker one, with m + 1 clients in place of m.",
+        assumes={"law": "gaussian"},
         unit="variance, summed over coordinates",
         related=("generative:fact1", "generative:eq45", "generative:eq47"),
         remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat, "
@@ -331,6 +332,7 @@ register(
             [1],
         ),
         entries=("mean", "variance"),
+        assumes={"law": "gaussian"},
         remark="The proof writes sigma_x and sigma_y for the statement's sigma_y and sigma_z.",
     )
 )

@@ -96,6 +96,7 @@ register(
         corrected=_alg1_corrected,
         corrected_text="mu erf(mu/sqrt(2s)) + sqrt(2s/pi) exp(-mu^2/(2s)), s = sigma2_x/n, which is above mu",
         counterexample={"mu": 1, "sigma2_x": 1, "n": 1},
+        assumes={"law": "gaussian"},
         unit="units of the samples",
         remark="However many clients there are, the first centres are too far out (1.167 for mu = sigma2_x/n = 1), for each "
         "cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together without "

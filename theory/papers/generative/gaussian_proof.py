@@ -246,6 +246,7 @@ register(
         simulate=_claim1_simulate,
         entries=("mean variance given theta", "mean squared bias given theta"),
         not_computed=Exempt(kind="part", of=("generative:thm1:mse",), note="at the best a the sum of both"),
+        assumes={"pivot": "mean"},
         unit="variance per coordinate",
     )
 )
@@ -380,6 +381,7 @@ register(
         ),
         simulate=_terms_simulate,
         entries=("variance of the local estimate", "variance of the global estimate", "their covariance"),
+        assumes={"given": "parameters"},
         unit="variance per coordinate",
         related=("generative:claim1",),
         edits=(
@@ -439,6 +441,7 @@ register(
         simulate=_cross_simulate,
         not_computed=Exempt(kind="few"),
         entries=("mean square", "mean product", "mean square of the mean's distance"),
+        assumes={"independence": "given the centre"},
         unit="variance per coordinate",
         related=("generative:claim1",),
         remark="The line with an inequality, E(theta_k - theta_i)^2 <= E(theta_k - mu)^2 + E(theta_i - mu)^2, is an "

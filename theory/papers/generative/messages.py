@@ -44,7 +44,10 @@ SHARED_NOISE = Variable(
     choices=(0, 1),
     default=0,
 )
-NOISY = (M2, N, D, SIGMA2_THETA, SIGMA2_X, SIGMA2_Q)
+FILLED = Variable(
+    "filled", "fraction", "the mechanism's own variance as a share of sigma2_q, its bound", closed=True, default=ONE
+)
+NOISY = (M2, N, D, SIGMA2_THETA, SIGMA2_X, SIGMA2_Q, FILLED)
 
 
 def noisy_weight(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any) -> Any:
@@ -53,15 +56,18 @@ def noisy_weight(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any
     return between / (between + sigma2_x / n)
 
 
-def _mse_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int) -> Derivation:
+def _mse_derive(
+    m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, filled: Any, shared_noise: int
+) -> Derivation:
     proof = Derivation()
     a = proof.lemma("generative:thm2:a", "the weight a", m=m, n=n, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x,
                     sigma2_q=sigma2_q)  # fmt: skip
-    own, others = groups(m, sigma2_theta, sigma2_x / n, ZERO if shared_noise else sigma2_q)
+    noise = proof.say("The mechanism adds noise of variance", filled * sigma2_q)
+    own, others = groups(m, sigma2_theta, sigma2_x / n, ZERO if shared_noise else noise)
     error = personal_error(own, others, m, a)
     if shared_noise:
         proof.say("All messages carry one and the same noise, which the server's mean keeps in full.")
-        error = error + (1 - a) * Group("common", ONE, ZERO, ZERO, sigma2_q).noise("l")
+        error = error + (1 - a) * Group("common", ONE, ZERO, ZERO, noise).noise("l")
     else:
         proof.say(
             "Message k is xbar_k + l_k. As E[q(x)] = x for every x, l_k has no correlation with the sample "
@@ -71,13 +77,15 @@ def _mse_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2
         "Coefficients of the client's own p and e in the error:",
         tuple(simplest(error.noise[own, kind]) for kind in "pe"),
     )
-    one = proof.say("Squares times variances, summed (with noise of exactly the largest variance allowed):", mse(error))
+    one = proof.say("Squares times variances, summed:", mse(error))
     return proof.conclude("The d coordinates together:", d * one)
 
 
-def _mse_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, shared_noise: int) -> Any:
+def _mse_oracle(
+    m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2_q: Any, filled: Any, shared_noise: int
+) -> Any:
     a = fraction(_a_oracle(m, n, sigma2_theta, sigma2_x, sigma2_q))
-    clients = concrete(m, sigma2_theta, sigma2_x / n, sigma2_q)
+    clients = concrete(m, sigma2_theta, sigma2_x / n, filled * sigma2_q)
     messages = clients.message
     if shared_noise:
         messages = [y + Combination({"l0": fraction(1)}) for y in clients.estimate]
@@ -86,13 +94,26 @@ def _mse_oracle(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, sigma2
     return d * rational(clients.mse(estimate, clients.parameter[0]))
 
 
-def _mse_computed(m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, sigma2_q: float, shared_noise: int) -> float:
-    risk = gaussian.risk(sigma2_theta, sigma2_x, n, m, sigma2_q, d)
-    if not shared_noise:
-        return risk
-    # What the common noise adds: all of sigma2_q in place of an m-th of it.
-    _, pull = own_weight(sigma2_theta + sigma2_q / (m - 1), sigma2_x / n)
-    return risk + d * pull**2 * sigma2_q * (m - 1) / m
+def _mse_computed(
+    m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, sigma2_q: float, filled: float, shared_noise: int
+) -> float:
+    if filled == 1 and not shared_noise:
+        return gaussian.risk(sigma2_theta, sigma2_x, n, m, sigma2_q, d)
+    a, pull = own_weight(sigma2_theta + sigma2_q / (m - 1), sigma2_x / n)
+    sampling = sigma2_x / n * (a**2 + (1 + a) * pull / m)
+    return d * (sampling + pull**2 * (sigma2_theta * (m - 1) / m + filled * sigma2_q / (1 if shared_noise else m)))
+
+
+def _mse_simulate(
+    m: int, n: int, d: int, sigma2_theta: float, sigma2_x: float, sigma2_q: float, filled: float, shared_noise: int
+) -> simulation.Simulation:
+    a = own_weight(sigma2_theta + sigma2_q / (m - 1), sigma2_x / n)[0]
+    return simulate_personal(m, a, sigma2_theta, sigma2_x / n, filled * sigma2_q, shared_noise, d=d)
+
+
+def _filled_shifts(m: Any, filled: Any, **_: Any) -> dict[Any, Any]:
+    more, t = sp.symbols("more t", nonnegative=True)
+    return {m: 2 + more, filled: t / (1 + t)}
 
 
 register(
@@ -101,8 +122,7 @@ register(
         title="Mean squared error with quantised or private messages",
         place="Section 2.1, Theorem 2, (4)-(5); proof in Section 5.1.2, (33)-(36)",
         statement="With any unbiased mechanism q of mean squared error at most d sigma2_q, the estimate (4) "
-        "with this weight a has at most this mean squared error. Judged for noise of the largest "
-        "variance allowed; with less the error at the same a is smaller.",
+        "with this weight a has at most this mean squared error.",
         latex=r"\mathbb{E}_{\bm{\theta}_{i},q,X_{1},\ldots,X_{m}}\|\widehat{\bm{\theta}}_{i}-\bm{"
         r"\theta}_{i}\|^{2}\leq\frac{d\sigma_{x}^{2}}{n}\Big{(}\frac{1-a}{m}+a\Big{)}\qquad\text{ "
         r"where }\qquad a=\frac{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}}{\sigma_{"
@@ -111,6 +131,7 @@ register(
         variables=(*NOISY, SHARED_NOISE),
         examples=(
             {"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3, "sigma2_q": 2},
+            {"m": 3, "n": 2, "sigma2_theta": 1, "sigma2_x": 3, "sigma2_q": 2, "filled": "1/2"},
             {"m": 3, "n": 1, "sigma2_theta": "1/2", "sigma2_x": 2, "sigma2_q": 1, "shared_noise": 1},
         ),
         printed=lambda m, n, d, sigma2_theta, sigma2_x, sigma2_q: (
@@ -122,15 +143,8 @@ register(
         derive=_mse_derive,
         oracle=_mse_oracle,
         computed=_mse_computed,
-        simulate=lambda m, n, d, sigma2_theta, sigma2_x, sigma2_q, shared_noise: simulate_personal(
-            m,
-            own_weight(sigma2_theta + sigma2_q / (m - 1), sigma2_x / n)[0],
-            sigma2_theta,
-            sigma2_x / n,
-            sigma2_q,
-            shared_noise,
-            d=d,
-        ),
+        simulate=_mse_simulate,
+        shifts=_filled_shifts,
         condition=lambda shared_noise: sp.false if shared_noise else sp.true,
         condition_text="shared_noise == 0 (the mechanisms' noise is independent across clients)",
         counterexample={

@@ -262,6 +262,7 @@ register(
         oracle=_local_oracle,
         computed=lambda n, d, sigma2_x: gaussian.local_risk(sigma2_x, n, d),
         simulate=_local_simulate,
+        assumes={"law": "moments"},
         unit="variance, summed over coordinates",
         related=("generative:thm5:mse",),
         remark="The optimal error of generative:thm5:mse does not grow with d by itself: it depends on the distances of the "
@@ -387,6 +388,7 @@ register(
         oracle=_mse_oracle,
         computed=mixture.risk,
         simulate=_mse_simulate,
+        assumes={"prior": "known", "law": "gaussian"},
         unit="variance",
         related=("generative:thm5",),
         remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It depends "

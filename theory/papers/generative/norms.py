@@ -231,6 +231,7 @@ register(
         shifts=_clip_shifts,
         not_simulated=Exempt(kind="deterministic", note="true for every data set"),
         tight=Tight(at={"r": 2, "weight": 1, "cosine": 0, "excess": 0}),
+        assumes={"prior": "known"},
         unit="square of the units of the samples",
         related=("generative:lemma1",),
         remark="True with slack: what is clipped is theta_i^(t), a mean of candidates, and not the sample mean that Lemma 1 "
@@ -263,6 +264,7 @@ register(
         not_simulated=Exempt(kind="deterministic", note="true for every data set"),
         tight=Tight(at={"r": 2, "weight": 1, "cosine": 0}),
         ours=True,
+        assumes={"prior": "known"},
         unit="square of the units of the samples",
         remark="Attained when all weight is on one candidate.",
     )

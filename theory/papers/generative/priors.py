@@ -133,6 +133,7 @@ register(
             np.reshape(thetas, (-1, d)), [mu1, mu2][:d], sigma2_theta
         )[0],
         not_simulated=DETERMINISTIC,
+        assumes={"law": "gaussian"},
         unit="nats",
     )
 )
@@ -189,6 +190,7 @@ register(
         counterexample={"thetas": [0, 0], "d": 2, "mu1": 0, "mu2": 0, "b": 1},
         computed=lambda thetas, d, mu1, mu2, b: priors.laplace_penalty(np.reshape(thetas, (-1, d)), [mu1, mu2][:d], b)[0],
         not_simulated=DETERMINISTIC,
+        assumes={"law": "laplace"},
         unit="nats",
         remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b is "
         "at sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
@@ -343,6 +345,7 @@ register(
             )[0]
         ),
         not_simulated=DETERMINISTIC,
+        assumes={"law": "gaussian"},
         unit="density",
         remark="Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square "
         "of sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "

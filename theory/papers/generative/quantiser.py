@@ -98,6 +98,7 @@ register(
         shifts=lambda offset, **_: {offset: (t := sp.Symbol("t", nonnegative=True)) / (1 + t)},
         entries=("bias", "variance"),
         tight=Tight(at={"a": 3, "k": 2, "offset": 0}),
+        assumes={"noise": "fresh", "clipping": "none"},
         unit="bias in units of x, variance in their square",
         remark="The bound is attained midway between two levels and is slack by the factor 1 - offset^2 elsewhere; over a "
         "cell the variance is two thirds of it on average. It holds for x in [-a, a] only: what is projected onto the range "
@@ -172,6 +173,7 @@ register(
         condition=lambda mu: sp.Eq(mu, 0),
         condition_text="mu == 0 (the centre is the middle of the range)",
         counterexample={"a": 1, "mu": 1, "variance": 1},
+        assumes={"noise": "fresh", "clipping": "any"},
         unit="units of the samples",
         related=("generative:thm2:quantiser",),
         remark="No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p meets "

@@ -94,6 +94,7 @@ register(
         finding="The exponent of the Gaussian tail lacks its factor one half, so the probability is larger than the bound.",
         simulate=_tail_simulate,
         entries=("Pr(|xbar - theta| > c1)", "Pr(|theta - mu| > c2)"),
+        assumes={"law": "gaussian"},
         unit="probability",
     )
 )
@@ -144,6 +145,7 @@ register(
         tight=Tight(at={"z": 1}, ratio="1.91147360293"),
         simulate=_bound_simulate,
         ours=True,
+        assumes={"law": "gaussian"},
         unit="probability",
         remark="Certified for z from 0.001 to 35.",
     )
@@ -242,6 +244,7 @@ register(
         finding="The range that should hold all messages is too narrow, so it fails more often than claimed.",
         corrected_text="the exact probability; b = r + sqrt(2 (sigma2_theta + sigma2_x/n) log(m^2 n)) gives 1 - 1/(mn)",
         counterexample={"m": 10, "n": 10, "sigma2_theta": 0, "sigma2_x": 1, "r": 10},
+        assumes={"law": "gaussian"},
         unit="probability",
         related=("generative:thm2:tail",),
         remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a sample "
@@ -313,6 +316,7 @@ register(
         simulate=_range_simulate,
         ours=True,
         tight=Tight(at={"m": 2, "n": 1}, ratio="2.60712773528"),
+        assumes={"law": "gaussian"},
         unit="expected number of means outside",
         related=("generative:thm2:tail:bound",),
         remark="At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most "
@@ -402,6 +406,7 @@ register(
         ),
         tight=Tight(at={"m": 2, "r": 0}, ratio="2.61277079968"),
         simulate=_given_simulate,
+        assumes={"law": "gaussian", "clipping": "none"},
         unit="multiples of the variance of the mean of all sample means",
         related=("generative:thm2:mse", "generative:thm2:event", "generative:thm2:quantiser:projection"),
         remark="(36) does not give it: its expectations are not those given the event. It holds all the same, because "

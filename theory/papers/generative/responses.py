@@ -69,6 +69,7 @@ register(
         counterexample={"x": [2], "y": [0], "theta": 1, "sigma2_x": 1},
         computed=lambda x, y, theta, sigma2_x: priors.gaussian_loss(np.reshape(x, (-1, 1)), y, [theta], sigma2_x)[0],
         not_simulated=DETERMINISTIC,
+        assumes={"law": "gaussian"},
         unit="nats",
         remark="(14) and (19) have the right mean (generative:eq14).",
     )
@@ -103,6 +104,7 @@ register(
         oracle=lambda E, y: (E + 1) / (E if y else 1),  # odds E : 1, one over the label's share
         computed=lambda E, y: np.exp(priors.logistic_loss([[1.0]], [y], [np.log(E)])[0]),
         not_simulated=DETERMINISTIC,
+        assumes={"law": "bernoulli"},
         unit="dimensionless",
     )
 )
@@ -193,6 +195,7 @@ register(
             sigma2_x,
         ),
         not_simulated=DETERMINISTIC,
+        assumes={"law": "gaussian"},
         unit="nats",
         related=("generative:eq12:gauss", "generative:eq12:linear"),
     )
