@@ -279,6 +279,18 @@ def _inputs_computed(a: list[float], b: list[float]) -> float:
     return np.exp(distillation.log_normalizer(both.sum(), a / both, both / both.sum()))
 
 
+def _inputs_simulate(a: list[float], b: list[float]) -> simulation.Simulation:
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        mass = np.ones(reps)
+        for s, t in zip(a, b, strict=True):
+            likely, q = s / (s + t), gen.random(reps)
+            mass *= np.exp(s * np.log(q / likely) + t * np.log((1 - q) / (1 - likely)))
+        return mass[:, None]
+
+    # uniform label probabilities: the mean of exp(-psi KL) is 1/c
+    return simulation.sample_means(draw, labels=("mass",), of=[lambda c: 1 / c], back=[lambda mass: 1 / mass])
+
+
 register(
     Claim(
         id="generative:kd:density:inputs",
@@ -296,7 +308,7 @@ register(
         oracle=_inputs_oracle,
         ours=True,
         computed=_inputs_computed,
-        not_simulated=Exempt(kind="part", of=("generative:kd:density",)),
+        simulate=_inputs_simulate,
         unit="dimensionless",
         related=("generative:kd:density",),
     )
@@ -349,8 +361,8 @@ register(
         statement="The term -log c(psi) may be taken to be log(2 psi)/2, whose slope in psi is 1/(2 psi). Judged against "
         "the slope of -log c for one input, in the variance psi of (23).",
         latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu"
-        r"}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ to "
-        r"be simple }\frac{1}{2}\log(2\psi)",
+        r"}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)",
         kind="identity",
         variables=(VARIANCE, P_MU),
         examples=({"psi": 1, "p_mu": "1/2"},),
@@ -414,8 +426,10 @@ register(
         place="Section 6.2.1, last paragraph; (23)",
         statement="As psi vanishes, log(2 psi)/2 has the slope of -log c: 2 psi times the slope tends to 1. Judged for "
         "inputs of equal probability with binary labels.",
-        latex=r"\text{we take the additional term }-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)\text{. As "
-        r"mentioned in Section 3.4, this serves the purpose of regularizing }\psi",
+        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
+        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)\text{. As mentioned in Section 3.4, this serves the "
+        r"purpose of regularizing }\psi",
         kind="limit",
         variables=(P_MUS,),
         examples=({"p_mus": ["1/2"]}, {"p_mus": ["1/2", "1/3"]}),
@@ -456,6 +470,16 @@ def _certain_oracle(psi: Any, inputs: Any) -> Any:
     return 2 * psi * gradient(log_mass, [psi])[0]
 
 
+def _certain_simulate(psi: float, inputs: int) -> simulation.Simulation:
+    """Mean divergence -log q of label probabilities from the density, which is in proportion to q^w, over psi."""
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        q = gen.beta(1 + 1 / (2 * psi * inputs), 1.0, (reps, int(inputs)))
+        return np.mean(-np.log(q), axis=1, keepdims=True) / psi
+
+    return simulation.sample_means(draw, labels=("slope",))
+
+
 register(
     Claim(
         id="generative:kd:regulariser:certain",
@@ -463,7 +487,9 @@ register(
         place="Section 6.2.1, last paragraph; (23)",
         statement="2 psi times the slope of -log c is 1, as for log(2 psi)/2. Judged for a global model with p_mu = 1 on "
         "every input.",
-        latex=r"-\log c(\psi)\text{ to be simple }\frac{1}{2}\log(2\psi)",
+        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
+        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
+        r"to be simple }\frac{1}{2}\log(2\psi)",
         kind="identity",
         variables=(V, INPUTS),
         examples=({"psi": 1, "inputs": 1},),
@@ -474,7 +500,7 @@ register(
         corrected_text="2 |X|/(1 + 2 psi |X|)",
         counterexample={"psi": 1, "inputs": 1},
         computed=lambda psi, inputs: 2 * psi * distillation.variance_penalty(psi, np.ones(int(inputs)))[1],
-        not_simulated=Exempt(kind="part", of=("generative:kd:regulariser:slope",)),
+        simulate=_certain_simulate,
         finding="Where the global model is certain, the stand-in has another slope than the term that it replaces.",
         unit="dimensionless",
         related=("generative:kd:regulariser:slope",),

@@ -161,19 +161,24 @@ def _thm6_computed(
 
 
 def _thm6_simulate(
-    x11: float,
-    x12: float,
-    x22: float,
-    mu1: float,
-    mu2: float,
-    sigma2_theta: float,
-    sigma2_x: float,
+    x11: float, x12: float, x22: float, y1: float, y2: float, mu1: float, mu2: float, sigma2_theta: float, sigma2_x: float
 ) -> simulation.Simulation:
-    X, mu = np.array([[x11, x12], [0.0, x22]]), np.array([mu1, mu2])
+    """The error from raw parameters and responses; the estimate as the mean of parameters, weighted by their likelihood."""
+    X, Y, mu = np.array([[x11, x12], [0.0, x22]]), np.array([y1, y2]), np.array([mu1, mu2])
     information = np.eye(2) / sigma2_theta + X.T @ X / sigma2_x
-    gain = np.linalg.solve(information, X.T / sigma2_x)
-    offset = np.linalg.solve(information, mu / sigma2_theta)
-    return risk_check(X, mu, sigma2_theta, sigma2_x, gain, offset, "squared error of (15)")
+    spread = sigma2_theta * X @ X.T + sigma2_x * np.eye(2)
+    off = Y - X @ mu
+    evidence = np.exp(-off @ np.linalg.solve(spread, off) / 2) / np.sqrt(np.linalg.det(spread))
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        theta = mu + np.sqrt(sigma2_theta) * gen.standard_normal((reps, 2))
+        responses = theta @ X.T + np.sqrt(sigma2_x) * gen.standard_normal((reps, 2))
+        estimate = np.linalg.solve(information, (responses @ X / sigma2_x + mu / sigma2_theta).T).T
+        weight = np.exp(-np.sum((Y - theta @ X.T) ** 2, axis=1) / (2 * sigma2_x)) / sigma2_x / evidence
+        return np.column_stack([np.sum((estimate - theta) ** 2, axis=1), theta * weight[:, None]])
+
+    labels = ("squared error of (15)", "first coefficient, given the responses", "second coefficient, given the responses")
+    return simulation.sample_means(draw, scales=[None, 1.0, 1.0], labels=labels)
 
 
 register(

@@ -294,9 +294,9 @@ def _blue_computed(x1: float, x2: float, sigma2_x: float) -> tuple[float, float]
     return answers[0], answers[1]
 
 
-def _blue_objective(w: tuple[Any, ...], x1: Any, x2: Any, sigma2_x: Any) -> Any:
-    """Error of the estimate with the second weight w[1], and the first as being right on average asks for; w[0] is free."""
-    return sigma2_x * (((1 - w[1] * x2) / x1) ** 2 + w[1] ** 2)
+def _blue_objective(x: tuple[Any, ...], x1: Any, x2: Any, sigma2_x: Any) -> Any:
+    """Error of the estimate with the second weight x[1], and the first as being right on average asks for; x[0] is free."""
+    return sigma2_x * (((1 - x[1] * x2) / x1) ** 2 + x[1] ** 2)
 
 
 register(
@@ -316,6 +316,8 @@ register(
         derive=_blue_derive,
         oracle=_blue_oracle,
         computed=_blue_computed,
+        objective=_blue_objective,
+        decision="real",
         not_simulated=Exempt(kind="part", of=("generative:eq18",)),
         entries=("weight of y_1", "weight of y_2"),
         unit="1 over the unit of X",

@@ -268,7 +268,7 @@ register(
         statement="To the authors' knowledge Lemma 2 gives the best conversion. Judged at order 2: its delta is the least "
         "that holds for every pair of outputs with this divergence (where the best pair is uncertain on both sides, t < 1).",
         latex=r"\text{To the best of our knowledge, the following gives the best conversion.}",
-        kind="optimum",
+        kind="upper bound",
         variables=(E_EPS, REACH),
         examples=({"E": 1, "t": "1/2"},),
         printed=_best_printed,
