@@ -16,7 +16,7 @@ import estimators
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
     *("closed_forms", "counts", "coverage.py", "fit", "model.py", "montecarlo", "normal_means", "npmle", "numerics"),
-    *("private", "regression", "server", "tables"),
+    *("private", "regression", "server", "tables", "accounting", "federated"),
 )
 LAZY = (
     "closed_forms",

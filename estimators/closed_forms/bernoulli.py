@@ -9,6 +9,7 @@ of many releases (``privacy``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -282,7 +283,7 @@ def shrinkage_weight(mu: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Floats:
 
 @paired
 def estimate_rates(
-    x: ArrayLike, n: ArrayLike, *, method: Literal["unbiased", "naive"] = "unbiased", prior: ArrayLike | None = None
+    x: ArrayLike, n: ArrayLike, *, method: Literal["unbiased", "naive"] = "unbiased", prior: Sequence[float] | None = None
 ) -> Floats:
     """Estimate every client's probability: own share of ones shrunk to the common mean, prior learnt from the clients.
 

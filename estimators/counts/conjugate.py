@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -203,7 +203,7 @@ class ConjugateModel(ClientModel):
 
     _support = (0.0, np.inf)
 
-    def _distinct(self):
+    def _distinct(self) -> tuple[Any, Any]:
         """Return rows of distinct data and the position in them of every client's data, kept for the next call."""
         if getattr(self, "_grouped", None) is None:
             position, place = distinct(self._keys())

@@ -8,7 +8,7 @@ many means are in ``estimators``.  A map:
   the fast one on the CPU, ``jax_backend`` (with ``jax_pairs``) for accelerators; ``pairs`` trains two models at once;
 - ``algorithms`` are rounds of it, run by ``training``; ``predictions`` measure what came out;
 - ``privacy`` and ``row_accounting`` say what was promised, ``audit`` with ``audit_cases`` what an adversary can prove;
-- ``experiments`` are runs described by small files.
+- ``experiments`` are runs described by small files; ``kinds`` refuses arguments of a wrong class everywhere here.
 """
 
 from typing import TYPE_CHECKING

@@ -96,6 +96,11 @@ SIZED = re.compile(r"tuple\[[^.]*\]")
 """A tuple of so many entries."""
 
 
+def one(kind: str) -> str:
+    """Return the name of a class with its article."""
+    return kind if kind.endswith("s") else f"an {kind}" if kind[0] in "AEIO" else f"a {kind}"
+
+
 def sized(size: int) -> Callable[[Any], bool]:
     """Return the test whether a value is a list of so many entries."""
     return lambda value: several(value) and len(value) == size
@@ -113,7 +118,7 @@ def test_of(annotation: str) -> tuple[str, Callable[[Any], bool]] | None:
     some = [(kind, part) for kind, part in zip(kinds, parts, strict=True) if kind != "None"]
     tests = [sized(part.count(",") + 1) if SIZED.fullmatch(part) else TESTS.get(kind) or named(kind) for kind, part in some]
     words = [
-        f"{part.count(',') + 1} entries" if SIZED.fullmatch(part) else WORDS.get(kind, f"a {kind}") for kind, part in some
+        f"{part.count(',') + 1} entries" if SIZED.fullmatch(part) else WORDS.get(kind, one(kind)) for kind, part in some
     ]
     return " or ".join(words), lambda value: (value is None and "None" in kinds) or any(test(value) for test in tests)
 

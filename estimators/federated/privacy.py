@@ -37,6 +37,7 @@ from estimators.accounting.accountants import ACCOUNTANTS, noise_for
 from estimators.accounting.budget import guarantee
 from estimators.accounting.events import Event
 from estimators.federated.kinds import typed
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, shown, single
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ __all__ = [
 
 
 @typed
-def row_steps(task: Task, trainings: int) -> list[Event]:
+def row_steps(task: Task, trainings: ArrayLike) -> list[Event]:
     """`Event` of each client's rows over so many local trainings, a number or (K,), under the task's work.
 
     With the rule "epochs" a step is a pass, which has every row once.
@@ -72,7 +73,9 @@ def row_steps(task: Task, trainings: int) -> list[Event]:
 
 
 @typed
-def spent(task: Task, multiplier: Any, *, trainings: int, delta: Any, accountant: str = "pld") -> list[Guarantee | None]:
+def spent(
+    task: Task, multiplier: Any, *, trainings: ArrayLike, delta: Any, accountant: str = "pld"
+) -> list[Guarantee | None]:
     """Guarantee of each client's rows for what was run, computed from the noise, whatever eps it was calibrated for.
 
     Parameters

@@ -74,7 +74,7 @@ def dispersions(parts: Sequence[Moments]) -> Iterator[tuple[int, int, float, flo
     count = sum(part.count for part in parts)
     mean = sum(part.mean * (part.count / count) for part in parts)
     scatter = sum(np.diag(part.scatter) + part.count * (part.mean - mean) ** 2 for part in parts)
-    variance = scatter / max(count - 1, 1)
+    variance = np.asarray(scatter / max(count - 1, 1))
     judged = np.flatnonzero(random(variance, mean))
     heavy = np.zeros(mean.size)  # excess kurtosis of the means of the smallest batches
     for size in SIZES:

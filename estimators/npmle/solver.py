@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CHUNK = 8192  # clients per task: fixed, so that sums have the same order on any number of threads
 CONDENSE = 5000  # clients, above which the fit starts with fewer that are like them,
 CONDENSED = 20  # about this many times fewer
+NOWHERE = np.empty(0)  # the places and heights of no maximum
 FEW = 1000  # different clients up to which loops in NumPy serve: compiling takes longer than their fit
 
 
@@ -239,7 +240,7 @@ def improve(
     Ends early when neither the bound nor the log-likelihood has got better for five rounds.
     """
     merge_below = 1 + 1 / clients.total if moving else 0.0
-    best, top, idle, before, rounds = (state, np.inf), state.value, 0, None, 0
+    best, top, idle, before, rounds = (state, np.inf, NOWHERE, NOWHERE), state.value, 0, None, 0
     for _ in range(max_iter):
         rounds += 1
         now = state, *dual(state, 0.1 * tolerance)

@@ -456,9 +456,9 @@ def complaint(values: Any) -> str:
         sizes = [len(value) if isinstance(value, (list, tuple)) else -1 for value in values]
         if len(set(sizes)) > 1:
             return f"the entry at position {sizes.index(next(s for s in sizes if s != sizes[0]))} has another length"
-    masked = np.argwhere(np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else ()
+    masked = np.argwhere(np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else np.empty((0, 1))
     if len(masked):
-        return f"the entry at position {', '.join(map(str, masked[0]))} is masked"
+        return f"the entry at position {', '.join(map(str, masked[0].tolist()))} is masked"
     try:
         array = np.asarray(values, dtype=object)
     except Exception:

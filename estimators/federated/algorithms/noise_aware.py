@@ -295,6 +295,6 @@ class RobustHDP(OracleWeights):
         return self.precise(task, clients, state["estimates"][clients]), updates
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
+    def models(self, task: Task | None, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,)."""
         return {"shared": state["previous" if self.as_printed else "shared"]}

@@ -149,7 +149,7 @@ class Examples:
         return len(self.y)
 
     @typed
-    def split_test(self, share: float, *, seed: int) -> Self:
+    def split_test(self, share: Any, *, seed: int) -> Self:
         """The same examples with a random share of each class (of all rows, for regression) for testing.
 
         Parameters
@@ -251,7 +251,7 @@ class Federation:
     test: Sequence[Any] | None = None
     server_test: Any = None
     group: Any = None
-    names: Sequence[str] | None = None
+    names: Sequence[str] | str | None = None
     classes: int = 0
     top: float = 1.0
     name: str = "federation"

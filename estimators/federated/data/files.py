@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class Reader:
     """
 
     @typed
-    def __init__(self, dataset: str, sha256: str | None = None) -> None:
+    def __init__(self, dataset: str, sha256: str | Mapping[str, str] | None = None) -> None:
         self.dataset, self.sha256, self.files = dataset, sha256, []
 
     @typed

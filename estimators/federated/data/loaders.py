@@ -7,6 +7,7 @@ Formats and checksums are in ``files``; giving rows of a pool to clients is in `
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ TEST = re.compile(r"(^|[-_.])(test|t10k)([-_.]|$)")
 EMNIST_CLASSES = {"balanced": 47, "byclass": 62, "bymerge": 47, "digits": 10, "letters": 26, "mnist": 10}
 
 
-def mnist(path: str | Path, *, sha256: str | None = None) -> Examples:
+def mnist(path: str | Path, *, sha256: str | Mapping[str, str] | None = None) -> Examples:
     """Handwritten digits: 70,000 grey images of 28 x 28, 10 classes (LeCun, Cortes and Burges 1998).
 
     Parameters
@@ -49,7 +50,7 @@ def mnist(path: str | Path, *, sha256: str | None = None) -> Examples:
     return images("mnist", path, sha256, (28, 28), 10)
 
 
-def fashion_mnist(path: str | Path, *, sha256: str | None = None) -> Examples:
+def fashion_mnist(path: str | Path, *, sha256: str | Mapping[str, str] | None = None) -> Examples:
     """Articles of clothing: 70,000 grey images of 28 x 28, 10 classes (Xiao, Rasul and Vollgraf 2017).
 
     Arguments as in `mnist`.  A copy without the official split has no test rows: call ``.split_test(1 / 7, seed=0)``.
@@ -57,7 +58,7 @@ def fashion_mnist(path: str | Path, *, sha256: str | None = None) -> Examples:
     return images("fashion_mnist", path, sha256, (28, 28), 10)
 
 
-def emnist(path: str | Path, *, split: str = "digits", sha256: str | None = None) -> Examples:
+def emnist(path: str | Path, *, split: str = "digits", sha256: str | Mapping[str, str] | None = None) -> Examples:
     """Handwritten digits and letters, grey images of 28 x 28 (Cohen, Afshar, Tapson and van Schaik 2017).
 
     Parameters
@@ -74,7 +75,7 @@ def emnist(path: str | Path, *, split: str = "digits", sha256: str | None = None
     return images("emnist", path, sha256, (28, 28), classes, prefix=f"emnist-{split}-", first=int(split == "letters"))
 
 
-def cifar10(path: str | Path, *, sha256: str | None = None) -> Examples:
+def cifar10(path: str | Path, *, sha256: str | Mapping[str, str] | None = None) -> Examples:
     """Photographs: 60,000 colour images of 32 x 32, 10 classes (Krizhevsky 2009).
 
     Parameters
@@ -93,7 +94,7 @@ def cifar10(path: str | Path, *, sha256: str | None = None) -> Examples:
 def images(
     dataset: str,
     path: str | Path,
-    sha256: str | None,
+    sha256: str | Mapping[str, str] | None,
     shape: tuple[int, ...],
     classes: Any,
     *,
@@ -162,7 +163,9 @@ def partner(file: Path) -> Any:
     return next((p for p in candidates if p.exists()), candidates[0])
 
 
-def school(path: str | Path, *, test_fraction: float = 0.2, seed: int = 0, sha256: str | None = None) -> Federation:
+def school(
+    path: str | Path, *, test_fraction: float = 0.2, seed: int = 0, sha256: str | Mapping[str, str] | None = None
+) -> Federation:
     """Exam scores of 15,362 pupils in 139 schools, 28 features (Inner London Education Authority; MALSAR's school.mat).
 
     Scores 1..70 become (score - 1) / 69, the scale on which MR-MTL's errors are (Figures 3b and A4).  That paper's C.1 tests
@@ -187,7 +190,9 @@ def school(path: str | Path, *, test_fraction: float = 0.2, seed: int = 0, sha25
     return silos(reader, x, [(scores - 1) / 69 for scores in y], 0, test_fraction, seed)
 
 
-def vehicle(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | None = None) -> Federation:
+def vehicle(
+    path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | Mapping[str, str] | None = None
+) -> Federation:
     """Two types of vehicles heard by 23 sensors, 100 features (Duarte and Hu 2004; vehicle.mat with cells X, Y).
 
     Arguments and result as in `school`; labels -1, 1 become 0, 1.  A quarter is for testing (MR-MTL C.1).
@@ -195,7 +200,9 @@ def vehicle(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha
     return binary("vehicle", path, "vehicle.mat", test_fraction, seed, sha256)
 
 
-def gleam(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | None = None) -> Federation:
+def gleam(
+    path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | Mapping[str, str] | None = None
+) -> Federation:
     """Head movements of 38 wearers of glasses, eating or not, 180 features (Rahman et al. 2015; gleam.mat with cells X, Y).
 
     Arguments and result as in `school`; labels -1, 1 become 0, 1.  A quarter is for testing, as MR-MTL's authors do.
@@ -203,7 +210,9 @@ def gleam(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha25
     return binary("gleam", path, "gleam.mat", test_fraction, seed, sha256)
 
 
-def landmine(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | None = None) -> Federation:
+def landmine(
+    path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | Mapping[str, str] | None = None
+) -> Federation:
     """Mines in radar images of 29 fields, 9 features (Xue, Liao, Carin and Krishnapuram 2007; LandmineData.mat).
 
     Arguments and result as in `school`; labels 0, 1, of which 6 % are 1.
@@ -211,7 +220,9 @@ def landmine(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sh
     return binary("landmine", path, "LandmineData.mat", test_fraction, seed, sha256)
 
 
-def cells(dataset: str, path: str | Path, file: str, sha256: str | None) -> tuple[Any, list[Any], Reader]:
+def cells(
+    dataset: str, path: str | Path, file: str, sha256: str | Mapping[str, str] | None
+) -> tuple[Any, list[Any], Reader]:
     """Features and targets of each client of a .mat file, and the reader that read it."""
     path, reader = Path(path), files.Reader(dataset, sha256)
     path = path / file if path.is_dir() else path
@@ -227,7 +238,9 @@ def cells(dataset: str, path: str | Path, file: str, sha256: str | None) -> tupl
     return x, y, reader
 
 
-def binary(dataset: str, path: str | Path, file: str, test_fraction: float, seed: int, sha256: str | None) -> Federation:
+def binary(
+    dataset: str, path: str | Path, file: str, test_fraction: float, seed: int, sha256: str | Mapping[str, str] | None
+) -> Federation:
     """Silos with two classes."""
     x, y, reader = cells(dataset, path, file, sha256)
     values = np.unique(np.concatenate(y))
@@ -255,7 +268,12 @@ def silos(reader: Reader, x: Any, y: Any, classes: Any, test_fraction: float, se
 
 
 def femnist(
-    path: str | Path, *, digits_only: bool = False, test_fraction: float = 0.1, seed: int = 0, sha256: str | None = None
+    path: str | Path,
+    *,
+    digits_only: bool = False,
+    test_fraction: float = 0.1,
+    seed: int = 0,
+    sha256: str | Mapping[str, str] | None = None,
 ) -> Federation:
     """Handwritten characters by writer: 28 x 28 images, 62 classes, one client per writer (LEAF, Caldas et al. 2018).
 

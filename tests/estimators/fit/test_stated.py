@@ -317,7 +317,7 @@ def test_every_prior_is_tried():
         made = kind.load()()
         assert (kind.name in FLAGS) == ("prior" in made.get_params())
         if kind.name in FLAGS:
-            text = type(made).__doc__
+            text = type(made).__doc__ or ""
             text = text[text.index("Parameters") : text.index("Attributes")]
             tried = {flags[flags.index("--prior") + 1] for flags in FLAGS[kind.name] if "--prior" in flags}
             assert tried | {made.prior} == {name for name in names if f'"{name}"' in text}
