@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import sympy as sp
@@ -264,7 +264,7 @@ class _Tester:
             self.worst = max(self.worst, float(gap / abs(digits))) if gap <= self.rtol * abs(digits) else self.worst
         return bool(gap <= max(self.atol, self.rtol * abs(digits)))
 
-    def _fail(self, given: Mapping[str, Any], what: str, cause: Exception | None = None) -> Any:
+    def _fail(self, given: Mapping[str, Any], what: str, cause: Exception | None = None) -> NoReturn:
         place = ", ".join(f"{k}={v}" for k, v in given.items())
         raise Mismatch(f"{self.claim.id} at {place}: {what}", dict(given)) from cause
 
