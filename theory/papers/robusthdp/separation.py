@@ -211,7 +211,7 @@ register(
         unit="draws out of 4",
         related=("robusthdp:tab2:simulated", "robusthdp:lem1:tail:p"),
         remark="Mean excess at p = 50, 200, 800, 3200 (20 clients, one shared direction): 12, 1.0, 0.27, 0.05 % at strength "
-        "1/10; 20, 4.2, 2.5, 2.4 % at strength 10. With full convergence and the default lam = 1/sqrt(p). The sentence after "
+        "1/10; 20, 4.2, 2.5, 2.4 % at strength 10. With full convergence, lam = 1/sqrt(p). The sentence after "
         "Lemma 1 says the opposite too: the probability of a good estimate increases with p. Time does grow.",
     )
 )
