@@ -729,7 +729,7 @@ ITEMS = (
         lines="756-762",
         place="Theorem E.5, (47)",
         what="the best strength of each silo",
-        claims=("mrmtl:thmE.5", "mrmtl:thmE.5:algA1", "mrmtl:thmE.5:mmse", "mrmtl:thmE.5:bayes"),
+        claims=("mrmtl:thmE.5", "mrmtl:thmE.5:algA1", "mrmtl:thmE.5:algA1:error", "mrmtl:thmE.5:mmse", "mrmtl:thmE.5:bayes"),
     ),
     Item(
         lines="763-769",

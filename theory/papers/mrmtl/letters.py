@@ -71,6 +71,7 @@ READINGS = {
     "mrmtl:large-lam": Reading(unread="the display is a step of the algorithm, judged are its factors"),
     "mrmtl:algA1:silos": Reading(unread="the display is a step of the algorithm, judged is where it ends"),
     "mrmtl:algA1:bayes": DIFFERENCE,
+    "mrmtl:thmE.5:algA1:error": Reading(unread="judged is what is lost where the two sides do not meet"),
     "mrmtl:algA2": Reading(unread="the display is a step of the algorithm, judged is where it ends"),
     "mrmtl:eq18:silos": Reading(unread="the display is the problem, judged is its solution"),
     "mrmtl:eq12": Reading(unread="the display is for any two laws, judged are those with two outputs"),

@@ -23,7 +23,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
-from theory.engine.hierarchy import CENTRE, Form, Group, covariance, mse, posterior
+from theory.engine.hierarchy import CENTRE, Form, Group, best_blend, covariance, mse, posterior, strength
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
 from theory.papers.mrmtl.model import (
@@ -365,6 +365,86 @@ register(
         "server averages uniformly and needs neither, no strength is negative, and no other strengths do it. (47) asks "
         "every silo for the mean of the others' local variances. Given the others' strengths, no silo gains by another one "
         "of its own. For tau2 = 0 it is a limit, as with lam = inf everywhere no model moves. Verified for 2 and 3 silos.",
+    )
+)
+
+
+# --- what the printed strengths reach ---------------------------------------------------------------------------
+
+QUIETER = Variable("sigma2_low", "positive", "local variance of the quieter of two silos")
+LOUDER = Variable("more", "nonnegative", "by how much the other silo's local variance is larger")
+SLACK = Variable("slack", "positive", "tau2 minus more/2, so that both printed strengths are finite and positive")
+WHICH = Variable("k", "choice", "0: the quieter silo; 1: the other", choices=(0, 1))
+
+
+def _reached_derive(sigma2_low: Any, more: Any, slack: Any, k: int) -> Derivation:
+    d = Derivation()
+    variances, tau2 = [sigma2_low, sigma2_low + more], more / 2 + slack
+    strengths = []
+    for j in (0, 1):
+        silos = model.unequal_silos(variances, tau2, j)
+        u, _ = best_blend(silos.target, silos.local, silos.mean)
+        strengths.append(d.say(f"Best strength of silo {j} towards the uniform mean of the estimates:", strength(u)))
+    weights = d.lemma("mrmtl:algA1:silos", "with these the algorithm ends at the weights", lam_k=strengths, k=k)[:-1]
+    groups = groups_of(variances, tau2)
+    end = sum((w * g.messages() for w, g in zip(weights, groups, strict=True)), Form(ZERO))
+    error = d.say("Its error:", sp.factor(mse(end - groups[k].parameters())))
+    promised = d.lemma("mrmtl:lemE.4:var", "the best of both estimates has", sigma2_loc_k=variances, tau2=tau2, k=k)
+    return d.conclude("The algorithm's error exceeds it by", sp.factor(sp.cancel(sp.together(error - promised))))
+
+
+def _reached_oracle(sigma2_low: Any, more: Any, slack: Any, k: int) -> Any:
+    clients = concrete_unequal([sigma2_low, sigma2_low + more], more / 2 + slack)
+    strengths = [model.concrete_optimum(clients, j)[0] for j in (0, 1)]
+    end = clients.weighted(_end_weights(strengths, plain(2))[k], clients.message)
+    target = clients.parameter[k]
+    return rational(clients.mse(end, target) - clients.posterior(target, clients.message)[1])
+
+
+def _reached_simulate(sigma2_low: float, more: float, slack: float, k: int) -> simulation.Simulation:
+    variances, tau2 = [sigma2_low, sigma2_low + more], more / 2 + slack
+    lam = [s / (tau2 + (other - s) / 2) for s, other in zip(variances, variances[::-1], strict=True)]
+    rows = [mean_regularized.iterated_weights(lam)[k], mean_regularized.silo_mmse_weights(k, variances, tau2)]
+    used, best = (simulation.vector(2, p=-1.0, **{name: 1.0}) for name in ("a0", "a1"))
+    risk = 1 / (1 / variances[k] + 1 / (2 * tau2 + variances[1 - k]))
+    return simulation.excess_over_bayes(model.local_silos(tau2, variances), k, rows, used, best, risk)
+
+
+register(
+    Claim(
+        id="mrmtl:thmE.5:algA1:error",
+        title="What Algorithm A1 loses at the printed strengths",
+        place="Appendix E.5, Lemma E.4 and Theorem E.5, (45), (47), (48), with Appendix D.1, Algorithm A1",
+        statement="With the strengths (47) in every silo, MR-MTL's estimate is matched by (48) to the best one, whose error "
+        "is (45). Judged for two silos: where Algorithm A1 ends, its error exceeds (45) by 0.",
+        latex=r"\frac{K+\lambda^{*}_{k}}{(1+\lambda^{*}_{k})K}=\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}",
+        kind="optimum",
+        variables=(QUIETER, LOUDER, SLACK, WHICH),
+        examples=(
+            {"sigma2_low": 1, "more": 8, "slack": "1/10", "k": 1},
+            {"sigma2_low": 2, "more": 8, "slack": "1/10", "k": 0},
+        ),
+        printed=lambda: ZERO,
+        derive=_reached_derive,
+        oracle=_reached_oracle,
+        counterexample={"sigma2_low": 1, "more": 2, "slack": 1, "k": 0},
+        corrected=lambda sigma2_low, more, slack, k: (
+            more**2
+            * (sigma2_low + k * more) ** 2
+            / (8 * (more / 2 + slack) ** 2 * (more / 2 + slack + sigma2_low + more / 2))
+        ),
+        corrected_text="(s_1 - s_2)^2 s_k^2/(8 tau2^2 (tau2 + (s_1 + s_2)/2)), s_1 and s_2 the local variances",
+        finding="Run as Algorithm A1 with the printed strengths, silos of unequal variance end beside the estimate that "
+        "these strengths are matched to.",
+        not_computed=Exempt(kind="difference", of=("mrmtl:algA1:silos", "mrmtl:lemE.4:var")),
+        simulate=_reached_simulate,
+        unit="variance",
+        assumes={**AVERAGED, "pivot": "model"},
+        although={"mrmtl:lemE.4:var": "the variance given the messages is the same for all of them"},
+        assumptions=UNEQUAL_ASSUMPTIONS,
+        related=("mrmtl:thmE.5:algA1", "mrmtl:algA1:silos", "mrmtl:lemE.4:var", "mrmtl:thmE.5"),
+        remark="tau2 is more/2 + slack, so that both printed strengths are finite. For two silos (45) is the least error "
+        "there is, which the algorithm reaches with sigma2_loc_k/tau2 (mrmtl:algA1:bayes).",
     )
 )
 
