@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,16 @@ def _evidence_simulate(alpha: float, beta: float, ones: int, zeros: int) -> simu
     )
 
 
+def _evidence_computed(alpha: float, beta: float, ones: int, zeros: int) -> float:
+    """The zeros first, then the ones; every one after the first sample has the posterior mean so far."""
+    chance = float(comb(ones + zeros, ones))
+    for k in range(zeros):  # a zero among k zeros so far is a one of the mirrored prior
+        chance *= beta / (alpha + beta) if k == 0 else float(bernoulli.posterior_mean(k, k, beta, alpha))
+    for k in range(ones):
+        chance *= float(bernoulli.posterior_mean(k, zeros + k, alpha, beta))
+    return chance
+
+
 register(
     Claim(
         id="generative:bern:evidence",
@@ -145,11 +156,7 @@ register(
         printed=_evidence_printed,
         derive=_evidence_derive,
         oracle=_evidence_oracle,
-        not_computed=Exempt(
-            kind="elsewhere",
-            function="estimators.closed_forms.bernoulli.posterior_mean",
-            note="what the law is needed for",
-        ),
+        computed=_evidence_computed,
         assumes={"law": "bernoulli", "prior": "known"},
         simulate=_evidence_simulate,
         unit="probability",

@@ -324,6 +324,13 @@ def _two_simulate(alpha: float, beta: float, E_half: float) -> simulation.Simula
     )
 
 
+def _two_computed(alpha: float, beta: float, E_half: float) -> tuple[float, float, float]:
+    s = alpha + beta
+    mu, c = alpha / s, float(bernoulli.report_variance(0.0, eps=np.log1p(E_half)))
+    second, rest = mu * (alpha + 1) / (s + 1), beta / s * (s + alpha + 1) / (s + 1)  # E[p^2] and 1 - E[p^2]
+    return second, c**2 + 2 * c * mu + second * rest, (1 + E_half) ** 2
+
+
 register(
     Claim(
         id="generative:thm4:protocol:two-reports",
@@ -344,11 +351,7 @@ register(
         ),
         derive=_two_derive,
         oracle=_two_oracle,
-        not_computed=Exempt(
-            kind="elsewhere",
-            function="estimators.closed_forms.bernoulli.private_reports",
-            note="the protocol with one report per client",
-        ),
+        computed=_two_computed,
         simulate=_two_simulate,
         entries=("mean of the product", "variance of the product", "largest ratio of probabilities"),
         ours=True,
@@ -378,6 +381,11 @@ def _compare_oracle(E_half: Any) -> Any:
     return rational(spread["half"] ** 2 / (2 * spread["whole"]))
 
 
+def _compare_computed(E_half: float) -> float:
+    half, whole = (float(bernoulli.report_variance(0.0, eps=k * np.log1p(E_half))) for k in (1, 2))
+    return half**2 / (2 * whole)
+
+
 register(
     Claim(
         id="generative:thm4:protocol:split",
@@ -392,7 +400,7 @@ register(
         printed=lambda E_half: (2 + E_half) ** 2 / (2 * E_half**2),
         derive=_compare_derive,
         oracle=_compare_oracle,
-        not_computed=Exempt(kind="part", of=("generative:thm4:protocol:variance",)),
+        computed=_compare_computed,
         not_simulated=Exempt(kind="part", of=("generative:thm4:protocol:two-reports",)),
         ours=True,
         unit="dimensionless",

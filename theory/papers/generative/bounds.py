@@ -265,7 +265,7 @@ register(
         ),
         corrected_text="m + 1 in place of m: a smaller value, so that (47) does not follow; it is true by "
         "another argument (generative:eq47)",
-        not_computed=Exempt(kind="refuted"),
+        computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m + 1, d=d),
         finding="The argument for the lower bound gives a weaker one, with m + 1 clients in place of m.",
         assumes={"law": "gaussian"},
         unit="variance, summed over coordinates",

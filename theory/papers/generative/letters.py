@@ -352,7 +352,7 @@ READINGS = {
             r"\frac{K}{m}": "q",
             "K": 1,
             r"\sigma_{q_1}^2": 1,
-            "C_1": lambda load, order, small_order: sp.sqrt(load / order if small_order else 4 + load),
+            "C_1": lambda load, order, small_order: sp.sqrt((load if small_order else 1 + 20 * load) / sp.Integer(order)),
         },
     ),
     "generative:thm7:valid": Reading(

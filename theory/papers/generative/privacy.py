@@ -263,8 +263,8 @@ register(
         printed=lambda tau, K, sigma2_q1: tau * sigma2_q1 / K,
         derive=_noise_derive,
         oracle=_noise_oracle,
-        condition=lambda reaction: sp.true if reaction == "constant" else sp.false,
-        condition_text="reaction == constant (the clipped gradients do not depend on the noise before them), or tau = 1",
+        condition=lambda tau, reaction: sp.true if reaction == "constant" or tau == 1 else sp.false,
+        condition_text="reaction == constant or tau == 1 (the clipped gradients do not depend on the noise before them)",
         counterexample={"tau": 2, "K": 1, "sigma2_q1": 1, "reaction": "pulling", "pull": "1/2"},
         simulate=_noise_simulate,
         not_computed=Exempt(kind="elsewhere", function="estimators.accounting.adaped.adaped_rdp", note="average=True"),
@@ -280,26 +280,26 @@ register(
 # --- which orders ----------------------------------------------------------------------------------------------------
 
 Q = Variable("q", "fraction", "share K/m of the clients in a round", within=("1/100", "9/10"))
-LOAD = Variable("load", "positive", "with small_order, order times C1^2/(K sigma2_q1); else C1^2/(K sigma2_q1) - 4",
+LOAD = Variable("load", "positive", "order times C1^2/(K sigma2_q1); without small_order, that less 1, over 20",
                 within=("1/50", 1))  # fmt: skip
 FEW = Variable("order", "choice", "Renyi order", choices=(2, 3, 5))
 SMALL = Variable(
     "small_order",
     "choice",
-    "1: order * C1^2/(K sigma2_q1) = load <= 1; 0: C1^2/(K sigma2_q1) = 4 + load, so that order times it exceeds 8",
+    "1: order * C1^2/(K sigma2_q1) is load, at most 1; 0: it is 1 + 20 load, at most 21",
     choices=(1, 0),
     default=1,
 )
 
 
 def _orders_printed(q: Any, load: Any, order: int, small_order: int) -> Any:
-    return 6 * q**2 * (load if small_order else order * (4 + load))
+    return 6 * q**2 * (load if small_order else 1 + 20 * load)
 
 
 def _orders_derive(q: Any, load: Any, order: int, small_order: int) -> Derivation:
     d = Derivation()
     mu2 = d.say("One local step, gradients set to zero between neighbours; squared shift over variance:",
-                load / order if small_order else load + 4)  # fmt: skip
+                (load if small_order else 20 * load + 1) / sp.Integer(order))  # fmt: skip
     weights = [sp.binomial(order, k) * (1 - q) ** (order - k) * q**k for k in range(order + 1)]
     moment = 1 + sum(w * (sp.exp(sp.Integer(k * (k - 1)) * mu2 / 2) - 1) for k, w in enumerate(weights) if k > 1)
     d.say("E_Q[(1 - q + q dP/dQ)^order], expanded, with the weights' sum 1 taken out:", moment)
@@ -308,12 +308,12 @@ def _orders_derive(q: Any, load: Any, order: int, small_order: int) -> Derivatio
 
 def _orders_oracle(q: Any, load: Any, order: int, small_order: int) -> Any:
     with mpmath.workdps(DIGITS):
-        mu2 = mpf(load) / order if small_order else mpf(load) + 4
+        mu2 = mpf(load) / order if small_order else (mpf(load) * 20 + 1) / order
         return sp.Float(str(mpmath.log(_moment_by_copies(order, mpf(q), mu2)) / (order - 1)), DIGITS - 10)
 
 
 def _orders_computed(q: float, load: float, order: int, small_order: int) -> float:
-    multiplier = np.sqrt(order / load) if small_order else 1 / np.sqrt(4 + load)
+    multiplier = np.sqrt(order / (load if small_order else 1 + 20 * load))
     return privacy.rdp_sampled_gaussian(noise_multiplier=multiplier, sampling_rate=q, order=order)
 
 

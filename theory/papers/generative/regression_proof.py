@@ -263,22 +263,22 @@ register(
 
 # --- least squares without a prior -----------------------------------------------------------------------------------
 
-F1 = Variable("x1", "positive", "feature of the first sample", extreme=False)
-F2 = Variable("x2", "real", "feature of the second sample", extreme=False)
+F1 = Variable("u1", "positive", "feature of the first sample", extreme=False)
+F2 = Variable("u2", "real", "feature of the second sample", extreme=False)
 
 
-def _blue_derive(x1: Any, x2: Any, sigma2_x: Any) -> Derivation:
-    d, u = Derivation(), sp.Symbol("u", real=True)
-    first = d.say("An estimate w1 y1 + w2 y2 is right on average for every theta if w1 x1 + w2 x2 = 1; for w2 = u, w1 =",
-                  (1 - u * x2) / x1)  # fmt: skip
-    risk = d.say("Its mean squared error:", sigma2_x * (first**2 + u**2))
-    best = d.say("which is least at w2 =", sp.solve(sp.diff(risk, u), u)[0])
-    return d.conclude("Weights:", (sp.factor(first.subs(u, best)), sp.factor(best)))
+def _blue_derive(u1: Any, u2: Any, sigma2_x: Any) -> Derivation:
+    d, w2 = Derivation(), sp.Symbol("w2", real=True)
+    first = d.say("An estimate w1 y1 + w2 y2 is right on average for every theta if w1 u1 + w2 u2 = 1, so w1 =",
+                  (1 - w2 * u2) / u1)  # fmt: skip
+    risk = d.say("Its mean squared error:", sigma2_x * (first**2 + w2**2))
+    best = d.say("which is least at w2 =", sp.solve(sp.diff(risk, w2), w2)[0])
+    return d.conclude("Weights:", (sp.factor(first.subs(w2, best)), sp.factor(best)))
 
 
-def _blue_oracle(x1: Any, x2: Any) -> tuple[Any, Any]:
+def _blue_oracle(u1: Any, u2: Any) -> tuple[Any, Any]:
     """Least-squares fits to a response of 1 in one sample and 0 in the other: the residual is a parabola in the estimate."""
-    x = [fraction(x1), fraction(x2)]
+    x = [fraction(u1), fraction(u2)]
 
     def fit(y: tuple[int, int]) -> Any:
         lost = [sum((b - a * t) ** 2 for a, b in zip(x, y, strict=True)) for t in (0, 1, 2)]
@@ -287,16 +287,16 @@ def _blue_oracle(x1: Any, x2: Any) -> tuple[Any, Any]:
     return rational(fit((1, 0))), rational(fit((0, 1)))
 
 
-def _blue_computed(x1: float, x2: float, sigma2_x: float) -> tuple[float, float]:
+def _blue_computed(u1: float, u2: float, sigma2_x: float) -> tuple[float, float]:
     """The estimate's answers to the two responses, from posterior means under a flat prior."""
-    X = np.array([[x1], [x2]])
+    X = np.array([[u1], [u2]])
     answers = [regression.posterior(X, y, [0.0], np.inf, sigma2_x)[0][0] for y in ([1.0, 0.0], [0.0, 1.0])]
     return answers[0], answers[1]
 
 
-def _blue_objective(x: tuple[Any, ...], x1: Any, x2: Any, sigma2_x: Any) -> Any:
+def _blue_objective(x: tuple[Any, ...], u1: Any, u2: Any, sigma2_x: Any) -> Any:
     """Error of the estimate with the second weight x[1], and the first as being right on average asks for; x[0] is free."""
-    return sigma2_x * (((1 - x[1] * x2) / x1) ** 2 + x[1] ** 2)
+    return sigma2_x * (((1 - x[1] * u2) / u1) ** 2 + x[1] ** 2)
 
 
 register(
@@ -311,8 +311,8 @@ register(
         r"local dataset at the }i\text{-th client without any prior knowledge}",
         kind="optimum",
         variables=(F1, F2, SIGMA2_X),
-        examples=({"x1": 1, "x2": 2, "sigma2_x": 1},),
-        printed=lambda x1, x2: (x1 / (x1**2 + x2**2), x2 / (x1**2 + x2**2)),
+        examples=({"u1": 1, "u2": 2, "sigma2_x": 1},),
+        printed=lambda u1, u2: (u1 / (u1**2 + u2**2), u2 / (u1**2 + u2**2)),
         derive=_blue_derive,
         oracle=_blue_oracle,
         computed=_blue_computed,
