@@ -5,8 +5,13 @@ random and ten times as far. A test that must be frugal takes a fraction of `set
 """
 
 import copy
+import doctest
+import functools
 import importlib
+import inspect
+import io
 import warnings
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -87,3 +92,75 @@ def idle_round():
         return record
 
     return check
+
+
+# --- calls that doctests show ---------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Keeps the arguments of the outermost calls of what it wraps."""
+
+    def __init__(self):
+        self.calls, self.inside = {}, False
+
+    def wrap(self, label, function, kind=None):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            if self.inside:
+                return function(*args, **kwargs)
+            kept = copy.deepcopy((args[1:] if kind else args, kwargs))
+            self.inside = True
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                self.inside = False
+            self.calls.setdefault(label, (kind or function, *kept))
+            return result
+
+        return wrapped
+
+
+@pytest.fixture(scope="session")
+def doctest_calls():
+    """A function from modules to a valid call of each of their public functions and methods whose doctest has one.
+
+    It returns a dict from labels to (function, args, kwargs); with `made`, also of classes, as they are called.
+    """
+    return lambda modules, made=False: recorded(tuple(modules), made)
+
+
+@functools.cache
+def recorded(modules, made):
+    recorder, patched, wrapped = Recorder(), [], {}
+    for module in modules:
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            if getattr(thing, "__module__", None) != module.__name__:
+                continue
+            if inspect.isfunction(thing):
+                wrapped[thing] = recorder.wrap(name, thing)
+            elif inspect.isclass(thing):
+                for key, method in list(vars(thing).items()):
+                    if made and key == "__init__" and inspect.isfunction(method):
+                        patched.append((thing, key, method, recorder.wrap(name, method, thing)))
+                    elif not key.startswith("_") and inspect.isfunction(method):
+                        patched.append((thing, key, method, recorder.wrap(f"{name}.{key}", method)))
+                    elif not key.startswith("_") and isinstance(method, classmethod):
+                        replaced = classmethod(recorder.wrap(f"{name}.{key}", method.__func__))
+                        patched.append((thing, key, method, replaced))
+    for owner, key, _, replaced in patched:
+        setattr(owner, key, replaced)
+    try:
+        for module in modules:
+            for test in doctest.DocTestFinder(exclude_empty=True).find(module, module.__name__):
+                scope = dict(vars(module))
+                for example in test.examples:
+                    scope |= {k: wrapped[v] for k, v in scope.items() if inspect.isfunction(v) and v in wrapped}
+                    if example.exc_msg is None:
+                        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                            warnings.simplefilter("ignore")
+                            exec(compile(example.source, test.name, "single"), scope)
+    finally:
+        for owner, key, method, _ in patched:
+            setattr(owner, key, method)
+    return recorder.calls

@@ -21,9 +21,13 @@ Integrating this profile gives the moment
 of order a: the best that the profile allows, hence never above the bound of Wang, Balle and Kasiviswanathan (2019).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,8 +36,13 @@ from estimators.accounting.events import SAMPLINGS, Event
 from estimators.accounting.losses import loss_epsilon
 from estimators.accounting.mechanisms import gaussian_epsilon, gaussian_sigma
 from estimators.accounting.privacy import ORDERS
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
+from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import choice, finite, nonnegative, number, paired, positive, probability, single
+
+if TYPE_CHECKING:
+    from estimators.accounting.tuning import Runs
 
 __all__ = [
     "ACCOUNTANTS",
@@ -51,7 +60,7 @@ HUGE = 1e100  # a shift whose square may not be a number
 
 
 @cache
-def stated(way):
+def stated(way: str) -> str:
     """Name of a way of accounting with the version of what computes it.
 
     Parameters
@@ -68,7 +77,7 @@ def stated(way):
         return f"{way} ({package})"
 
 
-def listed(events):
+def listed(events: Event | Sequence[Event]) -> tuple[Event, ...]:
     """Return events, one or several, as a tuple; all by one way of sampling, all with noise."""
     events = (events,) if isinstance(events, Event) else tuple(events)
     for event in events:
@@ -82,7 +91,7 @@ def listed(events):
 
 
 @paired
-def divergences(event):
+def divergences(event: Event) -> Floats:
     """Renyi divergences at ``privacy.ORDERS`` of all releases of an event; upper bounds, exact but for fixed batches.
 
     >>> divergences(Event(noise=2.0, sampling="fixed", rate=1.0, number=3))[:2].tolist()
@@ -93,7 +102,7 @@ def divergences(event):
 
 
 @lru_cache(maxsize=4096)
-def one_divergence(event):
+def one_divergence(event: Event) -> Numbers:
     """Return the divergences of one release, of an event with number 1."""
     orders = np.array(ORDERS, float)
     if event.silent:
@@ -112,7 +121,7 @@ def one_divergence(event):
 
 
 @paired
-def fixed_batch_rdp(*, noise_multiplier, sampling_rate, order):
+def fixed_batch_rdp(*, noise_multiplier: float, sampling_rate: float, order: ArrayLike) -> Floats:
     """Renyi divergence of Gaussian noise on a batch drawn without replacement; one row replaced; an upper bound.
 
     Claim: mrmtl:appA:amplification.
@@ -137,7 +146,7 @@ def fixed_batch_rdp(*, noise_multiplier, sampling_rate, order):
 
 
 @paired
-def epsilon(events, *, delta, accountant="pld"):
+def epsilon(events: Event | Sequence[Event], *, delta: float, accountant: str = "pld") -> float:
     """Eps at `delta` of events together; an upper bound, exact where all are Gaussian noise on all rows.
 
     Parameters
@@ -153,7 +162,7 @@ def epsilon(events, *, delta, accountant="pld"):
     return found_epsilon(listed(events), float(single(probability, "delta", delta)), accountant)[0]
 
 
-def found_epsilon(events, delta, accountant):
+def found_epsilon(events: Iterable[Event], delta: float, accountant: str) -> tuple[float, str]:
     """Return eps of checked events and the way that gave it."""
     events = tuple(event for event in events if not event.silent)
     if not events or delta == 1:
@@ -177,7 +186,7 @@ def found_epsilon(events, delta, accountant):
 
 
 @paired
-def calibrate_noise(spent, *, eps, near=1.0, within=1e-13):
+def calibrate_noise(spent: Callable[[float], float], *, eps: float, near: float = 1.0, within: float = 1e-13) -> float:
     """Smallest noise at which an accountant reports at most `eps`; on the safe side of a root found numerically.
 
     Parameters
@@ -195,8 +204,6 @@ def calibrate_noise(spent, *, eps, near=1.0, within=1e-13):
     >>> round(z, 6)
     12.791825
     """
-    from scipy.optimize import brentq
-
     eps = single(positive, "eps", eps)
     if not callable(spent):
         raise ValueError(f"spent must be a function of the noise that returns an eps, not a {type(spent).__name__}")
@@ -215,7 +222,7 @@ def calibrate_noise(spent, *, eps, near=1.0, within=1e-13):
         low, high = low - 1.0, low
         if low < -60:
             return 0.0  # delta alone pays for releasing the data
-    found = brentq(excess, low, high, xtol=within)
+    found = root(excess, low, high, xtol=within)
     step = within
     while not excess(found) <= 0:
         found, step = found + step, 2 * step
@@ -223,7 +230,7 @@ def calibrate_noise(spent, *, eps, near=1.0, within=1e-13):
 
 
 @paired
-def noise_for(event, *, eps, delta, accountant="pld", rho=0.0):
+def noise_for(event: Event, *, eps: float, delta: float, accountant: str = "pld", rho: float = 0.0) -> float:
     """Smallest noise with which an event is certified as (eps, delta)-private; on the safe side.
 
     Exact for Gaussian noise on all rows, whatever the accountant; by "pld" within 0.1 % of the smallest.
@@ -258,7 +265,7 @@ def noise_for(event, *, eps, delta, accountant="pld", rho=0.0):
 
 
 @lru_cache(maxsize=4096)
-def known_noise(event, eps, delta, accountant, rho):
+def known_noise(event: Event, eps: float, delta: float, accountant: str, rho: float) -> float:
     """Return what `noise_for` does, of checked arguments."""
     if rho > 0 and privacy.epsilon_from_zcdp(rho=rho, delta=delta) >= eps:
         raise ValueError(f"eps={eps:g} at delta={delta:g} is spent by rho={rho:g} before any step")
@@ -284,7 +291,7 @@ def known_noise(event, eps, delta, accountant, rho):
     return min(found, enough)
 
 
-def beside(event, delta, accountant, rho):
+def beside(event: Event, delta: float, accountant: str, rho: float) -> float:
     """Return eps of an event beside rho-zero-concentrated privacy."""
     if rho == 0:
         return found_epsilon((event,), delta, accountant)[0]
@@ -292,7 +299,7 @@ def beside(event, delta, accountant, rho):
 
 
 @paired
-def tuned_noise_multiplier(runs, event, *, eps, delta):
+def tuned_noise_multiplier(runs: Runs, event: Event, *, eps: float, delta: float) -> float:
     """Noise of each run for which publishing the best of `runs` runs is (eps, delta)-private; an upper bound.
 
     By Renyi divergences.  Claim: mrmtl:thmF.2.

@@ -5,9 +5,14 @@ a clipped gradient of the common model (norm C1, variance sigma2_q1 per coordina
 guarantee is for one whole client (user level).  Conversion to (eps, delta) is in ``privacy``.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from estimators.accounting.privacy import ORDERS, epsilon_from_rdp
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet, quotient
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive
 
@@ -17,7 +22,20 @@ SHIFTS = {"zero-out": 1.0, "replace": 2.0}  # largest change of a clipped gradie
 
 
 @paired
-def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adjacency="replace", average=False):
+def adaped_rdp(
+    *,
+    order: ArrayLike,
+    tau: ArrayLike,
+    T: ArrayLike,
+    K: ArrayLike,
+    m: ArrayLike,
+    C1: ArrayLike,
+    sigma2_q1: ArrayLike,
+    C2: ArrayLike = 0.0,
+    sigma2_q2: ArrayLike = 1.0,
+    adjacency: str = "replace",
+    average: bool = False,
+) -> Floats:
     """Renyi divergence of all messages of DP-AdaPeD; upper bound, exact for a server that sees every message.
 
     (T/tau) log(1 + (K/m) (exp((order-1) x) - 1)) / (order-1) with x = order tau s^2 (C1^2/sigma2_q1 + C2^2/sigma2_q2) / 2,
@@ -63,7 +81,7 @@ def adaped_rdp(*, order, tau, T, K, m, C1, sigma2_q1, C2=0.0, sigma2_q2=1.0, adj
 
 
 @paired
-def adaped_epsilon(*, delta, orders=ORDERS, conversion="improved", **parameters):
+def adaped_epsilon(*, delta: float, orders: ArrayLike = ORDERS, conversion: str = "improved", **parameters: Any) -> float:
     """Smallest eps at `delta` that `adaped_rdp` gives for one whole client; an upper bound.
 
     Parameters as in `adaped_rdp`, but for `orders`, an array of numbers > 1, in place of `order`;

@@ -5,9 +5,13 @@ Does not belong here: what an event costs and which noise it needs (``accountant
 (``privacy``, ``mechanisms``); publishing the best of several runs (``tuning``).
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,6 +21,7 @@ from estimators.accounting.events import SAMPLINGS, Event
 from estimators.accounting.losses import loss_epsilon
 from estimators.accounting.mechanisms import gaussian_epsilon, gaussian_sigma
 from estimators.accounting.privacy import ORDERS
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import choice, count, nonnegative, number, paired, positive, probability, single
 
@@ -40,7 +45,7 @@ TINY = 1e-12  # eps below which a release is not worth a distribution of losses
 CLAIMS = ("mrmtl:appA:composition:adaptive", "mrmtl:eq13")
 
 
-def budget_numbers(eps, delta):
+def budget_numbers(eps: float, delta: float) -> tuple[float, float]:
     """Return eps in (0, inf] and delta in [0, 1) as floats."""
     eps, delta = single(number, "eps", eps), single(number, "delta", delta)
     if not eps > 0:
@@ -93,17 +98,17 @@ class Guarantee:
     def __str__(self):
         return f"eps={self.eps:g}, delta={self.delta:g} ({self.mechanism}): {ADJACENCIES[self.adjacency]}"
 
-    def covers(self, adjacency):
+    def covers(self, adjacency: str) -> bool:
         """Whether the guarantee holds for that adjacency; replacing all rows includes replacing one."""
         return self.adjacency == adjacency or (self.adjacency, adjacency) in (
             ("client", "row"),
             ("client add-remove", "row add-remove"),
         )
 
-    def divergences(self):
+    def divergences(self) -> Floats | None:
         """Return upper bounds on the Renyi divergences at ``ORDERS``, or None if nothing but (eps, delta) is known."""
         orders = np.array(ORDERS)
-        bounds = [sum(divergences(event) for event in self.events)] if self.events else []
+        bounds = [np.sum([divergences(event) for event in self.events], axis=0)] if self.events else []
         bounds += [np.asarray(self.renyi)] if self.renyi is not None else []
         if self.rho is not None:
             bounds.append(self.rho * orders)
@@ -111,7 +116,7 @@ class Guarantee:
             bounds.append(privacy.rdp_pure(self.eps, orders))
         return np.min(bounds, axis=0) if bounds else None
 
-    def released(self):
+    def released(self) -> tuple[Event, ...] | None:
         """Return events that cost at least what was released, its own or as its numbers say; None if there are none."""
         if self.events or not self.eps < np.inf:
             return self.events or None
@@ -120,7 +125,7 @@ class Guarantee:
                 return (Event(noise=float(np.sqrt(0.5 / np.float64(self.rho)))),)
         return (Event(mechanism="pure", noise=1 / self.eps),) if self.delta == 0 and self.eps > TINY else None
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; an infinite eps or rho is the string "inf"."""
         return {
             "eps": _plain(self.eps),
@@ -134,7 +139,7 @@ class Guarantee:
         }
 
     @classmethod
-    def from_dict(cls, data):
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the guarantee that `to_dict` gave."""
         try:
             rho = data["rho"]
@@ -181,12 +186,12 @@ class Budget:
     ValueError: this release (eps=0.4, delta=0) would bring the total to eps=1.19995 at delta=1e-05; the budget is eps=1
     """
 
-    def __init__(self, *, eps, delta, adjacency):
+    def __init__(self, *, eps: float, delta: float, adjacency: str) -> None:
         self.eps, self.delta = budget_numbers(eps, delta)
         self.adjacency = choice("adjacency", adjacency, ADJACENCIES)
         self.releases = []
 
-    def check(self, guarantee):
+    def check(self, guarantee: Guarantee) -> None:
         """Raise ValueError if the release has another adjacency or would exceed the budget."""
         if not isinstance(guarantee, Guarantee):
             raise ValueError(f"guarantee must be a Guarantee, got {type(guarantee).__name__}")
@@ -202,29 +207,29 @@ class Budget:
                 f"eps={total:g} at delta={self.delta:g}; the budget is eps={self.eps:g}"
             )
 
-    def spend(self, guarantee):
+    def spend(self, guarantee: Guarantee) -> None:
         """Enter a release, or raise ValueError and enter nothing.  Call it before the release leaves."""
         self.check(guarantee)
         self.releases.append(guarantee)
 
-    def spent(self):
+    def spent(self) -> float:
         """Upper bound on eps at the budget's delta of all releases together; 0 before the first."""
         return total_epsilon(tuple(self.releases), self.delta)
 
-    def left(self):
+    def left(self) -> float:
         """What is missing to the budget's eps, never below 0."""
         return max(0.0, self.eps - self.spent()) if np.isfinite(self.eps) else np.inf
 
 
 @lru_cache(maxsize=4096)
-def total_epsilon(guarantees, delta):
+def total_epsilon(guarantees: Sequence[Guarantee], delta: float) -> float:
     """Return the smallest eps at `delta` that the known bounds give for a tuple of releases together."""
     if not guarantees:
         return 0.0
     found = [(g, g.divergences()) for g in guarantees]
     plain = [g for g, curve in found if curve is None]
     curves = [curve for _, curve in found if curve is not None]
-    bounds = [np.inf]
+    bounds: list[float] = [np.inf]
     if sum(g.delta for g in guarantees) <= delta * (1 + ROUNDING):
         bounds.append(sum(g.eps for g in guarantees))
     rest = delta - sum(g.delta for g in plain)
@@ -232,14 +237,14 @@ def total_epsilon(guarantees, delta):
         bounds.append(sum(g.eps for g in plain) + privacy.epsilon_from_rdp(ORDERS, sum(curves), delta=rest))
     if all(g.mechanism == "gaussian" and g.rho is not None for g in guarantees):
         with quiet():
-            ratio = np.sqrt(2 * sum(g.rho for g in guarantees))
-        bounds.append(np.inf if np.isinf(ratio) else gaussian_epsilon(delta=delta, sensitivity=ratio, sigma=1.0))
+            ratio = np.sqrt(2 * sum(g.rho or 0.0 for g in guarantees))
+        bounds.append(np.inf if np.isinf(ratio) else float(gaussian_epsilon(delta=delta, sensitivity=ratio, sigma=1.0)))
     elif len(guarantees) > 1 and delta > 0:
         bounds.append(composed_losses(guarantees, delta))
     return float(min(bounds))
 
 
-def composed_losses(guarantees, delta):
+def composed_losses(guarantees: Iterable[Guarantee], delta: float) -> float:
     """Return eps at `delta` by privacy loss distributions; releases without one are added plainly."""
     known, plain = Counter(), []
     for each in guarantees:
@@ -259,7 +264,14 @@ def composed_losses(guarantees, delta):
 
 
 @paired
-def guarantee(events, *, delta, accountant="pld", trusted="client", adjacency=None):
+def guarantee(
+    events: Event | Sequence[Event],
+    *,
+    delta: float,
+    accountant: str = "pld",
+    trusted: str = "client",
+    adjacency: str | None = None,
+) -> Guarantee:
     """Guarantee of what was run, whatever its noise was calibrated for; upper bound, exact for Gaussian noise on all rows.
 
     Parameters
@@ -295,7 +307,7 @@ def guarantee(events, *, delta, accountant="pld", trusted="client", adjacency=No
     rho, claims = None, CLAIMS
     if gaussian:
         with quiet():
-            rho = float(sum(e.number * np.square(np.divide(SAMPLINGS[e.sampling][1], e.noise)) / 2 for e in loud))
+            rho = float(sum(e.number * np.square(np.divide(SAMPLINGS[e.sampling][1], e.noise or 0.0)) / 2 for e in loud))
         claims = ("mrmtl:sigma-dp:exact",) if loud else ()
     elif any(event.sampling == "fixed" and event.rate < 1 for event in loud):
         claims = (*CLAIMS, "mrmtl:appA:amplification")
@@ -310,7 +322,7 @@ def guarantee(events, *, delta, accountant="pld", trusted="client", adjacency=No
 
 
 @paired
-def composed_gaussian_epsilon(*, sensitivities, sigmas, delta):
+def composed_gaussian_epsilon(*, sensitivities: ArrayLike, sigmas: ArrayLike, delta: float) -> float:
     """Smallest eps at `delta` of several Gaussian releases together; exact.
 
     They are as hard to tell apart as one release of sensitivity sqrt(sum (sensitivity / sigma)^2) and deviation 1 (Dong,
@@ -332,11 +344,11 @@ def composed_gaussian_epsilon(*, sensitivities, sigmas, delta):
         ratios = np.where(sensitivities == 0, 0.0, sensitivities / sigmas)
     if np.isinf(ratios).any():
         return 0.0 if single(probability, "delta", delta) == 1 else np.inf
-    return gaussian_epsilon(delta=delta, sensitivity=np.sqrt(np.sum(ratios**2)), sigma=1.0)
+    return float(gaussian_epsilon(delta=delta, sensitivity=np.sqrt(np.sum(ratios**2)), sigma=1.0))
 
 
 @paired
-def composed_gaussian_sigma(*, sensitivities, shares, eps, delta):
+def composed_gaussian_sigma(*, sensitivities: ArrayLike, shares: ArrayLike, eps: float, delta: float) -> Floats:
     """Deviations of several Gaussian releases that together are exactly (eps, delta)-private.
 
     Release i gets the share of the squared ratio sensitivity / sigma; inverse of ``composed_gaussian_epsilon``.

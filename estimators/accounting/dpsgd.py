@@ -8,8 +8,11 @@ Belongs here: what the noise is, and the closed form of what is enough.  How a s
 ``aggregation``; the noise that a promise needs is ``accountants.noise_for`` of an event.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet, times
 from estimators.numerics.validation import choice, count, finite, nonnegative, number, paired, positive, probability
 
@@ -25,7 +28,16 @@ PATHS = ("fixed mean", "shuffled", "curved")
 
 
 @paired
-def batch_gradient_variance(*, b, c, z, p, alignment=1.0, others=0, sampling="independent"):
+def batch_gradient_variance(
+    *,
+    b: ArrayLike,
+    c: ArrayLike,
+    z: ArrayLike,
+    p: ArrayLike,
+    alignment: ArrayLike = 1.0,
+    others: ArrayLike = 0,
+    sampling: str = "independent",
+) -> Floats:
     """Variance of a noisy batch gradient when every gradient is clipped; exact.
 
     Sampling part plus p c^2 z^2 / b^2.  The sampling part is (c^2 - |G|^2) / b for independent gradients, that times
@@ -65,7 +77,7 @@ def batch_gradient_variance(*, b, c, z, p, alignment=1.0, others=0, sampling="in
 
 
 @paired
-def unclipped_gradient_variance(*, sigma2_g, b, c, z, p):
+def unclipped_gradient_variance(*, sigma2_g: ArrayLike, b: ArrayLike, c: ArrayLike, z: ArrayLike, p: ArrayLike) -> Floats:
     """Variance of a noisy batch gradient when no gradient is clipped, sigma2_g + p c^2 z^2 / b^2; exact.
 
     An upper bound where `sigma2_g` is one.  Claim: robusthdp:eq5.
@@ -81,7 +93,19 @@ def unclipped_gradient_variance(*, sigma2_g, b, c, z, p):
 
 
 @paired
-def model_update_variance(*, K, N, b, eta, c, z, p, alignment=1.0, contraction=0.0, path="fixed mean"):
+def model_update_variance(
+    *,
+    K: ArrayLike,
+    N: ArrayLike,
+    b: ArrayLike,
+    eta: ArrayLike,
+    c: ArrayLike,
+    z: ArrayLike,
+    p: ArrayLike,
+    alignment: ArrayLike = 1.0,
+    contraction: ArrayLike = 0.0,
+    path: str = "fixed mean",
+) -> Floats:
     """Variance of a client's model update after K epochs of DP-SGD, given where it started; exact.
 
     With n = K ceil(N / b) steps and v the `batch_gradient_variance` of independent gradients: n eta^2 v where the mean
@@ -115,7 +139,7 @@ def model_update_variance(*, K, N, b, eta, c, z, p, alignment=1.0, contraction=0
 
 
 @paired
-def closed_form_noise_multiplier(*, eps, delta, steps):
+def closed_form_noise_multiplier(*, eps: ArrayLike, delta: ArrayLike, steps: ArrayLike) -> Floats:
     """Noise multiplier that is enough for (eps, delta) after `steps` steps, whatever is sampled; an upper bound.
 
     sqrt(steps / 2) / (sqrt(log(1/delta) + eps) - sqrt(log(1/delta))): the zero-concentrated accounting of Gaussian steps

@@ -4,7 +4,10 @@ Belongs here: `Event` and the adjacency that each way of sampling protects.  Doe
 (``accountants``), guarantees and budgets (``budget``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import Self
 
 from estimators.numerics.validation import choice, count, nonnegative, positive, probability, single
 
@@ -53,7 +56,7 @@ class Event:
         if self.noise is not None:
             object.__setattr__(self, "noise", float(single(nonnegative, "noise", self.noise, infinite=True)))
 
-    def at(self, noise):
+    def at(self, noise: float) -> Self:
         """Return the event with this noise.
 
         >>> Event(number=3).at(2.0).noise
@@ -62,13 +65,13 @@ class Event:
         return replace(self, noise=noise)
 
     @property
-    def shift(self):
+    def shift(self) -> float:
         """How far a neighbour moves one release, in units of its noise; > 0.  Raises ValueError without noise."""
         if self.noise is None:
             raise ValueError("noise of the event is not given: Event(noise=...), or calibrate it by accountants.noise_for")
         return SAMPLINGS[self.sampling][1] / positive("noise", self.noise) if self.noise < float("inf") else 0.0
 
     @property
-    def silent(self):
+    def silent(self) -> bool:
         """Whether nothing about a row is released."""
         return self.number == 0 or self.rate == 0 or self.noise == float("inf")

@@ -9,14 +9,23 @@ about 1e-4 of it, or coarser where that would take more than ``POINTS`` points; 
 there is no bound by this way, and Renyi divergences give one.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache, reduce
 from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.accounting import privacy
+from estimators.numerics.arrays import Floats
 from estimators.numerics.limits import quiet
+
+if TYPE_CHECKING:
+    from estimators.accounting.events import Event
 
 __all__ = ["POINTS", "loss_epsilon"]
 
@@ -29,14 +38,14 @@ SLACK = 1e-13
 """Taken off delta for that rounding."""
 
 
-def library():
+def library() -> list[ModuleType]:
     """Return the modules of dp-accounting that hold loss distributions and their masses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its dependencies, at import
         return [import_module(f"dp_accounting.pld.{name}") for name in ("privacy_loss_distribution", "pld_pmf")]
 
 
-def furthest(event):
+def furthest(event: Event) -> float:
     """Return a loss of one release beyond which less than 1e-22 of its probability lies."""
     if event.mechanism != "gaussian":
         return event.shift
@@ -45,14 +54,14 @@ def furthest(event):
     return float(np.log1p(event.rate * np.expm1(most))) if most < FURTHEST else most
 
 
-def deviation(event):
+def deviation(event: Event) -> float:
     """Return about the deviation of one release's loss."""
     if event.mechanism != "gaussian":
         return event.shift
     return float(np.sqrt(np.log1p(event.rate**2 * np.expm1(min(event.shift**2, FURTHEST)))))
 
 
-def grid(events):
+def grid(events: Sequence[Event]) -> tuple[float, float]:
     """Return the distance of losses for releases that are composed, and the smallest deviation of one of them."""
     square = sum(event.number * deviation(event) ** 2 for event in events)
     span = 2 * max(max(map(furthest, events)), square + 12 * np.sqrt(square))
@@ -60,7 +69,7 @@ def grid(events):
     return max(finest / 40, span / POINTS), finest
 
 
-def profile(event, level):
+def profile(event: Event, level: Floats) -> Floats:
     """Return the smallest delta of one release at the losses `level`, of either sign; the same in both directions.
 
     Batches of fixed size: the curve of Gaussian noise amplified by Balle, Barthe and Gaboardi (2018).  Purely private: that
@@ -76,7 +85,7 @@ def profile(event, level):
     return np.clip(np.where(level >= 0, above, -np.expm1(-size) + np.exp(-size) * above), 0.0, 1.0)
 
 
-def one_release(event, step):
+def one_release(event: Event, step: float) -> Any:
     """Return the loss distribution of one release on a grid of distance `step`."""
     distributions, masses = library()
     if event.mechanism == "laplace":
@@ -94,7 +103,7 @@ def one_release(event, step):
 
 
 @lru_cache(maxsize=4096)
-def loss_epsilon(events, delta):
+def loss_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return an upper bound on the smallest eps at `delta` of a tuple of events; inf where this way gives none."""
     events = [event for event in events if not event.silent]
     if not SMALLEST <= delta < 1 or any(event.noise == 0 or furthest(event) > FURTHEST for event in events):

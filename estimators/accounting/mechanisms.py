@@ -6,9 +6,17 @@ releases is in ``privacy``.  Two datasets are neighbours under "replace" if one 
 sizes; Definition 2.1 of Liu et al. 2022) and under "add-remove" if one of them has one record more.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal, getcontext, localcontext
+from typing import Any
+
 import numpy as np
 
 from estimators.accounting.privacy import gaussian_curve
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
+from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet, times
 from estimators.numerics.units import exponents
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive, probability, single
@@ -39,7 +47,7 @@ CLASSICAL_EPS = 3.5  # up to here sqrt(2 log(1.25/delta))/eps is enough at every
 
 
 @paired
-def clipped_sum_sensitivity(*, c, adjacency):
+def clipped_sum_sensitivity(*, c: ArrayLike, adjacency: str) -> Floats:
     """Largest change of a sum of vectors clipped to norm c; exact: 2c under "replace", c under "add-remove".
 
     Claim: mrmtl:sigma-dp:sensitivity.
@@ -52,7 +60,7 @@ def clipped_sum_sensitivity(*, c, adjacency):
 
 
 @paired
-def accuracy_sensitivity(*, n, adjacency):
+def accuracy_sensitivity(*, n: ArrayLike, adjacency: str) -> Floats:
     """Largest change of the accuracy of a fixed classifier on n records; exact.  Claim: mrmtl:eq15.
 
     Parameters
@@ -75,7 +83,7 @@ def accuracy_sensitivity(*, n, adjacency):
 TINY, LAST_DIGITS = 1e-300, 4 * np.finfo(float).eps
 
 
-def finite_bracket(excess, below, above):
+def finite_bracket(excess: Callable[[Any], Any], below: float, above: float) -> tuple[float, float]:
     """Return ends around the root of `excess` (negative at `below`), moving `below` to where no delta underflows."""
     for _ in range(80):
         if np.isfinite(excess(below)):
@@ -85,9 +93,8 @@ def finite_bracket(excess, below, above):
     return below, above
 
 
-def smallest_ratio(eps, delta):
+def smallest_ratio(eps: float, delta: float) -> float:
     """Return the sensitivity / sigma at which Gaussian noise is exactly (eps, delta)-private (0 < delta < 1, eps finite)."""
-    from scipy.optimize import brentq
 
     def excess(log_step):
         found, rest = gaussian_curve(np.float64(eps), np.exp(np.float64(log_step)))
@@ -102,11 +109,11 @@ def smallest_ratio(eps, delta):
     while excess(high) < 0:
         low, high = high, high + 1.0
     low, high = finite_bracket(excess, low, high)
-    return np.exp(brentq(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(excess(low)) else high)
+    return np.exp(root(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(excess(low)) else high)
 
 
 @paired
-def gaussian_sigma(*, eps, delta, sensitivity):
+def gaussian_sigma(*, eps: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike) -> Floats:
     """Smallest deviation of Gaussian noise that gives (eps, delta)-privacy; exact, for every eps and in any dimension.
 
     The analytic Gaussian mechanism (Balle and Wang 2018); inverse of ``privacy.gaussian_delta`` in sigma.  The
@@ -137,7 +144,7 @@ def gaussian_sigma(*, eps, delta, sensitivity):
 
 
 @paired
-def gaussian_epsilon(*, delta, sensitivity, sigma):
+def gaussian_epsilon(*, delta: ArrayLike, sensitivity: ArrayLike, sigma: ArrayLike) -> Floats:
     """Smallest eps >= 0 at which Gaussian noise is (eps, delta)-private; exact, inverse of ``gaussian_sigma`` in eps.
 
     The adjacency is that of `sensitivity`.  Claim: mrmtl:sigma-dp:exact.  Found with 60 digits, for a small eps
@@ -150,8 +157,6 @@ def gaussian_epsilon(*, delta, sensitivity, sigma):
     >>> round(float(gaussian_epsilon(delta=1e-5, sensitivity=1.0, sigma=3.730632)), 6)
     1.0
     """
-    from scipy.optimize import brentq
-
     delta, sensitivity = probability("delta", delta), nonnegative("sensitivity", sensitivity)
     sigma = nonnegative("sigma", sigma)
 
@@ -178,36 +183,34 @@ def gaussian_epsilon(*, delta, sensitivity, sigma):
         high = step * (step / 2 + np.sqrt(-2 * np.log(d))) * (1 + 1e-12)  # delta <= exp(-t^2/2)
         high, low = finite_bracket(excess, high, 0.0)
         found = excess(high)
-        found = brentq(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(found) and found < 0 else high
+        found = root(excess, low, high, xtol=TINY, rtol=LAST_DIGITS) if np.isfinite(found) and found < 0 else high
         return rounded_up(found, d, s, noise)
 
     return np.vectorize(one, otypes=[float])(delta, sensitivity, sigma)[()]
 
 
-def rounded_up(start, delta, sensitivity, sigma):
+def rounded_up(start: float | None, delta: float, sensitivity: float, sigma: float) -> float:
     """Return the eps at which Gaussian noise has this delta, 0 if it has less at 0, rounded up; by Newton's method.
 
     With t = eps/step - step/2, phi the normal density and R Mills' ratio (Phi(-x) = phi(x) R(x)),
     delta = Phi(-t) - exp(eps) Phi(-t - step) = phi(t) (R(t) - R(t + step)), and its slope in t is -step phi(t) R(t + step).
     It begins close by, at an eps or, for None, where Phi(-t) = delta.
     """
-    from decimal import Decimal, localcontext
-
     from scipy.special import ndtri
 
     with localcontext() as context:
         context.prec, context.Emin, context.Emax = 60, -(10**9), 10**9
         step = Decimal(sensitivity) / Decimal(sigma)
         context.prec += abs(step.adjusted())  # R(t) and R(t + step) agree in so many digits, or t + step / 2 needs them
-        half, root = step / 2, (2 * pi()).sqrt()
+        half, width = step / 2, (2 * pi()).sqrt()
         t = Decimal(-float(ndtri(delta))) if start is None else Decimal(start) / step - half
-        delta = Decimal(delta)
+        wanted = Decimal(delta)
         for _ in range(50):
-            density = (-t * t / 2).exp() / root
-            rest = density * mills(t + step, root)
+            density = (-t * t / 2).exp() / width
+            rest = density * mills(t + step, width)
             # At eps = 0 the two halves of Phi are the same.
-            found = 1 - 2 * rest if t == -half else density * mills(t, root) - rest
-            gain = (found - delta) / (rest * step)
+            found = 1 - 2 * rest if t == -half else density * mills(t, width) - rest
+            gain = (found - wanted) / (rest * step)
             t += gain
             if t <= -half:
                 return 0.0
@@ -218,10 +221,8 @@ def rounded_up(start, delta, sensitivity, sigma):
         return nearest if Decimal(nearest) >= eps else float(np.nextafter(nearest, np.inf))
 
 
-def pi():
+def pi() -> Decimal:
     """Return pi to the digits of the context, by Machin's formula 16 arctan(1/5) - 4 arctan(1/239)."""
-    from decimal import Decimal, getcontext
-
     one = 10 ** (getcontext().prec + 10)
 
     def arctan(n):
@@ -235,13 +236,11 @@ def pi():
     return Decimal(16 * arctan(5) - 4 * arctan(239)) / one
 
 
-def mills(x, root):
-    """Return Phi(-x) / phi(x) of a Decimal, to the digits of the context; `root` is that of 2 pi.
+def mills(x: Decimal, width: Decimal) -> Decimal:
+    """Return Phi(-x) / phi(x) of a Decimal, to the digits of the context; `width` is that of 2 pi.
 
-    A continued fraction, or, for small x, root exp(x^2/2) / 2 less the series x + x^3/3 + x^5/15 + ...
+    A continued fraction, or, for small x, width exp(x^2/2) / 2 less the series x + x^3/3 + x^5/15 + ...
     """
-    from decimal import Decimal, getcontext
-
     digits = getcontext().prec
     if x > 4:
         found = x
@@ -249,17 +248,17 @@ def mills(x, root):
             found = x + n / found
         return 1 / found
     if x < -4:
-        return root * (x * x / 2).exp() - mills(-x, root)
+        return width * (x * x / 2).exp() - mills(-x, width)
     term, total, n, least = x, x, 1, Decimal(10) ** -digits
     while abs(term) > least * abs(total):
         n += 2
         term *= x * x / n
         total += term
-    return root * (x * x / 2).exp() / 2 - total
+    return width * (x * x / 2).exp() / 2 - total
 
 
 @paired
-def classical_gaussian_sigma(*, eps, delta, sensitivity):
+def classical_gaussian_sigma(*, eps: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike) -> Floats:
     """Deviation sensitivity sqrt(2 log(1.25/delta)) / eps of the classical Gaussian mechanism; enough, not smallest.
 
     Valid at every delta in (0, 1) up to eps = 3.5 (``CLASSICAL_EPS``) and refused above, where it fails for some
@@ -280,7 +279,9 @@ def classical_gaussian_sigma(*, eps, delta, sensitivity):
 
 
 @paired
-def private_mean(values, *, c, eps, delta, adjacency, rng):
+def private_mean(
+    values: ArrayLike, *, c: float, eps: float, delta: float, adjacency: str, rng: np.random.Generator
+) -> Floats:
     """Release the mean of vectors clipped to norm c with the least Gaussian noise; (eps, delta)-private.
 
     (sum of clipped values + noise) / n with noise of deviation ``gaussian_sigma`` per coordinate.  n is taken as known:
@@ -315,7 +316,7 @@ def private_mean(values, *, c, eps, delta, adjacency, rng):
 
 
 @paired
-def clipping_bound(*, bound, sigma2, n, beta):
+def clipping_bound(*, bound: ArrayLike, sigma2: ArrayLike, n: ArrayLike, beta: ArrayLike) -> Floats:
     """Clipping norm bound + sigma sqrt(2 log(n/beta)) that clips one of n records with probability at most beta.
 
     Model: x_i ~ N(w, sigma2), i = 1..n, with |w| <= bound known in advance (not read off the data, which would cost
@@ -334,7 +335,7 @@ def clipping_bound(*, bound, sigma2, n, beta):
 
 
 @paired
-def clipping_probability(*, c, centre, sigma2, n):
+def clipping_probability(*, c: ArrayLike, centre: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Floats:
     """Probability that clipping to [-c, c] changes one of n records x_i ~ N(centre, sigma2); exact.
 
     Claim: mrmtl:no-clip.
@@ -359,7 +360,7 @@ def clipping_probability(*, c, centre, sigma2, n):
 # --- exponential mechanism -------------------------------------------------------------------------------------------
 
 
-def exponential_logits(scores, eps, sensitivity):
+def exponential_logits(scores: ArrayLike, eps: ArrayLike, sensitivity: ArrayLike) -> Floats:
     """Return eps score / (2 sensitivity) for checked scores of shape (candidates,)."""
     scores = finite("scores", scores)
     if scores.ndim != 1 or scores.size == 0:
@@ -368,7 +369,7 @@ def exponential_logits(scores, eps, sensitivity):
 
 
 @paired
-def exponential_probabilities(scores, *, eps, sensitivity):
+def exponential_probabilities(scores: ArrayLike, *, eps: ArrayLike, sensitivity: ArrayLike) -> Floats:
     """Probability of each candidate under the exponential mechanism, exp(eps s / (2 sensitivity)) / sum; exact.
 
     (eps, 0)-private under the adjacency that `sensitivity`, the largest change of a score, was computed for.  A high
@@ -387,7 +388,14 @@ def exponential_probabilities(scores, *, eps, sensitivity):
 
 
 @paired
-def exponential_choice(scores, *, eps, sensitivity, rng, size=None):
+def exponential_choice(
+    scores: ArrayLike,
+    *,
+    eps: ArrayLike,
+    sensitivity: ArrayLike,
+    rng: np.random.Generator,
+    size: int | tuple[int, ...] | None = None,
+) -> Ints:
     """Index (or `size` indices) drawn by the exponential mechanism, by Gumbel noise on the scores.
 
     Exactly the law of ``exponential_probabilities``; every index drawn costs its own eps.
@@ -402,7 +410,9 @@ def exponential_choice(scores, *, eps, sensitivity, rng, size=None):
 
 
 @paired
-def exponential_epsilon(*, eps, n_candidates=None, score_range=np.inf, sensitivity=1.0):
+def exponential_epsilon(
+    *, eps: ArrayLike, n_candidates: int | None = None, score_range: ArrayLike = np.inf, sensitivity: ArrayLike = 1.0
+) -> Floats:
     """Exact pure eps of the exponential mechanism run with parameter `eps`, over all scores within a known range.
 
     log(E (1 + w)/(E + w)) with E = exp(eps) and w = (n_candidates - 1) exp(eps score_range / (2 sensitivity)), the
@@ -433,7 +443,7 @@ def exponential_epsilon(*, eps, n_candidates=None, score_range=np.inf, sensitivi
 
 
 @paired
-def exponential_zcdp(*, eps):
+def exponential_zcdp(*, eps: ArrayLike) -> Floats:
     """Rate rho = eps^2/8 of zero-concentrated privacy of the exponential mechanism; an upper bound.
 
     Claim: mrmtl:appA:em-zcdp (Rogers and Steinke 2021).  Compose with ``privacy.rdp_from_zcdp``.
@@ -448,7 +458,7 @@ def exponential_zcdp(*, eps):
 
 
 @paired
-def amplified_budget(*, eps, delta, sampling_rate):
+def amplified_budget(*, eps: ArrayLike, delta: ArrayLike, sampling_rate: ArrayLike) -> tuple[Floats, Floats]:
     """Budget (log(1 + q (exp(eps) - 1)), q delta) of a mechanism run on a random share q of the records.
 
     Exact for the worst mechanism of that eps and delta, an upper bound for others.

@@ -8,10 +8,14 @@ Choosing noise and releasing something is in ``mechanisms``; what the noise cost
 ``aggregation``, ``personalization`` and ``mean_regularized``.
 """
 
+from __future__ import annotations
+
 from functools import cache
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
+from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet, quotient, times
 from estimators.numerics.validation import choice, count, finite, nonnegative, number, paired, positive, probability, single
 
@@ -39,7 +43,7 @@ ORDERS = (*(k / 10 for k in range(20, 110)), *range(11, 65), 80, 96, 128, 192, 2
 
 
 @paired
-def server_noise_variance(*, z, S, q, N):
+def server_noise_variance(*, z: ArrayLike, S: ArrayLike, q: ArrayLike, N: ArrayLike) -> Floats:
     """Variance (z S / (q N))^2 of each coordinate of the noise in the server's average.
 
     Claim: fedhdp:dp-noise.
@@ -57,7 +61,7 @@ def server_noise_variance(*, z, S, q, N):
     return (nonnegative("z", z) * nonnegative("S", S) / expected) ** 2
 
 
-def one_order_rdp(noise_multiplier, sampling_rate, order):
+def one_order_rdp(noise_multiplier: float, sampling_rate: float, order: float) -> float:
     """Return the Renyi divergence at one integer order >= 2, for noise_multiplier > 0 and 0 < rate < 1."""
     k = np.arange(1, order + 1)
     log_binomial = np.cumsum(np.log((order - k + 1) / k))
@@ -70,7 +74,7 @@ def one_order_rdp(noise_multiplier, sampling_rate, order):
 
 
 @paired
-def rdp_sampled_gaussian(*, noise_multiplier, sampling_rate, order):
+def rdp_sampled_gaussian(*, noise_multiplier: ArrayLike, sampling_rate: ArrayLike, order: ArrayLike) -> Floats:
     """Renyi divergence of one round of the Poisson-subsampled Gaussian mechanism; exact, add-or-remove.
 
     At whole orders log(sum_k C(order, k) (1-q)^(order-k) q^k exp(k (k-1) / (2 z^2))) / (order - 1), q the sampling rate and
@@ -114,7 +118,7 @@ def rdp_sampled_gaussian(*, noise_multiplier, sampling_rate, order):
 
 
 @paired
-def compose(rdp, rounds):
+def compose(rdp: ArrayLike, rounds: ArrayLike) -> Floats:
     """Renyi divergence of `rounds` rounds, each of divergence `rdp` at the same order.
 
     Exact for independent rounds, an upper bound for rounds that depend on earlier answers.
@@ -126,7 +130,7 @@ def compose(rdp, rounds):
 
 
 @paired
-def epsilon_from_rdp(orders, rdp, *, delta, conversion="improved"):
+def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, *, delta: float, conversion: str = "improved") -> float:
     """Smallest eps that Renyi divergences give at `delta`; an upper bound on the true eps.
 
     Parameters
@@ -160,7 +164,7 @@ def epsilon_from_rdp(orders, rdp, *, delta, conversion="improved"):
     return max(0.0, eps.min())
 
 
-def curve_of(orders, rdp):
+def curve_of(orders: ArrayLike, rdp: ArrayLike) -> tuple[Floats, Floats]:
     """Return orders >= 1 and divergences at them, checked, as arrays."""
     orders, rdp = number("orders", orders), nonnegative("rdp", rdp, infinite=True)
     if orders.shape != rdp.shape or orders.ndim != 1 or orders.size == 0:
@@ -171,7 +175,7 @@ def curve_of(orders, rdp):
 
 
 @paired
-def delta_from_rdp(orders, rdp, *, eps):
+def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, *, eps: float) -> float:
     """Smallest delta that Renyi divergences give at `eps`; an upper bound on the true delta.
 
     exp((order-1) (rdp - eps)) / (order-1) (1 - 1/order)^order at the best order (Canonne, Kamath and Steinke 2020,
@@ -198,7 +202,15 @@ def delta_from_rdp(orders, rdp, *, eps):
 
 
 @paired
-def sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, delta, orders=ORDERS, conversion="improved"):
+def sampled_gaussian_epsilon(
+    *,
+    noise_multiplier: float,
+    sampling_rate: float,
+    rounds: int,
+    delta: float,
+    orders: ArrayLike = ORDERS,
+    conversion: str = "improved",
+) -> float:
     """Upper bound on eps after `rounds` rounds of the Poisson-subsampled Gaussian by Renyi divergences; add-or-remove.
 
     The formula that claims judge.  What an event costs is ``accountants.epsilon``, which may be far less.
@@ -213,7 +225,7 @@ def sampled_gaussian_epsilon(*, noise_multiplier, sampling_rate, rounds, delta, 
 
 
 @paired
-def epsilon_at_order(*, order, rdp, delta):
+def epsilon_at_order(*, order: ArrayLike, rdp: ArrayLike, delta: ArrayLike) -> Floats:
     """Eps at `delta` that a Renyi divergence at one order gives; an upper bound, below 0 where that order gives less.
 
     rdp + log(1 - 1/order) + log(1/(order delta)) / (order - 1) (Canonne, Kamath and Steinke 2020, proposition 12).
@@ -235,7 +247,7 @@ def epsilon_at_order(*, order, rdp, delta):
 
 
 @paired
-def renyi_divergence(p, q, *, order):
+def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     """Renyi divergence of order > 1 between two finite distributions; exact, in nats.  Claim: mrmtl:eq12.
 
     Parameters
@@ -276,7 +288,7 @@ def renyi_divergence(p, q, *, order):
 
 
 @paired
-def gaussian_zcdp(*, sensitivity, sigma):
+def gaussian_zcdp(*, sensitivity: ArrayLike, sigma: ArrayLike) -> Floats:
     """Rate rho of zero-concentrated privacy of Gaussian noise, sensitivity^2 / (2 sigma^2); exact.
 
     The Renyi divergence at every order is order times rho, in any dimension, for Euclidean sensitivity.
@@ -294,7 +306,7 @@ def gaussian_zcdp(*, sensitivity, sigma):
 
 
 @paired
-def rdp_from_zcdp(rho, order):
+def rdp_from_zcdp(rho: ArrayLike, order: ArrayLike) -> Floats:
     """Renyi divergence that rho-zCDP allows at each order: order times rho; an upper bound.
 
     Claim: mrmtl:appA:zcdp.
@@ -309,7 +321,7 @@ def rdp_from_zcdp(rho, order):
 
 
 @paired
-def epsilon_from_zcdp(*, rho, delta):
+def epsilon_from_zcdp(*, rho: float, delta: float) -> float:
     """Smallest eps that rho-zCDP gives at `delta` through the best real order; an upper bound.
 
     The slope of ``epsilon_at_order`` in the order a is rho + log(a delta)/(a - 1)^2: it changes sign once, from below.
@@ -321,8 +333,6 @@ def epsilon_from_zcdp(*, rho, delta):
     >>> round(epsilon_from_zcdp(rho=0.5, delta=1e-5), 6)
     4.728387
     """
-    from scipy.optimize import brentq
-
     rho, delta = single(nonnegative, "rho", rho, infinite=True), single(probability, "delta", delta)
     if rho == 0 or delta * delta >= -np.expm1(-rho):  # the order tends to 1: total variation by Bretagnolle-Huber
         return 0.0
@@ -337,12 +347,12 @@ def epsilon_from_zcdp(*, rho, delta):
     low = high - 1.0
     while slope(low) > 0:
         low -= 1.0
-    order = 1 + np.exp(high if slope(high) <= 0 else brentq(slope, low, high))
+    order = 1 + np.exp(high if slope(high) <= 0 else root(slope, low, high))
     return max(0.0, float(epsilon_at_order(order=order, rdp=rho * order, delta=delta)))
 
 
 @paired
-def rdp_pure(eps, order):
+def rdp_pure(eps: ArrayLike, order: ArrayLike) -> Floats:
     """Renyi divergence of a purely eps-private release, log(p exp((a-1) eps) + (1-p) exp(-(a-1) eps)) / (a-1).
 
     With order a and p = exp(eps) / (1 + exp(eps)): exact for randomised response, and an upper bound for every other
@@ -376,7 +386,7 @@ def rdp_pure(eps, order):
 
 
 @paired
-def rdp_laplace(eps, order):
+def rdp_laplace(eps: ArrayLike, order: ArrayLike) -> Floats:
     """Renyi divergence of Laplace noise of scale sensitivity / eps on one number; exact (Mironov 2017, proposition 6).
 
     log(a/(2a-1) exp((a-1) eps) + (a-1)/(2a-1) exp(-a eps)) / (a-1) at order a.  At most that of ``rdp_pure``.
@@ -403,7 +413,7 @@ def rdp_laplace(eps, order):
     return (np.where((order - 1) * eps < 1, np.log1p(excess), large) / (order - 1))[()]
 
 
-def beyond_line(x):
+def beyond_line(x: Floats) -> Floats:
     """Return exp(x) - 1 - x without losing digits to a small x."""
     total = np.ones_like(x)
     for k in range(12, 2, -1):
@@ -412,7 +422,7 @@ def beyond_line(x):
 
 
 @paired
-def zcdp_from_epsilon(*, eps, delta):
+def zcdp_from_epsilon(*, eps: float, delta: float) -> float:
     """Largest rho for which rho-zCDP gives eps at `delta` by ``epsilon_from_zcdp``; a lower bound on what is allowed.
 
     The number returned is on the safe side of a bisection.  Gaussian noise of deviation sensitivity / sqrt(2 rho) has
@@ -448,7 +458,7 @@ def zcdp_from_epsilon(*, eps, delta):
 NODES = 24  # of Gauss-Legendre on an interval of length <= 1, where the integrand below is entire
 
 
-def mills(x):
+def mills(x: Numbers) -> Floats:
     """Return the Mills ratio of the normal tail, P(X > x) over the density at x."""
     from scipy.special import erfcx
 
@@ -456,19 +466,19 @@ def mills(x):
 
 
 @cache
-def legendre():
+def legendre() -> tuple[Floats, Floats]:
     """Return nodes and weights of Gauss-Legendre; finding them takes longer than using them."""
     return np.polynomial.legendre.leggauss(NODES)
 
 
-def mills_drop(t, step):
+def mills_drop(t: Numbers, step: Numbers) -> Floats:
     """Return mills(t) - mills(t + step) without losing digits to a small step (0 < step <= 1, t >= -1/2)."""
     nodes, weights = legendre()
     x = np.expand_dims(t, -1) + np.expand_dims(step, -1) * (nodes + 1) / 2
     return step * np.sum(weights / 2 * (1 - x * mills(x)), axis=-1)
 
 
-def gaussian_curve(eps, step):
+def gaussian_curve(eps: Numbers, step: Numbers) -> tuple[Floats, Floats]:
     """Return (delta, 1 - delta) of Gaussian noise at finite eps >= 0 and 0 < step = sensitivity / sigma < inf.
 
     With t = eps/step - step/2 and b = t + step, exp(eps) is the ratio of the normal densities at t and b, so that
@@ -487,7 +497,7 @@ def gaussian_curve(eps, step):
 
 
 @paired
-def gaussian_delta(*, eps, sensitivity, sigma):
+def gaussian_delta(*, eps: ArrayLike, sensitivity: ArrayLike, sigma: ArrayLike) -> Floats:
     """Smallest delta at which Gaussian noise is (eps, delta)-private; exact (Balle and Wang 2018).
 
     Phi(a) - exp(eps) Phi(b) with a, b = +- sensitivity / (2 sigma) - eps sigma / sensitivity.  In any dimension: only

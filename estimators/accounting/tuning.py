@@ -9,11 +9,16 @@ Divergences hold for the adjacency (add-or-remove or replace) for which the base
 algorithm itself is in ``privacy``; Renyi to (eps, delta) conversion for a given delta too.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from estimators.accounting.privacy import curve_of, delta_from_rdp, epsilon_from_rdp
+from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import count, finite, paired, positive, probability, shown, single
 
@@ -56,14 +61,12 @@ class TruncatedNegativeBinomial:
             raise ValueError(f"gamma must lie strictly between 0 and 1, got {self.gamma}")
 
     @classmethod
-    def with_mean(cls, *, eta, mean):
+    def with_mean(cls, *, eta: float, mean: float) -> Self:
         """Return the law with this eta and this mean > 1; there is exactly one.  Claim: mrmtl:fig7.
 
         >>> round(TruncatedNegativeBinomial.with_mean(eta=0.5, mean=10).gamma, 12)
         0.0625
         """
-        from scipy.optimize import brentq
-
         shape, target = single(finite, "eta", eta), single(finite, "mean", mean)
         if shape <= -1:
             raise ValueError(f"eta must be > -1, got {eta}")
@@ -75,20 +78,20 @@ class TruncatedNegativeBinomial:
 
         # (1 + eta) log(1/gamma) rises with eta, from log(mean) at -1 to less than the mean at infinity.
         low, high = np.log(target) / (1 + shape), target / (1 + shape)
-        root = brentq(excess, low * (1 - 1e-9), high * (1 + 1e-9), xtol=1e-300, rtol=8.9e-16)
-        return cls(shape, float(np.exp(-root)))
+        log_inverse = root(excess, low * (1 - 1e-9), high * (1 + 1e-9), xtol=1e-300, rtol=8.9e-16)
+        return cls(shape, float(np.exp(-log_inverse)))
 
     @property
-    def log_inverse_gamma(self):
+    def log_inverse_gamma(self) -> float:
         """log(1/gamma), > 0."""
         return float(-np.log(self.gamma))
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         """Expected number of runs, eta (1-gamma) / (gamma (1 - gamma^eta)); exact."""
         return float((1 - self.gamma) / self.gamma / _grown(-self.eta, self.log_inverse_gamma))
 
-    def pmf(self, h):
+    def pmf(self, h: ArrayLike) -> Floats:
         """Probability of h runs; exact.  `h` is a whole number >= 1, or an array of them."""
         from scipy.special import gammaln
 
@@ -96,13 +99,13 @@ class TruncatedNegativeBinomial:
         rising = gammaln(h + self.eta) - gammaln(1 + self.eta) - gammaln(h + 1)
         return np.exp(h * np.log1p(-self.gamma) + rising - _log_grown(self.eta, self.log_inverse_gamma))[()]
 
-    def generating(self, x):
+    def generating(self, x: ArrayLike) -> Floats:
         """E[x^h] for 0 <= x <= 1; exact."""
         x = probability("x", x)
         reached = _log_grown(self.eta, -np.log1p(-(1 - self.gamma) * x))
         return np.exp(reached - _log_grown(self.eta, self.log_inverse_gamma))
 
-    def sample(self, generator, size=None):
+    def sample(self, generator: np.random.Generator, size: int | tuple[int, ...] | None = None) -> Any:
         """Draw numbers of runs from a NumPy Generator; exact up to rounding."""
         _check_generator(generator)
         number_of = 1 if size is None else int(np.prod(size))
@@ -129,7 +132,7 @@ class TruncatedNegativeBinomial:
             kept = np.concatenate([kept, proposed])
         return kept[:number_of]
 
-    def best_of(self, masses):
+    def best_of(self, masses: ArrayLike) -> Floats:
         """Law of the best run's outcome; exact.  `masses` is the law of one run, worst outcome first."""
         masses = _law(masses)
         below = self.gamma + (1 - self.gamma) * _above(masses)  # 1 - (1-gamma) x at an outcome's upper end
@@ -138,7 +141,7 @@ class TruncatedNegativeBinomial:
         return np.exp(start + _log_grown(self.eta, step) - _log_grown(self.eta, self.log_inverse_gamma))
 
     @paired
-    def rdp(self, orders, rdp):
+    def rdp(self, orders: ArrayLike, rdp: ArrayLike) -> Floats:
         """Renyi divergences of publishing the best run; an upper bound (Papernot and Steinke 2022, Theorem 2).
 
         (50) of `mrmtl` with the best second order among `orders`.  Claim: mrmtl:thmF.2.
@@ -179,29 +182,29 @@ class PoissonRuns:
         if not (np.ndim(self.mean) == 0 and finite("mean", self.mean) >= 1):
             raise ValueError(f"mean must be one number >= 1, got {self.mean}; the bound is not valid below 1")
 
-    def pmf(self, h):
+    def pmf(self, h: ArrayLike) -> Floats:
         """Probability of h runs; exact.  `h` is a whole number >= 0, or an array of them."""
         from scipy.special import gammaln
 
         h = count("h", h, 0)
         return np.exp(h * np.log(self.mean) - self.mean - gammaln(h + 1))[()]
 
-    def generating(self, x):
+    def generating(self, x: ArrayLike) -> Floats:
         """E[x^h] for 0 <= x <= 1; exact."""
         return np.exp(-self.mean * (1 - probability("x", x)))[()]
 
-    def sample(self, generator, size=None):
+    def sample(self, generator: np.random.Generator, size: int | tuple[int, ...] | None = None) -> Any:
         """Draw numbers of runs from a NumPy Generator."""
         _check_generator(generator)
         return generator.poisson(self.mean, size)
 
-    def best_of(self, masses):
+    def best_of(self, masses: ArrayLike) -> Floats:
         """Law of what is published: first "no run", then the outcomes, worst first; exact."""
         masses = _law(masses)
         published = np.exp(-self.mean * _above(masses)) * -np.expm1(-self.mean * masses)
         return np.concatenate([[np.exp(-self.mean)], published])
 
-    def rdp(self, orders, rdp, delta=None):
+    def rdp(self, orders: ArrayLike, rdp: ArrayLike, delta: ArrayLike | None = None) -> Floats:
         """Renyi divergences of publishing the best run; an upper bound (Papernot and Steinke 2022, Theorem 6).
 
         rdp + mean delta + log(mean) / (order - 1), where the base algorithm is (log(order / (order-1)), delta)-private.
@@ -238,24 +241,24 @@ class FixedRuns:
         count("runs", self.runs)
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         """Expected number of runs."""
         return float(self.runs)
 
-    def pmf(self, h):
+    def pmf(self, h: ArrayLike) -> Floats:
         """Probability of h runs; exact."""
         return np.where(count("h", h, 0) == self.runs, 1.0, 0.0)[()]
 
-    def generating(self, x):
+    def generating(self, x: ArrayLike) -> Floats:
         """E[x^h] for 0 <= x <= 1; exact."""
         return (probability("x", x) ** self.runs)[()]
 
-    def sample(self, generator, size=None):
+    def sample(self, generator: np.random.Generator, size: int | tuple[int, ...] | None = None) -> Any:
         """Return the number of runs, as the other laws' `sample` does."""
         _check_generator(generator)
         return int(self.runs) if size is None else np.full(size, int(self.runs))
 
-    def best_of(self, masses):
+    def best_of(self, masses: ArrayLike) -> Floats:
         """Law of the best run's outcome; exact.  `masses` is the law of one run, worst outcome first."""
         masses = _law(masses)
         upto = np.cumsum(masses)
@@ -265,7 +268,7 @@ class FixedRuns:
         return np.where(masses == 0, 0.0, best)
 
     @paired
-    def rdp(self, orders, rdp):
+    def rdp(self, orders: ArrayLike, rdp: ArrayLike) -> Floats:
         """Renyi divergences of publishing the best run: those of publishing all runs; an upper bound.
 
         No smaller multiple of them is valid for every base algorithm (mrmtl:propF.1).
@@ -277,7 +280,10 @@ class FixedRuns:
         return _monotone(orders, self.runs * rdp)
 
 
-def read_runs(runs):
+Runs: TypeAlias = TruncatedNegativeBinomial | PoissonRuns | FixedRuns
+
+
+def read_runs(runs: Runs) -> Runs:
     """Return the law of the number of runs, refusing a bare number of them."""
     if not isinstance(runs, (FixedRuns, PoissonRuns, TruncatedNegativeBinomial)):
         fix = f"; give FixedRuns({runs!r}) for so many every time" if isinstance(runs, int) else ""
@@ -286,7 +292,7 @@ def read_runs(runs):
 
 
 @paired
-def tuned_epsilon(runs, orders, rdp, *, delta, conversion="improved"):
+def tuned_epsilon(runs: Runs, orders: ArrayLike, rdp: ArrayLike, *, delta: float, conversion: str = "improved") -> float:
     """Smallest eps at `delta` that the bounds give for publishing the best of `runs` runs; an upper bound.
 
     Parameters
@@ -308,7 +314,7 @@ def tuned_epsilon(runs, orders, rdp, *, delta, conversion="improved"):
 
 
 @paired
-def noise_inflation(runs, *, eps, delta):
+def noise_inflation(runs: Runs, *, eps: float, delta: float) -> float:
     """Factor >= 1 on the noise variance of one Gaussian release that pays for tuning at the same (eps, delta).
 
     The divergences of a Gaussian release are order * rho with rho inverse to the noise variance; the factor is the

@@ -24,17 +24,26 @@ Belongs here: bounds from samples, canary worlds for the mechanisms that the too
 (``privacy``, ``estimators.accounting.subsampling``); tables of audits (``figures``).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.accounting.mechanisms import gaussian_epsilon
 from estimators.federated.algorithms.basic import Local
 from estimators.federated.data import Federation
+from estimators.federated.kinds import typed
 from estimators.federated.models import linear_regression
 from estimators.federated.task import Task
 from estimators.federated.training import training
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, finite, index, number, probability, single
+
+if TYPE_CHECKING:
+    from estimators.federated.backend import Backend
 
 __all__ = ["Bound", "Fixed", "client_releases", "epsilon_bound", "gaussian_bound", "row_releases", "row_statistics"]
 
@@ -60,12 +69,13 @@ class Bound:
     counts: tuple
     runs: int
 
-    def refutes(self, claimed):
+    @typed
+    def refutes(self, claimed: float) -> Any:
         """Whether a claimed eps at the same delta is refuted; a true claim is with probability at most beta."""
         return self.eps > claimed
 
 
-def intervals(counts, runs, beta):
+def intervals(counts: Any, runs: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
     """Clopper-Pearson bounds, each wrong with probability at most beta, below and above on the rates of counts."""
     from scipy.stats import beta as law
 
@@ -76,7 +86,7 @@ def intervals(counts, runs, beta):
     return low, high
 
 
-def samples(name, values):
+def samples(name: str, values: ArrayLike) -> np.ndarray:
     """Statistics (R, S) with at least 4 runs; infinities may pass."""
     values = number(name, values)
     values = values[:, None] if values.ndim == 1 else values
@@ -85,7 +95,7 @@ def samples(name, values):
     return values
 
 
-def parts(without, with_canary):
+def parts(without: ArrayLike, with_canary: ArrayLike) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Pairs (to choose with, to count with) of both worlds."""
     a, b = samples("without", without), samples("with_canary", with_canary)
     if a.shape[1] != b.shape[1]:
@@ -94,7 +104,7 @@ def parts(without, with_canary):
     return (a[: runs // 4], b[: runs // 4]), (a[runs // 4 : runs], b[runs // 4 : runs])
 
 
-def events(pair, statistic):
+def events(pair: Any, statistic: int) -> tuple[np.ndarray, np.ndarray]:
     """Thresholds, and counts (2, thresholds) of values not below them in both worlds."""
     a, b = (np.sort(values[:, statistic]) for values in pair)
     pooled = np.unique(np.concatenate([a, b]))
@@ -103,7 +113,7 @@ def events(pair, statistic):
     return pooled, np.stack([len(x) - np.searchsorted(x, pooled, side="left") for x in (a, b)])
 
 
-def wilson(counts, runs, beta):
+def wilson(counts: np.ndarray, runs: int, beta: float) -> tuple[Any, Any]:
     """Approximate bounds on rates (Wilson 1927), to choose an event by; at a small beta luck in rare events weighs less."""
     from scipy.special import ndtri
 
@@ -112,20 +122,22 @@ def wilson(counts, runs, beta):
     return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)
 
 
-def log_odds(low, high, delta):
+def log_odds(low: float, high: float, delta: float) -> np.ndarray:
     """Log of (low - delta) / high, -inf where low is at most delta."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(low > delta, np.log(np.maximum(low - delta, 0)) - np.log(high), -np.inf)
 
 
-def shift_bound(low, high, delta):
+def shift_bound(low: float, high: float, delta: float) -> Any:
     """Shift mu of the Gaussian that has an event with probabilities low and high; delta is not used."""
     from scipy.special import ndtri
 
     return ndtri(low) - ndtri(high)
 
 
-def best_event(without, with_canary, delta, beta, score):
+def best_event(
+    without: Any, with_canary: ArrayLike, delta: float, beta: float, score: Callable[..., Any]
+) -> tuple[float, dict[str, Any]]:
     """The event of the largest `score` in some of the runs, with its score and counts in the others."""
     delta, beta = single(probability, "delta", delta), single(probability, "beta", beta)
     choosing, counting = parts(without, with_canary)
@@ -150,7 +162,8 @@ def best_event(without, with_canary, delta, beta, score):
     }  # fmt: skip
 
 
-def epsilon_bound(without, with_canary, *, delta, beta=0.01):
+@typed
+def epsilon_bound(without: ArrayLike, with_canary: ArrayLike, *, delta: float, beta: float = 0.01) -> Bound:
     """Lower bound on the eps at delta of any mechanism, from independent runs in two neighbouring worlds.
 
     Parameters
@@ -171,7 +184,8 @@ def epsilon_bound(without, with_canary, *, delta, beta=0.01):
     return Bound(max(0.0, value), **event)
 
 
-def gaussian_bound(without, with_canary, *, delta, beta=0.01):
+@typed
+def gaussian_bound(without: ArrayLike, with_canary: ArrayLike, *, delta: float, beta: float = 0.01) -> Bound:
     """Lower bound on the eps at delta of a Gaussian mechanism of unknown ratio of shift to deviation.
 
     If the claimed curve is Gaussian's, a bound above the claim refutes it for any mechanism: the event violates the claimed
@@ -197,12 +211,13 @@ class Fixed:
     multiplier: float
     clip: float
 
-    def multipliers(self, task, *, rounds):
+    @typed
+    def multipliers(self, task: Task, *, rounds: int) -> np.ndarray:
         """The multiplier (K,)."""
         return np.full(task.n_clients, float(self.multiplier))
 
 
-def silos(replicates, rows, canary, others):
+def silos(replicates: int, rows: Any, canary: Any, others: Any) -> Federation:
     """Equal silos of rows with gradients along features: each row along its own, or (others given) all along one."""
     own = others is None
     sign = np.full(rows, float(canary if own else others))
@@ -212,21 +227,22 @@ def silos(replicates, rows, canary, others):
     return Federation(x, sign * FAR**3, [np.arange(rows)] * replicates, name="canaries")
 
 
+@typed
 def row_releases(
     *,
-    multiplier,
-    clip,
-    work,
-    rows,
-    rounds,
-    silo_count,
-    canary,
-    others=None,
-    seed=0,
-    backend=None,
-    task=Task,
-    algorithm=Local,
-):
+    multiplier: float,
+    clip: float,
+    work: Mapping[str, Any],
+    rows: Any,
+    rounds: int,
+    silo_count: int,
+    canary: Any,
+    others: Any = None,
+    seed: int = 0,
+    backend: Backend | None = None,
+    task: type[Task] = Task,
+    algorithm: Any = Local,
+) -> np.ndarray:
     """What many equal silos release in every round about one row each, or about each of their rows.
 
     A row's gradient along its feature, clipped, is `canary` (or `others`) times the clipping norm wherever the parameters
@@ -260,7 +276,10 @@ def row_releases(
     return np.stack(seen, axis=1)
 
 
-def row_statistics(releases, *, multiplier, rate, shift=1.0, base=0.0):
+@typed
+def row_statistics(
+    releases: np.ndarray, *, multiplier: float, rate: float, shift: float = 1.0, base: float = 0.0
+) -> np.ndarray:
     """Statistics (R, 4) of releases (R, T): log likelihood ratio, sum, range, largest distance from base.
 
     Parameters
@@ -281,12 +300,14 @@ def row_statistics(releases, *, multiplier, rate, shift=1.0, base=0.0):
 class Absent(Task):
     """A task whose clients never take part: the world without them, with their places in every divisor."""
 
-    def participants(self, t, *, rate=None, number=None):
+    @typed
+    def participants(self, t: int, *, rate: float | None = None, number: int | None = None) -> np.ndarray:
         """Nobody."""
         return super().participants(t, rate=rate, number=number)[:0]
 
 
-def client_releases(algorithm, *, canary, rounds, clients=1, seed=0):
+@typed
+def client_releases(algorithm: Any, *, canary: ArrayLike, rounds: int, clients: int = 1, seed: int = 0) -> tuple[Any, Any]:
     """What a server releases in each round of an algorithm of clipped updates and counts, about each of its clients.
 
     Each client's update is clipped, and along a feature of its own whatever the parameters are: where batches of clients are
@@ -303,7 +324,7 @@ def client_releases(algorithm, *, canary, rounds, clients=1, seed=0):
     of clients that are not clipped.
     """
     pool = silos(1, clients, 1.0, None)
-    federation = Federation(pool.x, pool.y, np.arange(clients)[:, None], name="canaries")
+    federation = Federation(pool.x, pool.y, list(np.arange(clients)[:, None]), name="canaries")
     kind = Task if choice("canary", canary, (False, True)) else Absent
     made = kind(federation, linear_regression(clients), seed=seed, work={"rule": "epochs", "n_epochs": 1, "batch_size": 1})
     state = algorithm.start(made, rounds=rounds)

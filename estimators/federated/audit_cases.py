@@ -4,13 +4,17 @@ Belongs here: canaries, statistics and claims of single mechanisms, and the list
 samples and the worlds they come from (``audit``), drawing (``figures``).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from estimators.accounting.adaped import adaped_epsilon
-from estimators.accounting.budget import guarantee
+from estimators.accounting.budget import Guarantee, guarantee
 from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import exponential_choice
 from estimators.accounting.tuning import TruncatedNegativeBinomial, tuned_epsilon
@@ -23,6 +27,7 @@ from estimators.federated.audit import (
     row_releases,
     row_statistics,
 )
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.numerics.validation import choice
 
@@ -47,11 +52,11 @@ class Case:
     gaussian: tuple | None = None
 
     @property
-    def refuted(self):
+    def refuted(self) -> bool:
         """Whether one of the two claims is refuted; a true pair is with probability at most 2 beta."""
         return self.bound.refutes(self.claimed) or (self.gaussian is not None and self.gaussian[1].refutes(self.gaussian[0]))
 
-    def row(self):
+    def row(self) -> dict[str, Any]:
         """Values for a table."""
         small = (None, None) if self.gaussian is None else (self.gaussian[0], self.gaussian[1].eps)
         return {
@@ -60,26 +65,27 @@ class Case:
         }  # fmt: skip
 
 
-def judged(name, claim, worlds, *, delta, beta, exact=None):
+def judged(name: str, claim: Guarantee, worlds: Any, *, delta: float, beta: float, exact: Guarantee | None = None) -> Case:
     """`Case` of samples from two worlds; `exact` : Guarantee at delta ``TIGHT`` of a Gaussian mechanism, or None."""
     gaussian = None if exact is None else (exact.eps, gaussian_bound(*worlds, delta=TIGHT, beta=beta))
     return Case(name, claim.adjacency, claim.eps, epsilon_bound(*worlds, delta=delta, beta=beta), gaussian)
 
 
+@typed
 def rows(
-    rule="poisson",
+    rule: str="poisson",
     *,
-    batch,
-    n=100,
-    multiplier=1.0,
-    rounds=1,
-    silo_count=200,
-    delta=0.01,
-    beta=0.01,
-    seed=0,
-    accountant="pld",
-    **mutant,
-):  # fmt: skip
+    batch: int,
+    n: int=100,
+    multiplier: float=1.0,
+    rounds: int=1,
+    silo_count: int=200,
+    delta: float=0.01,
+    beta: float=0.01,
+    seed: int=0,
+    accountant: str="pld",
+    **mutant: Any,
+) -> Case:  # fmt: skip
     """Audit DP-SGD of rows at silos, one step a round, every iterate seen.
 
     Parameters
@@ -115,19 +121,20 @@ def rows(
     return judged(name, claim, worlds, delta=delta, beta=beta, exact=exact)
 
 
+@typed
 def clients(
     *,
-    clients=1,
-    rate=0.5,
-    multiplier=1.0,
-    count_noise=1.0,
-    rounds=4000,
-    delta=0.01,
-    beta=0.01,
-    seed=0,
-    accountant="pld",
-    algorithm=DPFedAvg,
-):
+    clients: int = 1,
+    rate: float = 0.5,
+    multiplier: float = 1.0,
+    count_noise: float = 1.0,
+    rounds: int = 4000,
+    delta: float = 0.01,
+    beta: float = 0.01,
+    seed: int = 0,
+    accountant: str = "pld",
+    algorithm: Any = DPFedAvg,
+) -> Case:
     """Audit one round of clipped, noisy averages of clients.
 
     `multiplier` covers updates and counts together; `algorithm` may be a mutant of DPFedAvg.  With one client the noisy
@@ -153,7 +160,16 @@ def clients(
     return judged(name, claim, worlds, delta=delta, beta=beta, exact=exact)
 
 
-def exponential(*, eps=1.0, candidates=100, runs=100_000, beta=0.01, seed=0, choose=exponential_choice):
+@typed
+def exponential(
+    *,
+    eps: float = 1.0,
+    candidates: int = 100,
+    runs: int = 100_000,
+    beta: float = 0.01,
+    seed: int = 0,
+    choose: Callable[..., Any] = exponential_choice,
+) -> Case:
     """Audit a choice by the exponential mechanism, whose scores move by 1, up for one candidate and down for the others."""
     scores = np.zeros((2, candidates))
     scores[0, 0], scores[1, 1:] = 1, 1
@@ -166,7 +182,17 @@ def exponential(*, eps=1.0, candidates=100, runs=100_000, beta=0.01, seed=0, cho
     return Case(name, "row", eps, epsilon_bound(*worlds, delta=0.0, beta=beta))
 
 
-def tuned(*, multiplier=2.0, eta=1.0, mean=5.0, runs=100_000, delta=0.01, beta=0.01, seed=0):
+@typed
+def tuned(
+    *,
+    multiplier: float = 2.0,
+    eta: float = 1.0,
+    mean: float = 5.0,
+    runs: int = 100_000,
+    delta: float = 0.01,
+    beta: float = 0.01,
+    seed: int = 0,
+) -> Case:
     """Audit publishing the best of a truncated negative binomial number of Gaussian runs, whose score is what they release.
 
     Claim: mrmtl:thmF.2.
@@ -185,7 +211,17 @@ def tuned(*, multiplier=2.0, eta=1.0, mean=5.0, runs=100_000, delta=0.01, beta=0
     return Case(name, "row add-remove", claimed, epsilon_bound(*worlds, delta=delta, beta=beta))
 
 
-def averaged_clients(*, tau=4, multiplier=4.0, runs=2000, delta=0.01, beta=0.01, seed=0, **mutant):
+@typed
+def averaged_clients(
+    *,
+    tau: int = 4,
+    multiplier: float = 4.0,
+    runs: int = 2000,
+    delta: float = 0.01,
+    beta: float = 0.01,
+    seed: int = 0,
+    **mutant: Any,
+) -> Case:
     """Audit DP-AdaPeD's message: the model after tau noisy steps of a client all of whose data are replaced.
 
     Claims: generative:thm7:valid.
@@ -224,6 +260,7 @@ CASES = {
 """Audits of the size that tables show; each takes seconds. Any argument may be given anew, such as a smaller size."""
 
 
-def table(*, seed=0):
+@typed
+def table(*, seed: int = 0) -> list[dict[str, Any]]:
     """Rows of all audits, a dict each."""
     return [{"case": name, **case(seed=seed).row()} for name, case in CASES.items()]

@@ -11,12 +11,23 @@ Belongs here: what all backends share before arithmetic.  Does not belong here: 
 and, slowly and plainly, in ``reference_backend``; models are in ``models``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from estimators.numerics.validation import nonnegative, positive
+from estimators.federated.kinds import several, typed
+from estimators.numerics.arrays import ArrayLike
+from estimators.numerics.validation import nonnegative, positive, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from estimators.federated.models import Model
+    from estimators.federated.schedule import GaussianNoise, Schedule
 
 __all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining", "client_arrays", "local_training"]
 
@@ -24,7 +35,8 @@ __all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining",
 class Diverged(ArithmeticError):
     """Parameters of a client ceased to be finite; `client` and `step` say where."""
 
-    def __init__(self, client, step):
+    @typed
+    def __init__(self, client: int, step: int) -> None:
         super().__init__(f"training of client {client} diverged in step {step}; lower learning_rate or lam, or set clip")
         self.client, self.step = client, step
 
@@ -53,17 +65,20 @@ class ClientArrays:
     first: np.ndarray
     sizes: np.ndarray
 
-    def client(self, k):
+    @typed
+    def client(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Features (n_k, features) and responses (n_k,) of client k, views."""
         rows = slice(self.first[k], self.first[k] + self.sizes[k])
         return self.x[rows], self.y[rows]
 
-    def take(self, positions):
+    @typed
+    def take(self, positions: np.ndarray) -> ClientArrays:
         """Some of the clients, in this order, sharing memory."""
         return ClientArrays(self.x, self.y, self.first[positions], self.sizes[positions])
 
 
-def client_arrays(model, clients, *, dtype=np.float64):
+@typed
+def client_arrays(model: Model, clients: Sequence[tuple[Any, Any]], *, dtype: DTypeLike = np.float64) -> ClientArrays:
     """Data of all clients, checked against the model once and stacked.
 
     Parameters
@@ -85,8 +100,8 @@ def client_arrays(model, clients, *, dtype=np.float64):
         raise ValueError("clients is empty; give at least one pair (x, y)")
     pairs = []
     for k, pair in enumerate(clients):
-        if len(pair) != 2:
-            raise ValueError(f"client {k} must be a pair (x, y), has {len(pair)} parts")
+        if not several(pair) or len(pair) != 2:
+            raise ValueError(f"clients: client {k} must be a pair (x, y), got {shown(pair)}")
         if len(pair[0]) == 0:
             raise ValueError(f"client {k} has no data; leave it out")
         x, y = model.check_data(f"client {k}", *pair)
@@ -113,7 +128,18 @@ class LocalTraining(NamedTuple):
     noise: object
 
 
-def local_training(model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+@typed
+def local_training(
+    model: Model,
+    starts: np.ndarray,
+    data: ClientArrays,
+    schedule: Schedule,
+    *,
+    learning_rate: ArrayLike,
+    pull: tuple[Any, Any] | None = None,
+    clip: Any = None,
+    noise: GaussianNoise | None = None,
+) -> LocalTraining:
     """Check the arguments of `Backend.local_sgd` and spread them over clients."""
     C = len(schedule.clients)
 
@@ -163,23 +189,34 @@ class Backend(Protocol):
 
     dtype: np.dtype
 
-    def prepare(self, model, clients):
+    def prepare(self, model: Model, clients: Sequence[tuple[Any, Any]]) -> Any:
         """Checked data of all clients, in the backend's precision."""
         ...
 
-    def initialise(self, model, generator):
+    def initialise(self, model: Model, generator: np.random.Generator) -> np.ndarray:
         """First parameters (P,)."""
         ...
 
-    def loss(self, model, parameters, x, y):
+    def loss(self, model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
         """Mean loss of the examples x (n, features), y (n,) at parameters (P,)."""
         ...
 
-    def example_gradients(self, model, parameters, x, y):
+    def example_gradients(self, model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Gradient (n, P) of each example's loss."""
         ...
 
-    def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+    def local_sgd(
+        self,
+        model: Model,
+        starts: np.ndarray,
+        data: ClientArrays,
+        schedule: Schedule,
+        *,
+        learning_rate: ArrayLike,
+        pull: tuple[Any, Any] | None = None,
+        clip: Any = None,
+        noise: GaussianNoise | None = None,
+    ) -> np.ndarray:
         """Parameters (C, P) of each client of the schedule after its steps.
 
         Parameters
@@ -203,7 +240,18 @@ class Backend(Protocol):
         """
         ...
 
-    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
+    def local_pairs(
+        self,
+        model: Model,
+        own: np.ndarray,
+        common: np.ndarray,
+        psi: np.ndarray,
+        data: ClientArrays,
+        schedule: Schedule,
+        *,
+        step: np.ndarray,
+        noise: GaussianNoise | None = None,
+    ) -> Any:
         """``pairs.Pairs`` of each client of the schedule after its steps.
 
         Parameters
@@ -221,16 +269,16 @@ class Backend(Protocol):
         """
         ...
 
-    def scores(self, model, parameters, data):
+    def scores(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> np.ndarray:
         """Scores (rows, n_scores) of parameters (P,) or (K, P) on the data of K clients, client after client."""
         ...
 
-    def evaluate(self, model, parameters, data):
+    def evaluate(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> Evaluation:
         """`Evaluation` of parameters (P,), or (K, P) with a row for each client, on the data of K clients."""
         ...
 
 
-def check_evaluated(model, parameters, data):
+def check_evaluated(model: Model, parameters: np.ndarray, data: ClientArrays) -> np.ndarray:
     """Return finite parameters (K, P) of an evaluation."""
     parameters, K = model.check_parameters("parameters", parameters), len(data.sizes)
     if parameters.shape not in ((model.n_parameters,), (K, model.n_parameters)):

@@ -13,11 +13,11 @@ compiled (``jax_kernels``, ``jax_pairs``), what is computed, which ``backend`` s
 ``numpy_backend``.
 """
 
-# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+from __future__ import annotations
 
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 from dataclasses import replace
-from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,11 @@ from estimators.federated.pairs import Pairs, checked_pairs
 from estimators.federated.reference_backend import losses
 from estimators.numerics.validation import choice, index
 
+if TYPE_CHECKING:
+    from estimators.federated.backend import ClientArrays
+    from estimators.federated.models import Model
+    from estimators.federated.schedule import Schedule
+
 __all__ = ["JaxBackend"]
 
 AHEAD = 8
@@ -36,7 +41,7 @@ ROWS = 256
 """Examples that are evaluated together with the same parameters."""
 
 
-def bucket(n):
+def bucket(n: Any) -> int:
     """Next whole number with three binary digits and zeros: programs are compiled for few shapes, 25% too large at most.
 
     >>> [bucket(n) for n in (0, 1, 7, 9, 600)]
@@ -62,7 +67,7 @@ class Training(NamedTuple):
     numbers: int
 
     @property
-    def networks(self):
+    def networks(self) -> int:
         """How many vectors of parameters a client trains."""
         return sum(part.ndim == 2 for part in self.starts)
 
@@ -85,12 +90,12 @@ class JaxBackend:
         Without JAX, naming the extra to install.
     """
 
-    def __init__(self, *, dtype="float32", memory=None):
+    def __init__(self, *, dtype: Any = "float32", memory: Any = None) -> None:
         self.dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
         if jax is None:
             raise ImportError("JaxBackend needs JAX: pip install 'borrowed-strength[learn]'")
         usual = 2**26 if jax.default_backend() == "cpu" else 2**32
-        self.memory = usual if memory is None else index("memory", memory, 1, inf)
+        self.memory = usual if memory is None else index("memory", memory, 1)
         fixed = {trained: (0, 1, 2, 3), scored: (0, 1), mean_loss: (0,), gradients_of: (0,)}
         self._programs = {function: jax.jit(function, static_argnums=first) for function, first in fixed.items()}
 
@@ -99,21 +104,21 @@ class JaxBackend:
         with jax.enable_x64(self.dtype == np.float64), jax.default_matmul_precision("highest"):
             return self._programs[function](*arguments)
 
-    def prepare(self, model, clients):
+    def prepare(self, model: Model, clients: Any) -> ClientArrays:
         """Checked data of all clients, on the device; see `Backend`."""
         data = client_arrays(model, clients, dtype=self.dtype)
         with jax.enable_x64(self.dtype == np.float64):
             return replace(data, x=jnp.asarray(data.x), y=jnp.asarray(data.y))
 
-    def initialise(self, model, generator):
+    def initialise(self, model: Model, generator: np.random.Generator) -> Any:
         """First parameters (P,); see `Backend`."""
         return model.initialise(generator)
 
-    def loss(self, model, parameters, x, y):
+    def loss(self, model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
         """Mean loss; see `Backend`."""
         return float(self._run(mean_loss, model, *self._checked(model, parameters, x, y)))
 
-    def example_gradients(self, model, parameters, x, y):
+    def example_gradients(self, model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Gradients (n, P); see `Backend`."""
         return np.asarray(self._run(gradients_of, model, *self._checked(model, parameters, x, y)))
 
@@ -130,7 +135,18 @@ class JaxBackend:
         )
         return max(1, self.memory // (self.dtype.itemsize * (2 * rows * numbers + copies * model.n_parameters)))
 
-    def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+    def local_sgd(
+        self,
+        model: Model,
+        starts: Any,
+        data: Any,
+        schedule: Schedule,
+        *,
+        learning_rate: Any,
+        pull: Any = None,
+        clip: Any = None,
+        noise: Any = None,
+    ) -> np.ndarray:
         """Parameters (C, P) after local SGD; see `Backend`."""
         how = local_training(model, starts, data, schedule, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise)
         scale = how.multiplier * np.where(how.multiplier > 0, how.clip, 0)
@@ -138,7 +154,9 @@ class JaxBackend:
         work = Training(one_step, clip is not None, (how.starts,), settings, noise, scale != 0, model.n_parameters)
         return self._train(model, work, data, schedule)[0]
 
-    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
+    def local_pairs(
+        self, model: Model, own: Any, common: Any, psi: Any, data: Any, schedule: Schedule, *, step: Any, noise: Any = None
+    ) -> Pairs:
         """`Pairs` after their training; see `Backend`."""
         start, z = checked_pairs(model, own, common, psi, data, schedule, step=step, noise=noise)
         C, copied, learned = len(schedule.clients), any(step.rates[1:]), step.rates[2] > 0
@@ -176,7 +194,7 @@ class JaxBackend:
         weights = schedule.weights[chunk, :last] * (np.arange(last) < steps[:, None])[..., None]
         batch = int(np.flatnonzero(weights.any(axis=(0, 1))).max(initial=-1)) + 1
 
-        def filled(part, *shape, value=0, dtype=self.dtype):
+        def filled(part, *shape, value=0, dtype: Any = self.dtype):
             whole = np.full(shape, value, dtype)
             whole[tuple(map(slice, part.shape))] = part
             return whole
@@ -209,7 +227,7 @@ class JaxBackend:
         ends, failed = state
         return [np.asarray(part)[: len(chunk)] for part in ends], np.asarray(failed)[: len(chunk)]
 
-    def scores(self, model, parameters, data):
+    def scores(self, model: Model, parameters: np.ndarray, data: Any) -> np.ndarray:
         """Scores of all clients' examples; see `Backend`."""
         each = np.ndim(parameters) == 2
         parameters = check_evaluated(model, parameters, data).astype(self.dtype)
@@ -230,7 +248,7 @@ class JaxBackend:
             found.append(self._run(scored, model, each, own, data.x, np.pad(rows[some], [*fill, (0, 0)])))
         return np.concatenate(found)[: len(rows)][used]
 
-    def evaluate(self, model, parameters, data):
+    def evaluate(self, model: Model, parameters: np.ndarray, data: Any) -> Evaluation:
         """Loss and accuracy of each client; see `Backend`."""
         scores = self.scores(model, parameters, data).astype(float)
         order = np.concatenate([np.arange(n) + first for first, n in zip(data.first, data.sizes, strict=True)])

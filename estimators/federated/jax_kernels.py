@@ -8,9 +8,11 @@ Belongs here: functions of arrays on the device.  Does not belong here: checks, 
 steps of pairs of networks (``jax_pairs``); what is computed, which ``backend`` says.
 """
 
-# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+from __future__ import annotations
 
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 from math import prod
+from typing import Any
 
 try:
     import jax
@@ -21,7 +23,7 @@ except ImportError:  # the extra is not installed
 TINY = 1e-30
 
 
-def patches_of(layer, image):
+def patches_of(layer: Any, image: Any) -> Any:
     """Numbers (n, positions, inputs) of each patch of the images (n, height, width, channels)."""
     rows, columns = layer.positions(image.shape[1:])
     around = ((layer.size - 1) // 2, layer.size // 2) if layer.same else (0, 0)
@@ -31,7 +33,7 @@ def patches_of(layer, image):
     return jnp.concatenate(parts, axis=-1).reshape(len(image), rows * columns, -1)
 
 
-def pooled(layer, values):
+def pooled(layer: Any, values: Any) -> Any:
     """Largest value of each block of values (n, rows, columns, channels)."""
     n, height, width, channels = values.shape
     rows, columns = height // layer.pool, width // layer.pool
@@ -39,14 +41,14 @@ def pooled(layer, values):
     return whole.reshape(n, rows, layer.pool, columns, layer.pool, channels).max(axis=(2, 4))
 
 
-def taps_of(model, n, dtype):
+def taps_of(model: Any, n: Any, dtype: Any) -> Any:
     """Zeros (n, positions, outputs) of each layer, to be added to its outputs: slopes by them are slopes by the outputs."""
     positions = [prod(c.positions(i)) for c, i in zip(model.convolutions, model.images[:-1], strict=True)]
     positions += [1] * (len(model.shapes) - len(positions))
     return [jnp.zeros((n, p, outputs), dtype) for p, (_, outputs) in zip(positions, model.shapes, strict=True)]
 
 
-def forward(model, parameters, x, taps):
+def forward(model: Any, parameters: Any, x: Any, taps: Any) -> tuple[Any, list[Any]]:
     """Scores (n, scores) of examples x (n, features), and what each layer takes, (n, positions, inputs)."""
     taken, layers = [], zip(model.layers(parameters), taps, strict=True)
 
@@ -66,7 +68,7 @@ def forward(model, parameters, x, taps):
     return values[:, 0], taken
 
 
-def losses_of(model, scores, y):
+def losses_of(model: Any, scores: Any, y: Any) -> Any:
     """Loss (n,) of examples with scores (n, scores)."""
     if model.loss == "softmax":
         return jax.nn.logsumexp(scores, axis=1) - jnp.take_along_axis(scores, y.astype(int)[:, None], axis=1)[:, 0]
@@ -80,7 +82,7 @@ def losses_of(model, scores, y):
     return jnp.maximum(0, -margin) + jnp.log1p(jnp.exp(-size))
 
 
-def slopes_of(model, parameters, x, y):
+def slopes_of(model: Any, parameters: Any, x: Any, y: Any) -> list[tuple[Any, Any]]:
     """For each layer what it takes, (n, positions, inputs), and the slopes of each example's loss by its outputs."""
 
     def total(taps):
@@ -91,12 +93,12 @@ def slopes_of(model, parameters, x, y):
     return list(zip(taken, slopes, strict=True))
 
 
-def summed(taken, slopes):
+def summed(taken: Any, slopes: Any) -> Any:
     """Gradient by one layer, summed over examples, as a vector."""
     return jnp.concatenate([jnp.einsum("npi,npo->io", taken, slopes).ravel(), slopes.sum(axis=(0, 1))])
 
 
-def by_example(taken, slopes):
+def by_example(taken: Any, slopes: Any) -> Any:
     """Squared norm (n,) of each example's gradient by one layer, and a function from weights (n,) to the weighted sum."""
     if taken.shape[1] == 1:
         norms = ((taken**2).sum(axis=(1, 2)) + 1) * (slopes**2).sum(axis=(1, 2))
@@ -106,7 +108,7 @@ def by_example(taken, slopes):
     return norms, lambda weights: jnp.concatenate([(weights @ matrices.reshape(len(weights), -1)), weights @ intercepts])
 
 
-def one_step(model, clipped, state, x, y, batch, how, normals):
+def one_step(model: Any, clipped: Any, state: Any, x: Any, y: Any, batch: Any, how: Any, normals: Any) -> tuple[Any]:
     """Parameters of one client after one step; see ``backend`` for the formula."""
     (w,), (rows, weights, divisor) = state, batch
     rate, lam, anchor, clip, scale = how
@@ -120,7 +122,20 @@ def one_step(model, clipped, state, x, y, batch, how, normals):
     return (w - rate * ((total + scale * normals) / divisor + lam * (w - anchor)),)
 
 
-def trained(step, model, form, noisy, state, x, y, batches, how, normals, first, stop):
+def trained(
+    step: Any,
+    model: Any,
+    form: Any,
+    noisy: Any,
+    state: Any,
+    x: Any,
+    y: Any,
+    batches: Any,
+    how: Any,
+    normals: Any,
+    first: Any,
+    stop: Any,
+) -> Any:
     """State of C clients after the steps first .. stop - 1: what they train, and the first step that left it not finite.
 
     Parameters
@@ -149,7 +164,7 @@ def trained(step, model, form, noisy, state, x, y, batches, how, normals, first,
     return jax.lax.fori_loop(first, stop, advance, state)
 
 
-def scored(model, each, parameters, x, rows):
+def scored(model: Any, each: Any, parameters: Any, x: Any, rows: Any) -> Any:
     """Scores (U, R, n_scores) of rows (U, R), each U with parameters of its own if `each`."""
 
     def one(w, rows):
@@ -158,12 +173,12 @@ def scored(model, each, parameters, x, rows):
     return jax.vmap(one, (0 if each else None, 0))(parameters, rows)
 
 
-def mean_loss(model, parameters, x, y):
+def mean_loss(model: Any, parameters: Any, x: Any, y: Any) -> Any:
     """Mean loss of examples."""
     return losses_of(model, forward(model, parameters, x, taps_of(model, len(x), x.dtype))[0], y).mean()
 
 
-def gradients_of(model, parameters, x, y):
+def gradients_of(model: Any, parameters: Any, x: Any, y: Any) -> Any:
     """Gradient (n, P) of each example's loss."""
     pairs = slopes_of(model, parameters, x, y)
     return jax.vmap(lambda pairs: jnp.concatenate([summed(a[None], d[None]) for a, d in pairs]))(pairs)

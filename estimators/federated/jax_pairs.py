@@ -4,26 +4,28 @@ Belongs here: the function that ``jax_kernels.trained`` repeats for the pairs th
 checks and noise (``jax_backend``); networks, losses and slopes, which are those of ``jax_kernels``.
 """
 
-# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+from __future__ import annotations
 
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 from functools import partial
+from typing import Any
 
 from estimators.federated.jax_kernels import TINY, forward, jax, jnp, losses_of, summed, taps_of
 
 
-def log_shares(model, scores):
+def log_shares(model: Any, scores: Any) -> Any:
     """Logarithms (n, classes) of the probabilities of the classes."""
     if model.loss == "softmax":
         return jax.nn.log_softmax(scores)
     return jax.nn.log_sigmoid(jnp.concatenate([-scores, scores], axis=1))
 
 
-def divergence(log_p, log_q):
+def divergence(log_p: Any, log_q: Any) -> Any:
     """KL(p || q) (n,) in nats."""
     return (jnp.exp(log_p) * (log_p - log_q)).sum(axis=1)
 
 
-def pair_step(model, form, state, x, y, batch, how, normals):
+def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how: Any, normals: Any) -> Any:
     """Theta, mu and psi of one client after one step; see ``pairs`` for the formulas.
 
     form says whether the divergence is mutual, whether mu and psi are clipped as one, whether either moves, and whether psi

@@ -15,6 +15,9 @@ Per-example clipping never forms a gradient: that of a layer is an outer product
 |a|^2 |d|^2 (Goodfellow 2015, arXiv:1510.01799).
 """
 
+# pyright: reportCallIssue=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
+# numba hands its intrinsics one argument more than their callers do.
+
 import math
 
 import numpy as np

@@ -12,13 +12,17 @@ Belongs here: what every backend must agree on before it computes anything.  Doe
 code (``reference_backend``, ``numpy_backend``, ``jax_backend``), the choice of batches (``schedule``), data.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf, isqrt, prod
-from typing import NamedTuple
+from math import isqrt, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import choice, finite, index, listing, real
 
 __all__ = [
@@ -48,17 +52,20 @@ class Convolution(NamedTuple):
     same: bool = False
     pool: int = 2
 
-    def positions(self, image):
+    @typed
+    def positions(self, image: tuple[int, int, int]) -> tuple[Any, Any]:
         """Rows and columns of patches in an image of shape (height, width, channels)."""
         lost = 0 if self.same else self.size - 1
         return image[0] - lost, image[1] - lost
 
-    def output(self, image):
+    @typed
+    def output(self, image: tuple[int, int, int]) -> tuple[Any, Any, int]:
         """Shape (height, width, channels) of what comes of an image of such a shape."""
         rows, columns = self.positions(image)
         return rows // self.pool, columns // self.pool, self.channels
 
 
+@typed
 @dataclass(frozen=True)
 class Model:
     """A chain of affine layers with rectifiers between them, and the loss of its last scores.
@@ -94,7 +101,7 @@ class Model:
         choice("loss", self.loss, LOSSES)
         if not isinstance(self.sizes, tuple) or len(self.sizes) < 2:
             raise ValueError(f"sizes must be a tuple of features, hidden units and scores, got {self.sizes!r}")
-        object.__setattr__(self, "sizes", tuple(index(f"sizes[{i}]", s, 1, inf) for i, s in enumerate(self.sizes)))
+        object.__setattr__(self, "sizes", tuple(index(f"sizes[{i}]", s, 1) for i, s in enumerate(self.sizes)))
         if self.loss == "softmax" and self.sizes[-1] < 2:
             raise ValueError('sizes must end in at least 2 scores for the loss "softmax"; "logistic" has one')
         if self.loss != "softmax" and self.sizes[-1] != 1:
@@ -105,14 +112,14 @@ class Model:
             if not isinstance(layer, Convolution):
                 raise ValueError(f"convolutions[{i}] must be a Convolution, got {layer!r}")
             for name in ("channels", "size", "pool"):
-                index(f"{name} of convolutions[{i}]", getattr(layer, name), 1, inf)
+                index(f"{name} of convolutions[{i}]", getattr(layer, name), 1)
         if self.image and (len(self.image) != 3 or prod(self.image) != self.n_features):
             raise ValueError(f"image must be (height, width, channels) of {self.n_features} features, got {self.image}")
         if any(min(shape) < 1 for shape in self.images):
             raise ValueError(f"image of {self.image} is too small for its convolutions, which leave {self.images[-1]}")
 
     @property
-    def images(self):
+    def images(self) -> tuple[tuple[Any, ...], ...]:
         """Shape (height, width, channels) of the features and of what each convolution leaves; empty without them."""
         shapes = [self.image] if self.image else []
         for layer in self.convolutions:
@@ -120,7 +127,7 @@ class Model:
         return tuple(shapes)
 
     @property
-    def shapes(self):
+    def shapes(self) -> tuple[tuple[Any, Any] | tuple[int | Any, int | Any], ...]:
         """Shape (inputs + 1, outputs) of each layer, the last row being the intercepts."""
         patches = [
             (layer.size**2 * image[2] + 1, layer.channels)
@@ -130,21 +137,22 @@ class Model:
         return (*patches, *((inputs + 1, outputs) for inputs, outputs in pairwise(flat)))
 
     @property
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Length P of the vector of all parameters."""
         return sum(rows * columns for rows, columns in self.shapes)
 
     @property
-    def n_features(self):
+    def n_features(self) -> Any:
         """Number of features of an example."""
         return self.sizes[0]
 
     @property
-    def n_classes(self):
+    def n_classes(self) -> Any:
         """Number of classes, 0 for regression."""
         return {"square": 0, "softmax": self.sizes[-1]}.get(self.loss, 2)
 
-    def initialise(self, generator):
+    @typed
+    def initialise(self, generator: np.random.Generator) -> np.ndarray:
         """First parameters (P,): zeros for a linear model, else uniform within 1/sqrt(inputs) of 0, layer by layer.
 
         Zeros are no worse than any other start where the loss is convex; with hidden units they would never separate.
@@ -160,7 +168,8 @@ class Model:
         layers = (generator.uniform(-1, 1, rows * columns) / np.sqrt(rows - 1) for rows, columns in self.shapes)
         return np.concatenate(list(layers))
 
-    def layers(self, parameters):
+    @typed
+    def layers(self, parameters: np.ndarray) -> list[Any]:
         """Views (..., inputs + 1, outputs) of each layer in `parameters` (..., P)."""
         views, start = [], 0
         for rows, columns in self.shapes:
@@ -169,7 +178,8 @@ class Model:
             start = stop
         return views
 
-    def check_parameters(self, name, parameters):
+    @typed
+    def check_parameters(self, name: str, parameters: np.ndarray) -> np.ndarray:
         """Return finite `parameters` (..., P) as an array of float64 or float32."""
         array = parameters if type(parameters) is np.ndarray else real(name, parameters)
         if array.dtype != np.float32 or not np.isfinite(array).all():  # float32 is kept: these arrays may be large
@@ -178,7 +188,8 @@ class Model:
             raise ValueError(f"{name} must have {self.n_parameters} entries along its last axis, has shape {array.shape}")
         return array
 
-    def check_data(self, name, x, y):
+    @typed
+    def check_data(self, name: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return finite features (n, n_features) and responses (n,) as float arrays."""
         x, y = finite(f"{name} x", x), finite(f"{name} y", y)
         if x.ndim != 2 or x.shape[1] != self.n_features:
@@ -190,35 +201,39 @@ class Model:
         return x, y
 
 
-def linear_regression(n_features):
+@typed
+def linear_regression(n_features: int) -> Model:
     """Linear regression, with half the squared error as loss.
 
     >>> linear_regression(28).n_parameters
     29
     """
-    return Model((n_features, 1), "square")
+    return Model((index("n_features", n_features, 1), 1), "square")
 
 
-def logistic_regression(n_features, n_classes=2):
+@typed
+def logistic_regression(n_features: int, n_classes: int = 2) -> Model:
     """Logistic regression: one score for two classes, one score for each of more (multinomial).
 
     >>> logistic_regression(4).n_parameters, logistic_regression(4, 3).n_parameters
     (5, 15)
     """
-    n_features, n_classes = index("n_features", n_features, 1, inf), index("n_classes", n_classes, 2, inf)
+    n_features, n_classes = index("n_features", n_features, 1), index("n_classes", n_classes, 2)
     return Model((n_features, 1), "logistic") if n_classes == 2 else Model((n_features, n_classes), "softmax")
 
 
-def linear_svm(n_features):
+@typed
+def linear_svm(n_features: int) -> Model:
     """Linear support vector machine for two classes: hinge loss; the penalty is the backend's pull towards 0.
 
     >>> linear_svm(4).loss
     'hinge'
     """
-    return Model((index("n_features", n_features, 1, inf), 1), "hinge")
+    return Model((index("n_features", n_features, 1), 1), "hinge")
 
 
-def neural_network(n_features=784, n_hidden=50, n_classes=10):
+@typed
+def neural_network(n_features: int = 784, n_hidden: int = 50, n_classes: int = 10) -> Model:
     """Network with one hidden layer of rectifiers and a softmax.
 
     >>> neural_network().n_parameters
@@ -227,7 +242,17 @@ def neural_network(n_features=784, n_hidden=50, n_classes=10):
     return Model((n_features, n_hidden, n_classes), "softmax")
 
 
-def convolutional_network(n_features=784, n_classes=10, *, channels, size, same=False, hidden=(), image=None):
+@typed
+def convolutional_network(
+    n_features: int = 784,
+    n_classes: int = 10,
+    *,
+    channels: Sequence[int],
+    size: int,
+    same: bool = False,
+    hidden: Sequence[int] = (),
+    image: tuple[int, int, int] | None = None,
+) -> Model:
     """Convolutions of one patch size, each with a rectifier and the largest of 2 x 2 blocks, then hidden layers.
 
     Parameters
@@ -239,7 +264,7 @@ def convolutional_network(n_features=784, n_classes=10, *, channels, size, same=
     >>> convolutional_network(64, channels=(8,), size=3).shapes
     ((10, 8), (73, 10))
     """
-    n_features = index("n_features", n_features, 1, inf)
+    n_features = index("n_features", n_features, 1)
     if image is None:
         sides = {c: isqrt(n_features // c) for c in (1, 3)}
         image = next(((side, side, c) for c, side in sides.items() if c * side**2 == n_features), None)
@@ -250,7 +275,8 @@ def convolutional_network(n_features=784, n_classes=10, *, channels, size, same=
     return Model((n_features, *hidden, scores), loss, tuple(image), convolutions)
 
 
-def fedhdp_network(n_features=784, n_classes=62, size=3):
+@typed
+def fedhdp_network(n_features: int = 784, n_classes: int = 62, size: int = 3) -> Model:
     """Network of FedHDP (2023), Table 6, for FEMNIST: 16 and 32 channels, padded, 128 hidden units, without its dropout.
 
     The table does not give the size of the patches; 3 is this library's choice.  Dropout (25% and 50%) is left out.
@@ -261,7 +287,8 @@ def fedhdp_network(n_features=784, n_classes=62, size=3):
     return convolutional_network(n_features, n_classes, channels=(16, 32), size=size, same=True, hidden=(128,))
 
 
-def mrmtl_network(n_features=784, n_classes=10, size=3):
+@typed
+def mrmtl_network(n_features: int = 784, n_classes: int = 10, size: int = 3) -> Model:
     """Network of MR-MTL (2022), Appendix C, for CIFAR-10 and MNIST; with size 5 and n_classes 0 the one for ADNI.
 
     >>> [mrmtl_network(n_features).n_parameters for n_features in (784, 3072)]
@@ -270,7 +297,8 @@ def mrmtl_network(n_features=784, n_classes=10, size=3):
     return convolutional_network(n_features, n_classes, channels=(32, 64), size=size)
 
 
-def adaped_network(n_features=784, n_classes=10):
+@typed
+def adaped_network(n_features: int = 784, n_classes: int = 10) -> Model:
     """Network of AdaPeD (2023), Section 4.1: 6 and 16 channels of 5 x 5 patches, 120 and 84 hidden units.
 
     >>> adaped_network().shapes

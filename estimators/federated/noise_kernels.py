@@ -10,6 +10,9 @@ logarithm, sine and cosine, all in straight lines that LLVM turns into vector in
 numbers below 0.05), and no number exceeds 6.8, where a normal one lies with probability 1e-11.
 """
 
+# pyright: reportCallIssue=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
+# numba hands its intrinsics one argument more than their callers do.
+
 import math
 
 import numpy as np

@@ -7,16 +7,28 @@ Belongs here: `NumpyBackend`, threads, noise on its way into the loops.  Does no
 are in ``kernels``; what is computed, which ``backend`` says.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
+from estimators.federated.kinds import typed
 from estimators.federated.pairs import Pairs, checked_pairs
 from estimators.federated.reference_backend import ReferenceBackend
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, index
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from estimators.federated.backend import ClientArrays
+    from estimators.federated.models import Model
+    from estimators.federated.schedule import GaussianNoise, Schedule
 
 __all__ = ["NumpyBackend"]
 
@@ -45,16 +57,30 @@ class NumpyBackend(ReferenceBackend):
     [[2.0, 0.0]]
     """
 
-    def __init__(self, *, dtype="float32", workers=None):
+    @typed
+    def __init__(self, *, dtype: DTypeLike = "float32", workers: int | None = None) -> None:
         self.dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
-        self.workers = (os.cpu_count() or 1) if workers is None else index("workers", workers, 1, inf)
+        self.workers = (os.cpu_count() or 1) if workers is None else index("workers", workers, 1)
 
-    def prepare(self, model, clients):
+    @typed
+    def prepare(self, model: Model, clients: Sequence[tuple[Any, Any]]) -> ClientArrays:
         """Checked data of all clients; see `Backend`."""
         check_trainable(model)
         return client_arrays(model, clients, dtype=self.dtype)
 
-    def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+    @typed
+    def local_sgd(
+        self,
+        model: Model,
+        starts: np.ndarray,
+        data: ClientArrays,
+        schedule: Schedule,
+        *,
+        learning_rate: ArrayLike,
+        pull: tuple[Any, Any] | None = None,
+        clip: Any = None,
+        noise: GaussianNoise | None = None,
+    ) -> np.ndarray:
         """Parameters (C, P) after local SGD; see `Backend`."""
         how = local_training(model, starts, data, schedule, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise)
         self._check(data)
@@ -69,7 +95,19 @@ class NumpyBackend(ReferenceBackend):
         self._share(train, len(ends))
         return ends
 
-    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
+    @typed
+    def local_pairs(
+        self,
+        model: Model,
+        own: np.ndarray,
+        common: np.ndarray,
+        psi: np.ndarray,
+        data: ClientArrays,
+        schedule: Schedule,
+        *,
+        step: np.ndarray,
+        noise: GaussianNoise | None = None,
+    ) -> Pairs:
         """`Pairs` after their training; see `Backend`."""
         start, z = checked_pairs(model, own, common, psi, data, schedule, step=step, noise=noise)
         self._check(data)
@@ -85,7 +123,8 @@ class NumpyBackend(ReferenceBackend):
         self._share(train, len(ends.psi))
         return ends
 
-    def scores(self, model, parameters, data):
+    @typed
+    def scores(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> np.ndarray:
         """Scores of all clients' examples; see `Backend`."""
         rows = check_evaluated(model, parameters, data)
         self._check(data)
@@ -104,7 +143,8 @@ class NumpyBackend(ReferenceBackend):
         self._share(work, len(rows))
         return scores
 
-    def evaluate(self, model, parameters, data):
+    @typed
+    def evaluate(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> Evaluation:
         """Loss and accuracy of each client; see `Backend`."""
         rows = check_evaluated(model, parameters, data)
         self._check(data)
@@ -137,7 +177,7 @@ class NumpyBackend(ReferenceBackend):
                 done.result()
 
 
-def check_trainable(model):
+def check_trainable(model: Model) -> None:
     """Raise a ValueError if the compiled loops have not got this model's layers."""
     more = [f"{len(model.convolutions)} convolutions"] * bool(model.convolutions)
     more += [f"{len(model.sizes) - 2} hidden layers"] * (len(model.sizes) > 3)
@@ -151,7 +191,8 @@ def check_trainable(model):
 class Layers:
     """One client's parameters in the form of ``kernels``: rows of whole vectors; without hidden layer `bottom` is empty."""
 
-    def __init__(self, model, dtype):
+    @typed
+    def __init__(self, model: Model, dtype: DTypeLike) -> None:
         from estimators.federated import kernels
 
         check_trainable(model)
@@ -165,19 +206,21 @@ class Layers:
         self.top = np.zeros((model.sizes[-2] + 1, vectors(model.sizes[-1])), dtype)
         self.sizes = hidden, model.sizes[-1], KINDS.index(model.loss)
 
-    def load(self, row):
+    @typed
+    def load(self, row: Any) -> None:
         """Take over parameters (P,)."""
         row = np.ascontiguousarray(row, dtype=self.dtype)
         self.kernels.load(row, 0, self.bottom, self.sizes[0])
         self.kernels.load(row, self.split, self.top, self.sizes[1])
 
-    def store(self, end):
+    @typed
+    def store(self, end: Any) -> Any:
         """Write the parameters to end (P,); return whether they are finite."""
         finite = self.kernels.store(self.bottom, self.sizes[0], end, 0)
         return self.kernels.store(self.top, self.sizes[1], end, self.split) and finite
 
 
-def train_one(layers, ends, how, data, schedule, i):
+def train_one(layers: Any, ends: Any, how: Any, data: ClientArrays, schedule: Schedule, i: int) -> None:
     """Train row i of the schedule and write its parameters to `ends`."""
     scale = float(how.multiplier[i] * how.clip[i]) if how.multiplier[i] else 0.0
     anchor = np.ascontiguousarray(how.anchors[i], dtype=layers.dtype)
@@ -192,7 +235,17 @@ def train_one(layers, ends, how, data, schedule, i):
     take_steps(go, store, data, schedule, i, how.noise if scale else None, ends.shape[1])
 
 
-def train_pair(theta, mu, ends, step, data, schedule, i, noise, multiplier):
+def train_pair(
+    theta: Any,
+    mu: Any,
+    ends: Any,
+    step: Any,
+    data: ClientArrays,
+    schedule: Schedule,
+    i: int,
+    noise: GaussianNoise | None,
+    multiplier: float,
+) -> None:
     """Train the pair of row i of the schedule and write it to `ends`."""
     from estimators.federated import pair_kernels
 
@@ -200,7 +253,8 @@ def train_pair(theta, mu, ends, step, data, schedule, i, noise, multiplier):
     settings = step.rates, step.own, step.common, bool(step.mutual), step.floor, step.clips, bool(step.joint), multiplier
 
     def go(*steps):
-        failed, ends.psi[i] = pair_kernels.train(*steps, *layers, float(ends.psi[i]), *theta.sizes, *settings)
+        numbers = *steps, *layers, float(ends.psi[i]), *theta.sizes, *settings
+        failed, ends.psi[i] = pair_kernels.train(*numbers)
         return failed
 
     def store():
@@ -209,7 +263,9 @@ def train_pair(theta, mu, ends, step, data, schedule, i, noise, multiplier):
     take_steps(go, store, data, schedule, i, noise if multiplier else None, ends.own.shape[1] + 1)
 
 
-def take_steps(go, store, data, schedule, i, noise, size):
+def take_steps(
+    go: Any, store: Any, data: ClientArrays, schedule: Schedule, i: int, noise: GaussianNoise | None, size: int
+) -> None:
     """Take the steps of row i of the schedule, a few at a time if they need noise (steps, size); raise `Diverged`.
 
     go(x, y, indices, weights, divisors, first, last, normals) takes some and returns the first that failed, or -1;

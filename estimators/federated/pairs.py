@@ -14,14 +14,22 @@ Belongs here: the checked settings of such steps.  Does not belong here: arithme
 ``reference_backend``), the algorithms made of them (``algorithms.adaped``, ``algorithms.distillation``).
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from estimators.federated.backend import local_training
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import nonnegative, positive, single
+
+if TYPE_CHECKING:
+    from estimators.federated.backend import ClientArrays
+    from estimators.federated.models import Model
 
 __all__ = ["PairStep", "Pairs", "checked_pairs"]
 
@@ -34,6 +42,7 @@ class Pairs(NamedTuple):
     psi: np.ndarray
 
 
+@typed
 @dataclass(frozen=True, kw_only=True)
 class PairStep:
     """How a pair is trained; the module's docstring has the formulas.
@@ -51,12 +60,12 @@ class PairStep:
     False
     """
 
-    rates: tuple
-    own: tuple
-    common: tuple
+    rates: Sequence[float]
+    own: Sequence[float]
+    common: Sequence[float]
     mutual: bool = False
     floor: float = 0.0
-    clips: tuple = (inf, inf)
+    clips: Sequence[float] = (inf, inf)
     joint: bool = False
 
     def __post_init__(self):
@@ -75,7 +84,9 @@ class PairStep:
             raise ValueError("floor must be > 0 where psi is learned: nothing else keeps psi from 0")
 
 
-def checked_pairs(model, own, common, psi, data, schedule, *, step, noise):
+def checked_pairs(
+    model: Model, own: Any, common: Any, psi: Any, data: ClientArrays, schedule: Any, *, step: Any, noise: Any
+) -> tuple[Pairs, float]:
     """Check the arguments of `Backend.local_pairs`; return `Pairs`, a row for each client, and the noise's multiplier."""
     if model.loss not in ("softmax", "logistic"):
         raise ValueError(f'model has the loss "{model.loss}"; pairs are coupled by probabilities: "softmax" or "logistic"')
@@ -88,4 +99,5 @@ def checked_pairs(model, own, common, psi, data, schedule, *, step, noise):
         multiplier = float(noise.multiplier)
         if not np.isfinite(step.clips[0]) or (step.rates[2] > 0 and not step.joint and not np.isfinite(step.clips[1])):
             raise ValueError("noise is a multiple of the clips; give finite clips in step")
-    return Pairs(*spread, np.broadcast_to(psi, len(schedule.clients)).astype(float)), multiplier
+    own, common = spread
+    return Pairs(own, common, np.broadcast_to(psi, len(schedule.clients)).astype(float)), multiplier

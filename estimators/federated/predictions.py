@@ -4,13 +4,21 @@ Belongs here: `Mixture`, `example_losses`, `posterior`, `evaluate_mixture`, for 
 (backends), how a mixture is learned (``algorithms.fedem``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.backend import Evaluation
+from estimators.federated.kinds import typed
 from estimators.federated.reference_backend import losses
 from estimators.numerics.validation import nonnegative, number
+
+if TYPE_CHECKING:
+    from estimators.federated.backend import Backend, ClientArrays
+    from estimators.federated.models import Model
 
 __all__ = ["Mixture", "evaluate_mixture", "example_losses", "posterior"]
 
@@ -41,17 +49,19 @@ class Mixture:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "components", components)
 
-    def take(self, clients):
+    @typed
+    def take(self, clients: np.ndarray) -> Mixture:
         """Mixture of some of the clients, in this order."""
         return Mixture(self.weights[clients], self.components)
 
 
-def responses(data):
+def responses(data: ClientArrays) -> np.ndarray:
     """Responses y of all clients, client after client: the order of ``Backend.scores``."""
     return np.concatenate([data.client(k)[1] for k in range(len(data.sizes))])
 
 
-def example_losses(backend, model, parameters, data):
+@typed
+def example_losses(backend: Backend, model: Model, parameters: np.ndarray, data: Any) -> Any:
     """Loss of each example of all clients, client after client, in float64.
 
     Parameters
@@ -68,7 +78,8 @@ def example_losses(backend, model, parameters, data):
     return losses(model, np.asarray(backend.scores(model, parameters, data), dtype=float), responses(data))[0]
 
 
-def posterior(weights, losses):
+@typed
+def posterior(weights: np.ndarray, losses: np.ndarray) -> tuple[Any, Any]:
     """Which component an example comes from, given prior weights (M, ...) and losses (M, ...), minus log likelihoods.
 
     Returns
@@ -87,7 +98,8 @@ def posterior(weights, losses):
     return shares / total, top + np.log(total)
 
 
-def evaluate_mixture(backend, model, mixture, data):
+@typed
+def evaluate_mixture(backend: Backend, model: Model, mixture: Mixture, data: ClientArrays) -> Evaluation:
     """`Evaluation` of each client's mixture on its data.
 
     Probabilities of classes are averaged with the client's weights; where there are none, scores are (regression, support
@@ -117,7 +129,7 @@ def evaluate_mixture(backend, model, mixture, data):
     return Evaluation(np.add.reduceat(loss, first) / data.sizes, hits if model.n_classes else None)
 
 
-def probabilities(scores):
+def probabilities(scores: np.ndarray) -> Any:
     """Probabilities of the classes, of the class 1 where there is one score."""
     if scores.shape[-1] == 1:
         tail = np.exp(-np.abs(scores))

@@ -24,16 +24,24 @@ real-valued Gaussian noise; a deployment needs secret seeds, a secure generator 
 Steinke 2020) on integers.
 """
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.accounting.accountants import ACCOUNTANTS, noise_for
 from estimators.accounting.budget import guarantee
 from estimators.accounting.events import Event
-from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, single
+from estimators.federated.kinds import typed
+from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, shown, single
+
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Guarantee
+    from estimators.federated.task import Task
 
 __all__ = [
     "RowPrivacy",
@@ -47,7 +55,8 @@ __all__ = [
 ]
 
 
-def row_steps(task, trainings):
+@typed
+def row_steps(task: Task, trainings: int) -> list[Event]:
     """`Event` of each client's rows over so many local trainings, a number or (K,), under the task's work.
 
     With the rule "epochs" a step is a pass, which has every row once.
@@ -55,14 +64,15 @@ def row_steps(task, trainings):
     Raises ValueError where a trained client's batch is not a share of its rows.
     """
     K, work = task.n_clients, task.work
-    sampling = {"epochs": "fixed"}.get(work["rule"], work["rule"])
+    sampling = "fixed" if work["rule"] == "epochs" else str(work["rule"])
     each = np.broadcast_to(work["n_epochs" if work["rule"] == "epochs" else "n_steps"], K)
     rates = np.ones(K) if work["rule"] == "epochs" else np.minimum(np.broadcast_to(work["batch_size"], K) / task.sizes, 1.0)
     total = each * np.broadcast_to(count("trainings", trainings, 0).astype(np.int64), K)
     return [Event(sampling=sampling, rate=float(q), number=int(s)) for q, s in zip(rates, total, strict=True)]
 
 
-def spent(task, multiplier, *, trainings, delta, accountant="pld"):
+@typed
+def spent(task: Task, multiplier: Any, *, trainings: int, delta: Any, accountant: str = "pld") -> list[Guarantee | None]:
     """Guarantee of each client's rows for what was run, computed from the noise, whatever eps it was calibrated for.
 
     Parameters
@@ -112,7 +122,8 @@ class RowPrivacy:
         positive("clip", self.clip)
         choice("accountant", self.accountant, ACCOUNTANTS)
 
-    def budgets(self, task):
+    @typed
+    def budgets(self, task: Task) -> list[tuple[float, float]]:
         """Pairs (eps, delta) of each client."""
         try:
             eps, delta = (np.broadcast_to(value, task.n_clients) for value in (self.eps, self.delta))
@@ -122,11 +133,13 @@ class RowPrivacy:
             ) from None
         return [(float(e), float(d)) for e, d in zip(eps, delta, strict=True)]
 
-    def multiplier(self, eps, delta, steps, rho):
+    @typed
+    def multiplier(self, eps: Any, delta: Any, steps: Any, rho: Any) -> float:
         """Noise multiplier with which one client's `Event`, beside what has zero-concentrated rate `rho`, meet eps."""
         return noise_for(steps, eps=eps, delta=delta, accountant=self.accountant, rho=rho)
 
-    def multipliers(self, task, *, rounds, rho=0.0):
+    @typed
+    def multipliers(self, task: Task, *, rounds: int, rho: Any = 0.0) -> np.ndarray:
         """Noise multiplier (K,) of each client that trains in each of `rounds` rounds, 0 where eps is inf.
 
         Parameters
@@ -143,7 +156,8 @@ class RowPrivacy:
                 raise ValueError(f"client {k}: {error}") from None
         return np.array(found)
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows after training in each of `rounds` rounds, None where eps is inf."""
         z = self.multipliers(task, rounds=rounds)
         delta = [delta for _, delta in self.budgets(task)]
@@ -153,7 +167,8 @@ class RowPrivacy:
 # --- clients -----------------------------------------------------------------------------------------------------------
 
 
-def update_multiplier(multiplier, count_noise):
+@typed
+def update_multiplier(multiplier: Any, count_noise: float) -> float:
     """Noise multiplier of clients' updates, when noisy counts of unclipped updates are published beside them.
 
     Updates have sensitivity S and noise z S, counts sensitivity 1/2 (each client gives +1/2 or -1/2) and noise count_noise;
@@ -177,7 +192,17 @@ def update_multiplier(multiplier, count_noise):
     return float((z**-2 - (2 * counts) ** -2) ** -0.5)
 
 
-def client_guarantee(updates, count_noise, *, rate, rounds, delta, sampling="poisson", accountant="pld"):
+@typed
+def client_guarantee(
+    updates: float,
+    count_noise: float,
+    *,
+    rate: float,
+    rounds: int,
+    delta: float,
+    sampling: str = "poisson",
+    accountant: str = "pld",
+) -> Guarantee:
     """Guarantee of a client: clipped updates with noise, and counts of unclipped ones, in rounds that it joins by chance.
 
     What was run, from the noise as used; exact for rate 1.
@@ -195,14 +220,16 @@ def client_guarantee(updates, count_noise, *, rate, rounds, delta, sampling="poi
     >>> round(client_guarantee(z, 5.0, rate=0.05, rounds=500, delta=1e-4, accountant="rdp").eps, 2)
     3.61
     """
-    updates, count_noise = np.array(single(positive, "updates", updates)), single(number, "count_noise", count_noise)
-    together = float((updates**-2 + (2 * np.array(count_noise)) ** -2) ** -0.5)
+    updates, count_noise = single(positive, "updates", updates), single(number, "count_noise", count_noise)
+    with np.errstate(divide="ignore"):
+        together = float((np.power(updates, -2.0) + np.power(2 * count_noise, -2.0)) ** -0.5)
     choice("sampling", sampling, ("poisson", "fixed"))
     event = Event(noise=together, sampling=sampling, rate=rate, number=int(single(count, "rounds", rounds)))
     return guarantee(event, delta=delta, accountant=accountant, trusted="server")
 
 
-def client_multiplier(*, eps, delta, rate, rounds, accountant="pld"):
+@typed
+def client_multiplier(*, eps: float, delta: float, rate: float, rounds: int, accountant: str = "pld") -> float:
     """Noise multiplier, of updates and counts together, with which so many rounds are (eps, delta)-private for a client.
 
     Parameters as in `client_guarantee`; `update_multiplier` then says how much of it the updates need.
@@ -217,7 +244,8 @@ def client_multiplier(*, eps, delta, rate, rounds, accountant="pld"):
 # --- ledger -------------------------------------------------------------------------------------------------------------
 
 
-def ledger(algorithm, task, *, rounds):
+@typed
+def ledger(algorithm: Any, task: Task, *, rounds: int) -> list[Any]:
     """Who is promised what after so many rounds: a list of dicts, one for each group and each kind of client in it.
 
     Groups are those of the task, with "others" for clients in none of them, "all" where the task has no groups.  Clients of
@@ -247,7 +275,8 @@ def ledger(algorithm, task, *, rounds):
     return entries
 
 
-def ledger_lines(entries):
+@typed
+def ledger_lines(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Lines to print of a `ledger`: entries that differ only in rows, batch and eps are one line with the range of eps.
 
     >>> one = {"group": "all", "clients": 2, "rows": 9, "batch": 3, "delta": 1e-5, "adjacency": "row", "trusted": "client"}
@@ -255,7 +284,9 @@ def ledger_lines(entries):
     all, 4 clients: eps 1 to 2 at delta 1e-05 (gaussian; row; raw data seen by the client)
     """
     lines = {}
-    for entry in entries:
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"entries[{i}] must be a line of `ledger`, got {shown(entry)}")
         lines.setdefault(tuple(entry[name] for name in ("group", "delta", "adjacency", "trusted", "mechanism")), []).append(
             entry
         )

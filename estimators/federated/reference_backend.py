@@ -4,20 +4,30 @@ Belongs here: `ReferenceBackend`.  Does not belong here: anything clever, which 
 bits do not depend on threads.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
 from estimators.federated.pairs import Pairs, checked_pairs
 
+if TYPE_CHECKING:
+    from estimators.federated.backend import ClientArrays
+    from estimators.federated.models import Model
+    from estimators.federated.schedule import Schedule
+
 __all__ = ["ReferenceBackend"]
 
 
-def product(a, b):
+def product(a: Any, b: Any) -> Any:
     """Matrix product without BLAS."""
     return np.einsum("ij,jk->ik", a, b)
 
 
-def windows(layer, image):
+def windows(layer: Any, image: Any) -> Any:
     """Slices of each pixel of a patch in an image (n, height, width, channels), and the rows and columns of zeros around."""
     rows, columns = layer.positions(image.shape[1:])
     around = ((layer.size - 1) // 2, layer.size // 2) if layer.same else (0, 0)
@@ -25,7 +35,7 @@ def windows(layer, image):
     return [np.s_[:, i : i + rows, j : j + columns] for i, j in pixels], ((0, 0), around, around, (0, 0))
 
 
-def blocks(layer, values):
+def blocks(layer: Any, values: Any) -> Any:
     """View (n, rows, pool, columns, pool, channels) of the blocks of values (n, height, width, channels)."""
     n, height, width, channels = values.shape
     rows, columns = height // layer.pool, width // layer.pool
@@ -33,7 +43,7 @@ def blocks(layer, values):
     return whole.reshape(n, rows, layer.pool, columns, layer.pool, channels)  # a view: axes are only split
 
 
-def convolve(layer, matrix, image):
+def convolve(layer: Any, matrix: Any, image: Any) -> tuple[np.ndarray, Any, Any]:
     """Patches (n, rows, columns, inputs + 1) with ones, their rectified values, and the largest of each block."""
     slices, around = windows(layer, image)
     padded = np.pad(image, around)
@@ -42,7 +52,7 @@ def convolve(layer, matrix, image):
     return patches, values, blocks(layer, values).max(axis=(2, 4))
 
 
-def convolve_back(layer, matrix, image, patches, values, slopes):
+def convolve_back(layer: Any, matrix: Any, image: Any, patches: Any, values: Any, slopes: Any) -> tuple[Any, np.ndarray]:
     """Gradient (n, inputs + 1, channels) of each example, and slopes by the image, from slopes by the largest values."""
     spread, mine = np.zeros_like(values), blocks(layer, values)
     largest = mine == mine.max(axis=(2, 4), keepdims=True)
@@ -59,7 +69,7 @@ def convolve_back(layer, matrix, image, patches, values, slopes):
     return np.einsum("nrci,nrco->nio", patches, spread), inside
 
 
-def activations(model, parameters, x):
+def activations(model: Model, parameters: np.ndarray, x: np.ndarray) -> tuple[list[Any], list[Any], Any]:
     """What each convolution takes and makes, inputs of each other layer with a column of ones, and scores (n, scores)."""
     layers, made, inputs = model.layers(parameters), [], []
     image = x.reshape(len(x), *model.image) if model.image else x
@@ -75,7 +85,7 @@ def activations(model, parameters, x):
     return made, inputs, scores
 
 
-def losses(model, scores, y):
+def losses(model: Model, scores: Any, y: np.ndarray) -> tuple[Any, Any] | tuple[Any, np.ndarray]:
     """Loss (n,) of each example, and its slopes (n, scores)."""
     s = scores[:, 0]
     if model.loss == "square":
@@ -93,7 +103,7 @@ def losses(model, scores, y):
     return np.maximum(0, -t * s) + np.log1p(tail), (share - y)[:, None]
 
 
-def backwards(model, parameters, made, inputs, slopes):
+def backwards(model: Model, parameters: np.ndarray, made: Any, inputs: Any, slopes: Any) -> np.ndarray:
     """Gradients (n, P) of functions of each example's scores with these slopes (n, scores)."""
     layers, gradients, n = model.layers(parameters), [], len(slopes)
     for values, layer in zip(reversed(inputs), reversed(layers), strict=False):
@@ -101,29 +111,40 @@ def backwards(model, parameters, made, inputs, slopes):
         slopes = product(slopes, layer[:-1].T) * (values[:, :-1] > 0)
     for i in reversed(range(len(made))):
         slopes = slopes.reshape(n, *model.images[i + 1])
-        gradient, slopes = convolve_back(model.convolutions[i], layers[i], *made[i], slopes)
+        gradient, slopes = convolve_back(model.convolutions[i], layers[i], *made[i], slopes)  # pyright: ignore[reportCallIssue]
         gradients.insert(0, gradient.reshape(n, layers[i].size))
     return np.concatenate(gradients, axis=1)
 
 
-def log_shares(model, scores):
+def log_shares(model: Model, scores: Any) -> Any:
     """Logarithms (n, classes) of the probabilities of the classes."""
     scores = scores if model.loss == "softmax" else np.column_stack([np.zeros(len(scores)), scores])
     top = scores.max(axis=1, keepdims=True)
     return scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
 
 
-def clipped(vector, norm, clip):
+def clipped(vector: Any, norm: Any, clip: Any) -> Any:
     """Vector, made shorter if its norm is above clip."""
     return vector * (clip / norm if norm > clip else 1.0)
 
 
-def pair_step(model, step, theta, mu, psi, x, y, weights, divisor, normals):
+def pair_step(
+    model: Model,
+    step: Any,
+    theta: Any,
+    mu: Any,
+    psi: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: Any,
+    divisor: Any,
+    normals: Any,
+) -> tuple[Any, Any, Any]:
     """Theta, mu and psi after one step on some rows; see ``pairs``.  normals (P + 1,) are multiples of the clips."""
     first = 0 if model.loss == "softmax" else 1  # class of the first score
 
     def total(parameters, below, slopes):
-        return (weights[:, None] * backwards(model, parameters, *below, slopes)).sum(axis=0) / divisor
+        return (weights[:, None] * backwards(model, parameters, *below, slopes)).sum(axis=0) / divisor  # pyright: ignore[reportCallIssue]
 
     def slope(log_p, log_q):
         """Slope k of the objective in psi."""
@@ -170,26 +191,37 @@ class ReferenceBackend:
 
     dtype = np.dtype(float)
 
-    def prepare(self, model, clients):
+    def prepare(self, model: Model, clients: Sequence[tuple[Any, Any]]) -> ClientArrays:
         """Checked data of all clients; see `Backend`."""
         return client_arrays(model, clients)
 
-    def initialise(self, model, generator):
+    def initialise(self, model: Model, generator: np.random.Generator) -> Any:
         """First parameters (P,); see `Backend`."""
         return model.initialise(generator)
 
-    def loss(self, model, parameters, x, y):
+    def loss(self, model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
         """Mean loss; see `Backend`."""
         parameters, (x, y) = model.check_parameters("parameters", parameters), model.check_data("data", x, y)
         return float(losses(model, activations(model, parameters, x)[-1], y)[0].mean())
 
-    def example_gradients(self, model, parameters, x, y):
+    def example_gradients(self, model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Gradients (n, P); see `Backend`."""
         parameters, (x, y) = model.check_parameters("parameters", parameters), model.check_data("data", x, y)
         made, inputs, scores = activations(model, parameters, x)
         return backwards(model, parameters, made, inputs, losses(model, scores, y)[1])
 
-    def local_sgd(self, model, starts, data, schedule, *, learning_rate, pull=None, clip=None, noise=None):
+    def local_sgd(
+        self,
+        model: Model,
+        starts: Any,
+        data: ClientArrays,
+        schedule: Schedule,
+        *,
+        learning_rate: Any,
+        pull: Any = None,
+        clip: Any = None,
+        noise: Any = None,
+    ) -> np.ndarray:
         """Parameters (C, P) after local SGD; see `Backend`."""
         how = local_training(model, starts, data, schedule, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise)
         ends = how.starts.copy()
@@ -212,7 +244,18 @@ class ReferenceBackend:
                     raise Diverged(int(k), s)
         return ends
 
-    def local_pairs(self, model, own, common, psi, data, schedule, *, step, noise=None):
+    def local_pairs(
+        self,
+        model: Model,
+        own: Any,
+        common: Any,
+        psi: Any,
+        data: ClientArrays,
+        schedule: Schedule,
+        *,
+        step: Any,
+        noise: Any = None,
+    ) -> Pairs:
         """`Pairs` after their training; see `Backend`."""
         start, z = checked_pairs(model, own, common, psi, data, schedule, step=step, noise=noise)
         ends = Pairs(*(part.astype(float) for part in start))
@@ -226,19 +269,19 @@ class ReferenceBackend:
                 if noise is not None:
                     normals = z * noise.draw(k, [s], model.n_parameters + 1)[0].astype(float)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    moved = pair_step(model, step, *(part[i] for part in ends), *batch, normals)
+                    moved = pair_step(model, step, *(part[i] for part in ends), *batch, normals)  # pyright: ignore[reportCallIssue]
                 for part, value in zip(ends, moved, strict=True):
                     part[i] = value
                     if not np.isfinite(value).all():
                         raise Diverged(int(k), s)
         return ends
 
-    def scores(self, model, parameters, data):
+    def scores(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> np.ndarray:
         """Scores of all clients' examples; see `Backend`."""
         rows = check_evaluated(model, parameters, data)
         return np.concatenate([activations(model, row, data.client(k)[0])[-1] for k, row in enumerate(rows)])
 
-    def evaluate(self, model, parameters, data):
+    def evaluate(self, model: Model, parameters: np.ndarray, data: ClientArrays) -> Evaluation:
         """Loss and accuracy of each client; see `Backend`."""
         rows, loss, accuracy = check_evaluated(model, parameters, data), [], []
         for k, row in enumerate(rows):

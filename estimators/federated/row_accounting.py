@@ -7,9 +7,11 @@ Belongs here: calibration and guarantees of `RowPrivacy` beside such releases.  
 (``privacy``), the curves themselves (``estimators.accounting.privacy``, ``mechanisms``, ``tuning``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +21,12 @@ from estimators.accounting.budget import Guarantee
 from estimators.accounting.events import SAMPLINGS
 from estimators.accounting.mechanisms import exponential_zcdp
 from estimators.accounting.privacy import ORDERS
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy, row_steps
 from estimators.numerics.validation import count, nonnegative, single
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["TunedRowPrivacy", "choices_rho", "guarantees_beside"]
 
@@ -42,16 +48,19 @@ class TunedRowPrivacy(RowPrivacy):
     runs: Any
     score_rho: float
 
-    def multiplier(self, eps, delta, steps, rho):
+    @typed
+    def multiplier(self, eps: Any, delta: Any, steps: Any, rho: Any) -> float:
         """Noise multiplier of one client in every run."""
         return tuned_multiplier(eps, delta, steps, rho, self.runs, self.score_rho)
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows after publishing the best run."""
         return guarantees_beside(self, task, rounds=rounds, rho=0.0)
 
 
-def choices_rho(eps, number):
+@typed
+def choices_rho(eps: Any, number: Any) -> float:
     """Zero-concentrated rate of `number` choices by the exponential mechanism, each of `eps`.
 
     Claim: mrmtl:appA:em-zcdp.
@@ -62,7 +71,7 @@ def choices_rho(eps, number):
     return float(exponential_zcdp(eps=single(nonnegative, "eps", eps))) * single(count, "number", number, 0)
 
 
-def release(z, steps, rho, runs, score_rho):
+def release(z: Any, steps: Any, rho: Any, runs: Any, score_rho: float) -> Any:
     """Renyi divergences at ORDERS of all that is published about a client's rows; runs None: training is not repeated."""
     orders = np.array(ORDERS)
     curve = divergences(steps.at(z)) if z else np.zeros(len(orders))
@@ -71,7 +80,7 @@ def release(z, steps, rho, runs, score_rho):
 
 
 @lru_cache(maxsize=4096)
-def tuned_multiplier(eps, delta, steps, rho, runs, score_rho):
+def tuned_multiplier(eps: Any, delta: Any, steps: Any, rho: Any, runs: Any, score_rho: float) -> float:
     """Noise multiplier with which the best of several runs is (eps, delta)-private."""
     alone = privacy.epsilon_from_rdp(ORDERS, release(0.0, steps, rho, runs, score_rho), delta=delta)
     if alone >= eps:
@@ -86,7 +95,8 @@ def tuned_multiplier(eps, delta, steps, rho, runs, score_rho):
     return calibrate_noise(spent, eps=eps)
 
 
-def guarantees_beside(rows, task, *, rounds, rho):
+@typed
+def guarantees_beside(rows: Any, task: Task, *, rounds: int, rho: Any) -> list[Any]:
     """Guarantee of each client's rows for training and what is published beside it, None where eps is inf.
 
     What is tuned is private against those who see the published run only, not against who sees all runs: `trusted` is

@@ -7,10 +7,16 @@ Belongs here: `Schedule`, ways to make one, `GaussianNoise`.  Does not belong he
 (``estimators.accounting.privacy``, ``estimators.accounting.budget``).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from estimators.federated.kinds import typed
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import count, index, nonnegative, positive
 
 __all__ = ["GaussianNoise", "Schedule", "epochs", "fixed_batches", "poisson_batches", "stream"]
@@ -18,13 +24,14 @@ __all__ = ["GaussianNoise", "Schedule", "epochs", "fixed_batches", "poisson_batc
 BATCHES, NOISE = 0, 1
 
 
-def sequence(seed, purpose, *position):
+def sequence(seed: int, purpose: int, *position: Any) -> np.random.SeedSequence:
     """Seeds of one purpose at one position (round, client, ...); different arguments, independent seeds."""
     keys = tuple(index("position", key, 0, 2**32 - 1) for key in (purpose, *position))
     return np.random.SeedSequence(index("seed", seed, 0, 2**64 - 1), spawn_key=keys)
 
 
-def stream(seed, purpose, *position):
+@typed
+def stream(seed: int, purpose: int, *position: Any) -> np.random.Generator:
     """Generator of one purpose at one position (round, client, ...); different arguments, independent streams.
 
     >>> stream(1, 0, 2, 3).random() == stream(1, 0, 2, 3).random() != stream(1, 0, 3, 2).random()
@@ -76,15 +83,20 @@ class Schedule:
         for name, array in {**whole, "weights": weights, "divisors": divisors}.items():
             object.__setattr__(self, name, array)
 
-    def rows(self, chosen):
+    @typed
+    def rows(self, chosen: np.ndarray) -> Schedule:
         """Schedule of some rows only.
 
         >>> Schedule([4, 7], np.zeros((2, 1, 1)), np.ones((2, 1, 1)), np.ones((2, 1)), [1, 1]).rows([1]).clients.tolist()
         [7]
         """
+        chosen = np.arange(len(self.clients))[chosen] if isinstance(chosen, slice) else np.asarray(chosen)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+            raise ValueError("chosen must be positions of rows, or True and False for each row")
         return Schedule(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
-    def step(self, number, times=1):
+    @typed
+    def step(self, number: int, times: int = 1) -> Schedule:
         """Schedule of one step only, taken so many times in a row; clients without such a step take none.
 
         >>> s = Schedule([4, 7], [[[5], [6]], [[8], [0]]], np.ones((2, 2, 1)), np.ones((2, 2)), [2, 1]).step(1, times=3)
@@ -92,17 +104,18 @@ class Schedule:
         ([[6], [6], [6]], [3, 0])
         """
         batches = (np.repeat(part[:, [number]], times, axis=1) for part in (self.indices, self.weights, self.divisors))
-        return Schedule(self.clients, *batches, np.where(self.steps > number, times, 0))
+        return Schedule(self.clients, *batches, np.where(self.steps > number, index("times", times, 0), 0))  # pyright: ignore[reportCallIssue]
 
 
-def drawn(sizes, clients, batches, *, seed, round):
+def drawn(sizes: ArrayLike, clients: ArrayLike | None, batches: Callable[..., Any], *, seed: int, round: int) -> Schedule:
     """Schedule of `batches(generator, n, client)`, which gives a list of index arrays and one divisor per step."""
-    sizes = count("sizes", sizes, 0).astype(np.int64)
+    sizes, round = count("sizes", sizes, 0).astype(np.int64), index("round", round, 0, 2**32 - 1)
     if sizes.ndim != 1:
         raise ValueError(f"sizes must be a list with the rows of each client, got shape {sizes.shape}")
-    clients = np.arange(len(sizes)) if clients is None else count("clients", clients, 0).astype(np.int64)
+    clients = np.arange(len(sizes)) if clients is None else np.atleast_1d(count("clients", clients, 0))
     if (clients >= len(sizes)).any():
-        raise ValueError(f"clients must be positions below {len(sizes)}, the number of sizes, got {clients.max()}")
+        raise ValueError(f"clients must be positions below {len(sizes)}, the number of sizes, got {clients.max():g}")
+    clients = clients.astype(np.int64)
     chosen = []
     for client in clients:
         if sizes[client] == 0:
@@ -120,7 +133,7 @@ def drawn(sizes, clients, batches, *, seed, round):
     return Schedule(clients, indices, weights, divisors, steps)
 
 
-def each(name, value, sizes, minimum):
+def each(name: str, value: ArrayLike, sizes: ArrayLike, minimum: int) -> np.ndarray:
     """Return a whole number per client from one for all or one for each."""
     value, K = count(name, value, minimum).astype(np.int64), len(np.atleast_1d(sizes))
     if value.ndim > 1 or (value.ndim == 1 and len(value) != K):
@@ -128,7 +141,10 @@ def each(name, value, sizes, minimum):
     return np.broadcast_to(value, K)
 
 
-def epochs(sizes, *, n_epochs, batch_size, seed, round, clients=None):
+@typed
+def epochs(
+    sizes: ArrayLike, *, n_epochs: ArrayLike, batch_size: ArrayLike, seed: int, round: int, clients: ArrayLike | None = None
+) -> Schedule:
     """Schedule of passes over the data, freshly shuffled in each; the last batch of a pass may be smaller.
 
     Parameters
@@ -152,7 +168,10 @@ def epochs(sizes, *, n_epochs, batch_size, seed, round, clients=None):
     return drawn(sizes, clients, batches, seed=seed, round=round)
 
 
-def fixed_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
+@typed
+def fixed_batches(
+    sizes: ArrayLike, *, n_steps: ArrayLike, batch_size: ArrayLike, seed: int, round: int, clients: ArrayLike | None = None
+) -> Schedule:
     """Schedule of batches of fixed size, each drawn without replacement and apart from the others.
 
     A client with fewer than `batch_size` examples uses all of them in every step.
@@ -167,7 +186,7 @@ def fixed_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
     n_steps, batch_size = each("n_steps", n_steps, sizes, 0), each("batch_size", batch_size, sizes, 1)
 
     def batches(generator, n, client):
-        b, steps = min(batch_size[client], n), np.arange(n_steps[client])
+        b, steps = min(batch_size[client], n), np.arange(int(n_steps[client]))
         order = np.tile(np.arange(n), (len(steps), 1))
         for t in range(b):  # the first b swaps of a shuffle, for all steps at once
             other = generator.integers(t, n, len(steps))
@@ -177,7 +196,10 @@ def fixed_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
     return drawn(sizes, clients, batches, seed=seed, round=round)
 
 
-def poisson_batches(sizes, *, n_steps, batch_size, seed, round, clients=None):
+@typed
+def poisson_batches(
+    sizes: ArrayLike, *, n_steps: ArrayLike, batch_size: ArrayLike, seed: int, round: int, clients: ArrayLike | None = None
+) -> Schedule:
     """Schedule of batches into which every example comes by itself with probability batch_size / n.
 
     Sums are divided by the expected size `batch_size`, whatever the draw; a batch may be empty.
@@ -222,12 +244,13 @@ class GaussianNoise:
     def __post_init__(self):
         object.__setattr__(self, "multiplier", nonnegative("multiplier", self.multiplier))
 
-    def draw(self, client, steps, size):
+    @typed
+    def draw(self, client: int, steps: Iterable[int], size: int) -> np.ndarray:
         """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client."""
         from estimators.federated import noise_kernels
 
         key = sequence(self.seed, NOISE, self.round, client).generate_state(4, np.uint64)
         steps = np.array([index("steps", step, 0, 2**32 - 1) for step in steps], np.int64)
-        numbers = np.empty((len(steps), size), np.float32)
+        numbers = np.empty((len(steps), index("size", size, 0)), np.float32)
         noise_kernels.normals(key, steps, numbers)
         return numbers

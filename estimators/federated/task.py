@@ -7,18 +7,29 @@ Belongs here: `Task`, choice of participants, server noise, evaluation.  Does no
 the loop over rounds (``training``), privacy (``privacy``).
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from functools import cached_property
-from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated import schedule as schedules
 from estimators.federated.backend import Evaluation
 from estimators.federated.data import Federation
+from estimators.federated.kinds import typed
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.predictions import Mixture, evaluate_mixture
 from estimators.federated.schedule import GaussianNoise, stream
+from estimators.numerics import validation
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, count, index, nonnegative, number, probability, real, single
+
+if TYPE_CHECKING:
+    from estimators.federated.backend import Backend, ClientArrays
+    from estimators.federated.models import Model
+    from estimators.federated.schedule import Schedule
 
 __all__ = ["Task", "weighted_sum"]
 
@@ -27,7 +38,8 @@ START, PARTICIPANTS, SERVER = 2, 3, 4  # purposes of streams; ``schedule`` has 0
 STAGES = 16
 
 
-def weighted_sum(weights, rows):
+@typed
+def weighted_sum(weights: np.ndarray, rows: np.ndarray) -> Any:
     """Sum_c weights[c] rows[c], added in the order of the rows, without BLAS: same bits for any number of threads.
 
     >>> weighted_sum([0.5, 0.5], np.array([[1.0, 3.0], [3.0, 5.0]])).tolist()
@@ -73,7 +85,17 @@ class Task:
     True
     """
 
-    def __init__(self, federation, model, *, work, seed, backend=None, groups=None):
+    @typed
+    def __init__(
+        self,
+        federation: Federation,
+        model: Model,
+        *,
+        work: Mapping[str, Any],
+        seed: int,
+        backend: Backend | None = None,
+        groups: Mapping[str, Any] | None = None,
+    ) -> None:
         if not isinstance(federation, Federation):
             raise ValueError(f"federation must be a Federation, got {type(federation).__name__}")
         if "rule" not in work:
@@ -81,7 +103,7 @@ class Task:
         choice("work's rule", work["rule"], RULES)
         self.federation, self.model, self.work = federation, model, resolved(work, federation.sizes)
         self.seed = index("seed", seed, 0, 2**63 - 1)
-        self.backend = NumpyBackend() if backend is None else backend
+        self.backend: Backend = NumpyBackend() if backend is None else backend
         self.sizes = federation.sizes
         self.groups = {name: np.asarray(members, dtype=np.int64) for name, members in (groups or {}).items()}
         for name, members in self.groups.items():
@@ -90,32 +112,35 @@ class Task:
         self.data = self.backend.prepare(model, [(client.x, client.y) for client in federation])
 
     @property
-    def n_clients(self):
+    def n_clients(self) -> int:
         """Number K of clients."""
         return len(self.sizes)
 
     @cached_property
-    def tested(self):
+    def tested(self) -> np.ndarray:
         """Positions of the clients that have test rows."""
         return np.flatnonzero([len(rows) > 0 for rows in self.federation.test])
 
     @cached_property
-    def test(self):
+    def test(self) -> ClientArrays | None:
         """Test data of the clients `tested`, None if there are none."""
         clients = [self.federation.client(k) for k in self.tested.tolist()]
         return self.backend.prepare(self.model, [(c.test_x, c.test_y) for c in clients]) if clients else None
 
     @cached_property
-    def server_test(self):
+    def server_test(self) -> ClientArrays | None:
         """The server's own test data as one client, None if it has none."""
         rows, pool = self.federation.server_test, self.federation
         return self.backend.prepare(self.model, [(pool.x[rows], pool.y[rows])]) if len(rows) else None
 
-    def initial(self, index=0):
+    @typed
+    def initial(self, index: int = 0) -> np.ndarray:
         """First parameters (P,); another `index`, other parameters."""
-        return self.backend.initialise(self.model, stream(self.seed, START, index))
+        position = validation.index("index", index, 0, 2**32 - 1)
+        return self.backend.initialise(self.model, stream(self.seed, START, position))
 
-    def participants(self, t, *, rate=None, number=None):
+    @typed
+    def participants(self, t: int, *, rate: float | None = None, number: int | None = None) -> np.ndarray:
         """Positions of the clients of round t, increasing: each by itself with probability `rate`, or `number` of them.
 
         Neither given: all.  With `rate` the result may be empty.
@@ -129,31 +154,34 @@ class Task:
             return np.sort(generator.permutation(K)[: index("number", number, 1, K)])
         return np.arange(K)
 
-    def schedule(self, t, clients=None, *, stage=0, **changes):
+    @typed
+    def schedule(self, t: int, clients: ArrayLike | None = None, *, stage: int = 0, **changes: Any) -> Any:
         """`Schedule` of some clients in round t; algorithms that train twice in a round do so in several stages 0..15."""
         work = {**self.work, **changes}
         rule = RULES[work.pop("rule")]
-        round = index("t", t, 0, inf) * STAGES + index("stage", stage, 0, STAGES - 1)
+        round = index("t", t, 0) * STAGES + index("stage", stage, 0, STAGES - 1)
         return rule(self.sizes, seed=self.seed, round=round, clients=clients, **work)
 
-    def noise(self, t, multiplier, *, stage=0):
+    @typed
+    def noise(self, t: int, multiplier: Any, *, stage: int = 0) -> GaussianNoise:
         """`GaussianNoise` of local DP-SGD in round t, with the multipliers of the schedule's clients."""
         return GaussianNoise(multiplier, seed=self.seed, round=t * STAGES + stage)
 
+    @typed
     def train(
         self,
-        starts,
-        t,
+        starts: np.ndarray,
+        t: int,
         *,
-        learning_rate,
-        clients=None,
-        stage=0,
-        steps=None,
-        pull=None,
-        clip=None,
-        multiplier=None,
-        batches=None,
-    ):
+        learning_rate: ArrayLike,
+        clients: ArrayLike | None = None,
+        stage: int = 0,
+        steps: Schedule | None = None,
+        pull: tuple[Any, Any] | None = None,
+        clip: float | None = None,
+        multiplier: Any = None,
+        batches: Mapping[str, Any] | None = None,
+    ) -> np.ndarray:
         """Parameters (C, P) after the local training of some clients in round t.
 
         Parameters
@@ -174,11 +202,13 @@ class Task:
             self.model, starts, self.data, steps, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise
         )
 
-    def server_noise(self, t, size, *, stage=0):
+    @typed
+    def server_noise(self, t: int, size: Any, *, stage: int = 0) -> Any:
         """Standard normal numbers of the server in round t."""
         return stream(self.seed, SERVER, t, stage).standard_normal(size)
 
-    def evaluate(self, parameters, where="test"):
+    @typed
+    def evaluate(self, parameters: Any, where: str = "test") -> Evaluation:
         """`Evaluation` of parameters (P,) or (K, P) or of a `Mixture`.
 
         Rows are clients' own ("test" of the clients `tested`, or "data") or, for parameters (P,), the "server_test".
@@ -195,7 +225,8 @@ class Task:
             parameters = parameters[self.tested]
         return self.backend.evaluate(self.model, parameters, data)
 
-    def measure(self, models):
+    @typed
+    def measure(self, models: Mapping[str, Any]) -> dict[str, Any]:
         """Measures of learned models, as a flat dict of numbers.
 
         Parameters
@@ -226,7 +257,7 @@ class Task:
         return found
 
 
-def resolved(work, sizes):
+def resolved(work: Mapping[str, Any], sizes: np.ndarray) -> dict[str, Any]:
     """Settings of the work with batches of at most a client's rows and, where passes are given, steps (K,)."""
     work = dict(work)
     if "batch_size" in work:

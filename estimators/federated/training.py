@@ -6,13 +6,19 @@ to go on after a stop: with the state after round t, rounds t + 1, t + 2, ... ha
 Belongs here: the protocol, the loop.  Does not belong here: algorithms (``algorithms``), files of runs (``figures.learn``).
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from estimators.federated.backend import Diverged
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import index
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["Algorithm", "Progress", "Trained", "train", "training"]
 
@@ -20,19 +26,19 @@ __all__ = ["Algorithm", "Progress", "Trained", "train", "training"]
 class Algorithm(Protocol):
     """What the loop asks of an algorithm."""
 
-    def start(self, task, *, rounds) -> dict:
+    def start(self, task: Task, *, rounds: int) -> dict:
         """State before the first of `rounds` rounds: a dict of arrays; calibrates noise where it has any."""
         ...
 
-    def round(self, task, state, t) -> dict:
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict:
         """Do round t = 0, 1, ...: change `state` in place; return notes, a dict of numbers for the history."""
         ...
 
-    def models(self, task, state) -> dict:
+    def models(self, task: Task, state: dict[str, Any]) -> dict:
         """Learned parameters: "shared" (P,), "personal" (K, P) or a `Mixture`, either or both."""
         ...
 
-    def guarantees(self, task, *, rounds) -> list:
+    def guarantees(self, task: Task, *, rounds: int) -> list:
         """A Guarantee for each client after `rounds` rounds, None where nothing is promised."""
         ...
 
@@ -52,7 +58,16 @@ class Trained(NamedTuple):
     history: list
 
 
-def training(algorithm, task, *, rounds, every=None, state=None, finished=0) -> Iterator[Progress]:
+@typed
+def training(
+    algorithm: Algorithm,
+    task: Task,
+    *,
+    rounds: int,
+    every: int | None = None,
+    state: dict[str, Any] | None = None,
+    finished: Any = 0,
+) -> Iterator[Progress]:
     """Do one round after the other, and yield after each.
 
     Parameters
@@ -94,7 +109,8 @@ def training(algorithm, task, *, rounds, every=None, state=None, finished=0) -> 
         yield Progress(t + 1, state, record)
 
 
-def train(algorithm, task, *, rounds, every=None):
+@typed
+def train(algorithm: Algorithm, task: Task, *, rounds: int, every: int | None = None) -> Any:
     """Do all rounds; see `training` for the arguments.
 
     Returns
@@ -109,6 +125,6 @@ def train(algorithm, task, *, rounds, every=None):
     return Trained(state, history)
 
 
-def plain(notes):
+def plain(notes: Mapping[str, Any]) -> dict[str, Any]:
     """Notes as Python numbers."""
     return {name: np.asarray(value).item() for name, value in notes.items()}

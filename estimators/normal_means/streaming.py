@@ -20,7 +20,7 @@ from estimators.normal_means.streaming_prior import FoundBy, Moments, batch, fit
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums, rounded
 from estimators.numerics.tally_state import Stored
-from estimators.numerics.validation import count, finite, index, nonnegative, number, paired, single, texts
+from estimators.numerics.validation import count, finite, index, instance, nonnegative, number, paired, single, texts
 
 if TYPE_CHECKING:
     from estimators.normal_means.streaming_prior import GaussianPrior
@@ -126,6 +126,8 @@ class GaussianTally(Tally):
 
     def absorb(self, sums: PowerSums, low: float, high: float) -> None:
         """Add the sums of other clients, whose estimates lie between `low` and `high`."""
+        instance("sums", sums, PowerSums)
+        low, high = single(number, "low", low), single(number, "high", high)
         if len(self.sums.groups.keys() | sums.groups.keys()) > self.max_variances:
             raise self.overflow()
         self.sums.merge(sums.rows())

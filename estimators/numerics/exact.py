@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.validation import finite, index
 
 __all__ = ["UNIT", "exact_sum", "group_by", "mean_and_scatter", "power_sums", "rounded"]
 
@@ -33,7 +34,7 @@ def exact_sum(values: Floats) -> int:
     """
     from estimators.numerics import exact_kernels as kernels
 
-    bits = np.ascontiguousarray(values, dtype=float).reshape(-1).view(np.int64)
+    bits = np.ascontiguousarray(finite("values", values)).reshape(-1).view(np.int64)
     total = 0
     for start in range(0, bits.size, kernels.MOST):
         limbs = np.zeros((1, kernels.LIMBS), np.int64)
@@ -55,23 +56,37 @@ def power_sums(values: Floats, group: Ints, groups: int) -> tuple[list[int], lis
     -------
     counts, sums, squares : lists of integers; sums in units of 1 / UNIT and squares in 1 / UNIT^2.
 
+    Raises
+    ------
+    ValueError
+        Naming the argument that is of another kind, length or range: compiled loops would write beyond their arrays.
+
     >>> counts, sums, squares = power_sums([1.0, 2.0, 4.0], [0, 1, 1], 2)
     >>> counts, [rounded(s) for s in sums], [s / UNIT**2 for s in squares]
     ([1, 2], [1.0, 6.0], [1.0, 20.0])
     """
+    values, group, groups = finite("values", values), np.asarray(group), index("groups", groups, 1, 2**31)
+    if values.ndim != 1 or group.shape != values.shape or group.dtype.kind not in ("iu" if group.size else "iuf"):
+        raise ValueError("group must hold whole numbers, as many as the 1-d array values, got another length or kind")
+    if group.size and not 0 <= group.min() <= group.max() < groups:
+        raise ValueError(f"group must lie in 0..{groups - 1}, got {group.min()}..{group.max()}")
+    return summed(np.ascontiguousarray(values), np.ascontiguousarray(group, dtype=np.int64), groups)
+
+
+def summed(values: Floats, group: Ints, groups: int) -> tuple[list[int], list[int], list[int]]:
+    """Return what `power_sums` does, of checked arguments."""
     from estimators.numerics import exact_kernels as kernels
 
-    values = np.ascontiguousarray(values, dtype=float)
-    group = np.ascontiguousarray(group, dtype=np.int64)
     if groups > TOGETHER:
         order = np.argsort(group, kind="stable")
         values, group = values[order], group[order]
         cuts = np.searchsorted(group, np.arange(0, groups + TOGETHER, TOGETHER))
         parts = [
-            power_sums(values[a:b], group[a:b] - k * TOGETHER, min(TOGETHER, groups - k * TOGETHER))
+            summed(values[a:b], group[a:b] - k * TOGETHER, min(TOGETHER, groups - k * TOGETHER))
             for k, (a, b) in enumerate(pairwise(cuts))
         ]
-        return tuple(list(chain(*lists)) for lists in zip(*parts, strict=True))
+        counts, sums, squares = (list(chain(*lists)) for lists in zip(*parts, strict=True))
+        return counts, sums, squares
     bits = values.view(np.int64)
     counts, sums, squares = np.zeros(groups, np.int64), [0] * groups, [0] * groups
     for start in range(0, bits.size, kernels.MOST):
@@ -92,7 +107,9 @@ def group_by(keys: np.ndarray, most: int) -> tuple[np.ndarray, Ints] | None:
     """
     from estimators.numerics import exact_kernels as kernels
 
-    bits = np.ascontiguousarray(keys, dtype=float).view(np.int64)
+    bits = np.ascontiguousarray(finite("keys", keys)).reshape(-1).view(np.int64)
+    if (bits == 0).any():
+        raise ValueError("keys must not be 0, which stands for a free place")
     place, found = np.empty(bits.size, np.int64), np.empty(min(most, bits.size), np.int64)
     table, ids = np.zeros((2, 1 << (2 * found.size).bit_length()), np.int64)
     count = kernels.find_groups(bits, place, found, table, ids)

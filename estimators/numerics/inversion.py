@@ -1,22 +1,35 @@
-"""Quantiles of many laws at once from their distribution functions.
+"""Roots: of a function, and quantiles of many laws at once from their distribution functions.
 
-Belongs here: solving F_i(t_i) = q for all i together.  The distribution functions are in the models' modules.
+Belongs here: solving f(x) = 0, and F_i(t_i) = q for all i together.  The distribution functions are in the models' modules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from estimators.numerics.arrays import Floats
+from estimators.numerics.arrays import Floats, Ints
 
-__all__ = ["quantiles"]
+__all__ = ["quantiles", "root"]
+
+
+def root(function: Callable[[float], float], low: float, high: float, **tolerances: float) -> float:
+    """Return a root of `function`, whose signs at `low` and `high` differ, by SciPy's ``brentq`` with its tolerances.
+
+    >>> round(root(lambda x: x * x - 2, 0.0, 2.0), 6)
+    1.414214
+    """
+    from scipy.optimize import brentq
+
+    found: Any = brentq(function, low, high, **tolerances)  # type: ignore[arg-type]
+    return found
 
 
 def quantiles(
-    cdf: Callable[[Floats], Floats],
-    density: Callable[[Floats], Floats],
+    cdf: Callable[[Floats, Ints], Floats],
+    density: Callable[[Floats, Ints], Floats],
     q: float | Floats,
     low: Floats,
     high: Floats,

@@ -71,7 +71,7 @@ class Stored:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.content() == other.content()
+        return isinstance(other, type(self)) and type(self) is type(other) and self.content() == other.content()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain JSON values with a checksum."""

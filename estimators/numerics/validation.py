@@ -31,6 +31,7 @@ __all__ = [
     "finite",
     "flags",
     "index",
+    "instance",
     "listing",
     "nonnegative",
     "number",
@@ -52,6 +53,7 @@ T = TypeVar("T")
 
 PLAIN = {float, int, *(np.dtype(code).type for code in "bhilqBHILQefd")}
 FLOAT = np.dtype(float)
+LARGEST = 2**63 - 1  # that arrays of whole numbers hold
 MISSING = ("NoneType", "NAType", "NaTType")  # of pandas, which need not be installed, the last two
 # Of shapes: this module's words, then NumPy's.  A check in advance would have to know which arguments meet which.
 MISFIT = ("do not fit together; give numbers", "could not be broadcast", "cannot be broadcast", "mismatch in its core")
@@ -123,7 +125,7 @@ def real(name: str, value: ArrayLike, booleans: bool = False) -> np.ndarray:
         return np.asarray(array, float)
 
 
-def listed(name: str, values: list[Any] | tuple[Any, ...], booleans: bool) -> Floats | None:
+def listed(name: str, values: list[Any] | tuple[Any, ...], booleans: bool) -> Floats:
     """Return a nested list as a float array."""
     kinds = set(map(type, values))
     flat = kinds <= PLAIN
@@ -169,7 +171,7 @@ def from_objects(name: str, value: object, array: np.ndarray, booleans: bool) ->
         raise ValueError(f"{name} holds an integer too large for a float") from None
 
 
-def refuse_masked(name: str, value: object) -> None:
+def refuse_masked(name: str, value: Any) -> None:
     """Raise ValueError if entries of `value` are masked."""
     mask = getattr(value, "mask", None)
     if mask is None or callable(mask) or not hasattr(value, "__array__"):
@@ -199,7 +201,7 @@ def same_labels(**arguments: Any) -> dict:
     array by position; columns whose labels differ are refused, since only their owner knows how to align them.
     """
     labels = {name: found for name, value in arguments.items() if (found := labels_of(value)) is not None}
-    first = next(iter(labels), None)
+    first = next(iter(labels), "")
     for name, found in labels.items():
         if found is labels[first] or len(np.shape(arguments[name])) == 0:
             continue
@@ -397,8 +399,14 @@ def probability(name: str, value: ArrayLike) -> np.ndarray:
     return array
 
 
-def index(name: str, value: SupportsIndex, first: int, last: int) -> int:
-    """Return `value` as an int in first..last."""
+def index(name: str, value: Any, first: int, last: int = LARGEST) -> int:
+    """Return `value` as an int in first..last.
+
+    >>> index("n_features", 2**63, 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_features must be in 1..9223372036854775807, got 9223372036854775808
+    """
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -425,6 +433,19 @@ def choice(name: str, value: T, options: Iterable[object]) -> T:
     if not isinstance(value, (str, bool, type(None))) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {shown(value)}")
     return value
+
+
+def instance(name: str, value: object, kind: type[T], *, none: bool = False) -> T:
+    """Return `value` if it is of class `kind`, or None where that is allowed.
+
+    >>> instance("prior", 8, str)
+    Traceback (most recent call last):
+    ...
+    ValueError: prior must be a str, got 8
+    """
+    if not (isinstance(value, kind) or (none and value is None)):
+        raise ValueError(f"{name} must be a {kind.__name__}{' or None' if none else ''}, got {shown(value)}")
+    return value  # type: ignore[return-value]
 
 
 def shown(value: object) -> str:

@@ -9,6 +9,8 @@ Belongs here: that arithmetic.  Does not belong here: differences, which formula
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints, Numbers
@@ -47,7 +49,7 @@ class Wide:
             found = np.where(self.mantissas == 0, 0.0, self.mantissas / other.mantissas)
         return Wide(found, self.exponents - other.exponents)
 
-    def __getitem__(self, where: object) -> Wide:
+    def __getitem__(self, where: Any) -> Wide:
         return Wide(self.mantissas[where], self.exponents[where])
 
     def sum(self) -> Wide:

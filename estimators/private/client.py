@@ -18,7 +18,17 @@ import numpy as np
 from estimators.accounting.budget import Budget, Guarantee, budget_numbers
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet
-from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive, probability, single
+from estimators.numerics.validation import (
+    choice,
+    count,
+    finite,
+    instance,
+    nonnegative,
+    paired,
+    positive,
+    probability,
+    single,
+)
 from estimators.private.exact_noise import randomised_response
 from estimators.private.noise import (
     MECHANISMS,
@@ -28,12 +38,13 @@ from estimators.private.noise import (
     flip_probability,
     quantised_integers,
 )
+from estimators.private.prior import BetaPrior, Prior
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
 
 if TYPE_CHECKING:
     from estimators.private.noise import Noisy
-    from estimators.private.prior import BetaPrior, NormalMixtures, Prior
+    from estimators.private.prior import NormalMixtures
 
 
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
@@ -260,6 +271,8 @@ class MeanClient:
         AtHome(mean=3.0, sd=0.7071067811865476)
         """
         rows = read_rows(rows)
+        instance("prior", prior, Prior)
+        instance("report", report, MeanReport, none=True)
         within = prior.row_variance(rows)
         told = None if report is None else (report.estimate, report_variance(report, prior.sigma2))
         return AtHome(prior.at_home(float(mean_of(rows)), within / len(rows), told))
@@ -367,6 +380,7 @@ class RateClient:
         AtHomeRate(mean=0.375, sd=0.1613743060919757)
         """
         answers = read_answers(answers)
+        instance("prior", prior, BetaPrior)
         if not 0 < prior.mu < 1 or prior.size == 0:
             raise ValueError(f"prior must have 0 < mu < 1 and sigma2 < mu (1 - mu), got {prior}")
         return AtHomeRate(int(answers.sum()), len(answers), prior)

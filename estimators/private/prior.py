@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +40,8 @@ class Broadcast:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the prior that `to_json` wrote; ValueError for text that is incomplete or holds impossible numbers."""
+        if not is_dataclass(cls):
+            raise ValueError(f"text must be read as one kind of prior, such as Prior.from_json(text), not as {cls.__name__}")
         content = read_json(text, what="prior")
         wanted = {field.name for field in fields(cls)}
         if not isinstance(content, dict) or not content.keys() <= wanted:

@@ -23,7 +23,7 @@ import numpy as np
 from estimators.accounting.budget import budget_numbers
 from estimators.closed_forms import regression
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
-from estimators.numerics.validation import count, finite, nonnegative, paired, positive, single
+from estimators.numerics.validation import count, finite, instance, nonnegative, paired, positive, single
 from estimators.private.client import own_budget, raw
 from estimators.private.noise import add_noise, check_generator, choose_mechanism
 from estimators.private.prior import Broadcast, cut_mean, normalised
@@ -182,6 +182,7 @@ class RegressionClient:
         X, Y : the client's rows; prior : RegressionPrior that the server broadcast.
         """
         rows = read_design(X, Y)
+        instance("prior", prior, RegressionPrior)
         if rows.shape[1] - 1 != len(prior.mu):
             raise ValueError(f"X must have {len(prior.mu)} columns as the prior has, got {rows.shape[1] - 1}")
         X, Y = rows[:, :-1], rows[:, -1]

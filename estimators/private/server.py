@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
+from estimators.accounting.budget import Guarantee
 from estimators.model import ClientModel
 from estimators.numerics.arrays import Floats
-from estimators.numerics.validation import choice, finite, listing, nonnegative, single
+from estimators.numerics.validation import choice, finite, instance, listing, nonnegative, single
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
 if TYPE_CHECKING:
-    from estimators.accounting.budget import Guarantee
     from estimators.private.prior import NormalMixtures
     from estimators.private.reports import Report
 
@@ -57,7 +57,8 @@ def guarantee_lines(guarantees: Iterable[Guarantee]) -> list[str]:
     >>> guarantee_lines([Guarantee(1.0, 0.0, "row", "client", "answers")] * 3)
     ['3 clients: eps=1, delta=0 (answers): one row of a client takes any other value; the numbers of rows are public']
     """
-    return [f"{times} client{'s' if times > 1 else ''}: {g}" for g, times in Counter(guarantees).most_common()]
+    listed = [instance(f"guarantees[{i}]", g, Guarantee) for i, g in enumerate(listing("guarantees", guarantees))]
+    return [f"{times} client{'s' if times > 1 else ''}: {g}" for g, times in Counter(listed).most_common()]
 
 
 class PrivateModel(ClientModel):

@@ -22,7 +22,7 @@ class Held(OSError):
     """Another process holds a lock; the message names it."""
 
 
-def write(path: Path | str, content: bytes | str, keep: Path | None = None) -> None:
+def write(path: str | os.PathLike[str], content: bytes | str, keep: Path | None = None) -> None:
     """Write one file so that readers see the old or the new content, never a part, whatever happens meanwhile.
 
     The content is on the disk before the file takes its name, and several processes may write the same file at once: the

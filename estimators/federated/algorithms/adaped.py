@@ -4,9 +4,12 @@ Belongs here: Algorithms 5 and 6 and DP-AdaPeD of the generative framework (Ozka
 noise of the last.  Does not belong here: its accountant (``estimators.accounting.adaped``), the steps (``pairs``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +18,14 @@ from estimators.accounting.adaped import adaped_epsilon, adaped_rdp
 from estimators.accounting.budget import Guarantee
 from estimators.accounting.privacy import ORDERS
 from estimators.federated.algorithms.distillation import Coupled
+from estimators.federated.kinds import typed
 from estimators.federated.pairs import PairStep
 from estimators.federated.schedule import Schedule
 from estimators.numerics.validation import number, positive, single
+
+if TYPE_CHECKING:
+    from estimators.federated.schedule import GaussianNoise
+    from estimators.federated.task import Task
 
 __all__ = ["AdaPeD", "DPAdaPeD", "adaped_multiplier"]
 
@@ -52,12 +60,14 @@ class AdaPeD(Coupled):
             positive("psi", self.psi)
         super().__post_init__()
 
-    def step(self, t):
+    @typed
+    def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         psi_rate = 0.0 if self.psi == inf else self.psi_rate
         return PairStep(rates=(*self.rates(t), psi_rate), own=(1, 1), common=(0, 1), floor=self.floor)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every network with the same first parameters; with fine-tuning also what each client has received."""
         state = super().start(task, rounds=rounds)
         state["psi"] = np.array(min(float(self.psi), 1e300))
@@ -65,11 +75,13 @@ class AdaPeD(Coupled):
             state |= {"received": state["personal"].copy(), "received_psi": np.full(task.n_clients, float(state["psi"]))}
         return state
 
-    def noise(self, task, state, t):
+    @typed
+    def noise(self, task: Task, state: dict[str, Any], t: int) -> GaussianNoise | None:
         """`GaussianNoise` of the round, or None."""
         return None
 
-    def pairs(self, task, state, t, clients, **changes):
+    @typed
+    def pairs(self, task: Task, state: dict[str, Any], t: int, clients: Any, **changes: Any) -> Any:
         """``Pairs`` of the clients' networks after the round's steps."""
         common = {"noise": self.noise(task, state, t), **changes}
         if not self.as_printed:
@@ -81,7 +93,8 @@ class AdaPeD(Coupled):
         )
         return sent._replace(own=own.own)
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants' pairs, average the copies and psi; the others may train alone."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if self.fine_tuning:
@@ -94,12 +107,12 @@ class AdaPeD(Coupled):
         return super().round(task, state, t) | {"psi": state["psi"]}
 
 
-def one_sided(step):
+def one_sided(step: Any) -> PairStep:
     """The step of a client's own network alone."""
     return PairStep(rates=(step.rates[0], 0.0, 0.0), own=step.own, common=step.common)
 
 
-def part(steps, start, stop):
+def part(steps: Any, start: int, stop: int | None) -> Schedule:
     """Schedule of each row's steps start .. stop - 1, counted from its end where negative."""
     S = steps.divisors.shape[1]
     if (steps.steps != S).any() or S == 0:
@@ -110,7 +123,7 @@ def part(steps, start, stop):
 
 
 @lru_cache(maxsize=256)
-def adaped_multiplier(*, eps, delta, tau, rounds, K, m, vectors):
+def adaped_multiplier(*, eps: float, delta: float, tau: int, rounds: int, K: int, m: int, vectors: Any) -> float:
     """Smallest noise multiplier with which ``adaped_epsilon`` is at most eps.
 
     Parameters
@@ -130,7 +143,7 @@ def adaped_multiplier(*, eps, delta, tau, rounds, K, m, vectors):
     return calibrate_noise(spent, eps=eps)
 
 
-def parameters(z, tau, rounds, K, m, vectors):
+def parameters(z: float, tau: int, rounds: int, K: int, m: int, vectors: Any) -> dict[str, Any]:
     """What ``estimators.accounting.adaped`` calls these."""
     clips = {"C1": 1.0, "C2": float(vectors - 1)}
     return {"tau": tau, "T": tau * rounds, "K": K, "m": m, "sigma2_q1": z**2, "sigma2_q2": z**2, **clips}
@@ -168,16 +181,18 @@ class DPAdaPeD(AdaPeD):
             raise ValueError("rate cannot be used with privacy of clients here; give number, the participants of a round")
         super().__post_init__()
 
-    def step(self, t):
+    @typed
+    def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         step, joint = super().step(t), self.psi_clip is None
-        clips = (positive("clip", self.clip), inf if joint else positive("psi_clip", self.psi_clip))
+        clips = (positive("clip", self.clip), inf if joint else positive("psi_clip", self.psi_clip or 0.0))
         return PairStep(
             rates=step.rates, own=step.own, common=step.common, floor=step.floor, clips=clips,
             joint=joint and step.rates[2] > 0,
         )  # fmt: skip
 
-    def plan(self, task, rounds):
+    @typed
+    def plan(self, task: Task, rounds: int) -> dict[str, Any]:
         """Arguments of `adaped_multiplier` but for the promise."""
         step, m = self.step(0), task.n_clients
         return {
@@ -188,21 +203,25 @@ class DPAdaPeD(AdaPeD):
             "vectors": 2 if step.rates[2] > 0 and not step.joint else 1,
         }
 
-    def multiplier(self, task, *, rounds):
+    @typed
+    def multiplier(self, task: Task, *, rounds: int) -> float:
         """Noise in units of the clips, 0 where eps is inf."""
         if self.eps == inf:
             return 0.0
         return adaped_multiplier(eps=float(self.eps), delta=float(self.delta), **self.plan(task, rounds))
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """State of `AdaPeD`, and the noise multiplier."""
         return super().start(task, rounds=rounds) | {"multiplier": np.array(self.multiplier(task, rounds=rounds))}
 
-    def noise(self, task, state, t):
+    @typed
+    def noise(self, task: Task, state: dict[str, Any], t: int) -> GaussianNoise | None:
         """`GaussianNoise` of the round, or None."""
         return task.noise(t, float(state["multiplier"])) if state["multiplier"] > 0 else None
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of whole clients, the same for each; None where eps is inf."""
         promise, z = None, self.multiplier(task, rounds=rounds)
         if z > 0:

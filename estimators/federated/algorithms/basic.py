@@ -4,13 +4,22 @@ Belongs here: the two ends between which every personalised algorithm lies; `Des
 other families; averages over clients.  Does not belong here: personalisation, client-level privacy.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, count, positive, shown, single
+
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Guarantee
+    from estimators.federated.task import Task
 
 __all__ = ["WEIGHTS", "Descent", "FedAvg", "Local", "RowTraining", "averaging", "everyone", "rate_at"]
 
@@ -18,7 +27,8 @@ WEIGHTS = ("rows", "uniform")
 """What clients may weigh in an average, see `averaging`."""
 
 
-def rate_at(learning_rate, decay, t):
+@typed
+def rate_at(learning_rate: ArrayLike, decay: tuple[float, int] | None, t: int) -> np.ndarray:
     """Learning rate of round t: multiplied by the factor decay[0] every decay[1] rounds; None: constant.
 
     >>> [float(rate_at(0.5, (0.9, 50), t)) for t in (0, 49, 50)]
@@ -32,7 +42,8 @@ def rate_at(learning_rate, decay, t):
     return (rate * single(positive, "decay", decay[0]) ** (t // int(single(count, "decay", decay[1]))))[()]
 
 
-def averaging(task, weights, clients=slice(None)):
+@typed
+def averaging(task: Task, weights: str, clients: Any = slice(None)) -> np.ndarray:
     """Weights of some clients in an average, adding to 1: by training "rows", or "uniform".
 
     Weights by rows reveal the numbers of rows, which add-or-remove privacy does not allow (claim mrmtl:algA1:weights);
@@ -43,7 +54,8 @@ def averaging(task, weights, clients=slice(None)):
     return sizes / sizes.sum()
 
 
-def everyone(task):
+@typed
+def everyone(task: Task) -> np.ndarray:
     """The task's first parameters for every client (K, P), as float32."""
     return np.tile(np.asarray(task.initial(), dtype=np.float32), (task.n_clients, 1))
 
@@ -63,15 +75,18 @@ class Descent:
     def __post_init__(self):
         self.pace(0)
 
-    def pace(self, t):
+    @typed
+    def pace(self, t: int) -> np.ndarray:
         """Learning rate of round t."""
         return rate_at(self.learning_rate, self.decay, t)
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """What the state has of shared parameters (P,) and personal ones (K, P)."""
         return {name: state[name] for name in ("shared", "personal") if name in state}
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """None for every client: nothing is promised."""
         return [None] * task.n_clients
 
@@ -90,13 +105,15 @@ class RowTraining(Descent):
     trainings = 1
     """How often a client trains on its rows in a round."""
 
-    def row_state(self, task, rounds):
+    @typed
+    def row_state(self, task: Task, rounds: int) -> dict[str, Any]:
         """Noise multipliers (K,) of private rows, as part of a state."""
         if self.privacy is None:
             return {}
         return {"multiplier": self.privacy.multipliers(task, rounds=self.trainings * rounds)}
 
-    def train(self, task, state, starts, t, **options):
+    @typed
+    def train(self, task: Task, state: dict[str, Any], starts: np.ndarray, t: int, **options: Any) -> Any:
         """Parameters (C, P) after local training under the learning rate and the privacy of rows; options as in
         ``Task.train``."""
         private = {}
@@ -105,7 +122,8 @@ class RowTraining(Descent):
             private = {"clip": self.privacy.clip, "multiplier": state["multiplier"][own]}
         return task.train(starts, t, **{"learning_rate": self.pace(t), **private, **options})
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows, None without privacy."""
         if self.privacy is None:
             return [None] * task.n_clients
@@ -121,11 +139,13 @@ class Local(RowTraining):
     learning_rate, decay, privacy : as in `RowTraining`.
     """
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, all the same first ones."""
         return {"personal": everyone(task), **self.row_state(task, rounds)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train every client on its own rows."""
         state["personal"] = self.train(task, state, state["personal"], t)
         return {}
@@ -152,11 +172,13 @@ class FedAvg(RowTraining):
         super().__post_init__()
         choice("weights", self.weights, WEIGHTS)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters."""
         return {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if len(clients):

@@ -4,8 +4,13 @@ Belongs here: which module each algorithm is in, and `make`.  Does not belong he
 family).
 """
 
+from __future__ import annotations
+
 from dataclasses import fields
 from importlib import import_module
+from typing import Any
+
+from estimators.federated.kinds import typed
 
 __all__ = ["HOMES", "make"]
 
@@ -27,7 +32,8 @@ HOMES = {
 HOME = {name: module for module, names in HOMES.items() for name in names.split()}
 
 
-def make(name, settings):
+@typed
+def make(name: str, settings: Any) -> Any:
     """Algorithm of this name with these settings.
 
     Raises ValueError naming an unknown algorithm or setting, with the known ones.

@@ -7,25 +7,33 @@ Belongs here: iterative clustering and what starts from it.  Does not belong her
 (``mean_regularised``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.accounting.mechanisms import exponential_choice
 from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
+from estimators.federated.kinds import typed
 from estimators.federated.predictions import example_losses
 from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.federated.schedule import stream
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive, probability, single
 
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Guarantee
+    from estimators.federated.task import Task
+
 __all__ = ["IFCA", "ClusteredMRMTL", "badness"]
 
 CENTRES, CHOICES = 40, 41  # purposes of streams
 
 
-def badness(task, data, parameters, cap=None):
+@typed
+def badness(task: Task, data: Any, parameters: Any, cap: float | None = None) -> Any:
     """How badly clients' rows fit a model (K,): a sum over rows in which one row adds at most 1, or `cap`.
 
     cap None: the number of wrong classes; else the sum of losses, each at most `cap`.  Adding, removing or replacing a row
@@ -84,7 +92,8 @@ class IFCA(RowTraining):
             positive("cap", self.cap)
         choice("weights", self.weights, WEIGHTS)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Models of the clusters (G, P), each client's cluster and parameters, the number of choosing rounds."""
         return {
             "centres": centres(task, self.clusters),
@@ -94,27 +103,32 @@ class IFCA(RowTraining):
             **self.row_state(task, rounds),
         }
 
-    def row_state(self, task, rounds):
+    @typed
+    def row_state(self, task: Task, rounds: int) -> dict[str, Any]:
         """Noise multipliers (K,) of private rows, as part of a state: what the choices leave."""
         if self.privacy is None:
             return {}
         return {"multiplier": self.privacy.multipliers(task, rounds=rounds, rho=self.rho(task, rounds))}
 
-    def choices(self, rounds):
+    @typed
+    def choices(self, rounds: int) -> int:
         """Number of rounds in which clients choose."""
         return max(1, int(self.choosing * rounds + 1e-9))
 
-    def eps(self, task):
+    @typed
+    def eps(self, task: Task) -> np.ndarray:
         """Eps (K,) of one choice, inf without privacy."""
         total = np.inf if self.privacy is None else np.asarray(self.privacy.eps, dtype=float)
         return np.broadcast_to(self.eps_share * total, task.n_clients)
 
-    def rho(self, task, rounds):
+    @typed
+    def rho(self, task: Task, rounds: int) -> np.ndarray:
         """Zero-concentrated rate (K,) of all of a client's choices, 0 where it has no privacy."""
         number = 0 if self.clusters == 1 else self.choices(rounds)
         return np.array([choices_rho(e, number) if np.isfinite(e) else 0.0 for e in self.eps(task)])
 
-    def choose(self, task, state, t):
+    @typed
+    def choose(self, task: Task, state: dict[str, Any], t: int) -> Any:
         """Cluster (K,) of each client in round t."""
         if self.clusters == 1:
             return state["chosen"]
@@ -127,7 +141,8 @@ class IFCA(RowTraining):
                 found[k] = exponential_choice(scores[k], eps=eps, sensitivity=sensitivity, rng=rng)
         return found
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Choose, train from the cluster's model, average within clusters."""
         if t < state["choosing"]:
             state["chosen"] = self.choose(task, state, t)
@@ -141,15 +156,18 @@ class IFCA(RowTraining):
         state["personal"] = ends
         return {"clusters": len(np.unique(state["chosen"]))}
 
-    def begin(self, state, t) -> tuple[Any, Any]:
+    @typed
+    def begin(self, state: dict[str, Any], t: int) -> tuple[Any, Any]:
         """Where clients start from in round t, and what pulls them."""
         return state["centres"][state["chosen"]], None
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Each client's cluster's model, as personal parameters (K, P)."""
         return {"personal": state["centres"][state["chosen"]]}
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows, training and choices together."""
         if self.privacy is None:
             return [None] * task.n_clients
@@ -177,17 +195,19 @@ class ClusteredMRMTL(IFCA):
         super().__post_init__()
         nonnegative("lam", self.lam)
 
-    def begin(self, state, t) -> tuple[Any, Any]:
+    @typed
+    def begin(self, state: dict[str, Any], t: int) -> tuple[Any, Any]:
         """From the cluster's model in choosing rounds, then from one's own, pulled towards the cluster's."""
         centre = state["centres"][state["chosen"]]
         return (centre, None) if t < state["choosing"] else (state["personal"], (self.lam, centre))
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Personal parameters (K, P)."""
         return {"personal": state["personal"]}
 
 
-def centres(task, number):
+def centres(task: Task, number: int) -> Any:
     """First models (number, P) of the clusters, all different."""
     found = np.stack([np.asarray(task.initial(g), dtype=float) for g in range(number)])
     if number > 1 and (found == found[0]).all():

@@ -7,14 +7,21 @@ Belongs here: such rounds, QuPeD and federated mutual learning.  Does not belong
 whose messages may be private (``adaped``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import Descent, everyone, rate_at
+from estimators.federated.kinds import typed
 from estimators.federated.pairs import PairStep
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import probability, single
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["FederatedMutualLearning", "QuPeD"]
 
@@ -40,27 +47,32 @@ class Coupled(Descent):
 
     psi = 0.5  # 1 / (2 psi) = 1: the weights of `step` say all
 
-    def step(self, t) -> PairStep:
+    @typed
+    def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         raise NotImplementedError
 
-    def rates(self, t):
+    @typed
+    def rates(self, t: int) -> tuple[float, ...]:
         """Both networks' learning rates in round t."""
         both = self.learning_rate, self.learning_rate if self.common_rate is None else self.common_rate
         return tuple(float(rate_at(rate, self.decay, t)) for rate in both)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every network with the same first parameters."""
         personal = everyone(task)
         return {"personal": personal, "shared": personal[0].astype(float), "psi": np.array(float(self.psi))}
 
-    def pairs(self, task, state, t, clients, **changes):
+    @typed
+    def pairs(self, task: Task, state: dict[str, Any], t: int, clients: Any, **changes: Any) -> Any:
         """``Pairs`` of the clients' networks after the round's steps."""
         given = {"own": state["personal"][clients], "common": state["shared"], "psi": state["psi"]}
         given |= {"schedule": task.schedule(t, clients), "step": self.step(t)}
         return task.backend.local_pairs(task.model, data=task.data, **(given | changes))
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants' pairs, average the copies; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if len(clients):
@@ -86,7 +98,8 @@ class QuPeD(Coupled):
 
     lam: float
 
-    def step(self, t):
+    @typed
+    def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         lam = single(probability, "lam", self.lam)
         return PairStep(rates=(*self.rates(t), 0.0), own=(1 - lam, lam), common=(0.0, lam))
@@ -108,7 +121,8 @@ class FederatedMutualLearning(Coupled):
     alpha: float
     beta: float
 
-    def step(self, t):
+    @typed
+    def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         a, b = single(probability, "alpha", self.alpha), single(probability, "beta", self.beta)
         return PairStep(rates=(*self.rates(t), 0.0), own=(a, 1 - a), common=(b, 1 - b), mutual=True)

@@ -3,15 +3,22 @@
 Belongs here: `FedEM`.  Does not belong here: hard clusters of clients; predictions of mixtures (``predictions``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import Descent, averaging
+from estimators.federated.kinds import typed
 from estimators.federated.predictions import Mixture, example_losses, posterior
 from estimators.federated.schedule import Schedule
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import index
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["FedEM"]
 
@@ -43,7 +50,8 @@ class FedEM(Descent):
         super().__post_init__()
         index("components", self.components, 1, 1000)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Components (M, P) and equal proportions (K, M)."""
         M = self.components
         first = np.stack([np.asarray(task.initial(m), dtype=float) for m in range(M)])
@@ -51,7 +59,8 @@ class FedEM(Descent):
             first += task.server_noise(0, first.shape) / np.sqrt(first.shape[1])
         return {"components": first, "weights": np.full((task.n_clients, M), 1 / M)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """E and M of the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if len(clients):
@@ -63,13 +72,15 @@ class FedEM(Descent):
             state["components"] = np.stack([weighted_sum(averaging(task, "rows", clients), rows) for rows in ends])
         return {"participants": len(clients)}
 
-    def responsibilities(self, task, state, clients):
+    @typed
+    def responsibilities(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
         """Responsibilities (M, rows) of the clients' training rows, client after client."""
         data = task.data.take(clients)
         losses = [example_losses(task.backend, task.model, row, data) for row in state["components"]]
         return posterior(np.repeat(state["weights"][clients], data.sizes, axis=0).T, np.stack(losses))[0]
 
-    def train(self, task, state, t, steps, q):
+    @typed
+    def train(self, task: Task, state: dict[str, Any], t: int, steps: Any, q: np.ndarray) -> Any:
         """Components (M, C, P) after local training with weights q (M, C, S, B) of the batches' rows."""
         M, C = len(q), len(steps.clients)
         every = Schedule(
@@ -83,6 +94,7 @@ class FedEM(Descent):
         rate = self.pace(t)
         return task.train(starts, t, learning_rate=rate, steps=every).reshape(M, C, -1)
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Every client's mixture."""
         return {"personal": Mixture(state["weights"], state["components"])}

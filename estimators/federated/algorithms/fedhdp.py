@@ -4,16 +4,23 @@ Belongs here: privacy of whole clients towards whoever sees the shared model.  D
 (``basic`` and others, by ``RowPrivacy``), accountants.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from estimators.accounting.accountants import ACCOUNTANTS
 from estimators.federated.algorithms.basic import Descent
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, finite, nonnegative, number, positive, probability, single
+
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Guarantee
+    from estimators.federated.task import Task
 
 __all__ = ["DPFedAvg", "FeO2", "FedHDP"]
 
@@ -27,7 +34,7 @@ class Level(NamedTuple):
     lam: float
 
 
-def own_lam(lam, level):
+def own_lam(lam: Any, level: Any) -> float:
     """Strength of a level from a number for all levels or one for each; 0 where no personal models are wanted."""
     return 0.0 if lam is None else float(np.ravel(lam)[level if np.ndim(lam) else 0])
 
@@ -93,24 +100,27 @@ class ClippedAverage(Descent):
         if self.count_noise is not None:
             positive("count_noise", self.count_noise)
 
-    def noise(self):
+    def noise(self) -> Any:
         """Multipliers of the levels, of updates and counts together."""
         raise NotImplementedError
 
-    def levels(self, task):
+    @typed
+    def levels(self, task: Task) -> Any:
         """List of `Level`, together all clients."""
         raise NotImplementedError
 
-    def counts(self, task):
+    @typed
+    def counts(self, task: Task) -> float:
         """Noise z_b on the number of unclipped updates, inf where S stays."""
         if np.isinf(self.clip) or self.clip_rate == 0:
             return np.inf
         if self.count_noise is not None:
             return float(self.count_noise)
-        expected = self.number if self.number is not None else self.rate * task.n_clients
+        expected = self.number if self.number is not None else (self.rate or 0.0) * task.n_clients
         return max(expected / 20, *self.noise())
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, clipping norm, and personal parameters of the clients that have `begun`."""
         state = {"shared": np.asarray(task.initial(), dtype=float), "clip": np.array(float(self.clip))}
         self.levels(task)
@@ -121,7 +131,8 @@ class ClippedAverage(Descent):
             state["begun"] = np.zeros(task.n_clients, bool)
         return state
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants and their personal models, add the noisy average, move the clipping norm.
 
         The notes (how many took part, the norm, the share of clipped updates) are exact: for the experimenter, who must not
@@ -140,7 +151,10 @@ class ClippedAverage(Descent):
         norms = np.sqrt(np.einsum("cp,cp->c", updates, updates))
         return {"participants": len(clients), **self.aggregate(task, state, t, clients, levels, updates, norms)}
 
-    def personalise(self, task, state, t, clients, levels, steps, rate):
+    @typed
+    def personalise(
+        self, task: Task, state: dict[str, Any], t: int, clients: Any, levels: Any, steps: Any, rate: Any
+    ) -> None:
         """Train the participants' personal models on the same batches, pulled to the shared model they were sent."""
         lam = np.select([level.mask[clients] for level in levels], [level.lam for level in levels])
         begun = state["begun"][clients, None]
@@ -148,7 +162,10 @@ class ClippedAverage(Descent):
         state["personal"][clients] = task.train(starts, t, learning_rate=rate, steps=steps, pull=(lam, state["shared"]))
         state["begun"][clients] = True
 
-    def aggregate(self, task, state, t, clients, levels, updates, norms):
+    @typed
+    def aggregate(
+        self, task: Task, state: dict[str, Any], t: int, clients: Any, levels: Any, updates: np.ndarray, norms: np.ndarray
+    ) -> dict[str, Any]:
         """Add the noisy average of the updates; return notes on the clipping."""
         clip = float(state["clip"])
         scale = np.minimum(1, clip / np.maximum(norms, np.finfo(float).tiny))
@@ -175,7 +192,8 @@ class ClippedAverage(Descent):
             state["clip"] = np.array(clip * np.exp(-self.clip_rate * (fraction - self.quantile)))
         return {"clip": clip, "clipped": 1 - inside.sum() / max(len(inside), 1)} if np.isfinite(clip) else {}
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,), and personal ones (K, P) if wanted."""
         if self.lam is None:
             return {"shared": state["shared"]}
@@ -184,7 +202,8 @@ class ClippedAverage(Descent):
             personal = np.where(state["begun"][:, None], personal, state["shared"].astype(np.float32))
         return {"shared": state["shared"], "personal": personal}
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client against everyone who sees the shared models of all rounds; None without noise.
 
         Clients of a level of ratio 0 send nothing, and get None too.  Choosing ratio or lam by looking at several runs
@@ -193,14 +212,18 @@ class ClippedAverage(Descent):
         found = np.full(task.n_clients, None)
         for level in self.levels(task):
             if level.multiplier > 0 and level.ratio > 0:
-                counts, drawn = self.counts(task), self.rate is None
+                counts = self.counts(task)
+                if self.rate is None:
+                    rate, sampling = (self.number or 0) / task.n_clients, "fixed"
+                else:
+                    rate, sampling = self.rate, "poisson"
                 found[level.mask] = client_guarantee(
                     update_multiplier(level.multiplier, counts),
                     counts,
-                    rate=self.number / task.n_clients if drawn else self.rate,
-                    sampling="fixed" if drawn else "poisson",
+                    rate=rate,
+                    sampling=sampling,
                     rounds=rounds,
-                    delta=self.delta,
+                    delta=self.delta or 0.0,
                     accountant=self.accountant,
                 )
         return found.tolist()
@@ -220,13 +243,14 @@ class DPFedAvg(ClippedAverage):
 
     multiplier: float = 0.0
 
-    def noise(self):
+    def noise(self) -> list[float]:
         """The one multiplier."""
         return [single(nonnegative, "multiplier", self.multiplier)]
 
-    def levels(self, task):
+    @typed
+    def levels(self, task: Task) -> list[Level]:
         """One level."""
-        return [Level(np.ones(task.n_clients, bool), *self.noise(), 1.0, own_lam(self.lam, 0))]
+        return [Level(np.ones(task.n_clients, bool), self.noise()[0], 1.0, own_lam(self.lam, 0))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,11 +280,12 @@ class FedHDP(ClippedAverage):
             raise ValueError(f"lam must be a number or have one entry for each of the {len(self.groups)} levels")
         super().__post_init__()
 
-    def noise(self):
+    def noise(self) -> list[float]:
         """The multipliers."""
         return [float(z) for z in nonnegative("multipliers", self.multipliers)]
 
-    def levels(self, task):
+    @typed
+    def levels(self, task: Task) -> list[Level]:
         """A level for each group."""
         return split(task, self.groups, self.noise(), self.ratios, self.lam)
 
@@ -291,16 +316,17 @@ class FeO2(ClippedAverage):
             raise ValueError("lam must be a number or a pair, of the public and of the private clients")
         super().__post_init__()
 
-    def noise(self):
+    def noise(self) -> list[float]:
         """None for those who opted out."""
         return [0.0, single(nonnegative, "multiplier", self.multiplier)]
 
-    def levels(self, task):
+    @typed
+    def levels(self, task: Task) -> list[Level]:
         """Two levels."""
         return split(task, (self.public, self.private), self.noise(), (1.0, self.ratio), self.lam)
 
 
-def split(task, names, multipliers, ratios, lam):
+def split(task: Task, names: Any, multipliers: Any, ratios: Any, lam: Any) -> list[Level]:
     """List of `Level` from groups of the task, which must hold every client once."""
     for name in names:
         if name not in task.groups:

@@ -4,12 +4,19 @@ Belongs here: `FedAvgPlus`.  Does not belong here: fine-tuning that shares the r
 averaging itself (``basic``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import FedAvg
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import index
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["FedAvgPlus"]
 
@@ -32,7 +39,8 @@ class FedAvgPlus(FedAvg):
         super().__post_init__()
         index("tuning_steps", self.tuning_steps, 0, 10**6)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters.
 
         Raises ValueError for work that is counted in passes.
@@ -41,7 +49,8 @@ class FedAvgPlus(FedAvg):
             raise ValueError('work must have the rule "fixed" or "poisson" for tuning_steps, got "epochs"')
         return super().start(task, rounds=rounds)
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,) and personal ones (K, P)."""
         batches = {"n_steps": self.tuning_steps}
         ends = task.train(state["shared"], 0, learning_rate=self.learning_rate, stage=15, batches=batches)

@@ -6,14 +6,20 @@ Belongs here: methods between local training and averaging without clusters.  Do
 (``clustered``), strengths that minimise an expected error (``estimators.closed_forms.mean_regularized``).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
+from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, nonnegative, positive, probability
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["MRMTL", "Ditto", "FineTuning", "Mocha"]
 
@@ -46,17 +52,20 @@ class MRMTL(RowTraining):
         nonnegative("lam", self.lam)
         choice("weights", self.weights, WEIGHTS)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, all the same first ones."""
         return {"personal": everyone(task), **self.row_state(task, rounds)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train every client on its own rows, pulled towards the mean of the models."""
         mean = weighted_sum(averaging(task, self.weights), state["personal"])
         state["personal"] = self.train(task, state, state["personal"], t, pull=(self.lam, mean))
         return {}
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Personal parameters (K, P), and their mean (P,) as the shared ones."""
         return {"personal": state["personal"], "shared": weighted_sum(averaging(task, self.weights), state["personal"])}
 
@@ -75,11 +84,13 @@ class Ditto(MRMTL):
 
     trainings = 2
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, and every client's."""
         return {"shared": np.asarray(task.initial(), dtype=float), **super().start(task, rounds=rounds)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train for the average in stage 0 and for oneself in stage 1."""
         ends = self.train(task, state, state["shared"], t, stage=0)
         pull = (self.lam, state["shared"])
@@ -87,7 +98,8 @@ class Ditto(MRMTL):
         state["shared"] = weighted_sum(averaging(task, self.weights), ends)
         return {}
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,) and personal ones (K, P)."""
         return {"shared": state["shared"], "personal": state["personal"]}
 
@@ -110,12 +122,14 @@ class FineTuning(RowTraining):
         probability("share", self.share)
         choice("weights", self.weights, WEIGHTS)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, and the round from which they train alone."""
         alone = np.asarray(int(self.share * rounds + 1e-9))
         return {"personal": everyone(task), "alone": alone, **self.row_state(task, rounds)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train from the shared parameters and average, or go on alone."""
         ends = self.train(task, state, state["personal"], t)
         if t < state["alone"]:
@@ -153,13 +167,15 @@ class Mocha(RowTraining):
         positive("floor", self.floor)
         choice("penalty", self.penalty, ("inverse", "relation"))
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, and the penalty's matrix (K, K)."""
         K = task.n_clients
         matrix = np.eye(K) * (K if self.penalty == "inverse" else 1 / K)
         return {"personal": everyone(task), "matrix": matrix, **self.row_state(task, rounds)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train every client against the others' models, then relate the models anew."""
         strength = np.diag(state["matrix"])
         others = state["matrix"] - np.diag(strength)
@@ -169,7 +185,7 @@ class Mocha(RowTraining):
         return {}
 
 
-def related(models, penalty, floor):
+def related(models: np.ndarray, penalty: str, floor: float) -> Any:
     """Matrix of Mocha's penalty for models (K, P): S = (W W')^(1/2) / trace, or its inverse; I / K if all models are 0.
 
     >>> related(np.array([[3.0, 0.0], [0.0, 1.0]]), "relation", 1e-9).tolist()

@@ -8,19 +8,27 @@ Belongs here: rounds of this form.  Does not belong here: weights of given updat
 (``estimators.server.server_weights``), estimates of the noise (``estimators.server.robust_pca``).
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.accounting import dpsgd
 from estimators.closed_forms.aggregation import aggregate_variance, precision_weights, relative_excess
 from estimators.federated.algorithms.basic import RowTraining, rate_at
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
+from estimators.numerics.arrays import Floats
 from estimators.numerics.validation import index
 from estimators.server import server_weights
 from estimators.server.robust_pca import noise_variances
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["PFA", "MinimumEps", "OracleWeights", "RobustHDP", "RowWeights", "UniformWeights", "WeiAvg"]
 
@@ -56,7 +64,8 @@ class Weighted(RowTraining):
         if not isinstance(self.privacy, RowPrivacy):
             raise ValueError(f"privacy must be a RowPrivacy, got {self.privacy!r}; FedAvg also trains without")
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, noise multipliers (K,), learning rate."""
         state = {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
         deviation = 1.0
@@ -67,7 +76,8 @@ class Weighted(RowTraining):
             deviation = np.sqrt(aggregate_variance(self.weights(task, state, np.arange(task.n_clients)), variances))
         return {**state, "learning_rate": np.asarray(self.learning_rate / deviation)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Train the participants, average their updates; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if len(clients) == 0:
@@ -78,15 +88,18 @@ class Weighted(RowTraining):
         state["shared"] = state["shared"] + weighted_sum(weights, updates)
         return {"participants": len(clients), **self.loss(task, state, clients, weights)}
 
-    def weights(self, task, state, clients):
+    @typed
+    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
         """Weights (C,) of some clients, before anything is known of their updates."""
         raise NotImplementedError
 
-    def weighted(self, task, state, t, clients, updates):
+    @typed
+    def weighted(self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
         """Weights (C,) that add to one, and updates (C, P) that they are for."""
         return self.weights(task, state, clients), updates
 
-    def loss(self, task, state, clients, weights):
+    @typed
+    def loss(self, task: Task, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
         """What these weights lose against the best ones."""
         variances = noise_power(self, task, state)[clients]
         if (variances == 0).any():
@@ -101,7 +114,7 @@ class Weighted(RowTraining):
         }
 
 
-def noise_power(algorithm, task, state):
+def noise_power(algorithm: Any, task: Task, state: dict[str, Any]) -> np.ndarray:
     """Variance (K,) of the privacy noise in an element of each client's update, over the squared learning rate.
 
     (7) with the noise of (3) alone: what sampling adds to it needs the gradients.  Claim: robusthdp:eq7.
@@ -117,7 +130,8 @@ def noise_power(algorithm, task, state):
 class UniformWeights(Weighted):
     """Equal weights; parameters as in `Weighted`."""
 
-    def weights(self, task, state, clients):
+    @typed
+    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> np.ndarray:
         """1 / C."""
         return np.full(len(clients), 1 / len(clients))
 
@@ -128,7 +142,8 @@ class RowWeights(Weighted):
     The same as ``FedAvg`` with `privacy`, here with notes on its noise.
     """
 
-    def weights(self, task, state, clients):
+    @typed
+    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Floats:
         """n_i / sum n_j."""
         return server_weights.sample_weights(task.sizes[clients])
 
@@ -157,11 +172,13 @@ class WeiAvg(Weighted):
         if not np.isfinite(self.privacy.eps).all():
             raise ValueError("eps must be finite for weights in proportion to it")
 
-    def weights(self, task, state, clients):
+    @typed
+    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Floats:
         """eps_i / sum eps_j."""
         return server_weights.eps_weights(self.eps(task)[clients])
 
-    def eps(self, task):
+    @typed
+    def eps(self, task: Task) -> np.ndarray:
         """The eps (K,) of each client."""
         return np.broadcast_to(np.asarray(self.privacy.eps, dtype=float), task.n_clients)
 
@@ -181,7 +198,10 @@ class PFA(WeiAvg):
 
     components: int = 1
 
-    def weighted(self, task, state, t, clients, updates):
+    @typed
+    def weighted(
+        self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray
+    ) -> tuple[Floats, Floats | Any]:
         """Weights eps_i / sum eps_j, of the projected updates."""
         public = server_weights.public_clients(self.eps(task))[clients]
         if public.any():
@@ -189,7 +209,8 @@ class PFA(WeiAvg):
             updates = server_weights.project_private(updates.T, public, components).T
         return self.weights(task, state, clients), updates
 
-    def loss(self, task, state, clients, weights):
+    @typed
+    def loss(self, task: Task, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
         """Nothing: the noise of projected updates depends on the data."""
         return {}
 
@@ -209,11 +230,13 @@ class OracleWeights(Weighted):
 
     per_step: bool = False
 
-    def weights(self, task, state, clients):
+    @typed
+    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
         """By the true noise."""
         return self.precise(task, clients, noise_power(self, task, state)[clients])
 
-    def precise(self, task, clients, variances):
+    @typed
+    def precise(self, task: Task, clients: Any, variances: np.ndarray) -> Any:
         """Weights of some clients with these noises."""
         weights = precision_weights(variances)
         if self.per_step:
@@ -246,19 +269,22 @@ class RobustHDP(OracleWeights):
         super().__post_init__()
         index("every", self.every, 1, 10**7)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """As in `Weighted`, with the parameters before the last round and estimates of noise (K,), 0 where there is none."""
         state = super().start(task, rounds=rounds)
         return {**state, "previous": state["shared"], "estimates": np.zeros(task.n_clients)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """One round, as all algorithms here have it."""
         previous = state["shared"]
         notes = super().round(task, state, t)
         state["previous"] = previous
         return notes
 
-    def weighted(self, task, state, t, clients, updates):
+    @typed
+    def weighted(self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
         """Weights by the estimates."""
         if t % self.every == 0 or (state["estimates"][clients] == 0).any():
             found = noise_variances(updates.T, block_rows=server_weights.BLOCK_ROWS)
@@ -268,6 +294,7 @@ class RobustHDP(OracleWeights):
             state["estimates"][clients] = found.variances
         return self.precise(task, clients, state["estimates"][clients]), updates
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,)."""
         return {"shared": state["previous" if self.as_printed else "shared"]}

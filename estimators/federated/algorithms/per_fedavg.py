@@ -3,14 +3,21 @@
 Belongs here: `PerFedAvg`.  Does not belong here: longer fine-tuning of shared parameters learned by averaging.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated import schedule as schedules
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
+from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["PerFedAvg"]
 
@@ -52,11 +59,13 @@ class PerFedAvg(Descent):
         index("adaptations", self.adaptations, 0, 10**6)
         choice("weights", self.weights, WEIGHTS)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters."""
         return {"shared": np.asarray(task.initial(), dtype=float)}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Local steps of the participants, average; a round without participants changes nothing."""
         clients = task.participants(t, rate=self.rate, number=self.number)
         if len(clients):
@@ -64,7 +73,8 @@ class PerFedAvg(Descent):
             state["shared"] = weighted_sum(averaging(task, self.weights, clients), ends)
         return {"participants": len(clients)}
 
-    def work(self, task, shared, t, clients):
+    @typed
+    def work(self, task: Task, shared: np.ndarray, t: int, clients: Any) -> np.ndarray:
         """Parameters (C, P) after the local steps."""
         batches = [task.schedule(t, clients, stage=stage) for stage in range(3)]
         rate = self.pace(t)
@@ -76,14 +86,15 @@ class PerFedAvg(Descent):
             adapted = task.train(w, t, learning_rate=self.alpha, steps=inner)
             moved = task.train(adapted, t, learning_rate=rate, steps=outer) - adapted
             if self.variant == "hessian-free":
-                shift = w.dtype.type(self.delta / rate) * moved
+                shift = np.asarray(self.delta / rate, w.dtype) * moved
                 for point, sign in ((w - shift, 1), (w + shift, -1)):
                     half = rate * self.alpha / (2 * self.delta)
                     moved -= sign * (task.train(point, t, learning_rate=half, steps=third) - point)
             w += moved
         return w
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,) and, after adaptation, personal ones (K, P)."""
         shared = state["shared"]
         if self.alpha == 0:

@@ -3,13 +3,20 @@
 Belongs here: `PFedMe`.  Does not belong here: other penalised personal models (a module per family).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
+from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task
 
 __all__ = ["PFedMe"]
 
@@ -55,12 +62,14 @@ class PFedMe(Descent):
         index("inner_steps", self.inner_steps, 1, 10**6)
         choice("weights", self.weights, WEIGHTS)
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Shared parameters and every client's own, all the same first ones."""
         first = np.asarray(task.initial(), dtype=float)
         return {"shared": first, "personal": np.tile(first.astype(task.backend.dtype), (task.n_clients, 1))}
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """Work at the clients, average; a round without participants leaves the shared parameters."""
         averaged = task.participants(t, rate=self.rate, number=self.number)
         clients = np.arange(task.n_clients) if self.everyone else averaged
@@ -72,7 +81,8 @@ class PFedMe(Descent):
             state["shared"] = (1 - self.beta) * state["shared"] + self.beta * mean
         return {"participants": len(averaged)}
 
-    def work(self, task, shared, t, clients):
+    @typed
+    def work(self, task: Task, shared: np.ndarray, t: int, clients: Any) -> tuple[np.ndarray | Any, np.ndarray | Any]:
         """Personal parameters (C, P) and w (C, P) after the clients' local steps."""
         w = v = np.tile(shared.astype(task.backend.dtype), (len(clients), 1))
         steps = task.schedule(t, clients)

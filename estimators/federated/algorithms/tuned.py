@@ -4,9 +4,11 @@ Belongs here: the wrapper that makes one algorithm of many runs of another.  Doe
 runs and their cost (``estimators.accounting.tuning``), calibration (``row_accounting``).
 """
 
+from __future__ import annotations
+
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,11 +17,15 @@ from estimators.accounting.privacy import gaussian_zcdp
 from estimators.accounting.tuning import TruncatedNegativeBinomial
 from estimators.federated.algorithms.catalogue import make
 from estimators.federated.algorithms.clustered import badness
+from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.row_accounting import TunedRowPrivacy
 from estimators.federated.schedule import sequence, stream
 from estimators.federated.task import Task
 from estimators.numerics.validation import positive
+
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Guarantee
 
 __all__ = ["Tuned"]
 
@@ -75,16 +81,17 @@ class Tuned:
             self.candidate(point)
 
     @property
-    def law(self):
+    def law(self) -> Any:
         """Law of the number of runs."""
         return TruncatedNegativeBinomial.with_mean(eta=self.eta, mean=self.mean)
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """Number of values of each setting of the grid."""
         return tuple(len(values) for values in self.grid.values())
 
-    def candidate(self, point):
+    @typed
+    def candidate(self, point: Any) -> Any:
         """Algorithm at a point of the grid (one position per setting)."""
         chosen = {name: values[int(i)] for (name, values), i in zip(self.grid.items(), point, strict=True)}
         private = None
@@ -94,7 +101,8 @@ class Tuned:
             private = TunedRowPrivacy(eps=rows.eps, delta=rows.delta, clip=rows.clip, runs=self.law, score_rho=rho)
         return make(self.algorithm, {**self.settings, **chosen, "privacy": private})
 
-    def start(self, task, *, rounds):
+    @typed
+    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
         """Draw the number of runs and their points, and start them all."""
         generator = stream(task.seed, RUNS)
         number = self.law.sample(generator)
@@ -107,7 +115,8 @@ class Tuned:
             self.cost(task, rounds)
         return state
 
-    def round(self, task, state, t):
+    @typed
+    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """One round of every run."""
         for i, point in enumerate(state["points"]):
             own = inner(state, i)
@@ -115,7 +124,8 @@ class Tuned:
             state |= {f"{i}.{name}": value for name, value in own.items()}
         return {"runs": len(state["points"])}
 
-    def scores(self, task, state):
+    @typed
+    def scores(self, task: Task, state: dict[str, Any]) -> np.ndarray:
         """Private score of each run; the least is the best."""
         split = split_of(task, self.validation)
         sensitivity = 1.0 if self.cap is None else self.cap
@@ -132,17 +142,20 @@ class Tuned:
             found.append(bad.sum() + self.score_noise * sensitivity * noise.sum())
         return np.array(found)
 
-    def best(self, task, state):
+    @typed
+    def best(self, task: Task, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Number of the best run and its settings from the grid."""
         i = int(self.scores(task, state).argmin())
         return i, {name: values[j] for (name, values), j in zip(self.grid.items(), state["points"][i], strict=True)}
 
-    def models(self, task, state):
+    @typed
+    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
         """Models of the best run."""
         i, _ = self.best(task, state)
         return self.candidate(state["points"][i]).models(part(task, self.validation, i), inner(state, i))
 
-    def cost(self, task, rounds):
+    @typed
+    def cost(self, task: Task, rounds: int) -> Any:
         """Guarantees of every point of the grid, which must agree."""
         sub = part(task, self.validation, 0)
         found = [self.candidate(point).guarantees(sub, rounds=rounds) for point in np.ndindex(*self.shape)]
@@ -150,12 +163,13 @@ class Tuned:
             raise ValueError("grid must not have settings that change what a run costs in privacy; give them in settings")
         return found[0]
 
-    def guarantees(self, task, *, rounds):
+    @typed
+    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows once the best run is published, tuning included."""
         return [None] * task.n_clients if self.privacy is None else self.cost(task, rounds)
 
 
-def inner(state, i):
+def inner(state: dict[str, Any], i: int) -> dict[str, Any]:
     """State of run number i."""
     start = f"{i}."
     return {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
@@ -170,7 +184,7 @@ class Split:
     checked: np.ndarray
 
 
-def split_of(task, share):
+def split_of(task: Task, share: float) -> Any:
     """`Split` of a task's training rows, the same whenever it is asked for."""
     kept = splits.setdefault(task, {})
     if share not in kept:
@@ -193,7 +207,7 @@ def split_of(task, share):
     return kept[share]
 
 
-def part(task, share, i):
+def part(task: Task, share: float, i: int) -> Any:
     """Training task of run number i: the same data, a seed of its own."""
     sub = copy(split_of(task, share).training)
     sub.seed = int(sequence(task.seed, SEEDS, i).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -5,10 +5,19 @@ An epsilon of infinity is no privacy.  A choice is made before training and must
 Belongs here: assignments of choices to clients.  What an epsilon costs in noise is in ``dpsgd`` and ``privacy``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from estimators.federated.data.federation import apportion, fixed, generator
+from estimators.federated.kinds import several_of, typed
 from estimators.numerics.validation import choice, index, nonnegative, positive, probability, single
+
+if TYPE_CHECKING:
+    from estimators.federated.data.federation import Federation
 
 __all__ = ["DISTRIBUTIONS", "draw_eps", "eps_levels", "opt_out", "robusthdp_batch_sizes", "robusthdp_eps"]
 
@@ -38,7 +47,10 @@ MORE_BATCH_SIZES = (
 )
 
 
-def opt_out(federation, *, share=0.05, label=None, others=False, seed):
+@typed
+def opt_out(
+    federation: Federation, *, share: float = 0.05, label: int | None = None, others: bool = False, seed: int
+) -> np.ndarray:
     """Clients who opt out of privacy: a random share of all clients, taken among those who hold a label if one is given.
 
     FedHDP, Sections 5.1 and 5.2 (FeO2, Section 5): 5 % of the clients, fixed for all runs that are compared; in the skewed
@@ -71,7 +83,8 @@ def opt_out(federation, *, share=0.05, label=None, others=False, seed):
     return fixed(chosen)
 
 
-def eps_levels(clients, levels, *, seed):
+@typed
+def eps_levels(clients: int, levels: Sequence[tuple[float, float]], *, seed: int) -> np.ndarray:
     """An epsilon per client from a few levels in given shares, in random order (FedHDP's l levels, Section 2).
 
     Parameters
@@ -87,6 +100,7 @@ def eps_levels(clients, levels, *, seed):
     [1.0, 1.0, 1.0, inf]
     """
     clients = index("clients", clients, 1, 10**9)
+    several_of("levels", levels, 2)
     shares = probability("shares of levels", [share for share, _ in levels])
     eps = np.asarray([level for _, level in levels], dtype=float)
     if len(eps) == 0 or abs(shares.sum() - 1) > 1e-9:
@@ -96,7 +110,8 @@ def eps_levels(clients, levels, *, seed):
     return fixed(generator(seed, "eps_levels").permutation(np.repeat(eps, apportion(clients, shares))))
 
 
-def robusthdp_eps(name, *, clients=20, eps_min=0.0):
+@typed
+def robusthdp_eps(name: str, *, clients: int = 20, eps_min: float = 0.0) -> np.ndarray:
     """Epsilons of Robust-HDP's clients in one of its privacy distributions, Dist1 to Dist9 (Section 4.1).
 
     Parameters
@@ -116,7 +131,8 @@ def robusthdp_eps(name, *, clients=20, eps_min=0.0):
     return fixed(np.maximum(values, single(nonnegative, "eps_min", eps_min)))
 
 
-def robusthdp_batch_sizes(*, clients=20):
+@typed
+def robusthdp_batch_sizes(*, clients: int = 20) -> np.ndarray:
     """Batch sizes of Robust-HDP's clients, 60 at most, drawn by its authors from 16, 32, 64, 128 (Section 4.1).
 
     >>> int(robusthdp_batch_sizes()[13])
@@ -125,13 +141,16 @@ def robusthdp_batch_sizes(*, clients=20):
     return fixed(listed(f"{BATCH_SIZES} {MORE_BATCH_SIZES}", clients, "clients").astype(np.int64))
 
 
-def listed(text, clients, name):
+def listed(text: str, clients: int, name: str) -> np.ndarray:
     """The first `clients` numbers of a text."""
     values = np.array(text.split(), dtype=float)
     return values[: index(name, clients, 1, len(values))]
 
 
-def draw_eps(clients, components, *, eps_min=0.1, seed):
+@typed
+def draw_eps(
+    clients: int, components: Sequence[tuple[float, str, float, float]], *, eps_min: float = 0.1, seed: int
+) -> np.ndarray:
     """Epsilons drawn from a mixture, for other numbers of clients than were published.
 
     Parameters
@@ -148,6 +167,7 @@ def draw_eps(clients, components, *, eps_min=0.1, seed):
     np.True_
     """
     clients, eps_min = index("clients", clients, 1, 10**9), single(positive, "eps_min", eps_min)
+    several_of("components", components, 4)
     weights = probability("weights of components", [weight for weight, *_ in components])
     if len(weights) == 0 or abs(weights.sum() - 1) > 1e-9:
         raise ValueError(f"weights of components must add up to 1, they add up to {weights.sum():g}")

@@ -8,13 +8,21 @@ Belongs here: the containers and what every data set needs (test rows, scaling t
 ``loaders``, giving rows to clients in ``partitions``, transformations of clients' rows in ``silos``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
 import numpy as np
 
-from estimators.numerics.validation import flags, index, real, same_labels
+from estimators.federated.kinds import typed
+from estimators.numerics.arrays import ArrayLike, Ints
+from estimators.numerics.validation import count, flags, index, nonnegative, real, same_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "Client",
@@ -33,14 +41,16 @@ NONE = np.empty(0, dtype=np.int64)
 NONE.flags.writeable = False
 
 
-def fixed(array):
+@typed
+def fixed(array: ArrayLike) -> np.ndarray:
     """Return a read-only view of `array`."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
-def generator(seed, purpose):
+@typed
+def generator(seed: int, purpose: str) -> np.random.Generator:
     """Random generator for one purpose: streams of different purposes with one seed are independent.
 
     >>> float(generator(3, "iid").random()) == float(generator(3, "opt-out").random())
@@ -49,27 +59,29 @@ def generator(seed, purpose):
     return np.random.default_rng([index("seed", seed, 0, 2**63 - 1), crc32(purpose.encode())])
 
 
-def apportion(total, shares):
+@typed
+def apportion(total: int, shares: ArrayLike) -> Ints:
     """Whole numbers that add up to `total` and are as near to proportional to `shares` as can be (largest remainders).
 
     >>> apportion(10, [1.0, 1.0, 1.0]).tolist()
     [4, 3, 3]
     """
-    shares = np.asarray(shares, dtype=float)
+    shares, total = np.atleast_1d(nonnegative("shares", shares)), index("total", total, 0)
     exact = total * (shares / shares.sum())
     counts = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: total - int(counts.sum())]] += 1
     return counts
 
 
-def as_it_is(name, array):
+def as_it_is(name: str, array: ArrayLike) -> np.ndarray:
     """Return an array of numbers in its own type, which images keep; whatever is no array is read strictly first."""
     if type(array) is not np.ndarray:
         real(name, array, booleans=True)
     return np.asarray(array)
 
 
-def labels(name, y):
+@typed
+def labels(name: str, y: ArrayLike) -> np.ndarray:
     """Return `y` as int64 labels 0, 1, ... or raise a ValueError."""
     array = as_it_is(name, y)
     if (
@@ -83,6 +95,7 @@ def labels(name, y):
     return array.astype(np.int64)
 
 
+@typed
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Labelled examples in one pool, with the rows that are for testing.
@@ -118,7 +131,7 @@ class Examples:
         x, y, test = same_labels(x=self.x, y=self.y, test=self.test).values()
         x = as_it_is("x", x)
         y = labels("y", y) if self.classes else real("y", y)
-        test = np.zeros(len(y), dtype=bool) if test is None else flags("test", test)
+        test = np.zeros(len(y), dtype=bool) if test is None else np.atleast_1d(flags("test", test))
         if x.ndim < 2 or y.ndim != 1 or len(x) == 0:
             raise ValueError(f"{self.name}: x must have one row per example and at least one row, got shape {x.shape}")
         if not len(x) == len(y) == len(test):
@@ -135,7 +148,8 @@ class Examples:
     def __len__(self):
         return len(self.y)
 
-    def split_test(self, share, *, seed):
+    @typed
+    def split_test(self, share: float, *, seed: int) -> Self:
         """The same examples with a random share of each class (of all rows, for regression) for testing.
 
         Parameters
@@ -169,7 +183,7 @@ class Client:
     train, test : arrays of row numbers; name : str; group : whole number, the cluster it was made in, or -1.
     """
 
-    pool: "Federation"
+    pool: Federation
     train: np.ndarray
     test: np.ndarray
     name: str
@@ -179,33 +193,34 @@ class Client:
         return len(self.train)
 
     @property
-    def x(self):
+    def x(self) -> np.ndarray:
         """Training rows, (n, ...): a view where the rows follow each other, else a copy."""
         return self.pool.x[consecutive(self.train)]
 
     @property
-    def y(self):
+    def y(self) -> np.ndarray:
         """Training labels or numbers, (n,)."""
         return self.pool.y[consecutive(self.train)]
 
     @property
-    def test_x(self):
+    def test_x(self) -> np.ndarray:
         """Test rows, (n, ...); may be empty."""
         return self.pool.x[consecutive(self.test)]
 
     @property
-    def test_y(self):
+    def test_y(self) -> np.ndarray:
         """Test labels or numbers, (n,)."""
         return self.pool.y[consecutive(self.test)]
 
 
-def consecutive(rows):
+def consecutive(rows: np.ndarray) -> slice | np.ndarray:
     """The slice that has the same rows, if they follow each other, so that indexing makes no copy."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
 
 
+@typed
 @dataclass(frozen=True, eq=False)
 class Federation:
     """Clients who hold rows of one pool.
@@ -232,11 +247,11 @@ class Federation:
 
     x: np.ndarray
     y: np.ndarray
-    train: tuple
-    test: Any = None
+    train: Sequence[Any]
+    test: Sequence[Any] | None = None
     server_test: Any = None
     group: Any = None
-    names: Any = None
+    names: Sequence[str] | None = None
     classes: int = 0
     top: float = 1.0
     name: str = "federation"
@@ -250,8 +265,8 @@ class Federation:
             raise ValueError(f"{self.name} has no client")
         names = tuple(map(str, range(clients))) if self.names is None else tuple(map(str, self.names))
         test = (NONE,) * clients if self.test is None else self.test
-        group = np.full(clients, -1) if self.group is None else np.asarray(self.group, dtype=np.int64)
-        if not len(test) == len(names) == len(group) == clients:
+        group = np.full(clients, -1) if self.group is None else count("group", self.group, -1).astype(np.int64)
+        if group.ndim != 1 or not len(test) == len(names) == len(group) == clients:
             raise ValueError(f"{self.name}: train, test, names and group must have one entry per client ({clients})")
         values = {
             "x": pool.x,
@@ -277,26 +292,29 @@ class Federation:
     def __iter__(self):
         return map(self.client, range(len(self)))
 
-    def client(self, k):
+    @typed
+    def client(self, k: int) -> Client:
         """Client number `k`, 0..K-1."""
         k = index("k", k, 0, len(self) - 1)
         return Client(self, self.train[k], self.test[k], self.names[k], int(self.group[k]))
 
     @property
-    def clients(self):
+    def clients(self) -> list[Client]:
         """All clients, as a list."""
         return list(self)
 
     @property
-    def sizes(self):
+    def sizes(self) -> np.ndarray:
         """Training rows of each client, (K,)."""
         return np.array([len(rows) for rows in self.train])
 
-    def holds(self, label):
+    @typed
+    def holds(self, label: int) -> np.ndarray:
         """Which clients have the label among their training rows, (K,) of bool."""
         return np.array([bool((self.y[rows] == label).any()) for rows in self.train])
 
-    def scaled(self, dtype=np.float32, *, flat=False):
+    @typed
+    def scaled(self, dtype: DTypeLike = np.float32, *, flat: bool = False) -> Self:
         """The same federation with x / top as floats, each row one vector if `flat`; one copy of the pool.
 
         >>> images = Federation(np.full((1, 2, 2), 51, np.uint8), [0], train=[[0]], classes=1, top=255)
@@ -308,7 +326,8 @@ class Federation:
         return replace(self, x=x.reshape(len(x), -1) if flat else x, top=1.0)
 
 
-def rows_of(name, rows, total):
+@typed
+def rows_of(name: str, rows: ArrayLike, total: int) -> np.ndarray:
     """Return `rows` as a read-only int64 array of distinct row numbers below `total`, or raise a ValueError."""
     array = np.asarray(rows)
     array = array.astype(np.int64) if array.size == 0 else array
@@ -321,19 +340,21 @@ def rows_of(name, rows, total):
     return fixed(array.astype(np.int64))
 
 
-def client_rows(part, names, rows, total):
+def client_rows(part: str, names: Any, rows: Any, total: int) -> tuple[np.ndarray, ...]:
     """Each client's row numbers, checked."""
     return tuple(rows_of(f"{part} rows of client {name}", own, total) for name, own in zip(names, rows, strict=True))
 
 
-def fraction(name, value):
+@typed
+def fraction(name: str, value: ArrayLike) -> float:
     """Return `value` as a float strictly between 0 and 1."""
     if not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
         raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
     return float(value)
 
 
-def held_share(name, value):
+@typed
+def held_share(name: str, value: ArrayLike) -> float:
     """Return `value` as a float in [0, 1), the share of a client's rows that is for testing."""
     if not isinstance(value, (int, float, np.floating)) or not 0 <= value < 1:
         raise ValueError(f"{name} must be a number in [0, 1), got {value!r}")

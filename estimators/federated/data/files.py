@@ -6,14 +6,20 @@ file: arrays of Python objects are refused.  A damaged file raises a ValueError 
 Belongs here: formats.  Published checksums are in ``checksums``; which files make a data set is in ``loaders``.
 """
 
+from __future__ import annotations
+
 import hashlib
 import struct
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from estimators.federated.data.checksums import KNOWN
 from estimators.federated.data.matlab import cell_arrays
+from estimators.federated.kinds import typed
+from estimators.numerics.validation import index
 from estimators.system.untrusted import EXPANDED, gunzip, names_of_arrays, read_arrays, read_bytes, read_json
 
 __all__ = ["Reader", "cifar_binary", "idx", "leaf", "matlab_cells", "npz"]
@@ -30,10 +36,12 @@ class Reader:
     sha256 : None, or a dict from file name to the SHA-256 that the file must have (a str: for any one file).
     """
 
-    def __init__(self, dataset, sha256=None):
+    @typed
+    def __init__(self, dataset: str, sha256: str | None = None) -> None:
         self.dataset, self.sha256, self.files = dataset, sha256, []
 
-    def read(self, path, part=None):
+    @typed
+    def read(self, path: str | Path, part: str | None = None) -> bytes:
         """Bytes of the file, after its checksum; `part` is what it is taken for (a published file must agree)."""
         path = Path(path)
         try:
@@ -57,7 +65,7 @@ class Reader:
         self.files.append(record)
         return content
 
-    def provenance(self, **more):
+    def provenance(self, **more: Any) -> dict[str, Any]:
         """Plain record of the data set and the files read; a checksum for a file that was not read is an error."""
         read = {Path(file["path"]).name for file in self.files}
         unread = sorted(set(self.sha256) - read) if isinstance(self.sha256, dict) else []
@@ -66,7 +74,8 @@ class Reader:
         return {"dataset": self.dataset, "files": list(self.files), **more}
 
 
-def idx(content, path, dimensions):
+@typed
+def idx(content: bytes, path: str | Path, dimensions: int) -> np.ndarray:
     """Array of unsigned bytes of an IDX file (plain or gzip) with that many dimensions.
 
     Format: http://yann.lecun.com/exdb/mnist (1998): two zero bytes, a type byte (8: unsigned byte), the number of
@@ -80,7 +89,7 @@ def idx(content, path, dimensions):
             content = gunzip(content, what=str(path))
         except ValueError as error:
             raise ValueError(f"{error}; {AGAIN}") from None
-    head = 4 + 4 * dimensions
+    head = 4 + 4 * index("dimensions", dimensions, 1, 255)
     if len(content) < head or content[:4] != bytes([0, 0, 8, dimensions]):
         raise ValueError(
             f"{path} does not begin as an IDX file of unsigned bytes with {dimensions} dimension(s) does "
@@ -97,7 +106,8 @@ def idx(content, path, dimensions):
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(shape)
 
 
-def npz(content, path, required, optional=()):
+@typed
+def npz(content: bytes, path: str | Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """Dict of the named arrays in an npz file; see ``untrusted.read_arrays`` for what is refused."""
     try:
         there = names_of_arrays(content, what=str(path))
@@ -107,7 +117,8 @@ def npz(content, path, required, optional=()):
         raise ValueError(f"{error}; {AGAIN}, or rename its arrays to {', '.join(required)}") from None
 
 
-def cifar_binary(content, path):
+@typed
+def cifar_binary(content: bytes, path: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, 32, 32, 3) and labels (n,) of a CIFAR-10 batch in the binary version (Krizhevsky 2009)."""
     record = 1 + 3 * 32 * 32
     if len(content) == 0 or len(content) % record:
@@ -120,7 +131,8 @@ def cifar_binary(content, path):
     return rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, 0]
 
 
-def matlab_cells(content, path, pairs):
+@typed
+def matlab_cells(content: bytes, path: str | Path, pairs: Any) -> tuple[Any, list[Any]]:
     """Features and targets of each client, from two cell arrays of a .mat file.
 
     Parameters
@@ -144,7 +156,7 @@ def matlab_cells(content, path, pairs):
             f"{path} has the variables {', '.join(stored)[:200] or 'nothing'}; needed are the cell arrays {asked}, with one "
             "cell per client"
         )
-    x, y = stored[features], stored[targets]
+    x, y = stored[str(features)], stored[str(targets)]
     if not x or not y or len(x) != len(y):
         raise ValueError(f"{path}: {features} and {targets} must be cell arrays with one cell per client and equally many")
     for k, pair in enumerate(zip(x, y, strict=True)):
@@ -153,7 +165,8 @@ def matlab_cells(content, path, pairs):
     return x, [cell.ravel() for cell in y]
 
 
-def leaf(content, path):
+@typed
+def leaf(content: bytes, path: str | Path) -> dict[str, Any]:
     """Users of a LEAF json file: dict from name to features (n, d) and labels (n,).
 
     Format: LEAF (Caldas et al. 2018), keys `users` and `user_data`, where a user's data has lists x and y.

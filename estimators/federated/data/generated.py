@@ -3,11 +3,15 @@
 Belongs here: what `borrow learn` runs on without a folder of data.  The user's files are read in ``loaders``.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator, held_share
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import choice, index, nonnegative, single
 
 __all__ = ["digits", "synthetic_federation"]
@@ -15,10 +19,12 @@ __all__ = ["digits", "synthetic_federation"]
 MODELS = ("linear", "logistic", "mixture")
 
 
+@typed
 def synthetic_federation(
-    model="logistic", *, clients=100, rows=50, features=10, classes=4, tau2=0.5, shift2=0.0, sigma2=1.0, groups=1,
-    apart2=4.0, unequal=0.0, test_fraction=0.2, seed=0,
-):  # fmt: skip
+    model: str = "logistic", *, clients: int = 100, rows: int = 50, features: int = 10, classes: int = 4, tau2: float = 0.5,
+    shift2: float = 0.0, sigma2: float = 1.0, groups: int = 1, apart2: float = 4.0, unequal: float = 0.0,
+    test_fraction: float = 0.2, seed: int = 0,
+) -> Federation:  # fmt: skip
     """Clients whose parameters scatter around their group's: how much sharing helps is set by `tau2`.
 
     Group g has the centre c_g ~ N(0, I) (all groups alike but for N(0, apart2 I)), client k of it theta_k ~ N(c_g, tau2 I)
@@ -85,13 +91,14 @@ def synthetic_federation(
     )  # fmt: skip
 
 
-def expit(score):
+def expit(score: np.ndarray) -> Any:
     """1 / (1 + exp(-score)) without overflow."""
     small = np.exp(-np.abs(score))
     return np.where(score >= 0, 1.0, small) / (1.0 + small)
 
 
-def digits(*, test_fraction=0.2, seed=0):
+@typed
+def digits(*, test_fraction: float = 0.2, seed: int = 0) -> Examples:
     """Handwritten digits: 1,797 grey images of 8 x 8, 10 classes, as in scikit-learn (Alpaydin and Kaynak 1998, UCI).
 
     Parameters

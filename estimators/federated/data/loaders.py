@@ -4,8 +4,11 @@ Belongs here: which files make up a data set, and its conventions (labels from 0
 Formats and checksums are in ``files``; giving rows of a pool to clients is in ``partitions``.  Nothing is downloaded.
 """
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,13 +16,16 @@ from estimators.federated.data import files
 from estimators.federated.data.federation import Examples, Federation, generator, held_share, labels
 from estimators.numerics.validation import choice
 
+if TYPE_CHECKING:
+    from estimators.federated.data.files import Reader
+
 __all__ = ["cifar10", "emnist", "fashion_mnist", "femnist", "gleam", "landmine", "mnist", "school", "vehicle"]
 
 TEST = re.compile(r"(^|[-_.])(test|t10k)([-_.]|$)")
 EMNIST_CLASSES = {"balanced": 47, "byclass": 62, "bymerge": 47, "digits": 10, "letters": 26, "mnist": 10}
 
 
-def mnist(path, *, sha256=None):
+def mnist(path: str | Path, *, sha256: str | None = None) -> Examples:
     """Handwritten digits: 70,000 grey images of 28 x 28, 10 classes (LeCun, Cortes and Burges 1998).
 
     Parameters
@@ -43,7 +49,7 @@ def mnist(path, *, sha256=None):
     return images("mnist", path, sha256, (28, 28), 10)
 
 
-def fashion_mnist(path, *, sha256=None):
+def fashion_mnist(path: str | Path, *, sha256: str | None = None) -> Examples:
     """Articles of clothing: 70,000 grey images of 28 x 28, 10 classes (Xiao, Rasul and Vollgraf 2017).
 
     Arguments as in `mnist`.  A copy without the official split has no test rows: call ``.split_test(1 / 7, seed=0)``.
@@ -51,7 +57,7 @@ def fashion_mnist(path, *, sha256=None):
     return images("fashion_mnist", path, sha256, (28, 28), 10)
 
 
-def emnist(path, *, split="digits", sha256=None):
+def emnist(path: str | Path, *, split: str = "digits", sha256: str | None = None) -> Examples:
     """Handwritten digits and letters, grey images of 28 x 28 (Cohen, Afshar, Tapson and van Schaik 2017).
 
     Parameters
@@ -68,7 +74,7 @@ def emnist(path, *, split="digits", sha256=None):
     return images("emnist", path, sha256, (28, 28), classes, prefix=f"emnist-{split}-", first=int(split == "letters"))
 
 
-def cifar10(path, *, sha256=None):
+def cifar10(path: str | Path, *, sha256: str | None = None) -> Examples:
     """Photographs: 60,000 colour images of 32 x 32, 10 classes (Krizhevsky 2009).
 
     Parameters
@@ -84,7 +90,16 @@ def cifar10(path, *, sha256=None):
     return images("cifar10", path, sha256, (32, 32, 3), 10)
 
 
-def images(dataset, path, sha256, shape, classes, *, prefix="", first=0):
+def images(
+    dataset: str,
+    path: str | Path,
+    sha256: str | None,
+    shape: tuple[int, ...],
+    classes: Any,
+    *,
+    prefix: str = "",
+    first: int = 0,
+) -> Examples:
     """Pool of labelled images from all files at `path`."""
     reader, parts, formats = files.Reader(dataset, sha256), [], {}
     for file in listed(dataset, path, prefix):
@@ -118,7 +133,7 @@ def images(dataset, path, sha256, shape, classes, *, prefix="", first=0):
     return Examples(x, y, test, classes=classes, top=255.0, name=dataset, provenance=reader.provenance())
 
 
-def listed(dataset, path, prefix=""):
+def listed(dataset: str, path: str | Path, prefix: str = "") -> list[Any]:
     """Files of images at `path`, in the order of their names; an IDX file once, plain before .gz, without labels."""
     if isinstance(path, (list, tuple)):
         found = [Path(p) for p in path]
@@ -140,14 +155,14 @@ def listed(dataset, path, prefix=""):
     return list(chosen.values())
 
 
-def partner(file):
+def partner(file: Path) -> Any:
     """The file of labels beside an IDX file of images."""
     name = file.name.replace("images", "labels").replace("idx3", "idx1")
     candidates = [file.with_name(n) for n in (name, name.removesuffix(".gz"), f"{name}.gz")]
     return next((p for p in candidates if p.exists()), candidates[0])
 
 
-def school(path, *, test_fraction=0.2, seed=0, sha256=None):
+def school(path: str | Path, *, test_fraction: float = 0.2, seed: int = 0, sha256: str | None = None) -> Federation:
     """Exam scores of 15,362 pupils in 139 schools, 28 features (Inner London Education Authority; MALSAR's school.mat).
 
     Scores 1..70 become (score - 1) / 69, the scale on which MR-MTL's errors are (Figures 3b and A4).  That paper's C.1 tests
@@ -172,7 +187,7 @@ def school(path, *, test_fraction=0.2, seed=0, sha256=None):
     return silos(reader, x, [(scores - 1) / 69 for scores in y], 0, test_fraction, seed)
 
 
-def vehicle(path, *, test_fraction=0.25, seed=0, sha256=None):
+def vehicle(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | None = None) -> Federation:
     """Two types of vehicles heard by 23 sensors, 100 features (Duarte and Hu 2004; vehicle.mat with cells X, Y).
 
     Arguments and result as in `school`; labels -1, 1 become 0, 1.  A quarter is for testing (MR-MTL C.1).
@@ -180,7 +195,7 @@ def vehicle(path, *, test_fraction=0.25, seed=0, sha256=None):
     return binary("vehicle", path, "vehicle.mat", test_fraction, seed, sha256)
 
 
-def gleam(path, *, test_fraction=0.25, seed=0, sha256=None):
+def gleam(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | None = None) -> Federation:
     """Head movements of 38 wearers of glasses, eating or not, 180 features (Rahman et al. 2015; gleam.mat with cells X, Y).
 
     Arguments and result as in `school`; labels -1, 1 become 0, 1.  A quarter is for testing, as MR-MTL's authors do.
@@ -188,7 +203,7 @@ def gleam(path, *, test_fraction=0.25, seed=0, sha256=None):
     return binary("gleam", path, "gleam.mat", test_fraction, seed, sha256)
 
 
-def landmine(path, *, test_fraction=0.25, seed=0, sha256=None):
+def landmine(path: str | Path, *, test_fraction: float = 0.25, seed: int = 0, sha256: str | None = None) -> Federation:
     """Mines in radar images of 29 fields, 9 features (Xue, Liao, Carin and Krishnapuram 2007; LandmineData.mat).
 
     Arguments and result as in `school`; labels 0, 1, of which 6 % are 1.
@@ -196,7 +211,7 @@ def landmine(path, *, test_fraction=0.25, seed=0, sha256=None):
     return binary("landmine", path, "LandmineData.mat", test_fraction, seed, sha256)
 
 
-def cells(dataset, path, file, sha256):
+def cells(dataset: str, path: str | Path, file: str, sha256: str | None) -> tuple[Any, list[Any], Reader]:
     """Features and targets of each client of a .mat file, and the reader that read it."""
     path, reader = Path(path), files.Reader(dataset, sha256)
     path = path / file if path.is_dir() else path
@@ -212,7 +227,7 @@ def cells(dataset, path, file, sha256):
     return x, y, reader
 
 
-def binary(dataset, path, file, test_fraction, seed, sha256):
+def binary(dataset: str, path: str | Path, file: str, test_fraction: float, seed: int, sha256: str | None) -> Federation:
     """Silos with two classes."""
     x, y, reader = cells(dataset, path, file, sha256)
     values = np.unique(np.concatenate(y))
@@ -221,7 +236,7 @@ def binary(dataset, path, file, test_fraction, seed, sha256):
     return silos(reader, x, [targets > 0 for targets in y], 2, test_fraction, seed)
 
 
-def silos(reader, x, y, classes, test_fraction, seed, names=None):
+def silos(reader: Reader, x: Any, y: Any, classes: Any, test_fraction: float, seed: int, names: Any = None) -> Federation:
     """Federation of clients with their own rows, a random part of each for testing; rows of a client follow each other."""
     share, rng, start, train, test = held_share("test_fraction", test_fraction), generator(seed, "silos"), 0, [], []
     order = []
@@ -239,7 +254,9 @@ def silos(reader, x, y, classes, test_fraction, seed, names=None):
     )  # fmt: skip
 
 
-def femnist(path, *, digits_only=False, test_fraction=0.1, seed=0, sha256=None):
+def femnist(
+    path: str | Path, *, digits_only: bool = False, test_fraction: float = 0.1, seed: int = 0, sha256: str | None = None
+) -> Federation:
     """Handwritten characters by writer: 28 x 28 images, 62 classes, one client per writer (LEAF, Caldas et al. 2018).
 
     Parameters
@@ -273,13 +290,13 @@ def femnist(path, *, digits_only=False, test_fraction=0.1, seed=0, sha256=None):
     )  # fmt: skip
 
 
-def columns(users):
+def columns(users: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Features of all users, and their labels."""
     x, y = zip(*users.values(), strict=True)
     return x, y
 
 
-def writers(reader, path, classes):
+def writers(reader: Reader, path: Path, classes: Any) -> dict[str, Any]:
     """Images and labels below `classes` of all users of a LEAF json file or of a folder of them, without empty users."""
     found = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not found:

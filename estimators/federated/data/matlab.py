@@ -9,9 +9,12 @@ Format: MathWorks, MAT-File Format, version R2024a, "Level 5 MAT-Files".
 Belongs here: the container.  What the cells mean is in ``files`` and ``loaders``.
 """
 
+from __future__ import annotations
+
 import math
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +28,7 @@ CELL, SPARSE, NUMERIC = 1, 5, range(6, 16)  # classes of matrices
 COMPLEX = 0x800  # among the flags
 
 
-def cell_arrays(content, largest=EXPANDED):
+def cell_arrays(content: bytes, largest: int = EXPANDED) -> dict[str, Any]:
     """Variables of a MATLAB 5 file: dict from name to a list with the content of each cell, or None if it is no cell array.
 
     A cell's content is an array of numbers with at least two axes, or None for anything else.  Raises ValueError saying
@@ -56,7 +59,7 @@ def cell_arrays(content, largest=EXPANDED):
     return found
 
 
-def unpacked(part, left):
+def unpacked(part: Any, left: int) -> bytes:
     """The unpacked bytes, at most `left` of them."""
     stream = zlib.decompressobj()
     try:
@@ -70,7 +73,7 @@ def unpacked(part, left):
     return found
 
 
-def elements(content, order):
+def elements(content: Any, order: str) -> Any:
     """Type and bytes of the elements one after the other."""
     content, at = memoryview(content), 0
     while at < len(content):
@@ -86,7 +89,7 @@ def elements(content, order):
         at = after
 
 
-def matrix(part, order):
+def matrix(part: Any, order: str) -> Any:
     """Flags, shape and name of a matrix, and the elements that hold what is in it; all of them empty for an empty one."""
     if not len(part):
         return NUMERIC[0], (0, 0), "", [(9, b"")]
@@ -100,7 +103,7 @@ def matrix(part, order):
     return flags, shape, bytes(found[2][1]).decode("latin-1"), found[3:]
 
 
-def array(part, order):
+def array(part: Any, order: str) -> np.ndarray | None:
     """The array of numbers in a cell, None if the cell holds something else."""
     flags, shape, _, rest = matrix(part, order)
     kind = flags & 0xFF
@@ -114,7 +117,7 @@ def array(part, order):
     return columns[0].reshape(shape, order="F")
 
 
-def numbers(element, order):
+def numbers(element: Any, order: str) -> np.ndarray:
     """Numbers in an element."""
     kind, part = element
     if kind not in NUMBERS or len(part) % int(NUMBERS[kind][1]):
@@ -122,7 +125,7 @@ def numbers(element, order):
     return np.frombuffer(part, f"{order}{NUMBERS[kind]}").astype(float)
 
 
-def filled(shape, columns):
+def filled(shape: Any, columns: Any) -> np.ndarray:
     """The full array of a sparse one: row of each number, where the columns begin, the numbers."""
     if len(shape) != 2 or len(columns) != 3:
         raise ValueError("it has a sparse matrix without rows, columns and numbers")

@@ -8,15 +8,21 @@ Belongs here: rules that give rows to clients.  What changes the rows themselves
 in ``choices``.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from estimators.federated.data.federation import Examples, Federation, apportion, generator
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import count, index, positive, single
 
 __all__ = ["dirichlet", "five_random_classes", "iid", "one_class", "random_classes", "three_classes"]
 
 
-def iid(examples, *, clients, size=None, seed):
+@typed
+def iid(examples: Examples, *, clients: int, size: int | None = None, seed: int) -> Federation:
     """Equal random parts of all rows: sizes differ by one at most.
 
     Parameters
@@ -42,7 +48,10 @@ def iid(examples, *, clients, size=None, seed):
     return federation(examples, [own[: step.get("size")] for own in train], test, {"iid": step})
 
 
-def one_class(examples, *, clients, size=None, test_size=None, seed):
+@typed
+def one_class(
+    examples: Examples, *, clients: int, size: int | None = None, test_size: int | None = None, seed: int
+) -> Federation:
     """One class per client, equally many rows each; `group` is the class.
 
     FedHDP, Section 5.1 (and FeO2, Section 5.1): "each client is assigned samples randomly from the subsets of samples
@@ -101,7 +110,7 @@ def one_class(examples, *, clients, size=None, test_size=None, seed):
     return federation(examples, owned, held, {"one_class": step}, group)
 
 
-def largest_size(rows, clients):
+def largest_size(rows: np.ndarray, clients: int) -> int:
     """Largest whole number of rows that `clients` clients, each of one class, can all have."""
     low, high = 0, int(rows.sum()) // clients
     while low < high:
@@ -110,7 +119,16 @@ def largest_size(rows, clients):
     return low
 
 
-def random_classes(examples, *, clients, classes, spread=(1.0, 1.0), balanced=False, seed):
+@typed
+def random_classes(
+    examples: Examples,
+    *,
+    clients: int,
+    classes: int,
+    spread: tuple[float, float] = (1.0, 1.0),
+    balanced: bool = False,
+    seed: int,
+) -> Any:
     """Some random classes per client; a class' rows are divided among its clients in random proportions.
 
     Parameters
@@ -147,7 +165,8 @@ def random_classes(examples, *, clients, classes, spread=(1.0, 1.0), balanced=Fa
     return by_shares(examples, shares, rng, {"random_classes": step})
 
 
-def three_classes(examples, *, clients=50, seed):
+@typed
+def three_classes(examples: Examples, *, clients: int = 50, seed: int) -> Any:
     """Three random classes per client, each class in equal parts; 50 clients (AdaPeD on MNIST).
 
     Generative framework, Section 4, experiment setting: "letting each client sample data from 3 randomly selected classes
@@ -156,7 +175,8 @@ def three_classes(examples, *, clients=50, seed):
     return random_classes(examples, clients=clients, classes=3, seed=seed)
 
 
-def five_random_classes(examples, *, clients=30, seed):
+@typed
+def five_random_classes(examples: Examples, *, clients: int = 30, seed: int) -> Any:
     """Five random classes per client with random sizes; 30 clients (MR-MTL's heterogeneous CIFAR-10).
 
     MR-MTL, Appendix C.1: 30 silos, 5 of 10 classes each, 1,515 to 1,839 training rows, after the code of pFedHN (Shamsian
@@ -166,7 +186,8 @@ def five_random_classes(examples, *, clients=30, seed):
     return random_classes(examples, clients=clients, classes=5, spread=(0.4, 0.6), balanced=True, seed=seed)
 
 
-def dirichlet(examples, *, clients, alpha, seed):
+@typed
+def dirichlet(examples: Examples, *, clients: int, alpha: float, seed: int) -> Any:
     """Label skew: each class is divided among all clients by a Dirichlet(alpha, ..., alpha) draw.
 
     Yurochkin et al. (2019).  Small `alpha`: few clients per class; large: nearly equal parts.
@@ -193,7 +214,7 @@ def dirichlet(examples, *, clients, alpha, seed):
     return by_shares(examples, np.round(draws * 2.0**40) / 2.0**40, rng, {"dirichlet": step})
 
 
-def by_shares(examples, shares, rng, step):
+def by_shares(examples: Examples, shares: np.ndarray, rng: np.random.Generator, step: dict[str, Any]) -> Any:
     """Federation in which client k has a part of class c in proportion to shares[k, c], in training and in test rows."""
     train, test = [[] for _ in shares], [[] for _ in shares]
     for owners, rows in zip((train, test), rows_by_part(examples), strict=True):
@@ -209,10 +230,10 @@ def by_shares(examples, shares, rng, step):
             f"{len(empty)} of {len(shares)} clients (the first is {empty[0]}) have no training row of {examples.name}; "
             "take fewer clients, a larger alpha, or another seed"
         )
-    return federation(examples, *([np.concatenate(own) for own in part] for part in (train, test)), step)
+    return federation(examples, *([np.concatenate(own) for own in part] for part in (train, test)), step)  # pyright: ignore[reportCallIssue]
 
 
-def federation(examples, train, test, step, group=None):
+def federation(examples: Examples, train: Any, test: Any, step: dict[str, Any], group: Any = None) -> Federation:
     """Federation over a pool, with the step that made it."""
     return Federation(
         examples.x, examples.y, tuple(train), tuple(test), np.flatnonzero(examples.test), group, classes=examples.classes,
@@ -220,20 +241,20 @@ def federation(examples, train, test, step, group=None):
     )  # fmt: skip
 
 
-def rows_by_part(examples):
+def rows_by_part(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers for training and for testing."""
     if not isinstance(examples, Examples):
         raise ValueError(f"examples must be Examples (pooled rows), got {type(examples).__name__}")
     return np.flatnonzero(~examples.test), np.flatnonzero(examples.test)
 
 
-def by_class(examples, rows):
+def by_class(examples: Examples, rows: Any) -> list[Any]:
     """Row numbers of each class."""
     if examples.classes == 0:
         raise ValueError(f"{examples.name} has no classes to part by; use iid")
     return [rows[examples.y[rows] == label] for label in range(examples.classes)]
 
 
-def number_of(clients):
+def number_of(clients: int) -> int:
     """Return `clients` as a whole number >= 1."""
     return index("clients", clients, 1, 10**9)

@@ -6,18 +6,26 @@ them only, so such a federation is refused.
 Belongs here: what changes rows or joins clients.  Who holds which rows of a pool is in ``partitions``.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.data.federation import fixed, generator
 from estimators.federated.data.partitions import iid
+from estimators.federated.kinds import typed
 from estimators.numerics.validation import choice, index, probability, single
+
+if TYPE_CHECKING:
+    from estimators.federated.data.federation import Examples, Federation
 
 __all__ = ["masked", "merged", "rotated_silos", "standardised"]
 
 
-def rotated_silos(examples, *, clients=40, rotations=4, seed):
+@typed
+def rotated_silos(examples: Examples, *, clients: int = 40, rotations: int = 4, seed: int) -> Federation:
     """Equal silos of images in equal random groups, one rotation per group; `group` is its number of quarter turns.
 
     MR-MTL, Section 5 and Appendix C.1 (Figure 6): MNIST is shuffled and parted evenly among 40 silos (1,500 training and 250
@@ -50,7 +58,8 @@ def rotated_silos(examples, *, clients=40, rotations=4, seed):
     return replace(pool, x=x, group=group, server_test=None, provenance={**pool.provenance, **step})
 
 
-def masked(federation, *, ratio, patch=2, seed):
+@typed
+def masked(federation: Federation, *, ratio: float, patch: int = 2, seed: int) -> Any:
     """Each silo's images under a mask of its own: every patch of the grid is white with probability `ratio`.
 
     MR-MTL, Section 5 and Appendix C.1 (Figure 6): "silo-specific random masks of 2 x 2 white patches", which do not
@@ -91,7 +100,8 @@ def masked(federation, *, ratio, patch=2, seed):
     )  # fmt: skip
 
 
-def standardised(federation, *, by="client"):
+@typed
+def standardised(federation: Federation, *, by: str = "client") -> Any:
     """Features with mean 0 and variance 1 over training rows; a feature that does not vary becomes 0.
 
     MR-MTL's code standardises within each silo (the paper does not say so); means and variances leave no silo then.
@@ -122,14 +132,15 @@ def standardised(federation, *, by="client"):
     return replace(federation, x=x, top=1.0, provenance={**federation.provenance, "standardised": {"by": by}})
 
 
-def center(x):
+def center(x: np.ndarray) -> tuple[Any, np.ndarray]:
     """Means and standard deviations of columns, 1 where a column does not vary."""
     scale = x.std(axis=0)
     constant = x.max(axis=0) == x.min(axis=0)
     return np.where(constant, x[0], x.mean(axis=0)), np.where(constant, 1.0, scale)
 
 
-def merged(federation, *, size, clients=None, seed):
+@typed
+def merged(federation: Federation, *, size: int, clients: int | None = None, seed: int) -> Any:
     """Clients joined at random, `size` by `size`; those left over, and beyond `clients`, are left out.
 
     Generative framework, Section 4: FEMNIST with "a subset of 198 writers so that each client has access to data from 3
@@ -164,12 +175,12 @@ def merged(federation, *, size, clients=None, seed):
     )
 
 
-def own_rows(federation, k):
+def own_rows(federation: Federation, k: int) -> np.ndarray:
     """Training and test rows of client k."""
     return np.concatenate([federation.train[k], federation.test[k]])
 
 
-def check_disjoint(federation):
+def check_disjoint(federation: Federation) -> None:
     """Raise a ValueError if two clients share a row."""
     rows = np.concatenate([own_rows(federation, k) for k in range(len(federation))])
     if len(np.unique(rows)) != len(rows):

@@ -4,16 +4,23 @@ Belongs here: calling what an experiment names, with data kept between runs.  Do
 (``experiment``), doing rounds (``runs``).
 """
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from estimators.federated.experiments import vocabulary
+
+if TYPE_CHECKING:
+    from estimators.federated.data.federation import Federation
+    from estimators.federated.experiments.plan import Run
 
 __all__ = ["Built", "build", "forget"]
 
@@ -28,7 +35,7 @@ class Built(NamedTuple):
     rounds: int
 
 
-def build(run, data_dir=None, workers=None):
+def build(run: Run, data_dir: str | Path | None = None, workers: int | None = None) -> Any:
     """Task, algorithm and rounds of a run.
 
     The data of the last run are kept in this process, so that the runs of a sweep load them once.
@@ -62,7 +69,7 @@ def build(run, data_dir=None, workers=None):
             "work": setup.work,
         }
     )
-    folder = None if setup.data.folder is None else str(Path(data_dir, setup.data.folder))
+    folder = None if setup.data.folder is None else str(Path(data_dir or ".", setup.data.folder))
     try:
         with LOCK:  # threads wait for each other's data instead of loading them too
             task = _task(recipe, folder, run.seed, setup.backend, workers)
@@ -72,7 +79,7 @@ def build(run, data_dir=None, workers=None):
     return Built(task, make(run.algorithm, settings), run.rounds)
 
 
-def newest(function):
+def newest(function: Callable[..., Any]) -> Any:
     """Keep the newest result of a function; it is let go before another one is made, as both may not fit in memory."""
     kept = {}
     KEPT.append(kept)
@@ -87,7 +94,7 @@ def newest(function):
     return wrapper
 
 
-def forget():
+def forget() -> None:
     """Let go of the data that are kept."""
     for kept in KEPT:
         kept.clear()
@@ -124,7 +131,7 @@ def _federation(source, folder, seed):
     return pool.scaled(flat=True)
 
 
-def seeded(source):
+def seeded(source: Any) -> bool:
     """Whether a loader's result depends on the run's seed."""
     return "seed" in filled(vocabulary.loaders()[source["loader"]], source["options"], seed=0)
 
@@ -136,12 +143,12 @@ def _pool(loader, folder, options, seed):
     return load(**arguments) if folder is None else load(folder, **arguments)
 
 
-def filled(function, arguments, **given):
+def filled(function: Callable[..., Any], arguments: dict[str, Any], **given: Any) -> Any:
     """The arguments of a file, with what is given of those that the function takes and the file leaves out."""
     return {key: value for key, value in given.items() if vocabulary.takes(function, key)} | arguments
 
 
-def members(groups, federation, seed):
+def members(groups: Any, federation: Federation, seed: int) -> dict[str, Any]:
     """Positions of the clients of each group."""
     chosen = {}
     for name, how in groups.items():
@@ -155,7 +162,7 @@ def members(groups, federation, seed):
     return {name: chosen.get(name, rest) for name in groups}
 
 
-def resolved(value, federation, seed):
+def resolved(value: Any, federation: Federation, seed: int) -> Any:
     """A value of a file: tables {choice = ...} as arrays, {kind = ...} as objects, lists as tuples."""
     if isinstance(value, list):
         return tuple(resolved(entry, federation, seed) for entry in value)
@@ -169,7 +176,7 @@ def resolved(value, federation, seed):
 
 
 @newest
-def backend_of(name, workers):
+def backend_of(name: str, workers: int | None) -> Any:
     """Backend of this name, kept with the programs that it has compiled."""
     if name == "jax":
         from estimators.federated.jax_backend import JaxBackend

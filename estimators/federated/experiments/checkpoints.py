@@ -7,10 +7,15 @@ Belongs here: storing and loading states, what a full disk means.  Does not belo
 record holds (``runs``).
 """
 
+from __future__ import annotations
+
 import errno
 import io
 import json
+from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +33,7 @@ class Damaged(ValueError):
     """A stored file is not what was written."""
 
 
-def write(path, content, keep=None):
+def write(path: Path, content: bytes, keep: Path | None = None) -> None:
     """Write bytes to a file that appears whole or not at all, and is on the disk before it takes its name.
 
     The file that was there is kept as `keep`, if that is given.  Raises OSError saying what to do if the disk is full.
@@ -39,7 +44,7 @@ def write(path, content, keep=None):
         raise explained(error, path) from None
 
 
-def explained(error, path):
+def explained(error: OSError, path: Path) -> Any:
     """The error, with what to do if the disk is full."""
     if error.errno not in FULL:
         return error
@@ -48,7 +53,7 @@ def explained(error, path):
     )
 
 
-def digest(arrays):
+def digest(arrays: Mapping[str, Any]) -> str:
     """SHA-256 of names, types, shapes and contents."""
     found = sha256()
     for name in sorted(arrays):
@@ -58,7 +63,7 @@ def digest(arrays):
     return found.hexdigest()
 
 
-def save(folder, state, record):
+def save(folder: Path, state: dict[str, Any], record: Mapping[str, Any]) -> None:
     """Store a state and a record (what JSON can hold) as the newest checkpoint of a folder, keeping the one before."""
     arrays = {name: np.asarray(value) for name, value in state.items()}
     for name, array in arrays.items():
@@ -71,7 +76,7 @@ def save(folder, state, record):
     write(folder / CHECKPOINT, stream.getvalue(), keep=folder / PREVIOUS)
 
 
-def load(folder):
+def load(folder: Path) -> tuple[dict[str, np.ndarray | np.ndarray], Any, str] | None:
     """Newest whole checkpoint of a folder.
 
     Returns
@@ -95,7 +100,7 @@ def load(folder):
     return None
 
 
-def read(path):
+def read(path: Path) -> tuple[dict[str, np.ndarray | np.ndarray], Any]:
     """State and record in one file."""
     try:
         content = path.read_bytes()
@@ -111,7 +116,7 @@ def read(path):
     return {name: array[()] if array.ndim == 0 else array for name, array in arrays.items()}, record
 
 
-def remove(folder):
+def remove(folder: Path) -> None:
     """Remove the checkpoints of a folder, once its result is written."""
     for path in (folder / CHECKPOINT, folder / PREVIOUS):
         path.unlink(missing_ok=True)

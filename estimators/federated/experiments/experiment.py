@@ -6,10 +6,14 @@ Belongs here: the schema.  Does not belong here: what an experiment is (``plan``
 making tasks from runs (``building``).
 """
 
+from __future__ import annotations
+
 import tomllib
+from collections.abc import Iterable
 from copy import deepcopy
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from estimators.federated.experiments import vocabulary
 from estimators.federated.experiments.plan import (
@@ -32,12 +36,12 @@ __all__ = ["FOLDER", "Experiment", "Run", "experiments", "label", "plain", "read
 FOLDER = Path(__file__).parent / "files"
 
 
-def experiments(folder=FOLDER):
+def experiments(folder: str | Path = FOLDER) -> list[str]:
     """Names of the experiments, in order."""
     return sorted(path.stem for path in Path(folder).glob("*.toml"))
 
 
-def read(name, folder=FOLDER):
+def read(name: str | Path, folder: str | Path = FOLDER) -> Experiment:
     """Read an experiment by its name, or from the path of a file that ends in .toml.
 
     Raises ValueError naming file and key of a mistake, or the experiments there are.
@@ -55,7 +59,7 @@ def read(name, folder=FOLDER):
         raise ValueError(f"{path}: {error}") from None
 
 
-def keys(where, table, required, optional=()):
+def keys(where: str, table: Any, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
     """Check that `table` is one, has the required keys and no unknown ones."""
     if not isinstance(table, dict):
         raise ValueError(f"{where} must be a table, got {table!r}")
@@ -69,28 +73,28 @@ def keys(where, table, required, optional=()):
     return table
 
 
-def text(where, value):
+def text(where: str, value: Any) -> str:
     """Return a string that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{where} must be a text, got {value!r}")
     return value
 
 
-def whole(where, value, least):
+def whole(where: str, value: Any, least: int) -> int:
     """Return a whole number >= least."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{where} must be a whole number >= {least}, got {value!r}")
     return value
 
 
-def real(where, value):
+def real(where: str, value: Any) -> float:
     """Return a finite number."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not -inf < value < inf:
         raise ValueError(f"{where} must be a number, got {value!r}")
     return float(value)
 
 
-def checked(name, data):
+def checked(name: str, data: Any) -> Experiment:
     """Experiment from the tables of a file."""
     keys(
         "",
@@ -114,7 +118,7 @@ def checked(name, data):
     )  # fmt: skip
 
 
-def listed(where, value):
+def listed(where: str, value: Any) -> list[Any]:
     """Return a list of tables."""
     if not isinstance(value, list):
         raise ValueError(f"{where} must be a list of tables [[{where}]]")
@@ -124,7 +128,7 @@ def listed(where, value):
 SOURCE = ("loader", "folder", "options", "steps")
 
 
-def source(where, table):
+def source(where: str, table: Any) -> Source:
     """Checked Source."""
     keys(where, table, ("loader",), SOURCE[1:])
     loader = vocabulary.named(f"{where}.loader", table["loader"], vocabulary.loaders())
@@ -142,7 +146,7 @@ def source(where, table):
     return Source(table["loader"], folder, options, tuple(steps))
 
 
-def pair(where, value):
+def pair(where: str, value: Any) -> tuple[str, dict[str, Any]]:
     """Return a name and its arguments from [name] or [name, {arguments}]."""
     if isinstance(value, list) and 1 <= len(value) <= 2 and isinstance(value[0], str):
         arguments = value[1] if len(value) == 2 else {}
@@ -151,7 +155,7 @@ def pair(where, value):
     raise ValueError(f"{where} must be [name, {{arguments}}], got {value!r}")
 
 
-def setup_of(where, table, data):
+def setup_of(where: str, table: Any, data: Any) -> Setup:
     """Checked Setup from the keys of the file's top or of [embedded]."""
     at = f"{where}." if where else ""
     rounds = whole(f"{at}rounds", table["rounds"], 1)
@@ -186,7 +190,7 @@ def setup_of(where, table, data):
     return Setup(data, model, work, rounds, min(every, rounds), seeds, groups, backend)
 
 
-def embedded_of(data, setup):
+def embedded_of(data: Any, setup: Any) -> Setup:
     """Setup that needs no file: the paper's with what [embedded] changes."""
     table = data.get("embedded")
     if table is None:
@@ -202,7 +206,7 @@ def embedded_of(data, setup):
     return setup_of("embedded", merged, own)
 
 
-def method_of(where, table):
+def method_of(where: str, table: Any) -> Method:
     """Checked Method."""
     keys(where, table, ("name", "algorithm"), ("settings", "grid", "work", "select"))
     where = f"methods.{text(f'{where}.name', table['name'])}"
@@ -229,7 +233,7 @@ def method_of(where, table):
     return Method(table["name"], table["algorithm"], settings, grid, work, select)
 
 
-def printed_of(where, table, methods):
+def printed_of(where: str, table: Any, methods: Any) -> Printed:
     """Checked Printed."""
     keys(where, table, ("method", "measure", "value"), ("within", "at", "note"))
     by_name = {method.name: method for method in methods}
@@ -247,7 +251,7 @@ def printed_of(where, table, methods):
     return Printed(method.name, text(f"{where}.measure", table["measure"]), value, within, at, table.get("note", ""))
 
 
-def plot_of(where, table, methods):
+def plot_of(where: str, table: Any, methods: Any) -> Plot:
     """Checked Plot."""
     keys(where, table, ("x", "measure"), ("at", "methods"))
     grids = {key for method in methods for key in method.grid}

@@ -4,13 +4,19 @@ Belongs here: the dataclasses, the names and configurations of runs.  Does not b
 making tasks from runs (``building``), running (``runs``).
 """
 
+from __future__ import annotations
+
 import json
 import re
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from math import isfinite, isnan
+from typing import Any
+
+from estimators.federated.kinds import typed
 
 __all__ = ["Experiment", "Method", "Plot", "Printed", "Run", "Setup", "Source", "label", "plain", "put", "slug"]
 
@@ -51,11 +57,11 @@ class Method:
     select: dict | None = None
 
     @property
-    def over(self):
+    def over(self) -> tuple[()]:
         """Keys of the grid of which tables show the best value only."""
         return () if self.select is None else self.select.get("over", tuple(self.grid))
 
-    def points(self):
+    def points(self) -> list[dict[str, Any]]:
         """Every combination of the grid's values, as dicts from its keys."""
         return [dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())]
 
@@ -96,19 +102,19 @@ class Run:
     embedded: bool
 
     @property
-    def rounds(self):
+    def rounds(self) -> int:
         """Number of rounds."""
         return self.setup.rounds
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Name of the run's folder: method, grid point and seed."""
         text = slug("+".join([self.method, *(f"{key}={label(value)}" for key, value in self.point.items())]))
         if len(text) > 100:
             text = f"{text[:80]}-{sha256(text.encode()).hexdigest()[:12]}"
         return f"{text}-seed{self.seed}"
 
-    def configuration(self):
+    def configuration(self) -> Any:
         """All that decides the result, as plain values: what two runs must share to be the same run."""
         data = self.setup.data
         return plain(
@@ -147,11 +153,20 @@ class Experiment:
     plots: tuple = ()
 
     @property
-    def needs_data(self):
+    def needs_data(self) -> bool:
         """Whether the paper's setup reads a file of the user."""
         return self.setup.data.folder is not None
 
-    def runs(self, seeds=None, rounds=None, methods=None, *, embedded=False, backend=None):
+    @typed
+    def runs(
+        self,
+        seeds: Sequence[int] | None = None,
+        rounds: int | None = None,
+        methods: Sequence[str] | None = None,
+        *,
+        embedded: bool = False,
+        backend: str | None = None,
+    ) -> list[Run]:
         """All runs, seed by seed, so that what shares data follows each other.
 
         Parameters
@@ -189,7 +204,8 @@ class Experiment:
         return Run(self.name, method.name, method.algorithm, settings, point, seed, setup, embedded)
 
 
-def slug(text):
+@typed
+def slug(text: str) -> str:
     """Text as part of a file's name.
 
     >>> slug("FedAvg, private+eps=1.5")
@@ -198,14 +214,16 @@ def slug(text):
     return re.sub(r"[^A-Za-z0-9.=+-]+", "_", text)
 
 
-def put(settings, keys, value):
+@typed
+def put(settings: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     """Set settings[a][b]... for the keys a, b, ..."""
     for key in keys[:-1]:
         settings = settings.setdefault(key, {})
     settings[keys[-1]] = value
 
 
-def plain(value):
+@typed
+def plain(value: Any) -> Any:
     """The value with infinities as the string "inf", NaN as None and tuples as lists: what JSON can hold.
 
     >>> plain({"eps": float("inf"), "decay": (0.5, 2)})
@@ -220,7 +238,8 @@ def plain(value):
     return value
 
 
-def label(value):
+@typed
+def label(value: Any) -> str:
     """A grid value as short text: itself, or the name in a table that has one.
 
     >>> label(0.5), label({"choice": "robusthdp_eps", "name": "Dist1"})

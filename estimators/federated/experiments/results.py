@@ -4,15 +4,23 @@ Belongs here: the form of a committed line, means and standard errors, the best 
 runs (``runs``), text (``tables``), pictures (``plots``).
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.experiments.plan import label, plain
 from estimators.federated.experiments.runs import RESULT, configuration_hash
+from estimators.federated.kinds import typed
 from estimators.system.untrusted import EXPANDED, read_json
+
+if TYPE_CHECKING:
+    from estimators.federated.experiments.plan import Experiment
 
 __all__ = ["Row", "collect", "current", "lines_of", "measured", "read_lines", "rows", "selected", "slim"]
 
@@ -20,12 +28,16 @@ HISTORY = 11
 """Most points of a committed history."""
 
 
-def slim(result):
+@typed
+def slim(result: Mapping[str, Any]) -> Any:
     """A result line to commit: numbers to six digits, a thinned history in columns, files as names with their SHA-256.
 
     >>> slim({"final": {"x": 0.123456789}, "history": [], "provenance": {}})["final"]
     {'x': 0.123457}
     """
+    missing = sorted({"history", "final", "provenance"} - result.keys())
+    if missing:
+        raise ValueError(f"result must be that of a run; it lacks {', '.join(missing)}")
     history = result["history"]
     step = max(-(-len(history) // HISTORY), 1)
     kept = history[(len(history) - 1) % step :: step]  # the last one is among them
@@ -38,13 +50,13 @@ def slim(result):
     )
 
 
-def shown(measure):
+def shown(measure: str) -> bool:
     """Whether a measure is one that tables and plots show: an accuracy or a mean squared error, not their spread."""
     parts = measure.split(".")
     return len(parts) == 3 and not parts[1].endswith("spread") and parts[2] in ("accuracy", "mse")
 
 
-def rounded(value):
+def rounded(value: Any) -> Any:
     """The value with numbers to six significant digits."""
     if isinstance(value, dict):
         return {key: rounded(entry) for key, entry in value.items()}
@@ -53,7 +65,8 @@ def rounded(value):
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def collect(directory):
+@typed
+def collect(directory: str | Path) -> list[Any]:
     """Results of all finished runs below a folder."""
     found = []
     for path in sorted(Path(directory).glob(f"*/{RESULT}")):
@@ -66,7 +79,8 @@ def collect(directory):
     return found
 
 
-def lines_of(experiment, results):
+@typed
+def lines_of(experiment: Experiment, results: Sequence[Mapping[str, Any]]) -> str:
     """Text of committed lines, in the order of the experiment's methods and grids."""
     order = {(method.name, key(point)): i for i, (method, point) in enumerate(all_points(experiment))}
     known = [result for result in map(slim, results) if (result["method"], key(result["point"])) in order]
@@ -74,7 +88,8 @@ def lines_of(experiment, results):
     return "".join(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n" for result in known)
 
 
-def read_lines(path):
+@typed
+def read_lines(path: str | Path) -> list[Any]:
     """Results in a file of lines.
 
     Raises ValueError naming file and line.
@@ -88,7 +103,8 @@ def read_lines(path):
     return found
 
 
-def current(experiment, result):
+@typed
+def current(experiment: Experiment, result: Mapping[str, Any]) -> bool:
     """Whether a result is of a run of the experiment as it is now (for its own seed, rounds and backend)."""
     runs = experiment.runs(
         [result["seed"]], result["rounds"], [result["method"]], embedded=result["embedded"], backend=result["backend"]
@@ -96,17 +112,18 @@ def current(experiment, result):
     return result["hash"] in map(configuration_hash, runs)
 
 
-def all_points(experiment):
+def all_points(experiment: Experiment) -> list[tuple[Any, Any]]:
     """Pairs of a method and a grid point, in the file's order."""
     return [(method, point) for method in experiment.methods for point in method.points()]
 
 
-def key(point):
+def key(point: Mapping[str, Any]) -> tuple[tuple[Any, str], ...]:
     """A grid point as something to compare, whether from TOML or from JSON."""
     return tuple(sorted((name, label(plain(value))) for name, value in point.items()))
 
 
-def measured(values, measure):
+@typed
+def measured(values: Mapping[str, Any], measure: str) -> Any:
     """The number called `measure`; without "shared." or "personal." before it the personal one if there is one.
 
     >>> measured({"shared.clients.mse": 1.0}, "clients.mse")
@@ -126,15 +143,16 @@ class Row:
     best_of: int = 1
 
     @property
-    def whole(self):
+    def whole(self) -> list[Any]:
         """Results of runs that did not fail."""
         return [result for result in self.results if "final" in result]
 
-    def measures(self):
+    def measures(self) -> list[Any]:
         """Names of the measures that tables show."""
         return [name for name in (self.whole[0]["final"] if self.whole else ()) if shown(name)]
 
-    def value(self, measure):
+    @typed
+    def value(self, measure: str) -> tuple[float, float, int] | None:
         """Mean over seeds, its standard error (NaN for one seed) and the number of seeds; None if there is none."""
         values = [measured(result["final"], measure) for result in self.whole]
         values = np.array([value for value in values if value is not None], dtype=float)
@@ -143,7 +161,8 @@ class Row:
         error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
         return float(values.mean()), float(error), len(values)
 
-    def history(self, measure):
+    @typed
+    def history(self, measure: str) -> Any:
         """Rounds, means and standard errors (0 for one seed) of the history that all seeds have."""
         columns = [dict(zip(r["history"]["round"], history_of(r["history"], measure), strict=True)) for r in self.whole]
         rounds = sorted(set.intersection(*map(set, columns))) if columns else []
@@ -154,13 +173,14 @@ class Row:
         return np.array(rounds), values.mean(axis=0), errors
 
 
-def history_of(history, measure):
+def history_of(history: Any, measure: str) -> list[float]:
     """A column of a history."""
     found = measured(history, measure)
     return [np.nan] * len(history["round"]) if found is None else found
 
 
-def rows(experiment, results):
+@typed
+def rows(experiment: Experiment, results: Sequence[Mapping[str, Any]]) -> list[Any]:
     """A Row for every method and grid point with results, in the file's order."""
     found = []
     for method, point in all_points(experiment):
@@ -170,7 +190,8 @@ def rows(experiment, results):
     return found
 
 
-def selected(experiment, found, keep=()):
+@typed
+def selected(experiment: Experiment, found: Any, keep: Iterable[str] = ()) -> list[Any]:
     """The rows of a table: for methods that select, the best point over the keys that they select over, but `keep`."""
     chosen = []
     for method in experiment.methods:

@@ -9,14 +9,18 @@ Belongs here: doing a run, going on with it, refusing another one's folder, the 
 (``sweep``), the format of checkpoints (``checkpoints``).
 """
 
+from __future__ import annotations
+
 import json
 import platform
 import subprocess
 import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +30,10 @@ from estimators.federated.experiments.plan import plain
 from estimators.system.files import locked
 from estimators.system.untrusted import EXPANDED, read_json
 
+if TYPE_CHECKING:
+    from estimators.accounting.budget import Guarantee
+    from estimators.federated.experiments.plan import Run
+
 __all__ = ["configuration_hash", "execute", "finished", "same_result"]
 
 CONFIG, HISTORY, RESULT = "config.json", "history.jsonl", "result.json"
@@ -33,8 +41,11 @@ VARIES = ("seconds", "versions", "commit")
 """Keys of a result line that depend on the machine and the moment, not on the run."""
 
 
-def execute(run, directory, data_dir=None, *, workers=None, every_rounds=None, every_seconds=30.0, fresh=False,
-            progress=None, say=None):  # fmt: skip
+def execute(
+    run: Run, directory: str | Path, data_dir: str | Path | None = None, *, workers: int | None = None,
+    every_rounds: int | None = None, every_seconds: float = 30.0, fresh: bool = False,
+    progress: Callable[..., Any] | None = None, say: Callable[[str], None] | None = None,
+) -> Any:  # fmt: skip
     """Do a run in a folder of its own below `directory`, or go on with it, and return its result.
 
     A finished run is not done again.  A half one goes on from its last checkpoint, with the bits of an unbroken run.
@@ -66,7 +77,18 @@ def execute(run, directory, data_dir=None, *, workers=None, every_rounds=None, e
         return execute_alone(run, directory, folder, data_dir, workers, every_rounds, every_seconds, fresh, progress, say)
 
 
-def execute_alone(run, directory, folder, data_dir, workers, every_rounds, every_seconds, fresh, progress, say):
+def execute_alone(
+    run: Run,
+    directory: str | Path,
+    folder: Path,
+    data_dir: str | Path | None,
+    workers: int | None,
+    every_rounds: int | None,
+    every_seconds: float,
+    fresh: bool,
+    progress: Callable[..., Any] | None,
+    say: Callable[[str], None],
+) -> Any:
     """Do a run, or go on with it, in a folder that is this process's for as long."""
     if fresh:
         clear(folder)
@@ -91,7 +113,17 @@ def execute_alone(run, directory, folder, data_dir, workers, every_rounds, every
     return rounds_of(run, folder, built, found, provenance, used, every_rounds, every_seconds, progress)
 
 
-def rounds_of(run, folder, built, found, provenance, used, every_rounds, every_seconds, progress):
+def rounds_of(
+    run: Run,
+    folder: Path,
+    built: Any,
+    found: Any,
+    provenance: Mapping[str, Any],
+    used: Any,
+    every_rounds: int | None,
+    every_seconds: float,
+    progress: Callable[..., Any] | None,
+) -> Any:
     """Do the rounds that are left, storing checkpoints, and write the result."""
     from estimators.federated.backend import Diverged
     from estimators.federated.training import training
@@ -142,7 +174,7 @@ def rounds_of(run, folder, built, found, provenance, used, every_rounds, every_s
     return json.loads(line(result))
 
 
-def append(path, content):
+def append(path: Path, content: bytes) -> None:
     """Add a line to a file of lines."""
     try:
         with open(path, "ab") as file:
@@ -151,17 +183,17 @@ def append(path, content):
         raise checkpoints.explained(error, path) from None
 
 
-def line(value):
+def line(value: Any) -> bytes:
     """One line of JSON; infinities as the string "inf", NaN as null."""
     return (json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def configuration_hash(run):
+def configuration_hash(run: Run) -> str:
     """SHA-256 of a run's configuration."""
     return sha256(json.dumps(run.configuration(), sort_keys=True).encode()).hexdigest()
 
 
-def finished(run, directory):
+def finished(run: Run, directory: str | Path) -> Any:
     """Result of a run that is done, None if it is not.
 
     Raises ValueError if it is another configuration's or damaged.
@@ -175,7 +207,7 @@ def finished(run, directory):
         raise ValueError(f"{folder / RESULT} is damaged; --fresh begins this run anew") from None
 
 
-def configuration(run, folder):
+def configuration(run: Run, folder: Path) -> Any:
     """What a folder was begun with, None if it is empty.
 
     Raises ValueError if that is another configuration (naming what differs), or damaged.
@@ -201,7 +233,7 @@ def configuration(run, folder):
     return stored
 
 
-def differing(stored, own):
+def differing(stored: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
     """Text of the keys in which two dicts differ."""
     changes = []
     for key, new in own.items():
@@ -214,20 +246,20 @@ def differing(stored, own):
     return "; ".join(changes)
 
 
-def clear(folder):
+def clear(folder: Path) -> None:
     """Remove the files of a run."""
     checkpoints.remove(folder)
     for name in (RESULT, HISTORY, CONFIG):
         (folder / name).unlink(missing_ok=True)
 
 
-def portable(provenance):
+def portable(provenance: Mapping[str, Any]) -> Any:
     """Provenance with names of files instead of paths, so that it does not depend on where they lie."""
     files = [{**file, "path": Path(file["path"]).name} for file in provenance.get("files", ())]
     return json.loads(line({**provenance, **({"files": files} if files else {})}))
 
 
-def summarised(guarantees, groups):
+def summarised(guarantees: Sequence[Guarantee | None], groups: Any) -> list[Any]:
     """Promises, by group, that are alike but for their numbers: how many clients, and the range of eps and delta."""
     if not any(guarantees):
         return []
@@ -244,13 +276,13 @@ def summarised(guarantees, groups):
     return found
 
 
-def span(values):
+def span(values: Sequence[Any]) -> float | list[float]:
     """A number if all are the same, else [least, greatest]."""
     low, high = float(min(values)), float(max(values))
     return low if low == high else [low, high]
 
 
-def versions(backend):
+def versions(backend: str) -> dict[str, str]:
     """Versions of what computes with this backend."""
     found = {"python": platform.python_version()}
     for name in ("numpy", "numba", "borrowed-strength", *(["jax"] if backend == "jax" else [])):
@@ -262,7 +294,7 @@ def versions(backend):
 
 
 @lru_cache(maxsize=1)
-def commit():
+def commit() -> str | None:
     """Commit of this code, with "-dirty" if it is changed; None outside a repository."""
     here = Path(__file__).resolve().parent
     try:
@@ -275,6 +307,6 @@ def commit():
     return ran.stdout.strip() or None
 
 
-def same_result(a, b):
+def same_result(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Whether two results are of the same bits, whatever machine and moment made them."""
     return {**a, **dict.fromkeys(VARIES)} == {**b, **dict.fromkeys(VARIES)}

@@ -3,16 +3,25 @@
 Belongs here: order, parallelism, what happens to the others when one run fails.  Does not belong here: one run (``runs``).
 """
 
+from __future__ import annotations
+
 import os
 import threading
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from estimators.federated.experiments.runs import execute
+from estimators.federated.kinds import typed
 from estimators.system.files import Held
 from estimators.system.processes import end_with_parent
+
+if TYPE_CHECKING:
+    from estimators.federated.experiments.plan import Run
 
 __all__ = ["BACKENDS", "Outcome", "shard", "sweep"]
 
@@ -31,7 +40,8 @@ class Outcome(NamedTuple):
     held: bool = False
 
 
-def shard(runs, text):
+@typed
+def shard(runs: Sequence[Run], text: str) -> Any:
     """The runs of part i of n, for the text "i/n": every n-th one.
 
     >>> shard(list("abcde"), "2/3")
@@ -43,7 +53,18 @@ def shard(runs, text):
     return runs[int(part) - 1 :: int(parts)]
 
 
-def sweep(runs, directory, data_dir=None, *, jobs=1, backend="loky", workers=None, fresh=False, watch=None):
+@typed
+def sweep(
+    runs: Sequence[Run],
+    directory: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    jobs: int = 1,
+    backend: str = "loky",
+    workers: int | None = None,
+    fresh: bool = False,
+    watch: Callable[..., Any] | None = None,
+) -> Generator[Outcome | Any, Any, None]:
     """Do all runs and yield an Outcome after each, in any order.
 
     A run that diverges, or that cannot be done (an epsilon that cannot be met, say), leaves the others alone.  Runs that
@@ -75,7 +96,15 @@ def sweep(runs, directory, data_dir=None, *, jobs=1, backend="loky", workers=Non
         yield attempt(run, directory, data_dir, progress=watch and watch(run), **options)
 
 
-def outcomes(runs, directory, data_dir, jobs, backend, watch, options):
+def outcomes(
+    runs: Sequence[Run],
+    directory: str | Path,
+    data_dir: str | Path | None,
+    jobs: int,
+    backend: str,
+    watch: Callable[..., Any] | None,
+    options: dict[str, Any],
+) -> Generator[Outcome | Any, Any, None]:
     """The outcomes of all runs, each tried once."""
     if jobs == 1:
         for run in runs:
@@ -89,19 +118,19 @@ def outcomes(runs, directory, data_dir, jobs, backend, watch, options):
 
 
 @cache
-def settle(parent):
+def settle(parent: int) -> None:
     """Let this process, if `parent` started it for joblib, end when that one does; once."""
     if os.getppid() == parent and threading.current_thread() is threading.main_thread():
         end_with_parent(parent)
 
 
-def attempt_as_worker(parent, *arguments, **options):
+def attempt_as_worker(parent: int, *arguments: Any, **options: Any) -> Outcome:
     """Outcome of one run, in whatever process joblib does it."""
     settle(parent)
     return attempt(*arguments, **options)
 
 
-def attempt(run, directory, data_dir, **options):
+def attempt(run: Run, directory: str | Path, data_dir: str | Path | None, **options: Any) -> Outcome:
     """Outcome of one run."""
     messages = []
     try:
@@ -111,7 +140,7 @@ def attempt(run, directory, data_dir, **options):
 
 
 @contextmanager
-def prepared(backend):
+def prepared(backend: str) -> Generator[ModuleType, Any, None]:
     """The module joblib, with its backend ready."""
     try:
         joblib = import_module("joblib")

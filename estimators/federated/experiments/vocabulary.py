@@ -4,8 +4,12 @@ Belongs here: tables from names to functions, checks of arguments against signat
 schema (``experiment``), calling anything (``building``).
 """
 
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from typing import Any
 
 from estimators.system.console import hint
 
@@ -21,7 +25,7 @@ FROM_FEDERATION = ("federation", "clients")
 """Arguments of choices that come from the federation, where the file does not give them."""
 
 
-def functions(*modules):
+def functions(*modules: Any) -> dict[str, Any]:
     """Public functions of modules of ``estimators.federated``, by name."""
     found = {}
     for module in map(import_module, (f"estimators.federated.{module}" for module in modules)):
@@ -29,59 +33,61 @@ def functions(*modules):
     return found
 
 
-def loaders():
+def loaders() -> dict[str, Any]:
     """Loaders of data, by name."""
     return functions("data.loaders", "data.generated")
 
 
-def steps():
+def steps() -> dict[str, Any]:
     """What may follow a loader, by name: each takes the data first."""
     from estimators.federated.data import Examples
 
     return {**functions("data.partitions", "data.silos"), "split_test": Examples.split_test}
 
 
-def choices():
+def choices() -> dict[str, Any]:
     """Who asks for what, by name."""
     return functions("data.choices")
 
 
-def models():
+def models() -> dict[str, Any]:
     """Models, by name."""
     return functions("models")
 
 
-def algorithm(where, name):
+def algorithm(where: str, name: str) -> Any:
     """The algorithm of this name; only its own module is loaded."""
     from estimators.federated import algorithms
 
     return getattr(algorithms, known(where, name, algorithms.NAMES))
 
 
-def objects():
+def objects() -> dict[str, Any]:
     """Classes of ``estimators.federated.privacy`` that settings may hold, by name."""
     module = import_module("estimators.federated.privacy")
     return {name: getattr(module, name) for name in module.__all__ if inspect.isclass(getattr(module, name))}
 
 
-def named(where, name, table):
+def named(where: str, name: str, table: Mapping[str, Any]) -> Any:
     """Return table[name], or raise a ValueError with the names nearest to it."""
     return table[known(where, name, table)]
 
 
-def known(where, name, names):
+def known(where: str, name: str, names: Iterable[str]) -> str:
     """Return a name if it is among the names, or raise a ValueError with those nearest to it."""
     if isinstance(name, str) and name in names:
         return name
     raise ValueError(f"{where}: {name!r} is unknown; {hint(str(name), sorted(names))}")
 
 
-def takes(function, name):
+def takes(function: Callable[..., Any], name: str) -> bool:
     """Whether a function has a parameter of this name."""
     return name in inspect.signature(function).parameters
 
 
-def fits(where, function, options, *given, filled=()):
+def fits(
+    where: str, function: Callable[..., Any], options: Mapping[str, Any], *given: Any, filled: Iterable[str] = ()
+) -> None:
     """Check that a function takes these options after the arguments `given`; its seed and those in `filled` may lack."""
     if not isinstance(options, dict):
         raise ValueError(f"{where} must be a table, got {options!r}")
@@ -95,7 +101,7 @@ def fits(where, function, options, *given, filled=()):
         raise ValueError(f"{where}: {function.__name__}: {error}") from None
 
 
-def check_values(where, value):
+def check_values(where: str, value: object) -> None:
     """Check the tables {kind = ...} and {choice = ...} anywhere in settings."""
     if isinstance(value, dict):
         rest = {key: entry for key, entry in value.items() if key not in ("kind", "choice")}
@@ -111,7 +117,7 @@ def check_values(where, value):
             check_values(f"{where}[{i}]", entry)
 
 
-def check_work(where, work):
+def check_work(where: str, work: Mapping[str, Any]) -> None:
     """Check the rule and the names of its arguments."""
     from estimators.federated.task import RULES
 

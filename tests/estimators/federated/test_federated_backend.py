@@ -466,7 +466,7 @@ def test_a_batch_of_no_steps_is_a_schedule(model):
         ([(np.ones((2, 9)), [0])], "client 0 y must have one entry"),
         ([(np.ones((1, 9)), [2])], "client 0 y must hold classes 0..1"),
         ([(np.ones((1, 9)), [0.5])], "client 0 y must hold classes 0..1"),
-        ([(np.ones((1, 9)),)], "client 0 must be a pair"),
+        ([(np.ones((1, 9)),)], "clients: client 0 must be a pair"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")

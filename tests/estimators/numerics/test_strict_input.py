@@ -5,14 +5,10 @@ cannot forget to check its arguments.
 """
 
 import copy
-import doctest
-import functools
 import importlib
 import inspect
-import io
 import pkgutil
 import warnings
-from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
@@ -43,6 +39,7 @@ WITHIN = (
     "limits",
     "processes",
     "units",
+    "wide",
     "inversion",
     "tallies",
     "normal_mixture",
@@ -54,30 +51,6 @@ WITHIN = (
 APART = ("kernels", "jax", "reference_backend", "numpy_backend", "federated", "exact_noise", "montecarlo")
 OUTCOMES = {"Ys", "Y", "answers"}  # may be True and False
 SAMPLING = {"self", "cls", "generator", "rng"}
-UNCHECKED = {"GaussianTally.absorb", "Broadcast.from_json"}
-
-
-class Recorder:
-    """Keeps the arguments of the outermost calls of what it wraps."""
-
-    def __init__(self):
-        self.calls, self.inside = {}, False
-
-    def wrap(self, label, function):
-        @functools.wraps(function)
-        def wrapped(*args, **kwargs):
-            if self.inside:
-                return function(*args, **kwargs)
-            kept = copy.deepcopy((args, kwargs))
-            self.inside = True
-            try:
-                result = function(*args, **kwargs)
-            finally:
-                self.inside = False
-            self.calls.setdefault(label, (function, *kept))
-            return result
-
-        return wrapped
 
 
 def public_modules():
@@ -89,43 +62,6 @@ def public_modules():
             and (".npmle." not in found.name or last == "nonparametric")
         ):
             yield importlib.import_module(found.name)
-
-
-@functools.cache
-def doctest_calls():
-    """A valid call of every public function and method whose doctest has one: label to (function, args, kwargs)."""
-    recorder, patched, wrapped = Recorder(), [], {}
-    modules = list(public_modules())
-    for module in modules:
-        for name in getattr(module, "__all__", ()):
-            thing = getattr(module, name)
-            if getattr(thing, "__module__", None) != module.__name__:
-                continue
-            if inspect.isfunction(thing):
-                wrapped[thing] = recorder.wrap(name, thing)
-            elif inspect.isclass(thing):
-                for key, method in list(vars(thing).items()):
-                    if not key.startswith("_") and inspect.isfunction(method):
-                        patched.append((thing, key, method, recorder.wrap(f"{name}.{key}", method)))
-                    elif not key.startswith("_") and isinstance(method, classmethod):
-                        replaced = classmethod(recorder.wrap(f"{name}.{key}", method.__func__))
-                        patched.append((thing, key, method, replaced))
-    for owner, key, _, replaced in patched:
-        setattr(owner, key, replaced)
-    try:
-        for module in modules:
-            for test in doctest.DocTestFinder(exclude_empty=True).find(module, module.__name__):
-                scope = dict(vars(module))
-                for example in test.examples:
-                    scope |= {k: wrapped[v] for k, v in scope.items() if inspect.isfunction(v) and v in wrapped}
-                    if example.exc_msg is None:
-                        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
-                            warnings.simplefilter("ignore")
-                            exec(compile(example.source, test.name, "single"), scope)
-    finally:
-        for owner, key, method, _ in patched:
-            setattr(owner, key, method)
-    return recorder.calls
 
 
 def numeric(value):
@@ -164,10 +100,8 @@ def more_than_numbers(value, outcomes):
     return kinds
 
 
-def cases():
-    for label, (function, args, kwargs) in doctest_calls().items():
-        if label in UNCHECKED:
-            continue
+def cases(doctest_calls):
+    for label, (function, args, kwargs) in doctest_calls(public_modules()).items():
         signature = inspect.signature(function)
         bound = signature.bind(*args, **kwargs)
         for name, value in bound.arguments.items():
@@ -176,10 +110,10 @@ def cases():
                 yield label, function, bound, name, value
 
 
-def test_every_public_function_refuses_what_is_more_than_numbers():
+def test_every_public_function_refuses_what_is_more_than_numbers(doctest_calls):
     """More than 300 functions and arguments, a dozen kinds each."""
     seen, wrong = set(), []
-    for label, function, bound, name, value in cases():
+    for label, function, bound, name, value in cases(doctest_calls):
         seen.add((label, name))
         for kind, bad in more_than_numbers(value, name in OUTCOMES).items():
             changed = copy.deepcopy(bound)
@@ -216,9 +150,9 @@ class Column:
         return iter(self.values)
 
 
-def test_every_public_function_refuses_labels_that_differ():
+def test_every_public_function_refuses_labels_that_differ(doctest_calls):
     seen, wrong = 0, []
-    for label, function, bound, name, value in cases():
+    for label, function, bound, name, value in cases(doctest_calls):
         others = [
             k for k, v in bound.arguments.items() if k != name and numeric(v) and np.ndim(v) and len(np.atleast_1d(v)) > 1
         ]

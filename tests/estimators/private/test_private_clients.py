@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from estimators.accounting.budget import Budget, Guarantee
 from estimators.closed_forms.quantization import probability_all_inside
 from estimators.private import (
+    BetaPrior,
     MeanClient,
     MeanReport,
     Prior,
@@ -19,10 +20,12 @@ from estimators.private import (
     RegressionClient,
     RegressionPrior,
     a_priori_bounds,
+    guarantee_lines,
     read_report,
     read_reports,
 )
 from estimators.private.noise import flip_probability
+from estimators.private.prior import Broadcast
 
 RNG = np.random.default_rng
 
@@ -364,3 +367,28 @@ def test_the_same_generator_gives_the_same_report():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_objects_of_another_class_are_named():
+    report = MeanClient(bounds=(0.0, 1.0), eps=1.0).report([0.2, 0.4], np.random.default_rng(0))
+    prior = Prior.known(mu=0.5, tau2=0.1, sigma2=0.1)
+    for wrong in (None, 8, "prior", BetaPrior(0.25, 0.03)):
+        with pytest.raises(ValueError, match=r"^prior must be a Prior, got"):
+            MeanClient(bounds=(0.0, 1.0), eps=1.0).at_home([0.2, 0.4], wrong)
+    for wrong in (None, 8, prior):
+        with pytest.raises(ValueError, match=r"^prior must be a BetaPrior, got"):
+            RateClient(eps=1.0).at_home([0, 1], wrong)
+        with pytest.raises(ValueError, match=r"^prior must be a RegressionPrior, got"):
+            RegressionClient(norm=1.0, eps=1.0, delta=1e-6).at_home([[1.0]], [0.5], wrong)
+    with pytest.raises(ValueError, match=r"^report must be a MeanReport or None, got 8"):
+        MeanClient(bounds=(0.0, 1.0), eps=1.0).at_home([0.2, 0.4], prior, report=8)
+    assert MeanClient(bounds=(0.0, 1.0), eps=1.0).at_home([0.2, 0.4], prior, report=report).sd > 0
+    with pytest.raises(ValueError, match=r"^guarantees must be a list"):
+        guarantee_lines(8)
+    with pytest.raises(ValueError, match=r"^guarantees\[0\] must be a Guarantee, got 8"):
+        guarantee_lines([8])
+    with pytest.raises(ValueError, match=r"^text must be read as one kind of prior"):
+        Broadcast.from_json(prior.to_json())
+    for kind in (Prior, BetaPrior):
+        with pytest.raises(ValueError, match=r"^prior must be JSON as str or bytes, got NoneType"):
+            kind.from_json(None)
