@@ -182,7 +182,7 @@ def _groups_simulate(N_np: int, N_p: int, r: float, z: float, S: float, b: float
         return np.column_stack([updates[:, 0] * total, updates[:, -1] * total, moved**2, eta_b * (kappa - inside)])
 
     names = ("weight, non-private", "weight, private", "noise in the update", "step of log S")
-    return simulation.sample_means(draw, names, of=(0, 1, 2, 4), scales=(None, None, None, eta_b))
+    return simulation.sample_means(draw, names, of=(0, 1, 2, 4))
 
 
 GROUPS: dict[str, Any] = {

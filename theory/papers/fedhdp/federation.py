@@ -107,15 +107,15 @@ def simulated_posterior(fed: simulation.Federation, client: int, level_of: Seque
     Entries 0, 1, ..., l of a claim, and l + 1. A weight is read where the risk is stationary in it: own estimate against
     all others, each level's mean against the rest of the others. Every level must have a client besides this one.
     """
-    level_of = np.asarray(level_of)
+    of = np.asarray(level_of)
     others = np.arange(fed.count) != client
     precision = np.where(others, 1 / fed.message_variances, 0.0)
-    levels = sorted(set(level_of.tolist()))
-    counts = [int(np.sum(others & (level_of == i))) for i in levels]
+    levels = sorted(set(level_of))
+    counts = [int(np.sum(others & (of == i))) for i in levels]
     rows = [precision / precision.sum()]
     for i, n in zip(levels, counts, strict=True):
-        rest = np.where(level_of == i, 0.0, precision)
-        rows += [np.where(others & (level_of == i), 1 / n, 0.0), rest / rest.sum()]
+        rest = np.where(of == i, 0.0, precision)
+        rows += [np.where(others & (of == i), 1 / n, 0.0), rest / rest.sum()]
     aggregates, own = len(rows), fed.alpha2[client]
     far = fed.tau2[client] + 1 / precision.sum()
     step = simulation.vector(aggregates, a0=1.0, p=-1.0, e=-1.0)

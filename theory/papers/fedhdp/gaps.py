@@ -304,36 +304,36 @@ register(
 
 # --- no heterogeneity, and much noise ------------------------------------------------------------------------------------
 
-COUNT = Variable("N", "positive", "clients in all, of which a share rho_np is not private")
+COUNT = Variable("count", "positive", "clients in all, of which a share rho_np is not private")
 EDGES = ("(79), rho to 0", "(80), rho to 0", "(79), rho to 1", "(80), rho to 1")
 
 
-def _gap_lemmas(d: Derivation, N: Any, rho: Any, sigma2_c: Any, gamma2: Any) -> list[Any]:
+def _gap_lemmas(d: Derivation, count: Any, rho: Any, sigma2_c: Any, gamma2: Any) -> list[Any]:
     """Gaps (79) and (80) as functions of these."""
-    clients = {"N_np": rho * N, "N_p": (1 - rho) * N, "alpha2": sigma2_c, "tau2": sp.Integer(0), "gamma2": gamma2}
+    clients = {"N_np": rho * count, "N_p": (1 - rho) * count, "alpha2": sigma2_c, "tau2": sp.Integer(0), "gamma2": gamma2}
     return [d.lemma(f"fedhdp:lemma7:eq{i}", "as a function of the share", **clients) for i in (79, 80)]
 
 
-def _edges_derive(N: Any, sigma2_c: Any, gamma2: Any) -> Derivation:
+def _edges_derive(count: Any, sigma2_c: Any, gamma2: Any) -> Derivation:
     d = Derivation()
     x, share = sp.symbols("x rho", positive=True)
-    gaps = _gap_lemmas(d, N, share, sigma2_c, gamma2)
+    gaps = _gap_lemmas(d, count, share, sigma2_c, gamma2)
     found = [limit(gap.subs(share, rho), x, 0) for rho in (x, 1 - x) for gap in gaps]
     return d.conclude("Both gaps at rho to 0, then at rho to 1:", tuple(found))
 
 
-def _edges_approach(t: Any, N: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ...]:
+def _edges_approach(t: Any, count: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ...]:
     """Both gaps at shares 1/(1+t) and t/(1+t)."""
     values: list[Any] = []
     for rho in (1 / (1 + t), t / (1 + t)):
-        errors = _server_errors(rho * N, (1 - rho) * N, sigma2_c, gamma2, "client")
+        errors = _server_errors(rho * count, (1 - rho) * count, sigma2_c, gamma2, "client")
         values += [errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"]]
     return tuple(values)
 
 
-def _edges_oracle(N: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ...]:
+def _edges_oracle(count: Any, sigma2_c: Any, gamma2: Any) -> tuple[Any, ...]:
     def at(x: Any, power: int, entry: int) -> Any:
-        return _exact_errors(N, x**power / (1 + x), sigma2_c, gamma2)[entry]
+        return _exact_errors(count, x**power / (1 + x), sigma2_c, gamma2)[entry]
 
     return tuple(rational_limit(lambda x, p=p, i=i: at(x, p, i)) for p in (0, 1) for i in (0, 1))
 
@@ -348,7 +348,7 @@ register(
         latex=r"\rho_{\mathrm{np}}\to0\ \text{or}\ \rho_{\mathrm{np}}\to1:\ \text{the gap vanishes}",
         kind="limit",
         variables=(COUNT, SIGMA2_C, GAMMA2),
-        examples=({"N": 4, "sigma2_c": 2, "gamma2": 3},),
+        examples=({"count": 4, "sigma2_c": 2, "gamma2": 3},),
         printed=lambda: (sp.Integer(0),) * 4,
         derive=_edges_derive,
         oracle=_edges_oracle,
@@ -363,11 +363,11 @@ register(
 )
 
 
-def _noise_derive(N: Any, rho_np: Any, sigma2_c: Any) -> Derivation:
+def _noise_derive(count: Any, rho_np: Any, sigma2_c: Any) -> Derivation:
     d = Derivation()
     g = sp.Symbol("gamma2", positive=True)
-    gaps = _gap_lemmas(d, N, rho_np, sigma2_c, g)
-    sizes = {"N_np": rho_np * N, "N_p": (1 - rho_np) * N}
+    gaps = _gap_lemmas(d, count, rho_np, sigma2_c, g)
+    sizes = {"N_np": rho_np * count, "N_p": (1 - rho_np) * count}
     opt = d.lemma("fedhdp:lemma6:var", "the optimal error", **sizes, sigma2_c=sigma2_c, gamma2=g)
     # The share is between 0 and 1: as 1/(1 + odds) every sign is plain.
     odds = sp.Symbol("odds", positive=True)
@@ -375,14 +375,14 @@ def _noise_derive(N: Any, rho_np: Any, sigma2_c: Any) -> Derivation:
     return d.conclude("For gamma2 to infinity:", tuple(sp.sympify(x).subs(odds, 1 / rho_np - 1) for x in found))
 
 
-def _noise_approach(t: Any, N: Any, rho_np: Any, sigma2_c: Any) -> tuple[Any, ...]:
+def _noise_approach(t: Any, count: Any, rho_np: Any, sigma2_c: Any) -> tuple[Any, ...]:
     """Gaps and optimal error at noise t."""
-    errors = _server_errors(rho_np * N, (1 - rho_np) * N, sigma2_c, t, "client")
+    errors = _server_errors(rho_np * count, (1 - rho_np) * count, sigma2_c, t, "client")
     return errors["hdp"] - errors["opt"], errors["dp"] - errors["opt"], errors["opt"]
 
 
-def _noise_oracle(N: Any, rho_np: Any, sigma2_c: Any) -> tuple[Any, ...]:
-    return tuple(rational_limit(lambda g, i=i: _exact_errors(N, rho_np, sigma2_c, g)[i]) for i in range(3))
+def _noise_oracle(count: Any, rho_np: Any, sigma2_c: Any) -> tuple[Any, ...]:
+    return tuple(rational_limit(lambda g, i=i: _exact_errors(count, rho_np, sigma2_c, g)[i]) for i in range(3))
 
 
 register(
@@ -397,8 +397,8 @@ register(
         r"\sigma^2_{s,\mathrm{opt}}\to\frac{\sigma_c^2}{\rho_{\mathrm{np}}N}",
         kind="limit",
         variables=(COUNT, RHO_NP, SIGMA2_C),
-        examples=({"N": 4, "rho_np": "1/4", "sigma2_c": 2},),
-        printed=lambda N, rho_np, sigma2_c: (sp.oo, sp.oo, sigma2_c / (rho_np * N)),
+        examples=({"count": 4, "rho_np": "1/4", "sigma2_c": 2},),
+        printed=lambda count, rho_np, sigma2_c: (sp.oo, sp.oo, sigma2_c / (rho_np * count)),
         derive=_noise_derive,
         oracle=_noise_oracle,
         approach=_noise_approach,

@@ -65,6 +65,12 @@ BY_LEVEL = {r"(\mathcal C_1)": 1, r"(\mathcal C_2)": 1}
 COMPARED = Reading(unread="judged is a comparison of values that the display only names")
 DIFFERENCE = Reading(unread="judged is the difference of the two sides, which the display only names")
 
+LOCAL_RISK = Defined(
+    r"\bigg(\Big(\frac{\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}"
+    r"{\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\Big)^{-1}+(\sigma_c^2-\tau^2)^{-1}\bigg)^{-1}",
+    "(74)",
+)
+
 READINGS = {
     "fedhdp:dp-noise": Reading(
         lambda data: [Side(1 + ("nonIID-MNIST", "FMNIST", "FEMNIST").index(data), through=lambda pair: pair[0])]
@@ -79,6 +85,34 @@ READINGS = {
         [Side(of=OWN), Side(of=FIRST), Side(of=SECOND), None],  # the last is what p adds to the error
         {r"p_{\theta_j^*}": 0},
     ),
+    "fedhdp:eq39": Reading(
+        [Side(of=r"\phi^{\setminus j}"), Side(of=OWN), None],  # the last is what p adds to the error
+        {
+            r"\Sigma_{\theta_j^*}": Defined(
+                r"\bigg(\Big(\frac{\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}"
+                r"{n\sigma_{p_1}^2+m\sigma_{p_2}^2}\Big)^{-1}+(\sigma_c^2-\tau^2)^{-1}\bigg)^{-1}",
+                "(40)",
+            ),
+            r"p_{\theta_j^*}": 0,
+        },
+    ),
+    "fedhdp:eq21": Reading(
+        [Side(0, 1)],
+        {
+            "N_i": "N_p",
+            r"\gamma_i^2": "gamma2",
+            r"\sigma_{p_i}^2": Defined(r"\alpha^2+\tau^2+N_i\gamma_i^2", "Appendix A.1"),
+        },
+    ),
+    "fedhdp:eq72": Reading(
+        [Side(of=r"\sum_{c_{k_2}\in\mathcal C_#,k_2\neq j}\psi_#", each="n"), None],
+        {r"p_{\phi^{\setminus j}}": 0},
+    ),
+    "fedhdp:eq73": Reading(
+        [Side(of=r"\phi^{\setminus j}"), Side(of=OWN), None],
+        {r"\Sigma_{\theta_j^*}": LOCAL_RISK, r"p_{\theta_j^*}": 0},
+    ),
+    "fedhdp:eq63": Reading([Side(1, each="i")], {"r_#": Defined(r"\frac{\sigma_{p_1}^2}{\sigma_{p_#}^2}", "(64)")}),
     "fedhdp:eq44": Reading([Side(of=OWN), Side(of=FIRST), Side(of=SECOND), None]),
     "fedhdp:lemma3:lambda": Reading(lambda level: [Side(level - 1)], BY_LEVEL),
     "fedhdp:lemma3:bayes": DIFFERENCE,
@@ -109,11 +143,7 @@ READINGS = {
     "fedhdp:eq75": Reading(
         [Side(of=OWN), Side(of=r"\sum_{c_{k_2}\in\mathcal C_#,k_2\neq j}\psi_#", each="n"), None],
         {
-            r"\Sigma_{\theta_j^*}": Defined(
-                r"\bigg(\Big(\frac{\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}"
-                r"{\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\Big)^{-1}+(\sigma_c^2-\tau^2)^{-1}\bigg)^{-1}",
-                "(74)",
-            ),
+            r"\Sigma_{\theta_j^*}": LOCAL_RISK,
             r"p_{\theta_j^*}": 0,
         },
     ),

@@ -234,7 +234,7 @@ register(
         slip="as in (34): the estimate is the posterior mean alone; also, psi_i under the sum over k_2 is psi_{k_2}",
         finding=SPREAD_ADDED,
         counterexample=PAIRED_EXAMPLES[0],
-        edits=(Edit(printed=r"\psi_i", read=r"\psi_{k_2}", reason="the sum is over k_2; i counts levels"),),
+        edits=(Edit(printed=r"\sum_{i=[l]}", read=r"\sum_{i\in[l]}", reason="[l] is a set, as in the other sums"),),
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:eq34", "fedhdp:eq68"),

@@ -17,6 +17,7 @@ from theory.engine.algebra import simplest
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
+from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import CENTRE, Group, posterior
 from theory.engine.registry import register
@@ -175,6 +176,7 @@ register(
         computed=lambda sizes, gamma2s, sigma2_c: aggregation.level_weights(sizes, gamma2s, sigma2_c, 0.0),
         simulate=lambda **v: without_last(_eq60_simulate(**v)),
         assumes=MODEL,
+        edits=(Edit(printed=r"\sum_{k=[l]}", read=r"\sum_{k\in[l]}", reason="[l] is a set, as in the other sums"),),
         unit="dimensionless, one per level",
         related=("fedhdp:eq64", "fedhdp:eq60"),
     )
