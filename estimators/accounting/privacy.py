@@ -176,7 +176,7 @@ def curve_of(orders: ArrayLike, rdp: ArrayLike) -> tuple[Floats, Floats]:
 
 
 @paired
-def delta_at_order(*, order: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> np.ndarray:
+def delta_at_order(*, order: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Floats:
     """Delta at `eps` that a Renyi divergence at one order gives; an upper bound, above 1 where that order says nothing.
 
     exp((order-1) (rdp - eps)) / (order-1) (1 - 1/order)^order (Canonne, Kamath and Steinke 2020, proposition 12).

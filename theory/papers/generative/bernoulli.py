@@ -176,6 +176,10 @@ def _posterior_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d.say("Affine in the share of ones z/n, with slope", slope)
     rest = simplest(mean.subs(z, 0))
     d.say("The posterior mean minimises the expected squared error among all functions of z.")
+    weights = sp.symbols("w_0 w_1", real=True)
+    risk = d.say("Among affine ones, w_0 z/n + w_1, the risk is", _posterior_objective(weights, alpha, beta, n))
+    at = dict(zip(weights, (slope, rest), strict=True))
+    d.say("and its slopes at these weights are", tuple(simplest(sp.diff(risk, w).subs(at)) for w in weights))
     return d.conclude("Slope and constant:", (slope, rest))
 
 

@@ -39,12 +39,17 @@ from theory.papers.generative.model import (
 # --- Theorem 1 ----------------------------------------------------------------------------------------------
 
 
+def _client_part(theta: Any, own: Any, mu: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
+    """A client's part of (27), up to constants, given the mean `own` of its samples."""
+    return n * (own - theta) ** 2 / sigma2_x + (theta - mu) ** 2 / sigma2_theta
+
+
 def _estimator_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     d = Derivation()
     theta, mu, own, mean = sp.symbols("theta mu xbar_i xbar", real=True)
     part = d.say(
         "Up to constants, client i's part of the objective (27) depends on its samples through their mean xbar_i:",
-        n * (own - theta) ** 2 / sigma2_x + (theta - mu) ** 2 / sigma2_theta,
+        _client_part(theta, own, mu, n, sigma2_theta, sigma2_x),
     )
     best = d.say(
         "The objective is jointly convex. For fixed mu each part is a quadratic in theta_i with its minimum at",
@@ -71,7 +76,7 @@ def _estimator_objective(x: tuple[Any, Any, Any], m: Any, n: Any, sigma2_theta: 
     """
 
     def part(theta: Any, own: Any, mu: Any) -> Any:
-        return n * (own - theta) ** 2 / sigma2_x + (theta - mu) ** 2 / sigma2_theta
+        return _client_part(theta, own, mu, n, sigma2_theta, sigma2_x)
 
     def profile(own: Any, mu: Any) -> Any:
         theta = sp.Dummy("theta", real=True)

@@ -271,7 +271,7 @@ def _blue_derive(u1: Any, u2: Any, sigma2_x: Any) -> Derivation:
     d, w2 = Derivation(), sp.Symbol("w2", real=True)
     first = d.say("An estimate w1 y1 + w2 y2 is right on average for every theta if w1 u1 + w2 u2 = 1, so w1 =",
                   (1 - w2 * u2) / u1)  # fmt: skip
-    risk = d.say("Its mean squared error:", sigma2_x * (first**2 + w2**2))
+    risk = d.say("Its mean squared error:", _blue_objective((first, w2), u1, u2, sigma2_x))
     best = d.say("which is least at w2 =", sp.solve(sp.diff(risk, w2), w2)[0])
     return d.conclude("Weights:", (sp.factor(first.subs(w2, best)), sp.factor(best)))
 

@@ -110,11 +110,16 @@ def _coefficients(estimate: Any) -> tuple[Any, ...]:
     return tuple(simplest(sp.diff(estimate, s)) for s in _ESTIMATES)
 
 
+def _loss(w: Any, own: Any, mean: Any, lam: Any) -> Any:
+    """h_k at w for the estimate `own` and the pivot `mean`."""
+    return (w - own) ** 2 / 2 + lam / 2 * (w - mean) ** 2
+
+
 def _say_minimiser(d: Derivation, lam: Any, K: Any) -> tuple[Any, Any]:
     own, rest = _ESTIMATES
     w = sp.Symbol("w", real=True)
     mean = d.say("The mean of all local estimates is w_bar =", (own + (K - 1) * rest) / K)
-    objective = d.say("Objective of silo k, h_k(w) =", (w - own) ** 2 / 2 + lam / 2 * (w - mean) ** 2)
+    objective = d.say("Objective of silo k, h_k(w) =", _loss(w, own, mean, lam))
     d.say("is a strictly convex quadratic with derivative", sp.diff(objective, w))
     estimate = d.say("which vanishes at w =", stationary_point(objective, w))
     return _coefficients(estimate)
@@ -128,10 +133,7 @@ def _lemma61_derive(lam: Any, K: Any) -> Derivation:
 def _lemma61_objective(x: tuple[Any, Any], lam: Any, K: Any) -> Any:
     """h_k for the estimates (1, 0) plus h_k for (0, 1); the minimiser is linear in them, so these are its weights."""
 
-    def h(w: Any, own: Any, rest: Any) -> Any:
-        return (w - own) ** 2 / 2 + lam / 2 * (w - (own + (K - 1) * rest) / K) ** 2
-
-    return h(x[0], 1, 0) + h(x[1], 0, 1)
+    return _loss(x[0], 1, sp.Integer(1) / K, lam) + _loss(x[1], 0, (K - 1) / K, lam)
 
 
 def _lemma61_oracle(lam: Any, K: Any) -> tuple[Any, ...]:
@@ -215,6 +217,12 @@ register(
 )
 
 
+def _total_loss(w: Any, v: Any, own: Any, rest: Any, lam: Any, K: Any) -> Any:
+    """Sum of all h_j where the pivot is the mean of the models: w of one silo, v of the K - 1 others."""
+    mean = (w + (K - 1) * v) / K
+    return _loss(w, own, mean, lam) + (K - 1) * _loss(v, rest, mean, lam)
+
+
 def _joint_derive(lam: Any, K: Any) -> Derivation:
     d = Derivation()
     own, rest = _ESTIMATES
@@ -222,10 +230,7 @@ def _joint_derive(lam: Any, K: Any) -> Derivation:
     d.say("(18): all models are chosen together and w_bar is their own mean. The objective is a strictly "
           "convex quadratic, so its minimiser is linear in the estimates and treats the other silos alike; "
           "let these have equal estimates w_hat_rest, hence equal models w_j.")  # fmt: skip
-    mean = (w + (K - 1) * v) / K
-    terms = ((1, w, own), (K - 1, v, rest))
-    total = d.say("The sum of the h_k is",
-                  sum(m * ((x - e) ** 2 / 2 + lam / 2 * (x - mean) ** 2) for m, x, e in terms))  # fmt: skip
+    total = d.say("The sum of the h_k is", _total_loss(w, v, own, rest, lam, K))
     slopes = [simplest(sp.diff(total, x)) for x in (w, v)]
     d.say("Its derivatives by w_k and by the common w_j:", tuple(slopes))
     solution = sp.solve(slopes, (w, v), dict=True)[0]
@@ -239,13 +244,9 @@ def _joint_objective(x: tuple[Any, Any], lam: Any, K: Any) -> Any:
     """Least sum of all h_j over the other silos' common model, for the estimates (1, 0) plus that for (0, 1)."""
 
     def least(w: Any, own: Any, rest: Any) -> Any:
-        def total(v: Any) -> Any:
-            mean = (w + (K - 1) * v) / K
-            terms = ((1, w, own), (K - 1, v, rest))
-            return sum(m * ((y - e) ** 2 / 2 + lam / 2 * (y - mean) ** 2) for m, y, e in terms)
-
         v = sp.Dummy("v", real=True)
-        return total(stationary_point(total(v), v))
+        total = _total_loss(w, v, own, rest, lam, K)
+        return total.subs(v, stationary_point(total, v))
 
     return least(x[0], 1, 0) + least(x[1], 0, 1)
 
