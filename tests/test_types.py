@@ -30,6 +30,7 @@ LAZY = (
     "server",
     "tables",
 )
+COMPILED = ("njit", "numba.njit", "intrinsic", "part")  # the last is how `kernels` marks what is inlined
 FRONTS = ("estimators", "estimators.accounting", *(f"estimators.{room}" for room in LAZY), "theory")
 
 
@@ -39,7 +40,7 @@ def public(body, prefix=""):
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield from public(node.body, f"{prefix}{node.name}.")
         elif isinstance(node, ast.FunctionDef) and (node.name == "__init__" or not node.name.startswith("_")):
-            compiled = any("njit" in ast.unparse(decorator) for decorator in node.decorator_list)
+            compiled = any(ast.unparse(one).startswith(COMPILED) for one in node.decorator_list)
             yield from [] if compiled else [(prefix + node.name, node)]
 
 

@@ -69,7 +69,7 @@ def grid(events: Sequence[Event]) -> tuple[float, float]:
     return max(finest / 40, span / POINTS), finest
 
 
-def profile(event: Event, level: Floats) -> Floats:
+def profile(event: Event, level: np.ndarray) -> Floats:
     """Return the smallest delta of one release at the losses `level`, of either sign; the same in both directions.
 
     Batches of fixed size: the curve of Gaussian noise amplified by Balle, Barthe and Gaboardi (2018).  Purely private: that

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from estimators.federated.models import Model
+    from estimators.federated.pairs import PairStep
     from estimators.federated.schedule import GaussianNoise, Schedule
 
 __all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining", "client_arrays", "local_training"]
@@ -249,7 +250,7 @@ class Backend(Protocol):
         data: ClientArrays,
         schedule: Schedule,
         *,
-        step: np.ndarray,
+        step: PairStep,
         noise: GaussianNoise | None = None,
     ) -> Any:
         """``pairs.Pairs`` of each client of the schedule after its steps.

@@ -19,6 +19,7 @@ Per-example clipping never forms a gradient: that of a layer is an outer product
 # numba hands its intrinsics one argument more than their callers do.
 
 import math
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -47,7 +48,7 @@ def address(typingctx, array, position):
     return types.CPointer(array.dtype)(array, types.intp), codegen
 
 
-def tile(rows, listed=""):
+def tile(rows: int, listed: str = "") -> Any:
     """Compiled c[i, :LANES] += sum_s a[i, s] b[s, :LANES] for i < rows, with the result kept in registers.
 
     With listed "inner" the numbers s, with "rows" the numbers i are replaced by those of a list.

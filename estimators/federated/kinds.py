@@ -145,7 +145,7 @@ def typed(function: Function) -> Function:
     """
     if isinstance(function, type):
         function.__init__ = typed(function.__init__)
-        return function
+        return function  # pyright: ignore[reportReturnType]
     parameters = signature(function).parameters
     names = list(parameters)
     several_ = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from estimators.federated.backend import ClientArrays
     from estimators.federated.models import Model
+    from estimators.federated.pairs import PairStep
     from estimators.federated.schedule import GaussianNoise, Schedule
 
 __all__ = ["NumpyBackend"]
@@ -105,7 +106,7 @@ class NumpyBackend(ReferenceBackend):
         data: ClientArrays,
         schedule: Schedule,
         *,
-        step: np.ndarray,
+        step: PairStep,
         noise: GaussianNoise | None = None,
     ) -> Pairs:
         """`Pairs` after their training; see `Backend`."""

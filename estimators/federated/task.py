@@ -155,7 +155,7 @@ class Task:
         return np.arange(K)
 
     @typed
-    def schedule(self, t: int, clients: ArrayLike | None = None, *, stage: int = 0, **changes: Any) -> Any:
+    def schedule(self, t: int, clients: ArrayLike | None = None, *, stage: int = 0, **changes: Any) -> Schedule:
         """`Schedule` of some clients in round t; algorithms that train twice in a round do so in several stages 0..15."""
         work = {**self.work, **changes}
         rule = RULES[work.pop("rule")]

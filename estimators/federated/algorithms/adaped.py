@@ -185,7 +185,7 @@ class DPAdaPeD(AdaPeD):
     def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         step, joint = super().step(t), self.psi_clip is None
-        clips = (positive("clip", self.clip), inf if joint else positive("psi_clip", self.psi_clip or 0.0))
+        clips = (float(positive("clip", self.clip)), inf if joint else float(positive("psi_clip", self.psi_clip or 0.0)))
         return PairStep(
             rates=step.rates, own=step.own, common=step.common, floor=step.floor, clips=clips,
             joint=joint and step.rates[2] > 0,

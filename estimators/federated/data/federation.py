@@ -17,9 +17,9 @@ from zlib import crc32
 
 import numpy as np
 
-from estimators.federated.kinds import typed
+from estimators.federated.kinds import several, typed
 from estimators.numerics.arrays import ArrayLike, Ints
-from estimators.numerics.validation import count, flags, index, nonnegative, real, same_labels
+from estimators.numerics.validation import count, flags, index, nonnegative, real, same_labels, shown
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -248,10 +248,10 @@ class Federation:
     x: np.ndarray
     y: np.ndarray
     train: Sequence[Any]
-    test: Sequence[Any] | None = None
+    test: Any = None
     server_test: Any = None
     group: Any = None
-    names: Sequence[str] | str | None = None
+    names: Any = None
     classes: int = 0
     top: float = 1.0
     name: str = "federation"
@@ -259,6 +259,10 @@ class Federation:
     truth: dict = field(default_factory=dict)
 
     def __post_init__(self):
+        for attribute in ("test", "names"):
+            given = getattr(self, attribute)
+            if not (given is None or several(given) or (attribute == "names" and isinstance(given, str))):
+                raise ValueError(f"{attribute} must be a list with one entry per client, or None, got {shown(given)}")
         pool = Examples(self.x, self.y, classes=self.classes, name=self.name)
         clients = len(self.train)
         if clients == 0:
