@@ -151,7 +151,7 @@ def tests_of(mutant, called_by, texts):
 
 
 def fate(mutant, tests, python=sys.executable):
-    """killed, survived (also where no test reaches it) or timeout, of tests run in a copy of the tree that holds the mutant."""
+    """killed, survived (also where no test reaches it) or timeout; tests run in a copy of the tree that holds the mutant."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for name in ("theory", "figures", "notebooks", "tests", "borrow.py", "pyproject.toml", "README.md"):
