@@ -137,16 +137,16 @@ def reaching(name, called_by, depth=3):
 
 
 def tests_of(mutant, called_by, texts):
-    """The module's doctests and its own test file, then the files that name the function, or else its callers, those that
-    name them most often first."""
+    """The module's doctests and its own test file, then the files that name the function or its callers, those of the same
+    room and those that name them most often first."""
     own = mutant.file.replace("estimators/", "tests/estimators/", 1).replace(".py", "")
     own = "/test_".join(own.rsplit("/", 1)) + ".py"
     chosen = [own] if own in texts else []
     for name in reaching(mutant.function, called_by):
         counts = {f: len(re.findall(rf"\b{re.escape(name)}\b", text)) for f, text in texts.items()}
         chosen += [f for f in sorted(counts, key=lambda f: (-counts[f], f)) if counts[f] and f not in chosen]
-        if len(chosen) >= MOST_FILES:
-            break
+    room = f"tests/{mutant.file.rpartition('/')[0]}/"
+    chosen.sort(key=lambda f: not f.startswith(room))  # tests of the same room know the function best
     return [mutant.file, *chosen[:MOST_FILES]]
 
 
