@@ -137,21 +137,21 @@ def reaching(name, called_by, depth=3):
 
 
 def tests_of(mutant, called_by, texts):
-    """The module's doctests and its own test file, then the files that name the function, or else its callers, those that
-    name them most often first."""
+    """The module's doctests and its own test file, then the files that name the function or its callers, those of the same
+    room and those that name them most often first."""
     own = mutant.file.replace("estimators/", "tests/estimators/", 1).replace(".py", "")
     own = "/test_".join(own.rsplit("/", 1)) + ".py"
     chosen = [own] if own in texts else []
     for name in reaching(mutant.function, called_by):
         counts = {f: len(re.findall(rf"\b{re.escape(name)}\b", text)) for f, text in texts.items()}
         chosen += [f for f in sorted(counts, key=lambda f: (-counts[f], f)) if counts[f] and f not in chosen]
-        if len(chosen) >= MOST_FILES:
-            break
+    room = f"tests/{mutant.file.rpartition('/')[0]}/"
+    chosen.sort(key=lambda f: not f.startswith(room))  # tests of the same room know the function best
     return [mutant.file, *chosen[:MOST_FILES]]
 
 
 def fate(mutant, tests, python=sys.executable):
-    """killed, survived or timeout: the tests are run in a copy of the tree that holds the mutant."""
+    """killed, survived (also where no test reaches it) or timeout; tests run in a copy of the tree that holds the mutant."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for name in ("theory", "figures", "notebooks", "tests", "borrow.py", "pyproject.toml", "README.md"):
@@ -164,7 +164,7 @@ def fate(mutant, tests, python=sys.executable):
             done = subprocess.run([*command, *tests], cwd=home, env=environment, capture_output=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return "timeout"
-        return {0: "survived", 1: "killed", 2: "killed"}.get(done.returncode, "broken")
+        return {0: "survived", 1: "killed", 2: "killed", 5: "survived"}.get(done.returncode, "broken")
 
 
 def equivalents():
