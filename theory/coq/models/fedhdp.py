@@ -171,15 +171,12 @@ def _thm5(level: int, own_noise: int, **v: Any) -> tuple[Decision, ...]:
     )
 
 
-def best_lam(clients: Clients, level: int, own_noise: bool) -> Any:
-    """The strength that is best towards optimal weights (proved so in fedhdp:lemma3:lambda)."""
-    w, noise = optimal(clients).per_client(clients)[level], clients.nu2[level]
-    return clients.alpha2[level] / (clients.tau2[level] + noise * (w / (1 - w) if own_noise else w))
-
-
 def attained(clients: Clients, level: int, own_noise: int) -> tuple[Decision, ...]:
     """The blend at the best strength is Bayes optimal."""
-    return (Attains(clients, optimal(clients), level, bool(own_noise), best_lam(clients, level, bool(own_noise))),)
+    w, noise = optimal(clients).per_client(clients)[level], clients.nu2[level]
+    # With the own noise in what comes back this is so only where there is none.
+    lam = clients.alpha2[level] / (clients.tau2[level] + (0 if own_noise else noise * w))
+    return (Attains(clients, optimal(clients), level, bool(own_noise), lam),)
 
 
 @of("fedhdp:lemma3:bayes")
