@@ -312,6 +312,7 @@ register(
         condition=lambda follow: sp.false if follow else sp.true,
         condition_text="follow == 0 (the weights are independent of the signs of the round's gradient noise)",
         counterexample={"delta": "1/20", "x": "1/10000", "s": 1, "follow": 1},
+        tight=Tight(at={"delta": "1/20", "x": "1/10000", "s": 1, "follow": 0}, ratio="oo"),  # nothing is left to bound
         not_computed=Exempt(kind="part", of=("robusthdp:thm2",)),
         assumes={"clipping": "none", "noise": "fresh"},
         unit="squared gradient norm",
