@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from estimators.federated.models import Model
-    from estimators.federated.pairs import PairStep
     from estimators.federated.schedule import GaussianNoise, Schedule
 
 __all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining", "client_arrays", "local_training"]
@@ -250,7 +249,7 @@ class Backend(Protocol):
         data: ClientArrays,
         schedule: Schedule,
         *,
-        step: PairStep,
+        step: Any,
         noise: GaussianNoise | None = None,
     ) -> Any:
         """``pairs.Pairs`` of each client of the schedule after its steps.
