@@ -288,10 +288,10 @@ def silo_mmse_weights(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats
     >>> silo_mmse_weights(0, [0.5, 1.0, 4.0], tau2=0.5).round(6).tolist()
     [0.764706, 0.176471, 0.058824]
     """
-    own, others, tau2, _ = read_silos(k, sigma2_locs, tau2)
-    own, others, tau2 = Wide(own), Wide(others), Wide(tau2)
-    spread = tau2 + others
-    prior = tau2 + pooled(spread)
+    mine, others, tau2, _ = read_silos(k, sigma2_locs, tau2)
+    own, between = Wide(mine), Wide(tau2)
+    spread = between + Wide(others)
+    prior = between + pooled(spread)
     kept = np.where(own.mantissas == 0, 1.0, (prior / (prior + own)).floats())
     precisions = relative_precisions(spread)
     return np.insert((own / (own + prior) * precisions / precisions.sum()).floats(), k, kept, axis=0)

@@ -86,10 +86,10 @@ def personalization_strength(
     with quiet():  # variances that are no numbers are not used
         levels = read_levels(sizes, gamma2s, alpha2, tau2)
     own, others = own_and_others(level, levels)
-    alpha2, tau2, noises = Wide(levels.alpha2), Wide(levels.tau2), Wide(levels.sizes) * Wide(levels.gamma2s)
+    within, between, noises = Wide(levels.alpha2), Wide(levels.tau2), Wide(levels.sizes) * Wide(levels.gamma2s)
     # w s_j is the server's error V, and V / (1 - w) the error of an average of the others only.
-    error = wide.pooled(alpha2 + tau2 + noises, others if own_noise else levels.sizes)
-    return (alpha2 / (tau2 + wide.share(noises[own], alpha2 + tau2) * error)).floats()
+    error = wide.pooled(within + between + noises, others if own_noise else levels.sizes)
+    return (within / (between + wide.share(noises[own], within + between) * error)).floats()
 
 
 @homogeneous("gamma2s", "alpha2", "tau2", degree=0)
