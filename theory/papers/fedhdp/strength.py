@@ -177,9 +177,11 @@ def _eq48_derive(distance: Any, own_noise: int, **v: Any) -> Derivation:
     own, (noise, *_) = w[v["level"] - 1], [n * g for n, g in zip(*lists(v), strict=True)][v["level"] - 1 :]
     d.say("Given y and the others' estimate of phi, at a distance D from y, the Bayes estimate lies (1 - k) D from y, with "
           "k its weight on y; theta lies (1 - w) D from y" + (", and carries w l." if own_noise else "."))  # fmt: skip
-    apart = (1 - bayes[0]) * distance - u * (1 - own) * distance
-    mean = d.say("So the expected square of the distance is", apart**2 + own_noise * (u * own) ** 2 * noise)
-    best = d.say("least at", simplest(stationary_point(mean, u)))
+    aim, step, spread = sp.symbols("aim step spread", positive=True)  # the vertex is found in letters, which are short
+    mean = (aim - u * step) ** 2 + u**2 * spread
+    values = {aim: (1 - bayes[0]) * distance, step: (1 - own) * distance, spread: own_noise * own**2 * noise}
+    d.say("So the expected square of the distance is", mean.subs(values))
+    best = d.say("least at", simplest(stationary_point(mean, u).subs(values)))
     return d.conclude("that is at the strength", simplest(best / (1 - best)))
 
 

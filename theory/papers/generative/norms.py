@@ -110,7 +110,7 @@ register(
         latex=r"\left\|\overline{X}_i\right\|_2\leq\sqrt{\frac{\sigma_x^2}{n}}\left(\sqrt d+\sqrt{2\log(m^2n)}\right)+r",
         kind="probability",
         variables=(MANY_M, MANY_N, DIMENSION),
-        examples=({"m": 2, "n": 1, "d": 1}, {"m": 2, "n": 2, "d": 5}),
+        examples=({"m": 2, "n": 1, "d": 1}, {"m": 2, "n": 1, "d": 2}, {"m": 2, "n": 2, "d": 5}),
         printed=lambda m, n: 1 / (m * n),
         relation="<=",
         derive=lambda m, n, d: _expected_above(m, d, sp.sqrt(d) + sp.sqrt(2 * sp.log(m**2 * n))),

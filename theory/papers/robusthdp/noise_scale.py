@@ -29,6 +29,7 @@ RECORDS, DELTA = 2400, sp.Rational(1, 10**4)
 ORDERS = tuple(range(2, 65))
 PLACES = 4
 DIGITS = 30
+QUADRATURE = arb(2) ** -50  # relative, of a moment; a scale is wanted to PLACES decimals
 
 BATCH = Variable("b", "choice", "batch size, compared with 2 b", choices=(16, 600))
 EPS = Variable("eps", "choice", "privacy parameter after all rounds", choices=("1/2", "8"))
@@ -57,7 +58,7 @@ def _quadrature(q: arb, z: arb, order: int) -> arb:
         return (-(x * x) / (2 * z * z)).exp() * mixture**order
 
     width = 14 * z.mid()
-    total = acb.integral(density, acb(-width), acb(order + width)).real
+    total = acb.integral(density, acb(-width), acb(order + width), rel_tol=QUADRATURE).real
     return (total / (z * (2 * arb.pi()).sqrt())).log()
 
 
@@ -112,19 +113,26 @@ def _by_series(b: int, eps: str, rounds: int) -> sp.Rational:
 def _by_integral(b: int, eps: str, rounds: int) -> sp.Rational:
     """The noise scale with moments by quadrature; the least order by sections."""
     rate, count = number(sp.Rational(b, RECORDS)), rounds * math.ceil(RECORDS / b)
+    low, high = ORDERS[0], ORDERS[-1]
 
     def spent(z: arb) -> arb:
+        nonlocal low, high
+
         @cache
         def at(a: int) -> arb:
             # (log moment of all steps + log(1/delta) - log a + (a-1) log(1 - 1/a)) / (a-1)
             whole = count * _quadrature(rate, z, a) - (number(DELTA) * a).log()
             return whole / (a - 1) + (1 - 1 / arb(a)).log()
 
-        low, high = ORDERS[0], ORDERS[-1]
         while high - low > 2:
             left, right = low + (high - low) // 3, high - (high - low) // 3
             low, high = (low, right) if at(left) < at(right) else (left, high)
-        return min((at(a) for a in range(low, high + 1)), key=lambda x: float(x))
+        best = min(range(low, high + 1), key=lambda a: float(at(a)))
+        if any(at(a) < at(best) for a in (best - 1, best + 1) if ORDERS[0] <= a <= ORDERS[-1]):
+            best = min(ORDERS, key=lambda a: float(at(a)))
+        # The next z is near, and so is its order.
+        low, high = max(ORDERS[0], best - 1), min(ORDERS[-1], best + 1)
+        return at(best)
 
     return _solved(spent, eps, 2.0 if b * rounds > RECORDS else 0.8)
 
