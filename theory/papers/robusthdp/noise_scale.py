@@ -128,9 +128,9 @@ def _by_integral(b: int, eps: str, rounds: int) -> sp.Rational:
             left, right = low + (high - low) // 3, high - (high - low) // 3
             low, high = (low, right) if at(left) < at(right) else (left, high)
         best = min(range(low, high + 1), key=lambda a: float(at(a)))
-        if any(at(a) < at(best) for a in (best - 1, best + 1) if ORDERS[0] <= a <= ORDERS[-1]):
-            best = min(ORDERS, key=lambda a: float(at(a)))
-        # The next z is near, and so is its order.
+        # The next z is near, and so is its order: the window slides to it.
+        while lower := [a for a in (best - 1, best + 1) if ORDERS[0] <= a <= ORDERS[-1] and at(a) < at(best)]:
+            best = lower[0]
         low, high = max(ORDERS[0], best - 1), min(ORDERS[-1], best + 1)
         return at(best)
 
