@@ -201,7 +201,8 @@ class _Tester:
         given: Mapping[str, Any] = point
         if not self.exact:
             given = _floats(self.claim, point)
-            point = {k: _meant(v) for k, v in given.items()}
+            chosen = {v.name for v in self.claim.variables if v.kind == "choice"}  # stays as the claim has it
+            point = {k: point[k] if k in chosen else _meant(v) for k, v in given.items()}
         right = self._right(point)
         if right is None:
             return

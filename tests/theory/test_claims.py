@@ -130,11 +130,15 @@ def test_a_broken_bound_does_not_hold():
 
 def test_a_misprint_is_found_when_the_right_formula_is_given():
     claim = find("mrmtl:eq5")
-    double = changed(claim, claim.printed, lambda e: 2 * e)
-    record = judged(claim.id, printed=double, corrected=claim.printed, slip="factor 2")
+    double = {"printed": changed(claim, claim.printed, lambda e: 2 * e), "corrected": claim.printed}
+    assert (
+        "differs" in judged(claim.id, **double, slip="factor 2").levels["literal"]["detail"]
+    )  # the display has no such slip
+    double["latex"] = r"\text{twice that}"
+    record = judged(claim.id, **double, slip="factor 2")
     assert record.verdict() == "misprint"
     assert record.levels["computed"]["counterexample_confirmed"]
-    assert judged(claim.id, printed=double, corrected=claim.printed).verdict() == "wrong"
+    assert judged(claim.id, **double).verdict() == "wrong"
 
 
 @pytest.mark.parametrize("claim_id", ["fedhdp:lemma6:var", "mrmtl:eq5", "mrmtl:thm6.3"])

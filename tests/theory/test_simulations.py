@@ -1,4 +1,4 @@
-"""A simulation counts when it can fail: with one variance of its model doubled, or one kind of draw squeezed, it does."""
+"""A simulation counts when it can fail: with a variance of its model doubled, or draws of another law, it does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from theory.engine.disturbance import disturbed
 from theory.engine.judging import SIMULATED_EXAMPLES, derived_floats, simulate_at
 from theory.engine.simulation import compared
 
+# What a claim says of means does not depend on how far draws spread; these simulations are not counted.
+BLIND = {
+    "generative:thm1:unbiased": "a mean of unbiased estimates",
+    "generative:eq64": "a mean of unbiased gradients",
+    "mrmtl:thm6.8:factor": "a ratio that the noise cancels from",
+}
 SIMULATED = [c for c in claims() if c.simulate is not None]
 
 
@@ -30,5 +36,10 @@ def test_a_disturbed_model_fails(claim):
             except (ValueError, FloatingPointError, np.linalg.LinAlgError):  # the other model is none: it is told apart
                 return
             if not all(r.passed for r in results):
+                assert claim.id not in BLIND, f"take {claim.id} out of BLIND: it sees {what}"
                 return
-    pytest.fail(f"the simulation of {claim.id} sees none of: {', '.join(tried) or 'no noise was found in it'}")
+    assert claim.id in BLIND, f"the simulation of {claim.id} sees none of: {', '.join(tried) or 'no noise was found in it'}"
+
+
+def test_most_claims_have_a_simulation_that_counts():
+    assert len(SIMULATED) - len(BLIND) >= 230

@@ -1,4 +1,4 @@
-"""A simulation's own noise, disturbed: one variance of its model doubled, or one kind of draw squeezed.
+"""A simulation's own noise, disturbed: one variance of its model doubled, or one kind of draw of another law.
 
 A simulation that cannot tell its model from such a neighbour is no evidence.
 
@@ -53,7 +53,7 @@ def _draw(draw: Any, kind: str, part: str, seen: list[str], gen: np.random.Gener
 
 
 class _Disturbed(np.random.Generator):
-    """A generator whose draws of one kind, or the first of each row, are spread out or squeezed around their centre."""
+    """A generator whose draws of one kind, or the first of each row, are spread out, bent, or always the same."""
 
     def __init__(self, gen: np.random.Generator, kind: str, part: str, seen: list[str]):
         super().__init__(gen.bit_generator)
@@ -84,10 +84,10 @@ def _changed(kind: str, name: str, found: Any, a: tuple[Any, ...], k: dict[str, 
         located = name in ("normal", "laplace", "gumbel", "logistic")
         centre = np.asarray(k.get("loc", a[0] if a and located else 0.0), float)
         return centre + (values - centre) * DOUBLE
-    if kind == "uniform":
+    if kind == "uniform":  # the law is bent: squared between its ends
         low = np.asarray(k.get("low", a[0] if a and name == "uniform" else 0.0), float)
         high = np.asarray(k.get("high", a[1] if len(a) > 1 and name == "uniform" else 1.0), float)
-        return (low + high) / 2 + (values - (low + high) / 2) / 2
+        return low + (high - low) * ((values - low) / (high - low)) ** 2
     # Counts, shares, picks: one of them for all.
     return np.full(values.shape, np.sort(values, axis=None)[values.size // 2]) if values.size else values
 
