@@ -110,7 +110,7 @@ def run(args):
         words = wording(args, table, outcome.model)
         outcome.notes.extend(dict.fromkeys(words(warning.message) for warning in caught))
         folder = prepare(args.out or default_folder(args.file))
-        mark = own_folder(folder, args.file)
+        mark = own_folder(folder, args.file, chosen=args.out is not None)
         step("writing")
         contents = {"estimates.csv": to_csv(outcome)}
         if not args.no_plot:
@@ -144,8 +144,10 @@ def default_folder(file):
     return Path("build", "fit", f"{path.stem}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
 
 
-def own_folder(folder, file):
+def own_folder(folder, file, chosen=True):
     """Return what tells the outputs of `file` from others: its name, and a hash of where it is, seen from the folder.
+
+    A folder that nobody chose is this file's by its name: what lies there without a mark is of an earlier version.
 
     Raises
     ------
@@ -159,6 +161,8 @@ def own_folder(folder, file):
         try:
             before = (folder / MARK).read_text(encoding="utf-8")
         except FileNotFoundError:
+            if not chosen:
+                return mark
             raise ValueError(
                 f"{folder} holds {there[0]}, which is of no fit that is known; move it, or give another --out"
             ) from None
