@@ -477,7 +477,10 @@ def _function(sources: Sources, function: types.FunctionType, into: Reached) -> 
             return list(cells.values())
         into.texts |= set(_code_text(code))
         known = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
-        own = [v for v in known if getattr(v, "__module__", module) == module and not isinstance(v, types.ModuleType)]
+        ours = [v.__name__ for v in known if isinstance(v, types.ModuleType) and v.__name__ in sources.modules]
+        into.nodes |= {node for home in ours for name in code.co_names for node in sources.resolve(home, name)}
+        homes = {module, *sources.modules.texts}
+        own = [v for v in known if getattr(v, "__module__", module) in homes and not isinstance(v, types.ModuleType)]
         return [*cells.values(), *own, function.__defaults__, function.__kwdefaults__]
     pieces, holders = sources.at(module, code)
     for piece in pieces:

@@ -227,3 +227,15 @@ def test_functions_in_others_and_several_lambdas_of_a_line_are_told_apart(tmp_pa
     assert reached(space["held"]["a"]) == {"Held"}
     assert reached(space["outer"]([])[0]) == set()
     assert reached(space["outer"]) == {"outer"}
+
+
+def test_a_function_of_a_notebook_reaches_what_it_names():
+    """By the module or by the name: what is called is ours wherever the call stands."""
+    from estimators.closed_forms import gaussian
+    from estimators.closed_forms.gaussian import shrinkage_factor
+
+    space = {"__name__": "notebook", "gaussian": gaussian, "shrinkage_factor": shrinkage_factor}
+    exec("by_module = lambda a: gaussian.shrinkage_factor(a, 1, 1)\nby_name = lambda a: shrinkage_factor(a, 1, 1)", space)
+    for function in (space["by_module"], space["by_name"]):
+        nodes = reach.collect(reach.sources(), function, reach.Reached()).nodes
+        assert ("estimators.closed_forms.gaussian", "shrinkage_factor") in nodes
