@@ -131,6 +131,7 @@ def test_a_broken_bound_does_not_hold():
 def test_a_misprint_is_found_when_the_right_formula_is_given():
     claim = find("mrmtl:eq5")
     once = claim.printed  # and not the claim: what a judge closes over counts as what it reaches
+    assert once is not None
     twice = lambda n, sigma2, sigma2_dp: 2 * once(n=n, sigma2=sigma2, sigma2_dp=sigma2_dp)  # noqa: E731
     double = {"printed": twice, "corrected": once}
     assert "differs" in judged(claim.id, **double, slip="factor 2").levels["literal"]["detail"]

@@ -230,7 +230,7 @@ def literal(claim: Claim) -> Literal:
     """Whether a claim's `printed` is what its display says."""
     if claim.printed is None:
         return Literal(claim.id, "unread", "the paper prints no formula")
-    edits = tuple(getattr(claim, "edits", ()))
+    edits = claim.edits
     for edit in edits:
         if edit.printed not in claim.latex:
             return Literal(claim.id, "refused", f"the edit of {edit.printed!r} does not stand in the display")
