@@ -29,7 +29,7 @@ DEFAULT_LEDGER = Path("build") / "ledger.json"
 JUDGED = (
     "variables", "examples", "printed", "derive", "oracle", "computed", "simulate", "relation", "condition",
     "counterexample", "corrected", "shifts", "entries", "edits", "assumes", "although", "tight", "not_simulated",
-    "not_computed", "shares", "latex",
+    "not_computed", "shares", "latex", "kind", "objective",
 )  # fmt: skip
 TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
 LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated", "_independent", "_literal")
