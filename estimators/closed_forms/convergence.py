@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike
-from estimators.numerics.validation import count, finite, nonnegative, positive, single
+from estimators.numerics.validation import count, finite, nonnegative, paired, positive, single
 
 __all__ = ["gradient_bound", "printed_step_limit", "step_limit", "weights_term"]
 
@@ -62,6 +62,7 @@ def printed_step_limit(steps: ArrayLike, beta: float = 1.0) -> float:
     return float(1 / (12 * single(positive, "beta", beta) * np.sqrt((1 + np.sum(counts)) * np.sum(counts**4))))
 
 
+@paired
 def gradient_bound(
     *, gap: float, rounds: int, eta: float, steps: ArrayLike, noise: ArrayLike, sigma2: float = 0.0, off: float = 0.0,
     beta: float = 1.0,
@@ -104,6 +105,7 @@ def gradient_bound(
     return float((start + 21 / 8 * single(nonnegative, "off", off) + drift + x * np.sum(counts * v)) / kept)
 
 
+@paired
 def weights_term(steps: ArrayLike, shares: ArrayLike, weights: ArrayLike, lipschitz: float = 1.0) -> float:
     """What weights other than the shares, and unequal local steps, add to the bound: Psi_p of (11); exact.
 

@@ -163,7 +163,7 @@ def program(command: Sequence[str], *, seconds: int, folder: Path) -> Iterator[s
     ('done\\n', '')
     """
     watched, kept = os.pipe()
-    with open(watched), open(kept, "w") as end, subprocess.Popen(
+    with open(watched), os.fdopen(kept, "w") as end, subprocess.Popen(
         ["sh", "-c", WATCHED, str(seconds), *command], cwd=folder, stdin=watched, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip

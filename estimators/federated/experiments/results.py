@@ -35,7 +35,8 @@ def slim(result: Mapping[str, Any]) -> Any:
     >>> slim({"final": {"x": 0.123456789}, "history": [], "provenance": {}})["final"]
     {'x': 0.123457}
     """
-    missing = sorted({"history", "final", "provenance"} - result.keys())
+    end = "failed" if "failed" in result else "final"  # a run that diverged has its reason instead of an end
+    missing = sorted({"history", end, "provenance"} - result.keys())
     if missing:
         raise ValueError(f"result must be that of a run; it lacks {', '.join(missing)}")
     history = result["history"]
