@@ -300,8 +300,8 @@ def test_coqc_ends_with_the_prover_however_that_ends(tmp_path, wrapped):
     coqc.write_text(f"#!/bin/sh\n{wrapped}\n")
     coqc.chmod(0o755)
     process = python("-c", PROVE, tmp_path / "work", coqc)
-    below = until(lambda: asleep(found := descendants(process.pid)) and found, process)
-    assert len(below) == (2 if "exec" in wrapped else 3)  # with the shell that watches
+    number = 2 if "exec" in wrapped else 3  # with the shell that watches
+    below = until(lambda: len(found := descendants(process.pid)) == number and asleep(found) and found, process)
     process.kill()
     until(lambda: gone(below), seconds=SOON)
 
