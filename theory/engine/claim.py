@@ -19,6 +19,7 @@ from theory.engine.algebra import TimeLimit, entrywise, simplest, time_limit
 from theory.engine.domain import Case, Point, Variable
 from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
+from theory.engine.lines import join_texts
 from theory.engine.paper import papers
 from theory.engine.problem import Malformed
 from theory.engine.steps import Steps
@@ -56,7 +57,7 @@ class Claim:
     ----------
     id, title, place, statement, latex, kind, unit
         What is claimed and where: `place` is section, theorem and equation numbers; `latex` is the printed
-        formula as the paper's LaTeX has it.
+        formula as the paper's LaTeX has it. Texts may stand on several lines (`theory.engine.lines`).
     variables, examples
         The domain, and a few readable points of it (the first is used for plots and simulation).
     printed
@@ -146,7 +147,8 @@ class Claim:
     remark: str = ""
 
     def __post_init__(self) -> None:
-        """Raise `Malformed`, naming all house rules that are broken, with their mends."""
+        """Join the lines of texts; raise `Malformed`, naming all house rules that are broken, with their mends."""
+        join_texts(self, latex=("latex",))
         known, asked = ", ".join(papers()), self._beyond_the_point()
         answers, edited = unknown(self.assumes), [e.printed for e in self.edits if e.printed not in self.latex]
         broken = [

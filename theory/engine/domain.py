@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from theory.engine.lines import join_texts
+
 Point = dict[str, Any]
 
 
@@ -46,6 +48,7 @@ class Variable:
     every: bool = False
 
     def __post_init__(self) -> None:
+        join_texts(self)
         kinds = ("real", "nonnegative", "positive", "size", "fraction", "choice")
         if self.kind not in kinds:
             raise DomainError(f"{self.name}: kind {self.kind!r} is not one of {', '.join(kinds)}")

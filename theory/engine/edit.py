@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from theory.engine.lines import join_texts
 from theory.engine.problem import Malformed
 
 
@@ -27,6 +28,7 @@ class Edit:
     changes_value: bool = False
 
     def __post_init__(self) -> None:
+        join_texts(self, latex=("printed", "read"))
         if not self.printed or self.printed == self.read:
             raise Malformed(f"the edit of {self.printed!r} edits nothing", "give the printed piece, and what is read for it")
         if not self.reason:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from theory.engine.lines import join_texts
 from theory.engine.problem import Malformed
 
 FEW = 4  # operations of a formula that needs no function
@@ -45,6 +46,7 @@ class Exempt:
     note: str = ""
 
     def __post_init__(self) -> None:
+        join_texts(self)
         known = {**SIMULATED, **COMPUTED}
         if self.kind not in known:
             raise Malformed(f"exemption {self.kind!r} is of no known kind", f"take one of {', '.join(known)}")

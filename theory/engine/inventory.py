@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from theory.engine import registry
+from theory.engine.lines import join_texts
 from theory.engine.paper import papers
 from theory.engine.problem import Malformed
 
@@ -77,6 +78,7 @@ class Item:
     entry: str = ""
 
     def __post_init__(self) -> None:
+        join_texts(self)
         if not re.fullmatch(r"\d+(-\d+)?", self.lines) or self.first > self.last:
             raise Malformed(f"lines {self.lines!r} of {self.place!r}", "give a line, or the first and the last: '12-18'")
         if bool(self.claims) == bool(self.reason):

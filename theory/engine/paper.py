@@ -16,6 +16,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from theory.engine.lines import join_texts
 from theory.engine.problem import Malformed, Problem, problem
 
 GROUP = "borrow.papers"
@@ -43,6 +44,7 @@ class Paper:
     order: int = 100
 
     def __post_init__(self) -> None:
+        join_texts(self)
         if not re.fullmatch("[a-z0-9]+", self.key):
             raise Malformed(f"paper key {self.key!r} is not of small letters and digits", "give another key")
         if not self.citation:

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import sympy as sp
 
+from theory.engine.lines import joined
+
 
 @dataclass(frozen=True)
 class Step:
@@ -36,7 +38,7 @@ class Steps:
 
     def say(self, text: str, formula: Any = None) -> Any:
         """Add a step; returns the formula, so that a derivation reads as code and as prose."""
-        self.steps.append(Step(text, formula))
+        self.steps.append(Step(joined(text), formula))
         return formula
 
     def conclude(self, text: str, result: Any) -> Self:
