@@ -30,7 +30,7 @@ def joined(text: str, latex: bool = False) -> str:
 
 
 def join_texts(record: Any, latex: tuple[str, ...] = ()) -> None:
-    """Join the lines of a record's texts, also of those in its tuples and mappings; `latex` names the fields that hold LaTeX."""
+    """Join the lines of a record's texts, also in its tuples and mappings; `latex` names the fields that hold LaTeX."""
     for f in fields(record):
         found = getattr(record, f.name)
         object.__setattr__(record, f.name, _joined(found, f.name in latex))

@@ -38,8 +38,8 @@ ANY_LEVEL = Variable("level", "choice", "the client's level, from 1", choices=tu
 OWN_NOISE = Variable(
     "own_noise",
     "choice",
-    "1: the client's own message noise stays in the model it gets back, as the algorithms run; "
-    "0: it is taken out, as the proofs assume",
+    """1: the client's own message noise stays in the model it gets back, as the algorithms run; 0: it is taken out, as the
+    proofs assume""",
     choices=(0, 1),
     default=0,
 )
@@ -164,8 +164,8 @@ def derive_excess(
     """What the best blend with the server's estimate loses against the Bayes estimate."""
     d = Derivation()
     blend, bayes, names = risk_given_others(own_noise)
-    d.say("Of the others only their total precision P matters: theta = w psi_j + (1-w) phi + noise of variance P/W^2, with "
-          "W = P + 1/s_j and w = 1/(s_j W); s_j = alpha2 + tau2 + g.")  # fmt: skip
+    d.say("""Of the others only their total precision P matters: theta = w psi_j + (1-w) phi + noise of variance P/W^2, with
+        W = P + 1/s_j and w = 1/(s_j W); s_j = alpha2 + tau2 + g.""")  # fmt: skip
     d.say("Least risk of a blend of y_j and theta" + (":" if own_noise else ", own noise taken out:"), blend)
     d.say("Bayes risk from y_j and the others' messages (phi is known with variance 1/P):", bayes)
     excess = d.say("The difference:", simplest(blend - bayes))

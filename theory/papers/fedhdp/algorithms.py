@@ -73,10 +73,11 @@ def _personal_oracle(theta_j: Any, theta_0: Any, x_bar: Any, lam: Any) -> Any:
 
 
 CLIENT_LINES: dict[str, Any] = {
-    "statement": "Executed in the printed order with eta = 1 and eta_j = 1/(1+lam), the client's lines return the "
-    "personalised estimate (x_bar + lam theta_0)/(1 + lam) for the received global model theta_0.",
-    "latex": r"\theta\leftarrow\theta^0;\ \theta\leftarrow\theta-\eta\Big(\theta-\frac1{n_s}\sum_ix_{j,i}\Big);\ "
-    r"\theta_j^*\leftarrow\theta_j-\eta_j\Big(\Big(\theta_j-\frac1{n_s}\sum_ix_{j,i}\Big)+\lambda_j(\theta_j-\theta)\Big)",
+    "statement": """Executed in the printed order with eta = 1 and eta_j = 1/(1+lam), the client's lines return the
+        personalised estimate (x_bar + lam theta_0)/(1 + lam) for the received global model theta_0.""",
+    "latex": r"""\theta\leftarrow\theta^0;\ \theta\leftarrow\theta-\eta\Big(\theta-\frac1{n_s}\sum_ix_{j,i}\Big)%
+        ;\ \theta_j^*\leftarrow\theta_j-\eta_j\Big(\Big(\theta_j-\frac1{n_s}\sum_ix_{j,i}\Big)+\lambda_j(\theta_j-%
+        \theta)\Big)""",
     "kind": "algorithm line",
     "variables": (START, GLOBAL, XBAR, LAM),
     "examples": ({"theta_j": 0, "theta_0": 1, "x_bar": 0, "lam": 1},),
@@ -85,19 +86,19 @@ CLIENT_LINES: dict[str, Any] = {
     "oracle": _personal_oracle,
     "corrected": _lines_corrected,
     "corrected_text": "lambda_j (theta_j - theta^0) in the last line, as in Algorithm 2",
-    "slip": "theta for theta^0: by then theta has been overwritten with the local estimate, so that lambda_j has no effect "
-    "and every client ends with purely local learning",
+    "slip": """theta for theta^0: by then theta has been overwritten with the local estimate, so that lambda_j has no effect
+        and every client ends with purely local learning""",
     "counterexample": {"theta_j": 0, "theta_0": 1, "x_bar": 0, "lam": 1},
     "not_computed": Exempt(kind="line"),
     "not_simulated": Exempt(kind="deterministic"),
     "assumes": {"clipping": "none"},
-    "finding": "The last line pulls towards the client's own local estimate instead of the received global model, so that "
-    "the pull has no effect.",
+    "finding": """The last line pulls towards the client's own local estimate instead of the received global model, so that
+        the pull has no effect.""",
     "unit": "as the estimate",
     "related": ("fedhdp:lemma4",),
-    "remark": "The server's lines and the noise N(0, (1 - rho_np) N gamma2) of private clients are right (see "
-    "fedhdp:lemma6:var). One round alone cannot personalise: the global model is formed after the clients' step, so the "
-    "lines must be run again, or personalisation must follow the aggregation.",
+    "remark": """The server's lines and the noise N(0, (1 - rho_np) N gamma2) of private clients are right (see
+        fedhdp:lemma6:var). One round alone cannot personalise: the global model is formed after the clients' step, so
+        the lines must be run again, or personalisation must follow the aggregation.""",
 }
 register(
     Claim(
@@ -137,12 +138,12 @@ def _groups_printed(N_np: Any, N_p: Any, r: Any, z: Any, S: Any, norm: Any, insi
 
 def _groups_derive(N_np: Any, N_p: Any, r: Any, z: Any, S: Any, norm: Any, inside: int, b: Any, kappa: Any, eta_b: Any):
     d = Derivation()
-    total = d.say("A private message has r times the weight of a non-private one, and all weights add to one; so with "
-                  "total", N_np + r * N_p)  # fmt: skip
+    total = d.say("""A private message has r times the weight of a non-private one, and all weights add to one; so with
+        total""", N_np + r * N_p)  # fmt: skip
     weights = (1 / total, r / total)
     group = Group("noise", ONE, ZERO, ZERO, (z * S / N_p) ** 2)
-    d.say("Removing a client from the private group's average of N_p updates (its update counted as zero) moves it by at "
-          "most S/N_p; multiplier z means noise of standard deviation z S/N_p:", group.nu2)  # fmt: skip
+    d.say("""Removing a client from the private group's average of N_p updates (its update counted as zero) moves it by at
+        most S/N_p; multiplier z means noise of standard deviation z S/N_p:""", group.nu2)  # fmt: skip
     noise = covariance(form := (N_p * weights[1]) * group.noise("l"), form)
     d.say("Projection on the ball of radius S leaves a shorter update as it is and brings a longer one to the norm S.")
     clipped = S * (norm if inside else 1)
@@ -186,9 +187,9 @@ def _groups_simulate(N_np: int, N_p: int, r: float, z: float, S: float, b: float
 
 
 GROUPS: dict[str, Any] = {
-    "statement": "Per group: average, noise of standard deviation z S/N_p; the groups' averages weighed by "
-    "N_np/(N_np + r N_p) and r N_p/(N_np + r N_p); Clip; the update of S. Judged on weights per message, noise variance, "
-    "norm after Clip and expected step of log S.",
+    "statement": """Per group: average, noise of standard deviation z S/N_p; the groups' averages weighed by N_np/(N_np + r
+        N_p) and r N_p/(N_np + r N_p); Clip; the update of S. Judged on weights per message, noise variance, norm after
+        Clip and expected step of log S.""",
     "kind": "algorithm line",
     "variables": (N_NP, N_P, R, Z, S, SHORT, INSIDE, B, KAPPA, ETA_B),
     "examples": (
@@ -222,13 +223,13 @@ register(
         id="fedhdp:alg2",
         title="Algorithm 2: the lines of the general algorithm",
         place="Section 4, Algorithm 2",
-        latex=r"z_j^t\leftarrow z_j\frac{S^t}{N_j^t};\ \triangle\tilde\theta_j^t\leftarrow\frac1{N_j^t}"
-        r"\sum_{c_i\in\mathcal C_j^t}\triangle\theta_i^t+\mathcal N(0,(z_j^t)^2I);\ S^{t+1}\leftarrow S^te^{-\eta_b("
-        r"(\frac1{N^t}\sum b_i^t+\mathcal N(0,z_b^2\frac1{N^t}^2))-\kappa)};\ "
-        r"\mathrm{Clip}(\theta,S)=\theta\frac{S}{\max(\|\theta\|_2,S)}",
-        remark="Judged for two groups, the first without noise. The personal line uses theta^0 and is right (Algorithms 1 "
-        "and 3 are not). Two things the box leaves open: S/N_j is the sensitivity when a removed client counts as zero with "
-        "the divisor fixed (replacing one needs 2S), and the noisy count of clipped clients spends budget too.",
+        latex=r"""z_j^t\leftarrow z_j\frac{S^t}{N_j^t};\ \triangle\tilde\theta_j^t\leftarrow\frac1{N_j^t}%
+            \sum_{c_i\in\mathcal C_j^t}\triangle\theta_i^t+\mathcal N(0,(z_j^t)^2I);\ S^{t+1}\leftarrow
+            S^te^{-\eta_b((\frac1{N^t}\sum b_i^t+\mathcal N(0,z_b^2\frac1{N^t}^2))-\kappa)};\ \mathrm{Clip}(\theta,S)=%
+            \theta\frac{S}{\max(\|\theta\|_2,S)}""",
+        remark="""Judged for two groups, the first without noise. The personal line uses theta^0 and is right (Algorithms 1
+            and 3 are not). Two things the box leaves open: S/N_j is the sensitivity when a removed client counts as zero
+            with the divisor fixed (replacing one needs 2S), and the noisy count of clipped clients spends budget too.""",
         **GROUPS,
     )
 )
@@ -239,8 +240,8 @@ register(
 FRESH = Variable(
     "fresh_noise",
     "choice",
-    "0: every client adds the same noise value in every round, as the proof assumes; 1: new noise each round, as the "
-    "algorithm is written",
+    """0: every client adds the same noise value in every round, as the proof assumes; 1: new noise each round, as the
+    algorithm is written""",
     choices=(0, 1),
     default=0,
 )
@@ -256,8 +257,8 @@ def _lemma4_derive(theta_j: Any, theta_0: Any, x_bar: Any, lam: Any, N1: Any, N2
     local = d.say("The global line with eta = 1:", sp.expand(theta_0 - 1 * (theta_0 - x_bar)))
     personal = d.say("The personal line (54) with eta_p = 1/(1 + lam) and the received model theta_0:",
                      sp.simplify(theta_j - ((theta_j - x_bar) + lam * (theta_j - theta_0)) / (1 + lam)))  # fmt: skip
-    d.say("Neither depends on where it started, so one step suffices. The global estimate of the next round is the same "
-          "average of x_bar_i plus noise; it is unchanged only if the noise is." if not fresh_noise else
+    d.say("""Neither depends on where it started, so one step suffices. The global estimate of the next round is the same
+        average of x_bar_i plus noise; it is unchanged only if the noise is.""" if not fresh_noise else
           "Neither depends on where it started. But the global estimate of the next round carries new noise:")  # fmt: skip
     s = scatter([N1, N2], [gamma2_1, gamma2_2], sigma2_c)
     w = precision_weights([N1, N2], s)
@@ -306,10 +307,10 @@ register(
         id="fedhdp:lemma4",
         title="Convergence with eta = 1 and eta_p = 1/(1+lambda)",
         place="Appendix A.4, Lemma 4, (53)-(54)",
-        statement="One step reaches the global and the local objective's solution, and later rounds leave the global "
-        "estimate unchanged.",
-        latex=r"\theta\leftarrow\theta-\eta(\theta-\hat\phi_j),\quad\theta_j\leftarrow\theta_j-\eta_p\big((\theta_j-"
-        r"\hat\phi_j)+\lambda_j(\theta_j-\theta)\big)",
+        statement="""One step reaches the global and the local objective's solution, and later rounds leave the global
+            estimate unchanged.""",
+        latex=r"""\theta\leftarrow\theta-\eta(\theta-\hat\phi_j),\quad\theta_j\leftarrow\theta_j-\eta_p\big((\theta_j-\hat%
+            \phi_j)+\lambda_j(\theta_j-\theta)\big)""",
         kind="algorithm line",
         variables=(START, GLOBAL, XBAR, LAM, N1, N2, SIGMA2_C, GAMMA2_1, GAMMA2_2, FRESH),
         examples=(
@@ -330,7 +331,7 @@ register(
         assumes=MODEL,
         simulate=_lemma4_simulate,
         unit="as the estimate; variance",
-        remark="'Adding the noise results in the same psi_j' is true only if the noise is the same. With fresh noise the "
-        "global estimate keeps moving; averaging rounds would then reduce the noise, at a privacy cost per round.",
+        remark="""'Adding the noise results in the same psi_j' is true only if the noise is the same. With fresh noise the
+            global estimate keeps moving; averaging rounds would then reduce the noise, at a privacy cost per round.""",
     )
 )  # fmt: skip

@@ -48,8 +48,8 @@ def bayes_posterior(v: dict[str, Any], d: Derivation) -> Any:
     """Posterior of a client's parameter from its own estimate and the others' messages."""
     level, sizes, gamma2s, alpha2, tau2 = setting(v)
     own, others = groups(level, sizes, gamma2s, alpha2, tau2)
-    d.say("The client knows its own estimate y without noise and the messages of all others. Within a level these are "
-          "exchangeable, so condition on y and the sums over each level.")  # fmt: skip
+    d.say("""The client knows its own estimate y without noise and the messages of all others. Within a level these are
+        exchangeable, so condition on y and the sums over each level.""")  # fmt: skip
     return posterior(own.parameters(), [own.estimates(), *(g.messages() for g in others)])
 
 
@@ -147,20 +147,18 @@ def _eq34_simulate(**v: Any) -> simulation.Simulation:
     return simulated_centre(simulation.federation(left, tau2, alpha2, noise))
 
 
-SPREAD_ADDED = (
-    "A draw from the posterior's spread is added to the estimate, as if it were part of it: that would double the error "
-    "variance that the paper states for it."
-)
+SPREAD_ADDED = """A draw from the posterior's spread is added to the estimate, as if it were part of it: that would double
+    the error variance that the paper states for it."""
 register(
     Claim(
         id="fedhdp:eq34",
         title="A client's estimate of the centre from all other messages",
         place="Appendix A.3, (34)-(36)",
-        statement="The client computes the estimate of phi from the others' messages by precision weights; what is added "
-        "has the variance (35), independent of the messages. Judged: weights on a message of each level and the error "
-        "variance of the estimate.",
-        latex=r"\phi^{\setminus j}=\Sigma_{\phi^{\setminus j}}\Big(\sum_{i=[N]\setminus j}\Sigma_i^{-1}\psi_i\Big)+"
-        r"p_{\phi^{\setminus j}},\quad p_{\phi^{\setminus j}}\sim\mathcal N(0,\Sigma_{\phi^{\setminus j}})",
+        statement="""The client computes the estimate of phi from the others' messages by precision weights; what is added
+            has the variance (35), independent of the messages. Judged: weights on a message of each level and the error
+            variance of the estimate.""",
+        latex=r"""\phi^{\setminus j}=\Sigma_{\phi^{\setminus j}}\Big(\sum_{i=[N]\setminus j}\Sigma_i^{-1}\psi_i\Big)%
+            +p_{\phi^{\setminus j}},\quad p_{\phi^{\setminus j}}\sim\mathcal N(0,\Sigma_{\phi^{\setminus j}})""",
         kind="identity",
         variables=(*PAIRS, *TWO_LEVELS[2:]),
         examples=EXAMPLES,
@@ -171,8 +169,8 @@ register(
         simulate=_eq34_simulate,
         corrected=_eq34_corrected,
         corrected_text="the same weights without p: error variance Sigma, not 2 Sigma",
-        slip="Lemma 1 describes phi itself, which is its posterior mean plus a spread p of variance Sigma; the estimate is "
-        "the mean alone",
+        slip="""Lemma 1 describes phi itself, which is its posterior mean plus a spread p of variance Sigma; the estimate is
+            the mean alone""",
         finding=SPREAD_ADDED,
         counterexample=EXAMPLES[0],
         entries=("message of level 1", "message of level 2", "error variance"),
@@ -218,8 +216,8 @@ register(
         title="Bayes risk of a client",
         place="Appendix A.3, (41)",
         statement="Posterior variance of phi_j given the client's own estimate and the messages of all others.",
-        latex=r"\Sigma_{\theta_j^*}=\frac{(\sigma_c^2-\tau^2)\big(\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+"
-        r"m\sigma_{p_2}^2)\big)}{\sigma_c^2\big(n\sigma_{p_1}^2+m\sigma_{p_2}^2\big)+\sigma_{p_1}^2\sigma_{p_2}^2}I_d",
+        latex=r"""\Sigma_{\theta_j^*}=\frac{(\sigma_c^2-\tau^2)\big(\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+m%
+            \sigma_{p_2}^2)\big)}{\sigma_c^2\big(n\sigma_{p_1}^2+m\sigma_{p_2}^2\big)+\sigma_{p_1}^2\sigma_{p_2}^2}I_d""",
         kind="identity",
         variables=TWO_LEVELS,
         examples=EXAMPLES,
@@ -286,11 +284,11 @@ register(
         id="fedhdp:eq39",
         title="A client's Bayes estimate from its own and the centre given the others",
         place="Appendix A.3, (38)-(39)",
-        statement="The client weighs phi given the others and its own estimate by precision; what is added has the "
-        "variance (40), independent of both. Judged: both weights and the error variance of the estimate.",
-        latex=r"\theta_j^*=\Sigma_{\theta_j^*}\bigg(\Big(\frac{n\sigma_{p_1}^2+m\sigma_{p_2}^2}{\sigma_{p_1}^2\sigma_{p_2}^2+"
-        r"\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}\Big)\phi^{\setminus j}+\frac{1}{\sigma_c^2-\tau^2}\hat\phi_j^*\bigg)+"
-        r"p_{\theta_j}",
+        statement="""The client weighs phi given the others and its own estimate by precision; what is added has the variance
+            (40), independent of both. Judged: both weights and the error variance of the estimate.""",
+        latex=r"""\theta_j^*=\Sigma_{\theta_j^*}\bigg(\Big(\frac{n\sigma_{p_1}^2+m\sigma_{p_2}^2}%
+            {\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}\Big)\phi^{\setminus j}+\frac{1}%
+            {\sigma_c^2-\tau^2}\hat\phi_j^*\bigg)+p_{\theta_j}""",
         kind="identity",
         variables=(*PAIRS, *TWO_LEVELS[2:]),
         examples=EXAMPLES,
@@ -365,13 +363,14 @@ register(
         id="fedhdp:eq42",
         title="Weights of a client's Bayes estimate",
         place="Appendix A.3, (42)",
-        statement="The Bayes estimate has these coefficients on the own estimate and on the messages of both levels, plus "
-        "p of variance (41). Judged: the coefficients and the error variance of the estimate.",
-        latex=r"\theta_j^*=\frac{\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}{\sigma_c^2(n"
-        r"\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\hat\phi_j+\frac{\sigma_{p_2}^2(\sigma_c^2-\tau^2)}"
-        r"{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\sum_{\mathcal C_1,i\neq j}\psi_i+"
-        r"\frac{\sigma_{p_1}^2(\sigma_c^2-\tau^2)}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}"
-        r"\sum_{\mathcal C_2,i\neq j}\psi_i+p_{\theta_j^*}",
+        statement="""The Bayes estimate has these coefficients on the own estimate and on the messages of both levels, plus p
+            of variance (41). Judged: the coefficients and the error variance of the estimate.""",
+        latex=r"""\theta_j^*=\frac{\sigma_{p_1}^2\sigma_{p_2}^2+\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)}%
+            {\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\hat\phi_j+%
+            \frac{\sigma_{p_2}^2(\sigma_c^2-\tau^2)}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2%
+            \sigma_{p_2}^2}\sum_{\mathcal C_1,i\neq j}\psi_i+\frac{\sigma_{p_1}^2(\sigma_c^2-\tau^2)}%
+            {\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2}\sum_{\mathcal C_2,i\neq j}\psi_i%
+            +p_{\theta_j^*}""",
         kind="identity",
         variables=(*PAIRS, *TWO_LEVELS[2:]),
         examples=EXAMPLES,
@@ -451,11 +450,11 @@ register(
         id="fedhdp:eq44",
         title="The personalised estimate as a combination of messages",
         place="Appendix A.3, (43)-(44)",
-        statement="The client's solution puts these coefficients on its own estimate and on the others' messages, and "
-        "nothing of its own message noise stays in it.",
-        latex=r"\hat\theta_j(\lambda_j)=\frac{1}{1+\lambda_j}\bigg(\frac{(N_1+N_2r)+\lambda_ji_j}{N_1+N_2r}\hat\phi_j+"
-        r"\frac{\lambda_j}{N_1+N_2r}\sum_{\mathcal C_1,i\neq j}\psi_i+\frac{\lambda_jr}{N_1+N_2r}"
-        r"\sum_{\mathcal C_2,i\neq j}\psi_i\bigg)",
+        statement="""The client's solution puts these coefficients on its own estimate and on the others' messages, and
+            nothing of its own message noise stays in it.""",
+        latex=r"""\hat\theta_j(\lambda_j)=\frac{1}{1+\lambda_j}\bigg(\frac{(N_1+N_2r)+\lambda_ji_j}{N_1+N_2r}\hat\phi_j+%
+            \frac{\lambda_j}{N_1+N_2r}\sum_{\mathcal C_1,i\neq j}\psi_i+\frac{\lambda_jr}{N_1+N_2r}%
+            \sum_{\mathcal C_2,i\neq j}\psi_i\bigg)""",
         kind="identity",
         variables=(*PAIRS, GAMMA2_1, GAMMA2_2, R, LAM_FINITE, LEVEL, OWN_NOISE),
         examples=(

@@ -42,9 +42,9 @@ TAU2_0 = Variable("tau2", "nonnegative", "variance of the clients' parameters ar
 DP_NOISE = Variable(
     "dp_noise",
     "choice",
-    "how DP-FedAvg, with all clients private, is calibrated. client: each of the N clients adds the noise N_p*gamma2 "
-    "that a private client adds in FedHDP; sum: the noise on the sum is the same as with N_p private clients, as "
-    "z^2 (S/N)^2 says for the same z and S",
+    """how DP-FedAvg, with all clients private, is calibrated. client: each of the N clients adds the noise N_p*gamma2 that a
+    private client adds in FedHDP; sum: the noise on the sum is the same as with N_p private clients, as z^2 (S/N)^2 says
+    for the same z and S""",
     choices=("client", "sum"),
     default="client",
 )
@@ -147,8 +147,9 @@ register(
         title="Server gap of HDP-FedAvg to FedHDP",
         place="Appendix B, Lemma 7, (79)",
         statement="What uniform weights lose against the optimal ones; it is never negative.",
-        latex=r"\sigma^2_{s,\mathrm{hdp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}=\frac{\rho_{\mathrm{np}}"
-        r"(1-\rho_{\mathrm{np}})^3\gamma^4N}{\alpha^2+\tau^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0",
+        latex=r"""\sigma^2_{s,\mathrm{hdp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}=%
+            \frac{\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})^3\gamma^4N}%
+            {\alpha^2+\tau^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0""",
         kind="identity",
         variables=LEMMA7,
         examples=LEMMA7_EXAMPLES,
@@ -170,9 +171,9 @@ DP_FEDAVG: dict[str, Any] = {
     "counterexample": {"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "dp_noise": "sum"},
     "unit": "variance",
     "related": ("fedhdp:lemma7:eq79", "feo2:gamma-prop"),
-    "remark": "The paper does not say how noisy DP-FedAvg is. Its own rule z^2 (S/qN)^2 puts the same noise on the sum "
-    "whoever is private; then DP-FedAvg with all N clients private is exactly as noisy at the server as HDP-FedAvg: (81) "
-    "becomes 0 and (80) becomes (79).",
+    "remark": """The paper does not say how noisy DP-FedAvg is. Its own rule z^2 (S/qN)^2 puts the same noise on the sum
+        whoever is private; then DP-FedAvg with all N clients private is exactly as noisy at the server as HDP-FedAvg:
+        (81) becomes 0 and (80) becomes (79).""",
 }
 register(
     Claim(
@@ -180,9 +181,9 @@ register(
         title="Server gap of DP-FedAvg to FedHDP",
         place="Appendix B, Lemma 7, (80)",
         statement="What DP-FedAvg, where all clients are private, loses against FedHDP.",
-        latex=r"\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}=\frac{\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})"
-        r"(\alpha^2+\tau^2)\gamma^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})^2\gamma^4N}{\alpha^2+\tau^2+"
-        r"\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0",
+        latex=r"""\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}=%
+            \frac{\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})(\alpha^2+\tau^2)\gamma^2+\rho_{\mathrm{np}}(1-%
+            \rho_{\mathrm{np}})^2\gamma^4N}{\alpha^2+\tau^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0""",
         printed=_eq80,
         derive=lambda **v: _gap_derive(v, "dp", "opt"),
         oracle=lambda **v: _gap_oracle(v, "dp", "opt"),
@@ -199,9 +200,9 @@ register(
         title="Server gap of DP-FedAvg to HDP-FedAvg",
         place="Appendix B, Lemma 7, (81)",
         statement="What DP-FedAvg, where all clients are private, loses against HDP-FedAvg.",
-        latex=r"\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{hdp\text{-}fedavg}}=\frac{\rho_{\mathrm{np}}"
-        r"(1-\rho_{\mathrm{np}})(\alpha^2+\tau^2)\gamma^2+\rho_{\mathrm{np}}^2(1-\rho_{\mathrm{np}})^2\gamma^4N}"
-        r"{\alpha^2+\tau^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0",
+        latex=r"""\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{hdp\text{-}fedavg}}=%
+            \frac{\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})(\alpha^2+\tau^2)\gamma^2+\rho_{\mathrm{np}}^2(1-%
+            \rho_{\mathrm{np}})^2\gamma^4N}{\alpha^2+\tau^2+\rho_{\mathrm{np}}(1-\rho_{\mathrm{np}})\gamma^2N}\geq0""",
         printed=_eq81,
         derive=lambda **v: _gap_derive(v, "dp", "hdp"),
         oracle=lambda **v: _gap_oracle(v, "dp", "hdp"),
@@ -269,8 +270,8 @@ register(
         id="fedhdp:lemma7:limits",
         title="Limits of the server gaps",
         place="Appendix B, text after Lemma 7",
-        statement="For large N the gaps approach (1-rho)^2 gamma2 and (1-rho) gamma2 while the optimal error vanishes; the "
-        "non-private clients alone would learn the optimal global model perfectly.",
+        statement="""For large N the gaps approach (1-rho)^2 gamma2 and (1-rho) gamma2 while the optimal error vanishes; the
+            non-private clients alone would learn the optimal global model perfectly.""",
         latex=r"N\to\infty:\ (1-\rho_{\mathrm{np}})^2\gamma^2,\ (1-\rho_{\mathrm{np}})\gamma^2",
         kind="limit",
         variables=(RHO_NP, SIGMA2_C, GAMMA2, GROWTH),
@@ -296,8 +297,8 @@ register(
         approach=_limits_approach,
         unit="variance",
         related=("feo2:gamma-prop",),
-        remark="FeO2 states that gamma2 is proportional to 1/N_p^2. Then gamma2 vanishes as N grows with the mix fixed, "
-        "and so do both gaps: the constant gap belongs to a noise that is made stronger as more clients join.",
+        remark="""FeO2 states that gamma2 is proportional to 1/N_p^2. Then gamma2 vanishes as N grows with the mix fixed, and
+            so do both gaps: the constant gap belongs to a noise that is made stronger as more clients join.""",
     )
 )
 
@@ -343,8 +344,8 @@ register(
         id="fedhdp:lemma7:edges",
         title="Without heterogeneous privacy the server gains nothing",
         place="Appendix B, text after Lemma 7",
-        statement="If rho_np tends to 0 (homogeneous private clients) or to 1 (no private clients) the gap vanishes: the "
-        "benefit on the server side is there only for heterogeneous privacy. Judged for (79) and (80).",
+        statement="""If rho_np tends to 0 (homogeneous private clients) or to 1 (no private clients) the gap vanishes: the
+            benefit on the server side is there only for heterogeneous privacy. Judged for (79) and (80).""",
         latex=r"\rho_{\mathrm{np}}\to0\ \text{or}\ \rho_{\mathrm{np}}\to1:\ \text{the gap vanishes}",
         kind="limit",
         variables=(COUNT, SIGMA2_C, GAMMA2),
@@ -390,11 +391,11 @@ register(
         id="fedhdp:lemma7:large-noise",
         title="Much noise: unbounded gaps, bounded optimal error",
         place="Appendix B, text after Lemma 7",
-        statement="For gamma2 to infinity the gaps grow unbounded; the optimal error remains bounded, because the optimal "
-        "strategy discards the private clients and aggregates the non-private updates only.",
-        latex=r"\gamma^2\to\infty:\ \sigma^2_{s,\mathrm{hdp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}\to\infty,\ "
-        r"\sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}\to\infty,\ "
-        r"\sigma^2_{s,\mathrm{opt}}\to\frac{\sigma_c^2}{\rho_{\mathrm{np}}N}",
+        statement="""For gamma2 to infinity the gaps grow unbounded; the optimal error remains bounded, because the optimal
+            strategy discards the private clients and aggregates the non-private updates only.""",
+        latex=r"""\gamma^2\to\infty:\ \sigma^2_{s,\mathrm{hdp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}\to%
+            \infty,\ \sigma^2_{s,\mathrm{dp\text{-}fedavg}}-\sigma^2_{s,\mathrm{opt}}\to%
+            \infty,\ \sigma^2_{s,\mathrm{opt}}\to\frac{\sigma_c^2}{\rho_{\mathrm{np}}N}""",
         kind="limit",
         variables=(COUNT, RHO_NP, SIGMA2_C),
         examples=({"count": 4, "rho_np": "1/4", "sigma2_c": 2},),

@@ -358,8 +358,8 @@ SECTION_5 = (
     Item(
         lines="224",
         place="Section 5.1, Remark",
-        what="optimal r and lambda are not straightforward to compute for networks; tuning lambda locally costs no "
-        "privacy; the loss from tuning r is not counted",
+        what="""optimal r and lambda are not straightforward to compute for networks; tuning lambda locally costs no privacy;
+            the loss from tuning r is not counted""",
         reason="unquantified",
     ),
     Item(

@@ -77,8 +77,8 @@ register(
         title="Variance of the centre without client j, l levels",
         place="Appendix A.6, (68), (71)",
         statement="Posterior variance of phi given the messages of all other clients.",
-        latex=r"\Sigma_{\phi^{\setminus j}}=\frac{\prod_{i\in[l]}\sigma_{p_i}^2}{\sum_{i\in[l]}M_i\prod_{k\in[l]\setminus "
-        r"i}\sigma_{p_k}^2}I_d",
+        latex=r"""\Sigma_{\phi^{\setminus j}}=\frac{\prod_{i\in[l]}\sigma_{p_i}^2}%
+            {\sum_{i\in[l]}M_i\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}I_d""",
         kind="identity",
         variables=CLIENT,
         examples=EXAMPLES,
@@ -134,8 +134,8 @@ register(
         title="Bayes risk of a client, l levels",
         place="Appendix A.6, (74)",
         statement="Posterior variance of phi_j given the own estimate and all other messages.",
-        latex=r"\Sigma_{\theta_j^*}=\bigg(\Big(\frac{\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}"
-        r"{\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\Big)^{-1}+(\sigma_c^2-\tau^2)^{-1}\bigg)^{-1}I_d",
+        latex=r"""\Sigma_{\theta_j^*}=\bigg(\Big(\frac{\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}%
+            {\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\Big)^{-1}+(\sigma_c^2-\tau^2)^{-1}\bigg)^{-1}I_d""",
         kind="identity",
         variables=CLIENT,
         examples=EXAMPLES,
@@ -149,10 +149,8 @@ register(
 )
 
 
-SPREAD_ADDED = (
-    "A draw from the posterior's spread is added to the estimate, as if it were part of it: that would double the error "
-    "variance that the paper states for it."
-)
+SPREAD_ADDED = """A draw from the posterior's spread is added to the estimate, as if it were part of it: that would double
+    the error variance that the paper states for it."""
 PAIRED = (SIZES2, *CLIENT[1:])
 PAIRED_EXAMPLES = ({**EXAMPLES[0], "sizes": [2, 2, 2]}, EXAMPLES[1])
 
@@ -216,11 +214,12 @@ register(
         id="fedhdp:eq72",
         title="A client's estimate of the centre from all other messages, l levels",
         place="Appendix A.6, (65), (72)",
-        statement="The client computes the estimate of phi from the others' messages; what is added has the variance (66), "
-        "independent of the messages. Judged: weights on a message of each level and the error variance of the estimate.",
-        latex=r"\phi^{\setminus j}=\frac{1}{\sum_{i\in[l]}M_i\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}\Big(\sum_{i=[l]}"
-        r"\prod_{k_1\in[l]\setminus i}\sigma_{p_{k_1}}^2\sum_{c_{k_2}\in\mathcal C_i,k_2\neq j}\psi_i\Big)+"
-        r"p_{\phi^{\setminus j}}",
+        statement="""The client computes the estimate of phi from the others' messages; what is added has the variance (66),
+            independent of the messages. Judged: weights on a message of each level and the error variance of the
+            estimate.""",
+        latex=r"""\phi^{\setminus j}=\frac{1}{\sum_{i\in[l]}M_i\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}\Big(\sum_{i=[l]}%
+            \prod_{k_1\in[l]\setminus i}\sigma_{p_{k_1}}^2\sum_{c_{k_2}\in\mathcal C_i,k_2\neq j}\psi_i\Big)%
+            +p_{\phi^{\setminus j}}""",
         kind="identity",
         variables=PAIRED,
         examples=PAIRED_EXAMPLES,
@@ -290,11 +289,11 @@ register(
         id="fedhdp:eq73",
         title="A client's Bayes estimate from its own and the centre given the others, l levels",
         place="Appendix A.6, (73)",
-        statement="The client weighs phi given the others and its own estimate by precision; what is added has the "
-        "variance (74), independent of both. Judged: both weights and the error variance of the estimate.",
-        latex=r"\theta_j^*=\Sigma_{\theta_j^*}\Big(\big((\frac{\prod_{i\in[l]}\sigma_{p_i}^2}{\sum_{i\in[l]}M_i"
-        r"\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}+\tau^2)I_d\big)^{-1}\phi^{\setminus j}+(\sigma_c^2-\tau^2)^{-1}"
-        r"\hat\phi_j\Big)+p_{\theta_j^*}",
+        statement="""The client weighs phi given the others and its own estimate by precision; what is added has the variance
+            (74), independent of both. Judged: both weights and the error variance of the estimate.""",
+        latex=r"""\theta_j^*=\Sigma_{\theta_j^*}\Big(\big((\frac{\prod_{i\in[l]}\sigma_{p_i}^2}%
+            {\sum_{i\in[l]}M_i\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}+\tau^2)I_d\big)^{-1}\phi^{\setminus j}+(%
+            \sigma_c^2-\tau^2)^{-1}\hat\phi_j\Big)+p_{\theta_j^*}""",
         kind="identity",
         variables=PAIRED,
         examples=PAIRED_EXAMPLES,
@@ -366,11 +365,11 @@ register(
         id="fedhdp:eq75",
         title="Weights of a client's Bayes estimate, l levels",
         place="Appendix A.6, (75)",
-        statement="The Bayes estimate has these coefficients on the own estimate and on a message of each level, plus p of "
-        "variance (74). Judged: the coefficients and the error variance of the estimate.",
-        latex=r"\theta_j^*=\Sigma_{\theta_j^*}(\sigma_c^2-\tau^2)^{-1}\hat\phi_j+\Sigma_{\theta_j^*}\Big(\frac{1}{\prod_i"
-        r"\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\sum_{i}\prod_{k_1\neq i}\sigma_{p_{k_1}}^2"
-        r"\sum_{c_{k_2}\in\mathcal C_i,k_2\neq j}\psi_i\Big)+p_{\theta_j^*}",
+        statement="""The Bayes estimate has these coefficients on the own estimate and on a message of each level, plus p of
+            variance (74). Judged: the coefficients and the error variance of the estimate.""",
+        latex=r"""\theta_j^*=\Sigma_{\theta_j^*}(\sigma_c^2-\tau^2)^{-1}\hat\phi_j+\Sigma_{\theta_j^*}\Big(\frac{1}%
+            {\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\sum_{i}\prod_{k_1\neq i}%
+            \sigma_{p_{k_1}}^2\sum_{c_{k_2}\in\mathcal C_i,k_2\neq j}\psi_i\Big)+p_{\theta_j^*}""",
         kind="identity",
         variables=PAIRED,
         examples=PAIRED_EXAMPLES,

@@ -28,8 +28,8 @@ from theory.papers.shared import MODEL, ONE, concrete, message_variances, scatte
 
 def _server_posterior(d: Derivation, sizes: list[Any], gamma2s: list[Any], sigma2_c: Any) -> Any:
     s = d.say("Message variances per level:", tuple(scatter(sizes, gamma2s, sigma2_c)))
-    d.say("Exchangeable within a level, so condition phi on the level sums; a level sum of n messages observes n phi "
-          "with noise n s_i, an observation of precision n/s_i. Precisions add up.")  # fmt: skip
+    d.say("""Exchangeable within a level, so condition phi on the level sums; a level sum of n messages observes n phi with
+        noise n s_i, an observation of precision n/s_i. Precisions add up.""")  # fmt: skip
     seen = [Group(f"level {i}", ONE, v / n, ZERO, ZERO) for i, (n, v) in enumerate(zip(sizes, s, strict=True), 1)]
     return posterior(CENTRE, [g.messages() for g in seen])
 
@@ -64,8 +64,8 @@ register(
         title="Server error variance, l privacy levels",
         place="Appendix A.6, (61)",
         statement="Posterior variance of the centre given all messages.",
-        latex=r"\Sigma_\theta=\Big(\frac{\prod_{i\in[l]}\sigma_{p_i}^2}{\sum_{i\in[l]}N_i\prod_{k\in[l]\setminus i}"
-        r"\sigma_{p_k}^2}\Big)I_d",
+        latex=r"""\Sigma_\theta=\Big(\frac{\prod_{i\in[l]}\sigma_{p_i}^2}%
+            {\sum_{i\in[l]}N_i\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}\Big)I_d""",
         kind="identity",
         variables=SERVER,
         examples=SERVER_EXAMPLES,
@@ -120,10 +120,11 @@ register(
         id="fedhdp:eq60",
         title="The server's estimate of the centre, l levels",
         place="Appendix A.6, (60)",
-        statement="The server computes its estimate of phi by precision weights; what is added has the variance (61), "
-        "independent of the messages. Judged: weights on a message of each level and the error variance of the estimate.",
-        latex=r"\theta=\Sigma_{\theta}\sum_{i\in[N]}\Sigma_i^{-1}\psi_i+p_{\theta},"
-        r"\quad p_\theta\sim\mathcal N(0,\Sigma_\theta)",
+        statement="""The server computes its estimate of phi by precision weights; what is added has the variance (61),
+            independent of the messages. Judged: weights on a message of each level and the error variance of the
+            estimate.""",
+        latex=r"""\theta=\Sigma_{\theta}\sum_{i\in[N]}\Sigma_i^{-1}\psi_i+p_{\theta},\quad
+            p_\theta\sim\mathcal N(0,\Sigma_\theta)""",
         kind="identity",
         variables=SERVER,
         examples=SERVER_EXAMPLES,
@@ -135,8 +136,8 @@ register(
         corrected=_eq60_corrected,
         corrected_text="the same weights without p: error variance Sigma, not 2 Sigma",
         slip="as in (30): the estimate is the posterior mean alone",
-        finding="A draw from the posterior's spread is added to the server's estimate, which would double the error "
-        "variance that the paper states for it.",
+        finding="""A draw from the posterior's spread is added to the server's estimate, which would double the error
+            variance that the paper states for it.""",
         counterexample=SERVER_EXAMPLES[0],
         assumes=MODEL,
         unit="dimensionless; variance",
@@ -254,8 +255,8 @@ register(
         id="fedhdp:levels:general",
         title="One privacy level per client as a special case",
         place="Appendix A.6, first paragraph",
-        statement="With l levels of N_i > 1 clients each, the setup contains the most general case l = |C| where each "
-        "client has its own level. Judged: by how much the clients outnumber the levels, which should be 0 there.",
+        statement="""With l levels of N_i > 1 clients each, the setup contains the most general case l = |C| where each
+            client has its own level. Judged: by how much the clients outnumber the levels, which should be 0 there.""",
         latex=r"N_i>1,\qquad l=|\mathcal C|",
         kind="identity",
         variables=(SIZES2,),
@@ -264,11 +265,11 @@ register(
         derive=_general_derive,
         oracle=lambda sizes: sp.Integer(sum(len(range(int(n))[1:]) for n in sizes)),
         corrected=lambda sizes: sum(n - 1 for n in sizes),
-        corrected_text="N_i >= 1: then l = |C| is possible, and (61) to (77) hold there too (they are judged for N_i >= 1, "
-        "where a weight on others of an empty level is asked for, for N_i >= 2)",
+        corrected_text="""N_i >= 1: then l = |C| is possible, and (61) to (77) hold there too (they are judged for N_i >= 1,
+            where a weight on others of an empty level is asked for, for N_i >= 2)""",
         counterexample={"sizes": [2, 2]},
-        finding="Levels of more than one client each cannot be as many as there are clients; the formulas hold for levels "
-        "of one client, which the condition leaves out.",
+        finding="""Levels of more than one client each cannot be as many as there are clients; the formulas hold for levels
+            of one client, which the condition leaves out.""",
         not_computed=Exempt(kind="refuted"),
         not_simulated=Exempt(kind="deterministic"),
         unit="clients",

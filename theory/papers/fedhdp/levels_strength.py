@@ -84,8 +84,8 @@ register(
         title="The personalised estimate as a combination of messages, l levels",
         place="Appendix A.6, (76)-(77)",
         statement="The client's solution has these coefficients, and nothing of its own noise stays in it.",
-        latex=r"\hat\theta_j(\lambda_j)=\frac{1}{1+\lambda_j}\bigg(\frac{\sum_iN_ir_i+\lambda_ji_j}{\sum_iN_ir_i}\hat\phi_j"
-        r"+\frac{1}{\sum_iN_ir_i}\sum_{i\in[l]}\lambda_jr_i\sum_{c_k\in\mathcal C_i,k\neq j}\psi_k\bigg)",
+        latex=r"""\hat\theta_j(\lambda_j)=\frac{1}{1+\lambda_j}\bigg(\frac{\sum_iN_ir_i+\lambda_ji_j}{\sum_iN_ir_i}\hat%
+            \phi_j+\frac{1}{\sum_iN_ir_i}\sum_{i\in[l]}\lambda_jr_i\sum_{c_k\in\mathcal C_i,k\neq j}\psi_k\bigg)""",
         kind="identity",
         variables=(SIZES2, GAMMA2S, RATIOS, LAM, ANY_LEVEL, OWN_NOISE),
         examples=(
@@ -136,20 +136,20 @@ register(
         id="fedhdp:levels:lambda",
         title="Optimal personalisation strength, any number of privacy levels",
         place="Appendix A.6, after (77)",
-        statement="The paper calls the closed form involved and leaves it out. It is short: with the own message's weight "
-        "w_j at the server and its noise g_j = N_i gamma2_i, lambda_j* = alpha2/(tau2 + w_j g_j) when the own noise is "
-        "taken out (what the proofs assume) and alpha2/(tau2 + g_j w_j/(1 - w_j)) when it comes back (what the algorithm "
-        "runs).",
-        latex=r"\lambda_j^*=\frac{\alpha^2}{\tau^2+w_jg_j}\quad\text{or}\quad\frac{\alpha^2}{\tau^2+g_jw_j/(1-w_j)}"
-        r"\qquad\text{(not printed; derived here)}",
+        statement="""The paper calls the closed form involved and leaves it out. It is short: with the own message's weight
+            w_j at the server and its noise g_j = N_i gamma2_i, lambda_j* = alpha2/(tau2 + w_j g_j) when the own noise is
+            taken out (what the proofs assume) and alpha2/(tau2 + g_j w_j/(1 - w_j)) when it comes back (what the
+            algorithm runs).""",
+        latex=r"""\lambda_j^*=\frac{\alpha^2}{\tau^2+w_jg_j}\quad\text{or}\quad\frac{\alpha^2}{\tau^2+g_jw_j/(1-w_j)}%
+            \qquad\text{(not printed; derived here)}""",
         kind="optimum",
         derive=lambda **v: derive_strength(*arguments(v), v["own_noise"]),
         oracle=lambda **v: concrete_strength(*arguments(v), v["own_noise"]),
         computed=lambda **v: personalization.personalization_strength(*arguments(v), own_noise=bool(v["own_noise"])),
         simulate=_lambda_simulate,
         corrected=closed_form,
-        corrected_text="alpha2/(tau2 + w_j g_j); with own noise alpha2/(tau2 + g_j w_j/(1 - w_j)). They differ by the "
-        "factor 1/(1 - w_j) on the own noise, of order 1/N.",
+        corrected_text="""alpha2/(tau2 + w_j g_j); with own noise alpha2/(tau2 + g_j w_j/(1 - w_j)). They differ by the
+            factor 1/(1 - w_j) on the own noise, of order 1/N.""",
         unit="dimensionless",
         **LEVELS_LAMBDA,
     )
@@ -175,8 +175,8 @@ register(
         id="fedhdp:levels:bayes",
         title="The strengths of l levels are Bayes optimal",
         place="Appendix A.6, after (77)",
-        statement="The l + 1 coefficients of (77) can be matched with those of (75) by one strength, so that the estimate "
-        "is Bayes optimal: the excess risk is zero.",
+        statement="""The l + 1 coefficients of (77) can be matched with those of (75) by one strength, so that the estimate
+            is Bayes optimal: the excess risk is zero.""",
         latex=r"\hat\theta_j(\lambda_j^*)=\theta_j^*",
         kind="identity",
         printed=lambda: ZERO,

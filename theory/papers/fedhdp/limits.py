@@ -88,10 +88,10 @@ register(
         id="fedhdp:lemma3:limit-r1",
         title="Both levels equally noisy",
         place="Appendix A.3, after Lemma 3, first bullet",
-        statement="For r to 1, that is Gamma_1^2 to Gamma_2^2, both strengths tend to the same value (1/Upsilon^2 "
-        "without noise).",
-        latex=r"\lambda_1^*,\lambda_2^*\to\frac{N(1+\Upsilon^2)+N\Gamma_2^2}{N\Upsilon^2(1+\Upsilon^2)+(N+1)\Upsilon^2"
-        r"\Gamma_2^2+(1+\Gamma_2^2)\Gamma_2^2}",
+        statement="""For r to 1, that is Gamma_1^2 to Gamma_2^2, both strengths tend to the same value (1/Upsilon^2 without
+            noise).""",
+        latex=r"""\lambda_1^*,\lambda_2^*\to\frac{N(1+\Upsilon^2)+N\Gamma_2^2}%
+            {N\Upsilon^2(1+\Upsilon^2)+(N+1)\Upsilon^2\Gamma_2^2+(1+\Gamma_2^2)\Gamma_2^2}""",
         kind="limit",
         variables=(N1, N2, ALPHA2, TAU2, GAMMA2_2, OWN_NOISE),
         examples=({"N1": 2, "N2": 2, "alpha2": 1, "tau2": "1/2", "gamma2_2": 1},),
@@ -201,8 +201,8 @@ register(
         not_simulated=Exempt(kind="limit", of=("fedhdp:lemma3:lambda",)),
         assumes=MODEL | {"own_noise": "out"},
         unit="dimensionless",
-        remark="With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* "
-        "tends to N_1: the noise-free clients then know the centre as well as the client knows itself.",
+        remark="""With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* tends
+            to N_1: the noise-free clients then know the centre as well as the client knows itself.""",
     )
 )
 
@@ -219,8 +219,8 @@ register(
         title="Homogeneous data",
         place="Appendix A.3, after Lemma 3, fourth bullet",
         statement="For tau2 to 0, IID clients, the strengths tend to these values.",
-        latex=r"\tau^2\to0:\ \lambda_1^*\to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_1^2(1+\Gamma_2^2)},\quad"
-        r"\lambda_2^*\to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_2^2(1+\Gamma_1^2)}",
+        latex=r"""\tau^2\to0:\ \lambda_1^*\to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_1^2(1+\Gamma_2^2)},\quad\lambda_2^*%
+            \to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_2^2(1+\Gamma_1^2)}""",
         kind="limit",
         variables=(N1, N2, ALPHA2, GAMMA2_1_POSITIVE, GAMMA2_2_POSITIVE, OWN_NOISE),
         examples=({"N1": 2, "N2": 2, "alpha2": 1, "gamma2_1": 1, "gamma2_2": 2},),

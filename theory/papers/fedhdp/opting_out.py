@@ -108,10 +108,10 @@ register(
         id="fedhdp:optout-helps",
         title="Non-private clients do better than private ones",
         place="Section 3.1.4, A.5",
-        statement="Clients that opt out produce better personalised estimates than the clients that remain private. "
-        "Judged in one federation: risk of a private client minus risk of a non-private one is at least 0.",
-        latex=r"\text{``clients that opt out can produce better personalized local estimates compared to the clients "
-        r"that remain private''}",
+        statement="""Clients that opt out produce better personalised estimates than the clients that remain private. Judged
+            in one federation: risk of a private client minus risk of a non-private one is at least 0.""",
+        latex=r"""\text{``clients that opt out can produce better personalized local estimates compared to the clients that
+            remain private''}""",
         kind="order",
         variables=(*OPT_OUT, OWN_NOISE),
         examples=(
@@ -126,13 +126,13 @@ register(
         ),
         not_computed=Exempt(kind="refuted"),
         simulate=_between_simulate,
-        finding="In one federation the clients that stay private do at least as well as those that opted out: they learn "
-        "from all non-private clients, and a non-private client learns from one less.",
+        finding="""In one federation the clients that stay private do at least as well as those that opted out: they learn
+            from all non-private clients, and a non-private client learns from one less.""",
         assumes=MODEL | {"pivot": "model"},
         corrected=_between_corrected,
-        corrected_text="In one federation a private client does at least as well: it learns from all non-private clients, "
-        "while a non-private client learns from one less of them and from one more noisy one. What opting out buys is "
-        "fedhdp:optout-helps:same-client.",
+        corrected_text="""In one federation a private client does at least as well: it learns from all non-private clients,
+            while a non-private client learns from one less of them and from one more noisy one. What opting out buys is
+            fedhdp:optout-helps:same-client.""",
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 10, "own_noise": 1},
         shifts=positive_sizes,
         unit="variance",
@@ -143,8 +143,8 @@ register(
 OTHERS = Variable(
     "others",
     "choice",
-    "noise of the clients that stay private when one leaves. kept: per client as before; recalibrated: the noise on "
-    "their sum as before (gamma2 proportional to 1/N_p^2), so each adds more",
+    """noise of the clients that stay private when one leaves. kept: per client as before; recalibrated: the noise on their
+    sum as before (gamma2 proportional to 1/N_p^2), so each adds more""",
     choices=("kept", "recalibrated"),
     default="kept",
 )
@@ -246,9 +246,9 @@ register(
         assumes=MODEL | {"pivot": "model"},
         unit="variance",
         related=("fedhdp:lemma3:bayes", "feo2:gamma-prop", "fedhdp:eq41", "fedhdp:lemma3:lambda"),
-        remark="With own noise taken out, as Lemma 3 assumes, the gain is exactly 0: what a client knows of others does "
-        "not depend on its own privacy. Lemma 3's optimality and the incentive to opt out exclude each other. If the "
-        "noise on the private sum must stay the same, the others add more noise each and the client can lose.",
+        remark="""With own noise taken out, as Lemma 3 assumes, the gain is exactly 0: what a client knows of others does not
+            depend on its own privacy. Lemma 3's optimality and the incentive to opt out exclude each other. If the noise
+            on the private sum must stay the same, the others add more noise each and the client can lose.""",
     )
 )
 
@@ -308,8 +308,8 @@ register(
         id="fedhdp:optout-helps:server",
         title="Opting out helps the server",
         place="Section 3.1.4; Section 1, contributions; FeO2, Section 4.4",
-        statement="Opting out helps the server produce a better global estimate: its error variance at r* is at least as "
-        "small once a private client has opted out.",
+        statement="""Opting out helps the server produce a better global estimate: its error variance at r* is at least as
+            small once a private client has opted out.""",
         latex=r"\text{``opting out helps the server produce a better global estimate''}",
         kind="order",
         variables=(N_NP, N_P2, SIGMA2_C, GAMMA2, OTHERS),
@@ -380,10 +380,10 @@ register(
         id="fedhdp:optout-helps:hdp",
         title="Opting out gives a client a better estimate, with HDP-FedAvg too",
         place="Section 3.1.4, Figures 1 and 2",
-        statement="If the client is non-private, it exhibits improvements at the optimal strength for both algorithms. "
-        "Judged for HDP-FedAvg+Ditto: the same client's risk is at least as small once it has opted out.",
-        latex=r"\text{``if the client is non-private, they exhibit improvements in their estimates using the optimal value "
-        r"\(\lambda^*\) for both algorithms''}",
+        statement="""If the client is non-private, it exhibits improvements at the optimal strength for both algorithms.
+            Judged for HDP-FedAvg+Ditto: the same client's risk is at least as small once it has opted out.""",
+        latex=r"""\text{``if the client is non-private, they exhibit improvements in their estimates using the optimal value
+            \(\lambda^*\) for both algorithms''}""",
         kind="order",
         variables=(N_NP, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
         examples=(

@@ -53,8 +53,8 @@ def _largest(values: list[Any]) -> Any:
 
 def _compose_derive(E1: Any, E_more: Any, two_sided: int) -> Derivation:
     d = Derivation()
-    d.say("Neighbours D, D' differ in one client j. The clients' mechanisms are independent, so the joint probability of "
-          "an output factorises, and all factors but client j's cancel:")  # fmt: skip
+    d.say("""Neighbours D, D' differ in one client j. The clients' mechanisms are independent, so the joint probability of an
+        output factorises, and all factors but client j's cancel:""")  # fmt: skip
     laws = _clients(E1, E_more, two_sided)
     ratios = [
         law[a][o] / law[b][o]
@@ -106,8 +106,8 @@ register(
         id="fedhdp:eq1-3",
         title="Parallel composition of client-level guarantees",
         place="Section 2, (1)-(3)",
-        statement="If every client's mechanism satisfies (1) with its own budget, the composition satisfies (2) for "
-        "neighbouring datasets that differ by one client, with the largest eps and the largest delta.",
+        statement="""If every client's mechanism satisfies (1) with its own budget, the composition satisfies (2) for
+            neighbouring datasets that differ by one client, with the largest eps and the largest delta.""",
         latex=r"\epsilon_c=\max_i\epsilon_i,\qquad\delta_c=\max_i\delta_i",
         kind="probability",
         variables=(E1, MORE, TWO_SIDED),
@@ -123,9 +123,9 @@ register(
         not_simulated=Exempt(kind="enumerated"),
         unit="dimensionless",
         assumes={"independence": "all", "adjacency": "add-remove"},
-        remark="Judged on two clients with pure budgets (delta_i = 0). (1) as printed bounds Pr on data by Pr on the empty "
-        "set only. A client that always answers 0 with data, and 0 or 1 with probability 1/2 without, satisfies it with "
-        "e^eps = 2; but adding that client is detected with probability 1/2, so (2) needs delta = 1/2.",
+        remark="""Judged on two clients with pure budgets (delta_i = 0). (1) as printed bounds Pr on data by Pr on the empty
+            set only. A client that always answers 0 with data, and 0 or 1 with probability 1/2 without, satisfies it
+            with e^eps = 2; but adding that client is detected with probability 1/2, so (2) needs delta = 1/2.""",
     )
 )
 
@@ -190,13 +190,13 @@ def _budget_derive(data: str) -> Derivation:
     d = Derivation()
     with mpmath.workdps(30):
         q, z = _numbers(data)
-        d.say("One client's clipped update moves the average of qN updates by at most S/(qN); noise of standard deviation "
-              "z S/(qN) on it is a Gaussian mechanism with noise multiplier z, and each client takes part with "
-              "probability q.", {"q": str(q), "z": str(z)})  # fmt: skip
-        d.say("Renyi divergence of order a of one round (add or remove one client, Poisson sampling): the logarithm of "
-              "E[(1-q + q exp((2x-1)/(2 z^2)))^a] for x ~ N(0, z^2), over a-1. Split the expectation where both parts of "
-              "the mixture weigh the same, expand each half by the binomial series, and integrate term by term "
-              "(Mironov, Talwar, Zhang 2019). Rounds add up; convert to (eps, 1e-4).")  # fmt: skip
+        d.say("""One client's clipped update moves the average of qN updates by at most S/(qN); noise of standard deviation z
+            S/(qN) on it is a Gaussian mechanism with noise multiplier z, and
+            each client takes part with probability q.""", {"q": str(q), "z": str(z)})  # fmt: skip
+        d.say("""Renyi divergence of order a of one round (add or remove one client, Poisson sampling): the logarithm of
+            E[(1-q + q exp((2x-1)/(2 z^2)))^a] for x ~ N(0, z^2), over a-1. Split the expectation where both
+            parts of the mixture weigh the same, expand each half by the binomial series, and integrate term
+            by term (Mironov, Talwar, Zhang 2019). Rounds add up; convert to (eps, 1e-4).""")  # fmt: skip
         eps, order = _walk(lambda a: _epsilon(a, _series_moment(q, z, a)))
         d.say(f"The smallest eps over orders is reached at order {order}:", sp.Float(str(eps), 12))
     return d.conclude("To one decimal:", _rounded(eps))
@@ -255,9 +255,9 @@ register(
         id="fedhdp:dp-noise",
         title="Noise z^2 (S/qN)^2 and the quoted privacy budgets",
         place="Section 2; Section 5.1, Tables 2, 3, 5 and 7",
-        statement="Noise of covariance z^2 (S/qN)^2 I on the average of clipped updates gives client-level DP; with the "
-        "parameters of Tables 5 and 7, 500 rounds and delta = 1e-4, eps is 3.6 (non-IID MNIST), 0.6 (FMNIST) and 4.1 "
-        "(FEMNIST).",
+        statement="""Noise of covariance z^2 (S/qN)^2 I on the average of clipped updates gives client-level DP; with the
+            parameters of Tables 5 and 7, 500 rounds and delta = 1e-4, eps is 3.6 (non-IID MNIST), 0.6 (FMNIST) and 4.1
+            (FEMNIST).""",
         latex=r"\sigma^2I=z^2\Big(\frac{S}{qN}\Big)^2I;\quad(3.6,10^{-4}),\ (0.6,10^{-4}),\ (4.1,10^{-4})",
         kind="number",
         variables=(DATA,),
@@ -269,8 +269,9 @@ register(
         not_simulated=Exempt(kind="divergence"),
         assumes={"sampling": "poisson", "adjacency": "add-remove", "divisor": "fixed", "clipping": "any"},
         unit="eps, to one decimal",
-        remark="Add-or-remove adjacency, Poisson sampling with rate q, conversion of Canonne, Kamath and Steinke (2020): "
-        "all three quoted numbers follow. They are upper bounds: a privacy-loss-distribution accountant gives 3.24, 0.51 "
-        "and 3.63. The paper samples a fixed number of clients per round, for which the Poisson analysis is a stand-in.",
+        remark="""Add-or-remove adjacency, Poisson sampling with rate q, conversion of Canonne, Kamath and Steinke (2020):
+            all three quoted numbers follow. They are upper bounds: a privacy-loss-distribution accountant gives 3.24,
+            0.51 and 3.63. The paper samples a fixed number of clients per round, for which the Poisson analysis is a
+            stand-in.""",
     )
 )

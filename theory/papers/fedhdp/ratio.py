@@ -61,8 +61,8 @@ register(
         id="fedhdp:r-le-1",
         title="The useful ratio r lies in [0, 1]",
         place="Section 4 (and Section 3.1.4)",
-        statement="The ratio is bounded by 0 <= r <= 1 when level 2 has the stricter privacy. Judged: 1 - r* is at least 0 "
-        "(r* is positive as a ratio of variances).",
+        statement="""The ratio is bounded by 0 <= r <= 1 when level 2 has the stricter privacy. Judged: 1 - r* is at least 0
+            (r* is positive as a ratio of variances).""",
         latex=r"0\leq r\leq 1",
         kind="order",
         variables=TWO_LEVELS,
@@ -82,9 +82,9 @@ register(
         tight=Tight(at={"N1": 1, "N2": 1, "sigma2_c": 1, "gamma2_1": 1, "gamma2_2": 1}),
         assumes=MODEL,
         unit="dimensionless",
-        remark="A per-client noise variance is N_i gamma2_i = z_i^2 S^2 / N_i. A small level 1 with a mild budget can "
-        "be noisier per client than a large level 2 with a strict one: one client with z = 1 against five with z = 2 "
-        "gives r* = 2/1.8 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.",
+        remark="""A per-client noise variance is N_i gamma2_i = z_i^2 S^2 / N_i. A small level 1 with a mild budget can be
+            noisier per client than a large level 2 with a strict one: one client with z = 1 against five with z = 2
+            gives r* = 2/1.8 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.""",
     )
 )
 
@@ -120,8 +120,8 @@ register(
         id="fedhdp:r-falls",
         title="The optimal ratio falls with stricter privacy",
         place="Section 4; FeO2, Section 3",
-        statement="Lower privacy budgets require more noise, which leads to a lower value of r. Judged: with more noise on "
-        "level 2 the optimal ratio does not grow.",
+        statement="""Lower privacy budgets require more noise, which leads to a lower value of r. Judged: with more noise on
+            level 2 the optimal ratio does not grow.""",
         latex=r"\text{``lower privacy budgets require more noise to be added, leading to a lower value of }r\text{''}",
         kind="order",
         variables=(*TWO_LEVELS, MORE),
@@ -237,8 +237,8 @@ register(
         title="Server error variance with opt-out of privacy",
         place="Appendix B, Lemma 6, (78)",
         statement="Error variance of the server's estimate at r*.",
-        latex=r"\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_{\mathrm p}\gamma^2)}"
-        r"{\sigma_c^2+\rho_{\mathrm{np}}N_{\mathrm p}\gamma^2}\right]",
+        latex=r"""\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_{\mathrm p}\gamma^2)}%
+            {\sigma_c^2+\rho_{\mathrm{np}}N_{\mathrm p}\gamma^2}\right]""",
         kind="identity",
         variables=OPT_OUT,
         examples=OPT_OUT_EXAMPLES,

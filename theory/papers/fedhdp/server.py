@@ -66,8 +66,8 @@ def _lemma1_derive(sigma2s: list[Any]) -> Derivation:
     seen = [Group(f"observation {i}", ONE, s, sp.Integer(0), sp.Integer(0)) for i, s in enumerate(sigma2s, 1)]
     best = posterior(CENTRE, [g.messages() for g in seen])
     d.say(
-        "Under a flat prior the posterior mean is the linear combination whose weights add to one and whose error "
-        "has the least variance. The normal equations with that constraint give the weights",
+        """Under a flat prior the posterior mean is the linear combination whose weights add to one and whose error has the
+        least variance. The normal equations with that constraint give the weights""",
         best.weights,
     )
     return d.conclude("The error variance, then the weights:", (best.variance, *best.weights))
@@ -94,10 +94,10 @@ register(
         id="fedhdp:lemma1",
         title="Posterior of the centre from independent observations",
         place="Appendix A.2, Lemma 1, (23)-(24)",
-        statement="Given independent Gaussian observations of phi and a flat prior, phi is Gaussian around the "
-        "precision-weighted mean, with variance one over the total precision.",
-        latex=r"\Sigma_{\phi}=\Big(\sum_{i\in[N]}\Sigma_i^{-1}\Big)^{-1},\quad "
-        r"\phi=\Sigma_{\phi}\sum_{i\in[N]}\Sigma_i^{-1}\psi_i+p_{\phi}",
+        statement="""Given independent Gaussian observations of phi and a flat prior, phi is Gaussian around the
+            precision-weighted mean, with variance one over the total precision.""",
+        latex=r"""\Sigma_{\phi}=\Big(\sum_{i\in[N]}\Sigma_i^{-1}\Big)^{-1},\quad
+            \phi=\Sigma_{\phi}\sum_{i\in[N]}\Sigma_i^{-1}\psi_i+p_{\phi}""",
         kind="identity",
         variables=(SIGMA2S,),
         examples=({"sigma2s": [1, 2, 4]}, {"sigma2s": ["1/2", 3]}),
@@ -260,8 +260,8 @@ register(
         id="fedhdp:lemma2:cov",
         title="Error variance of the optimal server estimate",
         statement="Error variance (per coordinate) of the server's estimate at r*.",
-        latex=r"\Sigma_{s,\mathrm{opt}}=\frac1N\left[\frac{(\sigma_c^2+N_1\gamma_1^2)(\sigma_c^2+N_2\gamma_2^2)}"
-        r"{\sigma_c^2+(1-\rho_1)N_1\gamma_1^2+\rho_1N_2\gamma_2^2}\right]I_d",
+        latex=r"""\Sigma_{s,\mathrm{opt}}=\frac1N\left[\frac{(\sigma_c^2+N_1\gamma_1^2)(\sigma_c^2+N_2\gamma_2^2)}%
+            {\sigma_c^2+(1-\rho_1)N_1\gamma_1^2+\rho_1N_2\gamma_2^2}\right]I_d""",
         kind="identity",
         printed=_cov_printed,
         derive=_cov_derive,
@@ -314,10 +314,11 @@ register(
     Claim(
         id="fedhdp:eq30",
         title="The server's estimate of the centre",
-        statement="The server computes its estimate of phi by precision weights; what is added has the variance (31), "
-        "independent of the messages. Judged: weights on a message of each level and the error variance of the estimate.",
-        latex=r"\theta=\Sigma_{\theta}\sum_{i\in[N]}\Sigma_i^{-1}\psi_i+p_{\theta},"
-        r"\quad p_\theta\sim\mathcal N(0,\Sigma_\theta)",
+        statement="""The server computes its estimate of phi by precision weights; what is added has the variance (31),
+            independent of the messages. Judged: weights on a message of each level and the error variance of the
+            estimate.""",
+        latex=r"""\theta=\Sigma_{\theta}\sum_{i\in[N]}\Sigma_i^{-1}\psi_i+p_{\theta},\quad
+            p_\theta\sim\mathcal N(0,\Sigma_\theta)""",
         kind="identity",
         printed=_eq30_printed,
         derive=_eq30_derive,
@@ -326,10 +327,10 @@ register(
         simulate=_eq30_simulate,
         corrected=_eq30_corrected,
         corrected_text="the same weights without p: error variance Sigma, not 2 Sigma, as (29) and (33) say",
-        slip="Lemma 1 describes phi itself, which is its posterior mean plus a spread p of variance Sigma; the estimate is "
-        "the mean alone",
-        finding="A draw from the posterior's spread is added to the server's estimate, which would double the error "
-        "variance that the lemma states for it.",
+        slip="""Lemma 1 describes phi itself, which is its posterior mean plus a spread p of variance Sigma; the estimate is
+            the mean alone""",
+        finding="""A draw from the posterior's spread is added to the server's estimate, which would double the error
+            variance that the lemma states for it.""",
         counterexample=TWO_LEVEL_EXAMPLES[0],
         entries=("message of level 1", "message of level 2", "error variance"),
         unit="dimensionless; variance",

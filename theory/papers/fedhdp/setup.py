@@ -37,8 +37,8 @@ ROWS = Variable("f", "positive", "the feature of each observation, one coefficie
 def _eq9_derive(f: list[Any], beta2: Any) -> Derivation:
     d = Derivation()
     observations = [Group(f"observation {i}", ONE, sp.Integer(0), beta2, sp.Integer(0)) for i in range(len(f))]
-    d.say("Observation i is f_i phi_j + v_i, with v_i of variance beta2. The least-squares estimate is the sum of f_i x_i "
-          "over the sum of f_i^2; its error is the same sum of the v_i.")  # fmt: skip
+    d.say("""Observation i is f_i phi_j + v_i, with v_i of variance beta2. The least-squares estimate is the sum of f_i x_i
+        over the sum of f_i^2; its error is the same sum of the v_i.""")  # fmt: skip
     error = Form(sp.Integer(0))
     for x, one in zip(f, observations, strict=True):
         error = error + (x / sum(y**2 for y in f)) * one.noise("e")
@@ -72,8 +72,8 @@ register(
         id="fedhdp:eq9",
         title="The local estimate's variance",
         place="Appendix A.1, (6), (8), (9)",
-        statement="The least-squares estimate of a client's coefficients scatters around them with the covariance "
-        "beta^2 (F^T F)^-1. Judged for one coefficient.",
+        statement="""The least-squares estimate of a client's coefficients scatters around them with the covariance beta^2
+            (F^T F)^-1. Judged for one coefficient.""",
         latex=r"\widehat{\phi}_j=(F_j^TF_j)^{-1}F_j^Tx_j,\qquad\widehat\phi_j\sim\mathcal N(\phi_j,\beta^2(F_j^TF_j)^{-1})",
         kind="identity",
         variables=(ROWS, BETA2),
@@ -99,8 +99,8 @@ def _eq10_derive(n_s: Any, m_s: Any, lam: Any) -> Derivation:
     d = Derivation()
     t, y, theta, c = sp.symbols("t y theta c", real=True)
     loss = d.say(
-        "With F^T F = n_s I, |F t - x|^2 = n_s (t - y)^2 + c where y is the least-squares estimate and c does not depend "
-        "on t. So (8) is",
+        """With F^T F = n_s I, |F t - x|^2 = n_s (t - y)^2 + c where y is the least-squares estimate and c does not depend on
+        t. So (8) is""",
         (n_s * (t - y) ** 2 + c) / m_s,
     )
     objective = d.say("and a client's objective with the penalty of (Local FedHDP obj.) is",
@@ -126,10 +126,10 @@ register(
         id="fedhdp:eq10",
         title="The loss as a squared distance to the local estimate",
         place="Appendix A.1, (8) to (10)",
-        statement="With F^T F = n_s I the loss (8) translates to half the squared distance to the local estimate. "
-        "Judged by what it does: the weight lam/(1+lam) of the server's estimate in a client's solution.",
-        latex=r"f_j(\phi)=\frac{1}{m_s}\|F_j\phi-x_j\|_2^2\ \to\ f_j(\phi)=\frac12\Big\|\phi-\frac1{n_s}"
-        r"\sum_{i=1}^{n_s}x_{j,i}\Big\|_2^2",
+        statement="""With F^T F = n_s I the loss (8) translates to half the squared distance to the local estimate. Judged by
+            what it does: the weight lam/(1+lam) of the server's estimate in a client's solution.""",
+        latex=r"""f_j(\phi)=\frac{1}{m_s}\|F_j\phi-x_j\|_2^2\ \to\ f_j(\phi)=\frac12\Big\|\phi-\frac1{n_s}\sum_{i=1}^{n_s}%
+            x_{j,i}\Big\|_2^2""",
         kind="identity",
         variables=(N_S, M_S, LAM),
         examples=({"n_s": 1, "m_s": 1, "lam": 1}, {"n_s": 10, "m_s": 4, "lam": "1/2"}),
@@ -139,11 +139,11 @@ register(
         not_computed=Exempt(kind="refuted"),
         not_simulated=Exempt(kind="deterministic"),
         counterexample={"n_s": 1, "m_s": 1, "lam": 1},
-        finding="The squared loss becomes half the squared distance to the local estimate only if the divisor of the loss "
-        "is twice the squared norm of the features; otherwise every pull strength of the paper is off by that factor.",
+        finding="""The squared loss becomes half the squared distance to the local estimate only if the divisor of the loss
+            is twice the squared norm of the features; otherwise every pull strength of the paper is off by that factor.""",
         corrected=lambda n_s, m_s, lam: lam / (lam + 2 * n_s / m_s),
-        corrected_text="f_j = (n_s/m_s) |phi - phi_hat_j|^2 + const: with the loss (8) every lambda of the paper must be "
-        "multiplied by 2 n_s/m_s.",
+        corrected_text="""f_j = (n_s/m_s) |phi - phi_hat_j|^2 + const: with the loss (8) every lambda of the paper must be
+            multiplied by 2 n_s/m_s.""",
         unit="dimensionless",
         remark="Also, the average of the n_s responses is the least-squares estimate only when F is a column of ones.",
     )
@@ -183,8 +183,8 @@ register(
         id="fedhdp:eq11",
         title="Noise added by clients, as the server sees it",
         place="Section 2; Appendix A.1, (11); Algorithms 1 and 3, psi line",
-        statement="When every client of a set of N_i adds noise of variance N_i gamma_i^2, the average of the set's "
-        "messages has the privacy noise gamma_i^2 that the server wants.",
+        statement="""When every client of a set of N_i adds noise of variance N_i gamma_i^2, the average of the set's
+            messages has the privacy noise gamma_i^2 that the server wants.""",
         latex=r"\psi_j=\widehat\phi_j+l_j,\quad l_j\sim\mathcal N(0,N_i\gamma_i^2I_d)\ \Rightarrow\ \gamma_i^2",
         kind="identity",
         variables=(N_P, GAMMA2),

@@ -77,17 +77,13 @@ LEMMA3: dict[str, Any] = {
     "assumes": MODEL | {"pivot": "model"},
     "related": ("fedhdp:lemma2:weights", "fedhdp:eq44"),
 }  # fmt: skip
-EQ47_LATEX = (
-    r"\lambda_j^*=\frac{N(1+\Upsilon^2)+N_1\Gamma_2^2+N_2\Gamma_1^2}{N\Upsilon^2(1+\Upsilon^2)+\Upsilon^2((N_2+1)"
-    r"\Gamma_1^2+N_1\Gamma_2^2)+\Gamma_1^2(1+\Gamma_2^2)}\ (\mathcal C_1),\quad\frac{N(1+\Upsilon^2)+N_1\Gamma_2^2+N_2"
-    r"\Gamma_1^2}{N\Upsilon^2(1+\Upsilon^2)+\Upsilon^2(N_2\Gamma_1^2+(N_1+1)\Gamma_2^2)+\Gamma_2^2(1+\Gamma_1^2)}\ "
-    r"(\mathcal C_2)"
-)
-BOTH_FORMS = (
-    "With w_j the weight of the client's own message at the server and g_j = N_i gamma2_i its noise, the optimum is "
-    "alpha2/(tau2 + w_j g_j) without own noise (this is the printed formula) and "
-    "alpha2/(tau2 + g_j w_j/(1 - w_j)) as the algorithm runs: own noise that comes back calls for a weaker pull."
-)
+EQ47_LATEX = r"""\lambda_j^*=\frac{N(1+\Upsilon^2)+N_1\Gamma_2^2+N_2\Gamma_1^2}%
+    {N\Upsilon^2(1+\Upsilon^2)+\Upsilon^2((N_2+1)\Gamma_1^2+N_1\Gamma_2^2)+\Gamma_1^2(1+\Gamma_2^2)}\ (\mathcal C_1),%
+    \quad\frac{N(1+\Upsilon^2)+N_1\Gamma_2^2+N_2\Gamma_1^2}{N\Upsilon^2(1+\Upsilon^2)+\Upsilon^2(N_2\Gamma_1^2+(N_1+1)%
+    \Gamma_2^2)+\Gamma_2^2(1+\Gamma_1^2)}\ (\mathcal C_2)"""
+BOTH_FORMS = """With w_j the weight of the client's own message at the server and g_j = N_i gamma2_i its noise, the optimum
+    is alpha2/(tau2 + w_j g_j) without own noise (this is the printed formula) and alpha2/(tau2 + g_j w_j/(1 - w_j)) as
+    the algorithm runs: own noise that comes back calls for a weaker pull."""
 register(
     Claim(
         id="fedhdp:lemma3:lambda",
@@ -148,8 +144,8 @@ register(
         not_computed=Exempt(kind="difference", of=("fedhdp:eq41",)),
         simulate=excess_simulation,
         unit="variance",
-        remark="As the algorithms run, a private client gets its own noise back and cannot attain the Bayes risk at any "
-        "strength; the excess is the derived formula at own_noise = 1.",
+        remark="""As the algorithms run, a private client gets its own noise back and cannot attain the Bayes risk at any
+            strength; the excess is the derived formula at own_noise = 1.""",
         **LEMMA3,
     )
 )
@@ -175,8 +171,8 @@ def _eq48_derive(distance: Any, own_noise: int, **v: Any) -> Derivation:
     u = sp.Symbol("u", real=True)
     bayes, w = _weights_of_both(v, d)
     own, (noise, *_) = w[v["level"] - 1], [n * g for n, g in zip(*lists(v), strict=True)][v["level"] - 1 :]
-    d.say("Given y and the others' estimate of phi, at a distance D from y, the Bayes estimate lies (1 - k) D from y, with "
-          "k its weight on y; theta lies (1 - w) D from y" + (", and carries w l." if own_noise else "."))  # fmt: skip
+    d.say("""Given y and the others' estimate of phi, at a distance D from y, the Bayes estimate lies (1 - k) D from y, with
+        k its weight on y; theta lies (1 - w) D from y""" + (", and carries w l." if own_noise else "."))  # fmt: skip
     aim, step, spread = sp.symbols("aim step spread", positive=True)  # the vertex is found in letters, which are short
     mean = (aim - u * step) ** 2 + u**2 * spread
     values = {aim: (1 - bayes[0]) * distance, step: (1 - own) * distance, spread: own_noise * own**2 * noise}
@@ -223,10 +219,10 @@ register(
         id="fedhdp:eq48",
         title="The strength as what minimises a conditional expectation",
         place="Proof of Lemma 3, (48)",
-        statement="The strength (47) minimises the expected squared distance between Bayes estimate and personalised "
-        "estimate, given the client's own estimate and the others' estimate of the centre.",
-        latex=r"\lambda_j^*=\arg\min_{\lambda}\mathbb E\big(\|\theta_j^*-\hat\theta_j(\lambda)\|_2^2\big|\phi^{\setminus j},"
-        r"\hat\phi_j\big)",
+        statement="""The strength (47) minimises the expected squared distance between Bayes estimate and personalised
+            estimate, given the client's own estimate and the others' estimate of the centre.""",
+        latex=r"""\lambda_j^*=\arg\min_{\lambda}\mathbb E\big(\|\theta_j^*-\hat\theta_j(\lambda)\|_2^2\big|%
+            \phi^{\setminus j},\hat\phi_j\big)""",
         kind="optimum",
         variables=(*PAIRS, *TWO_LEVELS[2:], DISTANCE, OWN_NOISE),
         examples=(
@@ -244,8 +240,8 @@ register(
         assumes=MODEL | {"given": "data", "pivot": "model"},
         unit="dimensionless",
         related=("fedhdp:lemma3:lambda", "fedhdp:lemma3:bayes"),
-        remark="Given the data, own noise that comes back makes the minimiser depend on them: a strength that is best on "
-        "average is then not the one that (48) asks for.",
+        remark="""Given the data, own noise that comes back makes the minimiser depend on them: a strength that is best on
+            average is then not the one that (48) asks for.""",
     )
 )
 
@@ -332,27 +328,25 @@ register(
         title="Strength that matches the coefficient on the own estimate",
         place="Proof of Lemma 3, (49)",
         statement="The strength at which (44) has the Bayes coefficient on the client's own estimate.",
-        latex=r"\lambda_1=\frac{(N_1+N_2r)\big(\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)-\tau^2(n\sigma_{p_1}^2+m"
-        r"\sigma_{p_2}^2)\big)}{(N_1+N_2r)\big(\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)"
-        r"-i_j\big(\sigma_c^2(n\sigma_c^2+m\sigma_p^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)}",
+        latex=r"""\lambda_1=\frac{(N_1+N_2r)\big(\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)-\tau^2(n\sigma_{p_1}^2+m%
+            \sigma_{p_2}^2)\big)}{(N_1+N_2r)\big(\tau^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+\sigma_{p_1}^2\sigma_{p_2}^2%
+            \big)-i_j\big(\sigma_c^2(n\sigma_c^2+m\sigma_p^2)+\sigma_{p_1}^2\sigma_{p_2}^2\big)}""",
         printed=_eq49_printed,
         derive=_own_matched,
         oracle=lambda **v: _matched_oracle(v, 0),
         corrected=_eq49_corrected,
         corrected_text="n sigma_{p_1}^2 + m sigma_{p_2}^2 in the last bracket",
-        slip="sigma_c^2 and the undefined sigma_p^2 stand for sigma_{p_1}^2 and sigma_{p_2}^2; the opt-out case, where "
-        "they coincide, shows through",
+        slip="""sigma_c^2 and the undefined sigma_p^2 stand for sigma_{p_1}^2 and sigma_{p_2}^2; the opt-out case, where they
+            coincide, shows through""",
         counterexample={"N1": 2, "N2": 2, "alpha2": 1, "tau2": 1, "gamma2_1": "1/2", "gamma2_2": 1, "level": 1},
         edits=(Edit(printed=r"m\sigma_p^2", read=r"m\sigma_{p_2}^2", reason="no sigma_p without a level is defined"),),
-        finding="One bracket of the proof has the variance of a message without noise where that of a noisy level belongs; "
-        "the printed strength then makes no coefficient agree.",
+        finding="""One bracket of the proof has the variance of a message without noise where that of a noisy level belongs;
+            the printed strength then makes no coefficient agree.""",
         **THREE,
     )
 )  # fmt: skip
-_EQ50_LATEX = (
-    r"\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+"
-    r"\sigma_{p_1}^2\sigma_{p_2}^2-(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}"
-)
+_EQ50_LATEX = r"""\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+%
+    \sigma_{p_1}^2\sigma_{p_2}^2-(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}"""
 register(
     Claim(
         id="fedhdp:eq50",
@@ -414,7 +408,7 @@ register(
         derive=_eq52_derive,
         oracle=lambda **v: concrete_strength(*setting(v), 0),
         **{**THREE, "related": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
-        remark="With (49) corrected the three are equal at r = r*, so that any average would do; their equality is what "
-        "makes the estimate Bayes optimal.",
+        remark="""With (49) corrected the three are equal at r = r*, so that any average would do; their equality is what
+            makes the estimate Bayes optimal.""",
     )
 )

@@ -62,8 +62,8 @@ def impossible(cell: dict[str, str]) -> bool:
 def _derive(table: int) -> Derivation:
     d = Derivation()
     cells = [c for c in accuracy_gaps() if int(c["table"]) == table]
-    d.say(f"Table {table} prints {len(cells)} differences beside both accuracies. Each number may be off by half a unit "
-          "in its last printed place. Cells that rounding cannot explain:")  # fmt: skip
+    d.say(f"""Table {table} prints {len(cells)} differences beside both accuracies. Each number may be off by half a unit in
+        its last printed place. Cells that rounding cannot explain:""")  # fmt: skip
     wrong = [c for c in cells if impossible(c)]
     for c in wrong:
         d.say(f"{c['where']}: {c['np']} - {c['p']} = {Decimal(c['np']) - Decimal(c['p'])}, printed {c['gap']}")
@@ -92,8 +92,8 @@ register(
         id="fedhdp:tables:delta",
         title="The difference columns of the accuracy tables",
         place="Tables 2, 3, 8-11",
-        statement="Each printed gain of non-private over private clients is the difference of the two accuracies beside "
-        "it. Judged as the number of cells per table that rounding cannot explain.",
+        statement="""Each printed gain of non-private over private clients is the difference of the two accuracies beside it.
+            Judged as the number of cells per table that rounding cannot explain.""",
         latex=r"\triangle_g=Acc_{g,np}-Acc_{g,p},\qquad\triangle_l=Acc_{l,np}-Acc_{l,p}",
         kind="number",
         variables=(Variable("table", "choice", "number of the table", choices=TABLES),),
@@ -102,9 +102,9 @@ register(
         derive=_derive,
         oracle=_oracle,
         corrected=lambda table: sp.Integer({2: 0, 3: 0, 8: 1, 9: 3, 10: 1, 11: 0}[table]),
-        corrected_text="Five cells: Table 8, lambda 0.005, r=0.001, global: 0.96 (printed 0.94). Table 9, lambda 0.05: "
-        "r=0.5 global 5.53 (5.33), r=0.75 global 2.96 (2.94); lambda 0.25, r=0.025 local +0.40 (-0.4). Table 10, lambda "
-        "0.05, r=0.025 local 1.58 (0.52).",
+        corrected_text="""Five cells: Table 8, lambda 0.005, r=0.001, global: 0.96 (printed 0.94). Table 9, lambda 0.05:
+            r=0.5 global 5.53 (5.33), r=0.75 global 2.96 (2.94); lambda 0.25, r=0.025 local +0.40 (-0.4). Table 10,
+            lambda 0.05, r=0.025 local 1.58 (0.52).""",
         slip="slips of arithmetic or typing in single cells",
         counterexample={"table": 10},
         finding="Five of the printed differences are not those of the accuracies beside them.",
@@ -122,9 +122,9 @@ GAINS = {"global": "9.27", "local": "9.99", "opting out": "3.49", "global, local
 GAIN = Variable(
     "gain",
     "choice",
-    "global: the server's accuracy, over DP-FedAvg; local: a client's personalised model, over DP-FedAvg; opting out: "
-    "non-private over private clients; global, local data: non-private clients' accuracy of the global model, over "
-    "DP-FedAvg",
+    """global: the server's accuracy, over DP-FedAvg; local: a client's personalised model, over DP-FedAvg; opting out:
+    non-private over private clients; global, local data: non-private clients' accuracy of the global model, over
+    DP-FedAvg""",
     choices=tuple(GAINS),
 )
 
@@ -178,9 +178,9 @@ register(
         id="fedhdp:tables:gains",
         title="The quoted gains",
         place="Abstract; Section 5.2",
-        statement="FedHDP gains up to 9.27% globally and up to 9.99% locally over DP-FedAvg+Ditto; non-private clients "
-        "gain up to 3.49% over private ones, and up to 12.4% in the global model's accuracy on local data over "
-        "DP-FedAvg+Ditto. Judged in percentage points from Tables 2 and 3.",
+        statement="""FedHDP gains up to 9.27% globally and up to 9.99% locally over DP-FedAvg+Ditto; non-private clients gain
+            up to 3.49% over private ones, and up to 12.4% in the global model's accuracy on local data over
+            DP-FedAvg+Ditto. Judged in percentage points from Tables 2 and 3.""",
         latex=r"9.27\%,\ 9.99\%,\ 3.49\%,\ 12.4\%",
         kind="number",
         variables=(GAIN,),
@@ -228,11 +228,12 @@ register(
         id="fedhdp:tables:better",
         title="Better global and better personalised models than the baselines",
         place="Section 5, 5.2 and 6",
-        statement="Tables 2 and 3 show that FedHDP learns better global and better personalised local models than the other "
-        "baselines. Judged per experiment: the lead of the best row of FedHDP over the best of DP-FedAvg+Ditto and "
-        "HDP-FedAvg+Ditto, in the server's accuracy and in that of private clients' personalised models, is at least 0.",
-        latex=r"\text{``FedHDP allows the server to learn better global models while allowing clients to learn better "
-        r"personalized local models compared to the other baselines''}",
+        statement="""Tables 2 and 3 show that FedHDP learns better global and better personalised local models than the other
+            baselines. Judged per experiment: the lead of the best row of FedHDP over the best of DP-FedAvg+Ditto and
+            HDP-FedAvg+Ditto, in the server's accuracy and in that of private clients' personalised models, is at least
+            0.""",
+        latex=r"""\text{``FedHDP allows the server to learn better global models while allowing clients to learn better
+            personalized local models compared to the other baselines''}""",
         kind="number",
         variables=(SETTING,),
         examples=({"setting": "FMNIST"},),
@@ -246,11 +247,11 @@ register(
             "FMNIST": (sp.Rational(927, 100), sp.Rational(331, 100)),
             "FEMNIST": (sp.Rational(11, 10), sp.Rational(13, 2)),
         }[setting],
-        corrected_text="Better global models in all four experiments; better personalised models of private clients in "
-        "FMNIST and FEMNIST, none in non-IID MNIST (99.94 against 99.97) and equal ones in the skewed variant (99.98).",
+        corrected_text="""Better global models in all four experiments; better personalised models of private clients in
+            FMNIST and FEMNIST, none in non-IID MNIST (99.94 against 99.97) and equal ones in the skewed variant (99.98).""",
         counterexample={"setting": "nonIID MNIST"},
-        finding="On non-IID MNIST no row of FedHDP gives private clients a better personalised model than DP-FedAvg with "
-        "Ditto, and on its skewed variant the best is only as good.",
+        finding="""On non-IID MNIST no row of FedHDP gives private clients a better personalised model than DP-FedAvg with
+            Ditto, and on its skewed variant the best is only as good.""",
         not_computed=Exempt(kind="arithmetic"),
         not_simulated=Exempt(kind="arithmetic"),
         entries=("lead in the server's accuracy", "lead in private clients' personalised accuracy"),
@@ -265,8 +266,8 @@ register(
 def _ignored_derive(table: int) -> Derivation:
     d = Derivation()
     rows = [r for r in accuracies() if int(r["table"]) == table and r["r"] == "0"]
-    d.say(f"Table {table} has {len(rows)} rows with r = 0. A private client that the server never talks to has no model "
-          "but the final global one, so that its two accuracies are one. Rows where they are not:")  # fmt: skip
+    d.say(f"""Table {table} has {len(rows)} rows with r = 0. A private client that the server never talks to has no model but
+        the final global one, so that its two accuracies are one. Rows where they are not:""")  # fmt: skip
     apart = [d.say(r["setting"], (r["acc_g_p"], r["acc_l_p"])) for r in rows if r["acc_g_p"] != r["acc_l_p"]]
     return d.conclude("Their number:", sp.Integer(len(apart)))
 
@@ -282,9 +283,9 @@ register(
         id="fedhdp:tables:r0",
         title="With r = 0 private clients are ignored",
         place="Appendix C, text; Tables 8-11",
-        statement="With r = 0 the server communicates only with non-private clients during training and ignores all private "
-        "ones. Judged: in every row with r = 0 the private clients' personalised accuracy is that of the global model; the "
-        "number of rows per table where it is not.",
+        statement="""With r = 0 the server communicates only with non-private clients during training and ignores all private
+            ones. Judged: in every row with r = 0 the private clients' personalised accuracy is that of the global model;
+            the number of rows per table where it is not.""",
         latex=r"r=0:\ Acc_{l,p}=Acc_{g,p}",
         kind="number",
         variables=(Variable("table", "choice", "number of the table", choices=(8, 9, 10, 11)),),
@@ -293,11 +294,11 @@ register(
         derive=_ignored_derive,
         oracle=_ignored_oracle,
         corrected=lambda table: sp.Integer({8: 0, 9: 0, 10: 0, 11: 1}[table]),
-        corrected_text="Table 11, lambda 0.05: the row r=0 repeats the row r=0.001 in all columns but the first (75.9 and "
-        "80.59 for private clients); the eleven other rows with r=0 are as described.",
+        corrected_text="""Table 11, lambda 0.05: the row r=0 repeats the row r=0.001 in all columns but the first (75.9 and
+            80.59 for private clients); the eleven other rows with r=0 are as described.""",
         counterexample={"table": 11},
-        finding="In one row that should have private clients without a personalised model they have one: it repeats the "
-        "numbers of the next row.",
+        finding="""In one row that should have private clients without a personalised model they have one: it repeats the
+            numbers of the next row.""",
         not_computed=Exempt(kind="arithmetic"),
         not_simulated=Exempt(kind="arithmetic"),
         unit="rows",
@@ -331,8 +332,8 @@ register(
         id="fedhdp:table6",
         title="Sizes of the flattened layers",
         place="Appendix C, Table 6",
-        statement="Flattened, the input of the fully connected network has 784 entries and the last pooled layer of the "
-        "convolutional one 1568.",
+        statement="""Flattened, the input of the fully connected network has 784 entries and the last pooled layer of the
+            convolutional one 1568.""",
         latex=r"28\times28\to784;\quad 7\times7\times32\to1568",
         kind="number",
         variables=(NETWORK,),

@@ -119,8 +119,8 @@ register(
         simulate=_thm5_simulate,
         entries=("r*", "lambda*"),
         unit="dimensionless",
-        remark="The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as "
-        "printed only for clients without noise. " + BOTH_FORMS,
+        remark=f"""The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as
+            printed only for clients without noise. {BOTH_FORMS}""",
         **{**LEMMA3, "related": ("fedhdp:lemma4",)},
     )
 )
@@ -176,8 +176,8 @@ register(
         title="Optimal strength of a private client",
         place="Appendix B, Theorem 8, (83)",
         statement="The strength with which a private client makes the least error, with opt-out.",
-        latex=r"\lambda_{\mathrm p}^*=\frac{N+N\Upsilon^2+(N-N_{\mathrm p})\Gamma^2}{N\Upsilon^2(\Upsilon^2+1)+"
-        r"(N-N_{\mathrm p}+1)\Upsilon^2\Gamma^2+\Gamma^2}",
+        latex=r"""\lambda_{\mathrm p}^*=\frac{N+N\Upsilon^2+(N-N_{\mathrm p})\Gamma^2}%
+            {N\Upsilon^2(\Upsilon^2+1)+(N-N_{\mathrm p}+1)\Upsilon^2\Gamma^2+\Gamma^2}""",
         kind="optimum",
         variables=(*OPT_OUT, OWN_NOISE),
         examples=OPT_OUT_EXAMPLES,
@@ -225,8 +225,8 @@ register(
         id="fedhdp:table1",
         title="Special cases: FedAvg, Ditto and DP-FedAvg",
         place="Section 3.1.3, Table 1",
-        statement="Without privacy, or with equal privacy, the server averages uniformly (FedAvg, DP-FedAvg: r* = 1); "
-        "with homogeneous data and no privacy the client takes the server's estimate as it is (FedAvg, no Ditto).",
+        statement="""Without privacy, or with equal privacy, the server averages uniformly (FedAvg, DP-FedAvg: r* = 1); with
+            homogeneous data and no privacy the client takes the server's estimate as it is (FedAvg, no Ditto).""",
         latex=r"\text{FedAvg; DP-FedAvg+Ditto; FedAvg+Ditto; DP-FedAvg+Ditto}",
         kind="identity",
         variables=(N1, N2, ALPHA2, GAMMA2_2),
@@ -326,10 +326,10 @@ register(
             alpha2 / gamma2 if own_noise == 0 else (N - 1) * alpha2 / (N * gamma2)
         ),
         corrected_text="alpha2/gamma2 (own noise taken out); (N-1) alpha2/(N gamma2) as the algorithm runs",
-        slip="alpha^2 is missing in the numerator: (83) at tau2 = 0 and N_p = N is N/Gamma^2 = alpha^2/gamma^2; the "
-        "printed value is not even dimensionless",
-        finding="The local estimate's variance is missing from the strength: as printed it would change with the unit of "
-        "measurement.",
+        slip="""alpha^2 is missing in the numerator: (83) at tau2 = 0 and N_p = N is N/Gamma^2 = alpha^2/gamma^2; the printed
+            value is not even dimensionless""",
+        finding="""The local estimate's variance is missing from the strength: as printed it would change with the unit of
+            measurement.""",
         counterexample={"N": 2, "alpha2": 2, "gamma2": 1},
         related=("fedhdp:thm8:p",),
         simulate=simulate_one_level,
@@ -387,8 +387,8 @@ register(
         id="fedhdp:table4:noise",
         title="Homogeneous privacy with much noise: local learning",
         place="Appendix B, text after Table 4",
-        statement="As epsilon tends to 0, that is as gamma2 tends to infinity, lambda_p* tends to 0 for homogeneous and for "
-        "heterogeneous data: local learning becomes optimal.",
+        statement="""As epsilon tends to 0, that is as gamma2 tends to infinity, lambda_p* tends to 0 for homogeneous and for
+            heterogeneous data: local learning becomes optimal.""",
         latex=r"\gamma^2\to\infty:\ \lambda_{\mathrm p}^*\to0",
         kind="limit",
         variables=(ALL, ALPHA2, TAU2_POSITIVE, OWN_NOISE),
@@ -470,11 +470,11 @@ register(
         id="fedhdp:personal",
         title="Personalisation is needed for heterogeneous data or privacy",
         place="Abstract; Section 1, contributions; Section 6; Appendix B, text after Table 4",
-        statement="Personalisation is necessary whenever data heterogeneity is present, privacy is required, or both; with "
-        "privacy the optimal solution for each client is a personalised one even for homogeneous data. Judged: does the "
-        "client's Bayes estimate differ from the server's?",
-        latex=r"\text{``personalization becomes necessary whenever data heterogeneity is present, privacy is required, or "
-        r"both''}",
+        statement="""Personalisation is necessary whenever data heterogeneity is present, privacy is required, or both; with
+            privacy the optimal solution for each client is a personalised one even for homogeneous data. Judged: does
+            the client's Bayes estimate differ from the server's?""",
+        latex=r"""\text{``personalization becomes necessary whenever data heterogeneity is present, privacy is required, or
+            both''}""",
         kind="identity",
         variables=(
             PAIRS[0],
@@ -514,8 +514,8 @@ register(
         assumes=MODEL,
         unit="1 or 0; variance",
         related=("fedhdp:eq42", "fedhdp:lemma2:weights", "fedhdp:thm8:np"),
-        remark="With homogeneous data a client that opted out has nothing to personalise, however private the others are: "
-        "its own message holds all it knows, so that the server's estimate is its optimum too (lambda_np* is infinite in "
-        "Theorem 8 at tau2 = 0).",
+        remark="""With homogeneous data a client that opted out has nothing to personalise, however private the others are:
+            its own message holds all it knows, so that the server's estimate is its optimum too (lambda_np* is infinite
+            in Theorem 8 at tau2 = 0).""",
     )
 )

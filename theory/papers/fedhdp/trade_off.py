@@ -114,8 +114,8 @@ register(
         id="fedhdp:lambda-order",
         title="Non-private clients pull harder towards the server",
         place="Section 3.1.4",
-        statement="lambda_np* is always at least lambda_p*, which is due to r being at most 1. Judged as "
-        "lambda_p*/lambda_np* <= 1, for the optimal r and for any r between 0 and 1.",
+        statement="""lambda_np* is always at least lambda_p*, which is due to r being at most 1. Judged as
+            lambda_p*/lambda_np* <= 1, for the optimal r and for any r between 0 and 1.""",
         latex=r"\lambda_{\mathrm{np}}^*\geq\lambda_{\mathrm p}^*",
         kind="order",
         variables=(N_NP, N_P, ALPHA2, TAU2_POSITIVE, GAMMA2, OWN_NOISE, RATIO, R_ANY),
@@ -142,9 +142,10 @@ register(
         shifts=positive_sizes,
         assumes=MODEL | {"pivot": "model"},
         unit="dimensionless",
-        remark="An r of at most 1 is not enough: with much noise and an r above r* a private client's best strength is the "
-        "larger one, because the server's estimate is then worse than a client's own. With own noise in the model the order "
-        "holds exactly when the server's error variance is at most that of one non-private message, which r* ensures.",
+        remark="""An r of at most 1 is not enough: with much noise and an r above r* a private client's best strength is the
+            larger one, because the server's estimate is then worse than a client's own. With own noise in the model the
+            order holds exactly when the server's error variance is at most that of one non-private message, which r*
+            ensures.""",
     )
 )
 
@@ -260,11 +261,11 @@ register(
         id="fedhdp:global-helps",
         title="A better global estimate helps clients even without personalisation",
         place="Section 3.1.4",
-        statement="A better global estimate would enable better performance on clients' devices, even when no "
-        "personalisation is utilised. Judged: what a client gains that uses the server's model as it is, at r* instead of "
-        "uniform weights, is at least 0.",
-        latex=r"\text{``A better global estimate would enable better performance on clients' devices \dots even when no "
-        r"personalization is utilized''}",
+        statement="""A better global estimate would enable better performance on clients' devices, even when no
+            personalisation is utilised. Judged: what a client gains that uses the server's model as it is, at r* instead
+            of uniform weights, is at least 0.""",
+        latex=r"""\text{``A better global estimate would enable better performance on clients' devices \dots even when no
+            personalization is utilized''}""",
         kind="order",
         variables=(*OPT_OUT, WHO),
         examples=(
@@ -285,8 +286,8 @@ register(
         assumes=MODEL,
         unit="variance",
         related=("fedhdp:lemma7:eq79", "fedhdp:beats-hdp"),
-        remark="On average over clients the gain is exactly the server's, (79). But a private client's own message weighs "
-        "less in the better estimate, and what it had to say of the client itself is lost: with little noise and much "
-        "heterogeneity the private clients lose.",
+        remark="""On average over clients the gain is exactly the server's, (79). But a private client's own message weighs
+            less in the better estimate, and what it had to say of the client itself is lost: with little noise and much
+            heterogeneity the private clients lose.""",
     )
 )

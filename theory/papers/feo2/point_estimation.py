@@ -120,8 +120,8 @@ register(
         id="feo2:lemma1:var",
         title="Server error variance with opt-out of privacy",
         statement="Error variance of the server's estimate at r*.",
-        latex=r"\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_p\gamma^2)}"
-        r"{\sigma_c^2+\rho_{np}N_p\gamma^2}\right]",
+        latex=r"""\sigma_{s,\mathrm{opt}}^2=\frac1N\left[\frac{\sigma_c^2(\sigma_c^2+N_p\gamma^2)}%
+            {\sigma_c^2+\rho_{np}N_p\gamma^2}\right]""",
         kind="identity",
         variables=ratio.OPT_OUT,
         printed=ratio.opt_out_variance,
@@ -147,8 +147,8 @@ register(
         id="feo2:lemma2",
         title="Strengths exist that make FeO2 Bayes optimal for every client",
         place="Section 4.3, Lemma 2",
-        statement="With the server at r*, some strength makes each client's estimate Bayes optimal: the excess risk at the "
-        "best strength is zero.",
+        statement="""With the server at r*, some strength makes each client's estimate Bayes optimal: the excess risk at the
+            best strength is zero.""",
         latex=r"\exists\,\lambda_{np}^*,\lambda_p^*:\ \theta_j\to\theta_j^*",
         kind="identity",
         variables=(*OPT_OUT, LEVEL, OWN_NOISE),
@@ -164,8 +164,8 @@ register(
         counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "level": 2, "own_noise": 1},
         unit="variance",
         related=("fedhdp:thm8:p", "fedhdp:eq41", "fedhdp:lemma3:lambda"),
-        remark="In Algorithm 1 the model that a private client receives holds its own noise; then no strength is Bayes "
-        "optimal for it.",
+        remark="""In Algorithm 1 the model that a private client receives holds its own noise; then no strength is Bayes
+            optimal for it.""",
     )
 )
 
@@ -219,8 +219,8 @@ register(
         id="feo2:heterogeneity",
         title="The ratio grows with the non-private clients' heterogeneity",
         place="Section 3",
-        statement="More heterogeneity of the non-private clients leads to higher values of r. Judged in point estimation: "
-        "where they scatter more around the centre, the optimal ratio does not fall.",
+        statement="""More heterogeneity of the non-private clients leads to higher values of r. Judged in point estimation:
+            where they scatter more around the centre, the optimal ratio does not fall.""",
         latex=r"\text{``more heterogeneity leads to higher values of }r\text{ and vice versa''}",
         kind="order",
         variables=(*OPT_OUT, MORE),
@@ -248,8 +248,8 @@ S = Variable("S", "positive", "clipping norm")
 
 def _gamma_derive(z: Any, S: Any, N_p: Any) -> Derivation:
     d = Derivation()
-    d.say("One client's clipped update changes the sum over the private group by at most S (removal), so noise of "
-          "standard deviation z S on the sum gives the mechanism its multiplier z.")  # fmt: skip
+    d.say("""One client's clipped update changes the sum over the private group by at most S (removal), so noise of standard
+        deviation z S on the sum gives the mechanism its multiplier z.""")  # fmt: skip
     noise = Group("sum", sp.Integer(1), ZERO, ZERO, (z * S) ** 2).noise("l")
     return d.conclude("The average divides by N_p; its noise variance is", mse((1 / N_p) * noise))
 
@@ -274,8 +274,8 @@ register(
         ),
         assumes={"adjacency": "add-remove", "divisor": "fixed", "sampling": "none"},
         unit="variance",
-        remark="For the same z and S. Per client it is N_p gamma2 = (z S)^2/N_p: each of fewer private clients must add "
-        "more noise. Arguments that keep gamma2 fixed while N_p varies (fedhdp:lemma7:limits) contradict this.",
+        remark="""For the same z and S. Per client it is N_p gamma2 = (z S)^2/N_p: each of fewer private clients must add
+            more noise. Arguments that keep gamma2 fixed while N_p varies (fedhdp:lemma7:limits) contradict this.""",
     )
 )  # fmt: skip
 
@@ -284,9 +284,9 @@ register(
         id="feo2:alg1",
         title="Algorithm 1: the lines of FeO2",
         place="Section 3, Algorithm 1",
-        latex=r"z^t\leftarrow z\frac{S^t}{N_p^t};\ \triangle\theta_p^{t+1}\leftarrow\frac1{N_p^t}\sum_{i\in\mathcal C_p^t}"
-        r"\triangle\theta_i^t+\mathcal N(0,(z^t)^2I);\ \theta^{t+1}\leftarrow\theta^t+\frac{1}{N_{np}^t+rN_p^t}[N_{np}^t"
-        r"\triangle\theta_{np}^{t+1}+rN_p^t\triangle\theta_p^{t+1}]",
+        latex=r"""z^t\leftarrow z\frac{S^t}{N_p^t};\ \triangle\theta_p^{t+1}\leftarrow\frac1{N_p^t}\sum_{i\in\mathcal C_p^t}%
+            \triangle\theta_i^t+\mathcal N(0,(z^t)^2I);\ \theta^{t+1}\leftarrow\theta^t+\frac{1}{N_{np}^t+rN_p^t}%
+            [N_{np}^t\triangle\theta_{np}^{t+1}+rN_p^t\triangle\theta_p^{t+1}]""",
         remark="The personal line uses theta^0 and is right. Removed clients count as zero with a fixed divisor.",
         **GROUPS,
     )

@@ -50,8 +50,8 @@ register(
         id="feo2:tables:delta",
         title="The difference columns of the accuracy tables",
         place="Section 5.2, Tables 1 and 2, fifth item",
-        statement="Each printed gain of non-private over private clients is the difference of the two accuracies beside it. "
-        "Judged as the number of cells per experiment that rounding cannot explain.",
+        statement="""Each printed gain of non-private over private clients is the difference of the two accuracies beside it.
+            Judged as the number of cells per experiment that rounding cannot explain.""",
         latex=r"\triangle_g=Acc_{g,np}-Acc_{g,p},\qquad\triangle_l=Acc_{l,np}-Acc_{l,p}",
         kind="number",
         variables=(SETTING,),
@@ -80,10 +80,10 @@ QUOTED = {
 GAIN = Variable(
     "gain",
     "choice",
-    "global: the server's accuracy, best row of FeO2 over DP-FedAvg; local: a client's personalised model; behind: mean "
-    "over the experiments of what personalised models lack to non-private training, all clients of FeO2 together, of whom "
-    "5 % are non-private; opting out: non-private over private clients; global, local data: the global model's accuracy for "
-    "non-private clients over DP-FedAvg",
+    """global: the server's accuracy, best row of FeO2 over DP-FedAvg; local: a client's personalised model; behind: mean
+    over the experiments of what personalised models lack to non-private training, all clients of FeO2 together, of whom
+    5 % are non-private; opting out: non-private over private clients; global, local data: the global model's accuracy
+    for non-private clients over DP-FedAvg""",
     choices=tuple(QUOTED),
 )
 
@@ -153,10 +153,10 @@ register(
         id="feo2:gains",
         title="The quoted gains",
         place="Abstract; Section 5.2",
-        statement="FeO2 gains 3.8% on average and up to 9.27% globally, and up to 9.99% locally over DP-FedAvg; "
-        "personalised models lag non-private training by 3.57% with DP-FedAvg and by 0.95% with FeO2; non-private clients "
-        "gain up to 3.49% over private ones, and up to 12.4% in the global model's accuracy on local data over DP-FedAvg. "
-        "Judged in percentage points from Tables 1 and 2.",
+        statement="""FeO2 gains 3.8% on average and up to 9.27% globally, and up to 9.99% locally over DP-FedAvg;
+            personalised models lag non-private training by 3.57% with DP-FedAvg and by 0.95% with FeO2; non-private
+            clients gain up to 3.49% over private ones, and up to 12.4% in the global model's accuracy on local data over
+            DP-FedAvg. Judged in percentage points from Tables 1 and 2.""",
         latex=r"9.27\%,\ 3.8\%,\ 9.99\%,\ 3.57\%,\ 0.95\%,\ 3.49\%,\ 12.4\%",
         kind="number",
         variables=(GAIN,),
@@ -168,8 +168,8 @@ register(
         corrected_text="3.9% on average (3.8825%, cut off instead of rounded); all other numbers as printed",
         slip="3.88 was cut off",
         counterexample={"gain": "global, mean"},
-        finding="The mean gain over the four experiments is 3.88 percentage points, which rounds to 3.9; all other quoted "
-        "numbers follow from the tables.",
+        finding="""The mean gain over the four experiments is 3.88 percentage points, which rounds to 3.9; all other quoted
+            numbers follow from the tables.""",
         not_computed=Exempt(kind="arithmetic"),
         not_simulated=Exempt(kind="arithmetic"),
         unit="percentage points",
@@ -206,11 +206,11 @@ register(
         id="feo2:better",
         title="Better global and better personalised models than DP-FedAvg",
         place="Section 5, 5.2 and 6",
-        statement="FeO2 allows the server to learn better global models and clients to learn better personalised models "
-        "than DP-FedAvg. Judged per experiment: the lead of FeO2's best row in the server's accuracy and in that of "
-        "private clients' personalised models is at least 0.",
-        latex=r"\text{``FeO2 allows the server to learn better global models while allowing clients to learn better "
-        r"personalized local models compared to the baseline private FL''}",
+        statement="""FeO2 allows the server to learn better global models and clients to learn better personalised models
+            than DP-FedAvg. Judged per experiment: the lead of FeO2's best row in the server's accuracy and in that of
+            private clients' personalised models is at least 0.""",
+        latex=r"""\text{``FeO2 allows the server to learn better global models while allowing clients to learn better
+            personalized local models compared to the baseline private FL''}""",
         kind="number",
         variables=(SETTING,),
         examples=({"setting": "FMNIST"},),
@@ -224,11 +224,11 @@ register(
             "FMNIST": (sp.Rational(927, 100), sp.Rational(372, 100)),
             "FEMNIST": (sp.Rational(11, 10), sp.Rational(13, 2)),
         }[setting],
-        corrected_text="Better global models in all four experiments; better personalised models of private clients in "
-        "FMNIST and FEMNIST, none in non-IID MNIST (99.94 against 99.97) and equal ones in the skewed variant (99.98).",
+        corrected_text="""Better global models in all four experiments; better personalised models of private clients in
+            FMNIST and FEMNIST, none in non-IID MNIST (99.94 against 99.97) and equal ones in the skewed variant (99.98).""",
         counterexample={"setting": "nonIID MNIST"},
-        finding="On non-IID MNIST no row of FeO2 gives private clients a better personalised model than DP-FedAvg, and on "
-        "its skewed variant the best is only as good.",
+        finding="""On non-IID MNIST no row of FeO2 gives private clients a better personalised model than DP-FedAvg, and on
+            its skewed variant the best is only as good.""",
         not_computed=Exempt(kind="arithmetic"),
         not_simulated=Exempt(kind="arithmetic"),
         entries=("lead in the server's accuracy", "lead in private clients' personalised accuracy"),

@@ -14,8 +14,8 @@ PAPER = Paper(
     key="generative",
     order=5,
     citation=(
-        "Ozkara, Girgis, Data, Diggavi. A Generative Framework for Personalized Learning and Estimation: Theory, "
-        "Algorithms, and Privacy"
+        """Ozkara, Girgis, Data, Diggavi. A Generative Framework for Personalized Learning and Estimation: Theory,
+        Algorithms, and Privacy"""
     ),
     package=__name__,
     modules=(

@@ -128,13 +128,13 @@ register(
         id="generative:alg5",
         title="AdaPeD: the clients' gradients",
         place="Section 3.4, Algorithm 5, lines 10, 12, 14",
-        statement="g, h and k are the slopes of (23) in theta_i, mu_i and psi_i. Judged for the binary logistic model with "
-        "one sample, at any state: E = exp(x theta), U = exp(x mu).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta"
-        r"}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ \bm{h}_{i}^{t}:=\frac{"
-        r"\nabla_{\bm{\mu}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}};\ "
-        r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi"
-        r"_{i}^{t})^{2}}",
+        statement="""g, h and k are the slopes of (23) in theta_i, mu_i and psi_i. Judged for the binary logistic model with
+            one sample, at any state: E = exp(x theta), U = exp(x mu).""",
+        latex=r"""\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+%
+            \frac{\nabla_{\bm{\theta}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t})}{2\psi_{i}^{t}}%
+            ;\ \bm{h}_{i}^{t}:=\frac{\nabla_{\bm{\mu}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t}%
+            )}{2\psi_{i}^{t}};\ k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-%
+            \frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2(\psi_{i}^{t})^{2}}""",
         kind="algorithm line",
         variables=STATE,
         examples=(EXAMPLE,),
@@ -146,9 +146,9 @@ register(
         entries=("g", "h", "k"),
         unit="slopes of the objective",
         related=("generative:eq23",),
-        remark="They descend the stand-in log(2 psi)/2, not the prior's normaliser (generative:kd:regulariser). Line 4 "
-        "samples K^t from [n] where [m] is meant. psi can turn negative (generative:alg5:positive), and what the server "
-        "averages is one step old (generative:alg5:server).",
+        remark="""They descend the stand-in log(2 psi)/2, not the prior's normaliser (generative:kd:regulariser). Line 4
+            samples K^t from [n] where [m] is meant. psi can turn negative (generative:alg5:positive), and what the
+            server averages is one step old (generative:alg5:server).""",
     )
 )
 
@@ -189,12 +189,12 @@ register(
         id="generative:alg6",
         title="AdaPeD with fine-tuning: the clients' gradients",
         place="Section 6.2.2, Algorithm 6, lines 10, 13, 15, 17",
-        statement="Line 10 is the slope of (23) in theta_i at the mu and psi received last; lines 13, 15 and 17 are the "
-        "slopes of (23) at the current copies. Judged as Algorithm 5, with U0 = exp(x mu0).",
-        latex=r"\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+\frac{\nabla_{\bm{\theta"
-        r"}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}{2\psi_{i}^{t^{\prime}_{i}}}"
-        r"\text{ where }t^{\prime}_{i}\text{ is the last time index where client }i\text{ received global parameters from "
-        r"the server}",
+        statement="""Line 10 is the slope of (23) in theta_i at the mu and psi received last; lines 13, 15 and 17 are the
+            slopes of (23) at the current copies. Judged as Algorithm 5, with U0 = exp(x mu0).""",
+        latex=r"""\bm{g}_{i}^{t}:=\nabla_{\bm{\theta}_{i}^{t}}f_{i}(\bm{\theta}_{i}^{t})+%
+            \frac{\nabla_{\bm{\theta}_{i}^{t}}f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t^{\prime}_{i}})}%
+            {2\psi_{i}^{t^{\prime}_{i}}}\text{ where }t^{\prime}_{i}\text{ is the last time index where client }i%
+            \text{ received global parameters from the server}""",
         kind="algorithm line",
         variables=(*STATE, MU0, letter("U0", "exp(x mu0)", "positive"), PSI0),
         examples=({**EXAMPLE, "mu0": -1, "U0": "1/3", "psi0": 2},),
@@ -206,8 +206,8 @@ register(
         entries=("g, not sampled", "g, sampled", "h", "k"),
         unit="slopes of the objective",
         related=("generative:alg5",),
-        remark="A client that was never sampled has received nothing; its initial copies must serve. The server's lines "
-        "20-22 are those of Algorithm 5 (generative:alg6:server).",
+        remark="""A client that was never sampled has received nothing; its initial copies must serve. The server's lines
+            20-22 are those of Algorithm 5 (generative:alg6:server).""",
     )
 )
 
@@ -223,8 +223,8 @@ PSI_AFTER = Variable("psi_t1", "positive", "copies of psi after it", lengths=(1,
 
 def _server_derive(mu_t1: list[Any], psi_t1: list[Any]) -> Derivation:
     d, m = Derivation(), sp.Symbol("mu", real=True)
-    d.say("When tau divides t + 1, the update of round t has just produced mu_i^(t+1) and psi_i^(t+1). The server's copies "
-          "should be those closest to what the clients now hold, in mean square:")  # fmt: skip
+    d.say("""When tau divides t + 1, the update of round t has just produced mu_i^(t+1) and psi_i^(t+1). The server's copies
+        should be those closest to what the clients now hold, in mean square:""")  # fmt: skip
     results = []
     for values in (mu_t1, psi_t1):
         distance = sum((m - v) ** 2 for v in values)
@@ -261,11 +261,11 @@ register(
         id="generative:alg5:server",
         title="AdaPeD: what the server averages",
         place="Section 3.4, Algorithm 5, lines 16-19",
-        statement="When tau divides t + 1, the clients send mu_i^t and psi_i^t and the server averages them: the round's "
-        "learned copies. Judged for one and two sampled clients.",
-        latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}"
-        r"\sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi"
-        r"_{i}^{t}",
+        statement="""When tau divides t + 1, the clients send mu_i^t and psi_i^t and the server averages them: the round's
+            learned copies. Judged for one and two sampled clients.""",
+        latex=r"""\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}%
+            \sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}%
+            \psi_{i}^{t}""",
         kind="algorithm line",
         variables=(BEFORE, AFTER, PSI_BEFORE, PSI_AFTER),
         examples=({"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},),
@@ -282,8 +282,8 @@ register(
         entries=("mu", "psi"),
         unit="units of mu; variance",
         related=("generative:alg5",),
-        remark="With tau = 1 it is the only one, so the server gets back what it sent (line 7 sets mu_i^t = mu^t) and the "
-        "global model never changes.",
+        remark="""With tau = 1 it is the only one, so the server gets back what it sent (line 7 sets mu_i^t = mu^t) and the
+            global model never changes.""",
     )
 )
 
@@ -293,9 +293,9 @@ register(
         title="AdaPeD with fine-tuning: what the server averages",
         place="Section 6.2.2, Algorithm 6, lines 19-22",
         statement="Lines 19-22 send and average the copies of index t, as lines 16-19 of Algorithm 5 do. Judged as there.",
-        latex=r"\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}"
-        r"\sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}\psi"
-        r"_{i}^{t}",
+        latex=r"""\text{Clients send }\bm{\mu}_{i}^{t}\text{ and }\psi_{i}^{t}\text{ to Server};\ \bm{\mu}^{t+1}=\frac{1}{K}%
+            \sum_{i\in\mathcal{K}^{t}}\bm{\mu}_{i}^{t}\text{ and }\psi^{t+1}=\frac{1}{K}\sum_{i\in\mathcal{K}^{t}}%
+            \psi_{i}^{t}""",
         kind="algorithm line",
         variables=(BEFORE, AFTER, PSI_BEFORE, PSI_AFTER),
         examples=({"mu_t": [0, 0], "mu_t1": [1, 2], "psi_t": [1, 1], "psi_t1": [1, 2]},),
@@ -344,10 +344,10 @@ register(
         id="generative:alg5:updates",
         title="AdaPeD: updates per round",
         place="Section 3.4, Description of AdaPeD; Algorithm 5, lines 9-15",
-        statement="A sampled client updates when t + 1 is not divisible by tau, and uploads when it is: tau - 1 updates in "
-        "a round. Judged by what Algorithm 5 does.",
-        latex=r"\text{When }t+1\text{ is not divisible by }\tau\text{, if }i\in\mathcal{K}_{t}\text{, client }i\text{ "
-        r"updates }\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t},\psi_{i}^{t}",
+        statement="""A sampled client updates when t + 1 is not divisible by tau, and uploads when it is: tau - 1 updates in
+            a round. Judged by what Algorithm 5 does.""",
+        latex=r"""\text{When }t+1\text{ is not divisible by }\tau\text{, if }i\in\mathcal{K}_{t}\text{, client }i%
+            \text{ updates }\bm{\theta}_{i}^{t},\bm{\mu}_{i}^{t},\psi_{i}^{t}""",
         kind="algorithm line",
         variables=(TAU,),
         examples=({"tau": 10},),
@@ -363,8 +363,8 @@ register(
         finding="The description and the box differ: the box makes one update more in each round.",
         unit="updates",
         related=("generative:alg5:server",),
-        remark="With the text's reading the upload of mu_i^t would be right, but with tau = 1 nothing were ever learned; "
-        "Section 6.3 counts tau updates too.",
+        remark="""With the text's reading the upload of mu_i^t would be right, but with tau = 1 nothing were ever learned;
+            Section 6.3 counts tau updates too.""",
     )
 )
 
@@ -373,10 +373,10 @@ register(
         id="generative:alg5:positive",
         title="AdaPeD: psi stays positive",
         place="Section 3.4, Algorithm 5, lines 14-15; Algorithm 6, lines 17-18",
-        statement="The box applies the step for any rate eta_3, so the new psi must be a variance: not negative. Judged "
-        "with psi as sigma2_theta, f^KD as Q and d = 1.",
-        latex=r"k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}{2("
-        r"\psi_{i}^{t})^{2}};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0",
+        statement="""The box applies the step for any rate eta_3, so the new psi must be a variance: not negative. Judged
+            with psi as sigma2_theta, f^KD as Q and d = 1.""",
+        latex=r"""k_{i}^{t}:=\frac{1}{2\psi_{i}^{t}}-\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i}^{t+1},\bm{\mu}_{i}^{t+1})}%
+            {2(\psi_{i}^{t})^{2}};\ \psi_{i}^{t+1}=\psi_{i}^{t}-\eta_{3}k_{i}^{t}\ge0""",
         kind="lower bound",
         variables=VARIANCE_STEP,
         examples=({"d": 1, "sigma2_theta": 1, "Q": 1, "share": "1/2", "excess": 1, "small_rate": 1},),
@@ -394,8 +394,9 @@ register(
         finding="AdaPeD allows any rate for psi, but a step that is too long makes psi negative.",
         unit="variance",
         related=("generative:alg5",),
-        remark="While the models agree psi falls by eta_3/(2 psi) per step, faster and faster, and passes zero; then the "
-        "distillation term changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised) or "
-        "the closed form generative:eq23:psi avoids it; the paper's experiments stop psi at 1/2 (generative:exp:psi-floor).",
+        remark="""While the models agree psi falls by eta_3/(2 psi) per step, faster and faster, and passes zero; then the
+            distillation term changes its sign and drives the models apart. A penalty b/psi (generative:eq23:penalised)
+            or the closed form generative:eq23:psi avoids it; the paper's experiments stop psi at 1/2
+            (generative:exp:psi-floor).""",
     )
 )

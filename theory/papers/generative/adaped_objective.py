@@ -48,8 +48,8 @@ register(
         id="generative:eq23",
         title="AdaPeD's objective has a minimiser",
         place="Section 3.4, (23)",
-        statement="AdaPeD minimises (23) over theta_i, mu and psi, so it must be bounded below. Judged: whatever the "
-        "floor, exp(2 objective) is at least the floor at mu = theta_i, psi = floor/(2 (1 + floor)(1 + K)).",
+        statement="""AdaPeD minimises (23) over theta_i, mu and psi, so it must be bounded below. Judged: whatever the floor,
+            exp(2 objective) is at least the floor at mu = theta_i, psi = floor/(2 (1 + floor)(1 + K)).""",
         latex=r"f_{i}(\bm{\theta}_{i})+\frac{1}{2}\log(2\psi)+\frac{f^{\mathsf{KD}}_{i}(\bm{\theta}_{i},\bm{\mu})}{2\psi}",
         kind="lower bound",
         variables=(FLOOR, K_FIT),
@@ -66,8 +66,8 @@ register(
         finding="The objective has no minimum: once the models agree, it falls without bound as psi vanishes.",
         unit="dimensionless",
         related=("generative:eq19",),
-        remark="The text argues that psi cannot be unbounded; but nothing keeps it from zero once the models agree. All "
-        "clients' models equal, with any common mu, does it for the sum over clients too.",
+        remark="""The text argues that psi cannot be unbounded; but nothing keeps it from zero once the models agree. All
+            clients' models equal, with any common mu, does it for the sum over clients too.""",
     )
 )
 
@@ -103,8 +103,8 @@ register(
         id="generative:eq23:psi",
         title="Best psi for given models",
         place="Section 3.4, text after (23)",
-        statement="For given models (23), summed over clients, is least at psi = the mean of f^KD: psi rises where f^KD is "
-        "larger and falls where it is smaller, as the text says. With a penalty b/psi: the mean plus 2b/m.",
+        statement="""For given models (23), summed over clients, is least at psi = the mean of f^KD: psi rises where f^KD is
+            larger and falls where it is smaller, as the text says. With a penalty b/psi: the mean plus 2b/m.""",
         latex=r"\psi=\frac1m\sum_{i}f_i^{\mathsf{KD}}(\theta_i,\mu)+\frac{2b}m",
         kind="identity",
         variables=(KD, B0),
@@ -141,8 +141,8 @@ register(
         id="generative:eq23:penalised",
         title="A penalty that gives AdaPeD's objective a minimiser",
         place="Section 3.4; repairs (23); not in the paper",
-        statement="With b/psi added to (23), exp of twice its terms in psi is at least 4b for all models. Judged with "
-        "exp(u) written as 1 + u and a positive rest, `tail`.",
+        statement="""With b/psi added to (23), exp of twice its terms in psi is at least 4b for all models. Judged with
+            exp(u) written as 1 + u and a positive rest, `tail`.""",
         latex=r"\frac12\log(2\psi)+\frac{f_i^{\mathsf{KD}}+2b}{2\psi}\ge\frac12\log(4b)",
         kind="lower bound",
         variables=(V, ONE_KD, B_POSITIVE, TAIL),
@@ -170,8 +170,8 @@ def _floor_derive(above: Any, kd: Any, tail: Any) -> Derivation:
     d = Derivation()
     psi = d.say("psi at or above its floor:", sp.Rational(1, 2) + above)
     weight = d.say("The divergence enters (23) with the weight 1/(2 psi):", 1 / (2 * psi))
-    rest = d.say("Twice the terms in psi is log(2 psi) + kd/psi. The exponential of minus that, with the series of "
-                 "e^(kd/psi) up to its linear term and a positive rest:", 1 / (2 * psi * (1 + kd / psi + tail)))  # fmt: skip
+    rest = d.say("""Twice the terms in psi is log(2 psi) + kd/psi. The exponential of minus that, with the series of
+        e^(kd/psi) up to its linear term and a positive rest:""", 1 / (2 * psi * (1 + kd / psi + tail)))  # fmt: skip
     return d.conclude("Weight of the divergence; exp of minus twice the terms:", (weight, rest))
 
 
@@ -186,11 +186,12 @@ register(
         id="generative:exp:psi-floor",
         title="psi is kept at or above 1/2",
         place="Section 4.1, AdaPeD",
-        statement="psi is prevented from becoming smaller than 0.5 so that the local loss is not dominated by the "
-        "distillation loss. Judged: then the divergence has at most the local loss's weight, 1; and the terms of (23) in "
-        "psi are at least 0, so that (23) has a minimum (exp(kd/psi) is written as 1 + kd/psi and a positive rest, `tail`).",
-        latex=r"\text{We manually prevent }\psi\text{ becoming smaller than 0.5 so that local loss does not become "
-        r"dominated by the KD loss.}",
+        statement="""psi is prevented from becoming smaller than 0.5 so that the local loss is not dominated by the
+            distillation loss. Judged: then the divergence has at most the local loss's weight, 1; and the terms of (23)
+            in psi are at least 0, so that (23) has a minimum (exp(kd/psi) is written as 1 + kd/psi and a positive rest,
+            `tail`).""",
+        latex=r"""\text{We manually prevent }\psi\text{ becoming smaller than 0.5 so that local loss does not become
+            dominated by the KD loss.}""",
         kind="upper bound",
         variables=(ABOVE, ONE_KD, TAIL),
         examples=({"above": 1, "kd": 1, "tail": 1},),
@@ -204,7 +205,7 @@ register(
         entries=("weight of the divergence", "exp of minus twice the terms in psi"),
         unit="dimensionless",
         related=("generative:eq23", "generative:alg5:positive"),
-        remark="The floor is missing in Algorithms 5 and 6. It does for the experiments what the penalty of "
-        "generative:eq23:penalised does for the objective.",
+        remark="""The floor is missing in Algorithms 5 and 6. It does for the experiments what the penalty of
+            generative:eq23:penalised does for the objective.""",
     )
 )

@@ -80,8 +80,8 @@ register(
         title="Mean and variance of the Beta distribution",
         place="Section 2.2, footnote 3",
         statement="The Beta distribution has this mean and this variance.",
-        latex=r"\frac{\alpha}{\alpha+\beta}\text{ and the variance is "
-        r"}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}",
+        latex=r"""\frac{\alpha}{\alpha+\beta}\text{ and the variance is }\frac{\alpha\beta}%
+            {(\alpha+\beta)^{2}(\alpha+\beta+1)}""",
         kind="identity",
         variables=PRIOR,
         examples=({"alpha": 2, "beta": 3}, {"alpha": "1/2", "beta": 1}),
@@ -147,8 +147,8 @@ register(
         id="generative:bern:evidence",
         title="Law of the number of ones",
         place="Section 5.2.1, P(z_i)",
-        statement="A client has z ones among n samples with this probability, over its p too. Judged for up to seven "
-        "samples.",
+        statement="""A client has z ones among n samples with this probability, over its p too. Judged for up to seven
+            samples.""",
         latex=r"P(z_{i})=\binom{n}{z_{i}}\frac{B(z_{i}+\alpha,n-z_{i}+\beta)}{B(\alpha,\beta)}",
         kind="probability",
         variables=(*PRIOR, ONES, ZEROS),
@@ -168,8 +168,8 @@ register(
 def _posterior_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
     z = sp.Symbol("z", nonnegative=True)
-    d.say("Given p, z ones have probability C(n,z) p^z (1-p)^(n-z); times the prior's density this is proportional to "
-          "p^(alpha+z-1) (1-p)^(beta+n-z-1), so its mean is a ratio of two Beta integrals:")  # fmt: skip
+    d.say("""Given p, z ones have probability C(n,z) p^z (1-p)^(n-z); times the prior's density this is proportional to
+        p^(alpha+z-1) (1-p)^(beta+n-z-1), so its mean is a ratio of two Beta integrals:""")  # fmt: skip
     ratio = sp.gamma(alpha + z + 1) * sp.gamma(alpha + beta + n) / (sp.gamma(alpha + z) * sp.gamma(alpha + beta + n + 1))
     mean = d.say("As gamma(x+1) = x gamma(x), it is", sp.factor(sp.gammasimp(ratio)))
     slope = simplest(sp.diff(mean, z) * n)
@@ -214,10 +214,10 @@ register(
         id="generative:bern:posterior",
         title="Posterior mean of a Bernoulli client",
         place="Section 2.2, known alpha, beta; Section 5.2.1",
-        statement="With z ones in n samples the posterior is Beta(z+alpha, n-z+beta) and its mean, which minimises the "
-        "Bayesian risk, is a z/n + (1-a) alpha/(alpha+beta) with a = n/(alpha+beta+n).",
-        latex=r"\widehat{p}_{i}=a\overline{X}_{i}+(1-a)\frac{\alpha}{\alpha+\beta},\qquad "
-        r"a=\nicefrac{{n}}{{\alpha+\beta+n}}",
+        statement="""With z ones in n samples the posterior is Beta(z+alpha, n-z+beta) and its mean, which minimises the
+            Bayesian risk, is a z/n + (1-a) alpha/(alpha+beta) with a = n/(alpha+beta+n).""",
+        latex=r"""\widehat{p}_{i}=a\overline{X}_{i}+(1-a)\frac{\alpha}{\alpha+\beta},\qquad
+            a=\nicefrac{{n}}{{\alpha+\beta+n}}""",
         kind="optimum",
         variables=KNOWN,
         examples=EXAMPLES,
@@ -354,8 +354,8 @@ register(
         id="generative:bern:known-mse:gain",
         title="Gain of the posterior mean over the local estimate",
         place="Section 2.2, known alpha, beta",
-        statement="With a perfect prior the personalised estimate always outperforms the local one, by the factor "
-        "a = n/(n+alpha+beta) <= 1. Judged as the ratio of the two risks, and its distance to 1.",
+        statement="""With a perfect prior the personalised estimate always outperforms the local one, by the factor a =
+            n/(n+alpha+beta) <= 1. Judged as the ratio of the two risks, and its distance to 1.""",
         latex=r"a=\nicefrac{{n}}{{(n+\alpha+\beta)}}\leq 1",
         kind="identity",
         variables=KNOWN,

@@ -95,12 +95,12 @@ register(
         id="generative:thm3",
         title="Error bound with estimated moments",
         place="Section 2.2, Theorem 3; proof in Section 5.2.2",
-        statement="With probability at least 1 - 1/(mn) over the others' data the squared error of (6) is at most this. "
-        "Judged given the others' data with |mu - mu_hat_i| <= c (generative:bern:variance-event:mean gives that event's "
-        "probability), a_hat_i being any number that they determine.",
-        latex=r"\mathbb{E}[\widehat{a}_{i}^{2}]\big{(}\frac{\alpha\beta}{n(\alpha+\beta)(\alpha+\beta+1)}\big{)}+\mathbb{E}"
-        r"[(1-\widehat{a}_{i})^{2}]\big{(}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}+\frac{3\log(4m^{2}n)}{m-1}"
-        r"\big{)}",
+        statement="""With probability at least 1 - 1/(mn) over the others' data the squared error of (6) is at most this.
+            Judged given the others' data with |mu - mu_hat_i| <= c (generative:bern:variance-event:mean gives that
+            event's probability), a_hat_i being any number that they determine.""",
+        latex=r"""\mathbb{E}[\widehat{a}_{i}^{2}]\big{(}\frac{\alpha\beta}{n(\alpha+\beta)(\alpha+\beta+1)}\big{)}+%
+            \mathbb{E}[(1-\widehat{a}_{i})^{2}]\big{(}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}+%
+            \frac{3\log(4m^{2}n)}{m-1}\big{)}""",
         kind="upper bound",
         relation="<=",
         variables=(*PRIOR, N, M3, LOGARITHM, WEIGHT, FILLED),
@@ -128,10 +128,10 @@ register(
             "a_hat_i and mu_hat_i are functions of the other clients' data only",
             "MSE is conditional on the other clients' data, which is what 'with probability' refers to",
         ),
-        remark="The bound is true, also because it is generous: mu_hat_i has mean squared error Var(xbar)/(m-1) "
-        "(generative:thm3:exact), not 3 log(4 m^2 n)/(m-1), which exceeds 1, and so says nothing, below 25 clients. "
-        "It does not say that a_hat_i is a good weight: the proof's event on sigma_hat_i^2 is false for many clients and "
-        "is not used. As printed, sigma_hat_i^2 contains the client's own share; generative:thm3:own-data judges that.",
+        remark="""The bound is true, also because it is generous: mu_hat_i has mean squared error Var(xbar)/(m-1)
+            (generative:thm3:exact), not 3 log(4 m^2 n)/(m-1), which exceeds 1, and so says nothing, below 25 clients. It
+            does not say that a_hat_i is a good weight: the proof's event on sigma_hat_i^2 is false for many clients and
+            is not used. As printed, sigma_hat_i^2 contains the client's own share; generative:thm3:own-data judges that.""",
     )
 )
 
@@ -186,8 +186,8 @@ def _expected_error(alpha: Any, beta: Any, m: int, n: int) -> Any:
 @cache
 def _enumerated_derive(alpha: Any, beta: Any, m: int, n: int) -> Derivation:
     d = Derivation()
-    d.say(f"All counts of {m} clients with {n} samples each; the Beta-binomial law of each count is a ratio of rising "
-          "factorials. For each outcome the weight (6) is a number, and the squared error a quadratic in p.")  # fmt: skip
+    d.say(f"""All counts of {m} clients with {n} samples each; the Beta-binomial law of each count is a ratio of rising
+        factorials. For each outcome the weight (6) is a number, and the squared error a quadratic in p.""")  # fmt: skip
     return d.conclude("Mean squared error over all data:", sp.factor(_expected_error(alpha, beta, m, n)))
 
 
@@ -253,12 +253,12 @@ register(
         id="generative:thm3:own-data",
         title="Theorem 3's bound for the printed estimator, all data enumerated",
         place="Section 2.2, (6), Theorem 3",
-        statement="The mean squared error of (6) over all clients' data is at most the bound of Theorem 3 with both "
-        "expectations over all data, although sigma_hat_i^2 contains the client's own share. Judged for three and "
-        "four clients with two and three samples each, for all alpha and beta.",
-        latex=r"\mathbb{E}[\widehat{a}_{i}^{2}]\big{(}\frac{\alpha\beta}{n(\alpha+\beta)(\alpha+\beta+1)}\big{)}+\mathbb{E}"
-        r"[(1-\widehat{a}_{i})^{2}]\big{(}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}+\frac{3\log(4m^{2}n)}{m-1}"
-        r"\big{)}",
+        statement="""The mean squared error of (6) over all clients' data is at most the bound of Theorem 3 with both
+            expectations over all data, although sigma_hat_i^2 contains the client's own share. Judged for three and four
+            clients with two and three samples each, for all alpha and beta.""",
+        latex=r"""\mathbb{E}[\widehat{a}_{i}^{2}]\big{(}\frac{\alpha\beta}{n(\alpha+\beta)(\alpha+\beta+1)}\big{)}+%
+            \mathbb{E}[(1-\widehat{a}_{i})^{2}]\big{(}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}+%
+            \frac{3\log(4m^{2}n)}{m-1}\big{)}""",
         kind="upper bound",
         relation="<=",
         variables=(ALPHA, BETA, CLIENTS, SAMPLES),
@@ -273,10 +273,10 @@ register(
         unit="squared probability",
         related=("generative:thm3",),
         assumptions=("where (6) reads 0/0, because all shares of ones are 0 or all are 1, the weight is 0",),
-        remark="(6) is undefined with positive probability: 0/0 when nobody, or everybody, answered yes only; and with "
-        "n = 1 it is 1/0 when all others agree and the client does not. The step 'mean given the others' data' of the proof "
-        "does not apply with the client's own data in a_hat_i, but the generous last term "
-        "(6.4 for three clients with two samples) covers the difference; larger federations are not judged.",
+        remark="""(6) is undefined with positive probability: 0/0 when nobody, or everybody, answered yes only; and with n =
+            1 it is 1/0 when all others agree and the client does not. The step 'mean given the others' data' of the
+            proof does not apply with the client's own data in a_hat_i, but the generous last term (6.4 for three clients
+            with two samples) covers the difference; larger federations are not judged.""",
     )
 )
 
@@ -323,10 +323,10 @@ register(
         id="generative:thm3:exact",
         title="Error with a fixed weight and the others' mean",
         place="Section 2.2, Theorem 3 (not in the paper)",
-        statement="With a fixed weight a the squared error is exactly this: the last term of Theorem 3, "
-        "3 log(4 m^2 n)/(m-1), stands for Var(xbar)/(m-1), which is at most 1/(4(m-1)).",
-        latex=r"a^2\frac{\alpha\beta}{n s(s+1)}+(1-a)^2\Big(\frac{\alpha\beta}{s^2(s+1)}+\frac{\alpha\beta(n+s)}"
-        r"{n s^2(s+1)(m-1)}\Big),\qquad s=\alpha+\beta",
+        statement="""With a fixed weight a the squared error is exactly this: the last term of Theorem 3, 3 log(4 m^2
+            n)/(m-1), stands for Var(xbar)/(m-1), which is at most 1/(4(m-1)).""",
+        latex=r"""a^2\frac{\alpha\beta}{n s(s+1)}+(1-a)^2\Big(\frac{\alpha\beta}{s^2(s+1)}+\frac{\alpha\beta(n+s)}%
+            {n s^2(s+1)(m-1)}\Big),\qquad s=\alpha+\beta""",
         kind="identity",
         variables=(*PRIOR, N, M3, FIXED),
         examples=({"alpha": 2, "beta": 3, "n": 2, "m": 4, "a": "1/2"}, {"alpha": 1, "beta": 1, "n": 3, "m": 3, "a": "2/3"}),

@@ -64,8 +64,8 @@ register(
         id="generative:bern:variance-event",
         title="The proof's event on the variance estimate, with many clients",
         place="Section 5.2.2, proof of Theorem 3",
-        statement="With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with c^2 = 3 log(4 m^2 n)/(m-1). "
-        "As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of the distance.",
+        statement="""With probability at least 1 - 1/(m^2 n), |sigma^2 - sigma_hat_i^2| <= c with c^2 = 3 log(4 m^2 n)/(m-1).
+            As c tends to 0 this says that sigma_hat_i^2 tends to sigma^2. Judged as the limit of the distance.""",
         latex=r"|\sigma^2-\hat{\sigma}_i^2|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}",
         kind="limit",
         variables=MANY_CLIENTS,
@@ -121,8 +121,8 @@ register(
         id="generative:bern:variance-event:mean",
         title="The proof's event on the mean",
         place="Section 5.2.2, proof of Theorem 3",
-        statement="|mu - mu_hat_i| > c, c^2 = 3 log(4 m^2 n)/(m-1), has probability at most 1/(m^2 n). Judged as the bound "
-        "that Hoeffding's inequality gives, for any prior.",
+        statement="""|mu - mu_hat_i| > c, c^2 = 3 log(4 m^2 n)/(m-1), has probability at most 1/(m^2 n). Judged as the bound
+            that Hoeffding's inequality gives, for any prior.""",
         latex=r"|\mu-\hat{\mu}_i|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}\quad\text{w.p. }1-\frac{1}{m^2n}",
         kind="probability",
         relation="<=",
@@ -196,8 +196,8 @@ register(
         id="generative:bern:variance-event:finite",
         title="The proof's event on the variance estimate, exactly, for one prior",
         place="Section 5.2.2, proof of Theorem 3",
-        statement="|sigma^2 - sigma_hat_i^2| > c has probability at most 1/(m^2 n). Judged exactly for n = 1 and the prior "
-        "Beta(10, 10).",
+        statement="""|sigma^2 - sigma_hat_i^2| > c has probability at most 1/(m^2 n). Judged exactly for n = 1 and the prior
+            Beta(10, 10).""",
         latex=r"|\sigma^2-\hat{\sigma}_i^2|\leq\sqrt{\frac{3\log(4m^2n)}{m-1}}\quad\text{w.p. }1-\frac{1}{m^2n}",
         kind="probability",
         relation="<=",

@@ -69,8 +69,8 @@ def _synthetic_derive(prior: str, weights: str) -> Derivation:
     d = Derivation()
     variance = d.say("Variance of the prior, whose mean is 1/2:", _prior_variance(prior))
     s = d.say("It plays the part of a Beta prior with alpha + beta =", sp.Rational(1, 4) / variance - 1)
-    d.say("Only the prior's mean and variance enter the risk of a weight. Best weight n/(n+s); the printed estimates lead "
-          "to n(n+s)/(n^2+(2n-1)s) (generative:bern:moments:limit-weight).")  # fmt: skip
+    d.say("""Only the prior's mean and variance enter the risk of a weight. Best weight n/(n+s); the printed estimates lead
+        to n(n+s)/(n^2+(2n-1)s) (generative:bern:moments:limit-weight).""")  # fmt: skip
     found = d.say("Relative gain over the local estimate:", gain(s, sp.Integer(SAMPLES), weights))
     return d.conclude("It, and minus it, to be compared with both ends of the quoted range:", (found, -found))
 
@@ -139,9 +139,9 @@ register(
         id="generative:exp:bernoulli",
         title="Gains quoted for synthetic Bernoulli clients",
         place="Section 4, synthetic experiments in Bernoulli setting",
-        statement="With m = 10000 clients and n = 14 samples the personalised estimate reduces the squared error by "
-        "37.1+-3.9, 12.0+-1.6, 24.3+-2.8 and 34.0+-3.7 per cent for a normal, a uniform, a 3-spike and a Beta prior. "
-        "Judged for the two priors that the text determines: the exact gain lies within the quoted +-.",
+        statement="""With m = 10000 clients and n = 14 samples the personalised estimate reduces the squared error by
+            37.1+-3.9, 12.0+-1.6, 24.3+-2.8 and 34.0+-3.7 per cent for a normal, a uniform, a 3-spike and a Beta prior.
+            Judged for the two priors that the text determines: the exact gain lies within the quoted +-.""",
         latex=r"37.1\pm 3.9\%,12.0\pm 1.6\%,24.3\pm 2.8\%,34.0\pm 3.7\%",
         kind="number",
         relation="<=",
@@ -157,9 +157,9 @@ register(
         unit="relative gain",
         related=("generative:bern:moments:limit-weight", "generative:bern:known-mse:gain"),
         assumptions=("m = 10000 is the limit of many clients to four digits",),
-        remark="Exact gains with the printed estimates: 12.15 % (uniform) and 24.62 % (3-spike); with a known prior, or "
-        "unbiased estimates, 12.5 % and 26.3 %. The quoted 12.0 and 24.3 are nearer to the former, and the +- covers both. "
-        "The text gives no parameters for the normal and the Beta prior: generative:exp:bernoulli:implied.",
+        remark="""Exact gains with the printed estimates: 12.15 % (uniform) and 24.62 % (3-spike); with a known prior, or
+            unbiased estimates, 12.5 % and 26.3 %. The quoted 12.0 and 24.3 are nearer to the former, and the +- covers
+            both. The text gives no parameters for the normal and the Beta prior: generative:exp:bernoulli:implied.""",
     )
 )
 
@@ -191,8 +191,8 @@ register(
         id="generative:exp:bernoulli:implied",
         title="Priors that the quoted gains for the normal and the Beta prior imply",
         place="Section 4, synthetic experiments in Bernoulli setting",
-        statement="A prior whose known-prior gain with n = 14 is 37.1 % has mu(1-mu)/sigma^2 - 1 = alpha+beta of 8.26, one "
-        "with 34.0 % of 7.21.",
+        statement="""A prior whose known-prior gain with n = 14 is 37.1 % has mu(1-mu)/sigma^2 - 1 = alpha+beta of 8.26, one
+            with 34.0 % of 7.21.""",
         latex=r"s=\frac{14g}{1-g}",
         kind="number",
         variables=(Variable("known", "choice", "the gain is that of a known prior", choices=(1,)),),
@@ -205,9 +205,10 @@ register(
         ours=True,
         unit="alpha + beta",
         related=("generative:bern:known-mse:gain",),
-        remark="Any gain between 0 and 1 is reached by some prior, so without parameters these two numbers can be neither "
-        "confirmed nor refuted. With the printed (biased) estimates 37.1 % belongs to mu = 1/2 and a standard deviation of "
-        "0.151; a known normal prior of standard deviation 0.15 would give 42 %, outside the quoted range.",
+        remark="""Any gain between 0 and 1 is reached by some prior, so without parameters these two numbers can be neither
+            confirmed nor refuted. With the printed (biased) estimates 37.1 % belongs to mu = 1/2 and a standard
+            deviation of 0.151; a known normal prior of standard deviation 0.15 would give 42 %, outside the quoted
+            range.""",
     )
 )
 
@@ -261,8 +262,8 @@ register(
         id="generative:exp:bernoulli:spread",
         title="Less spread out priors give larger gains",
         place="Section 4, synthetic experiments in Bernoulli setting",
-        statement="Less spread out priors (low heterogeneity) result in a higher gap between personalised and local "
-        "estimates. Judged as the difference of the relative gains for two priors of the same mean.",
+        statement="""Less spread out priors (low heterogeneity) result in a higher gap between personalised and local
+            estimates. Judged as the difference of the relative gains for two priors of the same mean.""",
         latex=r"\text{less spread out prior distributions result in higher MSE gap}",
         kind="order",
         relation=">=",
@@ -289,8 +290,8 @@ Cell = tuple[int, int, Fraction, Fraction]  # wins in training, counties, sum of
 TARGET = Variable(
     "target",
     "choice",
-    "what the test election counts as. outcome: 1 if the Republican party won, else 0, as the text has it; share: its "
-    "share of the two-party vote",
+    """what the test election counts as. outcome: 1 if the Republican party won, else 0, as the text has it; share: its share
+    of the two-party vote""",
     choices=("outcome", "share"),
     default="outcome",
 )
@@ -332,9 +333,9 @@ def _fold_gain(cells: tuple[Cell, ...]) -> tuple[Fraction, Fraction]:
 
 def _elections_derive(target: str) -> Derivation:
     d = Derivation()
-    d.say("Each election in turn is the test; of the five others a county's wins are counted. Mean and variance of the "
-          "counties' shares of wins give the weight (6) (the printed estimates; leaving one county out of 3150 changes "
-          "nothing visible).")  # fmt: skip
+    d.say("""Each election in turn is the test; of the five others a county's wins are counted. Mean and variance of the
+        counties' shares of wins give the weight (6) (the printed estimates; leaving one county out of 3150
+        changes nothing visible).""")  # fmt: skip
     gains = [_fold_gain(cells)[0] for cells in election_cells(target)]
     d.say("Relative gains over the local estimate for the six test elections:", tuple(sp.Float(float(g), 5) for g in gains))
     mean = rational(sum(gains, Fraction(0)) / ELECTIONS)
@@ -365,9 +366,9 @@ register(
         id="generative:exp:elections",
         title="Gain quoted for county elections",
         place="Section 4, political tendencies on county level",
-        statement="Data are 1 if the Republican party won a county and 0 otherwise; with five elections for training and "
-        "one for testing, in turn, the personalised estimate reduces the mean squared error by 10.7+-1.9 per cent. Judged "
-        "on 3150 counties: the mean gain lies within the quoted +-.",
+        statement="""Data are 1 if the Republican party won a county and 0 otherwise; with five elections for training and
+            one for testing, in turn, the personalised estimate reduces the mean squared error by 10.7+-1.9 per cent.
+            Judged on 3150 counties: the mean gain lies within the quoted +-.""",
         latex=r"10.7\pm 1.9\%",
         kind="number",
         relation="<=",
@@ -377,8 +378,8 @@ register(
         derive=_elections_derive,
         oracle=_elections_oracle,
         condition=lambda target: sp.true if target == "share" else sp.false,
-        condition_text="target == share (the error is taken against the test election's vote share, not against its 0/1 "
-        "outcome as the text says)",
+        condition_text="""target == share (the error is taken against the test election's vote share, not against its 0/1
+            outcome as the text says)""",
         counterexample={"target": "outcome"},
         not_computed=Exempt(kind="arithmetic", note="a test recomputes it with closed_forms.bernoulli where the data are"),
         not_simulated=Exempt(kind="arithmetic"),
@@ -387,9 +388,10 @@ register(
         shares={"theory.papers.generative.bernoulli_experiments.election_cells": "reads the embedded counts"},
         unit="relative gain",
         related=("generative:bern:moments:limit-weight",),
-        remark="Against vote shares the gain is 10.8 % (single elections 8.2 to 13.6 %, standard deviation 2.0): the "
-        "quoted number is reproduced, with the weight (6) and its -1 (with the weight of (48) it would be 31 %). Against "
-        "0/1 outcomes it is 1.0 % (from -4.1 to 4.0 %). The paper has 3112 counties; 3110 of them are here and give 10.5 %.",
+        remark="""Against vote shares the gain is 10.8 % (single elections 8.2 to 13.6 %, standard deviation 2.0): the quoted
+            number is reproduced, with the weight (6) and its -1 (with the weight of (48) it would be 31 %). Against 0/1
+            outcomes it is 1.0 % (from -4.1 to 4.0 %). The paper has 3112 counties; 3110 of them are here and give 10.5
+            %.""",
     )
 )
 
@@ -422,8 +424,8 @@ register(
         id="generative:exp:elections:best",
         title="No weight gains 8.8 per cent on the 0/1 outcomes",
         place="Section 4, political tendencies on county level",
-        statement="Against the 0/1 outcome of the test election, even the weight chosen with that outcome known gains less "
-        "than 10.7 - 1.9 per cent on average over the six elections.",
+        statement="""Against the 0/1 outcome of the test election, even the weight chosen with that outcome known gains less
+            than 10.7 - 1.9 per cent on average over the six elections.""",
         latex=r"10.7\pm 1.9\%",
         kind="number",
         relation="<=",

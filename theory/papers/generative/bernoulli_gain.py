@@ -40,8 +40,8 @@ def _weight(mu: Fraction, sigma2: Fraction) -> Fraction:
 @cache
 def _gain_derive(m: int, alpha: int) -> Derivation:
     d = Derivation()
-    d.say("The others' counts, up to order, give mean, naive and unbiased variance estimate and so two weights; given them "
-          "the error is a^2 E[p(1-p)]/n + (1-a)^2 (sigma^2 + (mu_hat - mu)^2).")  # fmt: skip
+    d.say("""The others' counts, up to order, give mean, naive and unbiased variance estimate and so two weights; given them
+        the error is a^2 E[p(1-p)]/n + (1-a)^2 (sigma^2 + (mu_hat - mu)^2).""")  # fmt: skip
     n, k = SAMPLES, m - 1
     variance, noise = Fraction(1, 4 * (2 * alpha + 1)), Fraction(alpha, 2 * (2 * alpha + 1) * n)
     law = [fraction(comb(n, z) * prior_moment(sp.Integer(alpha), sp.Integer(alpha), z, n - z)) for z in range(n + 1)]
@@ -112,9 +112,10 @@ register(
         id="generative:bern:moments:finite",
         title="Unbiased against naive estimates with few and with many clients",
         place="Section 2.2, unknown alpha, beta (not in the paper)",
-        statement="With weights from the unbiased variance estimate the personalised estimate has a smaller squared error "
-        "than with weights from the naive one. Judged exactly for symmetric Beta priors and n = 2 (both variance estimates "
-        "kept in [0, mu(1-mu)], own data left out), as the difference of the risks in multiples of the least risk.",
+        statement="""With weights from the unbiased variance estimate the personalised estimate has a smaller squared error
+            than with weights from the naive one. Judged exactly for symmetric Beta priors and n = 2 (both variance
+            estimates kept in [0, mu(1-mu)], own data left out), as the difference of the risks in multiples of the least
+            risk.""",
         latex=r"R_{\text{naive}}-R_{\text{unbiased}}\geq 0",
         kind="order",
         relation=">=",
@@ -133,8 +134,8 @@ register(
         assumes={"law": "bernoulli"},
         unit="multiples of the least squared error",
         related=("generative:bern:moments:unbiased", "generative:bern:moments:cost"),
-        remark="Risk over the least risk, Beta(10, 10), n = 2: 5.9 naive and 3.2 unbiased with 10 clients, 5.5 and 1.9 with "
-        "25; Beta(1, 1): 2.1 and 3.0 with 4 clients, 1.41 and 1.25 with 25.",
+        remark="""Risk over the least risk, Beta(10, 10), n = 2: 5.9 naive and 3.2 unbiased with 10 clients, 5.5 and 1.9 with
+            25; Beta(1, 1): 2.1 and 3.0 with 4 clients, 1.41 and 1.25 with 25.""",
     )
 )
 

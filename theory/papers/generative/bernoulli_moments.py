@@ -81,10 +81,10 @@ register(
         id="generative:bern:moments",
         title="Mean of the others' shares, and alpha+beta from the prior's moments",
         place="Section 2.2, unknown alpha, beta",
-        statement="mu_hat_i = sum_{l != i} xbar_l/(m-1) estimates the prior's mean without bias, and alpha+beta = "
-        "mu(1-mu)/sigma^2 - 1. (What sigma_hat_i^2 estimates: generative:bern:variance-estimate.)",
-        latex=r"\widehat{\mu}_{i}=\frac{1}{m-1}\sum_{l\neq i}\overline{X}_{l},\qquad\alpha+\beta="
-        r"\nicefrac{{\mu(1-\mu)}}{{\sigma^{2}}}-1",
+        statement="""mu_hat_i = sum_{l != i} xbar_l/(m-1) estimates the prior's mean without bias, and alpha+beta =
+            mu(1-mu)/sigma^2 - 1. (What sigma_hat_i^2 estimates: generative:bern:variance-estimate.)""",
+        latex=r"""\widehat{\mu}_{i}=\frac{1}{m-1}\sum_{l\neq i}\overline{X}_{l},\qquad\alpha+\beta=\nicefrac{{\mu(1-\mu)}}%
+            {{\sigma^{2}}}-1""",
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
@@ -114,8 +114,8 @@ register(
         id="generative:bern:moments:appendix",
         title="The moment estimates as the proof writes them",
         place="Section 5.2.2, after (48)",
-        statement="The proof of Theorem 3 defines mu_hat_i = sum_{l != i} z_l/n as the empirical mean. Judged as its "
-        "mean, which should be mu.",
+        statement="""The proof of Theorem 3 defines mu_hat_i = sum_{l != i} z_l/n as the empirical mean. Judged as its mean,
+            which should be mu.""",
         latex=r"\hat{\mu}_i=\sum_{l\neq i}\frac{z_l}{n},\qquad\hat{\sigma}^2_i=\sum_{l\neq i}(\frac{z_l}{n}-\hat{\mu}_i)^2",
         kind="identity",
         variables=UNKNOWN,
@@ -147,8 +147,8 @@ def _variance_derive(alpha: Any, beta: Any, n: Any, m: Any) -> Derivation:
     noise = simplest(prior_moment(alpha, beta, 1, 1) / n)
     d.say("A share of ones is p plus sampling noise: its variance is Var(p) plus E[p(1-p)]/n,", (spread, noise))
     v = spread + noise
-    d.say("The centre mu_hat_l is the mean of the m-1 other shares, all independent of share l, so a square "
-          "(xbar_l - mu_hat_l)^2 has mean", v * (1 + 1 / (m - 1)))  # fmt: skip
+    d.say("""The centre mu_hat_l is the mean of the m-1 other shares, all independent of share l, so a square (xbar_l -
+        mu_hat_l)^2 has mean""", v * (1 + 1 / (m - 1)))  # fmt: skip
     return d.conclude("There are m-1 squares, and the divisor is m-2:", simplest((m - 1) * v * (1 + 1 / (m - 1)) / (m - 2)))
 
 
@@ -174,10 +174,10 @@ register(
         id="generative:bern:variance-estimate",
         title="What the printed estimate of the prior's variance estimates",
         place="Section 2.2, unknown alpha, beta, before (6)",
-        statement="sigma_hat_i^2 = sum_{l != i} (xbar_l - mu_hat_l)^2/(m-2) estimates the variance sigma^2 of the prior. "
-        "Judged as its exact mean.",
-        latex=r"\widehat{\sigma}_{i}^{2}=\frac{1}{m-2}\sum_{l\neq i}(\overline{X}_{l}-\widehat{\mu}_{l})^{2},\qquad"
-        r"\sigma^{2}=\nicefrac{{\alpha\beta}}{{(\alpha+\beta)^{2}(\alpha+\beta+1)}}",
+        statement="""sigma_hat_i^2 = sum_{l != i} (xbar_l - mu_hat_l)^2/(m-2) estimates the variance sigma^2 of the prior.
+            Judged as its exact mean.""",
+        latex=r"""\widehat{\sigma}_{i}^{2}=\frac{1}{m-2}\sum_{l\neq i}(\overline{X}_{l}-\widehat{\mu}_{l})^{2},%
+            \qquad\sigma^{2}=\nicefrac{{\alpha\beta}}{{(\alpha+\beta)^{2}(\alpha+\beta+1)}}""",
         kind="identity",
         variables=UNKNOWN,
         examples=POINTS,
@@ -185,8 +185,8 @@ register(
         derive=_variance_derive,
         oracle=naive_mean,
         corrected=lambda alpha, beta, n, m: (between(alpha, beta) + within(alpha, beta, n)) * m / (m - 2),
-        corrected_text="m/(m-2) (sigma^2 + E[p(1-p)]/n): the sampling noise stays however many clients there are; m/(m-2) "
-        "comes from the centre mu_hat_l in place of mu_hat_i",
+        corrected_text="""m/(m-2) (sigma^2 + E[p(1-p)]/n): the sampling noise stays however many clients there are; m/(m-2)
+            comes from the centre mu_hat_l in place of mu_hat_i""",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "m": 4},
         computed=lambda alpha, beta, n, m: float(bernoulli.naive_variance_mean(alpha, beta, n, m)),
         simulate=lambda alpha, beta, n, m: simulation.sample_means(
@@ -195,17 +195,17 @@ register(
         unit="squared probability",
         finding="The estimate of the clients' variance contains the sampling noise, however many clients there are.",
         assumes={"law": "bernoulli"},
-        remark="With n = 1 its mean is mu(1-mu) m/(m-2) whatever sigma^2: one sample per client shows nothing of sigma^2. "
-        "The proof's version, centred at mu_hat_i, has mean sigma^2 + E[p(1-p)]/n. It is also not free of client i's own "
-        "data as the text says: mu_hat_l contains xbar_i.",
+        remark="""With n = 1 its mean is mu(1-mu) m/(m-2) whatever sigma^2: one sample per client shows nothing of sigma^2.
+            The proof's version, centred at mu_hat_i, has mean sigma^2 + E[p(1-p)]/n. It is also not free of client i's
+            own data as the text says: mu_hat_l contains xbar_i.""",
     )
 )
 
 
 def _version_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
-    v = d.say("Centred at the mean of the same m-1 shares and divided by m-2, the sum of squares is the usual sample "
-              "variance, unbiased for the variance of one share:", simplest(share_variance(alpha, beta, n)))  # fmt: skip
+    v = d.say("""Centred at the mean of the same m-1 shares and divided by m-2, the sum of squares is the usual sample
+        variance, unbiased for the variance of one share:""", simplest(share_variance(alpha, beta, n)))  # fmt: skip
     return d.conclude("so it estimates", v)
 
 
@@ -275,11 +275,10 @@ register(
         id="generative:bern:variance-estimate:own-data",
         title="Does a client's variance estimate leave its own data out?",
         place="Section 2.2, unknown alpha, beta, before (6)",
-        statement="Each client's estimates of mu and sigma^2 are made without using its own data. Judged: a change of the "
-        "own share of ones changes sigma_hat_i^2 by 0.",
-        latex=r"\text{(without using their own data) as: }\widehat{\mu}_{i}=\frac{1}{m-1}\sum_{l\neq "
-        r"i}\overline{X}_{l}\text{ and }\widehat{\sigma}_{i}^{2}=\frac{1}{m-2}\sum_{l\neq "
-        r"i}(\overline{X}_{l}-\widehat{\mu}_{l})^{2}",
+        statement="""Each client's estimates of mu and sigma^2 are made without using its own data. Judged: a change of the
+            own share of ones changes sigma_hat_i^2 by 0.""",
+        latex=r"""\text{(without using their own data) as: }\widehat{\mu}_{i}=\frac{1}{m-1}\sum_{l\neq i}\overline{X}_{l}%
+            \text{ and }\widehat{\sigma}_{i}^{2}=\frac{1}{m-2}\sum_{l\neq i}(\overline{X}_{l}-\widehat{\mu}_{l})^{2}""",
         kind="identity",
         variables=(OTHER_SHARES, OWN, NEW),
         examples=(
@@ -290,16 +289,16 @@ register(
         derive=_own_data_derive,
         oracle=_own_data_oracle,
         corrected=_own_data_corrected,
-        corrected_text="(x' - x)((m-1)(x + x') - 2 sum of the others' shares)/((m-1)^2 (m-2)): the centres mu_hat_l, l != "
-        "i, contain the own share",
+        corrected_text="""(x' - x)((m-1)(x + x') - 2 sum of the others' shares)/((m-1)^2 (m-2)): the centres mu_hat_l, l !=
+            i, contain the own share""",
         counterexample={"shares": [0, 0], "own": 0, "new": 1},
         not_computed=Exempt(kind="refuted"),
         not_simulated=Exempt(kind="deterministic", note="a function of the data"),
         finding="Each client's variance estimate contains its own data, through the centres of the others.",
         unit="squared probability",
         related=("generative:bern:variance-estimate", "generative:thm3:own-data"),
-        remark="mu_hat_i does leave it out. The proof of Theorem 3 takes both as functions of the others' data only; with "
-        "the centre mu_hat_i, as the proof writes it, they are.",
+        remark="""mu_hat_i does leave it out. The proof of Theorem 3 takes both as functions of the others' data only; with
+            the centre mu_hat_i, as the proof writes it, they are.""",
     )
 )
 
@@ -316,8 +315,8 @@ def _unbiased_derive(alpha: Any, beta: Any, n_k: Sequence[Any]) -> Derivation:
     for n in n_k:
         # E[x(x-1) | p]: n(n-1) ordered pairs of different samples, each both ones with probability p^2.
         pairs.append(n * (n - 1) * prior_moment(alpha, beta, 2) / (n * (n - 1)))
-    d.say("Of a client's n(n-1) ordered pairs of samples x(x-1) are both ones, each with probability p^2; the share of "
-          "such pairs has mean E[p^2], whatever n:", tuple(simplest(x) for x in pairs))  # fmt: skip
+    d.say("""Of a client's n(n-1) ordered pairs of samples x(x-1) are both ones, each with probability p^2; the share of such
+        pairs has mean E[p^2], whatever n:""", tuple(simplest(x) for x in pairs))  # fmt: skip
     d.say("The product of two different clients' shares of ones has mean mu^2, as the clients are independent.")
     products = [p * p for i in range(m) for j in range(m) if i != j]
     return d.conclude(
@@ -358,10 +357,10 @@ register(
         id="generative:bern:moments:unbiased",
         title="Unbiased estimate of the prior's variance, for any numbers of samples",
         place="Section 2.2, unknown alpha, beta (not in the paper)",
-        statement="The mean of x(x-1)/(n(n-1)) over clients, minus the mean product of two different clients' shares of "
-        "ones, has mean sigma^2 exactly, for every m >= 2 and any unequal n_i >= 2.",
-        latex=r"\widehat\sigma^2=\frac1m\sum_i\frac{z_i(z_i-1)}{n_i(n_i-1)}-\frac{1}{m(m-1)}\sum_{i\neq j}"
-        r"\overline X_i\overline X_j",
+        statement="""The mean of x(x-1)/(n(n-1)) over clients, minus the mean product of two different clients' shares of
+            ones, has mean sigma^2 exactly, for every m >= 2 and any unequal n_i >= 2.""",
+        latex=r"""\widehat\sigma^2=\frac1m\sum_i\frac{z_i(z_i-1)}{n_i(n_i-1)}-\frac{1}{m(m-1)}\sum_{i\neq j}\overline
+            X_i\overline X_j""",
         kind="identity",
         variables=(*PRIOR, N_K),
         examples=({"alpha": "1/2", "beta": "1/2", "n_k": [2, 4]}, {"alpha": "1/4", "beta": "1/2", "n_k": [3, 2, 5]}),
@@ -373,8 +372,8 @@ register(
         ours=True,
         assumes={"law": "bernoulli"},
         unit="squared probability",
-        remark="estimators.closed_forms.bernoulli.moments. No assumption on the prior is used; n_i = 1 clients only enter "
-        "the mean. The tail bound that the proof of Theorem 3 borrows fits such an estimate, not the printed one.",
+        remark="""estimators.closed_forms.bernoulli.moments. No assumption on the prior is used; n_i = 1 clients only enter
+            the mean. The tail bound that the proof of Theorem 3 borrows fits such an estimate, not the printed one.""",
     )
 )
 

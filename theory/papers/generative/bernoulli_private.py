@@ -99,11 +99,11 @@ register(
         id="generative:qpriv",
         title="The two-point randomiser: unbiased and eps0-LDP",
         place="Section 2.2, (7); Section 5.2.3, (49)-(50)",
-        statement="q^priv(x) has mean x, and no two inputs give an output with probabilities whose ratio exceeds e^eps0. "
-        "Judged with E0 = e^eps0 - 1 > 0 as a letter, the largest ratio exactly.",
-        latex=r"q^{\mathsf{priv}}(x)=\frac{-1}{e^{\epsilon_{0}}-1}\text{ w.p. }\frac{e^{\epsilon_{0}}}{e^{\epsilon_{0}}+1}"
-        r"-x\frac{e^{\epsilon_{0}}-1}{e^{\epsilon_{0}}+1},\ \frac{e^{\epsilon_{0}}}{e^{\epsilon_{0}}-1}\text{ w.p. }"
-        r"\frac{1}{e^{\epsilon_{0}}+1}+x\frac{e^{\epsilon_{0}}-1}{e^{\epsilon_{0}}+1};\qquad\mathbb{E}[q_p(x)]=x",
+        statement="""q^priv(x) has mean x, and no two inputs give an output with probabilities whose ratio exceeds e^eps0.
+            Judged with E0 = e^eps0 - 1 > 0 as a letter, the largest ratio exactly.""",
+        latex=r"""q^{\mathsf{priv}}(x)=\frac{-1}{e^{\epsilon_{0}}-1}\text{ w.p. }\frac{e^{\epsilon_{0}}}{e^{\epsilon_{0}}+1}%
+            -x\frac{e^{\epsilon_{0}}-1}{e^{\epsilon_{0}}+1},\ \frac{e^{\epsilon_{0}}}{e^{\epsilon_{0}}-1}\text{ w.p. }%
+            \frac{1}{e^{\epsilon_{0}}+1}+x\frac{e^{\epsilon_{0}}-1}{e^{\epsilon_{0}}+1};\qquad\mathbb{E}[q_p(x)]=x""",
         kind="probability",
         variables=(INPUT, RISE),
         examples=({"x": "1/2", "E0": 2}, {"x": "3/4", "E0": 1}),
@@ -115,8 +115,8 @@ register(
         entries=("mean of the report", "largest ratio of probabilities"),
         unit="dimensionless",
         assumes={"adjacency": "replace"},
-        remark="Exactly eps0: the ratio is attained at the inputs 0 and 1. A client with n samples whose share of ones is "
-        "reported is protected as a whole.",
+        remark="""Exactly eps0: the ratio is attained at the inputs 0 and 1. A client with n samples whose share of ones is
+            reported is protected as a whole.""",
     )
 )
 
@@ -150,8 +150,8 @@ register(
         id="generative:qpriv:ldp",
         title="eps0-LDP of the two-point randomiser for every pair of inputs",
         place="Section 5.2.3, (49)",
-        statement="Pr[q(x)=y] <= e^eps0 Pr[q(x')=y] for both outputs y and all x, x' in [0, 1]. Judged as the differences "
-        "e^eps0 Pr[q(x')=y] - Pr[q(x)=y], which must not be negative.",
+        statement="""Pr[q(x)=y] <= e^eps0 Pr[q(x')=y] for both outputs y and all x, x' in [0, 1]. Judged as the differences
+            e^eps0 Pr[q(x')=y] - Pr[q(x)=y], which must not be negative.""",
         latex=r"\frac{\Pr[q_p(x)=y]}{\Pr[q_p(x^{\prime})=y]}\leq e^{\epsilon_{0}}",
         kind="probability",
         relation=">=",
@@ -221,8 +221,8 @@ SAME_MEAN = (*PRIOR, N, RISE)
 
 def _law_derive(alpha: Any, beta: Any, E0: Any) -> Derivation:
     d = Derivation()
-    d.say("Given the client's share of ones the high report has a probability affine in it; averaged over samples and prior "
-          "only the mean of the share enters, and that is the prior's mean.")  # fmt: skip
+    d.say("""Given the client's share of ones the high report has a probability affine in it; averaged over samples and prior
+        only the mean of the share enters, and that is the prior's mean.""")  # fmt: skip
     high = reports(prior_moment(alpha, beta, 1), E0)[1][1]
     return d.conclude("Probability of the high report:", simplest(high))
 
@@ -239,11 +239,11 @@ register(
         id="generative:thm4:identifiable",
         title="What two-point reports of shares of ones reveal: the prior's mean and nothing else",
         place="Section 2.2, private estimates (not in the paper)",
-        statement="A client's report is high with this probability, for every prior with that mean and every n. Reports of "
-        "different clients are independent, so priors of equal mean give the same law of all reports: no estimate from them "
-        "can learn sigma^2.",
-        latex=r"\Pr[q^{\mathsf{priv}}(\overline X_i)=\tfrac{e^{\epsilon_0}}{e^{\epsilon_0}-1}]="
-        r"\frac{1+\mu(e^{\epsilon_0}-1)}{e^{\epsilon_0}+1}",
+        statement="""A client's report is high with this probability, for every prior with that mean and every n. Reports of
+            different clients are independent, so priors of equal mean give the same law of all reports: no estimate from
+            them can learn sigma^2.""",
+        latex=r"""\Pr[q^{\mathsf{priv}}(\overline X_i)=\tfrac{e^{\epsilon_0}}{e^{\epsilon_0}-1}]=%
+            \frac{1+\mu(e^{\epsilon_0}-1)}{e^{\epsilon_0}+1}""",
         kind="probability",
         variables=SAME_MEAN,
         examples=({"alpha": 2, "beta": 3, "n": 2, "E0": 2}, {"alpha": "1/2", "beta": "3/4", "n": 3, "E0": 1}),
@@ -258,8 +258,8 @@ register(
         assumes={"law": "bernoulli"},
         unit="probability",
         related=("generative:qpriv",),
-        remark="Identifiable: mu = E[p]. Not identifiable: sigma^2, alpha+beta, the best weight a. A private estimate of "
-        "sigma^2 needs a report whose mean is not affine in p: generative:thm4:protocol.",
+        remark="""Identifiable: mu = E[p]. Not identifiable: sigma^2, alpha+beta, the best weight a. A private estimate of
+            sigma^2 needs a report whose mean is not affine in p: generative:thm4:protocol.""",
     )
 )
 
@@ -325,10 +325,10 @@ register(
         id="generative:thm4:variance-estimate",
         title="What the private estimate of the prior's variance estimates",
         place="Section 2.2, after (7); Section 5.2.3",
-        statement="sigma_hat_i^{2(priv)} = sum_{l != i} (q(xbar_l) - mu_hat_l)^2/(m-2) estimates sigma^2. Judged as its "
-        "exact mean.",
-        latex=r"\widehat{\sigma}_{i}^{2(\mathsf{priv})}=\frac{1}{m-2}\sum_{l\neq i}(q^{\mathsf{priv}}(\overline{X}_{l}))-"
-        r"\widehat{\mu}_{l}^{\mathsf{priv}})^{2}",
+        statement="""sigma_hat_i^{2(priv)} = sum_{l != i} (q(xbar_l) - mu_hat_l)^2/(m-2) estimates sigma^2. Judged as its
+            exact mean.""",
+        latex=r"""\widehat{\sigma}_{i}^{2(\mathsf{priv})}=\frac{1}{m-2}\sum_{l\neq i}(q^{\mathsf{priv}}(\overline{X}_{l}))-%
+            \widehat{\mu}_{l}^{\mathsf{priv}})^{2}""",
         kind="identity",
         variables=PRIVATE,
         examples=(
@@ -349,8 +349,8 @@ register(
         unit="squared probability",
         finding="The private estimate of the clients' variance depends on their mean only, and not on their variance.",
         related=("generative:qpriv:variance", "generative:thm4:identifiable"),
-        remark="So the second line of (51), that it is close to sigma^2 with high probability, cannot hold: its mean is at "
-        "least mu(1-mu), the largest variance that a prior of mean mu can have.",
+        remark="""So the second line of (51), that it is close to sigma^2 with high probability, cannot hold: its mean is at
+            least mu(1-mu), the largest variance that a prior of mean mu can have.""",
     )
 )
 
@@ -391,10 +391,10 @@ register(
         id="generative:thm4:weight",
         title="Weight that the private estimates lead to",
         place="Section 2.2, private estimates, before Theorem 4",
-        statement="a_hat_i^priv = n/(mu_hat(1-mu_hat)/sigma_hat^2 + n) from the private reports stands for the weight "
-        "n/(alpha+beta+n). Judged as its limit for many clients.",
-        latex=r"\widehat{a}_{i}^{\mathsf{priv}}=\frac{n}{\nicefrac{{\widehat{\mu}_{i}^{\mathsf{priv}}(1-\widehat{\mu}_{i}^"
-        r"{\mathsf{priv}})}}{{\widehat{\sigma}_{i}^{2(\mathsf{priv})}}}+n}",
+        statement="""a_hat_i^priv = n/(mu_hat(1-mu_hat)/sigma_hat^2 + n) from the private reports stands for the weight
+            n/(alpha+beta+n). Judged as its limit for many clients.""",
+        latex=r"""\widehat{a}_{i}^{\mathsf{priv}}=\frac{n}{\nicefrac{{\widehat{\mu}_{i}^{\mathsf{priv}}(1-%
+            \widehat{\mu}_{i}^{\mathsf{priv}})}}{{\widehat{\sigma}_{i}^{2(\mathsf{priv})}}}+n}""",
         kind="limit",
         variables=SAME_MEAN,
         examples=({"alpha": 2, "beta": 3, "n": 2, "E0": 2}, {"alpha": 10, "beta": 10, "n": 3, "E0": 1}),
@@ -406,8 +406,8 @@ register(
             * (alpha * beta + (alpha + beta) ** 2 * (1 + E0) / E0**2)
             / ((n + 1) * alpha * beta + n * (alpha + beta) ** 2 * (1 + E0) / E0**2)
         ),
-        corrected_text="n/(mu(1-mu)/(mu(1-mu) + e^eps0/(e^eps0-1)^2) + n), always above n/(n+1): nearly the local estimate, "
-        "whatever the clients' differences",
+        corrected_text="""n/(mu(1-mu)/(mu(1-mu) + e^eps0/(e^eps0-1)^2) + n), always above n/(n+1): nearly the local estimate,
+            whatever the clients' differences""",
         counterexample={"alpha": 1, "beta": 1, "n": 1, "E0": 1},
         approach=_pweight_approach,
         computed=_pweight_computed,

@@ -37,8 +37,8 @@ def _constant_derive(E0: Any) -> Derivation:
     d = Derivation()
     (low, _), (high, _) = reports(sp.Integer(0), E0)
     width = d.say("Reports lie between two points at distance", simplest(high - low))
-    d.say("Hoeffding: a mean of m-1 independent numbers in an interval of width w misses its mean by more than t with "
-          "probability at most 2 exp(-2 (m-1) t^2/w^2).")  # fmt: skip
+    d.say("""Hoeffding: a mean of m-1 independent numbers in an interval of width w misses its mean by more than t with
+        probability at most 2 exp(-2 (m-1) t^2/w^2).""")  # fmt: skip
     return d.conclude("Factor of -(m-1) t^2 in the exponent:", simplest(2 / width**2))
 
 
@@ -55,10 +55,10 @@ register(
         id="generative:thm4:hoeffding",
         title="Tail of the private mean",
         place="Section 5.2.3, (51)",
-        statement="By Hoeffding's inequality |mu_hat^priv - mu| > t has probability at most 2 exp(-kappa (m-1) t^2) with "
-        "kappa = 3 (e^eps0-1)^2/(e^eps0+1)^2. Judged as the largest kappa that is valid for all priors, t and m.",
-        latex=r"\Pr[|\hat{\mu}_i^{(p)}-\mu|>t]\leq 2\exp\left(\frac{-3(e^{\epsilon_0}-1)^2(m-1)t^2}{(e^{\epsilon_0}+1)^2}"
-        r"\right)",
+        statement="""By Hoeffding's inequality |mu_hat^priv - mu| > t has probability at most 2 exp(-kappa (m-1) t^2) with
+            kappa = 3 (e^eps0-1)^2/(e^eps0+1)^2. Judged as the largest kappa that is valid for all priors, t and m.""",
+        latex=r"""\Pr[|\hat{\mu}_i^{(p)}-\mu|>t]\leq 2\exp\left(\frac{-3(e^{\epsilon_0}-1)^2(m-1)t^2}{(e^{\epsilon_0}+1)^2}%
+            \right)""",
         kind="probability",
         variables=(RISE,),
         examples=({"E0": 2}, {"E0": 1}),
@@ -74,8 +74,8 @@ register(
         assumes={"law": "bounded"},
         unit="per squared probability",
         related=("generative:qpriv",),
-        remark="The 3 is carried into c_p and into the theorem's last term, where 2 belongs (generative:thm4:bound:radius). "
-        "The second line of (51), on sigma_hat^2, is false for another reason: generative:thm4:variance-estimate.",
+        remark="""The 3 is carried into c_p and into the theorem's last term, where 2 belongs (generative:thm4:bound:radius).
+            The second line of (51), on sigma_hat^2, is false for another reason: generative:thm4:variance-estimate.""",
     )
 )
 
@@ -87,8 +87,8 @@ TAIL_SHARE = sp.Rational(49, 100)  # deviation t as a share of the distance of t
 @cache
 def _tail_derive(m: int) -> Derivation:
     d = Derivation()
-    d.say("For a prior of mean 1/2 the m-1 reports are fair coins with values at distance w. Their mean misses mu by more "
-          f"than t = {TAIL_SHARE} w only if nearly all agree; for m-1 < 50, only if all do.")  # fmt: skip
+    d.say(f"""For a prior of mean 1/2 the m-1 reports are fair coins with values at distance w. Their mean misses mu by more
+        than t = {TAIL_SHARE} w only if nearly all agree; for m-1 < 50, only if all do.""")  # fmt: skip
     total = sp.Integer(2) * sp.Rational(1, 2) ** (m - 1)
     return d.conclude("Probability:", total)
 
@@ -191,10 +191,10 @@ def _too_far(k: int, m: int, n: int, deciding: int = 40) -> bool:
 @cache
 def _bound_derive(m: int, n: int) -> Derivation:
     d = Derivation()
-    d.say("Given the others' reports the error is a^2 E[p(1-p)]/n + (1-a)^2 (sigma^2 + (mu_hat - mu)^2) for the weight a "
-          "that they give, so the bound holds exactly when |mu_hat - mu| <= c_p.")  # fmt: skip
-    d.say("For a prior of mean 1/2 the others' reports are fair coins; in units of the reports' distance c_p^2 is "
-          "log(4 m^2 n)/(3 (m-1)).")  # fmt: skip
+    d.say("""Given the others' reports the error is a^2 E[p(1-p)]/n + (1-a)^2 (sigma^2 + (mu_hat - mu)^2) for the weight a
+        that they give, so the bound holds exactly when |mu_hat - mu| <= c_p.""")  # fmt: skip
+    d.say("""For a prior of mean 1/2 the others' reports are fair coins; in units of the reports' distance c_p^2 is log(4 m^2
+        n)/(3 (m-1)).""")  # fmt: skip
     bad = sum(comb(m - 1, k) for k in range(m) if _too_far(k, m, n))
     return d.conclude("Probability that it fails:", sp.Rational(bad, 2 ** (m - 1)))
 
@@ -218,12 +218,13 @@ register(
         id="generative:thm4:bound",
         title="Theorem 4: probability that the private error bound fails",
         place="Section 2.2, Theorem 4; proof in Section 5.2.3",
-        statement="With probability at least 1 - 1/(mn) over the others' reports the squared error is at most "
-        "E[a^2] E[p(1-p)]/n + E[(1-a)^2] (sigma^2 + c_p^2). Judged as the exact probability that it fails, for one client "
-        "and a prior of mean 1/2.",
-        latex=r"\mathbb{E}[(\widehat{a}_{i}^{\mathsf{priv}})^{2}]\big{(}\frac{\alpha\beta}{n(\alpha+\beta)(\alpha+\beta+1)}"
-        r"\big{)}+\mathbb{E}[(1-\widehat{a}_{i}^{\mathsf{priv}})^{2}]\big{(}\frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+"
-        r"\beta+1)}+\frac{(e^{\epsilon_{0}}+1)^{2}\log(4m^{2}n)}{3(e^{\epsilon_{0}}-1)^{2}(m-1)}\big{)}",
+        statement="""With probability at least 1 - 1/(mn) over the others' reports the squared error is at most E[a^2]
+            E[p(1-p)]/n + E[(1-a)^2] (sigma^2 + c_p^2). Judged as the exact probability that it fails, for one client and
+            a prior of mean 1/2.""",
+        latex=r"""\mathbb{E}[(\widehat{a}_{i}^{\mathsf{priv}})^{2}]\big{(}\frac{\alpha\beta}%
+            {n(\alpha+\beta)(\alpha+\beta+1)}\big{)}+\mathbb{E}[(1-\widehat{a}_{i}^{\mathsf{priv}})^{2}]\big{(}%
+            \frac{\alpha\beta}{(\alpha+\beta)^{2}(\alpha+\beta+1)}+\frac{(e^{\epsilon_{0}}+1)^{2}\log(4m^{2}n)}%
+            {3(e^{\epsilon_{0}}-1)^{2}(m-1)}\big{)}""",
         kind="probability",
         relation="<=",
         variables=(BOUND_CLIENTS, BOUND_SAMPLES),
@@ -241,8 +242,8 @@ register(
         unit="probability",
         related=("generative:thm4:bound:radius", "generative:qpriv"),
         assumptions=("a_hat_i^priv and mu_hat_i^priv are functions of the other clients' reports only",),
-        remark="Independent of eps0. With the 3 in c_p the proof's union bound gives 1 - 2 m (4 m^2 n)^(-2/3), less "
-        "than the claimed 1 - 1/(mn); at m = 1000, n = 1e12 the bound fails 40 times as often as claimed. And where it is "
-        "true it says little: the weight is nearly 1 for every prior (generative:thm4:weight).",
+        remark="""Independent of eps0. With the 3 in c_p the proof's union bound gives 1 - 2 m (4 m^2 n)^(-2/3), less than
+            the claimed 1 - 1/(mn); at m = 1000, n = 1e12 the bound fails 40 times as often as claimed. And where it is
+            true it says little: the weight is nearly 1 for every prior (generative:thm4:weight).""",
     )
 )

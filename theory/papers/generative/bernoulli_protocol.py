@@ -80,8 +80,8 @@ def _draw_estimates(
 
 def _mean_derive(alpha: Any, beta: Any) -> Derivation:
     d = Derivation()
-    d.say("A report has the mean of what is reported (generative:qpriv): p for a share of ones; for the share of pairs, of "
-          "which each is both ones with probability p^2, it is p^2.")  # fmt: skip
+    d.say("""A report has the mean of what is reported (generative:qpriv): p for a share of ones; for the share of pairs, of
+        which each is both ones with probability p^2, it is p^2.""")  # fmt: skip
     mu = d.say("Reports of different clients are independent, so the mean product of two is the square of",
                prior_moment(alpha, beta, 1))  # fmt: skip
     second = d.say("and the mean report of the pairs is", prior_moment(alpha, beta, 2))
@@ -101,11 +101,12 @@ register(
         id="generative:thm4:protocol",
         title="A private protocol that learns the prior's mean and variance",
         place="Section 2.2, private estimates (not in the paper)",
-        statement="m1 clients send q(z/n), m2 others q(z(z-1)/(n(n-1))), one report each with the whole budget. The mean of "
-        "the first reports is unbiased for mu; the mean of the second minus the mean product of two different first reports "
-        "is unbiased for sigma^2, for any prior on [0, 1], any n >= 2 (also unequal), and any m1 >= 2, m2 >= 1.",
-        latex=r"\widehat\sigma^2=\frac{1}{m_2}\sum_{l}q\Big(\frac{z_l(z_l-1)}{n(n-1)}\Big)-"
-        r"\frac{1}{m_1(m_1-1)}\sum_{i\neq j}q(\overline X_i)q(\overline X_j)",
+        statement="""m1 clients send q(z/n), m2 others q(z(z-1)/(n(n-1))), one report each with the whole budget. The mean of
+            the first reports is unbiased for mu; the mean of the second minus the mean product of two different first
+            reports is unbiased for sigma^2, for any prior on [0, 1], any n >= 2 (also unequal), and any m1 >= 2, m2 >=
+            1.""",
+        latex=r"""\widehat\sigma^2=\frac{1}{m_2}\sum_{l}q\Big(\frac{z_l(z_l-1)}{n(n-1)}\Big)-\frac{1}{m_1(m_1-1)}%
+            \sum_{i\neq j}q(\overline X_i)q(\overline X_j)""",
         kind="identity",
         variables=GROUPS,
         examples=POINTS,
@@ -131,8 +132,8 @@ register(
 
 def _ldp_derive(n: Any, E0: Any) -> Derivation:
     d = Derivation()
-    d.say("Which kind of report a client sends does not depend on its data, and it sends one. Both kinds report a number in "
-          "[0, 1], which is 0 when all n samples are 0 and 1 when all are 1.")  # fmt: skip
+    d.say("""Which kind of report a client sends does not depend on its data, and it sends one. Both kinds report a number in
+        [0, 1], which is 0 when all n samples are 0 and 1 when all are 1.""")  # fmt: skip
     ratios = []
     for one, another in ((0, 1), (1, 0)):
         for k in (0, 1):
@@ -201,14 +202,14 @@ def _report_variance(x: Any, E0: Any) -> Any:
 def _variance_derive(alpha: Any, beta: Any, E0: Any, m1: Any, m2: Any) -> Derivation:
     d = Derivation()
     mu, second = prior_moment(alpha, beta, 1), prior_moment(alpha, beta, 2)
-    d.say("A two-point report's law depends on its mean only, so its variance over data and randomiser is that of a report "
-          "of the mean.")  # fmt: skip
+    d.say("""A two-point report's law depends on its mean only, so its variance over data and randomiser is that of a report
+        of the mean.""")  # fmt: skip
     x = sp.Symbol("x")
     law = d.say("A report of x has variance", sp.expand(simplest(_report_variance(x, E0))))
     v1, v2 = (law.subs(x, at) for at in (mu, second))
     d.say("at the means of both kinds, call them v1, v2:", (mu, second))
-    d.say("With r_i = mu + u_i the mean product of two first reports is mu^2 + 2 mu mean(u) + mean of u_i u_j over pairs; "
-          "the last two are uncorrelated, with variances 4 mu^2 v1/m1 and 2 v1^2/(m1 (m1-1)).")  # fmt: skip
+    d.say("""With r_i = mu + u_i the mean product of two first reports is mu^2 + 2 mu mean(u) + mean of u_i u_j over pairs;
+        the last two are uncorrelated, with variances 4 mu^2 v1/m1 and 2 v1^2/(m1 (m1-1)).""")  # fmt: skip
     total = v2 / m2 + 4 * mu**2 * v1 / m1 + 2 * v1**2 / (m1 * (m1 - 1))
     return d.conclude("The groups are independent:", total)
 
@@ -244,8 +245,8 @@ register(
         id="generative:thm4:protocol:variance",
         title="Variance of the private estimate of the prior's variance",
         place="Section 2.2, private estimates (not in the paper)",
-        statement="With v(x) = e^eps0/(e^eps0-1)^2 + x(1-x), the variance of a report of mean x, the protocol's estimate of "
-        "sigma^2 has exactly this variance. It does not depend on n.",
+        statement="""With v(x) = e^eps0/(e^eps0-1)^2 + x(1-x), the variance of a report of mean x, the protocol's estimate of
+            sigma^2 has exactly this variance. It does not depend on n.""",
         latex=r"\frac{v(\mathbb{E}[p^2])}{m_2}+\frac{4\mu^2v(\mu)}{m_1}+\frac{2v(\mu)^2}{m_1(m_1-1)}",
         kind="identity",
         variables=GROUPS,
@@ -259,8 +260,8 @@ register(
         assumes={"law": "bernoulli"},
         unit="probability to the fourth power",
         related=("generative:thm4:protocol", "generative:qpriv:variance"),
-        remark="Of order 1/(eps0^2 m) for small eps0 and m eps0^2 large; two reports per client of half the budget each "
-        "need 1/(eps0^4 m) (generative:thm4:protocol:two-reports).",
+        remark="""Of order 1/(eps0^2 m) for small eps0 and m eps0^2 large; two reports per client of half the budget each
+            need 1/(eps0^4 m) (generative:thm4:protocol:two-reports).""",
     )
 )
 
@@ -273,8 +274,8 @@ HALF = Variable("E_half", "positive", "e^(eps0/2) - 1, for each of a client's tw
 def _two_derive(alpha: Any, beta: Any, E_half: Any) -> Derivation:
     d = Derivation()
     c = simplest(_report_variance(sp.Integer(0), E_half))
-    d.say("Two different samples x, y of one client are reported independently. Given them the product has mean x y, and "
-          "averaged over them p^2.")  # fmt: skip
+    d.say("""Two different samples x, y of one client are reported independently. Given them the product has mean x y, and
+        averaged over them p^2.""")  # fmt: skip
     mean = d.say("Mean of the product of the two reports:", prior_moment(alpha, beta, 2))
     d.say("A report of a sample x in {0, 1} has mean square c + x, c the variance:", c)
     square = c**2 + 2 * c * prior_moment(alpha, beta, 1) + prior_moment(alpha, beta, 2)
@@ -336,9 +337,9 @@ register(
         id="generative:thm4:protocol:two-reports",
         title="Two reports per client of half the budget each",
         place="Section 2.2, private estimates (not in the paper)",
-        statement="A client that reports two different samples with budget eps0/2 each is eps0-LDP in all (exactly), and "
-        "the product of its reports is unbiased for E[p^2]. With c = e^(eps0/2)/(e^(eps0/2)-1)^2 the product's variance is "
-        "c^2 + 2 c mu + E[p^2] - E[p^2]^2.",
+        statement="""A client that reports two different samples with budget eps0/2 each is eps0-LDP in all (exactly), and
+            the product of its reports is unbiased for E[p^2]. With c = e^(eps0/2)/(e^(eps0/2)-1)^2 the product's
+            variance is c^2 + 2 c mu + E[p^2] - E[p^2]^2.""",
         latex=r"\mathbb{E}[q_1q_2]=\mathbb{E}[p^2],\quad c^2+2c\mu+\mathbb{E}[p^2](1-\mathbb{E}[p^2]),\quad e^{\epsilon_0}",
         kind="probability",
         variables=(*PRIOR, HALF),
@@ -367,8 +368,8 @@ def _compare_derive(E_half: Any) -> Derivation:
     d = Derivation()
     whole = simplest(_report_variance(sp.Integer(0), (1 + E_half) ** 2 - 1))
     half = simplest(_report_variance(sp.Integer(0), E_half))
-    d.say("Privacy noise in an estimate of E[p^2]: twice the variance of a report with the whole budget, as half of the "
-          "clients send it; or the product of two variances with half the budget:", (2 * whole, half**2))  # fmt: skip
+    d.say("""Privacy noise in an estimate of E[p^2]: twice the variance of a report with the whole budget, as half of the
+        clients send it; or the product of two variances with half the budget:""", (2 * whole, half**2))  # fmt: skip
     return d.conclude("Ratio of the latter to the former:", simplest(half**2 / (2 * whole)))
 
 
@@ -391,8 +392,8 @@ register(
         id="generative:thm4:protocol:split",
         title="Splitting the clients or splitting the budget",
         place="Section 2.2, private estimates (not in the paper)",
-        statement="For a prior concentrated at 0, where only privacy noise is left, two reports of half the budget per "
-        "client have this multiple of the variance of one report of the whole budget by half of the clients.",
+        statement="""For a prior concentrated at 0, where only privacy noise is left, two reports of half the budget per
+            client have this multiple of the variance of one report of the whole budget by half of the clients.""",
         latex=r"\frac{(e^{\epsilon_0/2}+1)^2}{2(e^{\epsilon_0/2}-1)^2}",
         kind="identity",
         variables=(HALF,),
@@ -405,8 +406,8 @@ register(
         ours=True,
         unit="dimensionless",
         related=("generative:thm4:protocol:variance", "generative:thm4:protocol:two-reports"),
-        remark="Above 1, so the protocol with one report per client is better, as long as e^(eps0/2) < 3 + 2 sqrt(2), that "
-        "is eps0 < 3.52; beyond that the privacy noise is small either way.",
+        remark="""Above 1, so the protocol with one report per client is better, as long as e^(eps0/2) < 3 + 2 sqrt(2), that
+            is eps0 < 3.52; beyond that the privacy noise is small either way.""",
     )
 )
 

@@ -47,8 +47,8 @@ def weight_of(mu: Any, sigma2: Any, n: Any) -> Any:
 def _weight_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
     mu = prior_moment(alpha, beta, 1)
-    v = d.say("With many clients mu_hat tends to mu and sigma_hat^2 to the variance of one share of ones (law of large "
-              "numbers):", simplest(share_variance(alpha, beta, n)))  # fmt: skip
+    v = d.say("""With many clients mu_hat tends to mu and sigma_hat^2 to the variance of one share of ones (law of large
+        numbers):""", simplest(share_variance(alpha, beta, n)))  # fmt: skip
     return d.conclude("Put in (6):", simplest(n / (mu * (1 - mu) / v - 1 + n)))
 
 
@@ -84,8 +84,8 @@ register(
         id="generative:bern:moments:limit-weight",
         title="Weight that the printed estimates lead to with many clients",
         place="Section 2.2, unknown alpha, beta, before (6)",
-        statement="a_hat_i = n/(mu_hat(1-mu_hat)/sigma_hat^2 - 1 + n) estimates a = n/(alpha+beta+n). Judged as its limit "
-        "for m to infinity.",
+        statement="""a_hat_i = n/(mu_hat(1-mu_hat)/sigma_hat^2 - 1 + n) estimates a = n/(alpha+beta+n). Judged as its limit
+            for m to infinity.""",
         latex=r"\widehat{a}_{i}=\frac{n}{\nicefrac{{\widehat{\mu}_{i}(1-\widehat{\mu}_{i})}}{{\widehat{\sigma}_{i}^{2}}}-1+n}",
         kind="limit",
         variables=MANY_CLIENTS,
@@ -169,8 +169,8 @@ def _cost_derive(alpha: Any, beta: Any, n: Any) -> Derivation:
     d = Derivation()
     used = d.lemma("generative:bern:moments:limit-weight", "the weight reached", alpha=alpha, beta=beta, n=n)
     best = d.lemma("generative:thm3:weight", "the best weight", alpha=alpha, beta=beta, n=n)
-    d.say("The risk of a weight w on the own share is quadratic in w with curvature Var(xbar), so the excess is "
-          "(difference of weights)^2 Var(xbar).")  # fmt: skip
+    d.say("""The risk of a weight w on the own share is quadratic in w with curvature Var(xbar), so the excess is (difference
+        of weights)^2 Var(xbar).""")  # fmt: skip
     excess = (used - best) ** 2 * share_variance(alpha, beta, n)
     least = prior_moment(alpha, beta, 1, 1) / n * best
     return d.conclude("In multiples of the least risk:", simplest(excess / least))
@@ -211,8 +211,8 @@ register(
         id="generative:bern:moments:cost",
         title="What the biased variance estimate costs, and the unbiased one gains",
         place="Section 2.2, unknown alpha, beta (not in the paper)",
-        statement="With many clients the printed estimates give the squared error (1 + this) times the least one; unbiased "
-        "estimates (generative:bern:moments:unbiased) reach the least one.",
+        statement="""With many clients the printed estimates give the squared error (1 + this) times the least one; unbiased
+            estimates (generative:bern:moments:unbiased) reach the least one.""",
         latex=r"\frac{n s(s+1)^2}{(n^2+(2n-1)s)^2},\qquad s=\alpha+\beta",
         kind="identity",
         variables=MANY_CLIENTS,
@@ -274,8 +274,8 @@ register(
         id="generative:remark3",
         title="Limits of the estimated weight",
         place="Section 2.2, Remark 3",
-        statement="For n to infinity a_hat_i tends to 1. For sigma^2 to 0 (little heterogeneity) a_hat_i tends to 0. Judged "
-        "with many clients, where the estimates are their means.",
+        statement="""For n to infinity a_hat_i tends to 1. For sigma^2 to 0 (little heterogeneity) a_hat_i tends to 0. Judged
+            with many clients, where the estimates are their means.""",
         latex=r"n\to\infty:\ \widehat{a}_{i}\to 1;\qquad\sigma^{2}\to 0:\ \widehat{a}_{i}\to 0",
         kind="limit",
         variables=(*PRIOR, N),
@@ -284,8 +284,8 @@ register(
         derive=_remark_derive,
         oracle=_remark_oracle,
         corrected=lambda n: (ONE, n / (2 * n - 1)),
-        corrected_text="1, and n/(2n-1): more than a half stays on the client's own noisy share however alike the clients "
-        "are; with unbiased estimates (generative:bern:moments:unbiased) the second limit is 0",
+        corrected_text="""1, and n/(2n-1): more than a half stays on the client's own noisy share however alike the clients
+            are; with unbiased estimates (generative:bern:moments:unbiased) the second limit is 0""",
         counterexample={"alpha": 1, "beta": 1, "n": 2},
         approach=_remark_approach,
         not_computed=Exempt(kind="limit", of=("generative:bern:moments:limit-weight",)),

@@ -54,8 +54,8 @@ def known_prior_risk(prior: Any, n: Any, sigma2_x: Any) -> Any:
 def _eq45_derive(sigma2_thetas: list[Any], n: Any, sigma2_x: Any) -> Derivation:
     d = Derivation()
     d.say(
-        "Gaussian prior and samples, coordinates independent: I_x = I_d/sigma2_x and I(pi) = "
-        "diag(1/sigma2_theta_l), so (45) reads d^2/sum_l (n/sigma2_x + 1/sigma2_theta_l)."
+        """Gaussian prior and samples, coordinates independent: I_x = I_d/sigma2_x and I(pi) = diag(1/sigma2_theta_l), so
+        (45) reads d^2/sum_l (n/sigma2_x + 1/sigma2_theta_l)."""
     )
     risks = [known_prior_risk(v, n, sigma2_x) for v in sigma2_thetas]
     d.say(
@@ -63,8 +63,8 @@ def _eq45_derive(sigma2_thetas: list[Any], n: Any, sigma2_x: Any) -> Derivation:
         tuple(risks),
     )
     return d.conclude(
-        "Their sum, sum_l 1/(n/sigma2_x + 1/sigma2_theta_l), is at least (45) since an arithmetic mean is "
-        "at least the harmonic one; equal if all coordinates carry the same information:",
+        """Their sum, sum_l 1/(n/sigma2_x + 1/sigma2_theta_l), is at least (45) since an arithmetic mean is at least the
+        harmonic one; equal if all coordinates carry the same information:""",
         sum(risks),
     )
 
@@ -91,11 +91,11 @@ register(
         id="generative:eq45",
         title="Multivariate van Trees inequality",
         place="Section 5.1.3, (45)",
-        statement="For independent coordinates the Bayes risk of any estimator is at least d^2 over the "
-        "total information of samples and prior. Judged for Gaussian samples and a Gaussian prior "
-        "with different variances, where the least Bayes risk is known.",
-        latex=r"\mathbb{E}\|\widehat{\theta}(X)-\theta\|^{2}\geq\frac{d^{2}}{n\mathbb{E}\text{Tr}(I_{x}("
-        r"\theta))+\text{Tr}(I(\pi))}",
+        statement="""For independent coordinates the Bayes risk of any estimator is at least d^2 over the total information
+            of samples and prior. Judged for Gaussian samples and a Gaussian prior with different variances, where the
+            least Bayes risk is known.""",
+        latex=r"""\mathbb{E}\|\widehat{\theta}(X)-\theta\|^{2}\geq\frac{d^{2}}%
+            {n\mathbb{E}\text{Tr}(I_{x}(\theta))+\text{Tr}(I(\pi))}""",
         kind="lower bound",
         variables=(SIGMA2_THETAS, N, SIGMA2_X),
         examples=(
@@ -136,11 +136,11 @@ register(
         id="generative:eq46",
         title="Lower bound with a known prior",
         place="Section 5.1.3, (46)",
-        statement="With mu known, no estimator's worst risk over theta_i is below this. Judged: it is not "
-        "above the Bayes risk (it is equal to it).",
-        latex=r"\sup_{\theta_{i}}\mathbb{E}\|\widehat{\theta_{i}}(X)-\theta_{i}\|^{2}\geq\frac{d^{2}}{n"
-        r"\mathbb{E}\frac{d}{\sigma_{x}^{2}}+\frac{d}{\sigma_{\theta}^{2}}}=\frac{d\sigma_{"
-        r"\theta}^{2}\sigma_{x}^{2}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}",
+        statement="""With mu known, no estimator's worst risk over theta_i is below this. Judged: it is not above the Bayes
+            risk (it is equal to it).""",
+        latex=r"""\sup_{\theta_{i}}\mathbb{E}\|\widehat{\theta_{i}}(X)-\theta_{i}\|^{2}\geq\frac{d^{2}}%
+            {n\mathbb{E}\frac{d}{\sigma_{x}^{2}}+\frac{d}{\sigma_{\theta}^{2}}}=%
+            \frac{d\sigma_{\theta}^{2}\sigma_{x}^{2}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}""",
         kind="lower bound",
         variables=(N, D, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=(
@@ -171,8 +171,8 @@ def _eq47_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -> De
     v0 = sp.Symbol("v0", positive=True)
     own, others = groups(m, sigma2_theta, sigma2_x / n)
     proof.say(
-        "The largest risk over mu is at least the average over mu ~ N(0, v0), for any v0. The least such "
-        "average is the posterior variance given the own mean and the sum of the others'."
+        """The largest risk over mu is at least the average over mu ~ N(0, v0), for any v0. The least such average is the
+        posterior variance given the own mean and the sum of the others'."""
     )
     best = posterior(own.parameters(), [own.estimates(), others.estimates()], v0=v0)
     proof.say("Weights of the own mean and of each other mean:", best.weights)
@@ -187,11 +187,11 @@ register(
         id="generative:eq47",
         title="Lower bound with an estimated population mean",
         place="Section 5.1.3, (47)",
-        statement="With mu unknown, no estimator's worst risk is below this. Judged for the worst mu, theta_i being drawn "
-        "from the population; the least such risk equals it. (The worst theta_i is worse still, so the inequality holds as "
-        "printed.) The paper's argument for it is judged in generative:eq47:argument.",
-        latex=r"\sup_{\theta_{i}\in\Theta}\mathbb{E}_{X}\|\widehat{\theta}_{i}(X)-\theta_{i}\|^{2}\geq d\frac{\sigma_{"
-        r"\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}",
+        statement="""With mu unknown, no estimator's worst risk is below this. Judged for the worst mu, theta_i being drawn
+            from the population; the least such risk equals it. (The worst theta_i is worse still, so the inequality
+            holds as printed.) The paper's argument for it is judged in generative:eq47:argument.""",
+        latex=r"""\sup_{\theta_{i}\in\Theta}\mathbb{E}_{X}\|\widehat{\theta}_{i}(X)-\theta_{i}\|^{2}\geq
+            d\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}""",
         kind="lower bound",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
@@ -215,8 +215,8 @@ def _argument_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any) -
     fresh = Group("theta_i", ONE, sigma2_theta, ZERO, ZERO)
     drawn = (1 / sp.sympify(m)) * others.estimates() + fresh.noise("p")
     prior = proof.say(
-        "The argument takes theta_i ~ N(mu_hat, sigma2_theta) with mu_hat the mean of all data. By Fact 1 "
-        "the variance around mu is then, as the text says,",
+        """The argument takes theta_i ~ N(mu_hat, sigma2_theta) with mu_hat the mean of all data. By Fact 1 the variance
+        around mu is then, as the text says,""",
         mse(drawn - Group("mu", ONE, ZERO, ZERO, ZERO).parameters()),
     )
     bound = proof.say(
@@ -249,9 +249,10 @@ register(
         title="Does the argument for (47) give (47)?",
         place="Section 5.1.3, text between (46) and (47)",
         statement="Van Trees' inequality for the prior N(mu, sigma2_theta + sigma2_theta/m + sigma2_x/(mn)) gives (47).",
-        latex=r"\theta_{i}\sim N(\mu,(\sigma_{\theta}^{2}+\frac{\sigma_{\theta}^{2}}{m}+\frac{\sigma_{x}^{2}}{mn})"
-        r"\text{I}_{d})\text{. Then using the van Trees inequality similar to the lower bound in perfect case we can "
-        r"obtain: }d\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}{n\sigma_{\theta}^{2}+\sigma_{x}^{2}}",
+        latex=r"""\theta_{i}\sim N(\mu,(\sigma_{\theta}^{2}+\frac{\sigma_{\theta}^{2}}{m}+\frac{\sigma_{x}^{2}}{mn})%
+            \text{I}_{d})\text{. Then using the van Trees inequality similar to the lower bound in perfect case we can
+            obtain: }d\frac{\sigma_{\theta}^{2}\sigma_{x}^{2}+\frac{\sigma_{x}^{4}}{mn}}%
+            {n\sigma_{\theta}^{2}+\sigma_{x}^{2}}""",
         kind="identity",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,
@@ -263,15 +264,15 @@ register(
         corrected=lambda m, n, d, sigma2_theta, sigma2_x: (
             d * sigma2_x * (sigma2_theta + sigma2_x / ((m + 1) * n)) / (n * sigma2_theta + sigma2_x)
         ),
-        corrected_text="m + 1 in place of m: a smaller value, so that (47) does not follow; it is true by "
-        "another argument (generative:eq47)",
+        corrected_text="""m + 1 in place of m: a smaller value, so that (47) does not follow; it is true by another argument
+            (generative:eq47)""",
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m + 1, d=d),
         finding="The argument for the lower bound gives a weaker one, with m + 1 clients in place of m.",
         assumes={"law": "gaussian"},
         unit="variance, summed over coordinates",
         related=("generative:fact1", "generative:eq45", "generative:eq47"),
-        remark="Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat, "
-        "sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply to it.",
+        remark="""Besides, mu_hat contains the client's own samples, so that theta_i given mu_hat is not N(mu_hat,
+            sigma2_theta), and Fact 1, which needs the two stages in a chain, does not apply to it.""",
     )
 )
 
@@ -287,8 +288,8 @@ def _fact1_derive(z: Any, sigma2_y: Any, sigma2_z: Any) -> Derivation:
     d = Derivation()
     t = sp.Symbol("t", real=True)
     d.say(
-        "The characteristic function of N(c, v) is exp(i t c - v t^2/2); given Y take expectations in two "
-        "steps: E exp(itX) = exp(-sigma2_y t^2/2) E exp(itY)."
+        """The characteristic function of N(c, v) is exp(i t c - v t^2/2); given Y take expectations in two steps: E exp(itX)
+        = exp(-sigma2_y t^2/2) E exp(itY)."""
     )
     exponent = d.say(
         "So the exponent of X's characteristic function is",
@@ -314,8 +315,8 @@ register(
         title="A Gaussian with a Gaussian mean",
         place="Section 5.1.3, Fact 1",
         statement="If X given Y is N(Y, sigma2_y) and Y is N(z, sigma2_z), then X is N(z, sigma2_z + sigma2_y).",
-        latex=r"X\sim N(Y,\sigma_{y}^{2})\text{ where }Y\sim N(Z,\sigma_{z}^{2})\text{ we have }X\sim N(z,"
-        r"\sigma_{z}^{2}+\sigma_{y}^{2})",
+        latex=r"""X\sim N(Y,\sigma_{y}^{2})\text{ where }Y\sim N(Z,\sigma_{z}^{2})\text{ we have }X\sim
+            N(z,\sigma_{z}^{2}+\sigma_{y}^{2})""",
         kind="identity",
         variables=(Z, SIGMA2_Y, SIGMA2_Z),
         examples=({"z": 1, "sigma2_y": 2, "sigma2_z": 1}, {"z": -2, "sigma2_y": "1/2", "sigma2_z": 3}),

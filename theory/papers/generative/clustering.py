@@ -80,10 +80,10 @@ register(
         id="generative:alg1",
         title="Estimating the prior by clustering",
         place="Section 2.3.2, Algorithm 1, lines 1 and 11",
-        statement="Clustering the clients' models estimates the priors: the cluster centres are the candidates. Judged for "
-        "two equally likely values mu and -mu and arbitrarily many clients, where the upper centre should be mu.",
-        latex=r"\mathbb{P}^{(t)},\bm{\mu}_1^{(t)},\ldots,\bm{\mu}_k^{(t)}\leftarrow\mathsf{Cluster}(\bm{\theta}_1^{(t)},"
-        r"\ldots,\bm{\theta}_m^{(t)},k)",
+        statement="""Clustering the clients' models estimates the priors: the cluster centres are the candidates. Judged for
+            two equally likely values mu and -mu and arbitrarily many clients, where the upper centre should be mu.""",
+        latex=r"""\mathbb{P}^{(t)},\bm{\mu}_1^{(t)},\ldots,\bm{\mu}_k^{(t)}\leftarrow\mathsf{Cluster}(\bm{\theta}_1^{(t)},%
+            \ldots,\bm{\theta}_m^{(t)},k)""",
         kind="algorithm line",
         variables=(MU, FREE_NOISE, SAMPLES),
         examples=({"mu": 1, "sigma2_x": 1, "n": 1}, {"mu": 2, "sigma2_x": 3, "n": 2}),
@@ -98,10 +98,10 @@ register(
         counterexample={"mu": 1, "sigma2_x": 1, "n": 1},
         assumes={"law": "gaussian"},
         unit="units of the samples",
-        remark="However many clients there are, the first centres are too far out (1.167 for mu = sigma2_x/n = 1), for each "
-        "cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together without "
-        "end (generative:alg1:collapse). As printed the first round also uses P^(1) and mu^(1) before any are computed. EM "
-        "keeps the truth as its fixed point (generative:alg1:em).",
+        remark="""However many clients there are, the first centres are too far out (1.167 for mu = sigma2_x/n = 1), for each
+            cluster loses its inner tail to the other. Further rounds do not mend this: they draw the centres together
+            without end (generative:alg1:collapse). As printed the first round also uses P^(1) and mu^(1) before any are
+            computed. EM keeps the truth as its fixed point (generative:alg1:em).""",
     )
 )
 
@@ -158,10 +158,10 @@ register(
         id="generative:alg1:collapse",
         title="Algorithm 1 draws its centres together",
         place="Section 2.3.2, Algorithm 1, lines 6 and 11",
-        statement="For k = 2, any data and any clustering into non-empty clusters, each round moves both centres strictly "
-        "into the interval between the previous ones. Judged: both distances are at most the old gap.",
-        latex=r"\bm{\theta}_i^t\leftarrow\sum_{l=1}^{k}\alpha_l^{(i)}\bm{\mu}_l^{(t)},\qquad\mathsf{Cluster}"
-        r"(\bm{\theta}_1^{(t)},\ldots,\bm{\theta}_m^{(t)},k)",
+        statement="""For k = 2, any data and any clustering into non-empty clusters, each round moves both centres strictly
+            into the interval between the previous ones. Judged: both distances are at most the old gap.""",
+        latex=r"""\bm{\theta}_i^t\leftarrow\sum_{l=1}^{k}\alpha_l^{(i)}\bm{\mu}_l^{(t)},\qquad\mathsf{Cluster}(%
+            \bm{\theta}_1^{(t)},\ldots,\bm{\theta}_m^{(t)},k)""",
         kind="upper bound",
         variables=(LOW, GAP, SHARE, UPPER, LOWER),
         examples=({"low": -1, "gap": 2, "share": "1/2", "above": ["1/4", "1/3"], "below": [2, 4]},),
@@ -180,10 +180,10 @@ register(
         entries=("new upper minus old lower centre", "old upper minus new lower centre"),
         unit="units of the samples",
         related=("generative:thm5",),
-        remark="The gap falls in every round, and no positive gap is a fixed point: the most extreme model is a continuous "
-        "function of the centres and shares (at least 1/m each) that stays strictly inside. So on every data set the "
-        "centres and with them all personalised models tend to one common point as T grows. The same argument holds for any "
-        "k and d, direction by direction.",
+        remark="""The gap falls in every round, and no positive gap is a fixed point: the most extreme model is a continuous
+            function of the centres and shares (at least 1/m each) that stays strictly inside. So on every data set the
+            centres and with them all personalised models tend to one common point as T grows. The same argument holds
+            for any k and d, direction by direction.""",
     )
 )
 
@@ -195,8 +195,8 @@ def _em_derive(p: Any, mus: Any) -> Derivation:
     d = Derivation()
     total = sum(p)
     mass = [a / total for a in p]
-    d.say("EM replaces p_l by the clients' mean weight on l, and mu_l by their weighted mean. In the limit of many clients "
-          "these are E[w_l(xbar)] and E[w_l(xbar) xbar]/E[w_l(xbar)] over the density f = sum_s p_s f_s.")  # fmt: skip
+    d.say("""EM replaces p_l by the clients' mean weight on l, and mu_l by their weighted mean. In the limit of many clients
+        these are E[w_l(xbar)] and E[w_l(xbar) xbar]/E[w_l(xbar)] over the density f = sum_s p_s f_s.""")  # fmt: skip
     d.say("At the truth w_l = p_l f_l/f, so w_l f = p_l f_l and f drops out of both integrals:", tuple(mass))
     first = [a * b for a, b in zip(mass, mus, strict=True)]
     d.say("The integrals of xbar p_l f_l are", tuple(first))
@@ -244,8 +244,8 @@ register(
         title="EM for the prior keeps the truth as its fixed point",
         place="Section 2.3.2 (in place of Algorithm 1)",
         statement="With arbitrarily many clients, one EM step from the true prior gives the true prior back.",
-        latex=r"p_l\leftarrow\frac1m\sum_i\alpha_l^{(i)},\qquad\bm\mu_l\leftarrow\frac{\sum_i\alpha_l^{(i)}\overline X_i}"
-        r"{\sum_i\alpha_l^{(i)}}",
+        latex=r"""p_l\leftarrow\frac1m\sum_i\alpha_l^{(i)},\qquad\bm\mu_l\leftarrow\frac{\sum_i\alpha_l^{(i)}\overline X_i}%
+            {\sum_i\alpha_l^{(i)}}""",
         kind="identity",
         variables=(P, MUS, NOISE, SAMPLES),
         examples=(
@@ -263,7 +263,7 @@ register(
         ours=True,
         unit="probabilities, then units of the samples",
         related=("generative:thm5",),
-        remark="estimators.closed_forms.mixture.DiscretePrior: maximum likelihood by EM with restarts, whose log likelihood "
-        "never falls (each step maximises a lower bound that touches it), also for clients with different variances.",
+        remark="""estimators.closed_forms.mixture.DiscretePrior: maximum likelihood by EM with restarts, whose log likelihood
+            never falls (each step maximises a lower bound that touches it), also for clients with different variances.""",
     )
 )

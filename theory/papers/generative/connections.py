@@ -33,8 +33,8 @@ def _span_printed(members: int, g: Any) -> Any:
 
 def _span_derive(members: int, g: Any) -> Derivation:
     d = Derivation()
-    d.say("The inner product of N(a, s) and N(b, s) is proportional to exp(-(a-b)^2/(4s)): for members k steps apart it is "
-          "g to the power k^2.")  # fmt: skip
+    d.say("""The inner product of N(a, s) and N(b, s) is proportional to exp(-(a-b)^2/(4s)): for members k steps apart it is
+        g to the power k^2.""")  # fmt: skip
     gram = d.say("Matrix of inner products:", sp.Matrix(members, members, lambda i, j: g ** ((i - j) ** 2)))
     return d.conclude("Its determinant:", gram.det(method="berkowitz"))
 
@@ -57,23 +57,23 @@ register(
         id="generative:clustered:finite",
         title="Gaussian clients are no finite mixture",
         place="Section 3.6, Clustered FL",
-        statement="The distributions N(theta x, sigma2) for real theta are not all mixtures of finitely many "
-        "distributions. Judged: any k + 1 of them, equally spaced, are linearly independent, so that k distributions "
-        "cannot make them: the determinant of their inner products (scaled to 1 on the diagonal) is this product of "
-        "positive numbers.",
-        latex=r"\text{Clearly the set of such distributions }\{p_{\bm{\theta}_{i}}(y|\bm{x})\}\text{ cannot be written as "
-        r"any finite mixture}",
+        statement="""The distributions N(theta x, sigma2) for real theta are not all mixtures of finitely many distributions.
+            Judged: any k + 1 of them, equally spaced, are linearly independent, so that k distributions cannot make
+            them: the determinant of their inner products (scaled to 1 on the diagonal) is this product of positive
+            numbers.""",
+        latex=r"""\text{Clearly the set of such distributions }\{p_{\bm{\theta}_{i}}(y|\bm{x})\}%
+            \text{ cannot be written as any finite mixture}""",
         kind="identity",
         variables=(MEMBERS, OVERLAP),
         examples=({"members": 3, "g": "1/2"},),
         printed=_span_printed,
         derive=_span_derive,
         oracle=_span_oracle,
-        not_computed="a statement on a family of laws, of which estimators computes nothing",
+        not_computed=Exempt(kind="outside", note="it is on a family of laws"),
         not_simulated=Exempt(kind="deterministic"),
         unit="dimensionless",
-        remark="The matrix is Vandermonde's in g^(-2i) but for factors of rows and columns, so the product holds for every "
-        "number of members. The simplex of the paper's sentence before it has k and not m coordinates.",
+        remark="""The matrix is Vandermonde's in g^(-2i) but for factors of rows and columns, so the product holds for every
+            number of members. The simplex of the paper's sentence before it has k and not m coordinates.""",
     )
 )
 
@@ -112,10 +112,10 @@ register(
         id="generative:mtl",
         title="Known covariances give a quadratic regulariser",
         place="Section 3.6, FL with Multi-task Learning",
-        statement="Individual models from a joint Gaussian with known covariance have a quadratic regulariser, minus their "
-        "log-density. Judged for two tasks with one parameter each.",
-        latex=r"\text{chosen from a joint Gaussian with particular (known) covariance dictating the different models, and "
-        r"therefore giving the quadratic regularization}",
+        statement="""Individual models from a joint Gaussian with known covariance have a quadratic regulariser, minus their
+            log-density. Judged for two tasks with one parameter each.""",
+        latex=r"""\text{chosen from a joint Gaussian with particular (known) covariance dictating the different models, and
+            therefore giving the quadratic regularization}""",
         kind="identity",
         variables=(THETA1, THETA2, V1, SLOPE, V2),
         examples=({"theta1": 1, "theta2": 2, "v1": 1, "slope": "1/2", "v2": 1},),
@@ -188,9 +188,9 @@ register(
         id="generative:discrete:limit",
         title="The discrete prior is a mixture of Gaussians of variance 0",
         place="Section 3.3, last paragraph; Appendix B, first paragraph; Algorithm 7, line 6",
-        statement="The discrete mixture is a special case of the Gaussian mixture with 0 variance. Judged: as the "
-        "components' variance vanishes, the posterior mean becomes Algorithm 7's update; for two components and one "
-        "response.",
+        statement="""The discrete mixture is a special case of the Gaussian mixture with 0 variance. Judged: as the
+            components' variance vanishes, the posterior mean becomes Algorithm 7's update; for two components and one
+            response.""",
         latex=r"\text{can be seen as a special case of Gaussian mixture model with 0 variance}",
         kind="limit",
         variables=(P, CENTRE1, CENTRE2, X, Y, NOISE),
@@ -204,7 +204,7 @@ register(
         assumes={"given": "data"},
         unit="units of theta",
         related=("generative:alg7", "generative:alg4"),
-        remark="That is of the posterior mean. Algorithm 4 descends to the posterior's mode instead, and with vanishing "
-        "variance the mode is one of the centres (generative:alg7:map).",
+        remark="""That is of the posterior mean. Algorithm 4 descends to the posterior's mode instead, and with vanishing
+            variance the mode is one of the centres (generative:alg7:map).""",
     )
 )

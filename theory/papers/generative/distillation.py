@@ -90,10 +90,10 @@ register(
         id="generative:kd:density",
         title="Normaliser of the distillation density",
         place="Section 6.2.1, (65) and the text after it",
-        statement="The density c(psi) exp(-psi KL(p_mu || p_theta)) of a client's label probabilities is normalised by "
-        "this c(psi). Judged for one input, as log c.",
-        latex=r"c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{\psi "
-        r"p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}",
+        statement="""The density c(psi) exp(-psi KL(p_mu || p_theta)) of a client's label probabilities is normalised by this
+            c(psi). Judged for one input, as log c.""",
+        latex=r"""c(\psi)=\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}%
+            {\prod_{x}B\left(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)}""",
         kind="identity",
         variables=(PSI, P_MU),
         examples=({"psi": 2, "p_mu": "1/2"},),
@@ -108,8 +108,8 @@ register(
         simulate=_density_simulate,
         finding="The strength multiplies the probabilities in the exponent; in the normaliser it divides them.",
         unit="nats",
-        remark="Equal only where psi p(x) = 1. So each q(x) is Beta(1 + psi p(x) p_mu, 1 + psi p(x)(1 - p_mu)), with its "
-        "mode at p_mu. The psi of (65) is an inverse variance; that of (23) is a variance: psi_(65) = 1/(2 psi_(23)).",
+        remark="""Equal only where psi p(x) = 1. So each q(x) is Beta(1 + psi p(x) p_mu, 1 + psi p(x)(1 - p_mu)), with its
+            mode at p_mu. The psi of (65) is an inverse variance; that of (23) is a variance: psi_(65) = 1/(2 psi_(23)).""",
     )
 )
 
@@ -143,10 +143,10 @@ register(
         id="generative:kd:expanded",
         title="The distillation density with its divergence written out",
         place="Section 6.2.1, displays between (65) and the normaliser",
-        statement="exp(-psi KL) is exp(psi sum p(x) H) times the exponential of psi times the mean log-probability of the "
-        "global model's labels under the client's. Judged for one input of probability p(x), as a logarithm.",
-        latex=r"p_{p_{\bm{\mu}}}(p_{\bm{\theta}_{i}})=c(\psi)e^{\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}e^{\psi\sum_{x}p(x)(p_{"
-        r"\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}",
+        statement="""exp(-psi KL) is exp(psi sum p(x) H) times the exponential of psi times the mean log-probability of the
+            global model's labels under the client's. Judged for one input of probability p(x), as a logarithm.""",
+        latex=r"""p_{p_{\bm{\mu}}}(p_{\bm{\theta}_{i}})=c(\psi)e^{\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}%
+            e^{\psi\sum_{x}p(x)(p_{\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}""",
         edits=(
             Edit(
                 printed=r"\log(1-q_{i}(x))))}",
@@ -215,10 +215,10 @@ register(
         id="generative:kd:integral",
         title="The integral in the distillation normaliser",
         place="Section 6.2.1, display after 'Note that'",
-        statement="The integral over a client's label probability q of q and 1 - q to the powers that psi p(x) and p_mu "
-        "set is this Beta function.",
-        latex=r"\int_{0}^{1}e^{\psi p(x)(p_{\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}dq_{i}(x)=B"
-        r"\left(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)",
+        statement="""The integral over a client's label probability q of q and 1 - q to the powers that psi p(x) and p_mu set
+            is this Beta function.""",
+        latex=r"""\int_{0}^{1}e^{\psi p(x)(p_{\bm{\mu}}(x)\log(q_{i}(x))+(1-p_{\bm{\mu}}(x))\log(1-q_{i}(x))))}dq_{i}(x)=B%
+            \left(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)}\right)""",
         edits=(
             Edit(
                 printed=r"\log(1-q_{i}(x))))}",
@@ -296,10 +296,10 @@ register(
         id="generative:kd:density:inputs",
         title="Normaliser of the distillation density, several inputs",
         place="Section 6.2.1; corrects the text after (65)",
-        statement="With a = psi p(x) p_mu(x) and b = psi p(x) (1 - p_mu(x)) for every input, c(psi) is the product of "
-        "p_mu^a (1 - p_mu)^b/B(1 + a, 1 + b). Judged at whole a and b, exactly.",
-        latex=r"c(\psi)=\prod_x\frac{p_\mu(x)^{a_x}(1-p_\mu(x))^{b_x}}{B(1+a_x,1+b_x)},\quad a_x=\psi p(x)p_\mu(x),\ b_x="
-        r"\psi p(x)(1-p_\mu(x))",
+        statement="""With a = psi p(x) p_mu(x) and b = psi p(x) (1 - p_mu(x)) for every input, c(psi) is the product of
+            p_mu^a (1 - p_mu)^b/B(1 + a, 1 + b). Judged at whole a and b, exactly.""",
+        latex=r"""c(\psi)=\prod_x\frac{p_\mu(x)^{a_x}(1-p_\mu(x))^{b_x}}{B(1+a_x,1+b_x)},\quad a_x=\psi
+            p(x)p_\mu(x),\ b_x=\psi p(x)(1-p_\mu(x))""",
         kind="identity",
         variables=(POWER, REST),
         examples=({"a": [1, 2], "b": [1, 3]},),
@@ -358,11 +358,11 @@ register(
         id="generative:kd:regulariser:slope",
         title="Slope of the term that log(2 psi)/2 replaces",
         place="Section 6.2.1, last paragraph; (23); line 14 of Algorithm 5",
-        statement="The term -log c(psi) may be taken to be log(2 psi)/2, whose slope in psi is 1/(2 psi). Judged against "
-        "the slope of -log c for one input, in the variance psi of (23).",
-        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu"
-        r"}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
-        r"to be simple }\frac{1}{2}\log(2\psi)",
+        statement="""The term -log c(psi) may be taken to be log(2 psi)/2, whose slope in psi is 1/(2 psi). Judged against
+            the slope of -log c for one input, in the variance psi of (23).""",
+        latex=r"""\text{For numerical purpose, we take the additional term }-\log\left(%
+            \frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+%
+            \frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ to be simple }\frac{1}{2}\log(2\psi)""",
         kind="identity",
         variables=(VARIANCE, P_MU),
         examples=({"psi": 1, "p_mu": "1/2"},),
@@ -370,17 +370,17 @@ register(
         derive=_slope_derive,
         oracle=_slope_oracle,
         corrected=_slope,
-        corrected_text="E[KL]/(2 psi^2), with E[KL] = digamma(2 + w) - p digamma(1 + w p) - (1 - p) digamma(1 + w (1 - p)) "
-        "- H(p) and w = 1/(2 psi)",
+        corrected_text="""E[KL]/(2 psi^2), with E[KL] = digamma(2 + w) - p digamma(1 + w p) - (1 - p) digamma(1 + w (1 - p))
+            - H(p) and w = 1/(2 psi)""",
         counterexample={"psi": 1, "p_mu": "1/2"},
         computed=lambda psi, p_mu: distillation.variance_penalty(psi, p_mu)[1],
         simulate=_slope_simulate,
         finding="The simple stand-in for the normaliser has another slope, which matters most where models differ much.",
         unit="1/variance",
         related=("generative:kd:density",),
-        remark="The paper calls it a simplification. It is right to leading order as psi vanishes "
-        "(generative:kd:regulariser); as psi grows the true term rises to 0 and its slope falls like 1/psi^2, so nothing "
-        "but the data bounds psi, while log(2 psi)/2 grows without end.",
+        remark="""The paper calls it a simplification. It is right to leading order as psi vanishes
+            (generative:kd:regulariser); as psi grows the true term rises to 0 and its slope falls like 1/psi^2, so
+            nothing but the data bounds psi, while log(2 psi)/2 grows without end.""",
     )
 )
 
@@ -424,12 +424,12 @@ register(
         id="generative:kd:regulariser",
         title="log(2 psi)/2 in place of the distillation normaliser",
         place="Section 6.2.1, last paragraph; (23)",
-        statement="As psi vanishes, log(2 psi)/2 has the slope of -log c: 2 psi times the slope tends to 1. Judged for "
-        "inputs of equal probability with binary labels.",
-        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
-        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
-        r"to be simple }\frac{1}{2}\log(2\psi)\text{. As mentioned in Section 3.4, this serves the "
-        r"purpose of regularizing }\psi",
+        statement="""As psi vanishes, log(2 psi)/2 has the slope of -log c: 2 psi times the slope tends to 1. Judged for
+            inputs of equal probability with binary labels.""",
+        latex=r"""\text{For numerical purpose, we take the additional term }-\log\left(%
+            \frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+%
+            \frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ to be simple }\frac{1}{2}\log(2\psi)%
+            \text{. As mentioned in Section 3.4, this serves the purpose of regularizing }\psi""",
         kind="limit",
         variables=(P_MUS,),
         examples=({"p_mus": ["1/2"]}, {"p_mus": ["1/2", "1/3"]}),
@@ -444,9 +444,9 @@ register(
         finding="The stand-in is half a logarithm whatever the number of inputs, where each input brings another half.",
         unit="dimensionless",
         related=("generative:kd:regulariser:slope",),
-        remark="In general the limit is the number of free probabilities, here one per input: (|X|/2) log(2 psi), as case "
-        "1 has d/2 for d coordinates. MNIST's many inputs make the stand-in far too weak. A global model that is certain "
-        "changes the limit (generative:kd:regulariser:certain).",
+        remark="""In general the limit is the number of free probabilities, here one per input: (|X|/2) log(2 psi), as case 1
+            has d/2 for d coordinates. MNIST's many inputs make the stand-in far too weak. A global model that is certain
+            changes the limit (generative:kd:regulariser:certain).""",
     )
 )
 
@@ -485,11 +485,11 @@ register(
         id="generative:kd:regulariser:certain",
         title="The stand-in where the global model is certain",
         place="Section 6.2.1, last paragraph; (23)",
-        statement="2 psi times the slope of -log c is 1, as for log(2 psi)/2. Judged for a global model with p_mu = 1 on "
-        "every input.",
-        latex=r"\text{For numerical purpose, we take the additional term }-\log\left(\frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{"
-        r"\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+\frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ "
-        r"to be simple }\frac{1}{2}\log(2\psi)",
+        statement="""2 psi times the slope of -log c is 1, as for log(2 psi)/2. Judged for a global model with p_mu = 1 on
+            every input.""",
+        latex=r"""\text{For numerical purpose, we take the additional term }-\log\left(%
+            \frac{e^{-\psi\sum_{x}p(x)H(p_{\bm{\mu}}(x))}}{\prod_{x}B(1+\frac{p_{\bm{\mu}}(x)}{\psi p(x)},1+%
+            \frac{1-p_{\bm{\mu}}(x)}{\psi p(x)})}\right)\text{ to be simple }\frac{1}{2}\log(2\psi)""",
         kind="identity",
         variables=(V, INPUTS),
         examples=({"psi": 1, "inputs": 1},),

@@ -90,10 +90,10 @@ register(
         id="generative:exp:fig4",
         title="With little privacy the private estimate recovers the regular one",
         place="Section 4, DP Personalized Estimation, Figure 4",
-        statement="When eps0 is high the private personalised estimator recovers the regular personalised estimator. "
-        "Judged: the limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.",
-        latex=r"\text{when privacy is low (}\epsilon_0\text{ is high) the private personalized estimator recovers the "
-        r"regular personalized estimator}",
+        statement="""When eps0 is high the private personalised estimator recovers the regular personalised estimator.
+            Judged: the limit of its error for eps0 to infinity, at any noise that falls like 1/eps0.""",
+        latex=r"""\text{when privacy is low (}\epsilon_0\text{ is high) the private personalized estimator recovers the
+            regular personalized estimator}""",
         kind="limit",
         variables=(M2, N, SIGMA2_THETA, SIGMA2_X, NOISE2),
         examples=({"m": 4, "n": 15, "sigma2_theta": "1/100", "sigma2_x": "1/4", "noise2": 2},),
@@ -106,8 +106,8 @@ register(
         assumes={"prior": "flat", "pivot": "mean", "noise": "fresh"},
         unit="variance",
         related=("generative:thm2:mse",),
-        remark="The estimate does recover. But Theorem 2 promises privacy for eps0 in (0, 1) only, where the gap stays "
-        "open (generative:exp:fig4:worse); with the printed noise it is lost at high eps0 (generative:exp:fig4:high-eps).",
+        remark="""The estimate does recover. But Theorem 2 promises privacy for eps0 in (0, 1) only, where the gap stays open
+            (generative:exp:fig4:worse); with the printed noise it is lost at high eps0 (generative:exp:fig4:high-eps).""",
     )
 )
 
@@ -127,8 +127,8 @@ register(
         id="generative:exp:fig4:gain",
         title="Gain of the personalised over the local estimate in Figure 4",
         place="Section 4, DP Personalized Estimation, Figure 4",
-        statement="In Figure 4's setting the regular personalised estimate lies below the local one. The paper quotes no "
-        "number.",
+        statement="""In Figure 4's setting the regular personalised estimate lies below the local one. The paper quotes no
+            number.""",
         latex=r"m=10000,\ n=15,\ \sigma_\theta=0.1,\ \sigma_x=0.5",
         kind="number",
         variables=(FIXED,),
@@ -191,10 +191,10 @@ register(
         id="generative:exp:fig4:worse",
         title="What privacy costs in Figure 4's setting",
         place="Section 4, DP Personalized Estimation, Figure 4",
-        statement="The text calls the private estimate slightly worse at high privacy. Judged: in the range eps0 <= 1 of "
-        "Theorem 2 with delta <= 1/100 its error is at least 1.2 times that of the regular estimate, whatever r >= 0.",
-        latex=r"\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts to "
-        r"become slightly worse}",
+        statement="""The text calls the private estimate slightly worse at high privacy. Judged: in the range eps0 <= 1 of
+            Theorem 2 with delta <= 1/100 its error is at least 1.2 times that of the regular estimate, whatever r >= 0.""",
+        latex=r"""\text{When we need higher privacy (lower }\epsilon_0\text{) the private estimator's performance starts to
+            become slightly worse}""",
         kind="lower bound",
         variables=(EPS0, SMALL_DELTA),
         examples=({"eps0": 1, "delta": "1e-5"}, {"eps0": "1/2", "delta": "1e-3"}),
@@ -210,8 +210,8 @@ register(
         assumes={"prior": "flat", "pivot": "mean", "noise": "fresh"},
         unit="multiple of the regular estimate's error",
         related=("generative:thm2:mse",),
-        remark="1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of the "
-        "local estimate, 2.67. The text gives neither r nor delta nor the range of eps0.",
+        remark="""1.48 at eps0 = 1, delta = 1e-5, r = 0, and 2.01 for r = 1. For eps0 to 0 the ratio tends to that of the
+            local estimate, 2.67. The text gives neither r nor delta nor the range of eps0.""",
     )
 )
 
@@ -243,8 +243,8 @@ register(
         id="generative:exp:fig4:high-eps",
         title="At high eps0 the printed noise is not private",
         place="Section 4, Figure 4; Section 5.1.2, (41)",
-        statement="At eps0 = 4 log(2/delta) noise of variance 8 b^2 log(2/delta)/eps0^2 needs a delta of at least 3/8, "
-        "however small the one asked for.",
+        statement="""At eps0 = 4 log(2/delta) noise of variance 8 b^2 log(2/delta)/eps0^2 needs a delta of at least 3/8,
+            however small the one asked for.""",
         latex=r"\sigma_{\epsilon_0}^2=\frac{8b^2\log(2/\delta)}{\epsilon_0^2}",
         kind="lower bound",
         variables=(ANY_DELTA,),

@@ -63,8 +63,8 @@ def _estimator_derive(m: Any, n: Any, sigma2_theta: Any, sigma2_x: Any) -> Deriv
         stationary_point(m * factor * (mean - mu) ** 2, mu),
     )
     return d.conclude(
-        "Weight of the client's own mean, weight of mu_hat, and weight of each sample mean within mu_hat "
-        "(for sigma2_theta = 0, where (27) forces theta_i = mu, they are the limits):",
+        """Weight of the client's own mean, weight of mu_hat, and weight of each sample mean within mu_hat (for sigma2_theta
+        = 0, where (27) forces theta_i = mu, they are the limits):""",
         (a, simplest(1 - a), 1 / m),
     )
 
@@ -103,11 +103,11 @@ register(
         id="generative:thm1:estimator",
         title="Maximum likelihood estimator of all clients' means",
         place="Section 2.1, Theorem 1, (2)-(3); proof in Section 5.1.1, (25)-(30)",
-        statement="The joint density of parameters and samples is largest when mu_hat is the mean of the clients' sample "
-        "means and each client moves its own mean towards it with the known factor a.",
-        latex=r"\widehat{\bm{\mu}}=\frac{1}{m}\sum_{i=1}^{m}\overline{X}_{i}\qquad\text{ and }\qquad\widehat{\bm{"
-        r"\theta}}_{i}=a\overline{X}_{i}+(1-a)\widehat{\bm{\mu}},\text{ for }i\in[m],\quad\text{ where }a=\frac{\sigma_{"
-        r"\theta}^{2}}{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{x}^{2}}}{{n}}}",
+        statement="""The joint density of parameters and samples is largest when mu_hat is the mean of the clients' sample
+            means and each client moves its own mean towards it with the known factor a.""",
+        latex=r"""\widehat{\bm{\mu}}=\frac{1}{m}\sum_{i=1}^{m}\overline{X}_{i}\qquad\text{ and }%
+            \qquad\widehat{\bm{\theta}}_{i}=a\overline{X}_{i}+(1-a)\widehat{\bm{\mu}},\text{ for }i\in[m],%
+            \quad\text{ where }a=\frac{\sigma_{\theta}^{2}}{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{x}^{2}}}{{n}}}""",
         kind="optimum",
         variables=(M2, N, SIGMA2_THETA, SIGMA2_X),
         examples=(
@@ -133,8 +133,8 @@ register(
         unit="dimensionless",
         assumes={"prior": "flat", "pivot": "mean", "law": "gaussian"},
         assumptions=("sigma2_theta and sigma2_x known", "all clients have n samples"),
-        remark="Being a posterior mean under a flat prior on mu, it also has the least mean squared error "
-        "among estimates whose risk does not depend on mu.",
+        remark="""Being a posterior mean under a flat prior on mu, it also has the least mean squared error among estimates
+            whose risk does not depend on mu.""",
     )
 )
 
@@ -155,10 +155,10 @@ register(
         id="generative:thm1:mse",
         title="Mean squared error of the personalised estimate",
         place="Section 2.1, Theorem 1; proof in Section 5.1.1, (31)-(32)",
-        statement="Over parameters and samples, the estimator's mean squared error is at most this. (It is "
-        "this: the bound is an equality.)",
-        latex=r"\mathbb{E}_{\bm{\theta}_{i},X_{1},\ldots,X_{m}}\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}"
-        r"\|^{2}\leq\frac{d\sigma_{x}^{2}}{n}\Big{(}\frac{1-a}{m}+a\Big{)}",
+        statement="""Over parameters and samples, the estimator's mean squared error is at most this. (It is this: the bound
+            is an equality.)""",
+        latex=r"""\mathbb{E}_{\bm{\theta}_{i},X_{1},\ldots,X_{m}}\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}\|^{2}\leq%
+            \frac{d\sigma_{x}^{2}}{n}\Big{(}\frac{1-a}{m}+a\Big{)}""",
         kind="upper bound",
         variables=GAUSSIAN,
         examples=GAUSSIAN_EXAMPLES,

@@ -100,9 +100,9 @@ register(
         title="Partial derivatives of the sum of squares",
         place="Section 5.1.1, (28)-(29)",
         statement="The objective of (27) has these slopes in theta_i and in mu; at the estimate they vanish.",
-        latex=r"\frac{\partial F}{\partial\theta_{i}}=\frac{\sum_{j=1}^{n}2(\hat{\theta}_{i}-X_{i}^{j})}{\sigma_{x}^{2}}+"
-        r"\frac{2(\hat{\theta}_{i}-\hat{\mu})}{\sigma_{\theta}^{2}},\qquad\frac{\partial F}{\partial\mu}="
-        r"\frac{\sum_{i=1}^{m}2(\hat{\mu}-\hat{\theta}_{i})}{\sigma_{\theta}^{2}}",
+        latex=r"""\frac{\partial F}{\partial\theta_{i}}=\frac{\sum_{j=1}^{n}2(\hat{\theta}_{i}-X_{i}^{j})}{\sigma_{x}^{2}}+%
+            \frac{2(\hat{\theta}_{i}-\hat{\mu})}{\sigma_{\theta}^{2}},\qquad\frac{\partial F}{\partial\mu}=%
+            \frac{\sum_{i=1}^{m}2(\hat{\mu}-\hat{\theta}_{i})}{\sigma_{\theta}^{2}}""",
         kind="identity",
         variables=(SAMPLES, ESTIMATES, CENTRE, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=(
@@ -117,8 +117,8 @@ register(
         entries=("slope in theta_i", "slope in mu"),
         unit="per unit of theta",
         related=("generative:thm1:estimator",),
-        remark="(27) is minus twice the logarithm of the density: the halves of the exponents are left out on both sides, "
-        "which moves no minimum.",
+        remark="""(27) is minus twice the logarithm of the density: the halves of the exponents are left out on both sides,
+            which moves no minimum.""",
     )
 )
 
@@ -130,8 +130,8 @@ def _convex_derive(n: Any, sigma2_theta: Any, sigma2_x: Any, u: Any, w: Any) -> 
     d = Derivation()
     t, theta, mu, mean, spread = sp.symbols("t theta mu xbar spread", real=True)
     along = d.say(
-        "The objective is a sum over clients. One client's part along the line, with spread the mean square of its samples "
-        "around their mean:",
+        """The objective is a sum over clients. One client's part along the line, with spread the mean square of its samples
+        around their mean:""",
         n * ((mean - theta - t * u) ** 2 + spread) / sigma2_x + (theta + t * u - mu - t * w) ** 2 / sigma2_theta,
     )
     return d.conclude("Its second derivative along the line:", simplest(sp.diff(along, t, 2)))
@@ -157,11 +157,11 @@ register(
         id="generative:thm1:convex",
         title="The sum of squares is jointly convex",
         place="Section 5.1.1, after (27)",
-        statement="The objective of (27) is jointly convex in (theta, mu). Judged for one client's part, of which it is the "
-        "sum: its second derivative along any line is not negative.",
-        latex=r"F(\theta,\mu)=\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{\left(X_{i}^{j}-\theta_{i}\right)^{2}}{\sigma_{x}^{2}}+"
-        r"\sum_{i=1}^{m}\frac{\left(\theta_{i}-\mu\right)^{2}}{\sigma_{\theta}^{2}}\text{ is jointly convex in }"
-        r"(\theta,\mu)",
+        statement="""The objective of (27) is jointly convex in (theta, mu). Judged for one client's part, of which it is the
+            sum: its second derivative along any line is not negative.""",
+        latex=r"""F(\theta,\mu)=\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{\left(X_{i}^{j}-\theta_{i}\right)^{2}}{\sigma_{x}^{2}}+%
+            \sum_{i=1}^{m}\frac{\left(\theta_{i}-\mu\right)^{2}}{\sigma_{\theta}^{2}}\text{ is jointly convex in }(%
+            \theta,\mu)""",
         kind="lower bound",
         relation=">=",
         variables=(N, SIGMA2_THETA_POSITIVE, SIGMA2_X, STEP_THETA, STEP_MU),
@@ -223,14 +223,14 @@ register(
         id="generative:claim1",
         title="Variance and squared bias of the personalised estimate",
         place="Section 5.1.1, Claim 1",
-        statement="The two parts of the mean squared error: mean variance given theta, and mean squared bias given theta. "
-        "The second is printed with an inequality at its end; it is an equality too, and judged as one.",
-        latex=r"\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left[\left(\hat{\theta}_{i}-\mathbb{E}\left[\hat{"
-        r"\theta}_{i}|\theta\right]\right)^{2}|\theta\right]\right]=\alpha^{2}\frac{\sigma_{x}^{2}}{n}+(1-\alpha)^{2}\frac{"
-        r"\sigma_{x}^{2}}{mn}+2\alpha(1-\alpha)\frac{\sigma_{x}^{2}}{mn},\quad\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},"
-        r"\ldots,X_{m}}\left[\left(\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]-\theta_{i}\right)^{2}|\theta\right]"
-        r"\right]=(1-\alpha)^{2}\mathbb{E}_{\theta}\left[\left(\frac{1}{m}\sum_{k=1}^{m}\theta_{k}-\theta_{i}\right)^{2}"
-        r"\right]\leq(1-\alpha)^{2}\frac{\sigma_{\theta}^{2}(m-1)}{m}",
+        statement="""The two parts of the mean squared error: mean variance given theta, and mean squared bias given theta.
+            The second is printed with an inequality at its end; it is an equality too, and judged as one.""",
+        latex=r"""\mathbb{E}_{\theta}\left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left[\left(\hat{\theta}_{i}-\mathbb{E}\left[%
+            \hat{\theta}_{i}|\theta\right]\right)^{2}|\theta\right]\right]=\alpha^{2}\frac{\sigma_{x}^{2}}{n}+(1-%
+            \alpha)^{2}\frac{\sigma_{x}^{2}}{mn}+2\alpha(1-\alpha)\frac{\sigma_{x}^{2}}{mn},\quad\mathbb{E}_{\theta}%
+            \left[\mathbb{E}_{X_{1},\ldots,X_{m}}\left[\left(\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]-\theta_{i}%
+            \right)^{2}|\theta\right]\right]=(1-\alpha)^{2}\mathbb{E}_{\theta}\left[\left(\frac{1}{m}\sum_{k=1}^{m}%
+            \theta_{k}-\theta_{i}\right)^{2}\right]\leq(1-\alpha)^{2}\frac{\sigma_{\theta}^{2}(m-1)}{m}""",
         kind="identity",
         variables=(M, N, SIGMA2_THETA, SIGMA2_X, A),
         examples=(
@@ -302,8 +302,8 @@ register(
         title="Is the personalised estimate unbiased?",
         place="Section 5.1.1, sentence before (31)",
         statement="The estimator (30) is an unbiased estimate of theta_i. Judged: its bias given theta is 0.",
-        latex=r"\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]=\alpha\theta_{i}+\frac{1-\alpha}{m}\sum_{l=1}^{m}\theta_{l}"
-        r"\text{. Thus, the estimator (30) is an unbiased estimate of }\{\theta_{i}\}",
+        latex=r"""\mathbb{E}\left[\hat{\theta}_{i}|\theta\right]=\alpha\theta_{i}+\frac{1-\alpha}{m}\sum_{l=1}^{m}\theta_{l}%
+            \text{. Thus, the estimator (30) is an unbiased estimate of }\{\theta_{i}\}""",
         kind="identity",
         variables=(THETAS, *WEIGHTED),
         examples=(
@@ -317,14 +317,14 @@ register(
         simulate=_bias_simulate,
         counterexample={"thetas": [0, 1], "n": 1, "sigma2_theta": 1, "sigma2_x": 1},
         corrected=_bias,
-        corrected_text="E[theta_hat_i | theta] - theta_i = (1 - a)(mean of all theta - theta_i); zero on "
-        "average over the prior",
+        corrected_text="""E[theta_hat_i | theta] - theta_i = (1 - a)(mean of all theta - theta_i); zero on average over the
+            prior""",
         unit="as theta, per coordinate",
         finding="The personalised estimate is called unbiased, and is drawn towards the mean of all clients.",
         assumes={"given": "parameters"},
         related=("generative:thm1:estimator",),
-        remark="The conditional expectation itself is printed correctly; it is not theta_i. The proof does "
-        "not use the sentence: (31) keeps the squared bias, and Claim 1 evaluates it.",
+        remark="""The conditional expectation itself is printed correctly; it is not theta_i. The proof does not use the
+            sentence: (31) keeps the squared bias, and Claim 1 evaluates it.""",
     )
 )
 
@@ -363,11 +363,11 @@ register(
         id="generative:thm1:terms",
         title="The terms of the mean squared error",
         place="Section 5.1.1, after (32)",
-        statement="The local estimate has the variance sigma_x^2/n, the global one sigma_x^2/(nm), and their correlation is "
-        "sigma_x^2/(nm), all given theta.",
-        latex=r"1)\ \text{The variance of the local estimator }(\frac{\sigma_{x}^{2}}{n})\text{. }2)\ \text{The variance of "
-        r"the global estimator }(\frac{\sigma_{x}^{2}}{nm})\text{. }3)\ \text{The correlation between the local estimator "
-        r"and the global estimator }(\frac{\sigma_{x}^{2}}{nm})",
+        statement="""The local estimate has the variance sigma_x^2/n, the global one sigma_x^2/(nm), and their correlation is
+            sigma_x^2/(nm), all given theta.""",
+        latex=r"""1)\ \text{The variance of the local estimator }(\frac{\sigma_{x}^{2}}{n})\text{. }%
+            2)\ \text{The variance of the global estimator }(\frac{\sigma_{x}^{2}}{nm})\text{. }%
+            3)\ \text{The correlation between the local estimator and the global estimator }(\frac{\sigma_{x}^{2}}{nm})""",
         kind="identity",
         variables=(M, N, SIGMA2_X),
         examples=({"m": 4, "n": 2, "sigma2_x": 3}, {"m": 3, "n": 1, "sigma2_x": 1}),
@@ -427,11 +427,11 @@ register(
         id="generative:claim1:cross",
         title="Squares and products of differences in the proof of Claim 1",
         place="Section 5.1.1, proof of Claim 1, second equation",
-        statement="Each square of theta_k - theta_i has the mean 2 sigma_theta^2, each product of two such differences the "
-        "mean of (mu - theta_i)^2, and together they make sigma_theta^2 (m-1)/m.",
-        latex=r"\frac{1}{m^{2}}\left[2(m-1)\sigma_{\theta}^{2}+\sum_{k\neq i,l\neq i,k\neq l}\mathbb{E}(\mu-\theta_{i})^{2}"
-        r"\right]=\frac{1}{m^{2}}\left[2(m-1)\sigma_{\theta}^{2}+(m-1)(m-2)\sigma_{\theta}^{2}\right]="
-        r"\frac{\sigma_{\theta}^{2}(m-1)}{m}",
+        statement="""Each square of theta_k - theta_i has the mean 2 sigma_theta^2, each product of two such differences the
+            mean of (mu - theta_i)^2, and together they make sigma_theta^2 (m-1)/m.""",
+        latex=r"""\frac{1}{m^{2}}\left[2(m-1)\sigma_{\theta}^{2}+\sum_{k\neq i,l\neq i,k\neq l}\mathbb{E}(\mu-\theta_{i}%
+            )^{2}\right]=\frac{1}{m^{2}}\left[2(m-1)\sigma_{\theta}^{2}+(m-1)(m-2)\sigma_{\theta}^{2}\right]=%
+            \frac{\sigma_{\theta}^{2}(m-1)}{m}""",
         kind="identity",
         variables=(M3, SIGMA2_THETA),
         examples=({"m": 4, "sigma2_theta": 2}, {"m": 3, "sigma2_theta": 1}),
@@ -444,7 +444,7 @@ register(
         assumes={"independence": "given the centre"},
         unit="variance per coordinate",
         related=("generative:claim1",),
-        remark="The line with an inequality, E(theta_k - theta_i)^2 <= E(theta_k - mu)^2 + E(theta_i - mu)^2, is an "
-        "equality: the deviations are independent.",
+        remark="""The line with an inequality, E(theta_k - theta_i)^2 <= E(theta_k - mu)^2 + E(theta_i - mu)^2, is an
+            equality: the deviations are independent.""",
     )
 )

@@ -78,10 +78,10 @@ register(
         id="generative:remark1:weight",
         title="Limits of the personalised estimate's weight",
         place="Section 2.1, Remark 1",
-        statement="Without heterogeneity a tends to 0, so that the estimate tends to mu_hat; with much of it, or with many "
-        "samples, a tends to 1, so that the estimate tends to the client's own mean.",
-        latex=r"\sigma_{\theta}\to 0:\ a\to 0;\qquad\sigma_{\theta}^{2}\text{ large in comparison to }"
-        r"\sigma_{x}^{2}/n\text{ or }n\to\infty:\ a\to 1",
+        statement="""Without heterogeneity a tends to 0, so that the estimate tends to mu_hat; with much of it, or with many
+            samples, a tends to 1, so that the estimate tends to the client's own mean.""",
+        latex=r"""\sigma_{\theta}\to 0:\ a\to 0;\qquad\sigma_{\theta}^{2}\text{ large in comparison to }\sigma_{x}^{2}/n%
+            \text{ or }n\to\infty:\ a\to 1""",
         kind="limit",
         variables=(M2, N, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=(
@@ -145,10 +145,10 @@ register(
         id="generative:remark1:limits",
         title="Limits of the personalised estimate's error",
         place="Section 2.1, Remark 1",
-        statement="Without heterogeneity the error is that of the global mean; with much of it, or with many samples, that "
-        "of the client's own mean (for many samples, where both vanish: the ratio of the two tends to 1).",
-        latex=r"\sigma_{\theta}\to 0:\ \text{MSE}\to d\sigma_{x}^{2}/mn;\qquad\sigma_{\theta}^{2}\text{ large in comparison "
-        r"to }\sigma_{x}^{2}/n\text{ or }n\to\infty:\ \text{MSE}\to d\sigma_{x}^{2}/n",
+        statement="""Without heterogeneity the error is that of the global mean; with much of it, or with many samples, that
+            of the client's own mean (for many samples, where both vanish: the ratio of the two tends to 1).""",
+        latex=r"""\sigma_{\theta}\to 0:\ \text{MSE}\to d\sigma_{x}^{2}/mn;\qquad\sigma_{\theta}^{2}%
+            \text{ large in comparison to }\sigma_{x}^{2}/n\text{ or }n\to\infty:\ \text{MSE}\to d\sigma_{x}^{2}/n""",
         kind="limit",
         variables=(M, N, D, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=GAUSSIAN_EXAMPLES,
@@ -249,10 +249,10 @@ register(
         id="generative:remark1",
         title="The example: personalised error a hundredth of the local one",
         place="Section 2.1, Remark 1",
-        statement="The ratio of personalised to local mean squared error is 1/m without heterogeneity and "
-        "0.01 for m = 10^4, n = 100, sigma2_x = 10, sigma2_theta = 10^-3.",
-        latex=r"\text{equal to }1/m\text{ when }\sigma_{\theta}=0\text{ and equal to }0.01\text{ when "
-        r"}m=10^{4},n=100\text{ and }\sigma_{x}^{2}=10,\sigma_{\theta}^{2}=10^{-3}",
+        statement="""The ratio of personalised to local mean squared error is 1/m without heterogeneity and 0.01 for m =
+            10^4, n = 100, sigma2_x = 10, sigma2_theta = 10^-3.""",
+        latex=r"""\text{equal to }1/m\text{ when }\sigma_{\theta}=0\text{ and equal to }0.01\text{ when }m=10^{4},n=100%
+            \text{ and }\sigma_{x}^{2}=10,\sigma_{\theta}^{2}=10^{-3}""",
         kind="number",
         variables=(PAPER_SIGMA2_THETA,),
         examples=({"sigma2_theta": "1/1000"}, {"sigma2_theta": 0}),
@@ -305,13 +305,13 @@ def _remark2_derive(m: Any, n: Any, d: Any, sigma2_theta: Any, sigma2_x: Any, su
     proof.say("Coefficient of mu in the estimate's error:", simplest(error.centre))
     risk = mse(error)
     if sup_over == "mu":
-        largest = proof.lemma("generative:thm1:mse", "so the risk averaged over theta is the same for every mu, also the "
-                              "largest:", m=m, n=n, d=d, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)  # fmt: skip
+        largest = proof.lemma("generative:thm1:mse", """so the risk averaged over theta is the same for every mu, also the
+            largest:""", m=m, n=n, d=d, sigma2_theta=sigma2_theta, sigma2_x=sigma2_x)  # fmt: skip
         return proof.conclude("The worst risk over mu, over d coordinates:", largest)
     proof.say("Given theta the sampling errors alone contribute the variance", risk)
     square = proof.say(
-        "and (1-a)(mean of theta - theta_i) is the bias. Its square grows without bound with the distance "
-        "of theta_i from the mean:",
+        """and (1-a)(mean of theta - theta_i) is the bias. Its square grows without bound with the distance of theta_i from
+        the mean:""",
         (1 - a) ** 2 * deviation**2,
     )
     return proof.conclude("The risk at such theta, over d coordinates:", d * (risk + square))
@@ -356,11 +356,12 @@ register(
         id="generative:remark2",
         title="Minimax optimality of the personalised estimate",
         place="Section 2.1, Remark 2",
-        statement="The minimax lower bound over theta matches the estimator's error, so the estimator is "
-        "optimal. Judged: the estimator's worst risk is at most the printed bound.",
-        latex=r"\inf_{\widehat{\bm{\theta}}}\sup_{\bm{\theta}\in\Theta}\mathbb{E}_{X\sim\mathcal{N}(\bm{\theta},"
-        r"\sigma_{x}^{2})}\|\widehat{\bm{\theta}}(X)-\bm{\theta}\|^{2}\geq\frac{d\sigma_{x}^{2}}{n}\big{(}\frac{1-a}{m}+a"
-        r"\big{)},\text{ which exactly matches the upper bound on the MSE in Theorem 1}",
+        statement="""The minimax lower bound over theta matches the estimator's error, so the estimator is optimal. Judged:
+            the estimator's worst risk is at most the printed bound.""",
+        latex=r"""\inf_{\widehat{\bm{\theta}}}\sup_{\bm{\theta}\in\Theta}%
+            \mathbb{E}_{X\sim\mathcal{N}(\bm{\theta},\sigma_{x}^{2})}\|\widehat{\bm{\theta}}(X)-\bm{\theta}\|^{2}\geq%
+            \frac{d\sigma_{x}^{2}}{n}\big{(}\frac{1-a}{m}+a\big{)},%
+            \text{ which exactly matches the upper bound on the MSE in Theorem 1}""",
         kind="upper bound",
         variables=(M2, N, D, SIGMA2_THETA, SIGMA2_X, SUP_OVER, DEVIATION),
         examples=(
@@ -374,8 +375,8 @@ register(
         computed=_remark2_computed,
         simulate=_remark2_simulate,
         condition=lambda sup_over: sp.true if sup_over == "mu" else sp.false,
-        condition_text="sup_over == mu (the worst case is over the population mean; theta is averaged over "
-        "the population around it)",
+        condition_text="""sup_over == mu (the worst case is over the population mean; theta is averaged over the population
+            around it)""",
         counterexample={
             "m": 2,
             "n": 1,
@@ -387,8 +388,8 @@ register(
         unit="variance, summed over coordinates",
         related=("generative:eq47", "generative:thm1:unbiased"),
         tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
-        remark="Theorem 1 averages over the prior, Remark 2 takes the worst theta. For the worst theta the "
-        "estimator's risk is unbounded (its bias grows with the distance of theta_i from the "
-        "others), and the minimax estimate is the own mean, with risk d sigma2_x/n.",
+        remark="""Theorem 1 averages over the prior, Remark 2 takes the worst theta. For the worst theta the estimator's risk
+            is unbounded (its bias grows with the distance of theta_i from the others), and the minimax estimate is the
+            own mean, with risk d sigma2_x/n.""",
     )
 )

@@ -295,8 +295,8 @@ SECTION_4 = (
     _passed(
         "508",
         "Section 4, Comparing to DP version of FedEM",
-        "sharing more, and having no separate model, costs accuracy under "
-        "privacy; FedEM needs more iterations with sampling",
+        """sharing more, and having no separate model, costs accuracy under privacy; FedEM needs more iterations with
+        sampling""",
         "unquantified",
     ),
     _passed(

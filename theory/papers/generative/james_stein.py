@@ -45,12 +45,12 @@ def _stein_derive(m: int, apart: Any) -> Derivation:
     d = Derivation()
     u = sp.Symbol("u", positive=True)
     d.say(
-        "In units of sigma2_x, with S the sum of squares of the samples around their mean: by Stein's identity shrinking "
-        "x_i - xbar by the factor 1 - (m-3)/S changes the sum of squared errors on average by -(m-3)^2 E[1/S]."
+        """In units of sigma2_x, with S the sum of squares of the samples around their mean: by Stein's identity shrinking
+        x_i - xbar by the factor 1 - (m-3)/S changes the sum of squared errors on average by -(m-3)^2 E[1/S]."""
     )
     d.say(
-        "S is a chi-square of m - 1 degrees of freedom, not central by `apart`. E[1/S] is the integral of E[exp(-tS)] over "
-        "t > 0; with u = 1/(1 + 2t) it is half the integral over u from 0 to 1 of",
+        """S is a chi-square of m - 1 degrees of freedom, not central by `apart`. E[1/S] is the integral of E[exp(-tS)] over
+        t > 0; with u = 1/(1 + 2t) it is half the integral over u from 0 to 1 of""",
         u ** (sp.Rational(m - 1, 2) - 2) * sp.exp(-apart * (1 - u) / 2),
     )
     inverse = d.say("By parts:", _inverse_chi_square(m - 1, apart))
@@ -93,11 +93,11 @@ register(
         id="generative:intro:stein",
         title="James-Stein shrinkage beats the single sample for all parameters at once",
         place="Section 1, footnote 1",
-        statement="James and Stein's estimate uniformly improves the mean squared error averaged over the population, "
-        "compared to the single local sample. Judged for given parameters, whatever they are: the error per client of "
-        "shrinkage to the grand mean is at most that of the own sample.",
-        latex=r"\text{This was shown to uniformly improve the mean-squared error averaged over the population, compared to "
-        r"an estimate using just the single local sample.}",
+        statement="""James and Stein's estimate uniformly improves the mean squared error averaged over the population,
+            compared to the single local sample. Judged for given parameters, whatever they are: the error per client of
+            shrinkage to the grand mean is at most that of the own sample.""",
+        latex=r"""\text{This was shown to uniformly improve the mean-squared error averaged over the population, compared to
+            an estimate using just the single local sample.}""",
         kind="upper bound",
         relation="<=",
         variables=(STEIN_M, APART),
@@ -115,8 +115,8 @@ register(
         simulate=_stein_simulate,
         unit="multiples of sigma2_x, per client",
         related=("generative:thm1:james-stein",),
-        remark="Averaged over clients only: a client far from all others loses. Nothing is gained with three clients or "
-        "fewer. Judged for 5 and 7 clients, whose formulas are elementary; certified for `apart` from 0.001 to 100.",
+        remark="""Averaged over clients only: a client far from all others loses. Nothing is gained with three clients or
+            fewer. Judged for 5 and 7 clients, whose formulas are elementary; certified for `apart` from 0.001 to 100.""",
     )
 )
 
@@ -138,8 +138,8 @@ def _james_stein_derive(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Derivation:
     difference = own.estimates() - server_mean(own, others, m)
     base = d.say("The risk of Theorem 1's estimate is", mse(error))
     d.say(
-        "Its error is uncorrelated with x_i - xbar (and, as these add to zero, with every x_k - xbar by "
-        "symmetry), so it is independent of all of them and of S: covariance",
+        """Its error is uncorrelated with x_i - xbar (and, as these add to zero, with every x_k - xbar by symmetry), so it is
+        independent of all of them and of S: covariance""",
         simplest(covariance(error, difference)),
     )
     d.say("Hence James-Stein adds E[(B - B_hat)^2 (x_i - xbar)^2], which is E[(B - B_hat)^2 S]/m by symmetry.")
@@ -179,9 +179,9 @@ register(
         id="generative:thm1:james-stein",
         title="Is the estimator of Theorem 1 James-Stein's?",
         place="Section 2.1, first paragraph",
-        statement="For a single local sample the setting's estimator is identical to the classical James-Stein estimator. "
-        "Judged by the risk per client of James-Stein shrinkage to the grand mean, averaged over the prior: if the "
-        "estimators were identical it would be that of Theorem 1 with n = 1.",
+        statement="""For a single local sample the setting's estimator is identical to the classical James-Stein estimator.
+            Judged by the risk per client of James-Stein shrinkage to the grand mean, averaged over the prior: if the
+            estimators were identical it would be that of Theorem 1 with n = 1.""",
         latex=r"\text{For the case of a single local sample this is identical to the classical James-Stein estimator}",
         kind="identity",
         variables=(M4, SIGMA2_THETA, SIGMA2_X),
@@ -201,8 +201,8 @@ register(
         finding="James and Stein estimate the shrinkage that Theorem 1 takes as known, which costs a little more error.",
         assumes={"given": "nothing"},
         related=("generative:thm1:estimator", "generative:thm1:mse"),
-        remark="Theorem 1 takes sigma2_theta as known, James and Stein estimate what it determines: (m-3) "
-        "s/S is an unbiased estimate of 1 - a. The two agree as m grows. Simulated from m = 10, "
-        "where squared errors have enough moments.",
+        remark="""Theorem 1 takes sigma2_theta as known, James and Stein estimate what it determines: (m-3) s/S is an
+            unbiased estimate of 1 - a. The two agree as m grows. Simulated from m = 10, where squared errors have enough
+            moments.""",
     )
 )

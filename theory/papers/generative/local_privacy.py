@@ -34,11 +34,11 @@ def needed_delta(eps: Any, ratio: Any) -> Any:
 
 
 def _say_hockey_stick(d: Derivation) -> None:
-    d.say("Local privacy: any two inputs of the client are neighbours. The outputs are two normal laws with the same "
-          "covariance sigma^2 I; only the Euclidean distance of their centres matters, and it is largest for opposite "
-          "corners of [-a, a]^d, where it is 2 a sqrt(d).")  # fmt: skip
-    d.say("The smallest delta at eps is the hockey-stick divergence, the mass by which one law exceeds e^eps times the "
-          "other: Phi(1/(2k) - eps k) - e^eps Phi(-1/(2k) - eps k), k = sigma over that distance.")  # fmt: skip
+    d.say("""Local privacy: any two inputs of the client are neighbours. The outputs are two normal laws with the same
+        covariance sigma^2 I; only the Euclidean distance of their centres matters, and it is largest for
+        opposite corners of [-a, a]^d, where it is 2 a sqrt(d).""")  # fmt: skip
+    d.say("""The smallest delta at eps is the hockey-stick divergence, the mass by which one law exceeds e^eps times the
+        other: Phi(1/(2k) - eps k) - e^eps Phi(-1/(2k) - eps k), k = sigma over that distance.""")  # fmt: skip
 
 
 def _ldp_derive(d: Any, eps0: Any, delta: Any) -> Derivation:
@@ -75,9 +75,9 @@ register(
         id="generative:thm2:ldp",
         title="Gaussian noise on a bounded message is local DP",
         place="Theorem 2, item 2; Section 5.1.2, proof of part 2, (41)-(43)",
-        statement="For eps0 in (0, 1) Gaussian noise of variance 8 a^2 log(2/delta)/eps0^2 on a message in [-a, a] is "
-        "(eps0, delta)-LDP. Judged: the delta that the mechanism needs at eps0 is at most delta. The theorem is stated for "
-        "messages in d coordinates.",
+        statement="""For eps0 in (0, 1) Gaussian noise of variance 8 a^2 log(2/delta)/eps0^2 on a message in [-a, a] is
+            (eps0, delta)-LDP. Judged: the delta that the mechanism needs at eps0 is at most delta. The theorem is stated
+            for messages in d coordinates.""",
         latex=r"\sigma_{\epsilon_0}^2=\frac{8a^2\log(2/\delta)}{\epsilon_0^2}",
         kind="probability",
         variables=(D, EPS0, DELTA),
@@ -94,10 +94,10 @@ register(
         counterexample={"d": 4, "eps0": 1, "delta": "1e-5"},
         unit="delta",
         assumes={"adjacency": "replace", "noise": "fresh", "clipping": "any"},
-        remark="In one dimension the sensitivity is 2a and the bound has slack. With d coordinates, each projected onto "
-        "[-a, a], the Euclidean sensitivity is 2 a sqrt(d) and the printed noise is too small by the factor sqrt(d): "
-        "generative:thm2:ldp:box has the noise that works. The theorem bounds mu by [-r, r] and its proof treats one "
-        "coordinate. Certified for eps0 in [0.01, 1] and delta in [1e-10, 0.99].",
+        remark="""In one dimension the sensitivity is 2a and the bound has slack. With d coordinates, each projected onto
+            [-a, a], the Euclidean sensitivity is 2 a sqrt(d) and the printed noise is too small by the factor sqrt(d):
+            generative:thm2:ldp:box has the noise that works. The theorem bounds mu by [-r, r] and its proof treats one
+            coordinate. Certified for eps0 in [0.01, 1] and delta in [1e-10, 0.99].""",
     )
 )
 
@@ -128,8 +128,8 @@ register(
         id="generative:thm2:ldp:box",
         title="Gaussian noise that is local DP in any dimension",
         place="Theorem 2, item 2 (corrected for d > 1)",
-        statement="For eps0 in (0, 1] noise of variance 8 d a^2 log(2/delta)/eps0^2 per coordinate on a message in [-a, "
-        "a]^d is (eps0, delta)-LDP.",
+        statement="""For eps0 in (0, 1] noise of variance 8 d a^2 log(2/delta)/eps0^2 per coordinate on a message in [-a,
+            a]^d is (eps0, delta)-LDP.""",
         latex=r"\sigma_{\epsilon_0}^2=\frac{8da^2\log(2/\delta)}{\epsilon_0^2}",
         kind="probability",
         variables=(D, EPS0, DELTA),
@@ -145,8 +145,8 @@ register(
         unit="delta",
         assumes={"adjacency": "replace", "noise": "fresh", "clipping": "any"},
         related=("generative:thm2:ldp",),
-        remark="A message projected onto the Euclidean ball of radius a instead has sensitivity 2a and keeps the "
-        "printed noise.",
+        remark="""A message projected onto the Euclidean ball of radius a instead has sensitivity 2a and keeps the printed
+            noise.""",
     )
 )
 

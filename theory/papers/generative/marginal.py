@@ -114,12 +114,12 @@ register(
         id="generative:eq19:fisher",
         title="Gradient of the marginal likelihood",
         place="Section 3.1.2; replaces (19) and lines 7-9 of Algorithm 2; not in the paper",
-        statement="With parameters integrated out, minus the log-likelihood of one client's responses has these slopes in "
-        "mu_1, sigma2_theta and sigma2_x: Algorithm 2's, with the posterior mean for theta_i and the posterior covariance "
-        "C added to both squares.",
-        latex=r"\frac{\mu-\hat\theta_i}{\sigma_\theta^2},\quad\frac{d}{2\sigma_\theta^2}-\frac{\|\mu-\hat\theta_i\|^2+"
-        r"\mathrm{Tr}\,C_i}{2\sigma_\theta^4},\quad\frac{n}{2\sigma_x^2}-\frac{\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,"
-        r"X_iC_iX_i^T}{2\sigma_x^4}",
+        statement="""With parameters integrated out, minus the log-likelihood of one client's responses has these slopes in
+            mu_1, sigma2_theta and sigma2_x: Algorithm 2's, with the posterior mean for theta_i and the posterior
+            covariance C added to both squares.""",
+        latex=r"""\frac{\mu-\hat\theta_i}{\sigma_\theta^2},\quad\frac{d}{2\sigma_\theta^2}-%
+            \frac{\|\mu-\hat\theta_i\|^2+\mathrm{Tr}\,C_i}{2\sigma_\theta^4},\quad\frac{n}{2\sigma_x^2}-%
+            \frac{\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T}{2\sigma_x^4}""",
         kind="identity",
         variables=CLIENT,
         examples=CLIENT_EXAMPLES,
@@ -132,9 +132,9 @@ register(
         entries=("slope in mu_1", "slope in sigma2_theta", "slope in sigma2_x"),
         unit="mixed",
         related=("generative:thm6", "generative:eq14"),
-        remark="The correction is one number per client and square, Tr C, which every client can compute from its own "
-        "data. Judged for two samples of one feature and one sample of two features. At the true values the slopes have "
-        "mean zero (generative:eq19:calibrated); Algorithm 2's have not (generative:alg2:drift).",
+        remark="""The correction is one number per client and square, Tr C, which every client can compute from its own data.
+            Judged for two samples of one feature and one sample of two features. At the true values the slopes have mean
+            zero (generative:eq19:calibrated); Algorithm 2's have not (generative:alg2:drift).""",
     )
 )
 
@@ -197,10 +197,10 @@ register(
         id="generative:eq19:calibrated",
         title="Corrected squares have the right means",
         place="Section 3.1.2; replaces lines 8-9 of Algorithm 2; not in the paper",
-        statement="At the true mu, sigma2_theta and sigma2_x, |theta_hat - mu|^2 + Tr C has the mean d sigma2_theta, and "
-        "|Y - X theta_hat|^2 + Tr X C X' has the mean n sigma2_x, so the steps of generative:eq19:fisher rest there.",
-        latex=r"\mathbb E\|\mu-\hat\theta_i\|^2+\mathrm{Tr}\,C_i=d\sigma_\theta^2,\quad\mathbb E\|Y_i-X_i\hat\theta_i\|^2+"
-        r"\mathrm{Tr}\,X_iC_iX_i^T=n\sigma_x^2",
+        statement="""At the true mu, sigma2_theta and sigma2_x, |theta_hat - mu|^2 + Tr C has the mean d sigma2_theta, and |Y
+            - X theta_hat|^2 + Tr X C X' has the mean n sigma2_x, so the steps of generative:eq19:fisher rest there.""",
+        latex=r"""\mathbb E\|\mu-\hat\theta_i\|^2+\mathrm{Tr}\,C_i=d\sigma_\theta^2,\quad\mathbb E\|Y_i-X_i\hat\theta_i\|^2+%
+            \mathrm{Tr}\,X_iC_iX_i^T=n\sigma_x^2""",
         kind="identity",
         variables=(X1, X2, V_THETA, V_X, SHAPE),
         examples=(
@@ -278,11 +278,12 @@ register(
         id="generative:eq19:em",
         title="Expectation-maximisation is a gradient step that stays in the domain",
         place="Section 3.1.2; replaces Algorithm 2; not in the paper",
-        statement="Averages over clients of the posterior mean, of |theta_hat - mu|^2 + Tr C and of |Y - X theta_hat|^2 + "
-        "Tr X C X' (over d and n) are gradient steps on the marginal likelihood with rates sigma2_theta/m, 2 "
-        "sigma2_theta^2/(md) and 2 sigma2_x^2/(nm). Judged for d = n = 1.",
-        latex=r"\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i\|"
-        r"^2+\mathrm{Tr}\,C_i,\quad\sigma_x^2\leftarrow\frac1{nm}\sum_i\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,X_iC_iX_i^T",
+        statement="""Averages over clients of the posterior mean, of |theta_hat - mu|^2 + Tr C and of |Y - X theta_hat|^2 +
+            Tr X C X' (over d and n) are gradient steps on the marginal likelihood with rates sigma2_theta/m, 2
+            sigma2_theta^2/(md) and 2 sigma2_x^2/(nm). Judged for d = n = 1.""",
+        latex=r"""\mu\leftarrow\frac1m\sum_i\hat\theta_i,\quad\sigma_\theta^2\leftarrow\frac1{md}\sum_i\|\mu-\hat\theta_i%
+            \|^2+\mathrm{Tr}\,C_i,\quad\sigma_x^2\leftarrow\frac1{nm}\sum_i\|Y_i-X_i\hat\theta_i\|^2+\mathrm{Tr}\,%
+            X_iC_iX_i^T""",
         kind="algorithm line",
         variables=SCALAR,
         examples=({"x": [1, 2], "y": [1, 3], "mu1": 1, "sigma2_theta": 1, "sigma2_x": 2},),
@@ -295,8 +296,8 @@ register(
         entries=("mu", "sigma2_theta", "sigma2_x"),
         unit="units of theta; variances",
         related=("generative:eq19:fisher",),
-        remark="Both variances are averages of squares, so no rate has to be chosen and no step leaves the domain "
-        "(Algorithm 2's can: generative:alg2:positive).",
+        remark="""Both variances are averages of squares, so no rate has to be chosen and no step leaves the domain
+            (Algorithm 2's can: generative:alg2:positive).""",
     )
 )
 
@@ -336,11 +337,12 @@ register(
         id="generative:eq19:marginal-floor",
         title="The marginal likelihood is bounded",
         place="Section 3.1.2; replaces (19); not in the paper",
-        statement="With the parameters integrated out, exp(2 loss)/(2 pi)^n of a client is at least rss^n/n! for all mu, "
-        "sigma2_theta and sigma2_x, with rss the squared length of its responses' part outside its column space. Judged "
-        "for one feature, with exp written as the terms of its series up to order n and a positive rest, `tail`.",
-        latex=r"\det(\sigma_\theta^2XX^T+\sigma_x^2I)\,e^{(Y-X\mu)^T(\sigma_\theta^2XX^T+\sigma_x^2I)^{-1}(Y-X\mu)}\ge\frac"
-        r"{\mathrm{rss}^n}{n!}",
+        statement="""With the parameters integrated out, exp(2 loss)/(2 pi)^n of a client is at least rss^n/n! for all mu,
+            sigma2_theta and sigma2_x, with rss the squared length of its responses' part outside its column space.
+            Judged for one feature, with exp written as the terms of its series up to order n and a positive rest,
+            `tail`.""",
+        latex=r"""\det(\sigma_\theta^2XX^T+\sigma_x^2I)\,e^{(Y-X\mu)^T(\sigma_\theta^2XX^T+\sigma_x^2I)^{-1}(Y-X\mu)}\ge%
+            \frac{\mathrm{rss}^n}{n!}""",
         kind="lower bound",
         variables=(N23, RSS, FIT, GRAM, V_ZERO, V_X, TAIL),
         examples=({"n": 2, "rss": 1, "fit": 1, "gram": 1, "sigma2_theta": 1, "sigma2_x": 1, "tail": 1},),
@@ -354,9 +356,10 @@ register(
         not_simulated=Exempt(kind="deterministic"),
         unit="response variance to the n-th power",
         related=("generative:eq19:fisher",),
-        remark="Clients are independent, so the losses and their bounds add up. As the loss also grows without bound as "
-        "sigma2_theta, sigma2_x or mu (where some X'X > 0) do, or as sigma2_x vanishes, a minimiser exists; it may have "
-        "sigma2_theta = 0. Where all clients interpolate their responses (n <= d), rss = 0 and sigma2_x must be known.",
+        remark="""Clients are independent, so the losses and their bounds add up. As the loss also grows without bound as
+            sigma2_theta, sigma2_x or mu (where some X'X > 0) do, or as sigma2_x vanishes, a minimiser exists; it may
+            have sigma2_theta = 0. Where all clients interpolate their responses (n <= d), rss = 0 and sigma2_x must be
+            known.""",
     )
 )
 

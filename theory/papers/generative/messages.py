@@ -70,8 +70,8 @@ def _mse_derive(
         error = error + (1 - a) * Group("common", ONE, ZERO, ZERO, noise).noise("l")
     else:
         proof.say(
-            "Message k is xbar_k + l_k. As E[q(x)] = x for every x, l_k has no correlation with the sample "
-            "means; the l_k are independent across clients."
+            """Message k is xbar_k + l_k. As E[q(x)] = x for every x, l_k has no correlation with the sample means; the l_k
+            are independent across clients."""
         )
     proof.say(
         "Coefficients of the client's own p and e in the error:",
@@ -121,12 +121,12 @@ register(
         id="generative:thm2:mse",
         title="Mean squared error with quantised or private messages",
         place="Section 2.1, Theorem 2, (4)-(5); proof in Section 5.1.2, (33)-(36)",
-        statement="With any unbiased mechanism q of mean squared error at most d sigma2_q, the estimate (4) "
-        "with this weight a has at most this mean squared error.",
-        latex=r"\mathbb{E}_{\bm{\theta}_{i},q,X_{1},\ldots,X_{m}}\|\widehat{\bm{\theta}}_{i}-\bm{"
-        r"\theta}_{i}\|^{2}\leq\frac{d\sigma_{x}^{2}}{n}\Big{(}\frac{1-a}{m}+a\Big{)}\qquad\text{ "
-        r"where }\qquad a=\frac{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}}{\sigma_{"
-        r"\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}+\nicefrac{{\sigma_{x}^{2}}}{{n}}}",
+        statement="""With any unbiased mechanism q of mean squared error at most d sigma2_q, the estimate (4) with this
+            weight a has at most this mean squared error.""",
+        latex=r"""\mathbb{E}_{\bm{\theta}_{i},q,X_{1},\ldots,X_{m}}\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}\|^{2}\leq%
+            \frac{d\sigma_{x}^{2}}{n}\Big{(}\frac{1-a}{m}+a\Big{)}\qquad\text{ where }\qquad
+            a=\frac{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}}%
+            {\sigma_{\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}+\nicefrac{{\sigma_{x}^{2}}}{{n}}}""",
         kind="upper bound",
         variables=(*NOISY, SHARED_NOISE),
         examples=(
@@ -155,8 +155,8 @@ register(
             "sigma2_q": 1,
             "shared_noise": 1,
         },
-        remark="Step (b) of the proof divides the noise by m, which needs independence across clients; Theorem 2 only asks "
-        "for E[q(x)] = x and a bounded variance, which a mechanism that adds noise from a common seed meets too.",
+        remark="""Step (b) of the proof divides the noise by m, which needs independence across clients; Theorem 2 only asks
+            for E[q(x)] = x and a bounded variance, which a mechanism that adds noise from a common seed meets too.""",
         unit="variance, summed over coordinates",
         related=("generative:thm1:mse",),
     )
@@ -201,10 +201,10 @@ register(
         id="generative:thm2:a",
         title="Best weight with quantised or private messages",
         place="Section 2.1, (4)-(5); proof in Section 5.1.2, step (c)",
-        statement="Among the estimates (4) this weight on the own mean has the least mean squared error, "
-        "for independent noise of variance sigma2_q on every message.",
-        latex=r"a=\frac{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}}{\sigma_{\theta}^{2}+"
-        r"\nicefrac{{\sigma_{q}^{2}}}{{m-1}}+\nicefrac{{\sigma_{x}^{2}}}{{n}}}",
+        statement="""Among the estimates (4) this weight on the own mean has the least mean squared error, for independent
+            noise of variance sigma2_q on every message.""",
+        latex=r"""a=\frac{\sigma_{\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}}%
+            {\sigma_{\theta}^{2}+\nicefrac{{\sigma_{q}^{2}}}{{m-1}}+\nicefrac{{\sigma_{x}^{2}}}{{n}}}""",
         kind="optimum",
         variables=(M2, N, SIGMA2_THETA, SIGMA2_X, SIGMA2_Q),
         examples=(
@@ -221,8 +221,8 @@ register(
         objective=_a_objective,
         decision="real",
         assumes={"own_noise": "in", "independence": "all", "pivot": "mean"},
-        remark="(4) uses the client's own message with its noise, although the client could replace it by "
-        "its own mean; the best weight among (4) is what is claimed.",
+        remark="""(4) uses the client's own message with its noise, although the client could replace it by its own mean; the
+            best weight among (4) is what is claimed.""",
         unit="dimensionless",
         related=("generative:thm1:mse",),
     )

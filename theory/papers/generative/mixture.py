@@ -59,9 +59,9 @@ def _thm5_printed(p: Any, mus: Any, xbar: Any, squares: Any, n: Any, sigma2_x: A
 
 def _thm5_derive(p: Any, mus: Any, xbar: Any, squares: Any, n: Any, sigma2_x: Any, sigma2_theta: Any) -> Derivation:
     d = Derivation()
-    d.say("The estimate of least mean squared error is the posterior mean. Given component l the parameter is normal around "
-          "mu_l with variance sigma2_theta, so the sample mean is normal with variance sigma2_theta + sigma2_x/n; the "
-          "deviations from it do not depend on the parameter.")  # fmt: skip
+    d.say("""The estimate of least mean squared error is the posterior mean. Given component l the parameter is normal around
+        mu_l with variance sigma2_theta, so the sample mean is normal with variance sigma2_theta +
+        sigma2_x/n; the deviations from it do not depend on the parameter.""")  # fmt: skip
     pull = d.say("Given l and the data the parameter's mean is mu_l plus this share of xbar - mu_l:",
                  n * sigma2_theta / (n * sigma2_theta + sigma2_x))  # fmt: skip
     weights = [
@@ -106,11 +106,12 @@ register(
         id="generative:thm5",
         title="Posterior mean under a known discrete prior",
         place="Section 2.3.1, Theorem 5, (9); proof in Section 5.3.1, (53)-(57)",
-        statement="With the prior known the weighted sum of the candidates, with these weights, has the least mean squared "
-        "error. The theorem speaks of knowing N(mu_l, sigma_theta^2), the model above it and the proof of theta_i = mu_l.",
-        latex=r"\hat{\bm{\theta}}_i=\sum_{l=1}^{k}a_l^{(i)}\bm{\mu}_l,\qquad\alpha_l^{(i)}=\frac{p_l\exp{\left(-\frac{"
-        r"\sum_{j=1}^{n}\|X_{ij}-\bm{\mu}_l\|^2}{2\sigma_x^2}\right)}}{\sum_{s=1}^{k}p_s\exp{\left(-\frac{\sum_{j=1}^{n}\|"
-        r"X_{ij}-\bm{\mu}_s\|^2}{2\sigma_x^2}\right)}}",
+        statement="""With the prior known the weighted sum of the candidates, with these weights, has the least mean squared
+            error. The theorem speaks of knowing N(mu_l, sigma_theta^2), the model above it and the proof of theta_i =
+            mu_l.""",
+        latex=r"""\hat{\bm{\theta}}_i=\sum_{l=1}^{k}a_l^{(i)}\bm{\mu}_l,\qquad\alpha_l^{(i)}=%
+            \frac{p_l\exp{\left(-\frac{\sum_{j=1}^{n}\|X_{ij}-\bm{\mu}_l\|^2}{2\sigma_x^2}\right)}}%
+            {\sum_{s=1}^{k}p_s\exp{\left(-\frac{\sum_{j=1}^{n}\|X_{ij}-\bm{\mu}_s\|^2}{2\sigma_x^2}\right)}}""",
         kind="identity",
         variables=(P, MUS, MEAN, SQUARES, SAMPLES2, NOISE, WIDTH),
         examples=(
@@ -134,10 +135,10 @@ register(
         condition_text="sigma2_theta == 0 (the parameters are exactly the candidates)",
         counterexample={"p": [1, 1], "mus": [-1, 2], "xbar": 1, "squares": 0, "n": 2, "sigma2_x": 1, "sigma2_theta": 1},
         unit="units of the samples",
-        remark="Right for the discrete prior of the model. (9) writes a_l for what is alpha_l, and alpha for the prior p; "
-        "for a mixture of N(mu_l, sigma_theta^2), which the theorem names, the optimal estimate also moves towards xbar. "
-        "Judged in one coordinate; in d coordinates squares and (xbar - mu)^2 are squared norms. The weights depend on the "
-        "data through xbar only.",
+        remark="""Right for the discrete prior of the model. (9) writes a_l for what is alpha_l, and alpha for the prior p;
+            for a mixture of N(mu_l, sigma_theta^2), which the theorem names, the optimal estimate also moves towards
+            xbar. Judged in one coordinate; in d coordinates squares and (xbar - mu)^2 are squared norms. The weights
+            depend on the data through xbar only.""",
     )
 )
 
@@ -187,10 +188,10 @@ register(
         id="generative:thm5:weights",
         title="How the weights of the candidates change",
         place="Section 2.3.1, text after Theorem 5",
-        statement="The weight alpha_l increases if the prior p_l increases, or if the local samples are close to mu_l. "
-        "Judged as the changes of the first weight, when its prior grows, and when the samples move closer to mu_1.",
-        latex=r"\text{where the weight }\alpha_{l}^{(i)}\text{ increases if the prior }p_{l}\text{ increases and/or the "
-        r"local samples }\{X_{ij}\}\text{ are close to the model }\bm{\mu}_{l}",
+        statement="""The weight alpha_l increases if the prior p_l increases, or if the local samples are close to mu_l.
+            Judged as the changes of the first weight, when its prior grows, and when the samples move closer to mu_1.""",
+        latex=r"""\text{where the weight }\alpha_{l}^{(i)}\text{ increases if the prior }p_{l}%
+            \text{ increases and/or the local samples }\{X_{ij}\}\text{ are close to the model }\bm{\mu}_{l}""",
         kind="order",
         relation=">=",
         variables=(PRIORS, FITS, LIKELIER, CLOSER, OTHERS),
@@ -202,8 +203,8 @@ register(
         derive=_weights_derive,
         oracle=_weights_oracle,
         condition=lambda closer, others: others <= 1 + closer,
-        condition_text="others <= 1 + closer (the samples do not come nearer to the other candidates faster than to this "
-        "one)",
+        condition_text="""others <= 1 + closer (the samples do not come nearer to the other candidates faster than to this
+            one)""",
         counterexample={"p": [1, 1], "fits": ["1/4", "1/16"], "likelier": 1, "closer": "1/2", "others": 3},
         shifts=_weights_shifts,
         not_computed=Exempt(
@@ -214,8 +215,8 @@ register(
         entries=("with the prior", "with the samples"),
         unit="probability",
         related=("generative:thm5",),
-        remark="In one dimension with mu_1 = 0 and mu_2 = 10, samples that move from -5 to 4.9 come closer to mu_1, and "
-        "still its weight falls. Prior probabilities are up to a common factor: the others shrink as one grows.",
+        remark="""In one dimension with mu_1 = 0 and mu_2 = 10, samples that move from -5 to 4.9 come closer to mu_1, and
+            still its weight falls. Prior probabilities are up to a common factor: the others shrink as one grows.""",
     )
 )
 
@@ -251,8 +252,8 @@ register(
         id="generative:thm5:local",
         title="Error of the local estimate",
         place="Section 2.3.1, text after Theorem 5",
-        statement="The local estimator has the mean squared error d sigma_x^2/n, which increases linearly with the "
-        "dimension d, whatever the prior.",
+        statement="""The local estimator has the mean squared error d sigma_x^2/n, which increases linearly with the
+            dimension d, whatever the prior.""",
         latex=r"\frac{d\sigma_{x}^{2}}{n}",
         kind="identity",
         variables=(N, D, SIGMA2_X),
@@ -265,8 +266,8 @@ register(
         assumes={"law": "moments"},
         unit="variance, summed over coordinates",
         related=("generative:thm5:mse",),
-        remark="The optimal error of generative:thm5:mse does not grow with d by itself: it depends on the distances of the "
-        "candidates.",
+        remark="""The optimal error of generative:thm5:mse does not grow with d by itself: it depends on the distances of the
+            candidates.""",
     )
 )
 
@@ -323,14 +324,14 @@ def _mse_derive(p: Any, mus: Any, sigma2_x: Any, n: Any) -> Derivation:
     prior = first / (first + second)
     squared = (mus[1] - mus[0]) ** 2
     w = d.say("Squared distance of the two values over the variance of a sample mean, w:", squared * n / sigma2_x)
-    d.say("Given the sample mean the error of the posterior mean is the posterior variance, the squared distance times the "
-          "product of the two posterior probabilities.")  # fmt: skip
+    d.say("""Given the sample mean the error of the posterior mean is the posterior variance, the squared distance times the
+        product of the two posterior probabilities.""")  # fmt: skip
     d.say("Averaged over the sample mean's density f = p f_1 + q f_2 that is the integral of p q f_1 f_2/f.")
-    d.say("With the sample mean measured from the midpoint in standard deviations, z, the product f_1 f_2 is exp(-z^2 - "
-          "w/4) and f is exp(-z^2/2 - w/8) (p exp(-sqrt(w) z/2) + q exp(sqrt(w) z/2)), each over its power of sqrt(2 "
-          "pi).")  # fmt: skip
-    d.say("So the error is the squared distance times sqrt(pq)/2 exp(-w/8) E[sech((sqrt(w) z - log(p/q))/2)] over a "
-          "standard normal z, written TwoValueRisk(p, w).")  # fmt: skip
+    d.say("""With the sample mean measured from the midpoint in standard deviations, z, the product f_1 f_2 is exp(-z^2 -
+        w/4) and f is exp(-z^2/2 - w/8) (p exp(-sqrt(w) z/2) + q exp(sqrt(w) z/2)), each over its power of
+        sqrt(2 pi).""")  # fmt: skip
+    d.say("""So the error is the squared distance times sqrt(pq)/2 exp(-w/8) E[sech((sqrt(w) z - log(p/q))/2)] over a
+        standard normal z, written TwoValueRisk(p, w).""")  # fmt: skip
     return d.conclude("Mean squared error:", squared * TwoValueRisk(prior, w))
 
 
@@ -375,8 +376,8 @@ register(
         id="generative:thm5:mse",
         title="Exact error of the posterior mean for two values",
         place="Section 2.3.1, text after Theorem 5",
-        statement="The error is a function of the prior's probabilities and vectors and of the variance of a sample. The "
-        "paper gives no formula.",
+        statement="""The error is a function of the prior's probabilities and vectors and of the variance of a sample. The
+            paper gives no formula.""",
         latex=r"\text{MSE}=\mathbb{E}_{\{\bm{\theta}_i,X_i\}}\|\bm{\theta}_i-\hat{\bm{\theta}}_i\|^2",
         kind="identity",
         variables=(PAIR_P, PAIR, NOISE, SAMPLES),
@@ -391,9 +392,9 @@ register(
         assumes={"prior": "known", "law": "gaussian"},
         unit="variance",
         related=("generative:thm5",),
-        remark="One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It depends "
-        "on n too, through sigma2_x/n. In d dimensions put the Euclidean distance of the two vectors for |mu_1 - mu_2|. For "
-        "far values it falls like exp(-w/8): the local estimate's error sigma2_x/n does not.",
+        remark="""One integral of a smooth function, here by the trapezoidal rule to as many digits as asked for. It depends
+            on n too, through sigma2_x/n. In d dimensions put the Euclidean distance of the two vectors for |mu_1 -
+            mu_2|. For far values it falls like exp(-w/8): the local estimate's error sigma2_x/n does not.""",
     )
 )
 

@@ -77,11 +77,11 @@ register(
         id="generative:alg4",
         title="Algorithm 4: the client's step",
         place="Section 3.3, Algorithm 4, line 6",
-        statement="Line 6 is a gradient step on the client's loss plus minus the log-density of the Gaussian-mixture "
-        "prior. Judged for two components and d = 1, with A_l = exp(-(mu_l - theta)^2/(2 sigma_theta,l^2)).",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\nabla_{\bm{\theta}_{i}^{t-1}}\Big{[}f_{i}(\bm{"
-        r"\theta}_{i}^{t-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}{2(\sigma"
-        r"_{\theta,l}^{(t)})^{2}})/((2\pi\sigma_{\theta,l}^{(t)})^{md/2}))\Big{]}",
+        statement="""Line 6 is a gradient step on the client's loss plus minus the log-density of the Gaussian-mixture prior.
+            Judged for two components and d = 1, with A_l = exp(-(mu_l - theta)^2/(2 sigma_theta,l^2)).""",
+        latex=r"""\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\nabla_{\bm{\theta}_{i}^{t-1}}\Big{[}f_{i}(%
+            \bm{\theta}_{i}^{t-1})+\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}^{(t-1)}-\bm{\theta}_{i}^{t-1}\|_{2}^{2}}%
+            {2(\sigma_{\theta,l}^{(t)})^{2}})/((2\pi\sigma_{\theta,l}^{(t)})^{md/2}))\Big{]}""",
         kind="algorithm line",
         variables=(M24, G, P1, A1, A2, THETA, C1, C2, S1, S2, ETA),
         examples=(
@@ -92,8 +92,8 @@ register(
         derive=_alg4_derive,
         oracle=_alg4_oracle,
         corrected=_alg4_corrected,
-        corrected_text="theta - eta (grad f + sum_l w_l (theta - mu_l)/sigma_theta,l^2/sum_l w_l), w_l = p_l exp(-||mu_l - "
-        "theta||^2/(2 sigma_theta,l^2))/sigma_theta,l^d",
+        corrected_text="""theta - eta (grad f + sum_l w_l (theta - mu_l)/sigma_theta,l^2/sum_l w_l), w_l = p_l exp(-||mu_l -
+            theta||^2/(2 sigma_theta,l^2))/sigma_theta,l^d""",
         counterexample={"m": 2, "g": 0, "p": "1/2", "A1": "1/2", "A2": "1/4", "theta": 0, "mu1": 1, "mu2": -2, "s1": 1,
                         "s2": 1, "eta": 1},
         not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.mixture_penalty"),
@@ -101,9 +101,9 @@ register(
         not_simulated=DETERMINISTIC,
         unit="units of theta",
         related=("generative:eq12:mixture", "generative:eq21"),
-        remark="As printed the weights grow with the distance, so the client is drawn to the component that fits it least, "
-        "and the weights p_l are lost. Two slips of index besides: line 6 uses sigma_theta,l of iteration t, line 5 "
-        "receives that of t - 1, and line 12 does not send any.",
+        remark="""As printed the weights grow with the distance, so the client is drawn to the component that fits it least,
+            and the weights p_l are lost. Two slips of index besides: line 6 uses sigma_theta,l of iteration t, line 5
+            receives that of t - 1, and line 12 does not send any.""",
     )
 )  # fmt: skip
 
@@ -146,12 +146,12 @@ register(
         id="generative:alg7",
         title="Algorithm 7: the client's update",
         place="Appendix B, Algorithm 7, line 6",
-        statement="For given p_l and mu_l the update is the posterior mean, the estimate of least mean squared error. "
-        "Judged for k = 2, two samples and d = 1: the exponent's part in log L, and the estimate given L.",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\sum_{l=1}^{k}\alpha_{l}^{(i)}\bm{\mu}_{l}^{(t-1)}\qquad\text{ and }\qquad"
-        r"\alpha_{l}^{(i)}=\frac{p_{l}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{l}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}"
-        r"\right)}{\sum_{s=1}^{k}p_{s}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{s}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}"
-        r"\right)}",
+        statement="""For given p_l and mu_l the update is the posterior mean, the estimate of least mean squared error.
+            Judged for k = 2, two samples and d = 1: the exponent's part in log L, and the estimate given L.""",
+        latex=r"""\bm{\theta}_{i}^{t}\leftarrow\sum_{l=1}^{k}\alpha_{l}^{(i)}\bm{\mu}_{l}^{(t-1)}\qquad\text{ and }%
+            \qquad\alpha_{l}^{(i)}=\frac{p_{l}^{(t-1)}\exp\left(-\frac{\|X_{i}\bm{\mu}_{l}^{(t-1)}-Y_{i}\|^{2}}%
+            {2\sigma_{x}^{2}}\right)}{\sum_{s=1}^{k}p_{s}^{(t-1)}\exp\left(-%
+            \frac{\|X_{i}\bm{\mu}_{s}^{(t-1)}-Y_{i}\|^{2}}{2\sigma_{x}^{2}}\right)}""",
         kind="algorithm line",
         variables=ALG7,
         examples=({"x1": 1, "x2": 2, "y1": 1, "y2": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "p": "1/2", "L": 2},),
@@ -162,9 +162,9 @@ register(
         not_simulated=DETERMINISTIC,
         entries=("log of the likelihood ratio", "estimate"),
         unit="nats; units of theta",
-        remark="The text says that it solves (12); it does not, the posterior's largest weight does (generative:alg7:map). "
-        "Line 5 receives mu_k of iteration t where t - 1 is meant. What clustering of the shrunken theta_i does to the "
-        "prior is the question of generative:alg1.",
+        remark="""The text says that it solves (12); it does not, the posterior's largest weight does (generative:alg7:map).
+            Line 5 receives mu_k of iteration t where t - 1 is meant. What clustering of the shrunken theta_i does to the
+            prior is the question of generative:alg1.""",
     )
 )
 
@@ -199,10 +199,10 @@ register(
         id="generative:alg7:map",
         title="Algorithm 7 solves (12)",
         place="Appendix B, text before Algorithm 7",
-        statement="The goal stated is to solve (12) with the discrete prior; the update returns a weighted mean of the "
-        "centres. Judged for k = 2.",
-        latex=r"\text{Our goal is to solve the optimization problem stated in (12) (for the linear regression with the "
-        r"above discrete prior) and learn the optimal personalized parameters }\{\widehat{\bm{\theta}}_{i}\}",
+        statement="""The goal stated is to solve (12) with the discrete prior; the update returns a weighted mean of the
+            centres. Judged for k = 2.""",
+        latex=r"""\text{Our goal is to solve the optimization problem stated in (12) (for the linear regression with the
+            above discrete prior) and learn the optimal personalized parameters }\{\widehat{\bm{\theta}}_{i}\}""",
         kind="algorithm line",
         variables=(C1, C2, WL, WIN),
         examples=({"mu1": 0, "mu2": 1, "weight": "1/2", "winner": 1},),
@@ -217,7 +217,7 @@ register(
         not_simulated=DETERMINISTIC,
         unit="units of theta",
         related=("generative:alg7",),
-        remark="The weighted mean has prior density zero, so (12) is infinite there. It is the better estimate in squared "
-        "error (generative:alg7); the two goals differ, which for a Gaussian prior they do not (generative:thm6).",
+        remark="""The weighted mean has prior density zero, so (12) is infinite there. It is the better estimate in squared
+            error (generative:alg7); the two goals differ, which for a Gaussian prior they do not (generative:thm6).""",
     )
 )

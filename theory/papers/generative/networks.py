@@ -96,8 +96,8 @@ register(
         id="generative:tab1:best",
         title="AdaPeD leads in every column of Table 1",
         place="Section 4, Table 1 and Results",
-        statement="AdaPeD consistently outperforms the other methods. Judged on the printed accuracies: its own minus the "
-        "highest other one.",
+        statement="""AdaPeD consistently outperforms the other methods. Judged on the printed accuracies: its own minus the
+            highest other one.""",
         latex=r"\text{We observe AdaPeD consistently outperforms other methods.}",
         kind="number",
         variables=(COLUMN, READING),
@@ -114,8 +114,8 @@ register(
         not_simulated=ARITHMETIC,
         finding="AdaPeD's means are the highest, but on MNIST its interval and QuPeD's overlap.",
         unit="per cent",
-        remark="Leads of 0.39, 0.77 and 0.56 per cent. On FEMNIST the intervals do not overlap (0.35 and 0.16 apart), on "
-        "MNIST they do, by 0.11. The text does not say what is behind the +-.",
+        remark="""Leads of 0.39, 0.77 and 0.56 per cent. On FEMNIST the intervals do not overlap (0.35 and 0.16 apart), on
+            MNIST they do, by 0.11. The text does not say what is behind the +-.""",
     )
 )
 
@@ -124,8 +124,8 @@ register(
         id="generative:tab1:distillation",
         title="Methods that distil lead in every column of Table 1",
         place="Section 4, Table 1 and Results",
-        statement="Methods that use knowledge distillation perform better. Judged on the printed accuracies: the lowest of "
-        "AdaPeD, QuPeD and Federated ML minus the highest of the others.",
+        statement="""Methods that use knowledge distillation perform better. Judged on the printed accuracies: the lowest of
+            AdaPeD, QuPeD and Federated ML minus the highest of the others.""",
         latex=r"\text{It can be seen that methods that use knowledge distillation perform better}",
         kind="number",
         variables=(COLUMN, READING),
@@ -163,8 +163,8 @@ register(
         id="generative:exp:fedem",
         title="Without privacy AdaPeD and FedEM are comparable",
         place="Section 4, Comparing to DP version of FedEM",
-        statement="On MNIST AdaPeD achieves 99.04 +- 0.11 and FedEM 98.90 +- 0.20 per cent; the performance is comparable. "
-        "Judged: they differ by no more than both +- together.",
+        statement="""On MNIST AdaPeD achieves 99.04 +- 0.11 and FedEM 98.90 +- 0.20 per cent; the performance is comparable.
+            Judged: they differ by no more than both +- together.""",
         latex=r"99.04\pm 0.11\%\text{ and FedEM achieves }98.90\pm 0.20\%",
         kind="number",
         variables=(RUN,),
@@ -242,8 +242,8 @@ register(
         id="generative:exp:sampled",
         title="Shares of sampled clients",
         place="Section 4, Experiment setting, Table 1, DP-AdaPeD with local finetuning",
-        statement="Shares 0.1 of 50 clients and 0.33, 0.15 and 1/3 of 66 belong to whole numbers of clients. Judged: the "
-        "nearest one rounds to the quoted share.",
+        statement="""Shares 0.1 of 50 clients and 0.33, 0.15 and 1/3 of 66 belong to whole numbers of clients. Judged: the
+            nearest one rounds to the quoted share.""",
         latex=r"\frac{K}{n}=0.1,\ \frac{K}{n}=0.33,\ \frac{K}{n}=0.15;\ 1/3\text{ client sampling}",
         kind="number",
         variables=(SHARE,),
@@ -291,10 +291,10 @@ register(
         id="generative:exp:iterations",
         title="Sixty iterations in an epoch of every client",
         place="Section 4, Experiment setting",
-        statement="The batch size varies so that each epoch has 60 iterations, with 203 to 336 training samples per "
-        "client. Judged: some batch size gives 60 batches, with or without a shorter last one.",
-        latex=r"\text{number of training samples is between 203-336; vary the batch size so that each epoch consists of 60 "
-        r"iterations}",
+        statement="""The batch size varies so that each epoch has 60 iterations, with 203 to 336 training samples per client.
+            Judged: some batch size gives 60 batches, with or without a shorter last one.""",
+        latex=r"""\text{number of training samples is between 203-336; vary the batch size so that each epoch consists of 60
+            iterations}""",
         kind="number",
         variables=(LOCAL,),
         examples=({"n": 240},),
@@ -337,10 +337,10 @@ register(
         id="generative:exp:network",
         title="Width of the network's first full layer",
         place="Section 4.1, Federated Setting",
-        statement="After convolutions with 6 and 16 filters of size 5 x 5 the first fully connected layer takes 256 values "
-        "of an image of 28 x 28.",
-        latex=r"\text{convolutional layers of filter size }5\times 5\text{ with 6 and 16 filters; fully connected layers "
-        r"of dimension }256\times 120",
+        statement="""After convolutions with 6 and 16 filters of size 5 x 5 the first fully connected layer takes 256 values
+            of an image of 28 x 28.""",
+        latex=r"""\text{convolutional layers of filter size }5\times 5\text{ with 6 and 16 filters; fully connected layers
+            of dimension }256\times 120""",
         kind="number",
         variables=(POOL,),
         examples=({"pooling": 2},),
@@ -354,8 +354,8 @@ register(
         not_simulated=ARITHMETIC,
         finding="The stated dimensions need a pooling that the description leaves out.",
         unit="values",
-        remark="Without pooling it would take 6400. The last layer, 84 x 10, knows ten classes: the digits of FEMNIST's 62 "
-        "labels, as some 270 samples of three writers also suggest.",
+        remark="""Without pooling it would take 6400. The last layer, 84 x 10, knows ten classes: the digits of FEMNIST's 62
+            labels, as some 270 samples of three writers also suggest.""",
     )
 )
 
@@ -379,8 +379,8 @@ register(
         id="generative:exp:elections:folds",
         title="Folds of the county experiment",
         place="Section 4, political tendencies on county level",
-        statement="Given six elections, five for training and one for testing, 1-fold cross validation was done, averaged "
-        "over 6 runs. Judged: the number of folds.",
+        statement="""Given six elections, five for training and one for testing, 1-fold cross validation was done, averaged
+            over 6 runs. Judged: the number of folds.""",
         latex=r"\text{Given 6 election data we did 1-fold cross validation.}",
         kind="number",
         variables=(TIMES,),

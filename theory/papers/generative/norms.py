@@ -39,9 +39,9 @@ def chi_tail(d: int, x: Any) -> Any:
 
 def _expected_above(m: Any, d: int, distance: Any) -> Derivation:
     proof = Derivation()
-    proof.say("xbar_i is theta_i plus a vector of d independent normals of variance sigma2_x/n each, and theta_i has norm "
-              "at most r. So the norm of xbar_i exceeds r by at most the noise's norm, and for candidates at 0 it is that "
-              "norm.")  # fmt: skip
+    proof.say("""xbar_i is theta_i plus a vector of d independent normals of variance sigma2_x/n each, and theta_i has norm
+        at most r. So the norm of xbar_i exceeds r by at most the noise's norm, and for candidates at 0 it
+        is that norm.""")  # fmt: skip
     x = proof.say("In units of sigma_x/sqrt(n) the radius exceeds r by", distance)
     tail = proof.say("Integrating the chi density by parts: the noise's norm is larger with probability", chi_tail(d, x))
     return proof.conclude("Expected number of norms above, which bounds the probability that any is:", m * tail)
@@ -78,10 +78,10 @@ register(
         id="generative:lemma1",
         title="Norms of the sample means",
         place="Section 2.3.3, Lemma 1, (10); proof in Section 5.3.2, (58)-(59)",
-        statement="With probability at least 1 - 1/(mn) the norms of all m sample means are below this radius. Judged for "
-        "d = 1, 2, 5: the expected number above it, in the least favourable case, is at most 1/(mn).",
-        latex=r"\left\|\frac{1}{n}\sum_{j=1}^{n}X_{ij}\right\|_{2}\leq 4\sqrt{d\frac{\sigma_x^2}{n}}+2\sqrt{\log(m^2n)"
-        r"\frac{\sigma_x^2}{n}}+r",
+        statement="""With probability at least 1 - 1/(mn) the norms of all m sample means are below this radius. Judged for d
+            = 1, 2, 5: the expected number above it, in the least favourable case, is at most 1/(mn).""",
+        latex=r"""\left\|\frac{1}{n}\sum_{j=1}^{n}X_{ij}\right\|_{2}\leq
+            4\sqrt{d\frac{\sigma_x^2}{n}}+2\sqrt{\log(m^2n)\frac{\sigma_x^2}{n}}+r""",
         kind="probability",
         variables=(MANY_M, MANY_N, DIMENSION),
         examples=({"m": 3, "n": 2, "d": 2}, {"m": 2, "n": 1, "d": 1}),
@@ -96,8 +96,8 @@ register(
         tight=Tight(at={"m": 2, "n": 1, "d": 1}, ratio="1198059560.26"),
         assumes={"law": "gaussian"},
         unit="expected number of means outside",
-        remark="Much slack: the general sub-Gaussian bound is used where the noise is Gaussian. The 4 sqrt(d) can be "
-        "sqrt(d) and the 2 can be sqrt(2): generative:lemma1:sharp. Certified for m and n up to 1000.",
+        remark="""Much slack: the general sub-Gaussian bound is used where the noise is Gaussian. The 4 sqrt(d) can be
+            sqrt(d) and the 2 can be sqrt(2): generative:lemma1:sharp. Certified for m and n up to 1000.""",
     )
 )
 register(
@@ -105,8 +105,8 @@ register(
         id="generative:lemma1:sharp",
         title="A smaller radius for the sample means",
         place="Section 2.3.3, Lemma 1 (sharpened)",
-        statement="The radius sqrt(sigma2_x/n) (sqrt(d) + sqrt(2 log(m^2 n))) + r holds the norms of all m sample means "
-        "with probability at least 1 - 1/(mn). Judged as generative:lemma1.",
+        statement="""The radius sqrt(sigma2_x/n) (sqrt(d) + sqrt(2 log(m^2 n))) + r holds the norms of all m sample means
+            with probability at least 1 - 1/(mn). Judged as generative:lemma1.""",
         latex=r"\left\|\overline{X}_i\right\|_2\leq\sqrt{\frac{\sigma_x^2}{n}}\left(\sqrt d+\sqrt{2\log(m^2n)}\right)+r",
         kind="probability",
         variables=(MANY_M, MANY_N, DIMENSION),
@@ -122,8 +122,8 @@ register(
         ours=True,
         unit="expected number of means outside",
         related=("generative:lemma1",),
-        remark="The norm is 1-Lipschitz with mean below sqrt(d), so Gaussian concentration gives exp(-t^2/2) for t "
-        "beyond it.",
+        remark="""The norm is 1-Lipschitz with mean below sqrt(d), so Gaussian concentration gives exp(-t^2/2) for t beyond
+            it.""",
     )
 )
 
@@ -151,10 +151,10 @@ register(
         id="generative:lemma1:norm",
         title="Norm of a mean's error, for any probability",
         place="Section 5.3.2, (58)-(59)",
-        statement="With probability at least 1 - eta the norm of xbar_i - theta_i is at most this, and that of xbar_i at "
-        "most r more. Judged for d = 1, 2, 5: the probability of more is at most eta.",
-        latex=r"\|\overline{X}_{i}-\theta_{i}\|_{2}\leq "
-        r"4\sqrt{d\frac{\sigma_{x}^{2}}{n}}+2\sqrt{\log(1/\eta)\frac{\sigma_{x}^{2}}{n}}",
+        statement="""With probability at least 1 - eta the norm of xbar_i - theta_i is at most this, and that of xbar_i at
+            most r more. Judged for d = 1, 2, 5: the probability of more is at most eta.""",
+        latex=r"""\|\overline{X}_{i}-\theta_{i}\|_{2}\leq 4\sqrt{d\frac{\sigma_{x}^{2}}{n}}+2%
+            \sqrt{\log(1/\eta)\frac{\sigma_{x}^{2}}{n}}""",
         kind="probability",
         relation="<=",
         variables=(DIMENSION, LOG_ETA),
@@ -186,8 +186,8 @@ EXCESS = Variable("excess", "nonnegative", "the radius beyond r: 4 sqrt(d sigma2
 
 def _clip_derive(r: Any, weight: Any, cosine: Any, sign: int, excess: Any) -> Derivation:
     d = Derivation()
-    d.say("A personalised estimate is sum_l alpha_l mu_l with weights >= 0 that add up to 1, so its norm is at most the "
-          "largest norm of a candidate; two candidates of norm r are the case to look at.")  # fmt: skip
+    d.say("""A personalised estimate is sum_l alpha_l mu_l with weights >= 0 that add up to 1, so its norm is at most the
+        largest norm of a candidate; two candidates of norm r are the case to look at.""")  # fmt: skip
     square = sp.expand(weight**2 * r**2 + (1 - weight) ** 2 * r**2 + 2 * weight * (1 - weight) * sign * cosine * r**2)
     d.say("The squared norm of weight mu_1 + (1 - weight) mu_2 is", sp.factor(square))
     d.say("which falls short of r^2 by", short := sp.factor(r**2 - square))
@@ -211,9 +211,9 @@ register(
         id="generative:clip-radius",
         title="The radius within which clients clip their personalised estimates",
         place="Section 2.3.3, text after Lemma 1",
-        statement="Clipping the personalised estimates within the radius of Lemma 1 (because the means of the samples lie "
-        "within it) loses nothing. Judged: the squared norm of a personalised estimate, candidates known, is at most the "
-        "squared radius.",
+        statement="""Clipping the personalised estimates within the radius of Lemma 1 (because the means of the samples lie
+            within it) loses nothing. Judged: the squared norm of a personalised estimate, candidates known, is at most
+            the squared radius.""",
         latex=r"4\sqrt{d\frac{\sigma_x^2}{n}}+2\sqrt{\log(m^2n)\frac{\sigma_x^2}{n}}+r",
         kind="upper bound",
         variables=(RADIUS, WEIGHT, COSINE, SIGN, EXCESS),
@@ -234,10 +234,10 @@ register(
         assumes={"prior": "known"},
         unit="square of the units of the samples",
         related=("generative:lemma1",),
-        remark="True with slack: what is clipped is theta_i^(t), a mean of candidates, and not the sample mean that Lemma 1 "
-        "is about. The radius r does the same (generative:clip-radius:r), and the sensitivity 2r that noise is scaled to "
-        "does not grow with d. Only the initial theta_i^(0) = xbar_i needs Lemma 1; estimated candidates lie in the hull of "
-        "what was clipped, so the same radius serves all rounds.",
+        remark="""True with slack: what is clipped is theta_i^(t), a mean of candidates, and not the sample mean that Lemma 1
+            is about. The radius r does the same (generative:clip-radius:r), and the sensitivity 2r that noise is scaled
+            to does not grow with d. Only the initial theta_i^(0) = xbar_i needs Lemma 1; estimated candidates lie in the
+            hull of what was clipped, so the same radius serves all rounds.""",
     )
 )
 register(

@@ -50,8 +50,8 @@ K_REST = Variable("K", "positive", "(2 pi sigma2_x)^(nm) exp(sum of squared resi
 
 def _eq19_derive(md: int, floor: Any, K: Any) -> Derivation:
     d, v = Derivation(), sp.Symbol("sigma2_theta", positive=True)
-    d.say("Put all parameters at one point, theta_i = mu. Nothing of the prior is left in (19) but its normaliser, and the "
-          "residuals do not depend on sigma2_theta, so exp(2 objective) is", K * (2 * sp.pi * v) ** md)  # fmt: skip
+    d.say("""Put all parameters at one point, theta_i = mu. Nothing of the prior is left in (19) but its normaliser, and the
+        residuals do not depend on sigma2_theta, so exp(2 objective) is""", K * (2 * sp.pi * v) ** md)  # fmt: skip
     path = d.say("Take a prior variance this small:", floor / (2 * sp.pi * (1 + floor) * (1 + K)))
     value = (K * (2 * sp.pi * v) ** md).subs(v, path)
     return d.conclude("There exp(2 objective) is less than K/(1 + K) times the floor, whatever the floor:", value)
@@ -70,13 +70,13 @@ register(
         id="generative:eq19",
         title="The joint objective has a minimiser",
         place="Section 3.1.2, (19)",
-        statement="(19) asks for the minimiser over parameters, mu, sigma_theta and sigma_x, so the objective must be "
-        "bounded below. Judged: whatever the floor, exp(2 objective) is at least the floor at the point theta_i = mu, "
-        "sigma2_theta = floor/(2 pi (1 + floor)(1 + K)).",
-        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta},\sigma_{x}}\frac{nm}{2}\log(2\pi"
-        r"\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2\sigma"
-        r"_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|"
-        r"_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}",
+        statement="""(19) asks for the minimiser over parameters, mu, sigma_theta and sigma_x, so the objective must be
+            bounded below. Judged: whatever the floor, exp(2 objective) is at least the floor at the point theta_i = mu,
+            sigma2_theta = floor/(2 pi (1 + floor)(1 + K)).""",
+        latex=r"""\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta},\sigma_{x}}\frac{nm}{2}\log(2\pi%
+            \sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}%
+            {2\sigma_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}%
+            \frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}""",
         kind="lower bound",
         variables=(MD, FLOOR, K_REST),
         examples=({"md": 2, "floor": "1/100", "K": 3},),
@@ -85,19 +85,19 @@ register(
         derive=_eq19_derive,
         oracle=_eq19_oracle,
         corrected=lambda md, floor, K: K * (floor / ((1 + floor) * (1 + K))) ** md,
-        corrected_text="the infimum of (19) is minus infinity; minimise the marginal likelihood instead "
-        "(generative:eq19:marginal-floor), or add a penalty b/sigma2_theta (generative:eq19:penalised)",
+        corrected_text="""the infimum of (19) is minus infinity; minimise the marginal likelihood instead
+            (generative:eq19:marginal-floor), or add a penalty b/sigma2_theta (generative:eq19:penalised)""",
         counterexample={"md": 1, "floor": 1, "K": 1},
         not_computed=Exempt(kind="refuted"),
         not_simulated=Exempt(kind="deterministic"),
-        finding="The objective has no minimum: with all clients' parameters equal and a vanishing prior variance it falls "
-        "without bound.",
+        finding="""The objective has no minimum: with all clients' parameters equal and a vanishing prior variance it falls
+            without bound.""",
         unit="dimensionless",
         related=("generative:eq14",),
-        remark="Equal parameters with a vanishing prior variance: (md/2) log sigma2_theta falls without bound while every "
-        "other term stays. It happens for every data set; where clients have no more samples than coefficients, sigma_x "
-        "vanishes too. Algorithms 2 and 3 therefore have at best a local minimum to converge to (generative:eq19:local). "
-        "(20), and (21) with the right sign, share the defect.",
+        remark="""Equal parameters with a vanishing prior variance: (md/2) log sigma2_theta falls without bound while every
+            other term stays. It happens for every data set; where clients have no more samples than coefficients,
+            sigma_x vanishes too. Algorithms 2 and 3 therefore have at best a local minimum to converge to
+            (generative:eq19:local). (20), and (21) with the right sign, share the defect.""",
     )
 )
 
@@ -111,8 +111,8 @@ ABOVE = Variable("above", "choice", "1: the stationary variance is alpha2 + gap;
 def _local_derive(alpha2: Any, gap: Any, above: int) -> Derivation:
     d = Derivation()
     v, s = sp.symbols("sigma2_theta S", positive=True)
-    shrink = d.say("Client means y_i of n samples: for given mu and variances, (19) is least at theta_i - mu = this times "
-                   "(y_i - mu), and at mu = mean of the y_i:", v / (v + alpha2))  # fmt: skip
+    shrink = d.say("""Client means y_i of n samples: for given mu and variances, (19) is least at theta_i - mu = this times
+        (y_i - mu), and at mu = mean of the y_i:""", v / (v + alpha2))  # fmt: skip
     slope = d.say("With S the mean square of a coordinate of y_i - mean, the slope of (19) in sigma2_theta is md/2 times",
                   1 / v - shrink**2 * s / v**2)  # fmt: skip
     spread = d.say("It vanishes only at", sp.solve(sp.numer(sp.together(slope)), s)[0])
@@ -148,8 +148,9 @@ register(
         id="generative:eq19:local",
         title="The joint objective has a stationary point only where clients differ enough",
         place="Section 3.1.2, (19); not in the paper",
-        statement="For client means of n samples, (19) has a stationary point only if the mean squared deviation S of a "
-        "coordinate of the local estimates is at least 4 sigma2_x/n. Judged: S as a function of the stationary variance.",
+        statement="""For client means of n samples, (19) has a stationary point only if the mean squared deviation S of a
+            coordinate of the local estimates is at least 4 sigma2_x/n. Judged: S as a function of the stationary
+            variance.""",
         latex=r"S=\frac{(\sigma_\theta^2+\alpha^2)^2}{\sigma_\theta^2}\ge4\alpha^2,\qquad\alpha^2=\sigma_x^2/n",
         kind="lower bound",
         variables=(ALPHA2, GAP, ABOVE),
@@ -164,9 +165,9 @@ register(
         not_simulated=Exempt(kind="deterministic"),
         unit="variance",
         related=("generative:eq19",),
-        remark="S is about sigma2_theta + alpha2, so unless the true sigma2_theta is above 3 alpha2 gradient descent on "
-        "(19) has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the "
-        "marginal likelihood's estimate S - alpha2 exceeds it by alpha2 + alpha2^2/sigma2_theta.",
+        remark="""S is about sigma2_theta + alpha2, so unless the true sigma2_theta is above 3 alpha2 gradient descent on
+            (19) has nowhere to stop and ends in the collapse. Where there is a stationary point it is too small: the
+            marginal likelihood's estimate S - alpha2 exceeds it by alpha2 + alpha2^2/sigma2_theta.""",
     )
 )
 
@@ -211,11 +212,11 @@ register(
         id="generative:eq19:penalised",
         title="A penalty that gives the joint objective a minimiser",
         place="Section 3.1.2; repairs (19); not in the paper",
-        statement="With b/sigma2_theta added to (19), the terms in sigma2_theta are bounded below whatever the parameters: "
-        "exp(2 terms)/(2 pi)^(md) is at least (2b)^(md)/(md)!, for every b > 0. Judged with exp(u) written as the terms of "
-        "its series up to order md and a positive rest, `tail`.",
-        latex=r"\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log\frac"
-        r"{(4\pi b)^{md}}{(md)!}",
+        statement="""With b/sigma2_theta added to (19), the terms in sigma2_theta are bounded below whatever the parameters:
+            exp(2 terms)/(2 pi)^(md) is at least (2b)^(md)/(md)!, for every b > 0. Judged with exp(u) written as the
+            terms of its series up to order md and a positive rest, `tail`.""",
+        latex=r"""\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log%
+            \frac{(4\pi b)^{md}}{(md)!}""",
         kind="lower bound",
         variables=(MD123, V_THETA, Q_SUM, B_HYPER, TAIL),
         examples=({"md": 2, "sigma2_theta": 1, "Q": 1, "b": 1, "tail": 1},),
@@ -229,9 +230,9 @@ register(
         not_simulated=Exempt(kind="deterministic"),
         unit="dimensionless",
         related=("generative:eq19",),
-        remark="The term of order md alone gives the bound. The penalty is an inverse-gamma prior on sigma2_theta; "
-        "sigma2_x needs the same where clients interpolate their responses. Given the rest, the minimiser is "
-        "generative:eq19:variance.",
+        remark="""The term of order md alone gives the bound. The penalty is an inverse-gamma prior on sigma2_theta; sigma2_x
+            needs the same where clients interpolate their responses. Given the rest, the minimiser is
+            generative:eq19:variance.""",
     )
 )
 
@@ -334,10 +335,10 @@ register(
         title="Objective of personalised logistic regression",
         place="Section 3.2, (20)",
         statement="The objective (12) for logistic responses and a Gaussian population. Judged for one client with d = 1.",
-        latex=r"\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}\left"
-        r"[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{"
-        r"\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}"
-        r"\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
+        latex=r"""\operatorname*{arg\,min}_{\{\bm{\theta}_{i}\},\bm{\mu},\sigma_{\theta}}\sum_{i=1}^{m}\sum_{j=1}^{n}%
+            \left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)+(1-Y_{ij})\log\left(%
+            \frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})%
+            +\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}""",
         kind="identity",
         variables=(E1, LABELS, Q_BOX, V_SMALL),
         examples=({"z": [1, -1], "labels": "01", "Q": 1, "sigma2_theta": 1},),
@@ -353,8 +354,8 @@ register(
         finding="A minus sign is lost: minimising the printed objective makes the observed labels as unlikely as possible.",
         unit="nats",
         related=("generative:eq12:gauss", "generative:eq12:logistic"),
-        remark="Line 6 of Algorithm 3 descends the cross-entropy, so it has the right sign here. Like (19), the corrected "
-        "objective has no minimiser over sigma_theta (generative:eq19).",
+        remark="""Line 6 of Algorithm 3 descends the cross-entropy, so it has the right sign here. Like (19), the corrected
+            objective has no minimiser over sigma_theta (generative:eq19).""",
     )
 )
 
@@ -417,12 +418,12 @@ register(
         id="generative:eq21",
         title="Objective of logistic regression with a mixture prior",
         place="Section 3.3, (21); the regulariser also in (22)",
-        statement="The objective (12) for logistic responses and a Gaussian-mixture population. Judged for one label per "
-        "client: a 1 for the first, a 0 for the second; as exp(-objective).",
-        latex=r"\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}"
-        r"\right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+\sum_{i=1}^{m}\log"
-        r"(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta"
-        r",l})^{md/2}))",
+        statement="""The objective (12) for logistic responses and a Gaussian-mixture population. Judged for one label per
+            client: a 1 for the first, a 0 for the second; as exp(-objective).""",
+        latex=r"""\sum_{i=1}^{m}\sum_{j=1}^{n}\left[Y_{ij}\log\left(\frac{1}{1+e^{-\langle\bm{\theta}_{i},X_{ij}\rangle}}%
+            \right)+(1-Y_{ij})\log\left(\frac{1}{1+e^{\langle\bm{\theta}_{i},X_{ij}\rangle}}\right)\right]+%
+            \sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}%
+            {2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))""",
         kind="identity",
         variables=(*MIXTURE, Z1, Z2),
         examples=tuple({**e, "z1": 1, "z2": -1} for e in MIXTURE_EXAMPLES),
@@ -430,18 +431,18 @@ register(
         derive=_eq21_derive,
         oracle=_eq21_oracle,
         corrected=_eq21_corrected,
-        corrected_text="minus the sum over samples, minus sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2 "
-        "sigma_theta,l^2))/(2 pi sigma_theta,l^2)^(d/2))",
+        corrected_text="""minus the sum over samples, minus sum_i log(sum_l p_l exp(-||mu_l - theta_i||^2/(2
+            sigma_theta,l^2))/(2 pi sigma_theta,l^2)^(d/2))""",
         counterexample={"thetas": [0, 0], "d": 1, "p": "1/2", "mu11": 0, "mu12": 0, "mu21": 0, "mu22": 0, "s1": 1, "s2": 1,
                         "z1": 0, "z2": 0},
         computed=_eq21_computed,
         not_simulated=Exempt(kind="deterministic"),
-        finding="Both parts of the objective are wrong: the likelihood has the wrong sign, and the prior lacks its weights "
-        "and the minus sign of its exponent.",
+        finding="""Both parts of the objective are wrong: the likelihood has the wrong sign, and the prior lacks its weights
+            and the minus sign of its exponent.""",
         unit="density",
         related=("generative:eq12:mixture", "generative:eq12:logistic"),
-        remark="The slips of (20) and of case 3 together; (22) has those of case 3. The corrected objective is unbounded "
-        "below too: a component centred on one client's parameters may shrink (as in generative:eq19).",
+        remark="""The slips of (20) and of case 3 together; (22) has those of case 3. The corrected objective is unbounded
+            below too: a component centred on one client's parameters may shrink (as in generative:eq19).""",
     )
 )  # fmt: skip
 

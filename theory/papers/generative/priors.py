@@ -118,8 +118,8 @@ register(
         title="Regulariser of a Gaussian population",
         place="Section 3, case 1 of (12)",
         statement="For a N(mu, sigma2_theta I_d) population, minus the logarithm of the clients' prior density is this.",
-        latex=r"R(\{\bm{\theta}_{i}\})=\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
-        r"\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}",
+        latex=r"""R(\{\bm{\theta}_{i}\})=\frac{md}{2}\log(2\pi\sigma_{\theta}^{2})+\sum_{i=1}^{m}%
+            \frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta}^{2}}""",
         kind="identity",
         variables=(THETAS, D12, MU1, MU2, V_THETA),
         examples=(
@@ -167,8 +167,8 @@ register(
         id="generative:eq12:laplace",
         title="Regulariser of a Laplace population",
         place="Section 3, case 2 of (12)",
-        statement="For clients whose d coordinates are Laplace with centre mu and scale b, minus the logarithm of the "
-        "prior density is this.",
+        statement="""For clients whose d coordinates are Laplace with centre mu and scale b, minus the logarithm of the prior
+            density is this.""",
         latex=r"R(\{\bm{\theta}_{i}\})=m\log(2b)+\sum_{i=1}^{m}\frac{\|\bm{\theta}_{i}-\bm{\mu}\|_{1}}{b}",
         kind="identity",
         variables=(THETAS, D12, MU1, MU2, SCALE),
@@ -192,8 +192,8 @@ register(
         not_simulated=DETERMINISTIC,
         assumes={"law": "laplace"},
         unit="nats",
-        remark="Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b is "
-        "at sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).",
+        remark="""Right for d = 1. Where b is learned too, the printed form makes it d times too large: its minimum over b is
+            at sum ||theta_i - mu||_1/m instead of /(m d) (generative:eq12:laplace:scale).""",
     )
 )
 
@@ -221,8 +221,8 @@ register(
         id="generative:eq12:laplace:scale",
         title="Most likely scale of a Laplace population",
         place="Section 3, case 2 of (12); not in the paper",
-        statement="Given the clients' parameters and the centre, the regulariser of case 2 with all m d normalisers is "
-        "least at the mean absolute deviation of a coordinate.",
+        statement="""Given the clients' parameters and the centre, the regulariser of case 2 with all m d normalisers is
+            least at the mean absolute deviation of a coordinate.""",
         latex=r"\widehat b=\frac{1}{md}\sum_{i=1}^{m}\|\bm{\theta}_{i}-\bm{\mu}\|_{1}",
         kind="identity",
         variables=(GAPS,),
@@ -325,10 +325,10 @@ register(
         id="generative:eq12:mixture",
         title="Regulariser of a mixture of Gaussians",
         place="Section 3, case 3 of (12)",
-        statement="For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged for "
-        "two components, as exp(-R).",
-        latex=r"R(\{\bm{\theta}_{i}\})=\sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(\frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}"
-        r"\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))",
+        statement="""For a Gaussian-mixture population, minus the logarithm of the clients' prior density is this. Judged for
+            two components, as exp(-R).""",
+        latex=r"""R(\{\bm{\theta}_{i}\})=\sum_{i=1}^{m}\log(\sum_{l=1}^{k}\exp(%
+            \frac{\|\bm{\mu}_{l}-\bm{\theta}_{i}\|_{2}^{2}}{2\sigma_{\theta,l}^{2}})/((2\pi\sigma_{\theta,l})^{md/2}))""",
         kind="identity",
         variables=MIXTURE,
         examples=MIXTURE_EXAMPLES,
@@ -347,9 +347,10 @@ register(
         not_simulated=DETERMINISTIC,
         assumes={"law": "gaussian"},
         unit="density",
-        remark="Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square "
-        "of sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in the "
-        "normaliser, which then falls as sigma grows; with several, the farthest component gets the largest weight.",
+        remark="""Five letters differ: the sign before the logarithm, the sign in the exponent, the weights p_l, the square
+            of sigma_theta,l and the exponent d/2. With one component the two signs cancel in the distance, but not in
+            the normaliser, which then falls as sigma grows; with several, the farthest component gets the largest
+            weight.""",
     )
 )
 

@@ -69,10 +69,10 @@ register(
         id="generative:thm7:sensitivity",
         title="Sensitivity of the averaged model after tau local steps",
         place="Section 6.3, (67)",
-        statement="Largest squared Euclidean change of the average of K clients' models, noise neglected, when one of them "
-        "differs.",
-        latex=r"\Delta\bm{\mu}=\max_{\mathcal{K}^{t},\mathcal{K}^{{}^{\prime}t}}\|\bm{\mu}^{t+1}-\bm{\mu}^{\prime t+1}\|"
-        r"_{2}^{2}\leq\frac{\tau C_{1}^{2}}{K^{2}}",
+        statement="""Largest squared Euclidean change of the average of K clients' models, noise neglected, when one of them
+            differs.""",
+        latex=r"""\Delta\bm{\mu}=\max_{\mathcal{K}^{t},\mathcal{K}^{{}^{\prime}t}}\|\bm{\mu}^{t+1}-\bm{\mu}^{\prime t+1}%
+            \|_{2}^{2}\leq\frac{\tau C_{1}^{2}}{K^{2}}""",
         kind="upper bound",
         variables=(TAU, K, C1, ADJACENCY),
         examples=(
@@ -81,22 +81,22 @@ register(
         ),
         printed=lambda tau, K, C1: tau * C1**2 / K**2,
         relation="<=",
-        finding="Norms of a client's steps add up, not their squares: the squared change is larger by the number of local "
-        "steps, and four times that where a client is replaced.",
+        finding="""Norms of a client's steps add up, not their squares: the squared change is larger by the number of local
+            steps, and four times that where a client is replaced.""",
         derive=_sensitivity_derive,
         oracle=_sensitivity_oracle,
         corrected=lambda tau, K, C1, adjacency: SHIFT[adjacency] ** 2 * tau**2 * C1**2 / K**2,
-        corrected_text="4 tau^2 C1^2 / K^2 where one client is replaced by another, tau^2 C1^2 / K^2 where its gradients "
-        "are set to zero",
+        corrected_text="""4 tau^2 C1^2 / K^2 where one client is replaced by another, tau^2 C1^2 / K^2 where its gradients
+            are set to zero""",
         counterexample={"tau": 2, "K": 1, "C1": 1, "adjacency": "zero-out"},
         computed=lambda tau, K, C1, adjacency: (adaped.SHIFTS[adjacency] * tau * C1 / K) ** 2,
         not_simulated=Exempt(kind="deterministic"),
         assumes={"clipping": "all"},
         unit="squared norm of the model, with learning rate 1",
-        remark="Norms add, not squared norms: tau steps in one direction move the model by tau C1. The paper's "
-        "neighbouring sets K^t, K'^t of one size K exchange one client for another, which doubles the change. Not a slip "
-        "of the pen: (68) divides by the noise tau sigma2_q1/K, and the tau that cancels there is the one missing here. "
-        "The learning rate eta_2, which scales model and noise alike, is left out.",
+        remark="""Norms add, not squared norms: tau steps in one direction move the model by tau C1. The paper's neighbouring
+            sets K^t, K'^t of one size K exchange one client for another, which doubles the change. Not a slip of the
+            pen: (68) divides by the noise tau sigma2_q1/K, and the tau that cancels there is the one missing here. The
+            learning rate eta_2, which scales model and noise alike, is left out.""",
     )
 )
 
@@ -106,8 +106,8 @@ def _federation_derive(
 ) -> Derivation:
     d = Derivation()
     d.say("An explicit federation: every client's clipped gradients are constant, all others' as client i's are on D'.")
-    d.say("The averages of K clients then have noise of variance tau sigma2_q1/K and tau sigma2_q2/K, and move by s tau "
-          "C1/K and s tau C2/K when client i, taking part, has the data of D; s = 1 (zero-out) or 2 (replace).")  # fmt: skip
+    d.say("""The averages of K clients then have noise of variance tau sigma2_q1/K and tau sigma2_q2/K, and move by s tau
+        C1/K and s tau C2/K when client i, taking part, has the data of D; s = 1 (zero-out) or 2 (replace).""")  # fmt: skip
     mu2 = d.say(
         "Squared shifts over variances, added up:",
         sum((SHIFT[adjacency] * tau * c / K) ** 2 / (tau * v / K) for c, v in ((C1, sigma2_q1), (C2, sigma2_q2))),
@@ -169,10 +169,10 @@ register(
         id="generative:thm7:rdp",
         title="Renyi divergence of DP-AdaPeD",
         place="Section 3.5, Theorem 7; Section 6.3, (66), (68)-(69)",
-        statement="After T iterations DP-AdaPeD has at most this Renyi divergence. Judged on an explicit federation "
-        "(constant clipped gradients of mu and psi), whose divergence is known exactly at whole orders.",
-        latex=r"\epsilon(\alpha)=\left(\frac{K}{m}\right)^{2}6\left(\frac{T}{\tau}\right)\alpha\left(\frac{C_{1}^{2}}{K"
-        r"\sigma_{q_{1}}^{2}}+\frac{C_{2}^{2}}{K\sigma_{q_{2}}^{2}}\right)",
+        statement="""After T iterations DP-AdaPeD has at most this Renyi divergence. Judged on an explicit federation
+            (constant clipped gradients of mu and psi), whose divergence is known exactly at whole orders.""",
+        latex=r"""\epsilon(\alpha)=\left(\frac{K}{m}\right)^{2}6\left(\frac{T}{\tau}\right)\alpha\left(\frac{C_{1}^{2}}%
+            {K\sigma_{q_{1}}^{2}}+\frac{C_{2}^{2}}{K\sigma_{q_{2}}^{2}}\right)""",
         kind="upper bound",
         variables=(TAU, K, M, C1, SIGMA2_Q1, T, ORDER, C2, SIGMA2_Q2, ADJACENCY),
         examples=(
@@ -184,26 +184,26 @@ register(
         derive=_federation_derive,
         oracle=_federation_oracle,
         corrected=_corrected_rdp,
-        corrected_text="at least (T/tau) times the divergence of the sampled Gaussian mechanism with rate K/m and squared "
-        "shift over variance s^2 tau (C1^2/sigma2_q1 + C2^2/sigma2_q2)/K, s = 2 (replace) or 1 (zero-out); a bound that "
-        "holds is generative:thm7:valid",
+        corrected_text="""at least (T/tau) times the divergence of the sampled Gaussian mechanism with rate K/m and squared
+            shift over variance s^2 tau (C1^2/sigma2_q1 + C2^2/sigma2_q2)/K, s = 2 (replace) or 1 (zero-out); a bound
+            that holds is generative:thm7:valid""",
         counterexample={
             "tau": 4, "K": 1, "m": 1, "C1": 1, "sigma2_q1": 1, "T": 4, "order": 2, "adjacency": "replace",
         },
         computed=_federation_computed,
         not_simulated=Exempt(kind="divergence"),
         finding="The privacy cost of a round grows with the number of local steps; the theorem leaves that factor out.",
-        shares={"theory.papers.generative.federation.SampledGaussian": "a named divergence, in which the right formula is "
-        "written; the oracle and the float function compute it otherwise"},
+        shares={"theory.papers.generative.federation.SampledGaussian": """a named divergence, in which the right formula is
+            written; the oracle and the float function compute it otherwise"""},
         assumes={"noise": "fresh", "clipping": "all", "law": "gaussian"},
         unit="nats",
         related=("generative:thm7:sensitivity", "generative:lemma3"),
         assumptions=("trusted server: only averages are seen", "m below K is read as full participation"),
-        remark="The factor tau of the sensitivity is missing. With every client taking part the exact value is s^2 alpha T "
-        "C1^2/(2 K sigma2_q1), so 6 (T/tau) alpha C1^2/(K sigma2_q1) bounds it up to tau = 3 (replace) or 12 (zero-out) "
-        "only. With sampling the orders are limited too: generative:thm7:conditions. Nor is the noise of the average "
-        "always that of 'a single Gaussian vector' of variance tau sigma2_q1/K: a client whose gradient pulls its model "
-        "back erases its earlier noise, and only the last step's sigma2_q1/K is sure to be there.",
+        remark="""The factor tau of the sensitivity is missing. With every client taking part the exact value is s^2 alpha T
+            C1^2/(2 K sigma2_q1), so 6 (T/tau) alpha C1^2/(K sigma2_q1) bounds it up to tau = 3 (replace) or 12
+            (zero-out) only. With sampling the orders are limited too: generative:thm7:conditions. Nor is the noise of
+            the average always that of 'a single Gaussian vector' of variance tau sigma2_q1/K: a client whose gradient
+            pulls its model back erases its earlier noise, and only the last step's sigma2_q1/K is sure to be there.""",
     )
 )  # fmt: skip
 
@@ -252,11 +252,11 @@ register(
         id="generative:thm7:noise",
         title="Noise of the averaged model",
         place="Section 6.3, text before (68)",
-        statement="Noise added in every local step and averaged over K clients is equivalent to a single Gaussian vector "
-        "of variance tau sigma2_q1/K. Judged for gradients that are constant and for gradients that pull a client's model "
-        "back.",
-        latex=r"\text{it is equivalent to adding a single Gaussian vector to the aggregated vectors with variance }\frac{"
-        r"\tau\sigma_{q_{1}}^{2}}{K}",
+        statement="""Noise added in every local step and averaged over K clients is equivalent to a single Gaussian vector of
+            variance tau sigma2_q1/K. Judged for gradients that are constant and for gradients that pull a client's model
+            back.""",
+        latex=r"""\text{it is equivalent to adding a single Gaussian vector to the aggregated vectors with variance }%
+            \frac{\tau\sigma_{q_{1}}^{2}}{K}""",
         kind="identity",
         variables=(STEPS, K, SIGMA2_Q1, REACTION, PULL),
         examples=({"tau": 3, "K": 2, "sigma2_q1": 1, "reaction": "constant", "pull": "1/2"},),
@@ -272,8 +272,8 @@ register(
         assumes={"noise": "fresh", "independence": "all"},
         unit="squared norm of the model, with learning rate 1, per coordinate",
         related=("generative:thm7:sensitivity", "generative:thm7:averaged"),
-        remark="Where steps pull back all of the deviation, only the last step's noise is left (generative:thm7:averaged). "
-        "The learning rate eta_2, which scales model and noise alike, is left out as in (67).",
+        remark="""Where steps pull back all of the deviation, only the last step's noise is left (generative:thm7:averaged).
+            The learning rate eta_2, which scales model and noise alike, is left out as in (67).""",
     )
 )
 
@@ -322,10 +322,10 @@ register(
         id="generative:thm7:conditions",
         title="The orders for which subsampling gains the factor (K/m)^2",
         place="Section 3.5, Theorem 7 ('for alpha > 1'); Section 6.3, (68)",
-        statement="For every order alpha > 1 one round costs at most 6 (K/m)^2 alpha C1^2/(K sigma2_q1). Judged where the "
-        "rest of (68) is right: one local step, a client's gradients set to zero between neighbours.",
-        latex=r"\epsilon_{t}^{(1)}(\alpha)=\left(\frac{K}{m}\right)^{2}\frac{6\alpha C_{1}^{2}}{K\sigma_{q_{1}}^{2}}\quad"
-        r"\text{for }\alpha>1",
+        statement="""For every order alpha > 1 one round costs at most 6 (K/m)^2 alpha C1^2/(K sigma2_q1). Judged where the
+            rest of (68) is right: one local step, a client's gradients set to zero between neighbours.""",
+        latex=r"""\epsilon_{t}^{(1)}(\alpha)=\left(\frac{K}{m}\right)^{2}\frac{6\alpha C_{1}^{2}}{K\sigma_{q_{1}}^{2}}%
+            \quad\text{for }\alpha>1""",
         kind="upper bound",
         variables=(Q, LOAD, FEW, SMALL),
         examples=({"q": "1/3", "load": "1/2", "order": 3}, {"q": "1/10", "load": 1, "order": 2, "small_order": 1}),
@@ -342,9 +342,9 @@ register(
         not_simulated=Exempt(kind="divergence"),
         assumes={"noise": "fresh", "clipping": "all", "law": "gaussian", "adjacency": "zero-out"},
         unit="nats",
-        remark="Certified for orders 2, 3 and 5. For large orders the divergence grows like order * C1^2/(2 K sigma2_q1) "
-        "whatever K/m: sampling takes off only log(m/K)-like terms. The quoted results (Bun et al. 2018; Mironov, Talwar "
-        "and Zhang 2019) carry such limits on the order; Theorem 7 drops them. With small orders 6 has slack: 1/2 is the "
-        "limit.",
+        remark="""Certified for orders 2, 3 and 5. For large orders the divergence grows like order * C1^2/(2 K sigma2_q1)
+            whatever K/m: sampling takes off only log(m/K)-like terms. The quoted results (Bun et al. 2018; Mironov,
+            Talwar and Zhang 2019) carry such limits on the order; Theorem 7 drops them. With small orders 6 has slack:
+            1/2 is the limit.""",
     )
 )

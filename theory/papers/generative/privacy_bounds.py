@@ -57,11 +57,11 @@ def _valid_derive(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, ord
     d.say("so a step of mu and a step of psi have Renyi divergences at most order times", tuple(x / 2 for x in steps))
     one = d.say("By Lemma 3 these add up over the tau steps of a round in which client i takes part:",
                 order * tau * sum(steps) / 2)  # fmt: skip
-    d.say("Gradients that are constant on D and on D' reach it: then the message is Gaussian with shift s tau C1 and "
-          "variance tau sigma2_q1, and for psi alike.")  # fmt: skip
+    d.say("""Gradients that are constant on D and on D' reach it: then the message is Gaussian with shift s tau C1 and
+        variance tau sigma2_q1, and for psi alike.""")  # fmt: skip
     q = d.say("Client i takes part with probability", sp.Min(K, m) / m)
-    d.say("whatever its data; in the other rounds nothing differs. So exp((order-1) D) of a round is (1-q) + q "
-          "e^((order-1)x):",
+    d.say("""whatever its data; in the other rounds nothing differs. So exp((order-1) D) of a round is (1-q) + q
+        e^((order-1)x):""",
           1 + q * (sp.exp((order - 1) * one) - 1))  # fmt: skip
     return d.conclude("and T/tau rounds, sampled afresh, add up to",
                       T / tau * sp.log(1 + q * (sp.exp((order - 1) * one) - 1)) / (order - 1))  # fmt: skip
@@ -105,12 +105,12 @@ register(
         id="generative:thm7:valid",
         title="A Renyi bound for DP-AdaPeD that holds with local steps",
         place="Section 3.5, in place of Theorem 7",
-        statement="For every order > 1, every number of local steps and every way of drawing clients that includes each "
-        "with probability at most K/m, DP-AdaPeD has at most this Renyi divergence for one client's data; it is reached "
-        "when the server sees the messages and gradients are constant.",
-        latex=r"\epsilon(\alpha)=\frac{T}{\tau}\,\frac{1}{\alpha-1}\log\Big(1+\frac{K}{m}\Big(e^{(\alpha-1)x}-1\Big)\Big),"
-        r"\quad x=\frac{s^{2}\alpha\tau}{2}\Big(\frac{C_{1}^{2}}{\sigma_{q_{1}}^{2}}+\frac{C_{2}^{2}}{\sigma_{q_{2}}^{2}}"
-        r"\Big)",
+        statement="""For every order > 1, every number of local steps and every way of drawing clients that includes each
+            with probability at most K/m, DP-AdaPeD has at most this Renyi divergence for one client's data; it is
+            reached when the server sees the messages and gradients are constant.""",
+        latex=r"""\epsilon(\alpha)=\frac{T}{\tau}\,\frac{1}{\alpha-1}\log\Big(1+\frac{K}{m}\Big(e^{(\alpha-1)x}-1\Big)\Big),%
+            \quad x=\frac{s^{2}\alpha\tau}{2}\Big(\frac{C_{1}^{2}}{\sigma_{q_{1}}^{2}}+\frac{C_{2}^{2}}%
+            {\sigma_{q_{2}}^{2}}\Big)""",
         kind="upper bound",
         variables=(TAU, K, M, C1, SIGMA2_Q1, T, REAL_ORDER, C2, SIGMA2_Q2, ADJACENCY),
         examples=(
@@ -130,9 +130,9 @@ register(
         ours=True,
         related=("generative:lemma3", "generative:thm7:rdp"),
         assumptions=("noise is drawn afresh in every step", "clients are drawn whatever the data, afresh each round"),
-        remark="With all clients in every round it is s^2 alpha T (C1^2/sigma2_q1 + C2^2/sigma2_q2)/2, whatever tau. It "
-        "needs no trusted server. A factor 1/K for averaging is not included: the other clients' noise may be erased by "
-        "their own steps, except the last one's.",
+        remark="""With all clients in every round it is s^2 alpha T (C1^2/sigma2_q1 + C2^2/sigma2_q2)/2, whatever tau. It
+            needs no trusted server. A factor 1/K for averaging is not included: the other clients' noise may be erased
+            by their own steps, except the last one's.""",
     )
 )  # fmt: skip
 
@@ -142,8 +142,8 @@ register(
 
 def _erased_derive(tau: Any, K: Any, C1: Any, sigma2_q1: Any, order: Any, adjacency: str) -> Derivation:
     d = Derivation()
-    d.say("Everyone takes part and only the average is seen. Client i's clipped gradients are constant; the others' models "
-          "are pulled back by each step to where the round started, which leaves the last step's noise only.")  # fmt: skip
+    d.say("""Everyone takes part and only the average is seen. Client i's clipped gradients are constant; the others' models
+        are pulled back by each step to where the round started, which leaves the last step's noise only.""")  # fmt: skip
     variance = d.say("Noise of the sum of K messages:", tau * sigma2_q1 + (K - 1) * sigma2_q1)
     shift = d.say("Shift between neighbours:", SHIFT[adjacency] * tau * C1)
     return d.conclude("Renyi divergence of the round, against both bounds:", (order * shift**2 / (2 * variance),) * 2)
@@ -178,9 +178,10 @@ register(
         id="generative:thm7:averaged",
         title="A bound for one round of DP-AdaPeD seen through its average",
         place="Section 6.3, in place of (68) with every client taking part",
-        statement="If only the average is seen and psi is kept fixed, a round's Renyi divergence is at most both of these: "
-        "the last steps' noise of all K clients hides a shift of tau clipped gradients, and the client's own noise hides "
-        "each of them. Judged on the federation that comes closest: the others' steps erase their own earlier noise.",
+        statement="""If only the average is seen and psi is kept fixed, a round's Renyi divergence is at most both of these:
+            the last steps' noise of all K clients hides a shift of tau clipped gradients, and the client's own noise
+            hides each of them. Judged on the federation that comes closest: the others' steps erase their own earlier
+            noise.""",
         latex=r"\epsilon_t(\alpha)\leq\frac{s^2\alpha C_1^2}{2\sigma_{q_1}^2}\min\Big(\frac{\tau^2}{K},\tau\Big)",
         kind="upper bound",
         variables=(TAU, K, C1, SIGMA2_Q1, ANY_ORDER, ADJACENCY),
@@ -202,10 +203,10 @@ register(
         ours=True,
         related=("generative:lemma3", "generative:thm7:sensitivity"),
         assumptions=("C2 = 0: psi is not updated from data", "noise small against C1, so that pulling back is not clipped"),
-        remark="Equal to both at tau = 1 and K = 1. First bound: given all earlier noise, the sum is Gaussian with "
-        "variance K sigma2_q1 and moves by at most s tau C1. With constant gradients of all clients the divergence is s^2 "
-        "alpha tau C1^2/(2 K sigma2_q1), what (68) has in mind but for its factors. psi breaks the first argument, as the "
-        "others' psi depends on the noise in their models.",
+        remark="""Equal to both at tau = 1 and K = 1. First bound: given all earlier noise, the sum is Gaussian with variance
+            K sigma2_q1 and moves by at most s tau C1. With constant gradients of all clients the divergence is s^2 alpha
+            tau C1^2/(2 K sigma2_q1), what (68) has in mind but for its factors. psi breaks the first argument, as the
+            others' psi depends on the noise in their models.""",
     )
 )  # fmt: skip
 
@@ -251,10 +252,10 @@ register(
         id="generative:thm7:composition",
         title="Renyi divergences compose better than strong composition",
         place="Section 3.5, text after Theorem 7",
-        statement="Bounding the Renyi divergence gives better privacy composition than strong composition. Judged for T "
-        "releases with Gaussian noise: the eps of the one, T signal/2 + sqrt(2 T signal L), against the other's sqrt(2 T "
-        "log(1/delta')) eps0 + T eps0 (e^eps0 - 1), term by term (the roots squared), for every split delta = delta' + T "
-        "delta0.",
+        statement="""Bounding the Renyi divergence gives better privacy composition than strong composition. Judged for T
+            releases with Gaussian noise: the eps of the one, T signal/2 + sqrt(2 T signal L), against the other's sqrt(2
+            T log(1/delta')) eps0 + T eps0 (e^eps0 - 1), term by term (the roots squared), for every split delta = delta'
+            + T delta0.""",
         latex=r"\text{here we bound the RDP, as it gives better privacy composition than using the strong composition}",
         kind="upper bound",
         variables=(ROUNDS, SIGNAL, LOG_DELTA, SPENT, B, TAIL),
@@ -270,7 +271,7 @@ register(
         unit="nats; nats squared",
         assumes={"noise": "fresh"},
         related=("generative:lemma3", "generative:lemma2:eps"),
-        remark="The classical calibration eps0 = sqrt(2 log(1.25/delta0) signal) holds for eps0 <= 1 only, which is to "
-        "strong composition's advantage here. No sampling of clients is in it.",
+        remark="""The classical calibration eps0 = sqrt(2 log(1.25/delta0) signal) holds for eps0 <= 1 only, which is to
+            strong composition's advantage here. No sampling of clients is in it.""",
     )
 )

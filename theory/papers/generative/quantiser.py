@@ -83,8 +83,8 @@ register(
         id="generative:thm2:quantiser",
         title="The stochastic k-bit quantiser",
         place="Section 5.1.2, proof of Theorem 2 part 1, (37)-(39)",
-        statement="On [-a, a] the quantiser's output has mean x and its squared error is at most a^2/(2^k - 1)^2 on "
-        "average. Judged: the bias (printed as 0) and the variance.",
+        statement="""On [-a, a] the quantiser's output has mean x and its squared error is at most a^2/(2^k - 1)^2 on
+            average. Judged: the bias (printed as 0) and the variance.""",
         latex=r"\mathbb{E}[q_k(x)]=x,\qquad\sigma_{q_k}^2=\mathbb{E}[(q_k(x)-x)^2]\leq\frac{a^2}{(2^k-1)^2}",
         kind="upper bound",
         variables=(HALF_RANGE, BITS, OFFSET, SIDE),
@@ -100,9 +100,9 @@ register(
         tight=Tight(at={"a": 3, "k": 2, "offset": 0}),
         assumes={"noise": "fresh", "clipping": "none"},
         unit="bias in units of x, variance in their square",
-        remark="The bound is attained midway between two levels and is slack by the factor 1 - offset^2 elsewhere; over a "
-        "cell the variance is two thirds of it on average. It holds for x in [-a, a] only: what is projected onto the range "
-        "first has a bias.",
+        remark="""The bound is attained midway between two levels and is slack by the factor 1 - offset^2 elsewhere; over a
+            cell the variance is two thirds of it on average. It holds for x in [-a, a] only: what is projected onto the
+            range first has a bias.""",
     )
 )
 
@@ -158,10 +158,10 @@ register(
         id="generative:thm2:quantiser:projection",
         title="Is the message unbiased after projection?",
         place="Theorem 2, E[q(x)] = x for all x; Section 5.1.2, projection onto [-a, a] before q_k and q_p",
-        statement="Each client applies q to its projected sample mean, and (36), which needs E[q(x)] = x for every x, is "
-        "used. Judged: the mean of the message minus mu.",
-        latex=r"\mathbb{E}[q(\bm{x})]=\bm{x}\ \text{for all}\ \bm{x}\in\mathbb{R}^d;\quad"
-        r"\tilde{X}_i=\mathsf{Proj}_{[-a,a]}[\overline{X}_i]",
+        statement="""Each client applies q to its projected sample mean, and (36), which needs E[q(x)] = x for every x, is
+            used. Judged: the mean of the message minus mu.""",
+        latex=r"""\mathbb{E}[q(\bm{x})]=\bm{x}\ \text{for all}\ \bm{x}\in\mathbb{R}^d;\quad\tilde{X}_i=%
+            \mathsf{Proj}_{[-a,a]}[\overline{X}_i]""",
         kind="identity",
         variables=(WIDE, CENTRED, MEAN_VARIANCE),
         examples=({"a": 1, "mu": 1, "variance": 1}, {"a": 2, "mu": -2, "variance": 3}),
@@ -176,9 +176,9 @@ register(
         assumes={"noise": "fresh", "clipping": "any"},
         unit="units of the samples",
         related=("generative:thm2:quantiser",),
-        remark="No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p meets "
-        "the theorem's own hypothesis. The proof conditions on the event that nothing is projected; given that event the "
-        "sample means are truncated normals whose mean is not mu either. The bias is that of two tails: small for the range "
-        "of generative:thm2:event:range, and never zero unless mu is.",
+        remark="""No mechanism with bounded outputs is unbiased for every real x, so neither q_k nor the projected q_p meets
+            the theorem's own hypothesis. The proof conditions on the event that nothing is projected; given that event
+            the sample means are truncated normals whose mean is not mu either. The bias is that of two tails: small for
+            the range of generative:thm2:event:range, and never zero unless mu is.""",
     )
 )

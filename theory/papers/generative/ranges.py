@@ -70,10 +70,10 @@ register(
         id="generative:thm2:tail",
         title="The Gaussian tail bounds behind the range",
         place="Section 5.1.2, proof of Theorem 2 part 1",
-        statement="A sample mean is farther than c1 from its parameter, and a parameter farther than c2 from the centre, "
-        "with probability at most these exponentials.",
-        latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{\sigma_x^2}\right),\quad "
-        r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{\sigma_\theta^2}\right)",
+        statement="""A sample mean is farther than c1 from its parameter, and a parameter farther than c2 from the centre,
+            with probability at most these exponentials.""",
+        latex=r"""\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{\sigma_x^2}\right),\quad
+            \Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{\sigma_\theta^2}\right)""",
         printed=lambda n, sigma2_x, sigma2_theta, c1, c2: (sp.exp(-n * c1**2 / sigma2_x), sp.exp(-(c2**2) / sigma2_theta)),
         corrected=lambda n, sigma2_x, sigma2_theta, c1, c2: (
             sp.erfc(c1 * sp.sqrt(n / (2 * sigma2_x))),
@@ -81,9 +81,9 @@ register(
         ),
         corrected_text="erfc(sqrt(n c1^2/(2 sigma2_x))) <= exp(-n c1^2/(2 sigma2_x)); likewise for c2",
         counterexample={"n": 1, "sigma2_x": 1, "sigma2_theta": 1, "c1": 2, "c2": 2},
-        remark="The exponent lacks its factor 1/2: a Gaussian tail falls like exp(-c^2/(2 variance)). At two standard "
-        "deviations the probability is 0.0455 and the printed bound 0.0183; it fails for all c beyond 1.27 standard "
-        "deviations. The bound with the factor is generative:thm2:tail:bound.",
+        remark="""The exponent lacks its factor 1/2: a Gaussian tail falls like exp(-c^2/(2 variance)). At two standard
+            deviations the probability is 0.0455 and the printed bound 0.0183; it fails for all c beyond 1.27 standard
+            deviations. The bound with the factor is generative:thm2:tail:bound.""",
         kind="probability",
         variables=TAILS,
         examples=TAIL_EXAMPLES,
@@ -106,8 +106,8 @@ def _bound_derive(z: Any) -> Derivation:
     x = sp.Symbol("x", positive=True)
     d.say("The density of a standard normal, beyond x = z + u:", sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi))
     d.say(
-        "At z = 0 its two tails have the mass 1, as exp(-z^2/2) has, and the ratio falls from there: the tail beyond z is "
-        "exp(-z^2/2) times the mean of exp(-z u - u^2/2) over u > 0."
+        """At z = 0 its two tails have the mass 1, as exp(-z^2/2) has, and the ratio falls from there: the tail beyond z is
+        exp(-z^2/2) times the mean of exp(-z u - u^2/2) over u > 0."""
     )
     return d.conclude("Integrated beyond z, on both sides:", _both_tails(z))
 
@@ -126,10 +126,11 @@ register(
         id="generative:thm2:tail:bound",
         title="Gaussian tail bounds with the right exponent",
         place="Section 5.1.2, proof of Theorem 2 part 1 (corrected)",
-        statement="A Gaussian variable is farther than c from its mean with probability at most exp(-c^2/(2 variance)). "
-        "Judged in standard deviations, c = z sd: z = c1 sqrt(n)/sigma_x for a sample mean, c2/sigma_theta for a parameter.",
-        latex=r"\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{2\sigma_x^2}\right),\quad "
-        r"\Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{2\sigma_\theta^2}\right)",
+        statement="""A Gaussian variable is farther than c from its mean with probability at most exp(-c^2/(2 variance)).
+            Judged in standard deviations, c = z sd: z = c1 sqrt(n)/sigma_x for a sample mean, c2/sigma_theta for a
+            parameter.""",
+        latex=r"""\Pr[|\overline{X}_i-\theta_i|>c_1]\leq\exp\left(-\frac{nc_1^2}{2\sigma_x^2}\right),\quad
+            \Pr[|\theta_i-\mu|>c_2]\leq\exp\left(-\frac{c_2^2}{2\sigma_\theta^2}\right)""",
         kind="probability",
         variables=(Z,),
         examples=({"z": 1}, {"z": "3/2"}),
@@ -217,10 +218,10 @@ register(
         id="generative:thm2:event",
         title="Probability that all sample means lie in the range",
         place="Theorem 2, items 1 and 2; proof in Section 5.1.2",
-        statement="With this b all m sample means lie in [-b, b] with probability at least 1 - 2/(mn), for any centre in "
-        "[-r, r]. Judged at mu = r, which the theorem allows.",
-        latex=r"b=r+\sigma_\theta\sqrt{\log(m^2n)}+\frac{\sigma_x}{\sqrt{n}}\sqrt{\log(m^2n)},\qquad"
-        r"\Pr[\mathcal{E}]=1-\frac{2}{mn}",
+        statement="""With this b all m sample means lie in [-b, b] with probability at least 1 - 2/(mn), for any centre in
+            [-r, r]. Judged at mu = r, which the theorem allows.""",
+        latex=r"""b=r+\sigma_\theta\sqrt{\log(m^2n)}+\frac{\sigma_x}{\sqrt{n}}\sqrt{\log(m^2n)},\qquad\Pr[\mathcal{E}]=1-%
+            \frac{2}{mn}""",
         kind="probability",
         variables=(EVENT_M, EVENT_N, EVENT_THETA, EVENT_X, R),
         examples=(
@@ -247,11 +248,11 @@ register(
         assumes={"law": "gaussian"},
         unit="probability",
         related=("generative:thm2:tail",),
-        remark="Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a sample "
-        "mean beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and sqrt(2). "
-        "Only for sigma_theta = s is rho = sqrt(2), and then the claim is true for all m and n. For any other pair it fails "
-        "once mn is large: the failure probability falls like m^(1 - rho^2) n^(-rho^2/2), slower than 1/(mn). "
-        "generative:thm2:event:range gives a b that works.",
+        remark="""Follows from the wrong tail bound. The stated b is rho sqrt(log(m^2 n)) standard deviations of a sample
+            mean beyond r with rho = (sigma_theta + s)/sqrt(sigma2_theta + s^2), s = sigma_x/sqrt(n), between 1 and
+            sqrt(2). Only for sigma_theta = s is rho = sqrt(2), and then the claim is true for all m and n. For any other
+            pair it fails once mn is large: the failure probability falls like m^(1 - rho^2) n^(-rho^2/2), slower than
+            1/(mn). generative:thm2:event:range gives a b that works.""",
     )
 )
 
@@ -270,8 +271,8 @@ def _range_derive(m: Any, n: Any) -> Derivation:
     outside = upper_tail(margin) + upper_tail(margin + 2 * r)
     d.say("With mu at the end r of the centre's range (in units of sd) a mean is outside with probability", outside)
     d.say("which falls as r grows, so r = 0 is the least favourable bound.")
-    d.say("Each tail beyond x is at most exp(-x^2/2)/2, so one mean is outside with probability at most 1/(m^2 n), and any "
-          "of the m with probability at most 1/(mn).")  # fmt: skip
+    d.say("""Each tail beyond x is at most exp(-x^2/2)/2, so one mean is outside with probability at most 1/(m^2 n), and any
+        of the m with probability at most 1/(mn).""")  # fmt: skip
     return d.conclude("Expected number of means outside, which bounds the probability that any is:", m * outside.subs(r, 0))
 
 
@@ -301,9 +302,9 @@ register(
         id="generative:thm2:event:range",
         title="A range that holds all sample means with probability 1 - 1/(mn)",
         place="Theorem 2, items 1 and 2 (corrected)",
-        statement="With b = r + sqrt(2 (sigma2_theta + sigma2_x/n) log(m^2 n)) all m sample means lie in [-b, b] with "
-        "probability at least 1 - 1/(mn), for any centre in [-r, r]. Judged: the expected number outside, in the least "
-        "favourable case, is at most 1/(mn).",
+        statement="""With b = r + sqrt(2 (sigma2_theta + sigma2_x/n) log(m^2 n)) all m sample means lie in [-b, b] with
+            probability at least 1 - 1/(mn), for any centre in [-r, r]. Judged: the expected number outside, in the least
+            favourable case, is at most 1/(mn).""",
         latex=r"b=r+\sqrt{2\left(\sigma_\theta^2+\tfrac{\sigma_x^2}{n}\right)\log(m^2n)}:\quad\Pr[\mathcal{E}]\geq1-\frac{1}{mn}",
         kind="probability",
         variables=(RANGE_M, RANGE_N),
@@ -319,8 +320,8 @@ register(
         assumes={"law": "gaussian"},
         unit="expected number of means outside",
         related=("generative:thm2:tail:bound",),
-        remark="At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most "
-        "sqrt(2) times as far. Certified for m and n up to 1000.",
+        remark="""At least as large as the printed b, equal to it when sigma2_theta = sigma2_x/n, and beyond r at most
+            sqrt(2) times as far. Certified for m and n up to 1000.""",
     )
 )
 
@@ -335,17 +336,17 @@ def _given_derive(m: Any, r: Any) -> Derivation:
     d = Derivation()
     up = sp.sqrt(sp.log(m**2))
     d.say(
-        "Given the sample means, theta_i is normal around w xbar_i + (1-w) mu, whatever the event. The estimate's distance "
-        "from there is sum c_k z_k, z_k = xbar_k - mu, c_k >= 0 with sum C = 1-w, plus the messages' noise, of which the "
-        "event says nothing."
+        """Given the sample means, theta_i is normal around w xbar_i + (1-w) mu, whatever the event. The estimate's distance
+        from there is sum c_k z_k, z_k = xbar_k - mu, c_k >= 0 with sum C = 1-w, plus the messages' noise, of which the
+        event says nothing."""
     )
     d.say(
-        "With T_1 and T_2 the first two moments of z_k given the event and A = sum c_k^2 >= C^2/m, the mean square A T_2 + "
-        "(C^2 - A) T_1^2 exceeds its value without the event by at most C^2/m times T_2 - V + (m-1) T_1^2."
+        """With T_1 and T_2 the first two moments of z_k given the event and A = sum c_k^2 >= C^2/m, the mean square A T_2 +
+        (C^2 - A) T_1^2 exceeds its value without the event by at most C^2/m times T_2 - V + (m-1) T_1^2."""
     )
     d.say(
-        "A wider range cuts off less. In standard deviations of a mean it is narrowest with one sample each and one of the "
-        "deviations zero; there, with mu = r, z lies between -low and",
+        """A wider range cuts off less. In standard deviations of a mean it is narrowest with one sample each and one of the
+        deviations zero; there, with mu = r, z lies between -low and""",
         up,
     )
     low = d.say("with low =", up + 2 * r)
@@ -386,12 +387,12 @@ register(
         id="generative:thm2:event:mse",
         title="Does the error bound hold given the event?",
         place="Section 5.1.2, (40) and (44)",
-        statement="Given that all sample means lie in the range, the error is at most that of (36). Judged: given the "
-        "event, the mean of the sample means has at most the mean square around mu that it has without it; centre at the "
-        "end of its range.",
-        latex=r"\text{Conditioned on the event }\mathcal{E}\text{, and using (36), we get that "
-        r"}MSE=\mathbb{E}_{\theta,\mathbf{X}}\left[\left(\hat{\theta}_{i}-\theta_{i}\right)^{2}\right]\leq\frac{\sigma_{x}^{2}}{n}\left(\frac{1-\alpha}{m}+\alpha"
-        r"\right)",
+        statement="""Given that all sample means lie in the range, the error is at most that of (36). Judged: given the
+            event, the mean of the sample means has at most the mean square around mu that it has without it; centre at
+            the end of its range.""",
+        latex=r"""\text{Conditioned on the event }\mathcal{E}\text{, and using (36), we get that }MSE=%
+            \mathbb{E}_{\theta,\mathbf{X}}\left[\left(\hat{\theta}_{i}-\theta_{i}\right)^{2}\right]\leq%
+            \frac{\sigma_{x}^{2}}{n}\left(\frac{1-\alpha}{m}+\alpha\right)""",
         kind="upper bound",
         relation="<=",
         variables=(RANGE_M, NARROW),
@@ -409,8 +410,8 @@ register(
         assumes={"law": "gaussian", "clipping": "none"},
         unit="multiples of the variance of the mean of all sample means",
         related=("generative:thm2:mse", "generative:thm2:event", "generative:thm2:quantiser:projection"),
-        remark="(36) does not give it: its expectations are not those given the event. It holds all the same, because "
-        "cutting the tails off lowers the second moment by more than the shift of the mean adds. Certified for m and n up "
-        "to 1000 and r up to ten standard deviations.",
+        remark="""(36) does not give it: its expectations are not those given the event. It holds all the same, because
+            cutting the tails off lowers the second moment by more than the shift of the mean adds. Certified for m and n
+            up to 1000 and r up to ten standard deviations.""",
     )
 )

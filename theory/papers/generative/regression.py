@@ -186,12 +186,13 @@ register(
         id="generative:thm6",
         title="Personalised linear regression with a known prior",
         place="Section 3.1.1, Theorem 6, (15)-(16); proof in Section 6.1",
-        statement="The optimal personalised coefficients are the posterior mean, and their mean squared error is the trace "
-        "of the posterior covariance.",
-        latex=r"\widehat{\bm{\theta}}_{i}=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma"
-        r"_{x}^{2}}\right)^{-1}\left(\frac{X_{i}^{T}Y_{i}}{\sigma_{x}^{2}}+\frac{\bm{\mu}}{\sigma_{\theta}^{2}}\right),"
-        r"\quad\mathbb{E}_{\bm{w}_{i},\bm{\theta}_{i}}\left\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}\right\|^{2}=\mathsf"
-        r"{Tr}\left(\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\right)^{-1}\right)",
+        statement="""The optimal personalised coefficients are the posterior mean, and their mean squared error is the trace
+            of the posterior covariance.""",
+        latex=r"""\widehat{\bm{\theta}}_{i}=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}%
+            {\sigma_{x}^{2}}\right)^{-1}\left(\frac{X_{i}^{T}Y_{i}}{\sigma_{x}^{2}}+\frac{\bm{\mu}}{\sigma_{\theta}^{2}}%
+            \right),\quad\mathbb{E}_{\bm{w}_{i},\bm{\theta}_{i}}\left\|\widehat{\bm{\theta}}_{i}-\bm{\theta}_{i}%
+            \right\|^{2}=\mathsf{Tr}\left(\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac{X_{i}^{T}X_{i}}%
+            {\sigma_{x}^{2}}\right)^{-1}\right)""",
         kind="optimum",
         variables=(X11, X12, X22, Y1, Y2, MU1, MU2, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=(
@@ -254,8 +255,8 @@ def _eq18_derive(
     )
     noise = d.say("The noise contributes sigma2_x Tr(K K')", simplest(sigma2_x * (K * K.T).trace()))
     prior = d.say(
-        "and the prior Tr((K X - I)(sigma2_theta I + mu mu')(K X - I)'), which is nothing at full rank, else the whole of "
-        "theta in the null space of X:",
+        """and the prior Tr((K X - I)(sigma2_theta I + mu mu')(K X - I)'), which is nothing at full rank, else the whole of
+        theta in the null space of X:""",
         simplest((lost * (sigma2_theta * sp.eye(2) + mu * mu.T) * lost.T).trace()),
     )
     return d.conclude("Together:", noise + prior)
@@ -322,9 +323,9 @@ register(
         title="Mean squared error of the local least-squares estimate",
         place="Section 3.1.1, (17)-(18)",
         statement="The local estimate has this mean squared error; where X'X is singular the pseudo-inverse is taken.",
-        latex=r"\widehat{\bm{\theta}}_{i}^{(l)}=\left(X_{i}^{T}X_{i}\right)^{-1}X_{i}^{T}Y_{i}\text{ (otherwise, we take "
-        r"the pseudo inverse)},\quad\mathbb{E}\left\|\widehat{\bm{\theta}}_{i}^{(l)}-\bm{\theta}_{i}\right\|^{2}=\mathsf"
-        r"{Tr}\left(\left(X_{i}^{T}X_{i}\right)^{-1}\right)\sigma_{x}^{2}",
+        latex=r"""\widehat{\bm{\theta}}_{i}^{(l)}=\left(X_{i}^{T}X_{i}\right)^{-1}X_{i}^{T}Y_{i}%
+            \text{ (otherwise, we take the pseudo inverse)},\quad\mathbb{E}\left\|\widehat{\bm{\theta}}_{i}^{(l)}-%
+            \bm{\theta}_{i}\right\|^{2}=\mathsf{Tr}\left(\left(X_{i}^{T}X_{i}\right)^{-1}\right)\sigma_{x}^{2}""",
         kind="identity",
         variables=_EQ18,
         examples=(
@@ -343,8 +344,8 @@ register(
         assumes={"given": "design"},
         unit="squared units of theta",
         related=("generative:thm6",),
-        remark=DESIGN_TEXT + " In general: sigma2_x Tr((X'X)^+) + (d - rank) sigma2_theta + |(I - P) mu|^2, with P the "
-        "projection on the row space of X: the pseudo-inverse says 0 where the data say nothing.",
+        remark=f"""{DESIGN_TEXT} In general: sigma2_x Tr((X'X)^+) + (d - rank) sigma2_theta + |(I - P) mu|^2, with P the
+            projection on the row space of X: the pseudo-inverse says 0 where the data say nothing.""",
     )
 )
 
@@ -391,8 +392,8 @@ register(
         title="With a flat prior the personalised estimate becomes the local one",
         place="Section 3.1.1, text after (18)",
         statement="As sigma2_theta tends to infinity, the personalised estimate (15) tends to the local one (17).",
-        latex=r"\text{When }\sigma_{\theta}^{2}\to\infty\text{, we can easily see that the local estimate (17) matches the "
-        r"personalized estimate in (15).}",
+        latex=r"""\text{When }\sigma_{\theta}^{2}\to\infty\text{, we can easily see that the local estimate (17) matches the
+            personalized estimate in (15).}""",
         kind="limit",
         variables=(X11, X12, X22_POSITIVE, Y1, Y2, MU1, MU2, SIGMA2_X, RANK),
         examples=(
@@ -404,8 +405,8 @@ register(
         oracle=_limit_oracle,
         not_computed=Exempt(kind="limit", of=("generative:thm6",), note="floats lose digits as designs get ill-conditioned"),
         not_simulated=Exempt(kind="deterministic"),
-        finding="Where a client's data do not fix all coefficients, the personalised estimate keeps the prior mean there, "
-        "and the local one says zero.",
+        finding="""Where a client's data do not fix all coefficients, the personalised estimate keeps the prior mean there,
+            and the local one says zero.""",
         condition=_nothing_beyond_rows,
         condition_text="rank == 2, or mu has no part in the null space of X (mu2*x11 == mu1*x12)",
         counterexample={"x11": 1, "x12": 0, "y1": 1, "mu1": 0, "mu2": 1, "sigma2_x": 1, "rank": 1},
@@ -413,8 +414,8 @@ register(
         entries=("first coefficient", "second coefficient"),
         unit="units of theta",
         related=("generative:eq18",),
-        remark=DESIGN_TEXT + " Where the data say nothing the personalised estimate stays at mu for every sigma2_theta, "
-        "while the pseudo-inverse gives 0.",
+        remark=f"""{DESIGN_TEXT} Where the data say nothing the personalised estimate stays at mu for every sigma2_theta,
+            while the pseudo-inverse gives 0.""",
     )
 )
 

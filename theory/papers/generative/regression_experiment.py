@@ -31,11 +31,10 @@ PRIOR2, ERROR2, CENTRE2 = sp.Rational(1, 100), sp.Rational(1, 20), sp.Rational(1
 
 def _say_regression(d: Derivation, dimension: int, prior2: Any, name: str) -> Any:
     """Least possible error of a regression with n < d rows and a N(., prior2 I) prior, averaged over the design."""
-    d.say(f"Given the design the Bayes error under {name} is prior2 (d - n + sum_i 1/(1 + prior2 lam_i/sigma2_x)), "
-          f"lam_i the n "
-          "squared singular values of X.")  # fmt: skip
-    d.say("This is convex in the lam_i, whose mean is d times the variance of a design entry, so by Jensen's inequality "
-          "the average error is at least that of equal lam_i.")  # fmt: skip
+    d.say(f"""Given the design the Bayes error under {name} is prior2 (d - n + sum_i 1/(1 + prior2 lam_i/sigma2_x)), lam_i
+        the n squared singular values of X.""")  # fmt: skip
+    d.say("""This is convex in the lam_i, whose mean is d times the variance of a design entry, so by Jensen's inequality the
+        average error is at least that of equal lam_i.""")  # fmt: skip
     informed = ROWS / (1 + prior2 * DESIGN2 * dimension / ERROR2)
     return d.say("Lower bound on the error:", prior2 * (dimension - ROWS + informed))
 
@@ -43,8 +42,8 @@ def _say_regression(d: Derivation, dimension: int, prior2: Any, name: str) -> An
 def _linreg_derive(d: int, excess: Any) -> Derivation:
     proof = Derivation()
     least = _say_regression(proof, d, PRIOR2, "the true prior")
-    fed = proof.say("A global model that is off mu by excess sigma2_theta per coefficient has the error d sigma2_theta (1 "
-                    "+ excess) =", d * PRIOR2 * (1 + excess))  # fmt: skip
+    fed = proof.say("""A global model that is off mu by excess sigma2_theta per coefficient has the error d sigma2_theta (1 +
+        excess) =""", d * PRIOR2 * (1 + excess))  # fmt: skip
     return proof.conclude("So the gain over the global model is at most", 1 - least / fed)
 
 
@@ -82,9 +81,9 @@ register(
         id="generative:exp:linreg",
         title="Quoted gain of personalised regression over FedAvg",
         place="Section 4, Linear regression; Section 4.1",
-        statement="With m = 10000, n = 10, sigma_theta^2 = 0.01, sigma_x^2 = 0.05 and design entries of variance 0.05 the "
-        "mean squared error falls by 14.8 +- 1.2 % (d = 50) and 12.3 +- 2.0 % (d = 100) against FedAvg. Judged, for the "
-        "error of the coefficients (Theorem 6): the largest gain possible is at least that.",
+        statement="""With m = 10000, n = 10, sigma_theta^2 = 0.01, sigma_x^2 = 0.05 and design entries of variance 0.05 the
+            mean squared error falls by 14.8 +- 1.2 % (d = 50) and 12.3 +- 2.0 % (d = 100) against FedAvg. Judged, for
+            the error of the coefficients (Theorem 6): the largest gain possible is at least that.""",
         latex=r"d=50:\ 14.8\pm1.2\%,\qquad d=100:\ 12.3\pm2.0\%",
         kind="number",
         variables=(DIMENSION, EXCESS),
@@ -98,16 +97,17 @@ register(
         tight=Tight(at={"d": 50, "excess": "61/639"}),
         finding="A gain of that size over FedAvg is impossible once FedAvg has converged.",
         condition=lambda d, excess: excess >= _least_excess(d),
-        condition_text="excess >= 61/639 for d = 50 and >= 73/877 for d = 100 (FedAvg's own model is off mu by that share "
-        "of sigma_theta^2 per coefficient: it has not converged)",
+        condition_text="""excess >= 61/639 for d = 50 and >= 73/877 for d = 100 (FedAvg's own model is off mu by that share
+            of sigma_theta^2 per coefficient: it has not converged)""",
         shifts=lambda d, excess: {excess: _least_excess(d) + sp.Symbol("more", nonnegative=True)},
         counterexample={"d": 50, "excess": 0},
         unit="share of FedAvg's error",
         related=("generative:thm6",),
-        remark="At most 6.67 % (d = 50) and 5 % (d = 100) against a global model that knows mu. With mn = 100000 rows a "
-        "FedAvg that has converged is off by at most 0.2 %, so the quoted gains need one that has not, or another error: "
-        "that of predictions on new rows falls by less still (2.1 % and 2.4 %). The text does not say which error is "
-        "measured. The quoted cost of not knowing the prior (generative:exp:linreg:local) leaves an excess of at most 0.2.",
+        remark="""At most 6.67 % (d = 50) and 5 % (d = 100) against a global model that knows mu. With mn = 100000 rows a
+            FedAvg that has converged is off by at most 0.2 %, so the quoted gains need one that has not, or another
+            error: that of predictions on new rows falls by less still (2.1 % and 2.4 %). The text does not say which
+            error is measured. The quoted cost of not knowing the prior (generative:exp:linreg:local) leaves an excess of
+            at most 0.2.""",
     )
 )
 
@@ -132,8 +132,8 @@ def _say_together(proof: Derivation, d: int, error: str) -> tuple[Any, Any]:
     known = proof.say("With the prior known, the error is no more than that of taking mu for the coefficients:",
                       _measured(d * PRIOR2, error))  # fmt: skip
     most = proof.say("The alternating algorithm's is larger by the quoted cost at most:", known * (1 + COST[int(d)]))
-    proof.say("A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients are "
-              "then N(0, 0.01 + sigma2_theta) to it.")  # fmt: skip
+    proof.say("""A local estimate does not know mu, whose coordinates are drawn from N(0, 0.01): a client's coefficients are
+        then N(0, 0.01 + sigma2_theta) to it.""")  # fmt: skip
     least = _say_regression(proof, d, PRIOR2 + CENTRE2, "that prior")
     return most, proof.say("as the error that is measured:", _measured(least, error))
 
@@ -219,8 +219,8 @@ register(
         id="generative:exp:linreg:local",
         title="Quoted gain over local regression, with the quoted cost of not knowing the prior",
         place="Section 4, Linear regression; Section 4.1",
-        statement="The gain over local regression is 8.0 +- 0.8 % (d = 50) and 9.2 +- 1.1 % (d = 100), while not knowing "
-        "the prior costs 1 % and 4.7 %. Judged: the least gain that this cost leaves is at most the quoted one.",
+        statement="""The gain over local regression is 8.0 +- 0.8 % (d = 50) and 9.2 +- 1.1 % (d = 100), while not knowing
+            the prior costs 1 % and 4.7 %. Judged: the least gain that this cost leaves is at most the quoted one.""",
         latex=r"d=50:\ 8.0\pm0.8\%,\ 1\%;\quad d=100:\ 9.2\pm1.1\%,\ 4.7\%",
         kind="number",
         variables=(DIMENSION, MEASURE),
@@ -247,9 +247,9 @@ register(
         id="generative:exp:linreg:order",
         title="Quoted order of local regression and FedAvg",
         place="Section 4, Linear regression; Section 4.1",
-        statement="Gains of 8.0 % over local regression and 14.8 % over FedAvg (d = 50; 9.2 % and 12.3 % for d = 100) mean "
-        "that FedAvg has at least 1.06 (1.00) times the error of local regression. Judged: the largest ratio that the "
-        "quoted cost of not knowing the prior leaves is at least that.",
+        statement="""Gains of 8.0 % over local regression and 14.8 % over FedAvg (d = 50; 9.2 % and 12.3 % for d = 100) mean
+            that FedAvg has at least 1.06 (1.00) times the error of local regression. Judged: the largest ratio that the
+            quoted cost of not knowing the prior leaves is at least that.""",
         latex=r"8.0\pm0.8\%,\ 14.8\pm1.2\%\ (d=50);\quad 9.2\pm1.1\%,\ 12.3\pm2.0\%\ (d=100)",
         kind="number",
         variables=(DIMENSION, MEASURE),

@@ -82,8 +82,8 @@ register(
         title="Slope of the regression objective",
         place="Section 6.1, (62)",
         statement="The derivative of a client's terms of (14) in theta_i.",
-        latex=r"\frac{\partial}{\partial\bm{\theta}_{i}}=\frac{X_{i}^{T}(X_{i}\bm{\theta}_{i}-Y_{i})}{\sigma_{x}^{2}}+\frac"
-        r"{\bm{\theta}_{i}-\bm{\mu}}{\sigma_{\theta}^{2}}",
+        latex=r"""\frac{\partial}{\partial\bm{\theta}_{i}}=\frac{X_{i}^{T}(X_{i}\bm{\theta}_{i}-Y_{i})}{\sigma_{x}^{2}}+%
+            \frac{\bm{\theta}_{i}-\bm{\mu}}{\sigma_{\theta}^{2}}""",
         kind="identity",
         variables=(X11, X12, X22, Y1, Y2, MU1, MU2, T1, T2, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=({"x11": 2, "x12": 1, "x22": 1, "y1": 3, "theta1": 1, "theta2": -1, "sigma2_theta": 1, "sigma2_x": 2},),
@@ -167,9 +167,9 @@ register(
         title="Mean of the personalised estimate, given the parameters",
         place="Section 6.1, (64)",
         statement="The expectation of (15) over the responses' noise.",
-        latex=r"\mathbb{E}_{\bm{w}_{i}}[\widehat{\bm{\theta}}_{i}]=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+\frac"
-        r"{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\right)^{-1}\left(\frac{X_{i}^{T}X_{i}\bm{\theta}_{i}}{\sigma_{x}^{2}}+\frac{\bm{"
-        r"\mu}}{\sigma_{\theta}^{2}}\right)",
+        latex=r"""\mathbb{E}_{\bm{w}_{i}}[\widehat{\bm{\theta}}_{i}]=\left(\frac{\mathbb{I}}{\sigma_{\theta}^{2}}+%
+            \frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\right)^{-1}\left(\frac{X_{i}^{T}X_{i}\bm{\theta}_{i}}{\sigma_{x}^{2}}+%
+            \frac{\bm{\mu}}{\sigma_{\theta}^{2}}\right)""",
         kind="identity",
         variables=(X11, X12, X22, MU1, MU2, T1, T2, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=({"x11": 2, "x12": 1, "x22": 1, "theta1": 1, "theta2": -1, "mu1": 1, "sigma2_theta": 1, "sigma2_x": 2},),
@@ -241,10 +241,10 @@ register(
         id="generative:thm6:parts",
         title="The error of the personalised estimate is noise plus what it misses",
         place="Section 6.1, displays after (64)",
-        statement="The mean squared error of (15) splits into that around its mean given the parameters and that of this "
-        "mean, with these two traces, M = I/sigma2_theta + X'X/sigma2_x.",
-        latex=r"\mathsf{Tr}\left(\bm{M}^{-1}\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\bm{M}^{-1}\right)+\mathsf{Tr}\left(\bm"
-        r"{M}^{-1}\frac{\mathbb{I}}{\sigma_{\theta}^{2}}\bm{M}^{-1}\right)",
+        statement="""The mean squared error of (15) splits into that around its mean given the parameters and that of this
+            mean, with these two traces, M = I/sigma2_theta + X'X/sigma2_x.""",
+        latex=r"""\mathsf{Tr}\left(\bm{M}^{-1}\frac{X_{i}^{T}X_{i}}{\sigma_{x}^{2}}\bm{M}^{-1}\right)+\mathsf{Tr}\left(%
+            \bm{M}^{-1}\frac{\mathbb{I}}{\sigma_{\theta}^{2}}\bm{M}^{-1}\right)""",
         kind="identity",
         variables=(X11, X12, X22, SIGMA2_THETA_POSITIVE, SIGMA2_X),
         examples=({"x11": 2, "x12": 1, "x22": 1, "sigma2_theta": 1, "sigma2_x": 2},),
@@ -304,11 +304,12 @@ register(
         id="generative:alg7:start",
         title="Algorithm 7 starts from the best estimate without prior knowledge",
         place="Appendix B, Description of Algorithm 7; Algorithm 7, line 1",
-        statement="(X'X)^-1 X'Y is the optimal estimate from the local data without any prior knowledge. Judged: among "
-        "linear estimates that are right on average for every parameter it has the least error; two samples, d = 1, as "
-        "weights of y_1 and y_2.",
-        latex=r"\bm{\theta}_{i}^{(0)}=(X_{i}^{T}X_{i})^{-1}X_{i}^{T}Y_{i}\text{, which is the optimal as a function of the "
-        r"local dataset at the }i\text{-th client without any prior knowledge}",
+        statement="""(X'X)^-1 X'Y is the optimal estimate from the local data without any prior knowledge. Judged: among
+            linear estimates that are right on average for every parameter it has the least error; two samples, d = 1, as
+            weights of y_1 and y_2.""",
+        latex=r"""\bm{\theta}_{i}^{(0)}=(X_{i}^{T}X_{i})^{-1}X_{i}^{T}Y_{i}%
+            \text{, which is the optimal as a function of the local dataset at the }i%
+            \text{-th client without any prior knowledge}""",
         kind="optimum",
         variables=(F1, F2, SIGMA2_X),
         examples=({"u1": 1, "u2": 2, "sigma2_x": 1},),
@@ -323,7 +324,7 @@ register(
         unit="1 over the unit of X",
         related=("generative:eq18", "generative:limit"),
         assumes={"prior": "flat", "law": "moments"},
-        remark="Gauss and Markov. Without the demand to be right on average no estimate is best; every shrinkage is better "
-        "near its pivot.",
+        remark="""Gauss and Markov. Without the demand to be right on average no estimate is best; every shrinkage is better
+            near its pivot.""",
     )
 )

@@ -64,11 +64,11 @@ register(
         id="generative:def3",
         title="Renyi differential privacy",
         place="Appendix A.1, Definition 3",
-        statement="The expectation under M(D') of the density ratio to the power lambda is exp((lambda-1) D_lambda). "
-        "Judged on mechanisms with two answers: exp((order-1) D).",
-        latex=r"D_{\lambda}(\mathcal{M}(\mathcal{D})||\mathcal{M}(\mathcal{D}'))=\frac{1}{\lambda-1}\log\left(\mathbb{E}_{"
-        r"\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}{\mathcal{M}(\mathcal"
-        r"{D}')(\theta)}\right)^{\lambda}\right]\right)",
+        statement="""The expectation under M(D') of the density ratio to the power lambda is exp((lambda-1) D_lambda). Judged
+            on mechanisms with two answers: exp((order-1) D).""",
+        latex=r"""D_{\lambda}(\mathcal{M}(\mathcal{D})||\mathcal{M}(\mathcal{D}'))=\frac{1}{\lambda-1}\log\left(%
+            \mathbb{E}_{\theta\sim\mathcal{M}(\mathcal{D}')}\left[\left(\frac{\mathcal{M}(\mathcal{D})(\theta)}%
+            {\mathcal{M}(\mathcal{D}')(\theta)}\right)^{\lambda}\right]\right)""",
         kind="identity",
         variables=(P_YES, Q_YES, WHOLE),
         examples=({"p": "1/2", "q": "1/4", "order": 2}, {"p": "2/3", "q": "1/3", "order": 4}),
@@ -79,9 +79,9 @@ register(
         simulate=_def3_simulate,
         assumes={"adjacency": "replace"},
         unit="dimensionless",
-        remark="Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's "
-        "records. Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it "
-        "prints e^eps0 where its own letter is eps.)",
+        remark="""Neighbours of Definition 3 are those of Section A.1, one record replaced; with Section A.3 one user's
+            records. Both orders of a pair are neighbours, so both divergences must be bounded. (Definition 2 beside it
+            prints e^eps0 where its own letter is eps.)""",
     )
 )
 
@@ -95,8 +95,8 @@ DELTA = Variable("delta", "positive", "the target delta", within=("1e-9", "1/2")
 def _worst_share(d: Derivation, order: Any, eps: Any) -> Any:
     """e^eps/x at the likelihood ratio x for which (1 - e^eps/x) x^(1-order) is largest."""
     x, share = sp.symbols("x share", positive=True)
-    d.say("With x the ratio of the densities of P and Q, the smallest delta is E_P[max(0, 1 - e^eps/x)], and the Renyi "
-          "divergence is log(E_P[x^(order-1)])/(order-1). So delta <= c exp((order-1) eps(order)) with c the largest of",
+    d.say("""With x the ratio of the densities of P and Q, the smallest delta is E_P[max(0, 1 - e^eps/x)], and the Renyi
+        divergence is log(E_P[x^(order-1)])/(order-1). So delta <= c exp((order-1) eps(order)) with c the largest of""",
           (1 - sp.exp(eps) / x) * x ** (1 - order))  # fmt: skip
     slope = d.say("With share = e^eps/x, x times the slope of its logarithm in x:", share / (1 - share) - (order - 1))
     return d.say("which vanishes at the share", sp.expand(sp.solve(slope, share)[0]))
@@ -145,10 +145,10 @@ register(
         id="generative:lemma2:delta",
         title="delta from a Renyi divergence, for a given eps",
         place="Appendix A.2, Lemma 2",
-        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this delta, for every order. Judged: the smallest "
-        "delta that follows from the divergence at this order by bounding the privacy loss pointwise.",
-        latex=r"\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}\left(1-"
-        r"\frac{1}{\lambda}\right)^{\lambda}",
+        statement="""(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this delta, for every order. Judged: the smallest
+            delta that follows from the divergence at this order by bounding the privacy loss pointwise.""",
+        latex=r"""\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}\left(1-%
+            \frac{1}{\lambda}\right)^{\lambda}""",
         kind="upper bound",
         variables=(RDP, ANY_ORDER, EPS),
         examples=({"rdp": "1/2", "order": 4, "eps": 2}, {"rdp": 1, "order": 10, "eps": 3}),
@@ -159,8 +159,8 @@ register(
         not_simulated=Exempt(kind="divergence"),
         unit="probability",
         assumptions=("adjacency is that of the Renyi guarantee", "the minimum is over the orders at which it is known"),
-        remark="Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.privacy.delta_from_rdp also "
-        "takes the smaller of it and sqrt(1 - exp(-eps(lambda))).",
+        remark="""Canonne, Kamath and Steinke (2020), proposition 12. estimators.accounting.privacy.delta_from_rdp also takes
+            the smaller of it and sqrt(1 - exp(-eps(lambda))).""",
     )
 )
 
@@ -195,10 +195,10 @@ register(
         id="generative:lemma2:eps",
         title="eps from a Renyi divergence, for a given delta",
         place="Appendix A.2, Lemma 2",
-        statement="(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this eps, for every order. Judged: the smallest "
-        "eps that follows from the divergence at this order by bounding the privacy loss pointwise.",
-        latex=r"\epsilon=\min_{\lambda}\epsilon(\lambda)+\frac{\log(1/\delta)+(\lambda-1)\log(1-1/\lambda)-\log(\lambda)}{"
-        r"\lambda-1}",
+        statement="""(lambda, eps(lambda))-RDP gives (eps, delta)-DP with this eps, for every order. Judged: the smallest eps
+            that follows from the divergence at this order by bounding the privacy loss pointwise.""",
+        latex=r"""\epsilon=\min_{\lambda}\epsilon(\lambda)+\frac{\log(1/\delta)+(\lambda-1)\log(1-1/\lambda)-\log(\lambda)}%
+            {\lambda-1}""",
         kind="upper bound",
         variables=(RDP, ANY_ORDER, DELTA),
         examples=({"rdp": "1/2", "order": 4, "delta": "1e-5"}, {"rdp": 1, "order": 10, "delta": "1/1000"}),
@@ -209,9 +209,9 @@ register(
         not_simulated=Exempt(kind="divergence"),
         unit="nats",
         assumptions=("adjacency is that of the Renyi guarantee", "the minimum is over the orders at which it is known"),
-        remark="Balle et al. (2020), theorem 21. It can come out below 0 for a large delta and is then still valid, as the "
-        "argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. The minimum is "
-        "over all orders > 1 and need not be attained.",
+        remark="""Balle et al. (2020), theorem 21. It can come out below 0 for a large delta and is then still valid, as the
+            argument holds for every real eps; estimators.accounting.privacy.epsilon_from_rdp reports 0 there. The
+            minimum is over all orders > 1 and need not be attained.""",
     )
 )
 
@@ -231,8 +231,8 @@ def _best_derive(E: Any, t: Any) -> Derivation:
     d, u = Derivation(), sp.Symbol("u", positive=True)
     chi = d.say("chi = e^rdp - 1 =", sp.expand((E + t) ** 2 - E**2))
     d.say(
-        "Whether the output lies in a set is an answer with probabilities p on D and q on D', and no farther apart than "
-        "the outputs are. At order 2 that says (p - q)^2 <= chi q (1 - q); delta is the largest p - e^eps q. For u = 1 - 2q"
+        """Whether the output lies in a set is an answer with probabilities p on D and q on D', and no farther apart than the
+        outputs are. At order 2 that says (p - q)^2 <= chi q (1 - q); delta is the largest p - e^eps q. For u = 1 - 2q"""
     )
     gap = d.say("that is", sp.sqrt(chi) * sp.sqrt(1 - u**2) / 2 - E * (1 - u) / 2)
     d.say("Its slope in u vanishes where", sp.Eq(E**2 * (1 - u**2), chi * u**2))
@@ -265,8 +265,9 @@ register(
         id="generative:lemma2:best",
         title="Lemma 2 is the best conversion",
         place="Appendix A.2, text before Lemma 2",
-        statement="To the authors' knowledge Lemma 2 gives the best conversion. Judged at order 2: its delta is the least "
-        "that holds for every pair of outputs with this divergence (where the best pair is uncertain on both sides, t < 1).",
+        statement="""To the authors' knowledge Lemma 2 gives the best conversion. Judged at order 2: its delta is the least
+            that holds for every pair of outputs with this divergence (where the best pair is uncertain on both sides, t
+            < 1).""",
         latex=r"\text{To the best of our knowledge, the following gives the best conversion.}",
         kind="upper bound",
         variables=(E_EPS, REACH),
@@ -282,9 +283,9 @@ register(
         not_simulated=Exempt(kind="divergence"),
         unit="probability",
         related=("generative:lemma2:delta",),
-        remark="Lemma 2 is above it by (1 - t)^2/(4 e^eps). It bounds the loss pointwise, and no pair of outputs has the "
-        "worst loss everywhere unless t = 1. Asoodeh, Liao, Calmon, Kosut and Sankar (2020) give the best conversion at "
-        "every order. As both orders of two neighbours must be bounded, the truth is smaller still.",
+        remark="""Lemma 2 is above it by (1 - t)^2/(4 e^eps). It bounds the loss pointwise, and no pair of outputs has the
+            worst loss everywhere unless t = 1. Asoodeh, Liao, Calmon, Kosut and Sankar (2020) give the best conversion
+            at every order. As both orders of two neighbours must be bounded, the truth is smaller still.""",
     )
 )
 
@@ -352,10 +353,11 @@ register(
         id="generative:lemma3",
         title="Adaptive composition of Renyi divergences",
         place="Appendix A.2, Lemma 3",
-        statement="The divergences of two mechanisms, the second of which may depend on the first answer, add up at most. "
-        "Judged as exp((order-1) D): randomised response first, then any mechanism whose divergence depends on the answer.",
-        latex=r"(\mathcal{M}_{1},\mathcal{M}_{2})\ \text{satisfies}\ (\lambda,\epsilon_{1}(\lambda)+\epsilon_{2}(\lambda))"
-        r"\text{-RDP}",
+        statement="""The divergences of two mechanisms, the second of which may depend on the first answer, add up at most.
+            Judged as exp((order-1) D): randomised response first, then any mechanism whose divergence depends on the
+            answer.""",
+        latex=r"""(\mathcal{M}_{1},\mathcal{M}_{2})\ \text{satisfies}\ (\lambda,\epsilon_{1}(\lambda)+\epsilon_{2}(\lambda))%
+            \text{-RDP}""",
         kind="upper bound",
         variables=(E1, MOMENT, MORE, WHOLE),
         examples=({"E1": 1, "moment": "1/2", "more": "1/2", "order": 2}, {"E1": 1, "moment": "1/2", "more": 0, "order": 3}),
@@ -368,8 +370,8 @@ register(
         simulate=_lemma3_simulate,
         unit="dimensionless",
         related=("generative:def3",),
-        remark="An equality when the second divergence does not depend on the first answer. The bound needs the second "
-        "mechanism to be private for every first answer, as (lambda, eps_2)-RDP on Y_1 x X says.",
+        remark="""An equality when the second divergence does not depend on the first answer. The bound needs the second
+            mechanism to be private for every first answer, as (lambda, eps_2)-RDP on Y_1 x X says.""",
     )
 )
 
@@ -395,10 +397,10 @@ register(
         id="generative:neighbours",
         title="Item-level and user-level neighbours",
         place="Appendix A.3, Item-level DP/RDP vs. User-level DP/RDP",
-        statement="When each user has a single item, item-level and user-level privacy are the same. Judged: the "
-        "item-level distance of two data sets is their user-level distance, the number of users whose data differ.",
-        latex=r"\text{when each user has a single item (}n=1\text{), then both item-level and user-level privacy are "
-        r"equivalent}",
+        statement="""When each user has a single item, item-level and user-level privacy are the same. Judged: the item-level
+            distance of two data sets is their user-level distance, the number of users whose data differ.""",
+        latex=r"""\text{when each user has a single item (}n=1\text{), then both item-level and user-level privacy are
+            equivalent}""",
         kind="identity",
         variables=(USERS,),
         examples=({"users": 1},),

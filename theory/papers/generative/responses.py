@@ -47,10 +47,10 @@ register(
         id="generative:eq12:linear",
         title="Quadratic loss from Gaussian responses",
         place="Section 3, case 4 of (12); also Section 3.1.2",
-        statement="With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear "
-        "regression, Judged for d = 1 against the regression model (13).",
-        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})"
-        r"\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}",
+        statement="""With responses N(theta_i, sigma2_x), minus the log-likelihood is the quadratic loss of linear
+            regression, Judged for d = 1 against the regression model (13).""",
+        latex=r"""p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})\text{ is according to }\mathcal{N}(\bm{\theta}_{i},\sigma_{x}^{2})%
+            \text{, then }f_{i}(\bm{\theta}_{i})\text{ is the quadratic loss as in the case of linear regression}""",
         kind="identity",
         variables=(XS, YS, THETA, V_X),
         examples=({"x": [1, 2], "y": [1, 3], "theta": 1, "sigma2_x": 1},),
@@ -91,11 +91,11 @@ register(
         id="generative:eq12:logistic",
         title="Logistic loss from Bernoulli responses",
         place="Section 3, case 5 of (12)",
-        statement="With P(Y = 1) = sigma(<theta_i, X_ij>), minus the log-likelihood of a label is the logistic loss "
-        "log(1 + exp(-(2Y - 1) <theta_i, X_ij>)). Judged as exp(loss), with E = exp(<theta_i, X_ij>).",
-        latex=r"p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})=\sigma(\langle\bm{\theta}_{i},X_{ij}\rangle)^{Y_{ij}}(1-\sigma(\langle"
-        r"\bm{\theta}_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})\text{ is the cross-entropy loss "
-        r"(or the logistic loss)}",
+        statement="""With P(Y = 1) = sigma(<theta_i, X_ij>), minus the log-likelihood of a label is the logistic loss log(1 +
+            exp(-(2Y - 1) <theta_i, X_ij>)). Judged as exp(loss), with E = exp(<theta_i, X_ij>).""",
+        latex=r"""p_{\bm{\theta}_{i}}(Y_{ij}|X_{ij})=\sigma(\langle\bm{\theta}_{i},X_{ij}\rangle)^{Y_{ij}}(1-\sigma(\langle%
+            \bm{\theta}_{i},X_{ij}\rangle))^{(1-Y_{ij})}\text{, then }f_{i}(\bm{\theta}_{i})%
+            \text{ is the cross-entropy loss (or the logistic loss)}""",
         kind="identity",
         variables=(ODDS, Y01),
         examples=({"E": 2, "y": 1}, {"E": 2, "y": 0}),
@@ -165,9 +165,10 @@ register(
         title="Objective of personalised linear regression",
         place="Section 3.1.1, (14), the same function in (19)",
         statement="This is minus the logarithm of the joint density (11) of parameters and responses. Judged for d = 1.",
-        latex=r"\frac{nm}{2}\log(2\pi\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}\frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}"
-        r"\rangle)^{2}}{2\sigma_{x}^{2}}+\frac{md}{2}\log(2\pi\sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{"
-        r"\theta}_{i}\|_{2}^{2}}{2\sigma_{\bm{\theta}}^{2}}",
+        latex=r"""\frac{nm}{2}\log(2\pi\sigma_{x}^{2})+\sum_{i=1}^{m}\sum_{j=1}^{n}%
+            \frac{(Y_{ij}-\langle\bm{\theta}_{i},X_{ij}\rangle)^{2}}{2\sigma_{x}^{2}}+\frac{md}{2}\log(2\pi%
+            \sigma_{\bm{\theta}}^{2})+\sum_{i=1}^{m}\frac{\|\bm{\mu}-\bm{\theta}_{i}\|_{2}^{2}}%
+            {2\sigma_{\bm{\theta}}^{2}}""",
         kind="identity",
         variables=EQ14,
         examples=(

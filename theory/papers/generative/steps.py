@@ -128,14 +128,15 @@ register(
         title="Algorithm 2: the clients' steps",
         place="Section 3.1.2, Algorithm 2, lines 6-9",
         statement="Lines 6-9 are gradient steps on the client's terms of (19). Judged for two samples and two coefficients.",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}+\eta\left(\sum_{j=1}^{n}\frac{X_{ij}(Y_{ij}-X_{ij}\bm{"
-        r"\theta}_{i}^{t-1})}{\sigma_{x,i}^{2,t-1}}+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta"
-        r",i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta"
-        r"}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \sigma^{2,t}_{x,i}\leftarrow\sigma^{2,t-1}_{x,i}-\eta\left(\frac"
-        r"{n}{2\sigma_{x,i}^{2,t-1}}-\sum_{j=1}^{n}\frac{(Y_{ij}-X_{ij}\bm{\theta}_{i}^{t-1})^{2}}{2(\sigma"
-        r"_{x,i}^{2,t-1})^{2}}\right);\ \sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2"
-        r"\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta"
-        r",i}^{2,t-1})^{2}}\right)",
+        latex=r"""\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}+\eta\left(\sum_{j=1}^{n}%
+            \frac{X_{ij}(Y_{ij}-X_{ij}\bm{\theta}_{i}^{t-1})}{\sigma_{x,i}^{2,t-1}}+%
+            \frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}%
+            \leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}%
+            {\sigma_{\theta,i}^{2,t-1}}\right);\ \sigma^{2,t}_{x,i}\leftarrow\sigma^{2,t-1}_{x,i}-\eta\left(\frac{n}%
+            {2\sigma_{x,i}^{2,t-1}}-\sum_{j=1}^{n}\frac{(Y_{ij}-X_{ij}\bm{\theta}_{i}^{t-1})^{2}}%
+            {2(\sigma_{x,i}^{2,t-1})^{2}}\right);\ \sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta%
+            \left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}%
+            {2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)""",
         kind="algorithm line",
         variables=ALG2,
         examples=(_ALG2_EXAMPLE,),
@@ -147,9 +148,9 @@ register(
         entries=("theta_1", "theta_2", "mu_1", "mu_2", "sigma2_x", "sigma2_theta"),
         unit="units of theta; variances",
         related=("generative:eq14",),
-        remark="The gradients are right (X_ij theta stands for <X_ij, theta>; the step is in the variance, not in sigma). "
-        "What is wrong is the objective: it has no minimiser (generative:eq19), a step can make a variance negative "
-        "(generative:alg2:positive), and at the true parameters the variance drifts down (generative:alg2:drift).",
+        remark="""The gradients are right (X_ij theta stands for <X_ij, theta>; the step is in the variance, not in sigma).
+            What is wrong is the objective: it has no minimiser (generative:eq19), a step can make a variance negative
+            (generative:alg2:positive), and at the true parameters the variance drifts down (generative:alg2:drift).""",
     )
 )
 
@@ -218,10 +219,10 @@ register(
         id="generative:alg2:server",
         title="Algorithm 2: the server's averages",
         place="Section 3.1.2, Algorithm 2, lines 12-14",
-        statement="Averaging the clients' versions of mu, sigma2_theta and sigma2_x is a gradient step on (19) itself, "
-        "with rate eta/m. Judged for d = n = 1.",
-        latex=r"\bm{\mu}^{t}=\frac{1}{m}\sum_{i=1}^{m}\bm{\mu}_{i}^{t};\ \sigma^{2,t}_{\theta}=\frac{1}{m}\sum_{i=1}^{m}"
-        r"\sigma^{2,t}_{\theta,i};\ \sigma^{2,t}_{x}=\frac{1}{m}\sum_{i=1}^{m}\sigma^{2,t}_{x,i}",
+        statement="""Averaging the clients' versions of mu, sigma2_theta and sigma2_x is a gradient step on (19) itself, with
+            rate eta/m. Judged for d = n = 1.""",
+        latex=r"""\bm{\mu}^{t}=\frac{1}{m}\sum_{i=1}^{m}\bm{\mu}_{i}^{t};\ \sigma^{2,t}_{\theta}=\frac{1}{m}\sum_{i=1}^{m}%
+            \sigma^{2,t}_{\theta,i};\ \sigma^{2,t}_{x}=\frac{1}{m}\sum_{i=1}^{m}\sigma^{2,t}_{x,i}""",
         kind="algorithm line",
         variables=(XS, YS, TS, MU, V, S, ETA),
         examples=({"x": [1, 2], "y": [1, 3], "theta": [0, 1], "mu": 1, "sigma2_theta": 1, "sigma2_x": 2, "eta": "1/10"},),
@@ -286,8 +287,9 @@ register(
         title="Algorithms 2 and 3: the variance stays positive",
         place="Section 3.1.2, Algorithm 2, line 9 (line 8 likewise); Algorithm 3, line 8",
         statement="The box applies the step for any learning rate eta, so the new value must be a variance: not negative.",
-        latex=r"\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta"
-        r",i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0",
+        latex=r"""\sigma^{2,t}_{\theta,i}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}%
+            {2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}%
+            {2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)\ge0""",
         kind="lower bound",
         variables=VARIANCE_STEP,
         examples=({"d": 1, "sigma2_theta": 1, "Q": 1, "share": "1/2", "excess": 1, "small_rate": 1},),
@@ -305,9 +307,9 @@ register(
         finding="The algorithm allows any learning rate, but a step that is too long makes the variance negative.",
         unit="variance",
         related=("generative:alg2",),
-        remark="As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long, "
-        "and after a step to a negative value line 6 is repelled from mu. Expectation-maximisation (generative:eq19:em) "
-        "takes exactly the rate 2 sigma2_theta^2/d per client.",
+        remark="""As the variance falls, which (generative:eq19) pushes it to do, no fixed eta meets the condition for long,
+            and after a step to a negative value line 6 is repelled from mu. Expectation-maximisation
+            (generative:eq19:em) takes exactly the rate 2 sigma2_theta^2/d per client.""",
     )
 )
 
@@ -351,11 +353,11 @@ register(
         id="generative:alg2:drift",
         title="Algorithm 2 moves away from the true variance",
         place="Section 3.1.2, Algorithm 2, lines 6 and 9; not in the paper",
-        statement="At the true mu, sigma2_theta and sigma2_x, with parameters that minimise (19) for them, the mean slope "
-        "in sigma2_theta per coordinate is alpha2/(2 sigma2_theta (sigma2_theta + alpha2)) > 0: descent shrinks the "
-        "variance.",
-        latex=r"\mathbb E\Big[\frac1{2\sigma_\theta^2}-\frac{(\mu-\hat\theta_i)^2}{2\sigma_\theta^4}\Big]=\frac{\alpha^2}{2"
-        r"\sigma_\theta^2(\sigma_\theta^2+\alpha^2)},\qquad\alpha^2=\sigma_x^2/n",
+        statement="""At the true mu, sigma2_theta and sigma2_x, with parameters that minimise (19) for them, the mean slope
+            in sigma2_theta per coordinate is alpha2/(2 sigma2_theta (sigma2_theta + alpha2)) > 0: descent shrinks the
+            variance.""",
+        latex=r"""\mathbb E\Big[\frac1{2\sigma_\theta^2}-\frac{(\mu-\hat\theta_i)^2}{2\sigma_\theta^4}\Big]=\frac{\alpha^2}%
+            {2\sigma_\theta^2(\sigma_\theta^2+\alpha^2)},\qquad\alpha^2=\sigma_x^2/n""",
         kind="identity",
         variables=(V, ALPHA2),
         examples=({"sigma2_theta": 1, "alpha2": 2},),
@@ -449,14 +451,15 @@ register(
         id="generative:alg3",
         title="Algorithm 3: the clients' steps",
         place="Section 3.2, Algorithm 3, lines 6-8",
-        statement="Lines 6-8 are gradient steps on the client's terms of the objective (cross-entropy plus regulariser). "
-        "Judged for d = 1 and two samples, with E_j = exp(x_j theta).",
-        latex=r"\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\left(\sum_{j=1}^{n}\nabla_{\theta"
-        r"_{i}^{t-1}}l_{CE}^{(p)}(\bm{\theta}_{i}^{t-1},(X_{i}^{j},Y_{i}^{j}))+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta"
-        r"}_{i}^{t-1}}{\sigma_{\theta,i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(\frac{\bm"
-        r"{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,_{i}}^{2,t-1}}\right);\ \sigma^{2,t}_{\theta,_{i}}"
-        r"\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}{2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-"
-        r"\bm{\theta}^{t-1}_{i}\|^{2}}{2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)",
+        statement="""Lines 6-8 are gradient steps on the client's terms of the objective (cross-entropy plus regulariser).
+            Judged for d = 1 and two samples, with E_j = exp(x_j theta).""",
+        latex=r"""\bm{\theta}_{i}^{t}\leftarrow\bm{\theta}_{i}^{t-1}-\eta\left(\sum_{j=1}^{n}\nabla_{\theta_{i}^{t-1}}%
+            l_{CE}^{(p)}(\bm{\theta}_{i}^{t-1},(X_{i}^{j},Y_{i}^{j}))+\frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}%
+            {\sigma_{\theta,i}^{2,t-1}}\right);\ \bm{\mu}_{i}^{t}\leftarrow\bm{\mu}_{i}^{t-1}-\eta\left(%
+            \frac{\bm{\mu}_{i}^{t-1}-\bm{\theta}_{i}^{t-1}}{\sigma_{\theta,_{i}}^{2,t-1}}\right)%
+            ;\ \sigma^{2,t}_{\theta,_{i}}\leftarrow\sigma^{2,t-1}_{\theta,_{i}}-\eta\left(\frac{d}%
+            {2\sigma_{\theta,i}^{2,t-1}}-\frac{\|\bm{\mu}_{i}^{t-1}-\bm{\theta}^{t-1}_{i}\|^{2}}%
+            {2(\sigma_{\theta,i}^{2,t-1})^{2}}\right)""",
         kind="algorithm line",
         variables=ALG3,
         examples=(
@@ -467,8 +470,8 @@ register(
         oracle=_alg3_oracle,
         corrected=_alg3_corrected,
         corrected_text="line 6 with (theta_i - mu_i)/sigma2_theta,i",
-        slip="mu and theta exchanged in line 6 (in Algorithm 2 the same bracket is added, here it is subtracted): as "
-        "printed the step pushes the personal model away from mu",
+        slip="""mu and theta exchanged in line 6 (in Algorithm 2 the same bracket is added, here it is subtracted): as
+            printed the step pushes the personal model away from mu""",
         counterexample={
             "x1": 0,
             "x2": 0,
@@ -486,9 +489,9 @@ register(
         entries=("theta_i", "mu_i", "sigma2_theta,i"),
         unit="units of theta; variance",
         related=("generative:eq20",),
-        remark="Line 5 receives (mu^t, sigma^t), which line 13 only forms afterwards; lines 6-8 use the values of t - 1. "
-        "The averages of lines 13-14 are as in Algorithm 2 (generative:alg2:server), and so are the ways to fail: "
-        "generative:eq19, generative:alg2:positive.",
+        remark="""Line 5 receives (mu^t, sigma^t), which line 13 only forms afterwards; lines 6-8 use the values of t - 1.
+            The averages of lines 13-14 are as in Algorithm 2 (generative:alg2:server), and so are the ways to fail:
+            generative:eq19, generative:alg2:positive.""",
     )
 )
 

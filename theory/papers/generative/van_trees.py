@@ -65,11 +65,12 @@ register(
         id="generative:vantrees:conditions",
         title="Priors that vanish at the ends",
         place="Section 5.1.3, conditions of van Trees' inequality",
-        statement="The prior's density vanishes at the end points: in the Gaussian setting for any mean, in the Bernoulli "
-        "setting as long as alpha and beta are larger than 1.",
-        latex=r"\pi(\cdot)\text{ vanishes at the end points of }\Theta\text{. These assumptions are satisfied for the "
-        r"Gaussian setting for any finite mean }\mu\text{, they are satisfied for Bernoulli setting as long as parameters "
-        r"}\alpha\text{ and }\beta\text{ are larger than 1}",
+        statement="""The prior's density vanishes at the end points: in the Gaussian setting for any mean, in the Bernoulli
+            setting as long as alpha and beta are larger than 1.""",
+        latex=r"""\pi(\cdot)\text{ vanishes at the end points of }\Theta%
+            \text{. These assumptions are satisfied for the Gaussian setting for any finite mean }\mu%
+            \text{, they are satisfied for Bernoulli setting as long as parameters }\alpha\text{ and }\beta%
+            \text{ are larger than 1}""",
         kind="limit",
         variables=(Variable("mu", "real", "mean of the Gaussian prior"), SIGMA2_THETA_POSITIVE, *ABOVE_ONE),
         examples=({"mu": 1, "sigma2_theta": 1, "a": 1, "b": 2}, {"mu": 0, "sigma2_theta": 2, "a": "1/2", "b": 1}),
@@ -81,8 +82,8 @@ register(
         entries=("Gaussian, at infinity", "Beta, at 0", "Beta, at 1"),
         unit="density, up to a constant",
         related=("generative:eq45",),
-        remark="At alpha = 1 the Beta density does not vanish at 0, so the condition cannot be weakened. The bound says "
-        "more than 0 only for alpha, beta > 2: below, the prior's information is infinite (generative:eq45:bernoulli).",
+        remark="""At alpha = 1 the Beta density does not vanish at 0, so the condition cannot be weakened. The bound says
+            more than 0 only for alpha, beta > 2: below, the prior's information is infinite (generative:eq45:bernoulli).""",
     )
 )
 
@@ -133,8 +134,8 @@ register(
         id="generative:eq45:bernoulli",
         title="Van Trees' inequality for Bernoulli samples",
         place="Section 5.1.3, van Trees in one dimension; its conditions in the Bernoulli setting",
-        statement="The Bayes risk of any estimator of p is at least 1/(n E[1/(p(1-p))] + I(pi)). Judged for a Beta prior "
-        "with alpha, beta > 2, where both are finite and the least Bayes risk is known.",
+        statement="""The Bayes risk of any estimator of p is at least 1/(n E[1/(p(1-p))] + I(pi)). Judged for a Beta prior
+            with alpha, beta > 2, where both are finite and the least Bayes risk is known.""",
         latex=r"\mathbb{E}(\widehat{\theta}(X)-\theta)^{2}\geq\frac{1}{n\mathbb{E}I_{x}(\theta)+I(\pi)}",
         kind="lower bound",
         relation=">=",
@@ -150,7 +151,7 @@ register(
         assumes={"prior": "known", "law": "bernoulli"},
         unit="squared probability",
         related=("generative:eq45", "generative:vantrees:conditions"),
-        remark="Never attained: the Beta posterior mean is not linear in the score. Information of the prior: "
-        "(s-1)(s-2)(1/(alpha-2) + 1/(beta-2)), s = alpha + beta; of a sample: (s-1)(s-2)/((alpha-1)(beta-1)).",
+        remark="""Never attained: the Beta posterior mean is not linear in the score. Information of the prior:
+            (s-1)(s-2)(1/(alpha-2) + 1/(beta-2)), s = alpha + beta; of a sample: (s-1)(s-2)/((alpha-1)(beta-1)).""",
     )
 )

@@ -54,8 +54,8 @@ def moment(p: Any, q: Any, order: Any) -> Any:
 def _renyi_derive(p: Any, q: Any, order: Any) -> Derivation:
     d = Derivation()
     d.say(
-        "Renyi's divergence is log of the sum over outputs of P^a Q^(1-a), over a - 1 (Renyi 1961). For two outputs the "
-        "sum is"
+        """Renyi's divergence is log of the sum over outputs of P^a Q^(1-a), over a - 1 (Renyi 1961). For two outputs the sum
+        is"""
     )
     total = d.say("P^a Q^(1-a) = P (P/Q)^(a-1), an expectation under P:", p**order * q ** (1 - order))
     total = total + (1 - p) ** order * (1 - q) ** (1 - order)
@@ -90,8 +90,8 @@ register(
         title="Renyi divergence",
         place="Appendix A, (11)-(12)",
         statement="The Renyi divergence of order alpha as an expectation under P. Judged on laws with two outputs.",
-        latex=r"D_{\alpha}(P\|Q)\triangleq\frac{1}{\alpha-1}\log\underset{x\sim P}{\mathbb{E}}\left[\left(\frac{P(x)}{Q(x)}"
-        r"\right)^{\alpha-1}\right]",
+        latex=r"""D_{\alpha}(P\|Q)\triangleq\frac{1}{\alpha-1}\log\underset{x\sim P}{\mathbb{E}}\left[\left(\frac{P(x)}%
+            {Q(x)}\right)^{\alpha-1}\right]""",
         kind="identity",
         variables=(FIRST, SECOND, ORDER),
         examples=({"p": "3/4", "q": "1/2", "order": 2}, {"p": "1/3", "q": "1/2", "order": 3}),
@@ -137,8 +137,8 @@ register(
         title="Renyi divergence of order 1",
         place="Appendix A, footnote 6",
         statement="As alpha tends to 1 the Renyi divergence tends to the Kullback-Leibler divergence E_P[log(P/Q)].",
-        latex=r"D_{1}(P\|Q)\triangleq\underset{x\sim P}{\mathbb{E}}\left[\log\left(\frac{P(x)}{Q(x)}\right)\right]="
-        r"\lim_{\alpha\rightarrow 1}D_{\alpha}(P\|Q)",
+        latex=r"""D_{1}(P\|Q)\triangleq\underset{x\sim P}{\mathbb{E}}\left[\log\left(\frac{P(x)}{Q(x)}\right)\right]=%
+            \lim_{\alpha\rightarrow 1}D_{\alpha}(P\|Q)""",
         kind="limit",
         variables=(FIRST, SECOND),
         examples=({"p": "3/4", "q": "1/2"},),
@@ -158,8 +158,8 @@ ROUNDS = Variable("T", "choice", "steps", choices=(1, 2, 4))
 
 def _steps_derive(p: Any, q: Any, order: int, T: int) -> Derivation:
     d = Derivation()
-    one = d.say("The likelihood ratio of T independent answers is the product of theirs, and the answers are independent "
-                "under P, so the moment of the product is the product of the moments. One step has E_P[(P/Q)^(a-1)] =",
+    one = d.say("""The likelihood ratio of T independent answers is the product of theirs, and the answers are independent
+        under P, so the moment of the product is the product of the moments. One step has E_P[(P/Q)^(a-1)] =""",
                 p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order))  # fmt: skip
     return d.conclude("T steps: exp((a-1) D_a) =", one**T)
 
@@ -187,8 +187,8 @@ register(
         id="mrmtl:appA:composition",
         title="Composition of Renyi guarantees",
         place="Appendix A, after (12)",
-        statement="If every step satisfies (alpha, eps)-RDP, T steps satisfy (alpha, T eps)-RDP. Judged as "
-        "exp((alpha - 1) D_alpha), on independent steps with two outputs and divergence exactly eps each.",
+        statement="""If every step satisfies (alpha, eps)-RDP, T steps satisfy (alpha, T eps)-RDP. Judged as exp((alpha - 1)
+            D_alpha), on independent steps with two outputs and divergence exactly eps each.""",
         latex=r"\text{over }T\text{ steps the algorithm satisfies }(\alpha,T\varepsilon)\text{-RDP}",
         kind="identity",
         variables=(FIRST, SECOND, WHOLE, ROUNDS),
@@ -203,8 +203,8 @@ register(
         assumes={"noise": "fresh"},
         unit="moment, dimensionless",
         related=("mrmtl:eq12",),
-        remark="For independent steps the bound is an equality; steps that depend on earlier answers: "
-        "mrmtl:appA:composition:adaptive. The adjacency must be the same in every step.",
+        remark="""For independent steps the bound is an equality; steps that depend on earlier answers:
+            mrmtl:appA:composition:adaptive. The adjacency must be the same in every step.""",
     )
 )
 
@@ -215,9 +215,10 @@ MORE = Variable("G_more", "nonnegative", "how much larger e^eps is for the step 
 def _adaptive_derive(p: Any, q: Any, G0: Any, G_more: Any, order: int) -> Derivation:
     d = Derivation()
     low, high = 1 + G0, 1 + G0 + G_more
-    d.say("After the first answer a second mechanism is chosen, with divergence log(1 + G0) or log(1 + G0 + G_more). "
-          "E_P of (P/Q)^(a-1) over both answers is the mean, over the first answer, of its ratio^(a-1) times the second "
-          "step's moment, e^((a-1) eps):", (low ** (order - 1), high ** (order - 1)))  # fmt: skip
+    d.say("""After the first answer a second mechanism is chosen, with divergence log(1 + G0) or log(1 + G0 + G_more). E_P of
+        (P/Q)^(a-1) over both answers is the mean, over the first
+        answer, of its ratio^(a-1) times the second step's
+        moment, e^((a-1) eps):""", (low ** (order - 1), high ** (order - 1)))  # fmt: skip
     first = p * (p / q) ** (order - 1) * low ** (order - 1)
     second = (1 - p) * ((1 - p) / (1 - q)) ** (order - 1) * high ** (order - 1)
     return d.conclude("Together exp((a-1) D_a) =", first + second)
@@ -249,8 +250,8 @@ register(
         id="mrmtl:appA:composition:adaptive",
         title="Composition when a step depends on the answer before",
         place="Appendix A, after (12): every step of an algorithm, such as DP-SGD",
-        statement="If the second step is chosen by the first answer, the divergences still add up to at most the sum of the "
-        "bounds. Judged as exp((alpha - 1) D_alpha).",
+        statement="""If the second step is chosen by the first answer, the divergences still add up to at most the sum of the
+            bounds. Judged as exp((alpha - 1) D_alpha).""",
         latex=r"\text{if every step of an algorithm satisfies }(\alpha,\varepsilon)\text{-RDP}",
         kind="upper bound",
         variables=(FIRST, SECOND, LOW, MORE, WHOLE),
@@ -284,8 +285,8 @@ def converted(order: Any, rdp: Any, delta: Any) -> Any:
 def _conversion_derive(order: Any, rdp: Any, delta: Any) -> Derivation:
     d = Derivation()
     x, ratio, a = sp.symbols("x E a", positive=True)
-    d.say("The smallest delta at eps is E_Q[(X - E)_+] with X = P/Q, E = e^eps; it is at most E_Q[X^a] times the largest "
-          "(x - E)/x^a over x > E.", (x - ratio) / x**a)  # fmt: skip
+    d.say("""The smallest delta at eps is E_Q[(X - E)_+] with X = P/Q, E = e^eps; it is at most E_Q[X^a] times the largest (x
+        - E)/x^a over x > E.""", (x - ratio) / x**a)  # fmt: skip
     slope = sp.simplify(sp.diff(x ** (-a) * (x - ratio), x) * x ** (a + 1))
     d.say("Its derivative, times x^(a+1), vanishes once, at x = E a/(a-1):", sp.factor(slope))
     eps = sp.Symbol("eps", real=True)
@@ -312,10 +313,10 @@ register(
         id="mrmtl:eq13",
         title="From Renyi to approximate differential privacy",
         place="Appendix A, Lemma A.2, (13)",
-        statement="(alpha, eps(alpha))-RDP gives (eps, delta)-DP with this eps. Judged order by order: the formula under "
-        "the infimum is the eps that the pointwise bound on the hockey-stick integrand gives.",
-        latex=r"\varepsilon(\delta)=\inf_{\alpha>1}\varepsilon(\alpha)+\frac{1}{\alpha-1}\log\left(\frac{1}{\alpha\delta}"
-        r"\right)+\log\left(1-\frac{1}{\alpha}\right)",
+        statement="""(alpha, eps(alpha))-RDP gives (eps, delta)-DP with this eps. Judged order by order: the formula under
+            the infimum is the eps that the pointwise bound on the hockey-stick integrand gives.""",
+        latex=r"""\varepsilon(\delta)=\inf_{\alpha>1}\varepsilon(\alpha)+\frac{1}{\alpha-1}\log\left(\frac{1}{\alpha\delta}%
+            \right)+\log\left(1-\frac{1}{\alpha}\right)""",
         kind="identity",
         variables=(REAL_ORDER, RDP, TARGET),
         examples=({"order": 8, "rdp": "2/5", "delta": "1/100000"}, {"order": 2, "rdp": 1, "delta": "1/1000"}),
@@ -325,9 +326,9 @@ register(
         computed=lambda order, rdp, delta: privacy.epsilon_at_order(order=order, rdp=rdp, delta=delta),
         not_simulated=Exempt(kind="divergence"),
         unit="nats",
-        remark="Canonne, Kamath and Steinke (2020), proposition 12. The infimum over orders is then a choice of the best of "
-        "valid bounds. A negative value is still true as a bound on the hockey-stick divergence. The adjacency is that of "
-        "the Renyi guarantee. Against the exact curve of Gaussian noise: mrmtl:eq13:gaussian.",
+        remark="""Canonne, Kamath and Steinke (2020), proposition 12. The infimum over orders is then a choice of the best of
+            valid bounds. A negative value is still true as a bound on the hockey-stick divergence. The adjacency is that
+            of the Renyi guarantee. Against the exact curve of Gaussian noise: mrmtl:eq13:gaussian.""",
     )
 )
 
@@ -353,8 +354,8 @@ register(
         title="The conversion against the exact curve of Gaussian noise",
         place="Appendix A, Lemma A.2, (13), for the Gaussian mechanism",
         statement="At the eps of (13), at any order, Gaussian noise really is (eps, delta)-private.",
-        latex=r"\delta\left(\varepsilon(\alpha)+\frac{1}{\alpha-1}\log\left(\frac{1}{\alpha\delta}\right)+\log\left(1-"
-        r"\frac{1}{\alpha}\right)\right)\leq\delta",
+        latex=r"""\delta\left(\varepsilon(\alpha)+\frac{1}{\alpha-1}\log\left(\frac{1}{\alpha\delta}\right)+\log\left(1-%
+            \frac{1}{\alpha}\right)\right)\leq\delta""",
         kind="upper bound",
         variables=(
             Variable("order", "choice", "Renyi order alpha", choices=(sp.Integer(2), sp.Integer(8))),
@@ -421,10 +422,10 @@ register(
         id="mrmtl:appA:zcdp",
         title="Zero-concentrated privacy as Renyi privacy at all orders",
         place="Appendix A, zCDP",
-        statement="rho-zCDP is (alpha, rho alpha)-RDP for all orders alpha > 1. That is Bun and Steinke's definition; "
-        "judged on Gaussian noise, whose divergence is rho alpha exactly, with rho = sensitivity^2/(2 sigma^2).",
-        latex=r"\rho\text{-zCDP is equivalent to satisfying }(\alpha,\rho\alpha)\text{-Rényi DP simultaneously for all "
-        r"orders }\alpha",
+        statement="""rho-zCDP is (alpha, rho alpha)-RDP for all orders alpha > 1. That is Bun and Steinke's definition;
+            judged on Gaussian noise, whose divergence is rho alpha exactly, with rho = sensitivity^2/(2 sigma^2).""",
+        latex=r"""\rho\text{-zCDP is equivalent to satisfying }(\alpha,\rho\alpha)%
+            \text{-Rényi DP simultaneously for all orders }\alpha""",
         kind="identity",
         variables=(SENSITIVITY, SIGMA, EVERY_ORDER),
         examples=({"sensitivity": 1, "sigma": 3, "order": 2}, {"sensitivity": 1, "sigma": 4, "order": 4}),

@@ -30,8 +30,8 @@ E_MORE = Variable("E_more", "nonnegative", "by how much e^eps is larger in the s
 def _side_derive(E_own: Any, E_more: Any) -> Derivation:
     d = Derivation()
     own, other = sp.symbols("P_own P_others", positive=True)
-    d.say("A record lies in one silo; where it changes only that silo's answer has another law. All answers have the "
-          "likelihood", own * other)  # fmt: skip
+    d.say("""A record lies in one silo; where it changes only that silo's answer has another law. All answers have the
+        likelihood""", own * other)  # fmt: skip
     changed = own / (1 + E_own)
     d.say("and after the change, where it falls the most,", changed * other)
     return d.conclude("The others cancel in the ratio:", sp.cancel(own * other / (changed * other)))
@@ -71,8 +71,8 @@ register(
         id="mrmtl:footnote3",
         title="Silos side by side",
         place="Section 3, footnote 3",
-        statement="A record in the combined dataset is at most (max eps_i, max delta_i)-DP. Judged for pure privacy: the "
-        "largest e^eps of all silos' randomised responses together when a record of one silo changes.",
+        statement="""A record in the combined dataset is at most (max eps_i, max delta_i)-DP. Judged for pure privacy: the
+            largest e^eps of all silos' randomised responses together when a record of one silo changes.""",
         latex=r"(\max_{i}\varepsilon_{i},\max_{i}\delta_{i})",
         kind="upper bound",
         variables=(E_OWN, E_MORE),
@@ -86,8 +86,8 @@ register(
         simulate=_side_simulate,
         unit="e^eps",
         assumes={"adjacency": "replace", "noise": "fresh"},
-        remark="Attained in the silo with the largest eps. It needs that a person has one record in one silo only, as the "
-        "paper assumes; with records in several silos the budgets add up.",
+        remark="""Attained in the silo with the largest eps. It needs that a person has one record in one silo only, as the
+            paper assumes; with records in several silos the budgets add up.""",
     )
 )
 
@@ -136,8 +136,8 @@ register(
         id="mrmtl:appC:selection-cost",
         title="What cluster selection takes of the privacy budget",
         place="Section 4, Figure 4; Appendix C.3, 'Mitigating strategies for private cluster selection'",
-        statement="With eps_select = 0.03 eps_total the cost of selection can still grow quickly and considerably eat into "
-        "the budget. Judged: the share of the total budget, as rho of zCDP, that the selections take.",
+        statement="""With eps_select = 0.03 eps_total the cost of selection can still grow quickly and considerably eat into
+            the budget. Judged: the share of the total budget, as rho of zCDP, that the selections take.""",
         latex=r"\varepsilon_{\text{select}}=0.03\cdot\varepsilon_{\text{total}}",
         kind="identity",
         variables=(EPS, LOG_DELTA, SELECTIONS),
@@ -158,8 +158,8 @@ register(
         unit="share of rho",
         assumes={"noise": "fresh"},
         related=("mrmtl:appA:em-zcdp", "mrmtl:algA2:privacy"),
-        remark="In words T (0.03 eps)^2/8 over (sqrt(log(1/delta) + eps) - sqrt(log(1/delta)))^2. For Vehicle (eps = .5, "
-        "delta = 1e-7) 400 rounds of selection would take 2.9 times the whole budget, 40 rounds (10%) 29% of it: the first "
-        "strategy alone is not enough.",
+        remark="""In words T (0.03 eps)^2/8 over (sqrt(log(1/delta) + eps) - sqrt(log(1/delta)))^2. For Vehicle (eps = .5,
+            delta = 1e-7) 400 rounds of selection would take 2.9 times the whole budget, 40 rounds (10%) 29% of it: the
+            first strategy alone is not enough.""",
     )
 )

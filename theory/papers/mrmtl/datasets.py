@@ -55,8 +55,8 @@ register(
         id="mrmtl:tabA1:totals",
         title="Totals and ranges of the data sets",
         place="Appendix C.1, Table A1, Vehicle, School, GLEAM, Rotated & Masked MNIST, ADNI",
-        statement="So many records in so many silos, each within the printed range. Judged: the mean per silo lies within "
-        "it.",
+        statement="""So many records in so many silos, each within the printed range. Judged: the mean per silo lies within
+            it.""",
         latex=r"K=38\text{ silos (wearers) and }27800\text{ data points, with each silo containing }699\leq n_{k}\leq 776",
         kind="order",
         variables=(DATASET,),
@@ -71,8 +71,9 @@ register(
         entries=("mean minus the fewest", "most minus the mean"),
         unit="records",
         related=("mrmtl:school:split",),
-        remark="For GLEAM the text gives 699 to 776 as all data of a wearer, and the total agrees with that; Table A1 calls "
-        "the same numbers training examples, which leaves none for testing. For Vehicle and CIFAR-10 no total is printed.",
+        remark="""For GLEAM the text gives 699 to 776 as all data of a wearer, and the total agrees with that; Table A1 calls
+            the same numbers training examples, which leaves none for testing. For Vehicle and CIFAR-10 no total is
+            printed.""",
     )
 )
 
@@ -102,10 +103,10 @@ register(
         id="mrmtl:school:split",
         title="Training examples of the schools at an 80%/20% split",
         place="Appendix C.1, School; Table A1",
-        statement="Schools of 22 to 251 records, split 80%/20%, give 15 to 175 training examples. Judged: the training "
-        "examples of the smallest and of the largest school.",
-        latex=r"\text{80\%/20\% train/test split (with }15\leq n_{k}^{\text{train}}\leq 175\text{ training examples in each "
-        r"silo)}",
+        statement="""Schools of 22 to 251 records, split 80%/20%, give 15 to 175 training examples. Judged: the training
+            examples of the smallest and of the largest school.""",
+        latex=r"""\text{80\%/20\% train/test split (with }15\leq n_{k}^{\text{train}}\leq
+            175\text{ training examples in each silo)}""",
         kind="number",
         variables=(SCHOOL,),
         examples=({"school": "smallest"}, {"school": "largest"}),
@@ -115,8 +116,8 @@ register(
         counterexample={"school": "largest"},
         corrected=lambda school: sp.Integer({"smallest": 17, "largest": 200}[school]),
         corrected_text="17 to 200; 15 to 175 is what 70%/30% gives (15.4 and 175.7)",
-        finding="The printed range of training examples belongs to a 70/30 split of the schools, not to the 80/20 split of "
-        "the text.",
+        finding="""The printed range of training examples belongs to a 70/30 split of the schools, not to the 80/20 split of
+            the text.""",
         not_computed=Exempt(kind="arithmetic"),
         not_simulated=Exempt(kind="arithmetic"),
         unit="records",
@@ -149,8 +150,8 @@ register(
         title="Images per silo of Rotated & Masked MNIST",
         place="Section 5, 'MR-MTL under structured heterogeneity'; Appendix C.1, Rotated & Masked MNIST",
         statement="60000/10000 images, evenly separated into 40 silos, are 1500/250 each; the silos are 4 groups of 10.",
-        latex=r"\text{60000/10000 train/test images }\dots\ K=40\text{ clients (silos), each with 1500/250 train/test "
-        r"images}",
+        latex=r"""\text{60000/10000 train/test images }\dots\ K=40\text{ clients (silos), each with 1500/250 train/test
+            images}""",
         kind="number",
         variables=(PART,),
         examples=({"part": "train"}, {"part": "test"}),
@@ -190,8 +191,8 @@ register(
         id="mrmtl:delta",
         title="The chosen delta against the sizes of the silos",
         place="Appendix C.4, Hyperparameters, with Figures 2, A2 to A5 and Table A1",
-        statement="For all data sets delta < n_k^-1.1. Judged where delta is printed (1e-7 for Vehicle, 1e-3 for School, "
-        "1e-4 for CIFAR-10), at the largest silo: delta n_k^1.1 is at most 1.",
+        statement="""For all data sets delta < n_k^-1.1. Judged where delta is printed (1e-7 for Vehicle, 1e-3 for School,
+            1e-4 for CIFAR-10), at the largest silo: delta n_k^1.1 is at most 1.""",
         latex=r"\delta<n_{k}^{-1.1}",
         kind="number",
         variables=(CHOSEN,),

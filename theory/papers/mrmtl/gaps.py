@@ -25,10 +25,8 @@ from theory.papers.mrmtl.model import ASSUMPTIONS, AVERAGED, LOCAL, LOCAL_EXAMPL
 # --- Propositions 6.5 and 6.6 -------------------------------------------------------------------------------
 
 
-_AVERAGED = (
-    "Judged for errors averaged over everything. Given X_k, as printed, both errors are random numbers; the identity holds "
-    "for their averages."
-)
+_AVERAGED = """Judged for errors averaged over everything. Given X_k, as printed, both errors are random numbers; the
+    identity holds for their averages."""
 
 
 def _local_derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
@@ -61,8 +59,8 @@ register(
         title="Error gap of local training to the optimum",
         place="Section 6, Proposition 6.5, (9); Appendix E.4, (34)",
         statement="How much larger the mean squared error of local training is than that of MR-MTL at lambda*.",
-        latex=r"\Delta_{\mathrm{loc}}\triangleq\mathcal{E}_{\mathrm{loc}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)"
-        r"\cdot\frac{\sigma_{\mathrm{loc}}^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}",
+        latex=r"""\Delta_{\mathrm{loc}}\triangleq\mathcal{E}_{\mathrm{loc}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)\cdot%
+            \frac{\sigma_{\mathrm{loc}}^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}""",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -83,8 +81,8 @@ register(
         title="Error gap of FedAvg to the optimum",
         place="Section 6, Proposition 6.6, (10); Appendix E.4, (36)",
         statement="How much larger the mean squared error of FedAvg is than that of MR-MTL at lambda*.",
-        latex=r"\Delta_{\mathrm{fed}}\triangleq\mathcal{E}_{\mathrm{fed}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)"
-        r"\cdot\frac{\tau^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}",
+        latex=r"""\Delta_{\mathrm{fed}}\triangleq\mathcal{E}_{\mathrm{fed}}-\mathcal{E}^{*}=\left(1-\frac{1}{K}\right)\cdot%
+            \frac{\tau^{4}}{\sigma_{\mathrm{loc}}^{2}+\tau^{2}}""",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -158,8 +156,8 @@ register(
         id="mrmtl:best-advantage",
         title="Where MR-MTL gains most over both ends",
         place="Section 6, text after Proposition 6.6",
-        statement="The advantage over the better of local training and FedAvg is largest at sigma2_loc = "
-        "tau2 (printed: approximately), and there the two ends have the same error.",
+        statement="""The advantage over the better of local training and FedAvg is largest at sigma2_loc = tau2 (printed:
+            approximately), and there the two ends have the same error.""",
         latex=r"\sigma_{\mathrm{loc}}^{2}\approx\tau^{2}",
         kind="optimum",
         variables=(K, SPREAD),

@@ -41,10 +41,10 @@ def curve(eps: Any, step: Any) -> Any:
 
 
 def _say_curve(d: Derivation, eps: Any, step: Any) -> Any:
-    d.say("Along the direction in which the releases differ the outputs are N(mu, 1) against N(0, 1) in units of sigma, in "
-          "all others alike, with mu =", step)  # fmt: skip
-    d.say("The smallest delta is the largest P(S) - e^eps Q(S), reached where the likelihood ratio exp(mu x - mu^2/2) "
-          "exceeds e^eps, that is for x >", eps / step + step / 2)  # fmt: skip
+    d.say("""Along the direction in which the releases differ the outputs are N(mu, 1) against N(0, 1) in units of sigma, in
+        all others alike, with mu =""", step)  # fmt: skip
+    d.say("""The smallest delta is the largest P(S) - e^eps Q(S), reached where the likelihood ratio exp(mu x - mu^2/2)
+        exceeds e^eps, that is for x >""", eps / step + step / 2)  # fmt: skip
     near, far = (sp.erfc(x / sp.sqrt(2)) / 2 for x in (eps / step - step / 2, eps / step + step / 2))
     d.say("Under N(mu, 1) and N(0, 1) this has the probabilities", (near, far))
     return d.say("whose difference, the second times e^eps, is", near - sp.exp(eps) * far)
@@ -77,10 +77,10 @@ register(
         id="mrmtl:sigma-dp:exact",
         title="Exact curve of Gaussian noise",
         place="Section 2 and Section 6 use the Gaussian mechanism; the curve is Balle and Wang (2018), theorem 8",
-        statement="Smallest delta at which Gaussian noise on a release of this sensitivity is (eps, delta)-private, in any "
-        "dimension and for every eps.",
-        latex=r"\delta(\varepsilon)=\Phi\left(\frac{\Delta}{2\sigma}-\frac{\varepsilon\sigma}{\Delta}\right)-e^{\varepsilon}"
-        r"\Phi\left(-\frac{\Delta}{2\sigma}-\frac{\varepsilon\sigma}{\Delta}\right)",
+        statement="""Smallest delta at which Gaussian noise on a release of this sensitivity is (eps, delta)-private, in any
+            dimension and for every eps.""",
+        latex=r"""\delta(\varepsilon)=\Phi\left(\frac{\Delta}{2\sigma}-\frac{\varepsilon\sigma}{\Delta}\right)%
+            -e^{\varepsilon}\Phi\left(-\frac{\Delta}{2\sigma}-\frac{\varepsilon\sigma}{\Delta}\right)""",
         kind="probability",
         variables=(
             Variable("eps", "positive", "privacy budget eps", within=(sp.Rational(1, 100), 8)),
@@ -106,12 +106,12 @@ CHANGES = Variable("changes", "real", "change of each coordinate of the release 
 
 def _vector_derive(changes: list[Any], sigma: Any) -> Derivation:
     d = Derivation()
-    d.say("A coordinate is v N(0,1) sigma away from its value; its log likelihood ratio against the neighbour's value, at "
-          "output x, is a x/sigma^2 - a^2/(2 sigma^2), x counted from the neighbour's value, a the change.")  # fmt: skip
+    d.say("""A coordinate is v N(0,1) sigma away from its value; its log likelihood ratio against the neighbour's value, at
+        output x, is a x/sigma^2 - a^2/(2 sigma^2), x counted from the neighbour's value, a the change.""")  # fmt: skip
     each = [(a * a / sigma**2 - a**2 / (2 * sigma**2), (a / sigma) ** 2) for a in changes]
     d.say("Under the first value x is N(a, sigma^2), so mean and variance of the ratio are", each[0])
-    d.say("Coordinates carry independent noise, so the ratios add up, with their means and variances; a sum of normal "
-          "variables is normal, and so two numbers say all.")  # fmt: skip
+    d.say("""Coordinates carry independent noise, so the ratios add up, with their means and variances; a sum of normal
+        variables is normal, and so two numbers say all.""")  # fmt: skip
     return d.conclude("Mean and variance of the privacy loss:", (sum(m for m, _ in each), sum(v for _, v in each)))
 
 
@@ -148,8 +148,9 @@ register(
         id="mrmtl:sigma-dp:vector",
         title="The Gaussian mechanism in d dimensions",
         place="Section 2 (Gaussian mechanism with l2-bounded contributions), Section 5 (noise covariance sigma^2 I)",
-        statement="With noise N(0, sigma^2 I) the privacy loss between neighbours is normal, and its mean and variance "
-        "depend on the Euclidean distance of the two releases only; so d dimensions are as private as one of that distance.",
+        statement="""With noise N(0, sigma^2 I) the privacy loss between neighbours is normal, and its mean and variance
+            depend on the Euclidean distance of the two releases only; so d dimensions are as private as one of that
+            distance.""",
         latex=r"L\sim\mathcal{N}\left(\frac{\|\Delta\|_2^2}{2\sigma^2},\ \frac{\|\Delta\|_2^2}{\sigma^2}\right)",
         kind="identity",
         variables=(CHANGES, Variable("sigma", "positive", "deviation of the noise per coordinate")),
@@ -221,8 +222,8 @@ register(
     Claim(
         id="mrmtl:sigma-dp:classical",
         title="Where the classical noise is enough",
-        statement="The classical noise with the right sensitivity gives (eps, delta) for every eps up to 7/2 and every "
-        "delta. Judged: the delta that it really gives is at most delta.",
+        statement="""The classical noise with the right sensitivity gives (eps, delta) for every eps up to 7/2 and every
+            delta. Judged: the delta that it really gives is at most delta.""",
         kind="upper bound",
         variables=(MODERATE, CLASSICAL_DELTA, ANY_SENSITIVITY),
         examples=({"eps": 1, "delta": "1/100000", "sensitivity": 1}, {"eps": "7/2", "delta": "9/10", "sensitivity": 2}),
@@ -230,11 +231,11 @@ register(
         not_simulated=Exempt(kind="part", of=("mrmtl:sigma-dp:exact",)),
         assumes={"law": "gaussian"},
         tight=Tight(at={"eps": "7/2", "delta": "9/10", "sensitivity": 2}, ratio="1.04425062812542"),
-        remark="Certified on 1/1000 <= eps <= 7/2, 1e-12 <= delta <= 0.999. The textbook proof asks eps < 1. With "
-        "h = eps/(2s), s = sqrt(2 ln(1.25/delta)), the claim reads e^(eps/2 - h^2/2) (R(s-h) - R(s+h)) <= 1.25 sqrt(2 pi) "
-        "for the Mills ratio R, whose left side is below e^(eps/2) sqrt(pi/2) where s >= h; so it holds for every "
-        "eps <= 2 ln(5/2) = 1.83 there without any computation. The limit depends on delta: 3.79 at delta = 0.9, 8.42 at "
-        "1e-5, 10.25 at 1e-12.",
+        remark="""Certified on 1/1000 <= eps <= 7/2, 1e-12 <= delta <= 0.999. The textbook proof asks eps < 1. With h =
+            eps/(2s), s = sqrt(2 ln(1.25/delta)), the claim reads e^(eps/2 - h^2/2) (R(s-h) - R(s+h)) <= 1.25 sqrt(2 pi)
+            for the Mills ratio R, whose left side is below e^(eps/2) sqrt(pi/2) where s >= h; so it holds for every eps
+            <= 2 ln(5/2) = 1.83 there without any computation. The limit depends on delta: 3.79 at delta = 0.9, 8.42 at
+            1e-5, 10.25 at 1e-12.""",
         **_CLASSICAL,
     )
 )
@@ -242,8 +243,8 @@ register(
     Claim(
         id="mrmtl:sigma-dp:large-eps",
         title="Where the classical noise is too small",
-        statement="For eps from 10 on the classical noise, even with the right sensitivity, is not (eps, delta)-private. "
-        "Judged: the delta that it really gives is at least delta.",
+        statement="""For eps from 10 on the classical noise, even with the right sensitivity, is not (eps, delta)-private.
+            Judged: the delta that it really gives is at least delta.""",
         kind="lower bound",
         variables=(LARGE, FIXED_DELTA, ANY_SENSITIVITY),
         examples=({"eps": 12, "delta": "1/100000", "sensitivity": 1}, {"eps": 20, "delta": "1/1000", "sensitivity": 2}),
@@ -251,9 +252,9 @@ register(
         not_simulated=Exempt(kind="part", of=("mrmtl:sigma-dp:exact",)),
         assumes={"law": "gaussian"},
         tight=Tight(at={"eps": 12, "delta": "1/100000", "sensitivity": 1}, ratio="0.168303593262466"),
-        remark="Certified on 10 <= eps <= 40 for delta = 1e-3, 1e-5, 1e-7 and 1e-9. The classical sigma falls like 1/eps, "
-        "but sensitivity/sqrt(2 eps) is needed: at that sigma delta is 1/2 - e^eps Phi(-sqrt(2 eps)), close to 1/2. Use "
-        "estimators.accounting.mechanisms.gaussian_sigma, which is exact for every eps.",
+        remark="""Certified on 10 <= eps <= 40 for delta = 1e-3, 1e-5, 1e-7 and 1e-9. The classical sigma falls like 1/eps,
+            but sensitivity/sqrt(2 eps) is needed: at that sigma delta is 1/2 - e^eps Phi(-sqrt(2 eps)), close to 1/2.
+            Use estimators.accounting.mechanisms.gaussian_sigma, which is exact for every eps.""",
         **_CLASSICAL,
     )
 )
@@ -307,11 +308,11 @@ register(
         id="mrmtl:no-clip",
         title="A clipping bound without clipping error",
         place="Section 6, Setup; Appendix E.3, Assumption E.2",
-        statement="As the records are Gaussian, one can choose c such that with high probability no record is clipped. "
-        "Judged with c = bound + sigma sqrt(2 ln(n/beta)), for centres |w_k| up to a bound known in advance: the "
-        "probability that one of the silo's n records is clipped is at most beta.",
-        latex=r"\text{A sufficiently large clipping }c\text{ can be selected such that }\|x_{k,i}\|_{2}\leq c\text{ with "
-        r"high probability.}",
+        statement="""As the records are Gaussian, one can choose c such that with high probability no record is clipped.
+            Judged with c = bound + sigma sqrt(2 ln(n/beta)), for centres |w_k| up to a bound known in advance: the
+            probability that one of the silo's n records is clipped is at most beta.""",
+        latex=r"""\text{A sufficiently large clipping }c\text{ can be selected such that }\|x_{k,i}\|_{2}\leq
+            c\text{ with high probability.}""",
         kind="upper bound",
         variables=(N, BETA, BOUND, BEYOND),
         examples=(
@@ -332,9 +333,9 @@ register(
         assumes={"law": "gaussian", "clipping": "none"},
         tight=Tight(at={"n": 2, "beta": "1/2", "bound": "1/10"}, ratio="3.29355694783424"),
         unit="probability",
-        remark="theta is unknown in the paper's model and w_k spreads around it, so no c is large enough for all of them, "
-        "and reading c off the data would cost privacy. For K silos put n K for n. The noise grows with c: no clipping is "
-        "bought with a sigma_DP proportional to bound + sigma sqrt(2 ln(n/beta)). The bound is generous by a factor of 2 "
-        "about.",
+        remark="""theta is unknown in the paper's model and w_k spreads around it, so no c is large enough for all of them,
+            and reading c off the data would cost privacy. For K silos put n K for n. The noise grows with c: no clipping
+            is bought with a sigma_DP proportional to bound + sigma sqrt(2 ln(n/beta)). The bound is generous by a factor
+            of 2 about.""",
     )
 )

@@ -43,8 +43,8 @@ def _strength_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     groups = _groups(sigma2_loc_k, tau2)
     centre = _say_centre(d, groups, sigma2_loc_k, tau2)
     target, local = groups[k].parameters(), groups[k].messages()
-    d.say("The silo minimises its loss plus lam/2 (w - c)^2, so it returns (1-u) w_hat_k + u c, u = lam/(1+lam). Covariance "
-          "of its error with c - w_hat_k:", simplest(covariance(local - target, centre - local)))  # fmt: skip
+    d.say("""The silo minimises its loss plus lam/2 (w - c)^2, so it returns (1-u) w_hat_k + u c, u = lam/(1+lam). Covariance
+        of its error with c - w_hat_k:""", simplest(covariance(local - target, centre - local)))  # fmt: skip
     u, _ = best_blend(target, local, centre)
     d.say("The risk is a convex quadratic in u with its vertex at", simplest(u))
     return d.conclude("With lam = u/(1-u):", simplest(strength(u)))
@@ -78,11 +78,11 @@ register(
     Claim(
         id="mrmtl:mmse:strength",
         title="Strength towards a precision-weighted centre",
-        statement="If the server averages the estimates with weights proportional to 1/(tau2 + sigma2_loc_j) in place of "
-        "1/K, the best strength for silo k is sigma2_loc_k[k]/tau2, as for equal silos: never negative, and it needs "
-        "nothing of the other silos.",
-        latex=r"\lambda_k^*=\tilde\sigma_k^2/\tau^2\quad\text{towards}\quad c=\frac{\sum_j\hat w_j/(\tau^2+"
-        r"\tilde\sigma_j^2)}{\sum_j1/(\tau^2+\tilde\sigma_j^2)}",
+        statement="""If the server averages the estimates with weights proportional to 1/(tau2 + sigma2_loc_j) in place of
+            1/K, the best strength for silo k is sigma2_loc_k[k]/tau2, as for equal silos: never negative, and it needs
+            nothing of the other silos.""",
+        latex=r"""\lambda_k^*=\tilde\sigma_k^2/\tau^2\quad\text{towards}\quad
+            c=\frac{\sum_j\hat w_j/(\tau^2+\tilde\sigma_j^2)}{\sum_j1/(\tau^2+\tilde\sigma_j^2)}""",
         kind="optimum",
         printed=lambda sigma2_loc_k, tau2, k: sigma2_loc_k[k] / tau2,
         derive=_strength_derive,
@@ -99,9 +99,9 @@ register(
         assumes=AVERAGED,
         unit="dimensionless",
         related=("mrmtl:thmE.5", "mrmtl:lemE.3"),
-        remark="With the plain average the best strength depends on all silos and turns negative for a very noisy one "
-        "(mrmtl:thmE.5, mrmtl:negative); Algorithm A1 makes such a centre by itself (mrmtl:thmE.5:algA1). Verified for 2 "
-        "and 3 silos.",
+        remark="""With the plain average the best strength depends on all silos and turns negative for a very noisy one
+            (mrmtl:thmE.5, mrmtl:negative); Algorithm A1 makes such a centre by itself (mrmtl:thmE.5:algA1). Verified for
+            2 and 3 silos.""",
         **_OURS,
     )
 )
@@ -135,8 +135,8 @@ register(
     Claim(
         id="mrmtl:mmse",
         title="Mean regularisation towards a precision-weighted centre is the MMSE estimate of every silo",
-        statement="With that centre and strength every silo gets the posterior mean of its w_k given all the estimates: its "
-        "error exceeds the Bayes error by 0, however unequal the silos.",
+        statement="""With that centre and strength every silo gets the posterior mean of its w_k given all the estimates: its
+            error exceeds the Bayes error by 0, however unequal the silos.""",
         latex=r"\frac{\hat w_k+\lambda_k^*c}{1+\lambda_k^*}=\mathbb E[w_k\mid\hat w_1,\ldots,\hat w_K]",
         kind="identity",
         printed=lambda: ZERO,
@@ -152,9 +152,9 @@ register(
         assumes=AVERAGED,
         unit="variance",
         related=("mrmtl:mmse:strength", "mrmtl:thmE.5:bayes", "mrmtl:algA1:bayes"),
-        remark="The server needs tau2 and every silo's local variance for its weights, each silo only its own variance and "
-        "tau2. Algorithm A1 gets there without such a server (mrmtl:algA1:bayes). As one step, with weights on all "
-        "estimates: mean_regularized.silo_mmse_weights. Verified for 2 and 3 silos.",
+        remark="""The server needs tau2 and every silo's local variance for its weights, each silo only its own variance and
+            tau2. Algorithm A1 gets there without such a server (mrmtl:algA1:bayes). As one step, with weights on all
+            estimates: mean_regularized.silo_mmse_weights. Verified for 2 and 3 silos.""",
         **_OURS,
     )
 )  # fmt: skip
@@ -198,10 +198,11 @@ register(
     Claim(
         id="mrmtl:mmse:loss",
         title="What uniform averaging loses among unequal silos",
-        statement="The error of MR-MTL at its best strength towards the plain average exceeds the Bayes error by this, "
-        "where A and H are the variances around theta of the others' plain and precision-weighted averages.",
-        latex=r"\frac{\tilde\sigma_k^4(A-H)}{(\tilde\sigma_k^2+\tau^2+A)(\tilde\sigma_k^2+\tau^2+H)},\quad A=\frac{\sum_{"
-        r"j\neq k}(\tau^2+\tilde\sigma_j^2)}{(K-1)^2},\quad H=\Big(\sum_{j\neq k}\frac1{\tau^2+\tilde\sigma_j^2}\Big)^{-1}",
+        statement="""The error of MR-MTL at its best strength towards the plain average exceeds the Bayes error by this,
+            where A and H are the variances around theta of the others' plain and precision-weighted averages.""",
+        latex=r"""\frac{\tilde\sigma_k^4(A-H)}{(\tilde\sigma_k^2+\tau^2+A)(\tilde\sigma_k^2+\tau^2+H)},\quad
+            A=\frac{\sum_{j\neq k}(\tau^2+\tilde\sigma_j^2)}{(K-1)^2},\quad
+            H=\Big(\sum_{j\neq k}\frac1{\tau^2+\tilde\sigma_j^2}\Big)^{-1}""",
         kind="identity",
         printed=_loss_printed,
         derive=_loss_derive,
@@ -211,8 +212,8 @@ register(
         assumes=AVERAGED,
         unit="variance",
         related=("mrmtl:thmE.5:mmse", "mrmtl:mmse"),
-        remark="Zero exactly where the other silos are equally noisy (arithmetic against harmonic mean), and without bound "
-        "relative to the Bayes error when one silo is far noisier than the rest. Verified for 2 and 3 silos.",
+        remark="""Zero exactly where the other silos are equally noisy (arithmetic against harmonic mean), and without bound
+            relative to the Bayes error when one silo is far noisier than the rest. Verified for 2 and 3 silos.""",
         **{**_OURS, "examples": ({"sigma2_loc_k": [2, "1/4", 12], "tau2": "1/4", "k": 0},
                                  {"sigma2_loc_k": [1, 2], "tau2": "1/2", "k": 1})},
     )

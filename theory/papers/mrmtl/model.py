@@ -136,13 +136,13 @@ def say_posterior(d: Derivation, K: Any, tau2: Any, given_data: int) -> Posterio
     """
     silos = equal_silos(K, tau2, SAMPLING, PRIVACY)
     d.say(
-        "Model: w_j = theta + p_j, data means x_j = w_j + e_j, estimates w_hat_j = x_j + l_j; the variances "
-        "of p, e, l, with s = sigma2/n and v = sigma2_dp/n^2, are",
+        """Model: w_j = theta + p_j, data means x_j = w_j + e_j, estimates w_hat_j = x_j + l_j; the variances of p, e, l,
+        with s = sigma2/n and v = sigma2_dp/n^2, are""",
         (tau2, SAMPLING, PRIVACY),
     )
     d.say(
-        "The flat prior makes a posterior mean the combination of what is given with weights adding to one "
-        "and the least error variance."
+        """The flat prior makes a posterior mean the combination of what is given with weights adding to one and the least
+        error variance."""
     )
     if not given_data:
         best = posterior(silos.target, [silos.local, silos.external])
@@ -158,8 +158,8 @@ def say_posterior(d: Derivation, K: Any, tau2: Any, given_data: int) -> Posterio
     error = best.mean - silos.target
     noise = (silos.local - silos.data, silos.external - silos.external_data)
     d.say(
-        "w_hat_k and w_hat_rest only add privacy noise to the data, with which this error is uncorrelated; "
-        "so they say nothing more. Covariances:",
+        """w_hat_k and w_hat_rest only add privacy noise to the data, with which this error is uncorrelated; so they say
+        nothing more. Covariances:""",
         tuple(covariance(error, x) for x in noise),
     )
     return Posterior((ZERO, ZERO, *best.weights), best.mean, best.variance)

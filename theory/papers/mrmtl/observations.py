@@ -76,9 +76,9 @@ register(
         title="The others' mean as an observation of theta and of w_k",
         place="Appendix E.4, proof of Lemma 6.2, (29), (30)",
         statement="Variance of w_hat_rest around theta, and around w_k. Printed as given the data sets; judged over all.",
-        latex=r"\hat{z}_{\setminus k}\sim\mathcal{N}\left(0,\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right),\quad z_{"
-        r"\setminus k}\sim\mathcal{N}\left(0,\tau^{2}+\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)\equiv\mathcal{N}"
-        r"\left(0,\frac{K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)",
+        latex=r"""\hat{z}_{\setminus k}\sim\mathcal{N}\left(0,\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right),\quad
+            z_{\setminus k}\sim\mathcal{N}\left(0,\tau^{2}+\frac{\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)\equiv%
+            \mathcal{N}\left(0,\frac{K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}{K-1}\right)""",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -92,8 +92,8 @@ register(
         assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:lem6.2:var", "mrmtl:eq43"),
-        remark="(28) and (29) speak of what is left when the data sets are given; with them given the sampling part is "
-        "fixed and only the privacy noise is random (mrmtl:lem6.2:var).",
+        remark="""(28) and (29) speak of what is left when the data sets are given; with them given the sampling part is
+            fixed and only the privacy noise is random (mrmtl:lem6.2:var).""",
     )
 )
 
@@ -124,9 +124,9 @@ register(
         title="The others' mean among unequal silos",
         place="Appendix E.5, (40), (41), (42), (43)",
         statement="Variance of w_hat_rest around theta, and around w_k, when the silos' local variances differ.",
-        latex=r"\hat{w}_{\setminus k}=\theta+\mathcal{N}\left(0,\frac{\tau^{2}}{K-1}+\frac{\sum_{j\neq k}\tilde{\sigma"
-        r"}_{j}^{2}}{(K-1)^{2}}\right)=w_{k}+\mathcal{N}\left(0,\frac{K\tau^{2}}{K-1}+\frac{\sum_{j\neq k}\tilde{\sigma"
-        r"}_{j}^{2}}{(K-1)^{2}}\right)",
+        latex=r"""\hat{w}_{\setminus k}=\theta+\mathcal{N}\left(0,\frac{\tau^{2}}{K-1}+%
+            \frac{\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}{(K-1)^{2}}\right)=w_{k}+\mathcal{N}\left(0,\frac{K\tau^{2}}{K-1}%
+            +\frac{\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}{(K-1)^{2}}\right)""",
         kind="identity",
         variables=UNEQUAL,
         examples=UNEQUAL_EXAMPLES,
@@ -175,8 +175,8 @@ register(
         title="Error of local training",
         place="Section 6, Proposition 6.5; Appendix E.4, (33)",
         statement="Mean squared error of w_hat_k given the silo's own data, as printed, and averaged over everything.",
-        latex=r"\mathcal{E}_{\mathrm{loc}}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k})^{2}\mid X_{k}\right]="
-        r"\sigma_{\mathrm{loc}}^{2}",
+        latex=r"""\mathcal{E}_{\mathrm{loc}}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k})^{2}\mid
+            X_{k}\right]=\sigma_{\mathrm{loc}}^{2}""",
         kind="identity",
         variables=(*RAW, GIVEN_DATA),
         examples=RAW_EXAMPLES,
@@ -199,8 +199,8 @@ register(
         assumes=ESTIMATES,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:eq5", "mrmtl:prop6.5"),
-        remark="Given X_k alone both readings agree: under the flat prior one's own data say nothing of the error. Given "
-        "the others' data too they do not (mrmtl:prop6.6:fed).",
+        remark="""Given X_k alone both readings agree: under the flat prior one's own data say nothing of the error. Given
+            the others' data too they do not (mrmtl:prop6.6:fed).""",
     )
 )
 
@@ -236,8 +236,8 @@ register(
         title="Error of FedAvg",
         place="Section 6, Proposition 6.6; Appendix E.4, (35) and proofs of Propositions 6.5 and 6.6",
         statement="Mean squared error of w_bar around w_k; printed as an expectation given all data sets.",
-        latex=r"\mathcal{E}_{\mathrm{fed}}\triangleq\mathbb{E}\left[(w_{k}-\bar{w})^{2}\mid\{X_{k}\}_{k\in[K]}\right]=\frac{"
-        r"\sigma_{\mathrm{loc}}^{2}+(K-1)\tau^{2}}{K}",
+        latex=r"""\mathcal{E}_{\mathrm{fed}}\triangleq\mathbb{E}\left[(w_{k}-\bar{w})^{2}\mid\{X_{k}\}_{k\in[K]}\right]=%
+            \frac{\sigma_{\mathrm{loc}}^{2}+(K-1)\tau^{2}}{K}""",
         kind="identity",
         variables=(*RAW, GIVEN_DATA, GAP),
         examples=RAW_EXAMPLES,
@@ -269,8 +269,8 @@ register(
         assumes=ESTIMATES,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:prop6.6", "mrmtl:lem6.7"),
-        remark="Given all data the error depends on how far the silo's data are from the others'; the printed value is its "
-        "average.",
+        remark="""Given all data the error depends on how far the silo's data are from the others'; the printed value is its
+            average.""",
     )
 )
 
@@ -298,9 +298,9 @@ register(
         title="Matched weights at lambda*",
         place="Appendix E.4, proof of Theorem 6.3, (32)",
         statement="Weight of the own estimate at lambda*, which is sigma_w^2/sigma_loc^2 with sigma_w^2 of Lemma 6.2.",
-        latex=r"\frac{K+\lambda^{*}}{(1+\lambda^{*})K}=\frac{\sigma_{w}^{2}}{\sigma_{\mathrm{loc}}^{2}}=\frac{1}{\sigma_{"
-        r"\mathrm{loc}}^{2}}\cdot\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}+\frac{K-1}{K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}"
-        r"\right)^{-1}",
+        latex=r"""\frac{K+\lambda^{*}}{(1+\lambda^{*})K}=\frac{\sigma_{w}^{2}}{\sigma_{\mathrm{loc}}^{2}}=\frac{1}%
+            {\sigma_{\mathrm{loc}}^{2}}\cdot\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}+\frac{K-1}%
+            {K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}\right)^{-1}""",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -344,8 +344,8 @@ register(
         id="mrmtl:eq48",
         title="Matched weights at lambda_k*",
         place="Appendix E.5, proof of Theorem E.5, (48)",
-        statement="Weight of silo k's own estimate at lambda_k*, which is sigma_bar_k^2 of Lemma E.4 over its local "
-        "variance.",
+        statement="""Weight of silo k's own estimate at lambda_k*, which is sigma_bar_k^2 of Lemma E.4 over its local
+            variance.""",
         latex=r"\frac{K+\lambda^{*}_{k}}{(1+\lambda^{*}_{k})K}=\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}",
         kind="identity",
         variables=UNEQUAL,
@@ -363,7 +363,7 @@ register(
         assumes=AVERAGED,
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5", "mrmtl:lemE.4:mu", "mrmtl:algA1:silos"),
-        remark="For lam of any sign. That the estimate has these weights is so for a w_bar that stays the uniform mean of "
-        "the estimates, and not in Algorithm A1: mrmtl:algA1:silos. Verified for 2 and 3 silos.",
+        remark="""For lam of any sign. That the estimate has these weights is so for a w_bar that stays the uniform mean of
+            the estimates, and not in Algorithm A1: mrmtl:algA1:silos. Verified for 2 and 3 silos.""",
     )
 )

@@ -51,11 +51,9 @@ _ALONE: dict[str, Any] = {
     "condition_text": "given_data == 0 (the private estimates alone) or sigma2_dp == 0 (no privacy noise)",
 }
 _DATA_COUNTEREXAMPLE = {"K": 2, "n": 1, "sigma2": 1, "sigma2_dp": 1, "tau2": 1, "given_data": 1}
-_DATA_REMARK = (
-    "The paper conditions on the datasets X_k too and calls them Markov blankets. But w_hat_k is the data plus independent "
-    "noise: given X_k it says nothing more about w_k, and the variance is that without privacy, (n/sigma2 + (K-1)/(K tau2 + "
-    "sigma2/n))^-1. What the proof uses is the conditioning on the estimates alone."
-)
+_DATA_REMARK = """The paper conditions on the datasets X_k too and calls them Markov blankets. But w_hat_k is the data plus
+    independent noise: given X_k it says nothing more about w_k, and the variance is that without privacy, (n/sigma2 +
+    (K-1)/(K tau2 + sigma2/n))^-1. What the proof uses is the conditioning on the estimates alone."""
 
 
 # --- Lemma 6.2 ----------------------------------------------------------------------------------------------
@@ -64,8 +62,8 @@ _DATA_REMARK = (
 def _posterior_variance_derive(K: Any, tau2: Any, given_data: int, every: bool = False, **records: Any) -> Derivation:
     d = Derivation()
     if every:
-        d.say("All w_hat_j are given. The other silos are alike, so the best estimate weighs them equally, "
-              "and their average w_hat_rest says as much as all of them.")  # fmt: skip
+        d.say("""All w_hat_j are given. The other silos are alike, so the best estimate weighs them equally, and their
+            average w_hat_rest says as much as all of them.""")  # fmt: skip
     variance = model.say_posterior(d, K, tau2, given_data).variance
     return d.conclude("Putting s and v back in:", model.in_records(variance, **records))
 
@@ -144,8 +142,8 @@ register(
         title="Variance of a silo's centre given the estimates",
         place="Section 6, Lemma 6.2, (6); Appendix E.4, (25)",
         statement="Given w_hat_k, w_hat_rest and the datasets, w_k = mu_k + zeta_k with zeta_k of this variance.",
-        latex=r"\sigma_{w}^{2}\triangleq\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}+\frac{K-1}{K\tau^{2}+"
-        r"\sigma_{\mathrm{loc}}^{2}}\right)^{-1}",
+        latex=r"""\sigma_{w}^{2}\triangleq\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}+\frac{K-1}%
+            {K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}\right)^{-1}""",
         printed=_lemma62_variance,
         derive=_posterior_variance_derive,
         oracle=lambda **v: _posterior_oracle(**v)[2],
@@ -164,8 +162,8 @@ register(
         title="Mean of a silo's centre given the estimates",
         place="Section 6, Lemma 6.2, (6); Appendix E.4, (26)",
         statement="Weights of w_hat_k and w_hat_rest in mu_k, the mean of w_k given these and the datasets.",
-        latex=r"\mu_{k}\triangleq\sigma_{w}^{2}\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}\cdot\hat{w}_{k}+"
-        r"\frac{K-1}{K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}\cdot\hat{w}_{\setminus k}\right)",
+        latex=r"""\mu_{k}\triangleq\sigma_{w}^{2}\left(\frac{1}{\sigma_{\mathrm{loc}}^{2}}\cdot\hat{w}_{k}+\frac{K-1}%
+            {K\tau^{2}+\sigma_{\mathrm{loc}}^{2}}\cdot\hat{w}_{\setminus k}\right)""",
         printed=_lemma62_weights,
         derive=_posterior_weights_derive,
         oracle=lambda **v: _posterior_oracle(**v)[:2],
@@ -175,8 +173,8 @@ register(
         assumes=ESTIMATES,
         unit="dimensionless",
         related=("mrmtl:lem6.2:var", "mrmtl:lemE.3"),
-        remark=_DATA_REMARK + " Given the data the weights belong to the data means, and none is left for w_hat_k and "
-        "w_hat_rest.",
+        remark=f"""{_DATA_REMARK} Given the data the weights belong to the data means, and none is left for w_hat_k and
+            w_hat_rest.""",
         **_LEMMA62,
     )
 )
@@ -221,9 +219,9 @@ register(
         title="Optimal strength lambda*",
         place="Section 6, Theorem 6.3, (7); Appendix E.4, (31)",
         statement="The lam with the least generalization error, the mean squared error of w_hat_k(lam) around w_k.",
-        latex=r"\lambda^{*}=\operatorname*{argmin}_{\lambda}\mathbb{E}\left[\left(w_{k}-\hat{w}_{k}(\lambda)"
-        r"\right)^{2}\mid\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\frac{1}{n\tau^{2}}"
-        r"\left(\sigma^{2}+\frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)",
+        latex=r"""\lambda^{*}=\operatorname*{argmin}_{\lambda}\mathbb{E}\left[\left(w_{k}-\hat{w}_{k}(\lambda)\right)^{2}%
+            \mid\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\frac{1}{n\tau^{2}}\left(\sigma^{2}+%
+            \frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)""",
         kind="optimum",
         variables=(ANY_K, RECORDS, SIGMA2, SIGMA2_DP, TAU2),
         examples=_THM63_EXAMPLES,
@@ -246,8 +244,8 @@ register(
             "the error is averaged over everything, or given the private estimates alone",
         ),
         related=("mrmtl:lem6.1",),
-        remark="Judged for the error averaged over everything. The conditional expectation as it is printed, given the "
-        "datasets too, has another minimiser: mrmtl:thm6.3:conditional. Identical silos (tau2 = 0) give lam = inf.",
+        remark="""Judged for the error averaged over everything. The conditional expectation as it is printed, given the
+            datasets too, has another minimiser: mrmtl:thm6.3:conditional. Identical silos (tau2 = 0) give lam = inf.""",
     )
 )
 
@@ -293,11 +291,11 @@ register(
         id="mrmtl:thm6.3:conditional",
         title="Minimiser of the conditional error as printed",
         place="Section 6, Theorem 6.3, (7)",
-        statement="The lam, of either sign, that minimises the error given w_hat_k, w_hat_rest and, as "
-        "printed, the datasets is lambda*.",
-        latex=r"\operatorname*{argmin}_{\lambda}\mathbb{E}\left[\left(w_{k}-\hat{w}_{k}(\lambda)\right)^{2}"
-        r"\mid\hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\frac{1}{n\tau^{2}}\left("
-        r"\sigma^{2}+\frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)",
+        statement="""The lam, of either sign, that minimises the error given w_hat_k, w_hat_rest and, as printed, the
+            datasets is lambda*.""",
+        latex=r"""\operatorname*{argmin}_{\lambda}\mathbb{E}\left[\left(w_{k}-\hat{w}_{k}(\lambda)\right)^{2}\mid%
+            \hat{w}_{k},\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\frac{1}{n\tau^{2}}\left(\sigma^{2}+%
+            \frac{\sigma_{\mathrm{DP}}^{2}}{n}\right)""",
         kind="optimum",
         variables=(*RAW, GIVEN_DATA, GAP, XI_K, XI_REST),
         examples=RAW_EXAMPLES,
@@ -317,9 +315,9 @@ register(
         ),
         condition_text="given_data == 0 (the private estimates alone) or no privacy noise (sigma2_dp, xi_k, xi_rest all 0)",
         related=("mrmtl:lem6.2:mu", "mrmtl:lem6.2:var", "mrmtl:thm6.3"),
-        remark="Given the estimates alone the minimiser is lambda* whatever their values. Given the datasets too the error "
-        "is least where w_hat_k(lam) meets the data's own posterior mean, at a lam that changes with the realised noise; "
-        "when that noise happens to be 0 it is sigma2/(n tau2), the optimum without privacy.",
+        remark="""Given the estimates alone the minimiser is lambda* whatever their values. Given the datasets too the error
+            is least where w_hat_k(lam) meets the data's own posterior mean, at a lam that changes with the realised
+            noise; when that noise happens to be 0 it is sigma2/(n tau2), the optimum without privacy.""",
     )
 )
 
@@ -331,8 +329,8 @@ def _optimal_derive(K: Any, sigma2_loc: Any, tau2: Any) -> Derivation:
     d = Derivation()
     lam = d.lemma("mrmtl:thm6.3", "in terms of the local variance", n=ONE, sigma2=sigma2_loc, sigma2_dp=ZERO, tau2=tau2)
     risk = d.lemma("mrmtl:lem6.7", "at this lam", lam=lam, K=K, sigma2_loc=sigma2_loc, tau2=tau2)
-    d.say("There w_hat_k(lam*) is the posterior mean mu_k given the estimates, so that the error given the "
-          "estimates has the same value for all of them.")  # fmt: skip
+    d.say("""There w_hat_k(lam*) is the posterior mean mu_k given the estimates, so that the error given the estimates has
+        the same value for all of them.""")  # fmt: skip
     return d.conclude("So the error at lambda* is", simplest(risk))
 
 
@@ -358,9 +356,9 @@ register(
         title="Error of the optimal estimate",
         place="Section 6, Corollary 6.4, (8)",
         statement="Mean squared error of MR-MTL at lambda*.",
-        latex=r"\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},"
-        r"\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}"
-        r"(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
+        latex=r"""\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},%
+            \hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=%
+            \frac{\sigma_{\mathrm{loc}}^{2}(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}""",
         kind="identity",
         variables=LOCAL,
         examples=LOCAL_EXAMPLES,
@@ -376,8 +374,8 @@ register(
             "the error is averaged over everything, or given the private estimates alone",
         ),
         related=("mrmtl:lem6.2:var", "mrmtl:cor6.4:conditional"),
-        remark="Given the datasets too, the error is the posterior variance given the data plus the squared "
-        "distance of w_hat_k(lam*) to the data's posterior mean, a random number whose average is this one.",
+        remark="""Given the datasets too, the error is the posterior variance given the data plus the squared distance of
+            w_hat_k(lam*) to the data's posterior mean, a random number whose average is this one.""",
     )
 )
 
@@ -410,9 +408,9 @@ register(
         title="Error of the optimal estimate as printed",
         place="Section 6, Corollary 6.4, (8)",
         statement="Error of MR-MTL at lambda* given w_hat_k, w_hat_rest and, as printed, the datasets.",
-        latex=r"\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},"
-        r"\hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=\frac{\sigma_{\mathrm{loc}}^{2}"
-        r"(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}",
+        latex=r"""\mathcal{E}^{*}\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda^{*}))^{2}\mid\hat{w}_{k},%
+            \hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\sigma_{w}^{2}=%
+            \frac{\sigma_{\mathrm{loc}}^{2}(\sigma_{\mathrm{loc}}^{2}+K\tau^{2})}{K(\sigma_{\mathrm{loc}}^{2}+\tau^{2})}""",
         kind="identity",
         variables=(*RAW, GIVEN_DATA, GAP, XI_K, XI_REST),
         examples=RAW_EXAMPLES,
@@ -426,8 +424,8 @@ register(
         assumes=ESTIMATES,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:cor6.4", "mrmtl:thm6.3:conditional", "mrmtl:lem6.2:var"),
-        remark="Given the estimates alone it is the printed value whatever they are. Given the datasets too it depends on "
-        "the realised noise; the printed value is its average.",
+        remark="""Given the estimates alone it is the printed value whatever they are. Given the datasets too it depends on
+            the realised noise; the printed value is its average.""",
         condition=lambda given_data, sigma2_dp, xi_k, xi_rest: (
             sp.And(*(sp.Eq(x, 0) for x in (sigma2_dp, xi_k, xi_rest))) if given_data else sp.true
         ),
@@ -441,8 +439,8 @@ register(
         id="mrmtl:cor6.4:mmse",
         title="MR-MTL at lambda* is the MMSE estimator",
         place="Section 6, text after Corollary 6.4",
-        statement="No estimator of w_k has a smaller mean squared error than w_hat_k(lam*), whether it sees "
-        "w_hat_k and w_hat_rest or all the estimates one by one - and, as printed, the datasets.",
+        statement="""No estimator of w_k has a smaller mean squared error than w_hat_k(lam*), whether it sees w_hat_k and
+            w_hat_rest or all the estimates one by one - and, as printed, the datasets.""",
         latex=r"\hat{w}(\lambda^{*})\text{ is the MMSE estimator of }w_{k}",
         printed=lambda K, n, sigma2, sigma2_dp, tau2: _cor64_printed(K, local_variance(n, sigma2, sigma2_dp), tau2),
         derive=partial(_posterior_variance_derive, every=True),

@@ -86,10 +86,10 @@ register(
         id="mrmtl:eq2",
         title="Variance of the accumulated noise of private gradient descent",
         place="Section 5, (2)",
-        statement="With per-step noise of variance C c^2 T ln(1/delta)/eps^2 on the sum of gradients, the cumulative noise "
-        "-(eta/n) sum_t z^(t) of T steps has this variance, with the same C in place of O(.).",
-        latex=r"Z^{(T)}\triangleq-\frac{\eta}{n_{k}}\sum_{t}z^{(t)}\sim\mathcal{N}\left(0,\enspace O\left("
-        r"\frac{\eta^{2}c^{2}T^{2}\ln(1/\delta_{k})}{n_{k}^{2}\varepsilon_{k}^{2}}\right)\cdot\mathbf{I}\right)",
+        statement="""With per-step noise of variance C c^2 T ln(1/delta)/eps^2 on the sum of gradients, the cumulative noise
+            -(eta/n) sum_t z^(t) of T steps has this variance, with the same C in place of O(.).""",
+        latex=r"""Z^{(T)}\triangleq-\frac{\eta}{n_{k}}\sum_{t}z^{(t)}\sim\mathcal{N}\left(0,\enspace
+            O\left(\frac{\eta^{2}c^{2}T^{2}\ln(1/\delta_{k})}{n_{k}^{2}\varepsilon_{k}^{2}}\right)\cdot\mathbf{I}\right)""",
         kind="identity",
         variables=(STEP, CLIP, STEPS, RECORDS, EPS, LOG, HIDDEN),
         examples=({"eta": "1/2", "c": 1, "T": 3, "n": 10, "eps": 1, "log_inverse_delta": 5, "constant": 2},),
@@ -106,9 +106,9 @@ register(
         ),
         assumes={"noise": "fresh"},
         unit="variance per coordinate",
-        remark="One factor T comes from T independent steps, the other from the noise that T steps need each. The model "
-        "itself moves by more than Z: the gradients of later steps see the noise of earlier ones, and contract it where "
-        "the objective is curved. Whether such noise is private for a constant C is mrmtl:eq2:noise.",
+        remark="""One factor T comes from T independent steps, the other from the noise that T steps need each. The model
+            itself moves by more than Z: the gradients of later steps see the noise of earlier ones, and contract it
+            where the objective is curved. Whether such noise is private for a constant C is mrmtl:eq2:noise.""",
     )
 )
 
@@ -142,8 +142,8 @@ register(
         id="mrmtl:eq2:noise",
         title="Noise per step that T private gradient steps need",
         place="Section 5, before (2)",
-        statement="Noise of variance O(c^2 T ln(1/delta)/eps^2) per step gives (eps, delta) over T steps. Judged with the "
-        "constant 25/2 and one record replaced: the noise that zCDP asks for is no more.",
+        statement="""Noise of variance O(c^2 T ln(1/delta)/eps^2) per step gives (eps, delta) over T steps. Judged with the
+            constant 25/2 and one record replaced: the noise that zCDP asks for is no more.""",
         latex=_PER_STEP_LATEX,
         kind="upper bound",
         variables=(CLIP, STEPS, RATE, ROOT),
@@ -165,9 +165,9 @@ register(
         unit="variance per coordinate",
         related=("mrmtl:appA:zcdp",),
         assumptions=("full batches; neighbours differ in one replaced record (Definition 2.1)",),
-        remark="eps = s^2 + 2 s l and ln(1/delta) = l^2, so that everything is rational. For eps far above ln(1/delta) no "
-        "constant is enough: the noise must then exceed T (2c)^2/(2 eps) about, which falls like 1/eps only. Abadi et al. "
-        "(2016) state it with the sampling rate and for small eps too.",
+        remark="""eps = s^2 + 2 s l and ln(1/delta) = l^2, so that everything is rational. For eps far above ln(1/delta) no
+            constant is enough: the noise must then exceed T (2c)^2/(2 eps) about, which falls like 1/eps only. Abadi et
+            al. (2016) state it with the sampling rate and for small eps too.""",
     )
 )
 
@@ -280,11 +280,11 @@ def _smallest_sigma(eps: Any, delta: Any) -> str:
 def _sigma_derive(eps: Any, delta: Any, c: Any, adjacency: str) -> Derivation:
     d = Derivation()
     sensitivity = d.say("Largest change of the sum between neighbours:", (2 if adjacency == "replace" else 1) * c)
-    d.say("With mu = sensitivity/sigma the log likelihood ratio of the two outputs is N(mu^2/2, mu^2) under the one and "
-          "N(-mu^2/2, mu^2) under the other, so the smallest delta at eps is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) "
-          "(mrmtl:sigma-dp:exact).")  # fmt: skip
-    d.say("Its derivative by mu is the normal density at mu/2 - eps/mu > 0: less noise, larger delta. So the smallest sigma "
-          "is the root of delta(mu) = delta, sensitivity times that of a release of sensitivity 1.")  # fmt: skip
+    d.say("""With mu = sensitivity/sigma the log likelihood ratio of the two outputs is N(mu^2/2, mu^2) under the one and
+        N(-mu^2/2, mu^2) under the other, so the smallest delta at eps is Phi(mu/2 - eps/mu) - e^eps
+        Phi(-mu/2 - eps/mu) (mrmtl:sigma-dp:exact).""")  # fmt: skip
+    d.say("""Its derivative by mu is the normal density at mu/2 - eps/mu > 0: less noise, larger delta. So the smallest sigma
+        is the root of delta(mu) = delta, sensitivity times that of a release of sensitivity 1.""")  # fmt: skip
     return d.conclude("The least noise:", sensitivity * SmallestSigma(eps, delta))
 
 
@@ -334,9 +334,9 @@ register(
         id="mrmtl:sigma-dp",
         title="Noise of the private mean",
         place="Section 6, Setup",
-        statement="Gaussian noise of this deviation on the sum of a silo's clipped records gives (eps, delta) sample-level "
-        "DP. Judged: the smallest deviation that does is no more, under Definition 2.1 (one record replaced) and, for "
-        "comparison, with one record added or removed.",
+        statement="""Gaussian noise of this deviation on the sum of a silo's clipped records gives (eps, delta) sample-level
+            DP. Judged: the smallest deviation that does is no more, under Definition 2.1 (one record replaced) and, for
+            comparison, with one record added or removed.""",
         latex=r"\sigma_{\mathrm{DP}}=c\sqrt{2\ln(1.25/\delta)}/\varepsilon",
         kind="upper bound",
         variables=(EPS, DELTA, CLIP, ADJACENCY),
@@ -356,8 +356,8 @@ register(
         corrected_text="2 c SmallestSigma(eps, delta); for eps <= 7/2 twice the printed noise is enough",
         not_simulated=Exempt(kind="divergence"),
         assumes={"law": "gaussian"},
-        finding="The noise is half of what replacing a record needs, and for large eps it is too little even for adding or "
-        "removing one.",
+        finding="""The noise is half of what replacing a record needs, and for large eps it is too little even for adding or
+            removing one.""",
         unit="units of the records",
         shares={
             "theory.papers.mrmtl.privacy.SmallestSigma": "the name of a root that has no closed form",
@@ -369,9 +369,9 @@ register(
             "mrmtl:sigma-dp:classical",
             "mrmtl:sigma-dp:large-eps",
         ),
-        remark="Two reasons. Replacing a record moves the sum by 2c, not c, so the noise is too small by a factor of 2 (at "
-        "eps = 1, delta = 1e-5 it gives delta = 0.0017). And the formula is not valid for every eps even with the right "
-        "sensitivity: it is for all delta up to eps = 7/2 (mrmtl:sigma-dp:classical; the textbook asks eps < 1) and fails "
-        "for large eps (at delta = 1e-5 from 8.43 on).",
+        remark="""Two reasons. Replacing a record moves the sum by 2c, not c, so the noise is too small by a factor of 2 (at
+            eps = 1, delta = 1e-5 it gives delta = 0.0017). And the formula is not valid for every eps even with the
+            right sensitivity: it is for all delta up to eps = 7/2 (mrmtl:sigma-dp:classical; the textbook asks eps < 1)
+            and fails for large eps (at delta = 1e-5 from 8.43 on).""",
     )
 )

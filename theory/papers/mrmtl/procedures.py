@@ -42,8 +42,8 @@ ORDER = Variable("order", "positive", "Renyi order", within=(2, 50))
 def _overhead_derive(T: int, lam: Any, clip: Any, noise2: Any, order: Any, adjacency: str) -> Derivation:
     d = Derivation()
     w, bar, step, rest = sp.symbols("w w_bar step g_rest", real=True)
-    d.say("What silo k releases in a round is its update. Given the releases so far, w_k and w_bar are known numbers, and "
-          "so is the gradient of the regulariser:", lam * (w - bar))  # fmt: skip
+    d.say("""What silo k releases in a round is its update. Given the releases so far, w_k and w_bar are known numbers, and
+        so is the gradient of the regulariser:""", lam * (w - bar))  # fmt: skip
     means = [-step * (rest + x + lam * (w - bar)) for x in (SHIFT[adjacency] * clip, ZERO)]
     gap = d.say("Between neighbours the update's mean moves at most by", simplest(means[0] - means[1]))
     d.say("(the regulariser cancels), and its noise has the variance", step**2 * noise2)
@@ -113,12 +113,12 @@ register(
         id="mrmtl:algA1",
         title="Algorithm A1 costs no more privacy than DP-SGD",
         place="Appendix D.1, Algorithm A1 and 'Privacy of MR-MTL'",
-        statement="The regulariser of line 7 adds nothing to the Renyi divergence of T rounds of DP-SGD, whatever "
-        "lam. Judged: "
-        "the divergence of all releases of all silos over T rounds, for records whose clipped gradient shifts by the most.",
-        latex=r"\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left\|w_{k}^{(t)}-"
-        r"\bar{w}^{(t-1)}"
-        r"\right\|_{2}^{2}\right]\ \text{does not incur privacy overhead compared to local and FedAvg training}",
+        statement="""The regulariser of line 7 adds nothing to the Renyi divergence of T rounds of DP-SGD, whatever lam.
+            Judged: the divergence of all releases of all silos over T rounds, for records whose clipped gradient shifts
+            by the most.""",
+        latex=r"""\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left\|w_{k}^{(t)}-%
+            \bar{w}^{(t-1)}\right\|_{2}^{2}\right]\ \text{does not incur privacy overhead compared to local and FedAvg
+            training}""",
         kind="algorithm line",
         variables=(ROUNDS, LAM, CLIP, NOISE2, ORDER, ADJACENCY),
         examples=(
@@ -134,9 +134,9 @@ register(
         unit="nats",
         related=("mrmtl:lem6.1:algA1",),
         assumptions=("the other silos' data are the same", "weights of line 9 do not depend on the silo's data"),
-        remark="It holds however the regulariser's gradient enters, inside the clipping or outside: it is a function of "
-        "what is already public. Weighing updates by example counts (line 9) is a second release under add-remove "
-        "adjacency, as the text says. Line 10's i should be k. Where the iteration ends: mrmtl:lem6.1:algA1.",
+        remark="""It holds however the regulariser's gradient enters, inside the clipping or outside: it is a function of
+            what is already public. Weighing updates by example counts (line 9) is a second release under add-remove
+            adjacency, as the text says. Line 10's i should be k. Where the iteration ends: mrmtl:lem6.1:algA1.""",
     )
 )  # fmt: skip
 
@@ -154,10 +154,10 @@ register(
         id="mrmtl:algA1:weights",
         title="Weights by example counts reveal the count",
         place="Appendix D.1, 'Weighted vs Unweighted Model Updates'; Algorithm A1, line 9",
-        statement="Under add-remove adjacency weights by example counts leak (the weight changes, without noise); under "
-        "replacement they do not. Judged: the change of the weight under add-remove, which is positive.",
-        latex=r"\text{under silo-specific sample-level privacy with addition/removal notions of DP, the example counts on "
-        r"each silo may itself leak sensitive information}",
+        statement="""Under add-remove adjacency weights by example counts leak (the weight changes, without noise); under
+            replacement they do not. Judged: the change of the weight under add-remove, which is positive.""",
+        latex=r"""\text{under silo-specific sample-level privacy with addition/removal notions of DP, the example counts on
+            each silo may itself leak sensitive information}""",
         kind="order",
         variables=(
             Variable("n_own", "size", "examples of silo k before one is added", extreme=False),
@@ -176,9 +176,9 @@ register(
         not_simulated=Exempt(kind="deterministic"),
         tight=Tight(at={"n_own": 1, "n_rest": 3}, ratio="0"),
         unit="weight",
-        remark="A change without noise is a delta of 1: with weights by counts no eps holds under add-remove, and "
-        "'constant factors apart' does not apply. Without such weights a guarantee for add-remove at (eps, delta) is one "
-        "for replacement at (2 eps, (1 + e^eps) delta).",
+        remark="""A change without noise is a delta of 1: with weights by counts no eps holds under add-remove, and 'constant
+            factors apart' does not apply. Without such weights a guarantee for add-remove at (eps, delta) is one for
+            replacement at (2 eps, (1 + e^eps) delta).""",
     )
 )  # fmt: skip
 
@@ -193,11 +193,11 @@ def _cluster_derive(lam: Any, K_g: Any) -> Derivation:
     d = Derivation()
     own, rest = sp.symbols("w_hat_k w_hat_rest", real=True)
     centroid, model = sp.symbols("w_bar w_mean", real=True)
-    d.say("Line 22 returns the model's distance from the centroid, so that (17) makes the centroid the mean of the members' "
-          "models, whatever it was:", centroid + (model - centroid))  # fmt: skip
+    d.say("""Line 22 returns the model's distance from the centroid, so that (17) makes the centroid the mean of the members'
+        models, whatever it was:""", centroid + (model - centroid))  # fmt: skip
     average = (own + (K_g - 1) * rest) / K_g
-    d.say("At a fixed point of line 21, w_j - w_hat_j + lam (w_j - m) = 0 with m the mean of the members' models; "
-          "averaged: m =",
+    d.say("""At a fixed point of line 21, w_j - w_hat_j + lam (w_j - m) = 0 with m the mean of the members' models; averaged:
+        m =""",
           average)  # fmt: skip
     estimate = d.say("so w_k =", (own + lam * average) / (1 + lam))
     weights = tuple(simplest(sp.diff(estimate, s)) for s in (own, rest))
@@ -232,10 +232,10 @@ register(
         id="mrmtl:algA2",
         title="Where Algorithm A2 ends",
         place="Appendix D.2, Algorithm A2, lines 8, 13 (16), 21, 24 (17)",
-        statement="After the IFCA rounds every silo's model tends to MR-MTL's estimate (4) within its cluster. "
-        "Judged with full gradient steps.",
-        latex=r"w_{k}^{(t)}\leftarrow\bar{w}^{(t-1)}_{g^{*}(k)},\quad \bar{w}^{({t})}_{g}=\bar{w}^{({t-1})}_{g}+\frac{1}{|"
-        r"\mathcal{K}_{g}|}\sum_{k\in\mathcal{K}_{g}}\Delta_{k}^{(t)}",
+        statement="""After the IFCA rounds every silo's model tends to MR-MTL's estimate (4) within its cluster. Judged with
+            full gradient steps.""",
+        latex=r"""w_{k}^{(t)}\leftarrow\bar{w}^{(t-1)}_{g^{*}(k)},\quad \bar{w}^{({t})}_{g}=\bar{w}^{({t-1})}_{g}+\frac{1}%
+            {|\mathcal{K}_{g}|}\sum_{k\in\mathcal{K}_{g}}\Delta_{k}^{(t)}""",
         kind="algorithm line",
         variables=(LAM, MEMBERS),
         examples=({"lam": 1, "K_g": 4}, {"lam": "1/3", "K_g": 2}),
@@ -250,11 +250,11 @@ register(
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1", "mrmtl:lem6.1:algA1"),
-        remark="Unlike Algorithm A1 it needs no agreement of initial models: line 22 counts from the centroid, line 8 of A1 "
-        "from the silo's own last model. Two defects of the box: (16) divides by zero for a cluster that nobody selects "
-        "(keep its centroid), and the heading 'frozen cluster centroids' contradicts (17), which moves them; what is frozen "
-        "is who belongs to which cluster. With centroids really frozen at c the models would end at (w_hat_k + lam c)/(1 + "
-        "lam).",
+        remark="""Unlike Algorithm A1 it needs no agreement of initial models: line 22 counts from the centroid, line 8 of A1
+            from the silo's own last model. Two defects of the box: (16) divides by zero for a cluster that nobody
+            selects (keep its centroid), and the heading 'frozen cluster centroids' contradicts (17), which moves them;
+            what is frozen is who belongs to which cluster. With centroids really frozen at c the models would end at
+            (w_hat_k + lam c)/(1 + lam).""",
     )
 )  # fmt: skip
 
@@ -316,11 +316,11 @@ register(
         id="mrmtl:algA2:privacy",
         title="Algorithm A2 costs DP-SGD plus the selections",
         place="Appendix D.2, 'Privacy of IFCA Preconditioning'; Algorithm A2, line 6",
-        statement="The steps cost the same whether they are made on cluster models or personalised ones, and the only "
-        "overhead is that of the T_cluster private selections. Judged on two clusters: exp((order-1) D) of all releases is "
-        "the product of those of the selections and of all steps.",
-        latex=r"\text{IFCA preconditioning introduces privacy overhead in the form of private cluster selection, \dots "
-        r"which splits the total privacy budget with DP-SGD}",
+        statement="""The steps cost the same whether they are made on cluster models or personalised ones, and the only
+            overhead is that of the T_cluster private selections. Judged on two clusters: exp((order-1) D) of all
+            releases is the product of those of the selections and of all steps.""",
+        latex=r"""\text{IFCA preconditioning introduces privacy overhead in the form of private cluster selection, \dots
+            which splits the total privacy budget with DP-SGD}""",
         kind="algorithm line",
         variables=(E1, GAIN, WHOLE, SELECTIONS, AFTER),
         examples=({"E1": 1, "gain": "1/2", "order": 2, "T_cluster": 2, "T_rest": 1},),
@@ -335,8 +335,8 @@ register(
         assumes={"noise": "fresh"},
         unit="dimensionless",
         related=("mrmtl:algA1",),
-        remark="So the divergences add up, and all T rounds must be paid for, clustering rounds twice (selection and "
-        "steps).",
+        remark="""So the divergences add up, and all T rounds must be paid for, clustering rounds twice (selection and
+            steps).""",
     )
 )  # fmt: skip
 

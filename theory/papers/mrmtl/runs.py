@@ -82,9 +82,9 @@ register(
         id="mrmtl:propF.1",
         title="Cost of a fixed number of tuning runs",
         place="Appendix F.1, Proposition F.1, (49)",
-        statement="For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, 0)-DP "
-        "for any x < h eps, and has at least the Renyi divergence (49). Judged on randomised response, as e^(pure cost) and "
-        "exp((order-1) D).",
+        statement="""For every eps > 0 and order > 1 there is an (eps, 0)-DP algorithm whose best of h runs is not (x, 0)-DP
+            for any x < h eps, and has at least the Renyi divergence (49). Judged on randomised response, as e^(pure
+            cost) and exp((order-1) D).""",
         latex=r"\hat{\varepsilon}(\alpha)=h\varepsilon-\frac{h\log(1+\exp(-\varepsilon))}{\alpha-1}",
         kind="lower bound",
         variables=(RUNS, ORDER, BUDGET),
@@ -99,9 +99,9 @@ register(
         assumes={"noise": "fresh"},
         tight=Tight(at={"h": 3, "order": 4, "E1": 1}),
         unit="dimensionless",
-        remark="The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two "
-        "positive terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as the "
-        "order grows. Publishing only the best run then costs as much as publishing all h.",
+        remark="""The pure cost is reached exactly, and h eps also suffices (basic composition). (49) keeps one of two
+            positive terms; it says nothing (is negative) for orders below 1 + log(1 + e^-eps)/eps, and tends to h eps as
+            the order grows. Publishing only the best run then costs as much as publishing all h.""",
     )
 )
 
@@ -209,19 +209,19 @@ def _law(eta: float, gamma: float) -> tuning.TruncatedNegativeBinomial:
 
 _F1 = "Appendix F.1, after Proposition F.1"
 _PMF: dict[str, Any] = {
-    "latex": r"f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}"
-    r"\right)&\text{for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}",
+    "latex": r"""f(h)=\begin{cases}\frac{(1-\gamma)^{h}}{\gamma^{-\eta}-1}\prod_{\ell=0}^{h-1}\left(\frac{\ell+\eta}{\ell+1}%
+        \right)&\text{for }\eta\neq 0,\\ \frac{(1-\gamma)^{h}}{h\log(1/\gamma)}&\text{for }\eta=0\end{cases}""",
     "printed": _pmf_printed,
     "derive": _pmf_derive,
     "oracle": _summed,
     "computed": lambda eta, gamma, h: float(_law(eta, gamma).pmf(h)),
     "simulate": _pmf_simulate,
-    "remark": "The text gives no range for eta; below -1 the probabilities of h = 1 and 2 have opposite signs, and at "
-    "eta = -1 only h = 1 is left.",
+    "remark": """The text gives no range for eta; below -1 the probabilities of h = 1 and 2 have opposite signs, and at eta =
+        -1 only h = 1 is left.""",
 }
 _MEAN: dict[str, Any] = {
-    "latex": r"\mathbf{E}[h]=\begin{cases}\frac{\eta(1-\gamma)}{\gamma(1-\gamma^{\eta})}&\text{for }\eta\neq 0,\\ "
-    r"\frac{1/\gamma-1}{\log(1/\gamma)}&\text{for }\eta=0\end{cases}",
+    "latex": r"""\mathbf{E}[h]=\begin{cases}\frac{\eta(1-\gamma)}{\gamma(1-\gamma^{\eta})}&\text{for }\eta\neq
+        0,\\ \frac{1/\gamma-1}{\log(1/\gamma)}&\text{for }\eta=0\end{cases}""",
     "printed": mean_printed,
     "derive": _mean_derive,
     "oracle": _summed,
@@ -322,8 +322,9 @@ register(
         id="mrmtl:tnb:one",
         title="Chance of a single run",
         place="Appendix F.2 (concentration around h = 1)",
-        statement="P(h = 1) = E[h] gamma^(1+eta). So the term of (50) that the law of h adds, (1+eta) log(1/gamma), is "
-        "log(E[h]/P(h = 1)): for a given mean, cheaper and more often a single run are the same thing. Judged: the ratio.",
+        statement="""P(h = 1) = E[h] gamma^(1+eta). So the term of (50) that the law of h adds, (1+eta) log(1/gamma), is
+            log(E[h]/P(h = 1)): for a given mean, cheaper and more often a single run are the same thing. Judged: the
+            ratio.""",
         latex=r"\frac{f(1)}{\mathbf{E}[h]}=\gamma^{1+\eta}",
         kind="identity",
         variables=(ETA, GAMMA),
@@ -399,8 +400,8 @@ register(
         id="mrmtl:fig7",
         title="The pairs (eta, gamma) with a given mean number of runs",
         place="Appendix F.2; Figure 7",
-        statement="For every eta > -1 one gamma gives E[h] = 10 (or any mean above 1). Judged: that gamma in closed form, "
-        "and the chance of a single run, for five eta.",
+        statement="""For every eta > -1 one gamma gives E[h] = 10 (or any mean above 1). Judged: that gamma in closed form,
+            and the chance of a single run, for five eta.""",
         latex=r"\mathbf{E}[h]=10",
         kind="number",
         variables=(SHAPE, MEAN),
@@ -412,8 +413,8 @@ register(
         entries=("gamma", "P(h = 1)"),
         unit="dimensionless",
         related=("mrmtl:tnb:mean", "mrmtl:tnb:one"),
-        remark="With E[h] = 10: (eta, gamma, P(h = 1)) = (-1/2, 1/361, 0.526), (0, 0.0269, 0.269), (1/2, 1/16, 0.156), "
-        "(1, 1/10, 0.1), (2, 0.171, 0.0498). The paper's six pairs are in the figure only.",
+        remark="""With E[h] = 10: (eta, gamma, P(h = 1)) = (-1/2, 1/361, 0.526), (0, 0.0269, 0.269), (1/2, 1/16, 0.156), (1,
+            1/10, 0.1), (2, 0.171, 0.0498). The paper's six pairs are in the figure only.""",
     )
 )
 
@@ -431,8 +432,8 @@ def _slopes_derive(eta: Any, log_inverse_gamma: Any) -> Derivation:
         by_x = sp.exp(x) / (sp.exp(x) - 1) - eta / (sp.exp(y) - 1)
     d.say("Partial derivatives by eta and by x:", (by_eta, by_x))
     rate = d.say("So x changes at the rate", -by_eta / by_x)
-    d.say("Both claims follow for every eta > -1 from one decreasing function, g(t) = 1/t - 1/(e^t - 1), g(-t) = 1 - g(t): "
-          "(1+eta) x grows where g(-x) >= g(eta x), that is eta >= -1.")  # fmt: skip
+    d.say("""Both claims follow for every eta > -1 from one decreasing function, g(t) = 1/t - 1/(e^t - 1), g(-t) = 1 - g(t):
+        (1+eta) x grows where g(-x) >= g(eta x), that is eta >= -1.""")  # fmt: skip
     return d.conclude("-dx/d eta (so gamma grows with eta), and the derivative of the cost (1+eta) x:",
                       (-rate, x + (1 + eta) * rate))  # fmt: skip
 
@@ -464,11 +465,11 @@ register(
         id="mrmtl:fig7:order",
         title="A smaller eta is cheaper and more often a single run",
         place="Appendix F.2, first paragraph",
-        statement="For a fixed E[h], a smaller eta goes with a smaller gamma, a smaller privacy cost by Theorem F.2, and "
-        "more weight on h = 1. Judged: -d log(1/gamma)/d eta >= 0 and d (1+eta) log(1/gamma)/d eta >= 0 along a fixed mean; "
-        "the second is also -d log P(h = 1)/d eta (mrmtl:tnb:one).",
-        latex=r"\text{for a fixed }\mathbf{E}[h]\text{, a smaller }\eta\text{ (and consequently a smaller }\gamma"
-        r"\text{) \dots}",
+        statement="""For a fixed E[h], a smaller eta goes with a smaller gamma, a smaller privacy cost by Theorem F.2, and
+            more weight on h = 1. Judged: -d log(1/gamma)/d eta >= 0 and d (1+eta) log(1/gamma)/d eta >= 0 along a fixed
+            mean; the second is also -d log P(h = 1)/d eta (mrmtl:tnb:one).""",
+        latex=r"""\text{for a fixed }\mathbf{E}[h]\text{, a smaller }\eta\text{ (and consequently a smaller }\gamma%
+            \text{) \dots}""",
         kind="order",
         variables=(SHAPE, L),
         examples=({"eta": "1/2", "log_inverse_gamma": 2}, {"eta": 0, "log_inverse_gamma": 3}),
@@ -482,9 +483,9 @@ register(
         tight=Tight(at={"eta": "1/2", "log_inverse_gamma": 2}, ratio="0"),
         unit="nats",
         related=("mrmtl:tnb:one",),
-        remark="Certified for five eta and gamma from 0.0003 to 0.8; the derivation's last step covers every eta > -1. At "
-        "E[h] = 10 the cost (1+eta) log(1/gamma) runs from log 10 = 2.30 (eta to -1, always one run) over 3.61 (eta = 0) "
-        "and 4.61 (eta = 1) up to 10 (the Poisson law). The other terms of (50) grow with eta as well.",
+        remark="""Certified for five eta and gamma from 0.0003 to 0.8; the derivation's last step covers every eta > -1. At
+            E[h] = 10 the cost (1+eta) log(1/gamma) runs from log 10 = 2.30 (eta to -1, always one run) over 3.61 (eta =
+            0) and 4.61 (eta = 1) up to 10 (the Poisson law). The other terms of (50) grow with eta as well.""",
     )
 )
 

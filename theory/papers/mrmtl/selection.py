@@ -38,11 +38,11 @@ ODDS = Variable("w", "positive", "weight of all other candidates over that of th
 def _pure_derive(h: Any, w: Any) -> Derivation:
     d = Derivation()
     root = 1 + h
-    d.say("A score that changes by at most the sensitivity changes its weight exp(eps s/(2 sensitivity)) by a factor within "
-          "[1/H, H] with H = e^(eps/2) =", root)  # fmt: skip
+    d.say("""A score that changes by at most the sensitivity changes its weight exp(eps s/(2 sensitivity)) by a factor within
+        [1/H, H] with H = e^(eps/2) =""", root)  # fmt: skip
     before, after = 1 / (1 + w), root / (root + w / root)
-    d.say("The probability of a candidate rises with its own weight and falls with every other, so it grows most if its "
-          "own is multiplied by H and all others by 1/H. It is, before and after:", (before, simplest(after)))  # fmt: skip
+    d.say("""The probability of a candidate rises with its own weight and falls with every other, so it grows most if its own
+        is multiplied by H and all others by 1/H. It is, before and after:""", (before, simplest(after)))  # fmt: skip
     return d.conclude("The largest ratio of its probabilities on two neighbours:", simplest(after / before))
 
 
@@ -66,8 +66,8 @@ def _pure_computed(h: float, w: float) -> float:
 
 
 _PURE = {
-    "latex": r"\Pr[M(x)=g]=\frac{\exp\left(\frac{\varepsilon}{2\Delta}\cdot s(x,g)\right)}{\sum_{g^{\prime}\in[G]}\exp\left("
-    r"\frac{\varepsilon}{2\Delta}\cdot s(x,g^{\prime})\right)}",
+    "latex": r"""\Pr[M(x)=g]=\frac{\exp\left(\frac{\varepsilon}{2\Delta}\cdot s(x,g)\right)}%
+        {\sum_{g^{\prime}\in[G]}\exp\left(\frac{\varepsilon}{2\Delta}\cdot s(x,g^{\prime})\right)}""",
     "unit": "ratio of probabilities, dimensionless",
 }
 
@@ -76,8 +76,8 @@ register(
         id="mrmtl:eq14",
         title="The exponential mechanism is purely private",
         place="Appendix A, (14)",
-        statement="The exponential mechanism satisfies (eps, 0)-DP. Judged: the largest ratio of an output's "
-        "probabilities on two neighbours is at most e^eps.",
+        statement="""The exponential mechanism satisfies (eps, 0)-DP. Judged: the largest ratio of an output's probabilities
+            on two neighbours is at most e^eps.""",
         kind="upper bound",
         variables=(GROWTH, ODDS),
         examples=({"h": "1/2", "w": 3}, {"h": 1, "w": 10}),
@@ -89,8 +89,8 @@ register(
         not_simulated=Exempt(kind="divergence"),
         tight=Tight(at={"h": 1, "w": 10}, ratio="14/11"),
         assumptions=("the adjacency is the one that the sensitivity of the score belongs to",),
-        remark="The ratio is E (1 + w)/(E + w) < E = e^eps and tends to E for an improbable output (w to infinity), so "
-        "eps is exact over all scores. Scores that all move the same way between neighbours move it by half as much.",
+        remark="""The ratio is E (1 + w)/(E + w) < E = e^eps and tends to E for an improbable output (w to infinity), so eps
+            is exact over all scores. Scores that all move the same way between neighbours move it by half as much.""",
         **_PURE,
     )
 )
@@ -104,8 +104,8 @@ def _range_derive(eps: Any, G: Any, score_range: Any) -> Derivation:
     d = Derivation()
     w = d.say("The others weigh most against the candidate looked at if all lie a whole range above it: w =",
               (G - 1) * sp.exp(eps * score_range / 2))  # fmt: skip
-    d.say("The largest ratio E (1 + w)/(E + w) rises with w (mrmtl:eq14), and with a range of at least the sensitivity both "
-          "neighbours fit into the range.")  # fmt: skip
+    d.say("""The largest ratio E (1 + w)/(E + w) rises with w (mrmtl:eq14), and with a range of at least the sensitivity both
+        neighbours fit into the range.""")  # fmt: skip
     return d.conclude("So exactly eps =", sp.log(sp.exp(eps) * (1 + w) / (sp.exp(eps) + w)))
 
 
@@ -128,8 +128,8 @@ register(
         id="mrmtl:eq14:range",
         title="Exact eps of the exponential mechanism on a known range of scores",
         place="Appendix A, (14), for scores such as accuracies, which lie in [0, 1]",
-        statement="With G candidates and scores within a range of at least their sensitivity, the exponential mechanism is "
-        "exactly (log(E (1 + w)/(E + w)), 0)-DP, with E = e^eps and w = (G - 1) e^(eps range/(2 sensitivity)).",
+        statement="""With G candidates and scores within a range of at least their sensitivity, the exponential mechanism is
+            exactly (log(E (1 + w)/(E + w)), 0)-DP, with E = e^eps and w = (G - 1) e^(eps range/(2 sensitivity)).""",
         kind="identity",
         variables=(EPS, CANDIDATES, RANGE),
         examples=({"eps": 1, "G": 2, "score_range": 1}, {"eps": 1, "G": 4, "score_range": 5}),
@@ -163,11 +163,11 @@ def _bernoulli_divergence(eps: Any, w: Any, order: Any) -> Any:
 
 def _zcdp_derive(eps: Any, w: Any, order: Any) -> Derivation:
     d = Derivation()
-    d.say("Log weights change by at most eps/2 each, so log ratios of probabilities lie in an interval of length eps. "
-          "With two candidates, one up and one down, the odds w of the first become e^eps w: the extreme pair.")  # fmt: skip
-    d.say("With K(u) = log((1 + w e^u)/(1 + w)), the cumulant function of a coin of odds w, the Renyi divergence is "
-          "(K(a eps) - a K(eps))/(a - 1), an integral of K'' against a weight of total a eps^2/2; and K'', the variance "
-          "of a coin, is at most 1/4 (mrmtl:appA:em-zcdp:curvature). Hence a eps^2/8.")  # fmt: skip
+    d.say("""Log weights change by at most eps/2 each, so log ratios of probabilities lie in an interval of length eps. With
+        two candidates, one up and one down, the odds w of the first become e^eps w: the extreme pair.""")  # fmt: skip
+    d.say("""With K(u) = log((1 + w e^u)/(1 + w)), the cumulant function of a coin of odds w, the Renyi divergence is (K(a
+        eps) - a K(eps))/(a - 1), an integral of K'' against a weight of total a eps^2/2; and K'', the
+        variance of a coin, is at most 1/4 (mrmtl:appA:em-zcdp:curvature). Hence a eps^2/8.""")  # fmt: skip
     return d.conclude("The divergence itself:", _bernoulli_divergence(eps, w, order))
 
 
@@ -209,10 +209,10 @@ register(
         id="mrmtl:appA:em-zcdp",
         title="The exponential mechanism is eps^2/8-zCDP",
         place="Appendix A, after (14)",
-        statement="The exponential mechanism satisfies eps^2/8-zCDP, hence (alpha, alpha eps^2/8)-RDP for all alpha. "
-        "Judged on its extreme pair, two candidates whose odds change by e^eps.",
-        latex=r"\text{EM also satisfies }\frac{1}{8}\varepsilon^{2}\text{-zCDP and thus }(\alpha,\frac{\alpha}{8}"
-        r"\varepsilon^{2})\text{-RDP for all }\alpha",
+        statement="""The exponential mechanism satisfies eps^2/8-zCDP, hence (alpha, alpha eps^2/8)-RDP for all alpha. Judged
+            on its extreme pair, two candidates whose odds change by e^eps.""",
+        latex=r"""\text{EM also satisfies }\frac{1}{8}\varepsilon^{2}\text{-zCDP and thus }(\alpha,\frac{\alpha}{8}%
+            \varepsilon^{2})\text{-RDP for all }\alpha""",
         kind="upper bound",
         variables=(ZCDP_EPS, ZCDP_ODDS, ORDER),
         examples=({"eps": 1, "w": 1, "order": 2}, {"eps": 1, "w": "1/2", "order": 6}),
@@ -226,9 +226,9 @@ register(
         unit="nats",
         related=("mrmtl:appA:em-zcdp:curvature", "mrmtl:eq12"),
         assumptions=("the adjacency is the one that the sensitivity of the score belongs to",),
-        remark="Tight as eps tends to 0 (at w = e^(-eps/2) about). For large orders pure privacy, D <= eps, is the better "
-        "bound: from alpha = 8/eps on. Certified in ball arithmetic for 1 <= eps <= 6, 1/20 <= w <= 20 at orders 2 and 6; "
-        "the curvature lemma proves it for all.",
+        remark="""Tight as eps tends to 0 (at w = e^(-eps/2) about). For large orders pure privacy, D <= eps, is the better
+            bound: from alpha = 8/eps on. Certified in ball arithmetic for 1 <= eps <= 6, 1/20 <= w <= 20 at orders 2 and
+            6; the curvature lemma proves it for all.""",
     )
 )
 
@@ -237,8 +237,8 @@ register(
         id="mrmtl:appA:em-zcdp:curvature",
         title="Variance of a coin, 1/4 less a square",
         place="Appendix A, after (14): the step on which eps^2/8 rests",
-        statement="The second derivative of the cumulant function of a coin of odds x, its variance x/(1+x)^2, is 1/4 "
-        "less a square, hence at most 1/4.",
+        statement="""The second derivative of the cumulant function of a coin of odds x, its variance x/(1+x)^2, is 1/4 less
+            a square, hence at most 1/4.""",
         latex=r"\frac{x}{(1+x)^2}=\frac{1}{4}-\left(\frac{1-x}{2(1+x)}\right)^2",
         kind="identity",
         variables=(Variable("x", "positive", "odds of the coin"),),
@@ -284,8 +284,8 @@ def _gumbel_derive(scores: list[Any], eps: Any, sensitivity: Any, report: str) -
         d.say("The smallest loss minus noise is the largest of minus the loss plus noise.")
     scale = d.say("The noise has the scale", 2 * sensitivity / eps)
     logits = [sign * s / scale for s in scores]
-    d.say("If G is standard Gumbel, e^-G is standard exponential. So candidate g wins if T_g = e^(-G_g)/W_g is the "
-          "smallest, with W_g the exponential of its score over the scale; T_g is exponential of rate W_g:")  # fmt: skip
+    d.say("""If G is standard Gumbel, e^-G is standard exponential. So candidate g wins if T_g = e^(-G_g)/W_g is the
+        smallest, with W_g the exponential of its score over the scale; T_g is exponential of rate W_g:""")  # fmt: skip
     t = sp.Symbol("t", positive=True)
     rates = sp.symbols(f"W_1:{len(scores) + 1}", positive=True)
     survival = d.say("The first rings at t while the others have not: density", rates[0] * sp.exp(-sum(rates) * t))
@@ -335,8 +335,8 @@ register(
         id="mrmtl:appA:gumbel",
         title="Report noisy max with Gumbel noise",
         place="Appendix A, after (14); used in Appendix C.3",
-        statement="Adding independent Gumbel noise of scale 2 sensitivity/eps to the scores and reporting the largest is "
-        "the exponential mechanism (14); so is, for losses, subtracting the noise and reporting the smallest.",
+        statement="""Adding independent Gumbel noise of scale 2 sensitivity/eps to the scores and reporting the largest is
+            the exponential mechanism (14); so is, for losses, subtracting the noise and reporting the smallest.""",
         latex=r"\text{noises drawn from the Gumbel distribution with scale }\frac{2\Delta}{\varepsilon}",
         kind="probability",
         variables=(SCORES, PARAMETER, SENSITIVITY, REPORT),
@@ -403,8 +403,8 @@ register(
         id="mrmtl:eq15",
         title="Sensitivity of the accuracy",
         place="Appendix C.3, (15)",
-        statement="A dataset's accuracy on a fixed classifier moves by at most 1/(n - 1) when one record is added, "
-        "removed or replaced.",
+        statement="""A dataset's accuracy on a fixed classifier moves by at most 1/(n - 1) when one record is added, removed
+            or replaced.""",
         latex=r"\Delta_{\mathrm{acc}}=\max_{g}\max_{x,x^{\prime}}\left|s(x,g)-s(x,g^{\prime})\right|\leq\frac{1}{n-1}",
         kind="upper bound",
         variables=(N, CHANGE),
@@ -418,8 +418,8 @@ register(
         not_simulated=Exempt(kind="enumerated"),
         tight=Tight(at={"n": 4, "adjacency": "remove"}, ratio="4/3"),
         unit="accuracy",
-        remark="Never attained: exactly 1/n for a replaced or removed record, 1/(n + 1) for an added one, n counted "
-        "before the change. So 1/n is enough under every adjacency, and 1/(n - 1) spends a little more privacy than needed.",
+        remark="""Never attained: exactly 1/n for a replaced or removed record, 1/(n + 1) for an added one, n counted before
+            the change. So 1/n is enough under every adjacency, and 1/(n - 1) spends a little more privacy than needed.""",
     )
 )
 
@@ -434,8 +434,8 @@ register(
         id="mrmtl:eq15:middle",
         title="The expression in the middle of (15)",
         place="Appendix C.3, (15)",
-        statement="The sensitivity is max_g max_{x,x'} |s(x,g) - s(x,g')|. Judged as printed, one dataset and two "
-        "candidates: its value, with one record replaced.",
+        statement="""The sensitivity is max_g max_{x,x'} |s(x,g) - s(x,g')|. Judged as printed, one dataset and two
+            candidates: its value, with one record replaced.""",
         latex=r"\max_{g}\max_{x,x^{\prime}}\left|s(x,g)-s(x,g^{\prime})\right|",
         kind="identity",
         variables=(N,),
@@ -450,8 +450,8 @@ register(
         slip="the prime is on g instead of x: with g right on all records and g' on none, the printed difference is 1",
         not_simulated=Exempt(kind="enumerated"),
         assumes={"adjacency": "replace"},
-        finding="The prime stands on the cluster instead of the data set, so that the expression is 1 and not the "
-        "sensitivity.",
+        finding="""The prime stands on the cluster instead of the data set, so that the expression is 1 and not the
+            sensitivity.""",
         unit="accuracy",
         related=("mrmtl:eq15",),
     )

@@ -90,10 +90,8 @@ OFFSET = Variable("offset", "real", "initial mean model minus the mean of the in
 _ESTIMATES = sp.symbols("w_hat_k w_hat_rest", real=True)
 _WEIGHTS = ("weight of w_hat_k", "weight of w_hat_rest")
 _STRENGTHS = ({"lam": 1, "K": 4}, {"lam": "1/3", "K": 3})
-_LEMMA61_LATEX = (
-    r"\hat{w}_{k}(\lambda)=\alpha\cdot\hat{w}_{k}+(1-\alpha)\cdot\hat{w}_{\setminus k},\quad "
-    r"\alpha=\frac{K+\lambda}{(1+\lambda)K}\in(1/K,1]"
-)
+_LEMMA61_LATEX = r"""\hat{w}_{k}(\lambda)=\alpha\cdot\hat{w}_{k}+(1-\alpha)\cdot\hat{w}_{\setminus k},\quad
+    \alpha=\frac{K+\lambda}{(1+\lambda)K}\in(1/K,1]"""
 
 
 def _alpha_printed(lam: Any, K: Any) -> tuple[Any, Any]:
@@ -151,8 +149,8 @@ register(
         id="mrmtl:lem6.1",
         title="Minimiser of the mean-regularised objective",
         place="Section 6, Lemma 6.1, (4); Appendix E.4, (20)-(22)",
-        statement="With w_bar the mean of the local estimates, the minimiser of h_k puts the weight alpha on "
-        "the silo's own estimate and 1 - alpha on the average of the others.",
+        statement="""With w_bar the mean of the local estimates, the minimiser of h_k puts the weight alpha on the silo's own
+            estimate and 1 - alpha on the average of the others.""",
         latex=_LEMMA61_LATEX,
         kind="optimum",
         variables=(LAM, K),
@@ -211,8 +209,8 @@ register(
             ),
         ),
         unit="dimensionless",
-        remark="alpha - 1/K = (1 - 1/K)/(1 + lam) is positive for every finite lam; 1/K, the weight of "
-        "FedAvg, is reached only in the limit.",
+        remark="""alpha - 1/K = (1 - 1/K)/(1 + lam) is positive for every finite lam; 1/K, the weight of FedAvg, is reached
+            only in the limit.""",
     )
 )
 
@@ -227,16 +225,16 @@ def _joint_derive(lam: Any, K: Any) -> Derivation:
     d = Derivation()
     own, rest = _ESTIMATES
     w, v = sp.symbols("w_k w_j", real=True)
-    d.say("(18): all models are chosen together and w_bar is their own mean. The objective is a strictly "
-          "convex quadratic, so its minimiser is linear in the estimates and treats the other silos alike; "
-          "let these have equal estimates w_hat_rest, hence equal models w_j.")  # fmt: skip
+    d.say("""(18): all models are chosen together and w_bar is their own mean. The objective is a strictly convex quadratic,
+        so its minimiser is linear in the estimates and treats the other silos alike; let these have equal
+        estimates w_hat_rest, hence equal models w_j.""")  # fmt: skip
     total = d.say("The sum of the h_k is", _total_loss(w, v, own, rest, lam, K))
     slopes = [simplest(sp.diff(total, x)) for x in (w, v)]
     d.say("Its derivatives by w_k and by the common w_j:", tuple(slopes))
     solution = sp.solve(slopes, (w, v), dict=True)[0]
     estimate = d.say("vanish together at w_k =", simplest(solution[w]))
-    d.say("The deviations from w_bar add to zero, so that moving w_bar with the models changes nothing to "
-          "first order; that is why the answer is that of a fixed w_bar.")  # fmt: skip
+    d.say("""The deviations from w_bar add to zero, so that moving w_bar with the models changes nothing to first order; that
+        is why the answer is that of a fixed w_bar.""")  # fmt: skip
     return d.conclude("Its coefficients on w_hat_k and w_hat_rest:", _coefficients(estimate))
 
 
@@ -272,10 +270,11 @@ register(
         id="mrmtl:lem6.1:joint",
         title="The joint minimiser is the same",
         place="Appendix E.2, (18), with Appendix E.4, Lemma 6.1, (20)",
-        statement="With w_bar the mean of the personalised models, all of them minimised together, each "
-        "silo's model is still (4).",
-        latex=r"\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad h_{k}(w)\triangleq "
-        r"F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}\sum_{k=1}^{K}w_{k}",
+        statement="""With w_bar the mean of the personalised models, all of them minimised together, each silo's model is
+            still (4).""",
+        latex=r"""\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad
+            h_{k}(w)\triangleq F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}%
+            \sum_{k=1}^{K}w_{k}""",
         kind="optimum",
         variables=(LAM, K),
         examples=_STRENGTHS,
@@ -298,8 +297,8 @@ def _algorithm_derive(lam: Any, K: Any, offset: Any) -> Derivation:
     d = Derivation()
     own, rest = _ESTIMATES
     bar, mean = sp.symbols("w_bar m", real=True)
-    d.say("Line 9 adds the mean of the updates to w_bar, so w_bar minus the mean m of the client models "
-          "never changes: w_bar = m + offset, with the offset of the start.")  # fmt: skip
+    d.say("""Line 9 adds the mean of the updates to w_bar, so w_bar minus the mean m of the client models never changes:
+        w_bar = m + offset, with the offset of the start.""")  # fmt: skip
     d.say("At a fixed point of line 6 the gradient (w_j - w_hat_j) + lam (w_j - w_bar) of every silo is zero,")
     local = d.say("so w_k =", (own + lam * bar) / (1 + lam))
     average = (own + (K - 1) * rest) / K
@@ -339,11 +338,11 @@ register(
         id="mrmtl:lem6.1:algA1",
         title="Where Algorithm A1 ends",
         place="Appendix D.1, Algorithm A1, with Section 6, Lemma 6.1",
-        statement="Algorithm A1 is the canonical instantiation of MR-MTL. Judged: with full gradient steps, each against "
-        "the mean model of the previous round, its fixed point is the estimate (4), whatever the initial models.",
-        latex=r"\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left"
-        r"\|w_{k}^{(t)}-\bar{w}^{(t-1)}\right\|_{2}^{2}\right],\quad \bar{w}^{({t})}=\bar{w}^{({t-1})}+"
-        r"\frac{1}{K}\sum_{k=1}^{K}\Delta_{k}^{(t)}",
+        statement="""Algorithm A1 is the canonical instantiation of MR-MTL. Judged: with full gradient steps, each against
+            the mean model of the previous round, its fixed point is the estimate (4), whatever the initial models.""",
+        latex=r"""\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left\|w_{k}^{(t)}-%
+            \bar{w}^{(t-1)}\right\|_{2}^{2}\right],\quad \bar{w}^{({t})}=\bar{w}^{({t-1})}+\frac{1}{K}\sum_{k=1}^{K}%
+            \Delta_{k}^{(t)}""",
         kind="algorithm line",
         variables=(LAM, K, OFFSET),
         examples=(
@@ -364,8 +363,8 @@ register(
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless; the shift in units of the estimate",
         related=("mrmtl:lem6.1:joint",),
-        remark="The algorithm takes the initial client models and the initial mean model as separate inputs. It reaches its "
-        "fixed point for step sizes below 2/(1 + lam); a single round from other starting points does not.",
+        remark="""The algorithm takes the initial client models and the initial mean model as separate inputs. It reaches its
+            fixed point for step sizes below 2/(1 + lam); a single round from other starting points does not.""",
     )
 )
 
@@ -396,10 +395,10 @@ register(
         id="mrmtl:train-lambda",
         title="Best lam for the training error",
         place="Section 6, text after Lemma 6.1",
-        statement="The best lam is always 0 for training error, that is, for estimating the empirical mean "
-        "of the silo's data.",
-        latex=r"\text{the best }\lambda\text{ is always }0\text{ for training error (i.e.\ estimating the "
-        r"empirical mean of the local data }\{x_{k,i}\}\text{)}",
+        statement="""The best lam is always 0 for training error, that is, for estimating the empirical mean of the silo's
+            data.""",
+        latex=r"""\text{the best }\lambda\text{ is always }0\text{ for training error (i.e.\ estimating the empirical mean
+            of the local data }\{x_{k,i}\}\text{)}""",
         kind="optimum",
         variables=(ANY_K, RECORDS, SIGMA2, SIGMA2_DP, TAU2),
         examples=(
@@ -423,7 +422,7 @@ register(
         assumes=AVERAGED,
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
-        remark="With privacy w_hat_k is not the empirical mean but a noisy copy of it, and the other silos' "
-        "estimates help to take out the noise.",
+        remark="""With privacy w_hat_k is not the empirical mean but a noisy copy of it, and the other silos' estimates help
+            to take out the noise.""",
     )
 )  # fmt: skip

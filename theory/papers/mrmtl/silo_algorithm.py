@@ -144,18 +144,18 @@ def _silos_computed(lam_k: list[float], k: int, offset: float) -> tuple[float, .
     return *row, lam_k[k] * keep[k] * len(lam_k) * offset / keep.sum()
 
 
-_A1_LATEX = (
-    r"\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left\|w_{k}^{(t)}-\bar{w}^{(t-1)}"
-    r"\right\|_{2}^{2}\right],\quad \bar{w}^{({t})}=\bar{w}^{({t-1})}+\frac{1}{K}\sum_{k=1}^{K}\Delta_{k}^{(t)}"
-)
+_A1_LATEX = r"""\nabla_{w_{k}^{(t)}}\left[\ell\left(w_{k}^{(t)},x,y\right)+\frac{\lambda}{2}\left\|w_{k}^{(t)}-%
+    \bar{w}^{(t-1)}\right\|_{2}^{2}\right],\quad \bar{w}^{({t})}=\bar{w}^{({t-1})}+\frac{1}{K}\sum_{k=1}^{K}%
+    \Delta_{k}^{(t)}"""
 
 register(
     Claim(
         id="mrmtl:algA1:silos",
         title="Where Algorithm A1 ends with silo-specific strengths",
         place="Appendix E.5, (48), with Appendix D.1, Algorithm A1",
-        statement="(48) gives silo k's model the weight alpha of Lemma 6.1 at its own lam_k: it pulls it to the uniform "
-        "mean of all estimates. Judged: the weights of all estimates where Algorithm A1 ends, every silo at its own lam_k.",
+        statement="""(48) gives silo k's model the weight alpha of Lemma 6.1 at its own lam_k: it pulls it to the uniform
+            mean of all estimates. Judged: the weights of all estimates where Algorithm A1 ends, every silo at its own
+            lam_k.""",
         latex=_A1_LATEX,
         kind="algorithm line",
         variables=(LAM_K, SILO, START),
@@ -179,8 +179,8 @@ register(
             ),
             lam_k[k] / (1 + lam_k[k]) * len(lam_k) * offset / sum(1 / (1 + x) for x in lam_k),
         ),
-        corrected_text="(w_hat_k + lam_k m)/(1 + lam_k), m the average of the w_hat_j with weights proportional to "
-        "1/(1 + lam_j), plus lam_k/(1 + lam_k) K offset/sum_j 1/(1 + lam_j)",
+        corrected_text="""(w_hat_k + lam_k m)/(1 + lam_k), m the average of the w_hat_j with weights proportional to 1/(1 +
+            lam_j), plus lam_k/(1 + lam_k) K offset/sum_j 1/(1 + lam_j)""",
         not_simulated=Exempt(kind="deterministic"),
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         edits=(
@@ -192,9 +192,9 @@ register(
         ),
         unit="dimensionless; the last entry in units of the estimate",
         related=("mrmtl:lem6.1:algA1", "mrmtl:thmE.5", "mrmtl:thmE.5:algA1"),
-        remark="A silo with a large lam_j follows the mean and adds little to it. A silo with lam_k = 0 is its own estimate "
-        "whatever the others do. The rounds converge for steps below 2/(1 + the largest strength). Verified for 2 and 3 "
-        "silos.",
+        remark="""A silo with a large lam_j follows the mean and adds little to it. A silo with lam_k = 0 is its own estimate
+            whatever the others do. The rounds converge for steps below 2/(1 + the largest strength). Verified for 2 and
+            3 silos.""",
     )
 )
 
@@ -216,10 +216,10 @@ register(
         id="mrmtl:algA1:counts",
         title="Where Algorithm A1 ends with updates weighted by example counts",
         place="Appendix D.1, Algorithm A1, line 9, and 'Weighted vs Unweighted Model Updates', with Lemma 6.1, (4)",
-        statement="Line 9 may weigh the updates by client example counts, as the paper's experiments do. Judged: with one "
-        "strength for all silos the algorithm still ends at the estimate (4).",
-        latex=r"\bar{w}^{({t})}=\bar{w}^{({t-1})}+\frac{1}{K}\sum_{k=1}^{K}\Delta_{k}^{(t)}\ \text{(may weigh }"
-        r"\Delta_{k}^{(t)}\text{ by client example counts)}",
+        statement="""Line 9 may weigh the updates by client example counts, as the paper's experiments do. Judged: with one
+            strength for all silos the algorithm still ends at the estimate (4).""",
+        latex=r"""\bar{w}^{({t})}=\bar{w}^{({t-1})}+\frac{1}{K}\sum_{k=1}^{K}\Delta_{k}^{(t)}\ \text{(may weigh }%
+            \Delta_{k}^{(t)}\text{ by client example counts)}""",
         kind="algorithm line",
         variables=(model.LAM, COUNTS, SILO),
         examples=(
@@ -242,8 +242,8 @@ register(
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         unit="dimensionless",
         related=("mrmtl:lem6.1:algA1", "mrmtl:algA1:weights"),
-        remark="Section 6 and Appendix E.4 have silos of one size, where it makes no difference; Table A1's silos differ by "
-        "factors of up to 60 (ADNI). Verified for 2 and 3 silos.",
+        remark="""Section 6 and Appendix E.4 have silos of one size, where it makes no difference; Table A1's silos differ by
+            factors of up to 60 (ADNI). Verified for 2 and 3 silos.""",
     )
 )
 
@@ -270,9 +270,9 @@ def _strengths_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     d.say("Given all estimates theta has the mean m with weights", centre.weights)
     d.say("so that the best estimate of w_k from all of them is m + a_k (w_hat_k - m).")
     shares = sp.symbols([f"b_{j}" for j in range(len(spread))], positive=True)
-    d.say("Algorithm A1 ends at m' + b_k (w_hat_k - m'), b_k = 1/(1 + lam_k), m' weighted by b_j (mrmtl:algA1:silos). In "
-          "it w_hat_k has the weight b_k + (1 - b_k) b_k/sum_j b_j; the others share the rest in proportion to "
-          "b_j.")  # fmt: skip
+    d.say("""Algorithm A1 ends at m' + b_k (w_hat_k - m'), b_k = 1/(1 + lam_k), m' weighted by b_j (mrmtl:algA1:silos). In it
+        w_hat_k has the weight b_k + (1 - b_k) b_k/sum_j b_j; the others share the rest in proportion to
+        b_j.""")  # fmt: skip
     own = [b + (1 - b) * b / sum(shares) for b in shares]
     best = [posterior(g.parameters(), [h.messages() for h in groups]).weights for g in groups]
     d.say("The best estimate gives w_hat_k the weight", best[k][k])
@@ -339,8 +339,8 @@ register(
         title="Optimal strengths in Algorithm A1",
         place="Appendix E.5, Theorem E.5, (47), with Appendix D.1, Algorithm A1",
         statement="The strengths with which MR-MTL, run as Algorithm A1, ends at the best estimate in every silo: (47).",
-        latex=r"\lambda^{*}_{k}=\dfrac{\tilde{\sigma}_{k}^{2}}{\tau^{2}+\dfrac{1}{K}\left(\dfrac{\sum_{j\neq "
-        r"k}\tilde{\sigma}_{j}^{2}}{K-1}-\tilde{\sigma}_{k}^{2}\right)}",
+        latex=r"""\lambda^{*}_{k}=\dfrac{\tilde{\sigma}_{k}^{2}}{\tau^{2}+\dfrac{1}{K}\left(%
+            \dfrac{\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}{K-1}-\tilde{\sigma}_{k}^{2}\right)}""",
         kind="optimum",
         variables=UNEQUAL,
         examples=UNEQUAL_EXAMPLES,
@@ -354,17 +354,18 @@ register(
         corrected=lambda sigma2_loc_k, tau2, k: sigma2_loc_k[k] / tau2,
         corrected_text="sigma2_loc_k/tau2, Theorem 6.3 with the silo's own local variance",
         assumes={**AVERAGED, "pivot": "model"},
-        finding="Run as Algorithm A1 the printed strengths are not optimal; each silo's own variance over that of the "
-        "centres is, and needs nothing of the other silos.",
+        finding="""Run as Algorithm A1 the printed strengths are not optimal; each silo's own variance over that of the
+            centres is, and needs nothing of the other silos.""",
         unit="dimensionless",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5", "mrmtl:algA1:silos", "mrmtl:algA1:bayes", "mrmtl:mmse:strength"),
-        remark="(47) is right for a w_bar that stays the uniform mean of the estimates (mrmtl:thmE.5). In the algorithm "
-        "w_bar is the mean of the models, which weighs a silo by 1/(1 + lam_j); with these strengths that is proportional "
-        "to its precision around theta. So each silo needs its own local variance and tau2 and nothing of the others, the "
-        "server averages uniformly and needs neither, no strength is negative, and no other strengths do it. (47) asks "
-        "every silo for the mean of the others' local variances. Given the others' strengths, no silo gains by another one "
-        "of its own. For tau2 = 0 it is a limit, as with lam = inf everywhere no model moves. Verified for 2 and 3 silos.",
+        remark="""(47) is right for a w_bar that stays the uniform mean of the estimates (mrmtl:thmE.5). In the algorithm
+            w_bar is the mean of the models, which weighs a silo by 1/(1 + lam_j); with these strengths that is
+            proportional to its precision around theta. So each silo needs its own local variance and tau2 and nothing of
+            the others, the server averages uniformly and needs neither, no strength is negative, and no other strengths
+            do it. (47) asks every silo for the mean of the others' local variances. Given the others' strengths, no silo
+            gains by another one of its own. For tau2 = 0 it is a limit, as with lam = inf everywhere no model moves.
+            Verified for 2 and 3 silos.""",
     )
 )
 
@@ -415,8 +416,8 @@ register(
         id="mrmtl:thmE.5:algA1:error",
         title="What Algorithm A1 loses at the printed strengths",
         place="Appendix E.5, Lemma E.4 and Theorem E.5, (45), (47), (48), with Appendix D.1, Algorithm A1",
-        statement="With the strengths (47) in every silo, MR-MTL's estimate is matched by (48) to the best one, whose error "
-        "is (45). Judged for two silos: where Algorithm A1 ends, its error exceeds (45) by 0.",
+        statement="""With the strengths (47) in every silo, MR-MTL's estimate is matched by (48) to the best one, whose error
+            is (45). Judged for two silos: where Algorithm A1 ends, its error exceeds (45) by 0.""",
         latex=r"\frac{K+\lambda^{*}_{k}}{(1+\lambda^{*}_{k})K}=\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}",
         kind="optimum",
         variables=(QUIETER, LOUDER, SLACK, WHICH),
@@ -434,8 +435,8 @@ register(
             / (8 * (more / 2 + slack) ** 2 * (more / 2 + slack + sigma2_low + more / 2))
         ),
         corrected_text="(s_1 - s_2)^2 s_k^2/(8 tau2^2 (tau2 + (s_1 + s_2)/2)), s_1 and s_2 the local variances",
-        finding="Run as Algorithm A1 with the printed strengths, silos of unequal variance end beside the estimate that "
-        "these strengths are matched to.",
+        finding="""Run as Algorithm A1 with the printed strengths, silos of unequal variance end beside the estimate that
+            these strengths are matched to.""",
         not_computed=Exempt(kind="difference", of=("mrmtl:algA1:silos", "mrmtl:lemE.4:var")),
         simulate=_reached_simulate,
         unit="variance",
@@ -443,8 +444,8 @@ register(
         although={"mrmtl:lemE.4:var": "the variance given the messages is the same for all of them"},
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5:algA1", "mrmtl:algA1:silos", "mrmtl:lemE.4:var", "mrmtl:thmE.5"),
-        remark="tau2 is more/2 + slack, so that both printed strengths are finite. For two silos (45) is the least error "
-        "there is, which the algorithm reaches with sigma2_loc_k/tau2 (mrmtl:algA1:bayes).",
+        remark="""tau2 is more/2 + slack, so that both printed strengths are finite. For two silos (45) is the least error
+            there is, which the algorithm reaches with sigma2_loc_k/tau2 (mrmtl:algA1:bayes).""",
     )
 )
 
@@ -481,8 +482,8 @@ register(
         id="mrmtl:algA1:bayes",
         title="Algorithm A1 at sigma2_loc_k/tau2 is the MMSE estimate of every silo",
         place="Appendix E.5, completed; not in the paper",
-        statement="With lam_k = sigma2_loc_k/tau2 in silo k, Algorithm A1 ends in every silo at the posterior mean of w_k "
-        "given all the private estimates: its error exceeds the Bayes error by 0, however unequal the silos.",
+        statement="""With lam_k = sigma2_loc_k/tau2 in silo k, Algorithm A1 ends in every silo at the posterior mean of w_k
+            given all the private estimates: its error exceeds the Bayes error by 0, however unequal the silos.""",
         latex=r"\lambda_k=\tilde\sigma_k^2/\tau^2\ \Rightarrow\ w_k^{(T)}\to\mathbb E[w_k\mid\hat w_1,\ldots,\hat w_K]",
         kind="identity",
         variables=UNEQUAL,
@@ -505,7 +506,7 @@ register(
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5:algA1", "mrmtl:mmse", "mrmtl:eq18:loss"),
-        remark="mrmtl:mmse needs a server that knows every silo's local variance; here no one does: the iteration weighs "
-        "the silos by itself. Where tau2 = 0, in the limit. Verified for 2 and 3 silos.",
+        remark="""mrmtl:mmse needs a server that knows every silo's local variance; here no one does: the iteration weighs
+            the silos by itself. Where tau2 = 0, in the limit. Verified for 2 and 3 silos.""",
     )
 )

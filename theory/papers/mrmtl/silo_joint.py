@@ -79,18 +79,16 @@ def _joint_oracle(lam_k: list[Any], k: int) -> tuple[Any, ...]:
     return tuple(map(rational, _joint_rows(lam_k)[k]))
 
 
-_EQ18 = (
-    r"\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad h_{k}(w)\triangleq "
-    r"F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}\sum_{k=1}^{K}w_{k}"
-)
+_EQ18 = r"""\underset{w_{k},k\in[K]}{\min}\frac{1}{K}\sum_{k=1}^{K}h_{k}(w_{k})\quad\text{with}\quad h_{k}(w)\triangleq
+    F_{k}(w)+\frac{\lambda}{2}\|w-\bar{w}\|_{2}^{2},\ \bar{w}\triangleq\frac{1}{K}\sum_{k=1}^{K}w_{k}"""
 
 register(
     Claim(
         id="mrmtl:eq18:silos",
         title="The joint minimiser of (18) with silo-specific strengths",
         place="Appendix E.2, (18), with Appendix E.4, Lemma 6.1, and Appendix E.5, (48)",
-        statement="Lemma 6.1 is stated for (18) too, and (48) takes it at lam_k. Judged: the weights of all estimates in "
-        "silo k's model where all models minimise (18) together, each silo with its own lam_k.",
+        statement="""Lemma 6.1 is stated for (18) too, and (48) takes it at lam_k. Judged: the weights of all estimates in
+            silo k's model where all models minimise (18) together, each silo with its own lam_k.""",
         latex=_EQ18,
         kind="optimum",
         variables=(LAM_K, SILO),
@@ -107,8 +105,8 @@ register(
             + ((1 if j == k else 0) - 1 / (1 + x) / sum(1 / (1 + y) for y in lam_k)) / (1 + lam_k[k])
             for j, x in enumerate(lam_k)
         ),
-        corrected_text="w_bar + (w_hat_k - m)/(1 + lam_k), w_bar the uniform mean of the estimates, m their average with "
-        "weights proportional to 1/(1 + lam_j)",
+        corrected_text="""w_bar + (w_hat_k - m)/(1 + lam_k), w_bar the uniform mean of the estimates, m their average with
+            weights proportional to 1/(1 + lam_j)""",
         not_simulated=Exempt(kind="deterministic"),
         assumes={"pivot": "model", "noise": "reused", "clipping": "none"},
         edits=(
@@ -120,9 +118,9 @@ register(
         ),
         unit="dimensionless",
         related=("mrmtl:lem6.1:joint", "mrmtl:algA1:silos", "mrmtl:eq18:loss"),
-        remark="With unequal strengths the mean model is pulled too, so that Algorithm A1, which holds it fixed in each "
-        "round, does not solve (18): it ends at m + (w_hat_k - m)/(1 + lam_k). Even a silo with lam_k = 0 is moved. "
-        "Verified for 2 and 3 silos.",
+        remark="""With unequal strengths the mean model is pulled too, so that Algorithm A1, which holds it fixed in each
+            round, does not solve (18): it ends at m + (w_hat_k - m)/(1 + lam_k). Even a silo with lam_k = 0 is moved.
+            Verified for 2 and 3 silos.""",
     )
 )
 
@@ -138,9 +136,10 @@ def _loss_derive(sigma2_loc_k: list[Any], tau2: Any) -> Derivation:
     seen = [g.messages() for g in groups]
     bayes = [posterior(g.parameters(), seen).mean for g in groups]
     count = ONE / len(groups)
-    d.say("A silo's excess error is the mean square of its model minus its best estimate, with which the best estimate's "
-          "own error is uncorrelated. Whatever the strengths, the minimiser of (18) has the uniform mean of the estimates "
-          "as mean model (mrmtl:eq18:silos). So the mean over the silos of these differences is always")  # fmt: skip
+    d.say("""A silo's excess error is the mean square of its model minus its best estimate, with which the best estimate's
+        own error is uncorrelated. Whatever the strengths, the minimiser of (18) has the uniform mean of the
+        estimates as mean model (mrmtl:eq18:silos). So the mean over the silos of these differences is
+        always""")  # fmt: skip
     middle = sum((count * b for b in bayes), Form(ZERO))
     uniform = sum((count * m for m in seen), Form(ZERO))
     least = d.say("the uniform mean minus the mean of the best estimates, with mean square", mse(uniform - middle))
@@ -191,10 +190,10 @@ register(
         id="mrmtl:eq18:loss",
         title="What the joint minimiser of (18) loses at its best",
         place="Appendix E.2, (18), and Appendix E.5, completed; not in the paper",
-        statement="Whatever the strengths, the models that minimise (18) together have at least this error above the Bayes "
-        "error, on average over the silos; lam_k = sigma2_loc_k/tau2 attains it, in every silo.",
-        latex=r"\min_{\lambda_1,\ldots,\lambda_K}\frac1K\sum_k\left(\mathcal E_k-\mathcal E_k^{\mathrm{Bayes}}\right)="
-        r"\frac1{K^2}\sum_k(\tau^2+\tilde\sigma_k^2)-\Big(\sum_k\frac1{\tau^2+\tilde\sigma_k^2}\Big)^{-1}",
+        statement="""Whatever the strengths, the models that minimise (18) together have at least this error above the Bayes
+            error, on average over the silos; lam_k = sigma2_loc_k/tau2 attains it, in every silo.""",
+        latex=r"""\min_{\lambda_1,\ldots,\lambda_K}\frac1K\sum_k\left(\mathcal E_k-\mathcal E_k^{\mathrm{Bayes}}\right)=%
+            \frac1{K^2}\sum_k(\tau^2+\tilde\sigma_k^2)-\Big(\sum_k\frac1{\tau^2+\tilde\sigma_k^2}\Big)^{-1}""",
         kind="optimum",
         variables=(SIGMA2_LOC_K, TAU2),
         examples=({"sigma2_loc_k": [2, "1/4", 12], "tau2": "1/4"}, {"sigma2_loc_k": [1, 5], "tau2": "1/2"}),
@@ -208,8 +207,8 @@ register(
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:eq18:silos", "mrmtl:algA1:bayes", "mrmtl:mmse:loss"),
-        remark="Arithmetic minus harmonic mean of the silos' variances around theta, over K: zero only for equal silos. The "
-        "same strengths make Algorithm A1 optimal (mrmtl:thmE.5:algA1); so for unequal silos the algorithm's end is better "
-        "in every silo than the minimiser of the objective that it comes from. Verified for 2 and 3 silos.",
+        remark="""Arithmetic minus harmonic mean of the silos' variances around theta, over K: zero only for equal silos. The
+            same strengths make Algorithm A1 optimal (mrmtl:thmE.5:algA1); so for unequal silos the algorithm's end is
+            better in every silo than the minimiser of the objective that it comes from. Verified for 2 and 3 silos.""",
     )
 )

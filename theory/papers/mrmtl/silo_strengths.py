@@ -63,8 +63,8 @@ def _thmE5_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     d = Derivation()
     silos = unequal_silos(sigma2_loc_k, tau2, k)
     move = silos.mean - silos.local
-    d.say("w_hat_k(lam) = (1-u) w_hat_k + u w_bar with u = lam/(1+lam), so u runs through [0, 1] as lam does "
-          "through [0, inf]. The mean squared error is a convex quadratic in u.")  # fmt: skip
+    d.say("""w_hat_k(lam) = (1-u) w_hat_k + u w_bar with u = lam/(1+lam), so u runs through [0, 1] as lam does through [0,
+        inf]. The mean squared error is a convex quadratic in u.""")  # fmt: skip
     d.say("Cov(w_hat_k - w_k, w_bar - w_hat_k) =", simplest(covariance(silos.local - silos.target, move)))
     d.say("Var(w_bar - w_hat_k) =", simplest(covariance(move, move)))
     u, _ = best_blend(silos.target, silos.local, silos.mean)
@@ -73,8 +73,8 @@ def _thmE5_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     rest = sp.expand(sp.cancel(own * (1 - u) / u))
     d.say("With s_k the silo's own local variance, u = s_k/(s_k + D), where s_k + D > 0 and D =", rest)
     d.say(
-        "If D > 0 the vertex lies inside [0, 1], at lam = u/(1-u) = s_k/D. If D <= 0 it lies at or beyond "
-        "u = 1: the error falls all the way, and lam = inf is best."
+        """If D > 0 the vertex lies inside [0, 1], at lam = u/(1-u) = s_k/D. If D <= 0 it lies at or beyond u = 1: the error
+        falls all the way, and lam = inf is best."""
     )
     return d.conclude("Best lam in [0, inf]:", sp.Piecewise((own / rest, rest > 0), (sp.oo, True)))
 
@@ -102,11 +102,11 @@ register(
         id="mrmtl:thmE.5",
         title="Optimal strength of one silo among unequal ones",
         place="Appendix E.5, Theorem E.5, (47)",
-        statement="The optimal choice of lam >= 0 (or inf) for silo k when the silos' local variances differ. Judged for "
-        "the estimate (4), which is pulled to the uniform mean of the silos' estimates; Algorithm A1 does not end there: "
-        "mrmtl:thmE.5:algA1.",
-        latex=r"\lambda^{*}_{k}=\dfrac{\tilde{\sigma}_{k}^{2}}{\tau^{2}+\dfrac{1}{K}\left(\dfrac{\sum_{j\neq "
-        r"k}\tilde{\sigma}_{j}^{2}}{K-1}-\tilde{\sigma}_{k}^{2}\right)}",
+        statement="""The optimal choice of lam >= 0 (or inf) for silo k when the silos' local variances differ. Judged for
+            the estimate (4), which is pulled to the uniform mean of the silos' estimates; Algorithm A1 does not end
+            there: mrmtl:thmE.5:algA1.""",
+        latex=r"""\lambda^{*}_{k}=\dfrac{\tilde{\sigma}_{k}^{2}}{\tau^{2}+\dfrac{1}{K}\left(%
+            \dfrac{\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}{K-1}-\tilde{\sigma}_{k}^{2}\right)}""",
         kind="optimum",
         printed=_thmE5_printed,
         derive=_thmE5_derive,
@@ -121,9 +121,9 @@ register(
         assumes={**AVERAGED, "pivot": "mean"},
         unit="dimensionless",
         related=("mrmtl:lemE.4:mu", "mrmtl:eq39", "mrmtl:thmE.5:algA1", "mrmtl:algA1:silos"),
-        remark="For all values it is the stationary point; where the denominator is negative it is a "
-        "negative number, the strength of the best linear combination, which no lam >= 0 reaches. The paper "
-        "says so after the theorem: mrmtl:negative. Verified for 2 and 3 silos.",
+        remark="""For all values it is the stationary point; where the denominator is negative it is a negative number, the
+            strength of the best linear combination, which no lam >= 0 reaches. The paper says so after the theorem:
+            mrmtl:negative. Verified for 2 and 3 silos.""",
         **_UNEQUAL,
     )
 )
@@ -145,8 +145,8 @@ def _negative_derive(sigma2_loc_k: list[Any], tau2: Any, k: int) -> Derivation:
     excess = d.say("lam = u/(1-u) is negative exactly where u > 1, which is where this is positive:",
                    sp.factor(top - bottom))  # fmt: skip
     (threshold,) = sp.solve(excess, s)
-    d.say("It grows with s_k. Past its zero the vertex lies beyond u = 1, the error falls on the whole of "
-          "[0, 1], and lam to infinity is the best of all lam >= 0.")  # fmt: skip
+    d.say("""It grows with s_k. Past its zero the vertex lies beyond u = 1, the error falls on the whole of [0, 1], and lam
+        to infinity is the best of all lam >= 0.""")  # fmt: skip
     return d.conclude("The zero is at s_k =", simplest(threshold))
 
 
@@ -185,10 +185,10 @@ register(
         id="mrmtl:negative",
         title="When the optimal strength is negative",
         place="Appendix E.5, text after Theorem E.5",
-        statement="lambda_k* is negative when the silo's local variance exceeds this value; then lam to "
-        "infinity, FedAvg, is the best choice among lam >= 0.",
-        latex=r"\lambda^{*}_{k}<0\ (\text{when }\tilde{\sigma}_{k}^{2}>K\tau^{2}+\frac{1}{K-1}\sum_{j\neq k}"
-        r"\tilde{\sigma}_{j}^{2})",
+        statement="""lambda_k* is negative when the silo's local variance exceeds this value; then lam to infinity, FedAvg,
+            is the best choice among lam >= 0.""",
+        latex=r"""\lambda^{*}_{k}<0\ (\text{when }\tilde{\sigma}_{k}^{2}>K\tau^{2}+\frac{1}{K-1}\sum_{j\neq k}%
+            \tilde{\sigma}_{j}^{2})""",
         kind="identity",
         printed=lambda sigma2_loc_k, tau2, k: (
             len(sigma2_loc_k) * tau2 + sp.Rational(1, len(sigma2_loc_k) - 1) * sum(others(sigma2_loc_k, k))
@@ -216,8 +216,8 @@ EXCESS = Variable(
 def _gap_derive(K: Any, tau2: Any, sigma2_rest: Any, excess: Any) -> Derivation:
     d = Derivation()
     T, x = sp.symbols("T x", positive=True)
-    d.say("Only the mean of the other silos' variances matters, so let them be equal. T = K tau2 + sigma2_rest is the "
-          "threshold of mrmtl:negative, and the own local variance is T + x, x the excess.")  # fmt: skip
+    d.say("""Only the mean of the other silos' variances matters, so let them be equal. T = K tau2 + sigma2_rest is the
+        threshold of mrmtl:negative, and the own local variance is T + x, x the excess.""")  # fmt: skip
     silos = model.equal_silos(K, tau2, T - K * tau2)
     own = Group("own", ONE, tau2, T + x, ZERO)
     target, local, rest = own.parameters(), own.messages(), silos.external
@@ -253,8 +253,8 @@ register(
         id="mrmtl:negative:gap",
         title="What falling back to FedAvg loses",
         place="Appendix E.5, text after Theorem E.5",
-        statement="Where lambda_k* is negative it suffices to choose lam to infinity. Judged as: nothing is "
-        "then lost against the best combination of w_hat_k and w_hat_rest.",
+        statement="""Where lambda_k* is negative it suffices to choose lam to infinity. Judged as: nothing is then lost
+            against the best combination of w_hat_k and w_hat_rest.""",
         latex=r"\text{it suffices to choose }\lambda^{*}\to\infty\text{ (i.e.\ fall back to FedAvg training)}",
         kind="optimum",
         variables=(K, TAU2, SIGMA2_REST, EXCESS),
@@ -273,14 +273,14 @@ register(
         corrected_text="(K-1) excess^2 / (K^2 (K T + (K-1) excess)), T = K tau2 + sigma2_rest",
         not_computed=Exempt(kind="difference", of=("mrmtl:lemE.4:var",)),
         assumes=AVERAGED,
-        finding="Falling back to FedAvg costs a very noisy silo an error that grows with its excess noise, so it does not "
-        "suffice.",
+        finding="""Falling back to FedAvg costs a very noisy silo an error that grows with its excess noise, so it does not
+            suffice.""",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:negative", "mrmtl:lemE.4:var"),
-        remark="Among lam >= 0, FedAvg is the best choice (mrmtl:negative). It gives a very noisy silo's own "
-        "estimate the weight 1/K where the best combination gives it less; what that costs grows like "
-        "excess/K^2 and vanishes only at the threshold.",
+        remark="""Among lam >= 0, FedAvg is the best choice (mrmtl:negative). It gives a very noisy silo's own estimate the
+            weight 1/K where the best combination gives it less; what that costs grows like excess/K^2 and vanishes only
+            at the threshold.""",
     )
 )
 
@@ -355,8 +355,8 @@ register(
         id="mrmtl:thmE.5:mmse",
         title="Excess of MR-MTL over the Bayes error, unequal silos",
         place="Appendix E.5, Theorem E.5, with the proof of Theorem 6.3 that it follows",
-        statement="MR-MTL at lambda_k* is the MMSE estimator given all the estimates. The paper says so for "
-        "equal silos; judged here for unequal ones: its error exceeds the Bayes error by 0.",
+        statement="""MR-MTL at lambda_k* is the MMSE estimator given all the estimates. The paper says so for equal silos;
+            judged here for unequal ones: its error exceeds the Bayes error by 0.""",
         latex=r"\text{Note that }\hat{w}_{k}(\lambda^{*})\text{ is the (conditional) MMSE estimator of }w_{k}\text{.}",
         kind="optimum",
         variables=(SIGMA2_LOC_K, TAU2, SILO),
@@ -371,15 +371,15 @@ register(
         condition=_others_alike,
         condition_text="the other silos' local variances are equal (always so for K = 2)",
         counterexample={"sigma2_loc_k": [1, 1, 3], "tau2": 1, "k": 0},
-        corrected_text="for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + b), a and b the "
-        "others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = (a-b)^2/(4 (2 tau2 + a + b))",
+        corrected_text="""for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + b), a and b the
+            others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = (a-b)^2/(4 (2 tau2 + a + b))""",
         not_computed=Exempt(kind="difference", of=("mrmtl:lemE.4:var", "mrmtl:thmE.5:bayes")),
         assumes=AVERAGED,
         although={"mrmtl:lemE.4:var": "the variance given the messages is the same for all of them"},
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5",),
-        remark="Where lambda_k* is negative the formula still names the best combination of w_hat_k and "
-        "w_hat_rest; with lam >= 0 the loss of mrmtl:negative:gap comes on top.",
+        remark="""Where lambda_k* is negative the formula still names the best combination of w_hat_k and w_hat_rest; with
+            lam >= 0 the loss of mrmtl:negative:gap comes on top.""",
     )
 )

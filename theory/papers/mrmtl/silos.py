@@ -46,8 +46,8 @@ def _lemmaE3_derive(sigma2_k: list[Any]) -> Derivation:
     d = Derivation()
     d.say("phi_k = theta + z_k with independent noise of variance sigma2_k; theta has a flat prior.")
     best = posterior(CENTRE, [Group(f"phi_{i}", ONE, ZERO, s, ZERO).messages() for i, s in enumerate(sigma2_k)])
-    d.say("The posterior mean is the combination with weights adding to one and the least error variance; "
-          "the normal equations with that constraint give the weights", best.weights)  # fmt: skip
+    d.say("""The posterior mean is the combination with weights adding to one and the least error variance; the normal
+        equations with that constraint give the weights""", best.weights)  # fmt: skip
     return d.conclude("The error variance, then the weights:", (best.variance, *best.weights))
 
 
@@ -71,10 +71,10 @@ register(
         id="mrmtl:lemE.3",
         title="Posterior of a constant from independent observations",
         place="Appendix E.4, Lemma E.3 (Lemma 11 of [68]), (19)",
-        statement="Given independent Gaussian observations of theta and a flat prior, theta is Gaussian "
-        "around the precision-weighted mean, with variance one over the total precision.",
-        latex=r"\sigma_{\theta}^{2}\triangleq(\sum_{k\in[K]}1/\sigma_{k}^{2})^{-1},\quad\theta=\sigma_{\theta}^{2}\sum_{k"
-        r"\in[K]}\frac{\phi_{k}}{\sigma_{k}^{2}}+z,\text{ where }z\sim\mathcal{N}(0,\sigma_{\theta}^{2})",
+        statement="""Given independent Gaussian observations of theta and a flat prior, theta is Gaussian around the
+            precision-weighted mean, with variance one over the total precision.""",
+        latex=r"""\sigma_{\theta}^{2}\triangleq(\sum_{k\in[K]}1/\sigma_{k}^{2})^{-1},\quad\theta=\sigma_{\theta}^{2}%
+            \sum_{k\in[K]}\frac{\phi_{k}}{\sigma_{k}^{2}}+z,\text{ where }z\sim\mathcal{N}(0,\sigma_{\theta}^{2})""",
         kind="identity",
         variables=(SIGMA2_K,),
         examples=({"sigma2_k": [1, 2, 4]}, {"sigma2_k": ["1/2", 3]}),
@@ -137,8 +137,8 @@ register(
         id="mrmtl:eq39",
         title="Silo-specific local variance",
         place="Appendix E.5, (39)",
-        statement="Local variance of every silo, where silo k has n_k records, record variance sigma2_k and "
-        "privacy noise sigma2_dp_k.",
+        statement="""Local variance of every silo, where silo k has n_k records, record variance sigma2_k and privacy noise
+            sigma2_dp_k.""",
         latex=r"\tilde{\sigma}_{k}^{2}\triangleq\frac{\sigma_{k}^{2}}{n}+\frac{\sigma_{k,\mathrm{DP}}^{2}}{n^{2}}",
         kind="identity",
         variables=(COMMON, RECORDS_K, RECORD_VARIANCES, SIGMA2_DP_K),
@@ -156,8 +156,8 @@ register(
         corrected_text="sigma2_k/n_k + sigma2_dp_k/n_k^2",
         slip="n is printed for n_k, twice; the sentence before introduces n_k",
         assumes={"noise": "reused", "clipping": "none", "given": "nothing", "law": "moments"},
-        finding="The local variance divides every silo's noise by one common number of records, though the silos' sizes "
-        "differ.",
+        finding="""The local variance divides every silo's noise by one common number of records, though the silos' sizes
+            differ.""",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS[:1],
     )
@@ -249,8 +249,8 @@ register(
         title="Variance of a centre given w_hat_k and w_hat_rest, unequal silos",
         place="Appendix E.5, Lemma E.4, (45)",
         statement="Given w_hat_k and w_hat_rest, w_k has this variance.",
-        latex=r"\bar{\sigma}_{k}^{2}\triangleq\left(\frac{1}{\tilde{\sigma}_{k}^{2}}+\frac{(K-1)^{2}}{(K-1)K"
-        r"\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\right)^{-1}",
+        latex=r"""\bar{\sigma}_{k}^{2}\triangleq\left(\frac{1}{\tilde{\sigma}_{k}^{2}}+\frac{(K-1)^{2}}%
+            {(K-1)K\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\right)^{-1}""",
         kind="identity",
         printed=_lemmaE4_variance,
         derive=_lemmaE4_variance_derive,
@@ -260,8 +260,8 @@ register(
         assumes={**ESTIMATES, "given": "messages"},
         unit="variance",
         related=("mrmtl:lemE.3", "mrmtl:eq39"),
-        remark="Verified for 2 and 3 silos. Judged given the estimates, as the lemma says; the text before "
-        "it also takes over the conditioning on the datasets, on which see mrmtl:lem6.2:var.",
+        remark="""Verified for 2 and 3 silos. Judged given the estimates, as the lemma says; the text before it also takes
+            over the conditioning on the datasets, on which see mrmtl:lem6.2:var.""",
         **_UNEQUAL,
     )
 )
@@ -271,8 +271,9 @@ register(
         title="Mean of a centre given w_hat_k and w_hat_rest, unequal silos",
         place="Appendix E.5, Lemma E.4, (46)",
         statement="Weights of w_hat_k and w_hat_rest in the mean of w_k given both.",
-        latex=r"\bar{\mu}_{k}\triangleq\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}\cdot\hat{w}_{k}+\frac{(K-1)^{2}"
-        r"\bar{\sigma}_{k}^{2}}{(K-1)K\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\cdot\hat{w}_{\setminus k}",
+        latex=r"""\bar{\mu}_{k}\triangleq\frac{\bar{\sigma}_{k}^{2}}{\tilde{\sigma}_{k}^{2}}\cdot\hat{w}_{k}+%
+            \frac{(K-1)^{2}\bar{\sigma}_{k}^{2}}{(K-1)K\tau^{2}+\sum_{j\neq k}\tilde{\sigma}_{j}^{2}}\cdot%
+            \hat{w}_{\setminus k}""",
         kind="identity",
         printed=_lemmaE4_weights,
         derive=_lemmaE4_weights_derive,

@@ -113,9 +113,9 @@ register(
         title="Error of MR-MTL at any lam",
         place="Section 6, Lemma 6.7; Appendix E.4, (37)-(38)",
         statement="Mean squared error of w_hat_k(lam); printed as an expectation given the estimates and the datasets.",
-        latex=r"\mathcal{E}(\lambda)\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda))^{2}\mid\hat{w}_{k},\hat{w}_{"
-        r"\setminus k},\{X_{k}\}_{k\in[K]}\right]=\left(1-\frac{1}{K}\right)\frac{\sigma_{\mathrm{loc}}^{2}+\lambda^{2}"
-        r"\tau^{2}}{(\lambda+1)^{2}}+\frac{\sigma_{\mathrm{loc}}^{2}}{K}",
+        latex=r"""\mathcal{E}(\lambda)\triangleq\mathbb{E}\left[(w_{k}-\hat{w}_{k}(\lambda))^{2}\mid\hat{w}_{k},%
+            \hat{w}_{\setminus k},\{X_{k}\}_{k\in[K]}\right]=\left(1-\frac{1}{K}\right)%
+            \frac{\sigma_{\mathrm{loc}}^{2}+\lambda^{2}\tau^{2}}{(\lambda+1)^{2}}+\frac{\sigma_{\mathrm{loc}}^{2}}{K}""",
         kind="identity",
         variables=(LAM, *LOCAL, CONDITIONAL, DIFFERENCE),
         examples=(
@@ -137,9 +137,9 @@ register(
         unit="variance",
         assumptions=ASSUMPTIONS,
         related=("mrmtl:lem6.1", "mrmtl:lem6.2:var"),
-        remark="Given the estimates the error is sigma_w^2 + (mu_k - w_hat_k(lam))^2, a random number unless "
-        "lam is lambda*; the printed value is its average. Given the datasets too it is again another random "
-        "number with the same average.",
+        remark="""Given the estimates the error is sigma_w^2 + (mu_k - w_hat_k(lam))^2, a random number unless lam is
+            lambda*; the printed value is its average. Given the datasets too it is again another random number with the
+            same average.""",
     )
 )
 
@@ -192,8 +192,8 @@ register(
         id="mrmtl:lem6.7:quasiconvex",
         title="Utility is quasi-concave in lam",
         place="Section 6, text after Lemma 6.7",
-        statement="The error falls up to lambda* and rises after it (the utility is quasi-concave). Judged: "
-        "the derivative above lambda* and minus the derivative below it are at least 0.",
+        statement="""The error falls up to lambda* and rises after it (the utility is quasi-concave). Judged: the derivative
+            above lambda* and minus the derivative below it are at least 0.""",
         latex=r"\text{utility as a function of }\lambda\text{ would have a quasi-concave shape}",
         kind="order",
         variables=(STEP, K, SIGMA2_LOC, SPREAD),
@@ -262,8 +262,8 @@ register(
         title="Utility cost of privacy",
         place="Section 6, Theorem 6.8",
         statement="How much privacy adds to the mean squared error of MR-MTL at strength lam.",
-        latex=r"\Delta_{\mathrm{DP}}(\lambda)=\left(1-\frac{1}{K}\right)\frac{1}{(\lambda+1)^{2}}"
-        r"\frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}+\frac{\sigma_{\mathrm{DP}}^{2}}{Kn^{2}}",
+        latex=r"""\Delta_{\mathrm{DP}}(\lambda)=\left(1-\frac{1}{K}\right)\frac{1}{(\lambda+1)^{2}}%
+            \frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}+\frac{\sigma_{\mathrm{DP}}^{2}}{Kn^{2}}""",
         kind="identity",
         variables=(LAM, K, RECORDS, SIGMA2_DP, ANY_SIGMA2, ANY_TAU2),
         examples=(
@@ -317,11 +317,11 @@ register(
         id="mrmtl:thm6.8:conditional",
         title="Utility cost of privacy as the theorem defines it",
         place="Section 6, Theorem 6.8, with the errors of Lemma 6.7",
-        statement="How much privacy adds to the error, where both errors are as in Lemma 6.7: expectations given w_hat_k "
-        "and w_hat_rest (and the datasets).",
-        latex=r"\Delta_{\mathrm{DP}}(\lambda)\triangleq\mathcal{E}^{\mathrm{DP}}(\lambda)-\mathcal{E}(\lambda)=\left(1-"
-        r"\frac{1}{K}\right)\frac{1}{(\lambda+1)^{2}}\frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}+\frac{\sigma_{\mathrm{DP}}^{2}}"
-        r"{Kn^{2}}",
+        statement="""How much privacy adds to the error, where both errors are as in Lemma 6.7: expectations given w_hat_k
+            and w_hat_rest (and the datasets).""",
+        latex=r"""\Delta_{\mathrm{DP}}(\lambda)\triangleq\mathcal{E}^{\mathrm{DP}}(\lambda)-\mathcal{E}(\lambda)=\left(1-%
+            \frac{1}{K}\right)\frac{1}{(\lambda+1)^{2}}\frac{\sigma_{\mathrm{DP}}^{2}}{n^{2}}+%
+            \frac{\sigma_{\mathrm{DP}}^{2}}{Kn^{2}}""",
         kind="identity",
         variables=(LAM, *RAW, CONDITIONAL, DIFFERENCE, PRIVATE_DIFFERENCE),
         examples=({"lam": 1, "K": 3, "n": 2, "sigma2": 1, "sigma2_dp": 8, "tau2": "1/2"},),
@@ -339,8 +339,8 @@ register(
         assumes=ESTIMATES,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.8", "mrmtl:lem6.7"),
-        remark="Given the estimates the cost depends on how far apart they are, and can be negative; the printed value is "
-        "its average.",
+        remark="""Given the estimates the cost depends on how far apart they are, and can be negative; the printed value is
+            its average.""",
     )
 )  # fmt: skip
 
@@ -391,10 +391,10 @@ register(
         id="mrmtl:thm6.8:factor",
         title="Privacy costs fall by up to a factor of K",
         place="Section 6, text after Theorem 6.8",
-        statement="With a larger lam the utility cost from privacy is mitigated by up to a factor of K. "
-        "Judged: cost at lam = 0 over cost at lam is at most K, and tends to K.",
-        latex=r"\text{with a larger }\lambda\text{, the utility cost from privacy can be smoothly mitigated "
-        r"by up to a factor of }K",
+        statement="""With a larger lam the utility cost from privacy is mitigated by up to a factor of K. Judged: cost at lam
+            = 0 over cost at lam is at most K, and tends to K.""",
+        latex=r"""\text{with a larger }\lambda\text{, the utility cost from privacy can be smoothly mitigated by up to a
+            factor of }K""",
         kind="upper bound",
         variables=(LAM, K),
         examples=({"lam": 1, "K": 3}, {"lam": 9, "K": 10}),

@@ -80,8 +80,8 @@ RATIO = Variable("q", "fraction", "sampling ratio", within=(sp.Rational(1, 100),
 SAMPLING = Variable(
     "sampling",
     "choice",
-    "fixed: batches of one size without replacement, neighbours by replacement (Definition 2.1); "
-    "poisson: every record by its own coin, neighbours by adding or removing a record",
+    """fixed: batches of one size without replacement, neighbours by replacement (Definition 2.1); poisson: every record by
+    its own coin, neighbours by adding or removing a record""",
     choices=("fixed", "poisson"),
     default="fixed",
 )
@@ -103,14 +103,14 @@ def worst_pair(grown: Any, delta: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]
 def _sampled_derive(eps: Any, delta: Any, q: Any, sampling: str) -> Derivation:
     d = Derivation()
     if sampling == "fixed":
-        d.say("A batch holds the differing record with probability q. Batches without it can be paired with batches that "
-              "hold it in the place of another record, a replacement; so all three laws, with x, with x' and without, are "
-              "(eps, delta)-close to each other.")  # fmt: skip
+        d.say("""A batch holds the differing record with probability q. Batches without it can be paired with batches that
+            hold it in the place of another record, a replacement; so all three laws, with x, with x' and
+            without, are (eps, delta)-close to each other.""")  # fmt: skip
     else:
-        d.say("A batch holds the record that only one neighbour has with probability q; without it both neighbours' batches "
-              "are alike, and with it they are neighbours by adding that record.")  # fmt: skip
-    d.say("So the outputs are (1-q) R + q P and (1-q) R + q P' with R as close to P as P' is; by joint convexity R = P' is "
-          "the worst.")  # fmt: skip
+        d.say("""A batch holds the record that only one neighbour has with probability q; without it both neighbours' batches
+            are alike, and with it they are neighbours by adding that record.""")  # fmt: skip
+    d.say("""So the outputs are (1-q) R + q P and (1-q) R + q P' with R as close to P as P' is; by joint convexity R = P' is
+        the worst.""")  # fmt: skip
     ratio = d.say("At e^eps' = 1 + q (e^eps - 1), (1-q) P' + q P - e^eps' P' = q (P - e^eps P'):", 1 + q * (sp.exp(eps) - 1))
     return d.conclude("so the hockey-stick divergence at eps' is q times that at eps: eps' and delta' are",
                       (sp.log(ratio), q * delta))  # fmt: skip
@@ -171,8 +171,8 @@ register(
     Claim(
         id="mrmtl:appA:amplification",
         title="Privacy amplification by subsampling",
-        statement="A step that is (eps, delta)-DP on its batch is (O(q eps), delta)-DP on the dataset, for random batches "
-        "of sampling ratio q. Judged with the constant that O(.) hides.",
+        statement="""A step that is (eps, delta)-DP on its batch is (O(q eps), delta)-DP on the dataset, for random batches
+            of sampling ratio q. Judged with the constant that O(.) hides.""",
         kind="upper bound",
         variables=(BUDGET, LOSS, RATIO, SAMPLING, CONSTANT),
         examples=({"eps": 1, "delta": "1/5", "q": "1/2"}, {"eps": "1/2", "delta": "1/4", "q": "1/2", "sampling": "poisson"}),
@@ -191,11 +191,11 @@ register(
                 reason="the hidden constant is made a choice: one that depends on eps, or one for all",
             ),
         ),
-        remark="Exactly eps' = ln(1 + q (e^eps - 1)) and delta' = q delta, for fixed batch sizes under replacement and for "
-        "Poisson sampling under add-or-remove (Balle, Barthe and Gaboardi 2018); delta improves too. Poisson sampling "
-        "under replacement has no such guarantee. For eps <= 1 the constant is at most e - 1 = 1.72, so that 2 q eps is "
-        "enough (mrmtl:appA:amplification:small-eps); for large eps it grows like e^eps/eps and the gain vanishes: "
-        "eps' = eps - ln(1/q) about. 'Assumed to be a random sample' matters: epochs over shuffled data are not one.",
+        remark="""Exactly eps' = ln(1 + q (e^eps - 1)) and delta' = q delta, for fixed batch sizes under replacement and for
+            Poisson sampling under add-or-remove (Balle, Barthe and Gaboardi 2018); delta improves too. Poisson sampling
+            under replacement has no such guarantee. For eps <= 1 the constant is at most e - 1 = 1.72, so that 2 q eps
+            is enough (mrmtl:appA:amplification:small-eps); for large eps it grows like e^eps/eps and the gain vanishes:
+            eps' = eps - ln(1/q) about. 'Assumed to be a random sample' matters: epochs over shuffled data are not one.""",
         **_SAMPLED,
     )
 )

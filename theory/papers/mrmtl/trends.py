@@ -69,8 +69,8 @@ register(
         id="mrmtl:thm6.3:privacy",
         title="lambda* grows with stronger privacy",
         place="Abstract; Section 6, text after Theorem 6.3; Figure 5; Appendix H.2, 'lambda* decreases as eps grows'",
-        statement="Under stronger privacy, a larger sigma_DP^2, silos are encouraged to federate more: lambda* grows. "
-        "Judged: lambda* with the variance sigma2_dp + more minus that with sigma2_dp is at least 0.",
+        statement="""Under stronger privacy, a larger sigma_DP^2, silos are encouraged to federate more: lambda* grows.
+            Judged: lambda* with the variance sigma2_dp + more minus that with sigma2_dp is at least 0.""",
         latex=r"\lambda^{*}\text{ grows smoothly with stronger privacy }(\sigma_{\mathrm{DP}}^{2}\to\infty)",
         kind="order",
         variables=(RECORDS, SIGMA2, SIGMA2_DP, SPREAD, MORE),
@@ -146,8 +146,9 @@ register(
         id="mrmtl:gaps:privacy",
         title="Privacy moves the two gaps in opposite directions",
         place="Section 6, text after Proposition 6.6; Appendix H.2, 'Utility advantage of MR-MTL'",
-        statement="Under stronger privacy the benefit of MR-MTL increases against local training and diminishes against "
-        "FedAvg. Judged: by how much the first gap grows and the second falls when the local variance grows is at least 0.",
+        statement="""Under stronger privacy the benefit of MR-MTL increases against local training and diminishes against
+            FedAvg. Judged: by how much the first gap grows and the second falls when the local variance grows is at
+            least 0.""",
         latex=r"\text{the benefit of MR-MTL increasing against local training and diminishing against FedAvg}",
         kind="order",
         variables=(*LOCAL, MORE),
@@ -193,8 +194,8 @@ register(
         id="mrmtl:gaps:sign",
         title="Neither end beats MR-MTL at lambda*",
         place="Appendix H.2, 'MR-MTL does not always outperform FedAvg'",
-        statement="The utility gap from MR-MTL to FedAvg is always nonnegative under federated mean estimation. Judged for "
-        "both ends.",
+        statement="""The utility gap from MR-MTL to FedAvg is always nonnegative under federated mean estimation. Judged for
+            both ends.""",
         latex=r"\text{the utility gap from MR-MTL to FedAvg is always nonnegative under federated mean estimation}",
         kind="order",
         variables=LOCAL,
@@ -248,8 +249,8 @@ register(
         id="mrmtl:thm6.8:falls",
         title="The cost of privacy shrinks with lam",
         place="Abstract; Section 6, text before Lemma 6.7 and after Theorem 6.8; Section 5",
-        statement="The utility cost from privacy shrinks smoothly with larger lam. Judged: the cost at lam minus that at "
-        "lam + step is at least 0.",
+        statement="""The utility cost from privacy shrinks smoothly with larger lam. Judged: the cost at lam minus that at
+            lam + step is at least 0.""",
         latex=r"\text{the utility cost from DP shrinks smoothly with larger }\lambda",
         kind="order",
         variables=(LAM, STEP, K, RECORDS, SIGMA2_DP),
@@ -310,11 +311,12 @@ register(
         id="mrmtl:thmE.5:outlier",
         title="How lambda_k* depends on how much of an outlier a silo is",
         place="Appendix E.5, text after Theorem E.5",
-        statement="A silo with a smaller local variance benefits from a smaller lambda_k*, as the others are noisy; one "
-        "with a larger one from a larger. Judged as 1/lambda_k*, which falls with the own variance and grows with the "
-        "others'.",
-        latex=r"\text{if it has a smaller local variance, then it benefits from a smaller }\lambda^{*}_{k}\text{ since "
-        r"other silos are noisy; if it has a larger local variance, then }\lambda^{*}_{k}\text{ would be larger}",
+        statement="""A silo with a smaller local variance benefits from a smaller lambda_k*, as the others are noisy; one
+            with a larger one from a larger. Judged as 1/lambda_k*, which falls with the own variance and grows with the
+            others'.""",
+        latex=r"""\text{if it has a smaller local variance, then it benefits from a smaller }\lambda^{*}_{k}%
+            \text{ since other silos are noisy; if it has a larger local variance, then }\lambda^{*}_{k}%
+            \text{ would be larger}""",
         kind="order",
         variables=(K, TAU2, SIGMA2_OWN, SIGMA2_REST, MORE),
         examples=({"K": 3, "tau2": 1, "sigma2_own": 1, "sigma2_rest": 2, "more": "1/2"},),
@@ -331,8 +333,8 @@ register(
         assumes={**AVERAGED, "pivot": "mean"},
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:thmE.5", "mrmtl:thmE.5:algA1"),
-        remark="As 1/lambda_k* it is right on either side of lambda_k* = inf. In Algorithm A1 only the first half is so: "
-        "there the best strength does not depend on the other silos (mrmtl:thmE.5:algA1).",
+        remark="""As 1/lambda_k* it is right on either side of lambda_k* = inf. In Algorithm A1 only the first half is so:
+            there the best strength does not depend on the other silos (mrmtl:thmE.5:algA1).""",
     )
 )
 
@@ -346,8 +348,8 @@ def _large_derive(lam: Any, rate: Any) -> Derivation:
     d = Derivation()
     w, bar, own = sp.symbols("w w_bar w_hat", real=True)
     step = d.say("A silo's step on its quadratic loss with the regulariser:", w - rate * ((w - own) + lam * (w - bar)))
-    d.say("Averaged over the silos the regulariser cancels, and the distance of the mean model to the mean estimate "
-          "shrinks by",
+    d.say("""Averaged over the silos the regulariser cancels, and the distance of the mean model to the mean estimate shrinks
+        by""",
           mean := simplest(sp.diff(step.subs(bar, w), w)))  # fmt: skip
     apart = d.say("The difference of two silos' models is multiplied by", simplest(sp.diff(step, w)))
     return d.conclude("Both factors:", (mean, apart))
@@ -372,9 +374,9 @@ register(
         id="mrmtl:large-lam",
         title="A large lam under gradient steps",
         place="Section 5, 'The case for mean-regularization'; Appendix E.2; Appendix H.2",
-        statement="lam to infinity may not recover FedAvg, as the regularisation term may dominate the gradient step. "
-        "Judged for mean estimation: by what a step multiplies the mean model's distance from its end, and that between "
-        "two silos.",
+        statement="""lam to infinity may not recover FedAvg, as the regularisation term may dominate the gradient step.
+            Judged for mean estimation: by what a step multiplies the mean model's distance from its end, and that
+            between two silos.""",
         latex=r"w_{k}^{(t+1)}=w_{k}^{(t)}-\eta\left(g_{t}+\lambda\left(w_{k}^{(t)}-\bar{w}^{(t)}\right)\right)",
         kind="algorithm line",
         variables=(LAM, RATE),
@@ -389,8 +391,8 @@ register(
         unit="dimensionless",
         ours=True,
         related=("mrmtl:lem6.1:algA1", "mrmtl:best-advantage"),
-        remark="So the mean model always goes where FedAvg's goes, and the silos' models to their ends only for lam < 2/eta "
-        "- 1; beyond it they fly apart, the faster the larger lam. With the learning rate that suits lam = 0 a large lam "
-        "does not recover FedAvg.",
+        remark="""So the mean model always goes where FedAvg's goes, and the silos' models to their ends only for lam < 2/eta
+            - 1; beyond it they fly apart, the faster the larger lam. With the learning rate that suits lam = 0 a large
+            lam does not recover FedAvg.""",
     )
 )

@@ -61,13 +61,13 @@ def _tnb_derive(eta: Any, gamma: Any, order: Any, eps: Any, order2: Any = None, 
     d = Derivation()
     second, at_second = (order, eps) if order2 is None else (order2, eps2)
     log_mean, inverse, log_u = sp.symbols("log_mean log_inverse_gamma log_u", real=True)
-    d.say("With f(x) = E[x^h], the best run is at most as good as y with probability f(Q(<= y)). So A(y) is Q(y) times a "
-          "mean of f' over q between Q(< y) and Q(<= y), and the Renyi sum of A is at most that of Q times the largest "
-          "f'(q)^order f'(q')^(1-order), q and q' being what one event has on D and on D'.")  # fmt: skip
-    d.say("For the TNB law f'(x) = E[h] (gamma/u)^(1+eta), where u = 1 - (1-gamma) x is itself the probability of an event "
-          "(a better answer, or else a coin of probability gamma) and at least gamma.")  # fmt: skip
-    log_u2 = d.say("Renyi divergence at the second order gives u'^order2 u^(1-order2) <= exp((order2-1) eps2), so log "
-                   "u' is at most",
+    d.say("""With f(x) = E[x^h], the best run is at most as good as y with probability f(Q(<= y)). So A(y) is Q(y) times a
+        mean of f' over q between Q(< y) and Q(<= y), and the Renyi sum of A is at most that of Q times the
+        largest f'(q)^order f'(q')^(1-order), q and q' being what one event has on D and on D'.""")  # fmt: skip
+    d.say("""For the TNB law f'(x) = E[h] (gamma/u)^(1+eta), where u = 1 - (1-gamma) x is itself the probability of an event
+        (a better answer, or else a coin of probability gamma) and at least gamma.""")  # fmt: skip
+    log_u2 = d.say("""Renyi divergence at the second order gives u'^order2 u^(1-order2) <= exp((order2-1) eps2), so log u' is
+        at most""",
                    (1 - 1 / second) * (at_second + log_u))  # fmt: skip
     factor = d.say("The logarithm of the factor is then at most",
                    log_mean + (1 + eta) * (-inverse - order * log_u + (order - 1) * log_u2))  # fmt: skip
@@ -113,10 +113,8 @@ def _tnb_computed(eta: float, gamma: float, order: float, eps: float, order2: fl
     return eps + extra + float(np.log(law.mean)) / (order - 1)
 
 
-_F2_LATEX = (
-    r"\tilde{\varepsilon}=\varepsilon(\alpha_{1})+(1+\eta)\left(1-\frac{1}{\alpha_{2}}\right)\varepsilon(\alpha_{2})+"
-    r"\frac{(1+\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"
-)
+_F2_LATEX = r"""\tilde{\varepsilon}=\varepsilon(\alpha_{1})+(1+\eta)\left(1-\frac{1}{\alpha_{2}}\right)\varepsilon(%
+    \alpha_{2})+\frac{(1+\eta)\log(1/\gamma)}{\alpha_{2}}+\frac{\log\mathbf{E}[h]}{\alpha_{1}-1}"""
 _F2_PLACE = "Appendix F.1, Theorem F.2, (50)"
 F2_ASSUMPTIONS = (
     "both orders of neighbours meet the base algorithm's bounds",
@@ -137,17 +135,17 @@ _F2: dict[str, Any] = {
     "assumptions": F2_ASSUMPTIONS,
     "shares": {"theory.papers.mrmtl.runs.mean_printed": "E[h], which the theorem takes as given; judged in mrmtl:tnb:mean"},
     "related": ("mrmtl:tnb:mean",),
-    "remark": "As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 > 1 and "
-    "alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.accounting.tuning takes it from the orders given. "
-    "Exact divergences of explicit algorithms are below it: mrmtl:thmF.2:exact.",
+    "remark": """As in Papernot and Steinke (2022), Theorem 2; valid for every eta > -1, gamma in (0, 1), alpha_1 > 1 and
+        alpha_2 >= 1. The best alpha_2 balances its two terms; estimators.accounting.tuning takes it from the orders
+        given. Exact divergences of explicit algorithms are below it: mrmtl:thmF.2:exact.""",
 }
 
 register(
     Claim(
         id="mrmtl:thmF.2",
         title="Renyi cost of a TNB number of tuning runs, with alpha_2 = alpha_1",
-        statement="The best of h runs, h truncated negative binomial, has at most this Renyi divergence at order alpha_1, "
-        "with alpha_2 = alpha_1. Judged: the largest value that the generating function of h and the divergence allow.",
+        statement="""The best of h runs, h truncated negative binomial, has at most this Renyi divergence at order alpha_1,
+            with alpha_2 = alpha_1. Judged: the largest value that the generating function of h and the divergence allow.""",
         variables=(ETA, GAMMA, ORDER, EPS),
         examples=(
             {"eta": 1, "gamma": "1/10", "order": 8, "eps": "1/2"},
@@ -164,8 +162,8 @@ register(
     Claim(
         id="mrmtl:thmF.2:orders",
         title="Renyi cost of a TNB number of tuning runs, with two orders",
-        statement="The best of h runs, h truncated negative binomial, has at most this Renyi divergence at order alpha_1, "
-        "with two orders. Judged: the largest value that the generating function of h and the two divergences allow.",
+        statement="""The best of h runs, h truncated negative binomial, has at most this Renyi divergence at order alpha_1,
+            with two orders. Judged: the largest value that the generating function of h and the two divergences allow.""",
         variables=(ETA, GAMMA, ORDER, EPS, ORDER2, EPS2),
         examples=(
             {"eta": 1, "gamma": "1/10", "order": 8, "eps": "1/2", "order2": 10, "eps2": "3/5"},
@@ -272,8 +270,9 @@ register(
         id="mrmtl:thmF.2:exact",
         title="(50) against the exact divergence of tuned randomised response",
         place=_F2_PLACE,
-        statement="For randomised response tuned with a TNB number of runs, eta 1 or 2, the exact Renyi divergence at order "
-        "2 is at most (50) with alpha_1 = 2, alpha_2 = 1 + eta and the exact divergences of one run. Judged: exp of both.",
+        statement="""For randomised response tuned with a TNB number of runs, eta 1 or 2, the exact Renyi divergence at order
+            2 is at most (50) with alpha_1 = 2, alpha_2 = 1 + eta and the exact divergences of one run. Judged: exp of
+            both.""",
         latex=_F2_LATEX,
         kind="upper bound",
         variables=(SHAPE, FREE_GAMMA, E1, FIRST),
@@ -289,8 +288,8 @@ register(
         tight=Tight(at={"eta": 1, "gamma": "1/10", "E1": 1, "first": "D"}, ratio="1225/6"),
         unit="e^nats",
         related=("mrmtl:thmF.2",),
-        remark="The bound holds with slack (tests/estimators/accounting/test_tuning.py: so it does for random algorithms "
-        "and five eta); as a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).",
+        remark="""The bound holds with slack (tests/estimators/accounting/test_tuning.py: so it does for random algorithms
+            and five eta); as a bound on the pure cost it cannot be improved (mrmtl:thmF.2:pure).""",
     )
 )
 
@@ -301,10 +300,10 @@ BEST = Variable("best", "fraction", "probability of the best answer on D'", extr
 def _pure_derive(eta: Any, gamma: Any, E1: Any, best: Any) -> Derivation:
     d = Derivation()
     e = 1 + E1
-    d.say("One run gives the best answer with probability t on D', t/e^eps on D; a rare middle answer with probability s on "
-          "D', s e^eps on D; else the worst.")  # fmt: skip
-    d.say("The middle answer is published with probability f(1 - t) - f(1 - t - s), about s f'(1 - t), where f'(x) is "
-          "proportional to (1 - (1-gamma) x)^(-1-eta).")  # fmt: skip
+    d.say("""One run gives the best answer with probability t on D', t/e^eps on D; a rare middle answer with probability s on
+        D', s e^eps on D; else the worst.""")  # fmt: skip
+    d.say("""The middle answer is published with probability f(1 - t) - f(1 - t - s), about s f'(1 - t), where f'(x) is
+        proportional to (1 - (1-gamma) x)^(-1-eta).""")  # fmt: skip
     u, u_too = d.say("1 - (1-gamma) x on D and on D':", (gamma + (1 - gamma) * best / e, gamma + (1 - gamma) * best))
     return d.conclude("Ratio of the two probabilities as s tends to 0:", e * (u_too / u) ** (1 + eta))
 
@@ -329,10 +328,10 @@ register(
         id="mrmtl:thmF.2:pure",
         title="The constant factor for pure privacy",
         place="Appendix F.1, after Theorem F.2",
-        statement="For pure privacy, tuning with a TNB number of runs costs a constant factor: (50) with both orders to "
-        "infinity is (2 + eta) eps. Judged: e^eps of a three-answer algorithm after tuning.",
-        latex=r"\text{the privacy cost of the HPO procedure is a constant factor of the original cost of }M\text{ for pure "
-        r"DP (when }\alpha_{1},\alpha_{2}\to\infty\text{)}",
+        statement="""For pure privacy, tuning with a TNB number of runs costs a constant factor: (50) with both orders to
+            infinity is (2 + eta) eps. Judged: e^eps of a three-answer algorithm after tuning.""",
+        latex=r"""\text{the privacy cost of the HPO procedure is a constant factor of the original cost of }M%
+            \text{ for pure DP (when }\alpha_{1},\alpha_{2}\to\infty\text{)}""",
         kind="upper bound",
         variables=(WHOLE, FREE_GAMMA, E1, BEST),
         examples=({"eta": 1, "gamma": "1/10", "E1": 1, "best": "1/2"}, {"eta": 0, "gamma": "1/100", "E1": 2, "best": "1/3"}),
@@ -350,9 +349,9 @@ register(
         tight=Tight(at={"eta": 0, "gamma": "1/100", "E1": 2, "best": "1/3"}, ratio="18/17"),
         unit="e^eps",
         related=("mrmtl:thmF.2",),
-        remark="The factor 2 + eta cannot be lowered: as gamma tends to 0 the ratio tends to e^((2+eta) eps). For Gaussian "
-        "noise, eps(alpha) = rho alpha, the best orders give rho + 2 sqrt(rho (log E[h] + log 1/delta)) + (1+eta)(2 "
-        "sqrt(rho log 1/gamma) - rho), so tuning adds terms in sqrt(log E[h]), not a factor log E[h].",
+        remark="""The factor 2 + eta cannot be lowered: as gamma tends to 0 the ratio tends to e^((2+eta) eps). For Gaussian
+            noise, eps(alpha) = rho alpha, the best orders give rho + 2 sqrt(rho (log E[h] + log 1/delta)) + (1+eta)(2
+            sqrt(rho log 1/gamma) - rho), so tuning adds terms in sqrt(log E[h]), not a factor log E[h].""",
     )
 )  # fmt: skip
 
@@ -365,10 +364,10 @@ TRIED = Variable("runs", "choice", "length of the list of hyperparameters", choi
 def _grid_derive(eta: Any, runs: int, E1: Any) -> Derivation:
     d = Derivation()
     e = 1 + E1
-    d.say("Try the hyperparameters of a list in its order, as far as h reaches. The last one yields the answer top with "
-          "probability e^eps/(1+e^eps) on D, all others an answer below it, bad, with the same probability.")  # fmt: skip
-    d.say("If not bad, the others give an answer above top. Then top is published only if h reaches the end of the list, "
-          "all the others were bad and the last was top.")  # fmt: skip
+    d.say("""Try the hyperparameters of a list in its order, as far as h reaches. The last one yields the answer top with
+        probability e^eps/(1+e^eps) on D, all others an answer below it, bad, with the same probability.""")  # fmt: skip
+    d.say("""If not bad, the others give an answer above top. Then top is published only if h reaches the end of the list,
+        all the others were bad and the last was top.""")  # fmt: skip
     here = d.say("On D, given h:", (e / (1 + e)) ** runs)
     there = d.say("On D', given h:", (1 / (1 + e)) ** runs)
     return d.conclude("The law of h cancels in the ratio:", sp.factor(here / there))
@@ -412,8 +411,8 @@ register(
         id="mrmtl:thmF.2:grid",
         title="Theorem F.2 for a list of different hyperparameters",
         place="Appendix F.1, first paragraph and Theorem F.2; Section 7",
-        statement="'A base algorithm M is executed h times with different hyperparameters and the best result is recorded'; "
-        "with a TNB h the pure cost is (2 + eta) eps. Judged on a list that is tried in its order: the exact e^eps.",
+        statement="""'A base algorithm M is executed h times with different hyperparameters and the best result is recorded';
+            with a TNB h the pure cost is (2 + eta) eps. Judged on a list that is tried in its order: the exact e^eps.""",
         latex=r"\text{executed }h\text{ times with different hyperparameters and the best result is recorded}",
         kind="upper bound",
         variables=(WHOLE, TRIED, E1),
@@ -431,10 +430,10 @@ register(
         tight=Tight(at={"eta": 0, "runs": 2, "E1": 1}),
         unit="e^eps",
         related=("mrmtl:thmF.2:pure", "mrmtl:propF.1"),
-        remark="The published result shows which hyperparameters won, hence that all earlier ones did worse: e^(runs eps), "
-        "as bad as publishing all runs, although h is random. Papernot and Steinke (2022) draw hyperparameters "
-        "independently for every run, so that all runs are one algorithm M, as Theorem F.2 says; the text around it does "
-        "not.",
+        remark="""The published result shows which hyperparameters won, hence that all earlier ones did worse: e^(runs eps),
+            as bad as publishing all runs, although h is random. Papernot and Steinke (2022) draw hyperparameters
+            independently for every run, so that all runs are one algorithm M, as Theorem F.2 says; the text around it
+            does not.""",
     )
 )  # fmt: skip
 

@@ -70,8 +70,8 @@ register(
         id="mrmtl:thmF.2:log",
         title="A factor of log E[h] for approximate privacy",
         place="Appendix F.1, text after Theorem F.2; Section 7",
-        statement="By Theorem F.2 tuning costs up to a factor of log E[h] for approximate DP. Judged on Gaussian noise and "
-        "a geometric number of runs: eps by (50) at the best orders over eps of one run is at most log E[h].",
+        statement="""By Theorem F.2 tuning costs up to a factor of log E[h] for approximate DP. Judged on Gaussian noise and
+            a geometric number of runs: eps by (50) at the best orders over eps of one run is at most log E[h].""",
         latex=r"\text{or up to a factor of }\log\mathbf{E}[h]\text{ for approximate DP}",
         kind="upper bound",
         variables=(ROOT_RUNS, SLACK, ROOT_DELTA),
@@ -84,18 +84,18 @@ register(
         corrected=lambda g, y, l: (  # noqa: E741
             (2 * sp.sqrt(l**2 + g**2) + 4 * g - g / (1 + y)) / (g / (1 + y) + 2 * l)
         ),
-        corrected_text="(2 sqrt(l^2 + g^2) + 4 g - s)/(s + 2 l), s = sqrt(rho), l^2 = log(1/delta), g^2 = log E[h]: about "
-        "1 + 2 g/l, which grows like the root of log E[h]",
-        finding="For fewer than e runs on average the printed factor is below 1, less than not tuning costs; the real "
-        "factor is above 1 and grows like the root of log E[h].",
+        corrected_text="""(2 sqrt(l^2 + g^2) + 4 g - s)/(s + 2 l), s = sqrt(rho), l^2 = log(1/delta), g^2 = log E[h]: about 1
+            + 2 g/l, which grows like the root of log E[h]""",
+        finding="""For fewer than e runs on average the printed factor is below 1, less than not tuning costs; the real
+            factor is above 1 and grows like the root of log E[h].""",
         not_computed=Exempt(kind="elsewhere", function="estimators.accounting.tuning.noise_inflation"),
         not_simulated=Exempt(kind="divergence"),
         unit="dimensionless",
         assumes={"noise": "fresh", "law": "gaussian"},
         related=("mrmtl:thmF.2", "mrmtl:thmF.2:pure", "mrmtl:fig7:cost"),
-        remark="At E[h] = 10 and delta = 1e-7 the factor is between 1.6 and 1.9 for eps up to 4, less than log 10 = 2.3: "
-        "there the sentence is on the safe side. As an order of magnitude for many runs, which Section 7 has as O(log "
-        "E[h]), it is right.",
+        remark="""At E[h] = 10 and delta = 1e-7 the factor is between 1.6 and 1.9 for eps up to 4, less than log 10 = 2.3:
+            there the sentence is on the safe side. As an order of magnitude for many runs, which Section 7 has as O(log
+            E[h]), it is right.""",
     )
 )
 
@@ -112,8 +112,8 @@ PAIR = Variable("eta", "choice", "shape of the TNB law, with E[h] = 10", choices
 def _cost_derive(setting: str, eta: Any) -> Derivation:
     d = Derivation()
     tau2, base, log_delta = sp.Rational(SETTINGS[setting]), sp.Rational(1, RECORDS), sp.log(1 / FAILURE)
-    d.say("The noise on a sum has Renyi divergences order * rho, rho = 1/(2 sigma2_dp); eps = min over orders of "
-          "order rho + log(1/delta)/(order-1) = rho + 2 sqrt(rho log(1/delta)). At the target sqrt(rho) is")  # fmt: skip
+    d.say("""The noise on a sum has Renyi divergences order * rho, rho = 1/(2 sigma2_dp); eps = min over orders of order rho
+        + log(1/delta)/(order-1) = rho + 2 sqrt(rho log(1/delta)). At the target sqrt(rho) is""")  # fmt: skip
     root = d.say("the positive root", sp.sqrt(log_delta + TARGET) - sp.sqrt(log_delta))
     gamma = d.say("gamma for E[h] = 10:", gamma_of_mean(eta, sp.Integer(MEAN_RUNS)))
     d.say("(50) turns this into rho + 2 sqrt(rho log(10/delta)) + (1+eta)(2 sqrt(rho log(1/gamma)) - rho), so that")
@@ -189,12 +189,12 @@ register(
         id="mrmtl:fig7:cost",
         title="Tuning lam can cost more than personalisation gains",
         place="Section 7; Appendix F.2, last paragraph; Figure 7",
-        statement="There are settings in which the error of the best lam, with the noise that tuning it under the same "
-        "(eps, delta) takes, exceeds that of FedAvg (near-equal silos) or of local training (different silos), neither of "
-        "which is tuned; in others the gain shrinks to less than 3/4 (balanced). Judged: K = 10, n = 20, sigma2 = 1, eps = "
-        "1, delta = 1e-7, E[h] = 10.",
-        latex=r"\text{the best }\lambda^{*}\text{ one could find would already give an error that is larger than simply "
-        r"running FedAvg and local training without any tuning}",
+        statement="""There are settings in which the error of the best lam, with the noise that tuning it under the same
+            (eps, delta) takes, exceeds that of FedAvg (near-equal silos) or of local training (different silos), neither
+            of which is tuned; in others the gain shrinks to less than 3/4 (balanced). Judged: K = 10, n = 20, sigma2 =
+            1, eps = 1, delta = 1e-7, E[h] = 10.""",
+        latex=r"""\text{the best }\lambda^{*}\text{ one could find would already give an error that is larger than simply
+            running FedAvg and local training without any tuning}""",
         kind="order",
         variables=(SETTING, PAIR),
         examples=({"setting": "near-equal silos", "eta": 0}, {"setting": "balanced", "eta": 1}),
@@ -209,7 +209,7 @@ register(
         tight=Tight(at={"setting": "balanced", "eta": 1}, ratio="0"),
         unit="squared error",
         related=("mrmtl:thmF.2", "mrmtl:fig7"),
-        remark="Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) is an "
-        "upper bound: the true cost may be less. The paper's own settings are in the figure only.",
+        remark="""Tuning by (50) multiplies the noise variance here by 1.8 (eta = -1/2), 2.3 (0) and 3.2 (1). That (50) is an
+            upper bound: the true cost may be less. The paper's own settings are in the figure only.""",
     )
 )

@@ -37,8 +37,8 @@ def _poisson_derive(mean: Any, order: Any, eps: Any, delta: Any) -> Derivation:
     worst = d.say("so that this is at most", sp.expand(-order * p + (order - 1) * (order / (order - 1) * p + delta)))
     worst = sp.simplify(worst)
     d.say("that is,", worst)
-    d.say("No run at all has the same probability e^-mean on both data sets and adds as much to the sum; for mean >= 1 the "
-          "bound leaves room for it (Papernot and Steinke 2022, Theorem 6), below 1 it does not.")  # fmt: skip
+    d.say("""No run at all has the same probability e^-mean on both data sets and adds as much to the sum; for mean >= 1 the
+        bound leaves room for it (Papernot and Steinke 2022, Theorem 6), below 1 it does not.""")  # fmt: skip
     return d.conclude("Over (order - 1), with the divergence of one run:",
                       eps + mean * sp.cancel(worst / (order - 1)) + sp.log(mean) / (order - 1))  # fmt: skip
 
@@ -66,11 +66,11 @@ register(
         id="mrmtl:thmF.2:poisson",
         title="Renyi cost of a Poisson number of tuning runs",
         place="Appendix F.1, text before Theorem F.2 (Poisson); Figure 7",
-        statement="The best of a Poisson number of runs with mean >= 1 has at most this Renyi divergence; delta is "
-        "that of one "
-        "run at eps = log(order/(order-1)). The paper uses it without printing it (Papernot and Steinke 2022, Theorem 6).",
-        latex=r"\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad \hat{\varepsilon}="
-        r"\log\Big(1+\frac{1}{\alpha-1}\Big)",
+        statement="""The best of a Poisson number of runs with mean >= 1 has at most this Renyi divergence; delta is that of
+            one run at eps = log(order/(order-1)). The paper uses it without printing it (Papernot and Steinke 2022,
+            Theorem 6).""",
+        latex=r"""\tilde{\varepsilon}=\varepsilon(\alpha)+\mu\,\hat{\delta}+\frac{\log\mu}{\alpha-1},\quad
+            \hat{\varepsilon}=\log\Big(1+\frac{1}{\alpha-1}\Big)""",
         kind="upper bound",
         variables=(MEAN, ORDER, EPS, DELTA),
         examples=(
@@ -89,7 +89,7 @@ register(
         unit="nats",
         assumptions=F2_ASSUMPTIONS,
         related=("mrmtl:thmF.2",),
-        remark="Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is the "
-        "limit of the TNB law for eta to infinity in shape only: (50) itself grows without limit there.",
+        remark="""Below mean 1 it fails: without any leak (eps = delta = 0) it would be log(mean)/(order-1) < 0. It is the
+            limit of the TNB law for eta to infinity in shape only: (50) itself grows without limit there.""",
     )
 )

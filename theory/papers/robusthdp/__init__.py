@@ -9,8 +9,8 @@ PAPER = Paper(
     key="robusthdp",
     order=4,
     citation=(
-        "Noise-Aware Algorithm for Heterogeneous Differentially Private Federated Learning (Robust-HDP), submission text "
-        "without its appendix"
+        """Noise-Aware Algorithm for Heterogeneous Differentially Private Federated Learning (Robust-HDP), submission text
+        without its appendix"""
     ),
     package=__name__,
     modules=(

@@ -82,11 +82,11 @@ register(
         id="robusthdp:alg1",
         title="Algorithm 1, the server's lines",
         place="Section 3.3, Algorithm 1, lines 7-11",
-        statement="Columns of M are clients; the weights of line 10, from ||S_i||^2 without the 1/p of the text, add to one "
-        "and, where ||S_i||^2 = p sigma_i^2, are the optimal weights of (8); line 11 then adds an update with the least "
-        "noise.",
-        latex=r"w_i^e \leftarrow \frac{1/\|\mathbf{S}_{:,i}\|_2^2}{\sum_{j \in \mathcal{S}^e} 1/\|\mathbf{S}_{:,j}\|_2^2};\ "
-        r"\theta^{e+1} \leftarrow \theta^e + \sum_{i \in \mathcal{S}^e} w_i^e \Delta \tilde{\theta}_i^e",
+        statement="""Columns of M are clients; the weights of line 10, from ||S_i||^2 without the 1/p of the text, add to one
+            and, where ||S_i||^2 = p sigma_i^2, are the optimal weights of (8); line 11 then adds an update with the
+            least noise.""",
+        latex=r"""w_i^e \leftarrow \frac{1/\|\mathbf{S}_{:,i}\|_2^2}{\sum_{j \in \mathcal{S}^e} 1/\|\mathbf{S}_{:,j}\|_2^2}%
+            ;\ \theta^{e+1} \leftarrow \theta^e + \sum_{i \in \mathcal{S}^e} w_i^e \Delta \tilde{\theta}_i^e""",
         kind="algorithm line",
         variables=(SIGMA2S, P),
         examples=({"sigma2s": [1, 4], "p": 5}, {"sigma2s": [1, 2, 5], "p": 3}),
@@ -98,10 +98,10 @@ register(
         entries=("w_1, ..., w_n, their sum, noise variance of the aggregate per element",),
         assumes={"independence": "all", "law": "moments"},
         unit="dimensionless; variance",
-        remark="As printed the lines fail where a column of S is zero (then that client should get all the weight: "
-        "estimators.server.robust_pca.aggregation_weights). Of the input, theta^0 is overwritten by line 1, and the step "
-        "size eta_l, the deltas and the number of sampled clients are missing. The weights are functions of what clients "
-        "send, so lines 7-11 spend no privacy.",
+        remark="""As printed the lines fail where a column of S is zero (then that client should get all the weight:
+            estimators.server.robust_pca.aggregation_weights). Of the input, theta^0 is overwritten by line 1, and the
+            step size eta_l, the deltas and the number of sampled clients are missing. The weights are functions of what
+            clients send, so lines 7-11 spend no privacy.""",
     )
 )
 
@@ -136,10 +136,11 @@ register(
         id="robusthdp:alg1:columns",
         title="Which column of S belongs to client i",
         place="Section 3.3, Algorithm 1, lines 7-10",
-        statement="For i in S^e line 10 reads column i of S. Judged for two of three clients: the columns read for the "
-        "first and the second participant.",
-        latex=r"\mathbf{M} = [\Delta \tilde{\theta}_1^e | \dots | \Delta \tilde{\theta}_{|\mathcal{S}^e|}^e];\ "
-        r"\mathbf{for}\ i\in\mathcal{S}^e\ \mathbf{do}\ w_i^e \leftarrow \frac{1/\|\mathbf{S}_{:,i}\|_2^2}{\ldots}",
+        statement="""For i in S^e line 10 reads column i of S. Judged for two of three clients: the columns read for the
+            first and the second participant.""",
+        latex=r"""\mathbf{M} = [\Delta \tilde{\theta}_1^e | \dots | \Delta
+            \tilde{\theta}_{|\mathcal{S}^e|}^e];\ \mathbf{for}\ i\in\mathcal{S}^e\ \mathbf{do}\ w_i^e \leftarrow
+            \frac{1/\|\mathbf{S}_{:,i}\|_2^2}{\ldots}""",
         kind="algorithm line",
         variables=(PARTICIPANTS,),
         examples=({"participants": "1 2"},),
@@ -153,9 +154,9 @@ register(
         not_simulated=Exempt(kind="deterministic"),
         entries=("column of the first participant", "column of the second participant"),
         unit="index",
-        remark="M's columns are renumbered 1 to |S^e| while lines 4-6 and 9-11 number clients 1 to n: with partial "
-        "participation, S_{:,i} is another client's column or none. Meant is the column of client i. The output asks for "
-        "eps_i^E of all n clients, which line 6 only computes for those that take part in the last round.",
+        remark="""M's columns are renumbered 1 to |S^e| while lines 4-6 and 9-11 number clients 1 to n: with partial
+            participation, S_{:,i} is another client's column or none. Meant is the column of client i. The output asks
+            for eps_i^E of all n clients, which line 6 only computes for those that take part in the last round.""",
     )
 )
 
@@ -184,12 +185,12 @@ register(
         id="robusthdp:alg1:rounds",
         title="Rounds and indices of the models",
         place="Section 3.3, Algorithm 1, lines 1, 2, 5, 6 and 11, and its output",
-        statement="For e in [E] = {1, ..., E}: round e reads theta^e, accounts for e rounds, and writes theta^{e+1}; "
-        "initialised is theta_0 and returned is theta^E. Judged: first index read, last index written, rounds in the last "
-        "accounting.",
-        latex=r"\mathbf{for}\ e \in [E]\ \mathbf{do}\ \ldots\ \Delta \tilde{\theta}_i^e \leftarrow \text{DPSGD}(\theta^e, "
-        r"b_i, N_i, K_i, z_i, c);\ \epsilon_i^e \leftarrow \text{PA}(\frac{b_i}{N_i}, z_i, K_i, e);\ \theta^{e+1} "
-        r"\leftarrow \theta^e + \ldots",
+        statement="""For e in [E] = {1, ..., E}: round e reads theta^e, accounts for e rounds, and writes theta^{e+1};
+            initialised is theta_0 and returned is theta^E. Judged: first index read, last index written, rounds in the
+            last accounting.""",
+        latex=r"""\mathbf{for}\ e \in [E]\ \mathbf{do}\ \ldots\ \Delta \tilde{\theta}_i^e \leftarrow \text{DPSGD}(\theta^e,
+            b_i, N_i, K_i, z_i, c);\ \epsilon_i^e \leftarrow \text{PA}(\frac{b_i}{N_i}, z_i, K_i, e);\ \theta^{e+1}
+            \leftarrow \theta^e + \ldots""",
         kind="algorithm line",
         variables=(ROUNDS,),
         examples=({"E": 200},),
@@ -198,16 +199,16 @@ register(
         oracle=_rounds_oracle,
         corrected=lambda E: (sp.Integer(0), E, E),
         corrected_text="theta^{e-1} in line 5 and theta^e <- theta^{e-1} + ... in line 11",
-        slip="theta^e and theta^{e+1} for theta^{e-1} and theta^e: as printed round 1 reads theta^1, which nothing has set, "
-        "and theta^E is returned although the last round writes theta^{E+1}",
+        slip="""theta^e and theta^{e+1} for theta^{e-1} and theta^e: as printed round 1 reads theta^1, which nothing has set,
+            and theta^E is returned although the last round writes theta^{E+1}""",
         counterexample={"E": 1},
         not_computed=Exempt(kind="line"),
         not_simulated=Exempt(kind="deterministic"),
         entries=("first index read", "last index written", "rounds in the last accounting"),
         finding="As printed the first round reads a model that nothing has set, and what is returned lacks the last round.",
         unit="index",
-        remark="Theorem 2 counts e from 0 to E - 1. Reading line 2 so repairs the models but not the accountant: PA(..., e) "
-        "would then report the loss of E - 1 rounds for a model that E rounds have trained, which understates it.",
+        remark="""Theorem 2 counts e from 0 to E - 1. Reading line 2 so repairs the models but not the accountant: PA(..., e)
+            would then report the loss of E - 1 rounds for a model that E rounds have trained, which understates it.""",
     )
 )
 

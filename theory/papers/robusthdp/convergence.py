@@ -86,8 +86,8 @@ def _quadratic_derive(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any)
     allowed = 144 * (1 + sum(case.steps)) * sum(k**4 for k in case.steps)
     d.say("Above it lies no step size that the theorem allows: 1/eta_max^2 and 12^2 (1 + sum E_i)(sum E_i^4) are",
           (1 / case.largest**2, allowed))  # fmt: skip
-    d.say("k local steps on h (theta - a)^2/2 move theta - a to (1 - eta h)^k (theta - a), plus noise of variance "
-          "eta^2 sigma_g^2 (1 + (1 - eta h)^2 + ... ), so a round is affine in theta.")  # fmt: skip
+    d.say("""k local steps on h (theta - a)^2/2 move theta - a to (1 - eta h)^k (theta - a), plus noise of variance eta^2
+        sigma_g^2 (1 + (1 - eta h)^2 + ... ), so a round is affine in theta.""")  # fmt: skip
     kept = [(1 - eta * h) ** k for h, k in zip(case.h, case.steps, strict=True)]
     inner = [sum((1 - eta * h) ** (2 * i) for i in range(k)) for h, k in zip(case.h, case.steps, strict=True)]
     mean, square = theta_0, theta_0**2
@@ -188,13 +188,13 @@ register(
         id="robusthdp:thm2:quadratic",
         title="Convergence bound, on problems with known trajectories",
         place="Section 3.7, Theorem 2, (10)-(11), on instances",
-        statement="With the two step-size conditions the least mean squared gradient norm of E rounds is at most this, "
-        "where no gradient is clipped (robusthdp:thm2). Seen here on one-dimensional quadratic clients (one client with two "
-        "local steps; weights away from lambda; one of two clients of unequal curvature, optimum and number of local steps "
-        "sampled per round), for every start, step size and noise in a box: the average over the rounds, which is at least "
-        "the minimum, is at most the right side even with sigma = 0.",
-        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
-        r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)",
+        statement="""With the two step-size conditions the least mean squared gradient norm of E rounds is at most this,
+            where no gradient is clipped (robusthdp:thm2). Seen here on one-dimensional quadratic clients (one client
+            with two local steps; weights away from lambda; one of two clients of unequal curvature, optimum and number
+            of local steps sampled per round), for every start, step size and noise in a box: the average over the
+            rounds, which is at least the minimum, is at most the right side even with sigma = 0.""",
+        latex=r"""\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)}
+            \left(\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)""",
         kind="upper bound",
         variables=(PROBLEM, ROUNDS, SHARE, START, NOISE),
         examples=(
@@ -214,16 +214,16 @@ register(
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
         assumptions=(
-            "beta = 1 (a unit); L_0 is the largest client gradient on the region that bounded noise cannot leave, since "
-            "Assumption 1, in the missing appendix, asks for Lipschitz losses, which no quadratic is on the whole line",
+            """beta = 1 (a unit); L_0 is the largest client gradient on the region that bounded noise cannot leave, since
+            Assumption 1, in the missing appendix, asks for Lipschitz losses, which no quadratic is on the whole line""",
             "the weights of a round are independent of that round's gradient noise, given the past",
         ),
-        remark="The first term is nearly sharp: for one client and small eta, E times the average goes to the squared start "
-        "gradient over 2 E_1 eta beta, and the first term is 12 E_1/(11 E_1 - 7) times that (3 for one local step, near "
-        "12/11 for many). The noise term is not: at n clients of K steps with weights 1/n the noise alone leaves beta eta "
-        "sigma_g^2/(2n), and the bound some 24 n^2 K/11 times as much. Robust-HDP's own weights are computed from the noisy "
-        "updates that they weigh, which the proof must exclude; only weights that depend on the noise's size and not on its "
-        "sign (exact separation, symmetric noise) keep the aggregate's noise centred.",
+        remark="""The first term is nearly sharp: for one client and small eta, E times the average goes to the squared start
+            gradient over 2 E_1 eta beta, and the first term is 12 E_1/(11 E_1 - 7) times that (3 for one local step,
+            near 12/11 for many). The noise term is not: at n clients of K steps with weights 1/n the noise alone leaves
+            beta eta sigma_g^2/(2n), and the bound some 24 n^2 K/11 times as much. Robust-HDP's own weights are computed
+            from the noisy updates that they weigh, which the proof must exclude; only weights that depend on the noise's
+            size and not on its sign (exact separation, symmetric noise) keep the aggregate's noise centred.""",
     )
 )
 
@@ -232,8 +232,8 @@ register(
 FOLLOW = Variable(
     "follow",
     "choice",
-    "0: the weights 1/2 + delta and 1/2 - delta go to the two clients by a fair coin; 1: if the clients' noise differs in "
-    "sign, the larger weight goes to the client whose noise points uphill",
+    """0: the weights 1/2 + delta and 1/2 - delta go to the two clients by a fair coin; 1: if the clients' noise differs in
+    sign, the larger weight goes to the client whose noise points uphill""",
     choices=(0, 1),
     default=0,
 )
@@ -253,14 +253,14 @@ def _floor(delta: Any, x: Any, s: Any) -> Any:
 def _dependent_derive(delta: Any, s: Any, follow: int) -> Derivation:
     d = Derivation()
     d.say(
-        "Both clients have f(theta) = theta^2/2 up to |theta| = L_0, L_0 |theta| - L_0^2/2 beyond: smooth with beta = 1, "
-        "Lipschitz with L_0 = 2 delta s. One local step: theta' = theta - eta (grad f(theta) + w_1 z_1 + w_2 z_2)."
+        """Both clients have f(theta) = theta^2/2 up to |theta| = L_0, L_0 |theta| - L_0^2/2 beyond: smooth with beta = 1,
+        Lipschitz with L_0 = 2 delta s. One local step: theta' = theta - eta (grad f(theta) + w_1 z_1 + w_2 z_2)."""
     )
-    both = d.say("The weights add to one. With probability 1/2 the noise has one sign, and the aggregate's is s or -s, 0 "
-                 "on average. Else it is (w_1 - w_2) z_1, on average", -2 * delta * s if follow else ZERO)  # fmt: skip
+    both = d.say("""The weights add to one. With probability 1/2 the noise has one sign, and the aggregate's is s or -s, 0 on
+        average. Else it is (w_1 - w_2) z_1, on average""", -2 * delta * s if follow else ZERO)  # fmt: skip
     push = d.say("So the aggregate's noise is on average", both / 2)
-    d.say("Its size is below L_0, so the walk has a stationary law; start from it. Then E[theta] stays, so in every "
-          "round E[grad f(theta)] is", -push)  # fmt: skip
+    d.say("""Its size is below L_0, so the walk has a stationary law; start from it. Then E[theta] stays, so in every round
+        E[grad f(theta)] is""", -push)  # fmt: skip
     return d.conclude("and E[grad f(theta)^2] is in every round at least the square of that:", push**2)
 
 
@@ -293,11 +293,11 @@ register(
         id="robusthdp:thm2:dependent-weights",
         title="The bound needs weights that do not follow the noise",
         place="Section 3.7, Theorem 2, with weights w_i^e computed from the noisy updates (Algorithm 1)",
-        statement="Theorem 2 for weights that vary from round to round. Judged: two identical clients, one local step, "
-        "started in the stationary law; the squared mean gradient, which no round's mean squared gradient is below, is at "
-        "most what (10) tends to for E to infinity.",
-        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
-        r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)",
+        statement="""Theorem 2 for weights that vary from round to round. Judged: two identical clients, one local step,
+            started in the stationary law; the squared mean gradient, which no round's mean squared gradient is below, is
+            at most what (10) tends to for E to infinity.""",
+        latex=r"""\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)}
+            \left(\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right)""",
         kind="upper bound",
         variables=(DELTA, STEP, SIZE, FOLLOW),
         examples=(
@@ -318,9 +318,9 @@ register(
         unit="squared gradient norm",
         assumptions=("Assumption 1 stands in the missing appendix; the theorem's text puts no condition on the weights",),
         related=("robusthdp:thm2",),
-        remark="(10) holds E[(w_i - lambda_i)^2] times L_0^2, but the product of a weight and the noise that it follows is "
-        "of the size of the noise, which privacy makes far larger than L_0: at delta = 1/20, beta eta = 1e-4 the floor is "
-        "0.0014 s^2 and the truth at least 0.0025 s^2. Weights from ||S_i||^2 do not follow signs as long as "
-        "S is the noise itself and symmetric; what robust PCA moves into L is not covered.",
+        remark="""(10) holds E[(w_i - lambda_i)^2] times L_0^2, but the product of a weight and the noise that it follows is
+            of the size of the noise, which privacy makes far larger than L_0: at delta = 1/20, beta eta = 1e-4 the floor
+            is 0.0014 s^2 and the truth at least 0.0025 s^2. Weights from ||S_i||^2 do not follow signs as long as S is
+            the noise itself and symmetric; what robust PCA moves into L is not covered.""",
     )
 )

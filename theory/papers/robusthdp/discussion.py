@@ -50,10 +50,10 @@ register(
         id="robusthdp:thm2:step",
         title="The first step-size condition is implied by the second",
         place="Section 3.7, Theorem 2; what its two conditions amount to",
-        statement="Theorem 2 asks for eta <= 1/(6 beta E_i) for every i and eta <= 1/(12 beta sqrt((1 + sum E_i)(sum "
-        "E_i^4))). The first limit is never below sqrt(8) times the second: judged, the squared ratio is at least 8.",
-        latex=r"\eta_l \leq \frac{1}{6\beta E_i}\text{ and }\eta_l \leq \frac{1}{12\beta\sqrt{(1+\sum_{i=1}^n E_i)"
-        r"(\sum_{i=1}^n E_i^4)}}",
+        statement="""Theorem 2 asks for eta <= 1/(6 beta E_i) for every i and eta <= 1/(12 beta sqrt((1 + sum E_i)(sum
+            E_i^4))). The first limit is never below sqrt(8) times the second: judged, the squared ratio is at least 8.""",
+        latex=r"""\eta_l \leq \frac{1}{6\beta E_i}\text{ and }\eta_l \leq
+            \frac{1}{12\beta\sqrt{(1+\sum_{i=1}^n E_i)(\sum_{i=1}^n E_i^4)}}""",
         kind="lower bound",
         variables=(STEPS,),
         examples=({"steps": [1]}, {"steps": [2, 1]}, {"steps": [38, 75, 150]}),
@@ -67,8 +67,8 @@ register(
         ours=True,
         tight=Tight(at={"steps": [1]}, ratio="1"),
         unit="dimensionless",
-        remark="Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75 "
-        "steps each (2400 records in batches of 32) eta must be below 9e-8/beta; Figure 1 has eta_l = 0.01.",
+        remark="""Equality with one client and one step. The second limit shrinks as 1/(n E_i^2.5): with 20 clients of 75
+            steps each (2400 records in batches of 32) eta must be below 9e-8/beta; Figure 1 has eta_l = 0.01.""",
     )
 )
 
@@ -81,8 +81,8 @@ LOCAL = Variable("steps", "size", "local gradient steps, the same for every clie
 QUIET = Variable(
     "quiet",
     "choice",
-    "0: all clients are alike, participants weigh 1/m; 1: client 1 makes twice the steps and has hardly any noise, so that "
-    "noise-aware weights go to it alone whenever it takes part",
+    """0: all clients are alike, participants weigh 1/m; 1: client 1 makes twice the steps and has hardly any noise, so that
+    noise-aware weights go to it alone whenever it takes part""",
     choices=(0, 1),
     default=0,
 )
@@ -103,8 +103,8 @@ def _participation_derive(m: Any, idle: Any, steps: Any, L0: Any, quiet: int) ->
         spread = d.say("mu is 2E with client 1 and E without it, so |lambda|^2 sum E[(E_i - mu)^2] =",
                        steps**2 * ((n - 1) * k / n + 1 - k / n) / n)  # fmt: skip
     else:
-        d.say("All make the same number of steps, so mu = E_i and the second sum of Psi_p is 0. A drawn client weighs 1/m: "
-              "E[w_i] = 1/n and E[w_i^2] = 1/(m n).")  # fmt: skip
+        d.say("""All make the same number of steps, so mu = E_i and the second sum of Psi_p is 0. A drawn client weighs 1/m:
+            E[w_i] = 1/n and E[w_i^2] = 1/(m n).""")  # fmt: skip
         apart = n * steps**2 * n * d.say("E[(w_i - 1/n)^2] =", 1 / (k * n) - 1 / n**2)
         spread = ZERO
     value = d.say("Both, times 8 L_0^2/3:", sp.Rational(8, 3) * L0**2 * (apart + spread))
@@ -152,10 +152,10 @@ register(
         id="robusthdp:thm2:participation",
         title="Psi_p falls when more clients take part",
         place="Section 3.7, discussion of Theorem 2",
-        statement="Psi_p decreases when clients participate more often. Judged for m of n clients drawn uniformly per "
-        "round, alike or with one that noise-aware weights prefer: Psi_p, and its fall from m to m + 1, are >= 0.",
-        latex=r"\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use "
-        r"similar batch sizes}",
+        statement="""Psi_p decreases when clients participate more often. Judged for m of n clients drawn uniformly per
+            round, alike or with one that noise-aware weights prefer: Psi_p, and its fall from m to m + 1, are >= 0.""",
+        latex=r"""\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use
+            similar batch sizes}""",
         kind="order",
         variables=(M, LEFT, LOCAL, LIPSCHITZ, QUIET),
         examples=({"m": 2, "idle": 1, "steps": 2, "L0": 1}, {"m": 1, "idle": 3, "steps": 1, "L0": 2, "quiet": 1}),
@@ -172,10 +172,10 @@ register(
         tight=Tight(at={"m": 2, "idle": 1, "steps": 2, "L0": 1}, ratio="0"),
         unit="squared gradient norm",
         related=("robusthdp:thm2", "robusthdp:thm2:weights"),
-        remark="Psi_p = (8 L_0^2/3) n E_i^2 (1/m - 1/n) for equal clients. With Robust-HDP's own weights it can grow with "
-        "m: the more often a quiet client takes part, the further the weights are from lambda. The term does not fall "
-        "with the step size: with partial participation the bound keeps a floor of this size "
-        "times 12/(11 E_min - 7) however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.",
+        remark="""Psi_p = (8 L_0^2/3) n E_i^2 (1/m - 1/n) for equal clients. With Robust-HDP's own weights it can grow with
+            m: the more often a quiet client takes part, the further the weights are from lambda. The term does not fall
+            with the step size: with partial participation the bound keeps a floor of this size times 12/(11 E_min - 7)
+            however long one trains, and so it does with weights 1/sigma_i^2 in place of lambda_i.""",
     )
 )
 
@@ -226,11 +226,11 @@ register(
         id="robusthdp:thm2:similar",
         title="Psi_p falls when clients have similar numbers of records",
         place="Section 3.7, discussion of Theorem 2",
-        statement="Psi_p decreases when clients have similar numbers of data samples. Judged for two clients with "
-        "Robust-HDP's weights, effective clipping and one noise scale: Psi_p with 1 + 2s times the records minus that "
-        "with 1 + s times is at least 0.",
-        latex=r"\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use "
-        r"similar batch sizes}",
+        statement="""Psi_p decreases when clients have similar numbers of data samples. Judged for two clients with
+            Robust-HDP's weights, effective clipping and one noise scale: Psi_p with 1 + 2s times the records minus that
+            with 1 + s times is at least 0.""",
+        latex=r"""\Psi_p\text{ decreases when clients participate more often and have similar number of data samples and use
+            similar batch sizes}""",
         kind="order",
         variables=(FIRST, RECORDS, TIMES, UNLIKE, LIPSCHITZ),
         examples=({"b": 1, "N": 4, "t": 1, "s": "1/2", "L0": 1}, {"b": 16, "N": 160, "t": 1, "s": 2, "L0": 1}),
@@ -247,9 +247,9 @@ register(
         tight=Tight(at={"b": 1, "N": 4, "t": 1, "s": "1/2", "L0": 1}, ratio="0"),
         unit="squared gradient norm",
         related=("robusthdp:thm2", "robusthdp:thm2:participation", "robusthdp:thm2:weights"),
-        remark="Similar records and similar batch sizes together make it 0. With batches of 1 and 2, the client with the "
-        "larger batch needs twice the records for as many steps, and sqrt(8) times for its weight to be lambda_i: there "
-        "Psi_p is least, and it grows when the numbers of records become more similar.",
+        remark="""Similar records and similar batch sizes together make it 0. With batches of 1 and 2, the client with the
+            larger batch needs twice the records for as many steps, and sqrt(8) times for its weight to be lambda_i:
+            there Psi_p is least, and it grows when the numbers of records become more similar.""",
     )
 )
 
@@ -287,10 +287,10 @@ register(
         id="robusthdp:thm2:psi-sigma",
         title="Psi_sigma falls with the local steps and the gradient noise",
         place="Section 3.7, discussion of Theorem 2",
-        statement="The term Psi_sigma decreases when E_i and the variances of the mini-batches decrease. Judged: its slopes "
-        "in E_1 and in sigma_1^2 are at least 0.",
-        latex=r"\text{The term }\Psi_\sigma\text{ decreases when }E_i\text{ and variance of mini-batches }\{"
-        r"\sigma_{i,\bar{g}}^2\}\text{ decrease}",
+        statement="""The term Psi_sigma decreases when E_i and the variances of the mini-batches decrease. Judged: its slopes
+            in E_1 and in sigma_1^2 are at least 0.""",
+        latex=r"""\text{The term }\Psi_\sigma\text{ decreases when }E_i\text{ and variance of mini-batches }%
+            \{\sigma_{i,\bar{g}}^2\}\text{ decrease}""",
         kind="order",
         variables=(
             Variable("beta", "positive", "smoothness of the losses"),
@@ -358,10 +358,10 @@ register(
         id="robusthdp:thm2:weights",
         title="Whether the bound shows an advantage of noise-aware weights",
         place="Section 5 (Conclusion), and the abstract, on Theorem 2",
-        statement="The theoretical results confirm that Robust-HDP converges faster. Judged: the bound (10) with FedAvg's "
-        "weights lambda_i, minus the bound with weights 1/sigma_i^2, is at least 0 (two clients, equal local steps).",
-        latex=r"\text{Our theoretical and experimental results confirm that our algorithm results in better utility and "
-        r"faster convergence}",
+        statement="""The theoretical results confirm that Robust-HDP converges faster. Judged: the bound (10) with FedAvg's
+            weights lambda_i, minus the bound with weights 1/sigma_i^2, is at least 0 (two clients, equal local steps).""",
+        latex=r"""\text{Our theoretical and experimental results confirm that our algorithm results in better utility and
+            faster convergence}""",
         kind="lower bound",
         variables=(LOCAL, LAM_1, NOISE_1, NOISE_2, LIPSCHITZ),
         examples=(
@@ -380,9 +380,9 @@ register(
         tight=Tight(at={"steps": 1, "lam_1": "1/2", "v_1": 1, "v_2": 1, "L0": 1}, ratio="1"),
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
-        remark="Psi_sigma holds sum E_i^2 sigma_i^2 without weights, so that the bound cannot reward noise-aware weights, "
-        "and Psi_p punishes any weights but lambda_i: of all aggregation rules FedAvg has the least bound. That Robust-HDP "
-        "lowers the noise is (8); that it converges faster does not follow from Theorem 2.",
+        remark="""Psi_sigma holds sum E_i^2 sigma_i^2 without weights, so that the bound cannot reward noise-aware weights,
+            and Psi_p punishes any weights but lambda_i: of all aggregation rules FedAvg has the least bound. That
+            Robust-HDP lowers the noise is (8); that it converges faster does not follow from Theorem 2.""",
     )
 )
 

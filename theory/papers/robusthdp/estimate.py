@@ -93,8 +93,8 @@ register(
         id="robusthdp:lem1:mean",
         title="What the noise estimate estimates",
         place="Section 3.4, Lemma 1, (9)",
-        statement="With E[s'] = r s and E|s' - r s|^2 <= alpha_j^2 for every element, sigma_hat_j^2 = ||S'_j||^2 / p is "
-        "centred at r^2 sigma_j^2 + alpha_j^2.",
+        statement="""With E[s'] = r s and E|s' - r s|^2 <= alpha_j^2 for every element, sigma_hat_j^2 = ||S'_j||^2 / p is
+            centred at r^2 sigma_j^2 + alpha_j^2.""",
         latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon)",
         kind="identity",
         variables=(SIGMA2S, R, ALPHA2, P, ANY_U, TOTAL, ATTAINED),
@@ -108,17 +108,17 @@ register(
         not_computed=Exempt(kind="elsewhere", function="estimators.server.robust_pca.noise_variances"),
         simulate=_mean_simulate,
         condition=lambda total, attained: sp.And(sp.Eq(total, 0), sp.Eq(attained, 1)),
-        condition_text="total == 0 (sigma_j^2 is the noise power per element, not that of the whole update in (7)) and "
-        "attained == 1 (the mean squared error of every element equals alpha_j^2)",
+        condition_text="""total == 0 (sigma_j^2 is the noise power per element, not that of the whole update in (7)) and
+            attained == 1 (the mean squared error of every element equals alpha_j^2)""",
         counterexample={"sigma2s": [1, 1], "r": 1, "alpha2": 0, "p": 2, "total": 1},
         entries=("E[sigma_hat_j^2], client by client",),
         assumes={"law": "moments"},
         unit="variance",
         assumptions=("E[s'] = r s holds for the noise as it was drawn, element by element",),
-        remark="(7) defines sigma_j^2 as the variance of the whole update, and the text after the lemma repeats it, while "
-        "sigma_hat_j^2 = ||S||^2/p is per element: p times less. The weights do not notice a common factor, the lemma "
-        "does. With E|s' - r s|^2 below alpha_j^2 the mean is below r^2 sigma_j^2 + alpha_j^2, and (9) fails for many "
-        "parameters. A bound |s'| <= U and E[s'] = r s cannot both hold for Gaussian noise, which exceeds U/r.",
+        remark="""(7) defines sigma_j^2 as the variance of the whole update, and the text after the lemma repeats it, while
+            sigma_hat_j^2 = ||S||^2/p is per element: p times less. The weights do not notice a common factor, the lemma
+            does. With E|s' - r s|^2 below alpha_j^2 the mean is below r^2 sigma_j^2 + alpha_j^2, and (9) fails for many
+            parameters. A bound |s'| <= U and E[s'] = r s cannot both hold for Gaussian noise, which exceeds U/r.""",
     )
 )
 
@@ -132,15 +132,16 @@ def _tail_derive(p: Any, eps: Any, U: Any) -> Derivation:
     t, width = sp.Symbol("t", positive=True), sp.Symbol("w", positive=True)
     d.say("p sigma_hat^2 is a sum of p independent terms s'^2. From |s'| <= U they lie in an interval of length w:",
           sp.Eq(width, U**2))  # fmt: skip
-    d.say("Such a term has a variance of at most w^2/4 under every exponential tilting, so its centred logarithmic moment "
-          "generating function is at most", t**2 * width**2 / 8)  # fmt: skip
+    d.say("""Such a term has a variance of at most w^2/4 under every exponential tilting, so its centred logarithmic moment
+        generating function is at most""", t**2 * width**2 / 8)  # fmt: skip
     exponent = d.say("Chernoff: an excess of p eps has a probability of at most exp of", p * (t**2 * width**2 / 8 - t * eps))
     best = d.say("least at t =", stationary_point(exponent, t))
     least = d.say("where the exponent is", simplest(exponent.subs(t, best)))
     d.say("The same bound holds for falling short by eps; the two sides give the factor 2.")
-    d.say("That U^2 in place of U^4 is no bound shows one element (p = 1) with s' = 0 or U, each with probability 1/2: "
-          "sigma_hat^2 is off its mean by U^2/2 with certainty, so a bound at eps < U^2/2 must be at least 1, while at "
-          "U = 10, eps = 49 the printed one is", 2 * sp.exp(-2 * sp.Rational(49**2, 10**2)))  # fmt: skip
+    d.say("""That U^2 in place of U^4 is no bound shows one element (p = 1) with s' = 0 or U, each with probability 1/2:
+        sigma_hat^2 is off its mean by U^2/2 with certainty, so
+        a bound at eps < U^2/2 must be at least 1, while at U =
+        10, eps = 49 the printed one is""", 2 * sp.exp(-2 * sp.Rational(49**2, 10**2)))  # fmt: skip
     return d.conclude("With w = U^2:", 2 * sp.exp(least.subs(width, U**2)))
 
 
@@ -156,10 +157,9 @@ register(
         id="robusthdp:lem1:tail",
         title="Concentration of the noise estimate",
         place="Section 3.4, Lemma 1, (9)",
-        statement="With elements bounded by U, sigma_hat_j^2 is further than eps from its mean with at most this "
-        "probability.",
-        latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq "
-        r"2e^{-\frac{2p\epsilon^2}{U^2}}",
+        statement="""With elements bounded by U, sigma_hat_j^2 is further than eps from its mean with at most this
+            probability.""",
+        latex=r"\Pr(|\hat{\sigma}_j^2 - (r^2 \sigma_j^2 + \alpha_j^2)| > \epsilon) \leq 2e^{-\frac{2p\epsilon^2}{U^2}}",
         kind="upper bound",
         variables=(P, EPS, U),
         examples=({"p": 100, "eps": "1/2", "U": 2}, {"p": 1, "eps": 49, "U": 10}),
@@ -169,20 +169,21 @@ register(
         oracle=_tail_oracle,
         corrected=lambda p, eps, U: 2 * sp.exp(-2 * p * eps**2 / U**4),
         corrected_text="2 exp(-2 p eps^2 / U^4), for |s'| <= U",
-        slip="U^2 for U^4: Hoeffding's inequality divides by the squared range of the terms, and s'^2 ranges over [0, U^2] "
-        "(eps has the unit of a variance, so that the printed exponent is not even free of units)",
+        slip="""U^2 for U^4: Hoeffding's inequality divides by the squared range of the terms, and s'^2 ranges over [0, U^2]
+            (eps has the unit of a variance, so that the printed exponent is not even free of units)""",
         counterexample={"p": 1, "eps": 49, "U": 10},
         not_computed=Exempt(kind="refuted"),
         not_simulated=Exempt(kind="part", of=("robusthdp:lem1:tail:two-point",)),
         assumes={"law": "bounded", "independence": "all"},
-        finding="The tail bound takes the bound on an element where the bound on its square is needed, and so promises far "
-        "too much for large elements.",
+        finding="""The tail bound takes the bound on an element where the bound on its square is needed, and so promises far
+            too much for large elements.""",
         unit="probability",
         assumptions=("|s'| <= U, not only s' <= U", "the elements of S' are independent"),
         related=("robusthdp:lem1:mean",),
-        remark="At p = 1, U = 10, eps = 49 and s' = 0 or 10 with equal odds the probability is 1, the printed bound 3e-21. "
-        "The printed bound is true, and weaker than the right one, only for U <= 1. The lemma's one-sided s' <= U bounds "
-        "nothing, since s'^2 is what is averaged; and elements that come out of one decomposition are not independent.",
+        remark="""At p = 1, U = 10, eps = 49 and s' = 0 or 10 with equal odds the probability is 1, the printed bound 3e-21.
+            The printed bound is true, and weaker than the right one, only for U <= 1. The lemma's one-sided s' <= U
+            bounds nothing, since s'^2 is what is averaged; and elements that come out of one decomposition are not
+            independent.""",
     )
 )  # fmt: skip
 
@@ -208,9 +209,9 @@ register(
         id="robusthdp:lem1:tail:p",
         title="More parameters make the estimate more certain, exponentially",
         place="Section 3.4, text after Lemma 1",
-        statement="The probability of a close estimate increases with the number p of parameters exponentially. Judged on "
-        "the right bound: one more element multiplies the probability of failure by a factor below 1, the same for every p "
-        "(its logarithm is at most 0).",
+        statement="""The probability of a close estimate increases with the number p of parameters exponentially. Judged on
+            the right bound: one more element multiplies the probability of failure by a factor below 1, the same for
+            every p (its logarithm is at most 0).""",
         latex=r"\text{This probability increases with the number of model parameters }p\text{ exponentially}",
         kind="order",
         variables=(P, EPS, U),
@@ -229,8 +230,9 @@ register(
             "robusthdp:lem1:tail:chi2",
             "robusthdp:precision",
         ),
-        remark="It is the probability of being near r^2 sigma_j^2 + alpha_j^2. Near r^2 sigma_j^2 alone, 'up to a "
-        "multiplicative factor', it goes to 0 instead as p grows, unless alpha_j^2 is the same fraction for all clients.",
+        remark="""It is the probability of being near r^2 sigma_j^2 + alpha_j^2. Near r^2 sigma_j^2 alone, 'up to a
+            multiplicative factor', it goes to 0 instead as p grows, unless alpha_j^2 is the same fraction for all
+            clients.""",
     )
 )
 
@@ -240,8 +242,8 @@ EXCESS = Variable("k", "choice", "twice the number of elements by which the coun
 
 def _two_point_derive(p: int, k: int) -> Derivation:
     d = Derivation()
-    d.say("Let s' be 0 or U with equal odds (r s = U/2, alpha^2 = U^2/4). With B elements at U, sigma_hat^2 = U^2 B/p, so "
-          "that it is off its mean U^2/2 by at least eps = k U^2/(2p) if |2B - p| >= k.")  # fmt: skip
+    d.say("""Let s' be 0 or U with equal odds (r s = U/2, alpha^2 = U^2/4). With B elements at U, sigma_hat^2 = U^2 B/p, so
+        that it is off its mean U^2/2 by at least eps = k U^2/(2p) if |2B - p| >= k.""")  # fmt: skip
     hits = [b for b in range(p + 1) if abs(2 * b - p) >= k]
     d.say("Counts B that are so far off:", tuple(hits))
     return d.conclude("Binomial probability:", sum((sp.binomial(p, b) for b in hits), sp.Integer(0)) / sp.Integer(2) ** p)
@@ -265,8 +267,9 @@ register(
         id="robusthdp:lem1:tail:two-point",
         title="The corrected tail bound against exact probabilities of its extreme case",
         place="Section 3.4, Lemma 1, corrected; not in the paper",
-        statement="Elements that are 0 or U with equal odds: the probability of a deviation of at least k U^2/(2p) is at "
-        "most 2 exp(-2 p eps^2/U^4) = 2 exp(-k^2/(2p)), whatever U. The printed 2 exp(-k^2 U^2/(2p)) goes to 0 as U grows.",
+        statement="""Elements that are 0 or U with equal odds: the probability of a deviation of at least k U^2/(2p) is at
+            most 2 exp(-2 p eps^2/U^4) = 2 exp(-k^2/(2p)), whatever U. The printed 2 exp(-k^2 U^2/(2p)) goes to 0 as U
+            grows.""",
         latex=r"\Pr\left(|\hat\sigma^2-U^2/2|\geq\frac{kU^2}{2p}\right)\leq 2e^{-k^2/(2p)}",
         kind="upper bound",
         variables=(ELEMENTS, EXCESS),
@@ -291,8 +294,8 @@ EVEN = Variable("p", "choice", "elements of the update (even, so that the law is
 
 def _chi2_derive(p: int, x: Any) -> Derivation:
     d = Derivation()
-    d.say("Gaussian noise, s' = r s + e with s ~ N(0, sigma2), e ~ N(0, alpha2) independent: s' ~ N(0, m) with "
-          "m = r^2 sigma2 + alpha2, so sigma_hat^2 = (m/p) chi^2_p exactly; no U, r, alpha2 or sigma2 is left.")  # fmt: skip
+    d.say("""Gaussian noise, s' = r s + e with s ~ N(0, sigma2), e ~ N(0, alpha2) independent: s' ~ N(0, m) with m = r^2
+        sigma2 + alpha2, so sigma_hat^2 = (m/p) chi^2_p exactly; no U, r, alpha2 or sigma2 is left.""")  # fmt: skip
     y = sp.Symbol("y", positive=True)
     above = d.say("For even p, P(chi^2_p > 2y) is the probability of fewer than p/2 points of a Poisson of mean y:",
                   sp.exp(-y) * sum((y**i / sp.factorial(i) for i in range(p // 2)), sp.Integer(0)))  # fmt: skip
@@ -322,8 +325,8 @@ register(
         id="robusthdp:lem1:tail:chi2",
         title="A tail bound that Gaussian noise does satisfy",
         place="Section 3.4, Lemma 1, replaced; not in the paper",
-        statement="With Gaussian noise and estimation error, sigma_hat_j^2 is off r^2 sigma_j^2 + alpha_j^2 by more than "
-        "the fraction x of it with at most this probability, for 1/10 <= x <= 9/10; judged against the exact law.",
+        statement="""With Gaussian noise and estimation error, sigma_hat_j^2 is off r^2 sigma_j^2 + alpha_j^2 by more than
+            the fraction x of it with at most this probability, for 1/10 <= x <= 9/10; judged against the exact law.""",
         latex=r"\Pr\left(\Big|\frac{\hat\sigma_j^2}{r^2\sigma_j^2+\alpha_j^2}-1\Big|>x\right)\leq2e^{-\frac p2(x-\ln(1+x))}",
         kind="upper bound",
         variables=(EVEN, X),
@@ -339,10 +342,10 @@ register(
         tight=Tight(at={"p": 8, "x": "1/4"}, ratio="2.907581260"),
         unit="probability",
         related=("robusthdp:lem1:mean",),
-        remark="No bound U is needed and the scale drops out. To use (9) with Gaussian noise U must be about "
-        "sqrt(2 ln(2p)) standard deviations, which makes the corrected exponent p x^2/(2 ln(2p)^2) where the truth has "
-        "p x^2/4: at the paper's p = 28939 a factor of 60 is lost. Exactly, p = 28939 elements put the estimate within "
-        "3 % of its mean except with probability 3e-4.",
+        remark="""No bound U is needed and the scale drops out. To use (9) with Gaussian noise U must be about sqrt(2 ln(2p))
+            standard deviations, which makes the corrected exponent p x^2/(2 ln(2p)^2) where the truth has p x^2/4: at
+            the paper's p = 28939 a factor of 60 is lost. Exactly, p = 28939 elements put the estimate within 3 % of its
+            mean except with probability 3e-4.""",
     )
 )
 

@@ -52,12 +52,12 @@ def _eps(delta: Any, t: Any, c2: Any, large: int) -> Any:
 
 def _thm1_derive(delta: Any, t: Any, c2: Any, large: int) -> Derivation:
     d = Derivation()
-    eps = d.say("Full batches, q = 1, with T = E E_i steps; the theorem allows every eps < c1 T, that is any eps once T "
-                "is large:",
+    eps = d.say("""Full batches, q = 1, with T = E E_i steps; the theorem allows every eps < c1 T, that is any eps once T is
+        large:""",
                 _eps(delta, t, c2, large))  # fmt: skip
     log_delta = sp.log(1 / delta)
-    d.say("The T noisy sums move by 1 (in units of c) each and have deviation z: together they are as telling as one "
-          "Gaussian of distance mu = sqrt(T)/z, which with z = c2 sqrt(T log(1/delta))/eps does not depend on T:",
+    d.say("""The T noisy sums move by 1 (in units of c) each and have deviation z: together they are as telling as one
+        Gaussian of distance mu = sqrt(T)/z, which with z = c2 sqrt(T log(1/delta))/eps does not depend on T:""",
           eps / (c2 * sp.sqrt(log_delta)))  # fmt: skip
     # mu / sqrt(8), with one root of log(1/delta)
     distance = t * (16 * c2**2 if large else 1) * sp.sqrt(log_delta) / (c2 * 2 * sp.sqrt(2))
@@ -104,11 +104,11 @@ register(
         id="robusthdp:thm1",
         title="Theorem 1: the guarantee for any delta",
         place="Section 3.6, Theorem 1",
-        statement="There are constants c1, c2 such that for any eps < c1 q^2 E E_i and any delta > 0 the training is (eps, "
-        "delta)-DP with respect to D_i if z_i > c2 q sqrt(E E_i log(1/delta))/eps. Judged exactly for full batches (q = 1): "
-        "the delta needed at that z is at most delta.",
-        latex=r"\text{for any } \epsilon \in c_1 q_i^2 E \cdot E_i \ldots (\epsilon_i, \delta_i)\text{-DP \ldots for any } "
-        r"\delta_i > 0 \text{ if } z_i > c_2 \frac{q_i \sqrt{E \cdot E_i \log \frac{1}{\delta_i}}}{\epsilon_i}",
+        statement="""There are constants c1, c2 such that for any eps < c1 q^2 E E_i and any delta > 0 the training is (eps,
+            delta)-DP with respect to D_i if z_i > c2 q sqrt(E E_i log(1/delta))/eps. Judged exactly for full batches (q
+            = 1): the delta needed at that z is at most delta.""",
+        latex=r"""\text{for any } \epsilon \in c_1 q_i^2 E \cdot E_i \ldots (\epsilon_i, \delta_i)\text{-DP \ldots for any }
+            \delta_i > 0 \text{ if } z_i > c_2 \frac{q_i \sqrt{E \cdot E_i \log \frac{1}{\delta_i}}}{\epsilon_i}""",
         kind="upper bound",
         variables=(DELTA, SHARE, C2, LARGE),
         examples=(
@@ -136,11 +136,11 @@ register(
         ),
         unit="probability",
         assumptions=(ADJACENCY, "full batches: q_i = 1"),
-        remark="The printed 'eps in c1 q^2 E E_i' is read as eps < c1 q^2 E E_i, as in the theorem of Abadi et al. that is "
-        "quoted. Its proof takes a moment of order about 2 log(1/delta)/eps, which must be at least 1: so eps must not "
-        "exceed a multiple of log(1/delta). Without that no constants exist (robusthdp:thm1:any-constants): with delta near "
-        "1, or with eps large, z falls short. With replacement of a record instead of adding or removing one, the noise "
-        "must double. A rule for every eps and delta is robusthdp:thm1:rule.",
+        remark="""The printed 'eps in c1 q^2 E E_i' is read as eps < c1 q^2 E E_i, as in the theorem of Abadi et al. that is
+            quoted. Its proof takes a moment of order about 2 log(1/delta)/eps, which must be at least 1: so eps must not
+            exceed a multiple of log(1/delta). Without that no constants exist (robusthdp:thm1:any-constants): with delta
+            near 1, or with eps large, z falls short. With replacement of a record instead of adding or removing one, the
+            noise must double. A rule for every eps and delta is robusthdp:thm1:rule.""",
     )
 )
 
@@ -149,9 +149,9 @@ SCALE = Variable("x", "positive", "c2 sqrt(log(1/delta)) for any constant and an
 
 def _constants_derive(x: Any) -> Derivation:
     d = Derivation()
-    d.say("Full batches. Whatever c1 is, eps = 2 x^2 + 6 x is below c1 E E_i for enough steps. With x = c2 "
-          "sqrt(log(1/delta)) the theorem's z makes the training one Gaussian of distance mu = eps/x = 2 x + 6, so that "
-          "mu/2 - eps/mu = 3.")  # fmt: skip
+    d.say("""Full batches. Whatever c1 is, eps = 2 x^2 + 6 x is below c1 E E_i for enough steps. With x = c2
+        sqrt(log(1/delta)) the theorem's z makes the training one Gaussian of distance mu = eps/x = 2 x + 6,
+        so that mu/2 - eps/mu = 3.""")  # fmt: skip
     return d.conclude("Delta needed at that eps:", gaussian_curve(2 * x**2 + 6 * x, (x + 3) / sp.sqrt(2)))
 
 
@@ -179,10 +179,10 @@ register(
         id="robusthdp:thm1:any-constants",
         title="Theorem 1 without a lower limit on log(1/delta)/eps: no constants exist",
         place="Section 3.6, Theorem 1, 'for any delta_i > 0'",
-        statement="For all constants c1, c2 > 0 and every delta < 0.99 there are eps and a number of full-batch steps that "
-        "the theorem allows, at which the training with its z needs more than 0.99 in place of delta.",
-        latex=r"\forall c_1,c_2>0,\ \delta<0.99\ \exists\,\epsilon,T:\ \epsilon<c_1T,\ z=c_2\frac{\sqrt{T\log(1/\delta)}}{"
-        r"\epsilon}\text{, and } \delta_{\text{needed}}(\epsilon)\ge0.99",
+        statement="""For all constants c1, c2 > 0 and every delta < 0.99 there are eps and a number of full-batch steps that
+            the theorem allows, at which the training with its z needs more than 0.99 in place of delta.""",
+        latex=r"""\forall c_1,c_2>0,\ \delta<0.99\ \exists\,\epsilon,T:\ \epsilon<c_1T,\ z=c_2\frac{\sqrt{T\log(1/\delta)}}%
+            {\epsilon}\text{, and } \delta_{\text{needed}}(\epsilon)\ge0.99""",
         kind="lower bound",
         variables=(SCALE,),
         examples=({"x": 2}, {"x": "1/10"}),
@@ -197,8 +197,8 @@ register(
         tight=Tight(at={"x": 2}, ratio="0.9919549632"),
         unit="probability",
         assumptions=(ADJACENCY, "full batches: q_i = 1"),
-        remark="The value depends on x alone and tends to Phi(3) = 0.9987 for large x. At delta so close to 1 that c2^2 "
-        "log(1/delta) is tiny the same happens at moderate eps: 'for any delta > 0' cannot hold.",
+        remark="""The value depends on x alone and tends to Phi(3) = 0.9987 for large x. At delta so close to 1 that c2^2
+            log(1/delta) is tiny the same happens at moderate eps: 'for any delta > 0' cannot hold.""",
     )
 )  # fmt: skip
 
@@ -216,8 +216,8 @@ def _rule_printed(root: Any, gap: Any) -> Any:
 def _rule_derive(root: Any, gap: Any, steps: Any) -> Derivation:
     d = Derivation()
     z2 = d.say("The rule's z squared, with eps = (root + gap)^2 - root^2:", steps / (2 * gap**2))
-    d.say("A Gaussian step with noise z has Renyi divergence a/(2 z^2) of every order a, add or remove; drawing the batch "
-          "at random only mixes output laws, which does not raise it. Steps add up:", steps / (2 * z2))  # fmt: skip
+    d.say("""A Gaussian step with noise z has Renyi divergence a/(2 z^2) of every order a, add or remove; drawing the batch
+        at random only mixes output laws, which does not raise it. Steps add up:""", steps / (2 * z2))  # fmt: skip
     a = sp.Symbol("a", positive=True)
     spent = d.say("Order a gives eps = a T/(2 z^2) + log(1/delta)/(a-1):", a * steps / (2 * z2) + root**2 / (a - 1))
     best = d.say("The least is where the derivative in a vanishes:", 1 + root / gap)
@@ -244,8 +244,9 @@ register(
         id="robusthdp:thm1:rule",
         title="A noise scale for every eps and delta",
         place="Section 3.6: in place of Theorem 1",
-        statement="z = sqrt(T/2) / (sqrt(log(1/delta) + eps) - sqrt(log(1/delta))) with T = E E_i makes the training (eps, "
-        "delta)-DP for every eps > 0, every delta in (0, 1) and every sampling rate: Renyi accounting spends exactly eps.",
+        statement="""z = sqrt(T/2) / (sqrt(log(1/delta) + eps) - sqrt(log(1/delta))) with T = E E_i makes the training (eps,
+            delta)-DP for every eps > 0, every delta in (0, 1) and every sampling rate: Renyi accounting spends exactly
+            eps.""",
         latex=r"z=\frac{\sqrt{T/2}}{\sqrt{\log\frac1\delta+\epsilon}-\sqrt{\log\frac1\delta}}",
         kind="identity",
         variables=(ROOT, GAP, STEPS),
@@ -259,9 +260,9 @@ register(
         assumes={"adjacency": "add-remove", "law": "gaussian", "noise": "fresh"},
         unit="eps",
         assumptions=(ADJACENCY,),
-        remark="It has no constants to choose and no range to check, but no gain from sampling; with sampling the noise "
-        "comes from an accountant (estimators.accounting.accountants.noise_for). For eps small against log(1/delta) it is "
-        "Theorem 1 with q = 1 and c2 = sqrt(2).",
+        remark="""It has no constants to choose and no range to check, but no gain from sampling; with sampling the noise
+            comes from an accountant (estimators.accounting.accountants.noise_for). For eps small against log(1/delta) it
+            is Theorem 1 with q = 1 and c2 = sqrt(2).""",
     )
 )
 
@@ -271,8 +272,8 @@ E1 = Variable("E1", "positive", "e^eps_1 - 1 of the client with the smaller eps"
 MORE = Variable("E_more", "nonnegative", "e^eps_2 - e^eps_1 of the client with the larger eps")
 DELTA1 = Variable("delta1", "fraction", "delta of the client with the smaller eps")
 DELTA2 = Variable("delta2", "fraction", "delta of the client with the larger eps")
-LARGER = Variable("larger", "choice", "which of the two clients has the larger delta: delta of that one is d + (1 - d) "
-"times the variable given for it, d the other's", choices=(1, 2), default=2)  # fmt: skip
+LARGER = Variable("larger", "choice", """which of the two clients has the larger delta: delta of that one is d + (1 - d)
+    times the variable given for it, d the other's""", choices=(1, 2), default=2)  # fmt: skip
 SHARED = Variable("shared", "choice", "1: both clients hold the record in question; 0: their data sets are disjoint",
                   choices=(0, 1), default=0)  # fmt: skip
 
@@ -309,8 +310,8 @@ def _parallel_derive(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int
     d = Derivation()
     deltas = _deltas(delta1, delta2, larger)
     es = (1 + E1, 1 + E1 + E_more)
-    d.say("The server only processes what the clients send, and their noise is independent. For a record of one client the "
-          "other's output law is the same on both neighbours and cancels." if not shared else
+    d.say("""The server only processes what the clients send, and their noise is independent. For a record of one client the
+        other's output law is the same on both neighbours and cancels.""" if not shared else
           "Both clients' outputs depend on the record, so the two losses add up.")  # fmt: skip
     top = es[1]
     pairs = [(0,), (1,)] if not shared else [(0, 1)]
@@ -381,7 +382,7 @@ register(
         assumes={"adjacency": "add-remove", "independence": "all"},
         unit="dimensionless",
         assumptions=(ADJACENCY, "the clients' noise is independent and the server only processes what they send"),
-        remark="Judged on two clients with the least private mechanisms of their budgets, so the values are exact. The "
-        "largest eps and delta may come from different clients. A record that two clients hold loses from both.",
+        remark="""Judged on two clients with the least private mechanisms of their budgets, so the values are exact. The
+            largest eps and delta may come from different clients. A record that two clients hold loses from both.""",
     )
 )

@@ -21,8 +21,8 @@ ITEMS = (
         claims=_id("eq8:removal", "tab2:baselines"),
     ),
     Item(
-        lines="10", place="Abstract", what="noise-aware aggregation improves utility and convergence speed; the analysis "
-        "confirms it", claims=_id("thm2:weights", "eq8:weights"),
+        lines="10", place="Abstract", what="""noise-aware aggregation improves utility and convergence speed; the analysis
+            confirms it""", claims=_id("thm2:weights", "eq8:weights"),
     ),
     Item(
         lines="10", place="Abstract", what="experiments confirm utility and speed", reason="training",
@@ -51,8 +51,8 @@ ITEMS = (
     ),
     Item(lines="21", place="Section 1, contributions", what="the algorithm", claims=_id("alg1")),
     Item(
-        lines="22", place="Section 1, contributions", what="convergence is proved for unequal data, batches, weights, "
-        "participation", claims=_id("thm2", "thm2:quadratic", "thm2:dependent-weights"),
+        lines="22", place="Section 1, contributions", what="""convergence is proved for unequal data, batches, weights,
+            participation""", claims=_id("thm2", "thm2:quadratic", "thm2:dependent-weights"),
     ),
     Item(
         lines="23", place="Section 1, contributions", what="superior utility and speed", reason="training",
@@ -102,8 +102,8 @@ ITEMS = (
         claims=_id("batch-power3"),
     ),
     Item(
-        lines="87", place="Section 3.2, after (7)", what="so it does with equal batches and unequal data; small eps and "
-        "small q are noisier", claims=_id("small-q-noisier"),
+        lines="87", place="Section 3.2, after (7)", what="""so it does with equal batches and unequal data; small eps and
+            small q are noisier""", claims=_id("small-q-noisier"),
     ),
     Item(
         lines="89-91", place="Section 3.2, (8)", what="the least noise of the aggregate",
@@ -185,8 +185,8 @@ ITEMS = (
         lines="173", place="Section 3.7, Discussion", what="more general than [19] and [38]", reason="cited",
     ),
     Item(
-        lines="173-175", place="Section 3.7, Discussion, (12)", what="without privacy and heterogeneity the bound is that "
-        "of FedAvg and SGD", claims=_id("eq12"),
+        lines="173-175", place="Section 3.7, Discussion, (12)", what="""without privacy and heterogeneity the bound is that
+            of FedAvg and SGD""", claims=_id("eq12"),
     ),
     Item(lines="177", place="Section 3.7, after (12)", what="rate 1/sqrt(E)", claims=_id("eq12:rate")),
     Item(lines="179-187", place="Section 4.1", what="data, models, baselines, budgets, batch sizes", reason="setting"),

@@ -25,8 +25,8 @@ BATCH = Variable("b", "choice", "batch size; with Poisson sampling the expected 
 DRAWN = Variable(
     "drawn",
     "choice",
-    "fixed: a batch of b records without replacement; poisson: each record with probability b/N, the sum divided by b; "
-    "realised: the same, divided by the number drawn (a batch without records gives 0)",
+    """fixed: a batch of b records without replacement; poisson: each record with probability b/N, the sum divided by b;
+    realised: the same, divided by the number drawn (a batch without records gives 0)""",
     choices=("fixed", "poisson", "realised"),
     default="fixed",
 )
@@ -98,10 +98,10 @@ register(
         id="robusthdp:eq2",
         title="Mean of a noisy batch gradient, every gradient clipped",
         place="Section 3.1, case 1, (2)",
-        statement="With effective clipping the noisy batch gradient (1) has the mean G_i, where every record's clipped "
-        "gradient has the mean G_i.",
-        latex=r"\mathbb{E}[\tilde{g}_i(\theta)] = \frac{1}{b_i} \sum_{j \in \mathcal{B}_i^t} "
-        r"\mathbb{E}[\bar{g}_{ij}(\theta)] = \frac{1}{b_i} \sum_{j \in \mathcal{B}_i^t} G_i(\theta) = G_i(\theta)",
+        statement="""With effective clipping the noisy batch gradient (1) has the mean G_i, where every record's clipped
+            gradient has the mean G_i.""",
+        latex=r"""\mathbb{E}[\tilde{g}_i(\theta)] = \frac{1}{b_i} \sum_{j \in \mathcal{B}_i^t}
+            \mathbb{E}[\bar{g}_{ij}(\theta)] = \frac{1}{b_i} \sum_{j \in \mathcal{B}_i^t} G_i(\theta) = G_i(\theta)""",
         kind="identity",
         variables=(MEAN, BATCH, RECORDS, DRAWN),
         examples=({"G": 1, "b": 2, "N": 3}, {"G": 2, "b": 1, "N": 2, "drawn": "realised"}),
@@ -116,8 +116,8 @@ register(
         assumes={"given": "parameters", "clipping": "all"},
         unit="gradient",
         related=("robusthdp:eq3", "robusthdp:eq4"),
-        remark="b_i = |B_i^t| is a given number in the paper. With the Poisson batches that its accountant assumes, "
-        "dividing by the number drawn loses (1-q)^N of the mean, the chance of an empty batch.",
+        remark="""b_i = |B_i^t| is a given number in the paper. With the Poisson batches that its accountant assumes,
+            dividing by the number drawn loses (1-q)^N of the mean, the chance of an empty batch.""",
     )
 )
 
@@ -155,10 +155,10 @@ register(
         id="robusthdp:eq4",
         title="Mean of a noisy batch gradient, no gradient clipped",
         place="Section 3.1, case 2, (4)",
-        statement="With ineffective clipping the noisy batch gradient is an unbiased estimate of the gradient of the "
-        "client's loss f_i on its records.",
-        latex=r"\mathbb{E}[\tilde{g}_i(\boldsymbol{\theta})] = \mathbb{E}[g_i(\boldsymbol{\theta})] = \nabla "
-        r"f_i(\boldsymbol{\theta})",
+        statement="""With ineffective clipping the noisy batch gradient is an unbiased estimate of the gradient of the
+            client's loss f_i on its records.""",
+        latex=r"""\mathbb{E}[\tilde{g}_i(\boldsymbol{\theta})] = \mathbb{E}[g_i(\boldsymbol{\theta})] = \nabla
+            f_i(\boldsymbol{\theta})""",
         kind="identity",
         variables=(GRADIENTS, BATCH, DRAWN),
         examples=({"gradients": [1, 4], "b": 1}, {"gradients": [1, -2, 4], "b": 2, "drawn": "poisson"}),
@@ -175,7 +175,7 @@ register(
         assumes={"given": "data", "clipping": "none"},
         unit="gradient",
         related=("robusthdp:eq5", "robusthdp:eq2"),
-        remark="Between the two cases, where some gradients are clipped, the mean is neither: robusthdp:thm2 shows where "
-        "that leads.",
+        remark="""Between the two cases, where some gradients are clipped, the mean is neither: robusthdp:thm2 shows where
+            that leads.""",
     )
 )

@@ -74,11 +74,11 @@ def _gauss_derive(eps: Any, delta: Any, beyond: int = 0) -> Derivation:
     d = Derivation()
     eps = eps + 4 * beyond
     root = sp.sqrt(sp.log(sp.Rational(5, 4) / delta))
-    d.say("More noise never hurts (adding independent noise is post-processing), so the quoted bound itself is the worst "
-          "case. For sensitivity 1:", sp.sqrt(2) * root / eps)  # fmt: skip
-    d.say("In the worst direction neighbours give N(1, sigma^2) and N(0, sigma^2), 1/sigma apart. The log-likelihood ratio "
-          "is normal with mean mu^2/2 and variance mu^2 under the first and with mean -mu^2/2 under the second, mu = "
-          "1/sigma.")  # fmt: skip
+    d.say("""More noise never hurts (adding independent noise is post-processing), so the quoted bound itself is the worst
+        case. For sensitivity 1:""", sp.sqrt(2) * root / eps)  # fmt: skip
+    d.say("""In the worst direction neighbours give N(1, sigma^2) and N(0, sigma^2), 1/sigma apart. The log-likelihood ratio
+        is normal with mean mu^2/2 and variance mu^2 under the first and with mean -mu^2/2 under the second,
+        mu = 1/sigma.""")  # fmt: skip
     return d.conclude("Smallest delta: P(ratio > eps) - e^eps P'(ratio > eps) =", gaussian_curve(eps, eps / (4 * root)))
 
 
@@ -117,8 +117,8 @@ register(
         id="robusthdp:gauss",
         title="Noise of the Gaussian mechanism",
         place="Section 2, text after Definition 1",
-        statement="The Gaussian mechanism is (eps, delta)-DP for all eps < 1 and sigma above sqrt(2 ln(1.25/delta))/eps "
-        "times the sensitivity. Judged at that sigma: the delta needed is at most delta.",
+        statement="""The Gaussian mechanism is (eps, delta)-DP for all eps < 1 and sigma above sqrt(2 ln(1.25/delta))/eps
+            times the sensitivity. Judged at that sigma: the delta needed is at most delta.""",
         latex=r"\epsilon < 1 \text{ and } \sigma > \frac{\sqrt{2 \ln(1.25/\delta)}}{\epsilon} \Delta_2 f",
         kind="upper bound",
         variables=(EPS, ANY_DELTA),
@@ -133,8 +133,8 @@ register(
         tight=Tight(at={"eps": 1, "delta": "1/2"}, ratio="10.61376091"),
         unit="probability",
         assumptions=(ADJACENCY,),
-        remark="Certified for eps in [0.001, 1] and delta in [1e-10, 0.9999]; there is much slack: at eps = 1 and delta = "
-        "1e-5 the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).",
+        remark="""Certified for eps in [0.001, 1] and delta in [1e-10, 0.9999]; there is much slack: at eps = 1 and delta =
+            1e-5 the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).""",
     )
 )
 
@@ -213,8 +213,9 @@ register(
         id="robusthdp:budget",
         title="A smaller privacy budget needs more noise",
         place="Section 3.1, last sentence",
-        statement="The lower the privacy budget (eps, delta) of a client, the larger the noise it adds. Judged on the exact "
-        "curve of one release: the noise that is needed falls as eps grows at fixed delta, and as delta grows at fixed eps.",
+        statement="""The lower the privacy budget (eps, delta) of a client, the larger the noise it adds. Judged on the exact
+            curve of one release: the noise that is needed falls as eps grows at fixed delta, and as delta grows at fixed
+            eps.""",
         latex=r"\text{the lower the privacy budget }(\epsilon, \delta)\text{ of a client, the larger the noise it adds}",
         kind="order",
         variables=(ANY_EPS, SIGMA),
@@ -230,8 +231,8 @@ register(
         unit="sensitivities",
         assumes={"law": "gaussian"},
         related=("robusthdp:gauss", "robusthdp:small-q-noisier"),
-        remark="For many sampled steps see robusthdp:small-q-noisier. It is so for any family of mechanisms in which more "
-        "noise is post-processing of less.",
+        remark="""For many sampled steps see robusthdp:small-q-noisier. It is so for any family of mechanisms in which more
+            noise is post-processing of less.""",
     )
 )
 

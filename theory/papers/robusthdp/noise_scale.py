@@ -143,9 +143,9 @@ def _computed_scale(b: int, eps: str, rounds: int) -> float:
 
 
 def _say_scales(d: Derivation, b: int, eps: str, rounds: int) -> tuple[sp.Rational, sp.Rational]:
-    d.say("A step draws each record with probability q = b/2400 and adds noise of deviation c z. Its Renyi divergence of "
-          "a whole "
-          "order is a binomial sum; steps add up; the least eps over orders 2 to 64 must be the budget. Solved for z at b:",
+    d.say("""A step draws each record with probability q = b/2400 and adds noise of deviation c z. Its Renyi divergence of a
+        whole order is a binomial sum; steps add up; the least eps over orders 2 to 64 must be the budget. Solved for z
+        at b:""",
           first := _by_series(b, eps, rounds))  # fmt: skip
     d.say("and at 2 b, with half as many steps:", second := _by_series(2 * b, eps, rounds))
     return first, second
@@ -180,8 +180,8 @@ register(
         id="robusthdp:z-sublinear",
         title="The noise scale grows sub-linearly with the batch size",
         place="Section 3.1, text after (5) (Figure 6)",
-        statement="At a fixed budget and number of epochs z grows with b, but slower than b, so that the noise z^2/b^2 of "
-        "(3) and (5) falls. Judged for a doubled batch.",
+        statement="""At a fixed budget and number of epochs z grows with b, but slower than b, so that the noise z^2/b^2 of
+            (3) and (5) falls. Judged for a doubled batch.""",
         latex=r"z\text{ grows with }b_i\text{ sub-linearly}:\quad\frac{z(2b)}{z(b)}\le2,\quad\frac{z(b)}{z(2b)}\le1",
         kind="order",
         variables=(BATCH, EPS, ROUNDS),
@@ -195,10 +195,10 @@ register(
         condition_text="2 b eps <= N E (the budget of an epoch times q is not large)",
         counterexample={"b": 600, "eps": "8", "E": 1},
         entries=("z(2b) / z(b)", "z(b) / z(2b)"),
-        remark="Sub-linear it is in all cases tried, with a power of at most about 1/2; but it need not grow: with a large "
-        "budget and few steps sampling protects little, and fewer steps with larger batches then need less noise. The "
-        "variance falls with b all the more. Finite choices; robusthdp:z-sublinear:order2 is the statement for all b in a "
-        "solvable accounting.",
+        remark="""Sub-linear it is in all cases tried, with a power of at most about 1/2; but it need not grow: with a large
+            budget and few steps sampling protects little, and fewer steps with larger batches then need less noise. The
+            variance falls with b all the more. Finite choices; robusthdp:z-sublinear:order2 is the statement for all b
+            in a solvable accounting.""",
         shares={"theory.papers.robusthdp.noise_scale._solved": SOLVER},
         not_simulated=NOT_SIMULATED,
         assumes={"adjacency": "add-remove", "sampling": "poisson", "law": "gaussian", "noise": "fresh"},
@@ -212,8 +212,8 @@ register(
 def _noisier_derive(b: int, eps: str, E: int) -> Derivation:
     d = Derivation()
     first, second = _say_scales(d, b, eps, E)
-    d.say("The variance (7) with the approximation of (3) is proportional to ceil(1/q) z^2/b^2. Halving q doubles the "
-          "steps; with N fixed b is halved too.")  # fmt: skip
+    d.say("""The variance (7) with the approximation of (3) is proportional to ceil(1/q) z^2/b^2. Halving q doubles the
+        steps; with N fixed b is halved too.""")  # fmt: skip
     budgets = d.say("z at eps = 1/2 and at eps = 8:", tuple(_by_series(b, e, E) for e in EPS.choices))
     return d.conclude("Variance at q over that at 2q, b fixed and N fixed, and variance at eps = 1/2 over that at 8:",
                       (2 * (first / second) ** 2, 8 * (first / second) ** 2, (budgets[0] / budgets[1]) ** 2))  # fmt: skip
@@ -247,8 +247,8 @@ register(
         title="Clients with a small budget or a small batch ratio send noisier updates",
         place="Section 3.2, text after (7) (Figure 1)",
         statement="A smaller q = b/N, from a smaller batch or from more data, and a smaller eps give a larger variance (7).",
-        latex=r"\text{a client with small privacy parameter and small batch size ratio }(q_i)\text{ sends more noisy "
-        r"updates}",
+        latex=r"""\text{a client with small privacy parameter and small batch size ratio }(q_i)%
+            \text{ sends more noisy updates}""",
         kind="order",
         variables=(BATCH, EPS, ROUNDS),
         examples=({"b": 16, "eps": "1/2", "E": 200}, {"b": 600, "eps": "8", "E": 1}),
@@ -259,9 +259,9 @@ register(
         computed=_noisier_computed,
         entries=("fixed b, N and 2 N", "fixed N, b and 2 b", "eps 1/2 and 8"),
         related=("robusthdp:eq7", "robusthdp:z-sublinear"),
-        remark="Finite choices with b and 2 b dividing N. At fixed b the effect can be tiny (0.4 % per doubling of N at E = "
-        "200, eps = 1/2): in the range of Theorem 1 z^2 falls as fast as the number of steps grows. At fixed N a doubled "
-        "batch divides the variance by 4.02 to 8.39, where 'power 3' says 8.",
+        remark="""Finite choices with b and 2 b dividing N. At fixed b the effect can be tiny (0.4 % per doubling of N at E =
+            200, eps = 1/2): in the range of Theorem 1 z^2 falls as fast as the number of steps grows. At fixed N a
+            doubled batch divides the variance by 4.02 to 8.39, where 'power 3' says 8.""",
         shares={"theory.papers.robusthdp.noise_scale._solved": SOLVER},
         not_simulated=NOT_SIMULATED,
         assumes={"adjacency": "add-remove", "sampling": "poisson", "law": "gaussian", "noise": "fresh"},
@@ -274,9 +274,9 @@ register(
 
 def _constant_derive(b: int, eps: str, E: int) -> Derivation:
     d = Derivation()
-    d.say("A step draws each record with probability q = b/2400; Renyi divergences of orders 2 to 64 by the binomial "
-          "series, steps "
-          "added up, converted at delta = 1e-4. The z that spends eps:", z := _by_series(b, eps, E))  # fmt: skip
+    d.say("""A step draws each record with probability q = b/2400; Renyi divergences of orders 2 to 64 by the binomial
+        series, steps added up, converted at delta = 1e-4. The z that spends
+        eps:""", z := _by_series(b, eps, E))  # fmt: skip
     steps = d.say("in this many steps:", E * sp.ceiling(sp.Rational(RECORDS, b)))
     root = sp.Rational(b, RECORDS) * sp.sqrt(steps * sp.log(1 / DELTA))
     return d.conclude("Theorem 1's z has this value for c2 = z eps / (q sqrt(E E_i log(1/delta))):",
@@ -303,8 +303,8 @@ register(
         id="robusthdp:thm1:sampled",
         title="Theorem 1 with sampling: constants that serve",
         place="Section 3.6, Theorem 1, at sampled batches",
-        statement="With c1 = 1 and c2 = 2 Theorem 1's noise scale is enough at the choices of b, eps and E below: the "
-        "accountant needs no larger c2.",
+        statement="""With c1 = 1 and c2 = 2 Theorem 1's noise scale is enough at the choices of b, eps and E below: the
+            accountant needs no larger c2.""",
         latex=r"z_i > c_2 \frac{q_i \sqrt{E \cdot E_i \log \frac{1}{\delta_i}}}{\epsilon_i},\qquad c_1=1,\ c_2=2",
         kind="upper bound",
         variables=(BATCH, EPS, ROUNDS),
@@ -321,9 +321,9 @@ register(
         counterexample={"b": 600, "eps": "8", "E": 1},
         ours=True,
         related=("robusthdp:thm1",),
-        remark="Finite choices, all with eps below log(1/delta) = 9.2. Outside eps <= q^2 E E_i the accountant asks for "
-        "c2 up to 3.7. "
-        "The factor q, the gain from sampling, is real there; constants for all q, steps and delta are not derived here.",
+        remark="""Finite choices, all with eps below log(1/delta) = 9.2. Outside eps <= q^2 E E_i the accountant asks for c2
+            up to 3.7. The factor q, the gain from sampling, is real there; constants for all q, steps and delta are not
+            derived here.""",
         shares={"theory.papers.robusthdp.noise_scale._solved": SOLVER},
         not_simulated=NOT_SIMULATED,
         assumes={"adjacency": "add-remove", "sampling": "poisson", "law": "gaussian", "noise": "fresh"},
@@ -343,8 +343,8 @@ LARGE = Variable("large", "choice", "1: one step may spend x + 8/5 instead of x"
 def _order2_derive(x: Any, q: Any, large: int) -> Derivation:
     d = Derivation()
     r, more = sp.symbols("r A", positive=True)
-    d.say("At order 2 a step's divergence is log(1 + q^2 (e^(1/z^2) - 1)). With r the budget of an epoch over the number of "
-          "epochs, 1/q steps per epoch may spend r q each. Solved for 1/z^2, with A = e^(r q) - 1:",
+    d.say("""At order 2 a step's divergence is log(1 + q^2 (e^(1/z^2) - 1)). With r the budget of an epoch over the number of
+        epochs, 1/q steps per epoch may spend r q each. Solved for 1/z^2, with A = e^(r q) - 1:""",
           log_term := sp.log(1 + more / q**2))  # fmt: skip
     slope = sp.diff(log_term, q) + sp.diff(log_term, more) * r * (1 + more)
     d.say("As dA/dq = r (1 + A), q times its derivative is", relative := sp.factor(q * slope))
@@ -384,8 +384,8 @@ register(
         id="robusthdp:z-sublinear:order2",
         title="The power with which the noise scale grows with the batch size",
         place="Section 3.1, text after (5): for all b, by Renyi accounting at order 2",
-        statement="With the Renyi divergence of order 2 of the whole training fixed, z grows with b with a power between "
-        "0 and 1/2.",
+        statement="""With the Renyi divergence of order 2 of the whole training fixed, z grows with b with a power between 0
+            and 1/2.""",
         latex=r"0\le\frac{\mathrm d\log z}{\mathrm d\log b}\le\frac12,\qquad\tfrac1q\log\big(1+q^2(e^{1/z^2}-1)\big)=r",
         kind="order",
         variables=(STEP_BUDGET, RATE, LARGE),
@@ -405,8 +405,8 @@ register(
         tight=Tight(at={"x": "1/10", "q": "1/50"}, ratio="5.896624048"),
         unit="dimensionless",
         related=("robusthdp:z-sublinear",),
-        remark="The sign is that of 2 (e^x - 1) - x e^x. As the power is at most 1/2, the variance (7), proportional to "
-        "z^2/b^3 at fixed N, falls with a power 3 - 2 (power) of at least 2 in b, and, proportional to z^2/q at fixed b, it "
-        "does not fall as the data grow: small q is noisier for all q.",
+        remark="""The sign is that of 2 (e^x - 1) - x e^x. As the power is at most 1/2, the variance (7), proportional to
+            z^2/b^3 at fixed N, falls with a power 3 - 2 (power) of at least 2 in b, and, proportional to z^2/q at fixed
+            b, it does not fall as the data grow: small q is noisier for all q.""",
     )
 )

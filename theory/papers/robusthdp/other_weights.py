@@ -75,8 +75,8 @@ def _simulated_excess(weights: Sequence[float], sigma2s: Sequence[float], unit: 
 def _loss_derive(weights: Sequence[Any], sigma2s: Sequence[Any]) -> Derivation:
     d = Derivation()
     best = inverse_weights(sigma2s)
-    d.say("With w = w* + h, sum h = 0: sum w^2 s = sum w*^2 s + 2 sum w* s h + sum h^2 s, and w*_i s_i is the same number "
-          "for all i, so that the middle sum vanishes.", best[0] * sigma2s[0])  # fmt: skip
+    d.say("""With w = w* + h, sum h = 0: sum w^2 s = sum w*^2 s + 2 sum w* s h + sum h^2 s, and w*_i s_i is the same number
+        for all i, so that the middle sum vanishes.""", best[0] * sigma2s[0])  # fmt: skip
     total = d.say("Scaled by the weights' sum", sum(weights, ZERO))
     terms = [s * (w / total - b) ** 2 for s, w, b in zip(sigma2s, weights, best, strict=True)]
     return d.conclude("what is left is sum s_i (w_i - w_i*)^2:", sum(terms, ZERO))
@@ -87,10 +87,10 @@ register(
         id="robusthdp:eq8:loss",
         title="What any weights lose",
         place="Section 3.2, after (8) (no formula in the paper)",
-        statement="Weights in any proportions, scaled to add to one, exceed the least variance by sum_i sigma_i^2 (w_i - "
-        "w_i*)^2 = (least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.",
-        latex=r"\sum_iw_i^2\sigma_i^2-\frac1{\sum_i1/\sigma_i^2}=\frac{1}{\sum_i1/\sigma_i^2}\sum_{i<j}\frac{(w_i"
-        r"\sigma_i^2-w_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
+        statement="""Weights in any proportions, scaled to add to one, exceed the least variance by sum_i sigma_i^2 (w_i -
+            w_i*)^2 = (least variance) sum_{i<j} (w_i s_i - w_j s_j)^2/(s_i s_j), s_i = sigma_i^2.""",
+        latex=r"""\sum_iw_i^2\sigma_i^2-\frac1{\sum_i1/\sigma_i^2}=\frac{1}{\sum_i1/\sigma_i^2}\sum_{i<j}%
+            \frac{(w_i\sigma_i^2-w_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}""",
         kind="identity",
         variables=(RAW, SIGMA2S),
         examples=({"weights": [1, 1, 1], "sigma2s": [1, 4, 10]}, {"weights": [1, 3], "sigma2s": [1, 1]}),
@@ -107,8 +107,8 @@ register(
         unit=UNIT,
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
-        remark="Uniform weights lose the relative amount mean(sigma^2) mean(1/sigma^2) - 1; weights proportional to N_i or "
-        "eps_i are other cases (robusthdp:eq8:eps-loss).",
+        remark="""Uniform weights lose the relative amount mean(sigma^2) mean(1/sigma^2) - 1; weights proportional to N_i or
+            eps_i are other cases (robusthdp:eq8:eps-loss).""",
     )
 )
 
@@ -133,8 +133,8 @@ register(
         title="Weights proportional to eps are suboptimal",
         place="Section 3.2, text after (8); Table 1",
         statement="Weights eps_i / sum_j eps_j (WeiAvg, PFA) give at least the variance of the solution of (8).",
-        latex=r"w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}{"
-        r"\sum_j\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}",
+        latex=r"""w_i^e = \frac{\epsilon_i}{\sum_j \epsilon_j}\ \text{may be suboptimal}:\quad\sum_i\Big(\frac{\epsilon_i}%
+            {\sum_j\epsilon_j}\Big)^2\sigma_i^2\ge\frac1{\sum_i1/\sigma_i^2}""",
         kind="lower bound",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [1, 2, 4], "eps": [1, 2, 5]}, {"sigma2s": [3, "1/2"], "eps": [1, 1]}),
@@ -153,8 +153,8 @@ register(
         unit=UNIT,
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
-        remark="Equal only where eps_i sigma_i^2 is the same for all clients. What they lose exactly: "
-        "robusthdp:eq8:eps-loss.",
+        remark="""Equal only where eps_i sigma_i^2 is the same for all clients. What they lose exactly:
+            robusthdp:eq8:eps-loss.""",
     )
 )  # fmt: skip
 
@@ -171,10 +171,10 @@ register(
         id="robusthdp:eq8:eps-loss",
         title="How much weights proportional to eps lose",
         place="Section 3.2, text after (8) (no formula in the paper)",
-        statement="Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / (s_i "
-        "s_j) over (sum eps)^2, s_i = sigma_i^2.",
-        latex=r"\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{1}{(\sum_k\epsilon_k)^2}\sum_{i<j}\frac{("
-        r"\epsilon_i\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}",
+        statement="""Relative to the least variance, eps-proportional weights lose sum_{i<j} (eps_i s_i - eps_j s_j)^2 / (s_i
+            s_j) over (sum eps)^2, s_i = sigma_i^2.""",
+        latex=r"""\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{1}{(\sum_k\epsilon_k)^2}\sum_{i<j}%
+            \frac{(\epsilon_i\sigma_i^2-\epsilon_j\sigma_j^2)^2}{\sigma_i^2\sigma_j^2}""",
         kind="identity",
         variables=(SIGMA2S, EPS),
         examples=({"sigma2s": [4, 1, 1], "eps": [1, 1, 5]}, {"sigma2s": [3, "1/2"], "eps": [2, 1]}),
@@ -197,8 +197,8 @@ register(
 
 def _alike_derive(eps: Sequence[Any]) -> Derivation:
     d = Derivation()
-    d.say("With the same b, N and number of steps, Theorem 1's z is proportional to 1/eps, so sigma_i^2 = 1/eps_i^2 in some "
-          "unit. The best weights are then proportional to eps_i^2, with least variance",
+    d.say("""With the same b, N and number of steps, Theorem 1's z is proportional to 1/eps, so sigma_i^2 = 1/eps_i^2 in some
+        unit. The best weights are then proportional to eps_i^2, with least variance""",
           1 / sum((e**2 for e in eps), ZERO))  # fmt: skip
     value = d.say("Weights proportional to eps have the variance l / (sum eps)^2:",
                   weighted_variance(normalised(eps), [1 / e**2 for e in eps]))  # fmt: skip
@@ -210,10 +210,10 @@ register(
         id="robusthdp:eq8:eps-loss:alike",
         title="Loss of eps-weights when clients differ in eps alone",
         place="Section 3.2 with Theorem 1's noise scale (no formula in the paper)",
-        statement="Where sigma_i^2 is proportional to 1/eps_i^2, the best weights are proportional to eps_i^2, and weights "
-        "proportional to eps_i lose the squared coefficient of variation of eps.",
-        latex=r"\sigma_i^2\propto\epsilon_i^{-2}:\quad\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=\frac{\frac1l"
-        r"\sum_i(\epsilon_i-\bar\epsilon)^2}{\bar\epsilon^2}",
+        statement="""Where sigma_i^2 is proportional to 1/eps_i^2, the best weights are proportional to eps_i^2, and weights
+            proportional to eps_i lose the squared coefficient of variation of eps.""",
+        latex=r"""\sigma_i^2\propto\epsilon_i^{-2}:\quad\frac{\sum_iw_i^2\sigma_i^2}{1/\sum_i\sigma_i^{-2}}-1=%
+            \frac{\frac1l\sum_i(\epsilon_i-\bar\epsilon)^2}{\bar\epsilon^2}""",
         kind="identity",
         variables=(EPS,),
         examples=({"eps": [1, 2, 5]}, {"eps": [3, "1/2"]}),
@@ -239,8 +239,8 @@ register(
 
 def _signal_derive(sigma2s: Sequence[Any], steps: Sequence[Any]) -> Derivation:
     d = Derivation()
-    d.say("If all clients see the same mean gradient G, the mean of client i's update is -eta E_i G; the server's step is "
-          "eta |G| sum w_i E_i long. Noise over squared length, up to eta^2 |G|^2, for weights w:")  # fmt: skip
+    d.say("""If all clients see the same mean gradient G, the mean of client i's update is -eta E_i G; the server's step is
+        eta |G| sum w_i E_i long. Noise over squared length, up to eta^2 |G|^2, for weights w:""")  # fmt: skip
 
     def ratio(weights: Sequence[Any]) -> Any:
         return weighted_variance(weights, sigma2s) / sum((w * e for w, e in zip(weights, steps, strict=True)), ZERO) ** 2
@@ -268,8 +268,8 @@ register(
         id="robusthdp:eq8:signal",
         title="(8) minimises noise, not noise relative to the step",
         place="Section 3.2, (8) (not in the paper)",
-        statement="When clients take E_i local steps along one mean gradient, the least noise for a given length of the "
-        "server's step is at weights proportional to E_i / sigma_i^2; the weights of (8) lose this relative amount.",
+        statement="""When clients take E_i local steps along one mean gradient, the least noise for a given length of the
+            server's step is at weights proportional to E_i / sigma_i^2; the weights of (8) lose this relative amount.""",
         latex=r"\frac{\sum_{i<j}(E_i-E_j)^2/(\sigma_i^2\sigma_j^2)}{(\sum_iE_i/\sigma_i^2)^2}",
         kind="identity",
         variables=(SIGMA2S, STEPS),
@@ -288,7 +288,8 @@ register(
         unit="dimensionless",
         assumptions=(*ASSUMPTIONS, "all clients' mean gradients are the same"),
         related=("robusthdp:eq8:loss",),
-        remark="With (7), sigma_i^2 = E_i eta^2 v_i, these weights are proportional to 1/v_i, v_i the variance of one noisy "
-        "gradient. (8) prefers clients with few steps because their updates are short, not only because they are quiet.",
+        remark="""With (7), sigma_i^2 = E_i eta^2 v_i, these weights are proportional to 1/v_i, v_i the variance of one noisy
+            gradient. (8) prefers clients with few steps because their updates are short, not only because they are
+            quiet.""",
     )
 )

@@ -56,10 +56,10 @@ register(
         id="robusthdp:eq12",
         title="Without privacy and heterogeneity the bound is that of SGD",
         place="Section 3.7, discussion of Theorem 2, (12)",
-        statement="For FedAvg with sigma = 0 the right side of (10) is its first term plus O(eta_l). Judged: what it has "
-        "beyond the first term goes to 0 with eta_l.",
-        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \frac{"
-        r"f(\theta^0) - f^*}{E\eta_l} + \mathcal{O}(\eta_l)",
+        statement="""For FedAvg with sigma = 0 the right side of (10) is its first term plus O(eta_l). Judged: what it has
+            beyond the first term goes to 0 with eta_l.""",
+        latex=r"""\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)}
+            \frac{f(\theta^0) - f^*}{E\eta_l} + \mathcal{O}(\eta_l)""",
         kind="limit",
         variables=(LOCAL, MORE, LAM_1, WEIGHT_1, LIPSCHITZ, BETA, GRADIENT_NOISE),
         examples=(
@@ -71,16 +71,16 @@ register(
         oracle=_rest_oracle,
         approach=_rest_approach,
         condition=lambda more, lam_1, w_1: sp.And(Eq(more, 0), Eq(w_1, lam_1)),
-        condition_text="more == 0 (all clients make the same number of local steps) and w_1 == lam_1 (every round weighs "
-        "every client by its share of the records: full participation, FedAvg weights)",
+        condition_text="""more == 0 (all clients make the same number of local steps) and w_1 == lam_1 (every round weighs
+            every client by its share of the records: full participation, FedAvg weights)""",
         counterexample={"steps": 1, "more": 2, "lam_1": "1/2", "w_1": "1/2", "L0": 1},
         not_computed=Exempt(kind="limit", of=("robusthdp:thm2",)),
         not_simulated=Exempt(kind="deterministic"),
         unit="squared gradient norm",
         related=("robusthdp:thm2",),
-        remark="sigma = 0 and no privacy remove neither part of Psi_p: FedAvg with unequal E_i = K_i ceil(N_i/b_i), or with "
-        "sampled clients, keeps a floor that no step size removes. The same holds of 'we recover the results for the simple "
-        "FedAvg algorithm', and Robust-HDP's weights 1/sigma_i^2 are not lambda_i.",
+        remark="""sigma = 0 and no privacy remove neither part of Psi_p: FedAvg with unequal E_i = K_i ceil(N_i/b_i), or with
+            sampled clients, keeps a floor that no step size removes. The same holds of 'we recover the results for the
+            simple FedAvg algorithm', and Robust-HDP's weights 1/sigma_i^2 are not lambda_i.""",
     )
 )
 
@@ -97,8 +97,8 @@ def _rate_approach(t: Any, c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: An
 def _rate_derive(c: Any, gap: Any, steps: Any, beta: Any, sigma2_g: Any) -> Derivation:
     d = Derivation()
     t = sp.Symbol("t", positive=True)
-    value = d.say("Two equal clients with weights lambda_i, sigma = 0, eta = c/sqrt(E): sqrt(E) times the bound, with "
-                  "t = sqrt(E):", _rate_approach(t, c, gap, steps, beta, sigma2_g))  # fmt: skip
+    value = d.say("""Two equal clients with weights lambda_i, sigma = 0, eta = c/sqrt(E): sqrt(E) times the bound, with t =
+        sqrt(E):""", _rate_approach(t, c, gap, steps, beta, sigma2_g))  # fmt: skip
     return d.conclude("It has a finite limit, so the bound falls as 1/sqrt(E):", limit(value, t, sp.oo))
 
 
@@ -117,8 +117,8 @@ register(
         id="robusthdp:eq12:rate",
         title="The rate is 1/sqrt(E)",
         place="Section 3.7, text after (12)",
-        statement="With eta_l = c/sqrt(E) the bound (12) falls as 1/sqrt(E): sqrt(E) times it has this finite limit (two "
-        "equal clients, every round weighing both by lambda).",
+        statement="""With eta_l = c/sqrt(E) the bound (12) falls as 1/sqrt(E): sqrt(E) times it has this finite limit (two
+            equal clients, every round weighing both by lambda).""",
         latex=r"\text{which shows convergence rate }\frac{1}{\sqrt{E}}\text{ with }\eta_l = \mathcal{O}(\frac{1}{\sqrt{E}})",
         kind="limit",
         variables=(C, GAP, LOCAL, BETA, GRADIENT_NOISE),
@@ -131,7 +131,7 @@ register(
         unit="squared gradient norm",
         assumptions=("every client makes the same number of steps and is weighed by lambda_i in every round",),
         related=("robusthdp:eq12", "robusthdp:thm2"),
-        remark="A statement about the bound; with the floor Psi_p > 0 (unequal steps, sampling, noise-aware weights) the "
-        "bound does not fall below 12 Psi_p/(11 E_min - 7).",
+        remark="""A statement about the bound; with the floor Psi_p > 0 (unequal steps, sampling, noise-aware weights) the
+            bound does not fall below 12 Psi_p/(11 E_min - 7).""",
     )
 )

@@ -50,10 +50,11 @@ register(
         id="robusthdp:sparse",
         title="S is a sparse noise matrix",
         place="Section 3.3, decomposition M = L + S, and Section 1 ('RPCA [24]')",
-        statement="S is sparse, as robust PCA's guarantee in [24] asks, and captures the privacy noise. Judged: the share "
-        "of non-zero elements of S is at most some rho < 1 where S holds the privacy noise.",
-        latex=r"\mathbf{M} := [\Delta\tilde{\theta}_1^e | \dots | \Delta\tilde{\theta}_n^e] = \mathbf{L} + \mathbf{S},"
-        r"\text{ where }\mathbf{L}\text{ is a low rank matrix and }\mathbf{S}\text{ is a sparse noise matrix}",
+        statement="""S is sparse, as robust PCA's guarantee in [24] asks, and captures the privacy noise. Judged: the share
+            of non-zero elements of S is at most some rho < 1 where S holds the privacy noise.""",
+        latex=r"""\mathbf{M} := [\Delta\tilde{\theta}_1^e | \dots | \Delta\tilde{\theta}_n^e] = \mathbf{L} +
+            \mathbf{S},\text{ where }\mathbf{L}\text{ is a low rank matrix and }\mathbf{S}%
+            \text{ is a sparse noise matrix}""",
         kind="upper bound",
         variables=(SPARSE, NOISE),
         examples=({"rho": "1/2", "s": 1},),
@@ -64,15 +65,15 @@ register(
         corrected=lambda: sp.Integer(1),
         corrected_text="1: Gaussian noise fills every element",
         counterexample={"rho": "9/10", "s": 1},
-        finding="Gaussian noise fills every element of the noise matrix, so that it is not sparse and the cited guarantee "
-        "for robust PCA does not cover it.",
+        finding="""Gaussian noise fills every element of the noise matrix, so that it is not sparse and the cited guarantee
+            for robust PCA does not cover it.""",
         not_computed=Exempt(kind="constant"),
         not_simulated=Exempt(kind="deterministic", note="an event of probability one"),
         assumes={"law": "gaussian"},
         unit="share of the elements",
         related=("robusthdp:tab2:simulated", "robusthdp:lem1:mean"),
-        remark="What robust PCA returns as S is sparse (it thresholds), and so cannot be the noise: elements below the "
-        "threshold go to L. How near the weights come nevertheless: robusthdp:tab2:simulated.",
+        remark="""What robust PCA returns as S is sparse (it thresholds), and so cannot be the noise: elements below the
+            threshold go to L. How near the weights come nevertheless: robusthdp:tab2:simulated.""",
     )
 )
 
@@ -114,10 +115,10 @@ register(
         id="robusthdp:blocks",
         title="The average of the sub-matrices' noise estimates",
         place="Section 3.5",
-        statement="Noise variances may be estimated on sub-matrices of p' rows and averaged. Judged, where each sub-matrix "
-        "is split as the whole is: the plain average of the sub-matrices' ||S||^2/p' is that of the whole matrix.",
-        latex=r"\text{we perform the noise estimation mechanism on sub-matrices of }\mathbf{M}\text{ (e.g., }\mathbf{M}[0 "
-        r": p', :] = \mathbf{L} + \mathbf{S}\text{) in parallel and use their average noise variance estimate}",
+        statement="""Noise variances may be estimated on sub-matrices of p' rows and averaged. Judged, where each sub-matrix
+            is split as the whole is: the plain average of the sub-matrices' ||S||^2/p' is that of the whole matrix.""",
+        latex=r"""\text{we perform the noise estimation mechanism on sub-matrices of }\mathbf{M}\text{ (e.g., }\mathbf{M}[0
+            : p', :] = \mathbf{L} + \mathbf{S}\text{) in parallel and use their average noise variance estimate}""",
         kind="algorithm line",
         variables=(ROWS, POWERS),
         examples=({"rows": [3, 3], "powers": [1, 4]}, {"rows": [4, 4, 1], "powers": [1, 2, 8]}),
@@ -167,8 +168,8 @@ def _textbook_excesses(p: int, strength: str) -> tuple[float, ...]:
 
 def _precision_derive(p: int, strength: str) -> Derivation:
     d = Derivation()
-    d.say("Draw updates of 20 clients, split them by robust PCA (Gram form), weigh by 1/||S_i||^2. Excess of the "
-          "aggregate's noise over the least possible, with p parameters:",
+    d.say("""Draw updates of 20 clients, split them by robust PCA (Gram form), weigh by 1/||S_i||^2. Excess of the
+        aggregate's noise over the least possible, with p parameters:""",
           tuple(f"{x:.3f}" for x in _excesses(p, strength)))  # fmt: skip
     d.say("and with 8 p:", tuple(f"{x:.3f}" for x in _excesses(8 * p, strength)))
     worse = sum(more > less for less, more in zip(_excesses(p, strength), _excesses(8 * p, strength), strict=True))
@@ -188,10 +189,11 @@ register(
         id="robusthdp:precision",
         title="The precision of robust PCA falls as the model grows",
         place="Section 3.5, first sentence",
-        statement="The precision of robust PCA decreases when the number p of model parameters grows. Judged on four "
-        "simulated draws: number of draws in which the weights lose more with 8 p parameters than with p (printed: all).",
-        latex=r"\text{The computation time (precision) of RPCA algorithm increases (decreases) when the number of model "
-        r"parameters }p\text{ grows}",
+        statement="""The precision of robust PCA decreases when the number p of model parameters grows. Judged on four
+            simulated draws: number of draws in which the weights lose more with 8 p parameters than with p (printed:
+            all).""",
+        latex=r"""\text{The computation time (precision) of RPCA algorithm increases (decreases) when the number of model
+            parameters }p\text{ grows}""",
         kind="order",
         variables=(FEWER, STRENGTH),
         examples=({"p": 50, "strength": "1/10"},),
@@ -210,9 +212,9 @@ register(
         assumes={"independence": "all", "law": "gaussian"},
         unit="draws out of 4",
         related=("robusthdp:tab2:simulated", "robusthdp:lem1:tail:p"),
-        remark="Mean excess at p = 50, 200, 800, 3200 (20 clients, one shared direction): 12, 1.0, 0.27, 0.05 % at strength "
-        "1/10; 20, 4.2, 2.5, 2.4 % at strength 10. With full convergence, lam = 1/sqrt(p). The sentence after "
-        "Lemma 1 says the opposite too: the probability of a good estimate increases with p. Time does grow.",
+        remark="""Mean excess at p = 50, 200, 800, 3200 (20 clients, one shared direction): 12, 1.0, 0.27, 0.05 % at strength
+            1/10; 20, 4.2, 2.5, 2.4 % at strength 10. With full convergence, lam = 1/sqrt(p). The sentence after Lemma 1
+            says the opposite too: the probability of a good estimate increases with p. Time does grow.""",
     )
 )
 

@@ -61,10 +61,10 @@ register(
         id="robusthdp:small-alpha",
         title="A small estimation error leaves the weights near optimal",
         place="Section 3.4, text after Lemma 1",
-        statement="As the errors alpha_j^2 go to 0, the weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, go to the "
-        "optimal ones, whatever the common factor r.",
-        latex=r"\text{a small deviation }\alpha_j^2\text{ from }r^2\sigma_j^2\text{ still results in the Robust-HDP "
-        r"returning aggregation weights close to the optimum weights }\{w_i^*\}",
+        statement="""As the errors alpha_j^2 go to 0, the weights 1/(r^2 sigma_j^2 + alpha_j^2), normalised, go to the
+            optimal ones, whatever the common factor r.""",
+        latex=r"""\text{a small deviation }\alpha_j^2\text{ from }r^2\sigma_j^2%
+            \text{ still results in the Robust-HDP returning aggregation weights close to the optimum weights }\{w_i^*\}""",
         kind="limit",
         variables=(SIGMA2S, ERRORS, R),
         examples=(
@@ -81,8 +81,8 @@ register(
         assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         related=("robusthdp:lem1:mean",),
-        remark="How near: robusthdp:small-alpha:excess and :bound. What must be small is alpha_j^2 over r^2 sigma_j^2, and "
-        "only where it differs between clients: an error in proportion to the noise does no harm at all.",
+        remark="""How near: robusthdp:small-alpha:excess and :bound. What must be small is alpha_j^2 over r^2 sigma_j^2, and
+            only where it differs between clients: an error in proportion to the noise does no harm at all.""",
     )
 )
 
@@ -99,10 +99,10 @@ register(
         id="robusthdp:small-alpha:power",
         title="A large total noise power does not make the error small",
         place="Section 3.4, last sentence",
-        statement="With sigma_j^2 >> 1 'the noise power in the whole model parameter vector with length p', the deviation "
-        "alpha_j^2 from r^2 sigma_j^2 is small: it is the fraction alpha_j^2 / (r^2 sigma_j^2).",
-        latex=r"\text{as }\sigma_j^2 \gg 1\text{ (it is the noise power in the whole model parameter vector with length }p"
-        r"\text{), a small deviation }\alpha_j^2\text{ from }r^2 \sigma_j^2",
+        statement="""With sigma_j^2 >> 1 'the noise power in the whole model parameter vector with length p', the deviation
+            alpha_j^2 from r^2 sigma_j^2 is small: it is the fraction alpha_j^2 / (r^2 sigma_j^2).""",
+        latex=r"""\text{as }\sigma_j^2 \gg 1\text{ (it is the noise power in the whole model parameter vector with length }p%
+            \text{), a small deviation }\alpha_j^2\text{ from }r^2 \sigma_j^2""",
         kind="identity",
         variables=(
             Variable("sigma2", "positive", "noise power of one client's whole update, (7)"),
@@ -120,13 +120,13 @@ register(
         not_computed=Exempt(kind="refuted"),
         simulate=lambda sigma2, r, alpha2, p: _power_simulate(sigma2, r, alpha2, p),
         assumes={"law": "moments"},
-        finding="The noise of the whole update is compared with an error per element, so that a large total noise says "
-        "nothing of how small the error is.",
+        finding="""The noise of the whole update is compared with an error per element, so that a large total noise says
+            nothing of how small the error is.""",
         unit="dimensionless",
         related=("robusthdp:lem1:mean",),
-        remark="At sigma_j^2 = 100 and alpha_j^2 = 1 with p = 100 parameters half of the estimate is error. sigma_j^2 grows "
-        "with p and alpha_j^2, an error per element, does not, so that sigma_j^2 >> 1 says nothing; nor does it "
-        "survive a change of the model's unit.",
+        remark="""At sigma_j^2 = 100 and alpha_j^2 = 1 with p = 100 parameters half of the estimate is error. sigma_j^2 grows
+            with p and alpha_j^2, an error per element, does not, so that sigma_j^2 >> 1 says nothing; nor does it
+            survive a change of the model's unit.""",
     )
 )
 
@@ -182,10 +182,10 @@ register(
         id="robusthdp:small-alpha:excess",
         title="What an error in the noise variances costs",
         place="Section 3.4, made quantitative; not in the paper",
-        statement="Weights proportional to 1/(r^2 sigma_j^2 + alpha^2) leave this fraction more noise in the aggregate than "
-        "the optimal ones.",
-        latex=r"\frac{\sum_jw_j^2\sigma_j^2}{\min}-1=\frac{\mathrm{Var}_{w^*}(y)}{(\mathbb E_{w^*}y)^2},\quad "
-        r"y_j=\frac{\sigma_j^2}{r^2\sigma_j^2+\alpha^2}",
+        statement="""Weights proportional to 1/(r^2 sigma_j^2 + alpha^2) leave this fraction more noise in the aggregate than
+            the optimal ones.""",
+        latex=r"""\frac{\sum_jw_j^2\sigma_j^2}{\min}-1=\frac{\mathrm{Var}_{w^*}(y)}{(\mathbb E_{w^*}y)^2},\quad
+            y_j=\frac{\sigma_j^2}{r^2\sigma_j^2+\alpha^2}""",
         kind="identity",
         variables=(SIGMA2S, ALPHA2, R),
         examples=(
@@ -206,8 +206,8 @@ register(
 
 RHO = Variable("rho", "nonnegative", "alpha2 over r^2 times the smallest noise variance", extreme=False)
 STEPS = Variable(
-    "steps", "nonnegative", "by how much each further client's noise variance exceeds the one before, in units of the "
-    "smallest", lengths=(1, 2), extreme=False,
+    "steps", "nonnegative", """by how much each further client's noise variance exceeds the one before, in units of the
+        smallest""", lengths=(1, 2), extreme=False,
 )  # fmt: skip
 
 
@@ -234,8 +234,8 @@ register(
         id="robusthdp:small-alpha:bound",
         title="How small the error must be",
         place="Section 3.4, made quantitative; not in the paper",
-        statement="The excess is at most rho^2/(4 (1 + rho)), where rho = alpha^2 / (r^2 min_j sigma_j^2): with rho <= 0.2 "
-        "the aggregate's noise is within 1 % of the least possible.",
+        statement="""The excess is at most rho^2/(4 (1 + rho)), where rho = alpha^2 / (r^2 min_j sigma_j^2): with rho <= 0.2
+            the aggregate's noise is within 1 % of the least possible.""",
         latex=r"\frac{\sum_jw_j^2\sigma_j^2}{\min}-1\leq\frac{\rho^2}{4(1+\rho)},\quad\rho=\frac{\alpha^2}{r^2\min_j\sigma_j^2}",
         kind="upper bound",
         variables=(RHO, STEPS),
@@ -251,8 +251,8 @@ register(
         tight=Tight(at={"rho": 5, "steps": [8]}, ratio="75/32"),
         unit="dimensionless",
         related=("robusthdp:small-alpha:excess",),
-        remark="Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho) "
-        "and 1 (times 1/r^2); approached by one client at the smallest variance and others with much more noise.",
+        remark="""Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho)
+            and 1 (times 1/r^2); approached by one client at the smallest variance and others with much more noise.""",
     )
 )
 

@@ -84,9 +84,9 @@ register(
         ),
         unit="dimensionless",
         related=("robusthdp:alg1",),
-        remark="At the printed digits the largest excess is 0.36 % (Dist8). Two decimals cannot show 1 % at values such as "
-        "0.07, where only a ratio below 1.16 follows. That the oracle is the least is (8), not an observation. Whether the "
-        "method does this elsewhere: robusthdp:tab2:simulated.",
+        remark="""At the printed digits the largest excess is 0.36 % (Dist8). Two decimals cannot show 1 % at values such as
+            0.07, where only a ratio below 1.16 follows. That the oracle is the least is (8), not an observation. Whether
+            the method does this elsewhere: robusthdp:tab2:simulated.""",
     )
 )
 
@@ -112,9 +112,9 @@ register(
         id="robusthdp:tab2:baselines",
         title="Table 2: the baselines are noisier, and most of all the uniform strictest budget",
         place="Section 4.2, RQ2 and Table 2; abstract, on the privacy requirements of the most sensitive client",
-        statement="The baseline algorithms suffer from high levels of noise, most of all the one that meets the smallest "
-        "eps everywhere. Judged: in every column every baseline has at least 3.4 times the noise of Robust-HDP, and "
-        "'minimum eps' more than the other two.",
+        statement="""The baseline algorithms suffer from high levels of noise, most of all the one that meets the smallest
+            eps everywhere. Judged: in every column every baseline has at least 3.4 times the noise of Robust-HDP, and
+            'minimum eps' more than the other two.""",
         latex=r"\text{the baseline algorithms suffer from high levels of noise in the aggregated model update}",
         kind="number",
         variables=(DIST,),
@@ -129,8 +129,8 @@ register(
         entries=("least of the baselines over Robust-HDP", "minimum eps over the noisier of the other two"),
         unit="dimensionless",
         related=("robusthdp:tab2",),
-        remark="From 3.47 (Dist8) to 13.1 times (Dist3). The three columns with 103.91 share their smallest eps, and so "
-        "their noise. PFA has no row.",
+        remark="""From 3.47 (Dist8) to 13.1 times (Dist3). The three columns with 103.91 share their smallest eps, and so
+            their noise. PFA has no row.""",
     )
 )
 
@@ -190,8 +190,8 @@ def _near(setting: str) -> tuple[float, ...]:
 
 def _study_derive(setting: str) -> Derivation:
     d = Derivation()
-    d.say("Draw updates, split them by robust PCA (Gram form), weigh by 1/||S_i||^2, and compare sum w_i^2 sigma_i^2 with "
-          "its least value 1 / sum 1/sigma_i^2. Ratios:", tuple(f"{x:.4f}" for x in _near(setting)))  # fmt: skip
+    d.say("""Draw updates, split them by robust PCA (Gram form), weigh by 1/||S_i||^2, and compare sum w_i^2 sigma_i^2 with
+        its least value 1 / sum 1/sigma_i^2. Ratios:""", tuple(f"{x:.4f}" for x in _near(setting)))  # fmt: skip
     return d.conclude("Draws with a ratio of at most 1.01:", sp.Integer(sum(x <= 1.01 for x in _near(setting))))
 
 
@@ -228,10 +228,10 @@ register(
         id="robusthdp:tab2:simulated",
         title="Where robust PCA's weights are within 1 % of the oracle's",
         place="Section 4.2, RQ2-RQ3, and Section 3.4",
-        statement="Robust-HDP's noise is within 1 % of the least possible. Judged on two simulated draws of each setting: "
-        "number of draws within 1 % (printed: both).",
-        latex=r"\text{Robust-HDP enjoys its efficient noise minimization, which performs very close to the optimum "
-        r"aggregation strategy}",
+        statement="""Robust-HDP's noise is within 1 % of the least possible. Judged on two simulated draws of each setting:
+            number of draws within 1 % (printed: both).""",
+        latex=r"""\text{Robust-HDP enjoys its efficient noise minimization, which performs very close to the optimum
+            aggregation strategy}""",
         kind="number",
         variables=(SETTING,),
         examples=({"setting": "as in Table 2"},),
@@ -239,8 +239,8 @@ register(
         derive=_study_derive,
         oracle=_by_another_solver,
         condition=lambda setting: sp.true if setting in NEAR else sp.false,
-        condition_text="setting is 'as in Table 2' or 'equal noise' (20 clients, 1000 parameters, one shared direction "
-        "weaker than any client's noise)",
+        condition_text="""setting is 'as in Table 2' or 'equal noise' (20 clients, 1000 parameters, one shared direction
+            weaker than any client's noise)""",
         counterexample={"setting": "fifty parameters"},
         not_computed=Exempt(
             kind="elsewhere", function="estimators.server.robust_pca.noise_variances", note="the solver is what is judged"
@@ -250,12 +250,13 @@ register(
         assumes={"independence": "all", "law": "gaussian"},
         unit="draws out of 2",
         related=("robusthdp:tab2", "robusthdp:lem1:mean"),
-        remark="Excess in a larger study (3 draws each, strength is the shared update's variance per element over the least "
-        "noise variance): 20 clients, one direction, p = 10000: 0.01-0.04 % at strength 0.1, 0.4-0.7 % at 1, 1.0-2.4 % at "
-        "10, 1.1-3.1 % at 100; p = 2000 with 3 directions: 3-14 % at strength 1, 17-43 % at 10; with 10 directions 120-230 "
-        "%; p = 2000 with 3 clients: 0.2-2 % at strength 1, 6-19 % at 10; p = 50: 5-25 %. Near-equal noise is no difficulty "
-        "(0.1 % at p = 2000). The stopping rule matters too: with the penalty mu of a widely copied code the residual is "
-        "small long before the split is optimal, and the excess can exceed 100 % where the converged one is 0.3 %.",
+        remark="""Excess in a larger study (3 draws each, strength is the shared update's variance per element over the least
+            noise variance): 20 clients, one direction, p = 10000: 0.01-0.04 % at strength 0.1, 0.4-0.7 % at 1, 1.0-2.4 %
+            at 10, 1.1-3.1 % at 100; p = 2000 with 3 directions: 3-14 % at strength 1, 17-43 % at 10; with 10 directions
+            120-230 %; p = 2000 with 3 clients: 0.2-2 % at strength 1, 6-19 % at 10; p = 50: 5-25 %. Near-equal noise is
+            no difficulty (0.1 % at p = 2000). The stopping rule matters too: with the penalty mu of a widely copied code
+            the residual is small long before the split is optimal, and the excess can exceed 100 % where the converged
+            one is 0.3 %.""",
     )
 )
 
@@ -266,8 +267,8 @@ P = Variable("p", "size", "elements of an update (model parameters)")
 
 def _floor_derive(p: Any) -> Derivation:
     d = Derivation()
-    a = d.say("With S the noise itself, ||S_i||^2 is sigma^2 times a chi-square variable of p degrees of freedom. The "
-              "weight w = ||S_2||^2/(||S_1||^2 + ||S_2||^2) of client 1 is Beta(a, a) with a =", p / 2)  # fmt: skip
+    a = d.say("""With S the noise itself, ||S_i||^2 is sigma^2 times a chi-square variable of p degrees of freedom. The
+        weight w = ||S_2||^2/(||S_1||^2 + ||S_2||^2) of client 1 is Beta(a, a) with a =""", p / 2)  # fmt: skip
     square = d.say("whose mean square is a (a+1)/(2a (2a+1)):", sp.factor(a * (a + 1) / (2 * a * (2 * a + 1))))
     d.say("The aggregate's noise is sigma^2 (w^2 + (1-w)^2), on average 2 E[w^2] sigma^2; the least possible is sigma^2/2.")
     return d.conclude("Excess as a fraction of the least:", sp.simplify(4 * square - 1))
@@ -300,8 +301,8 @@ register(
         id="robusthdp:tab2:estimation",
         title="What estimating the variances costs even with exact separation",
         place="Section 4.2, Table 2; not in the paper",
-        statement="Two clients of equal noise whose noise the server sees exactly: weights 1/||S_i||^2 leave on average "
-        "this fraction more noise than equal weights, so that 1 % needs p >= 99 parameters.",
+        statement="""Two clients of equal noise whose noise the server sees exactly: weights 1/||S_i||^2 leave on average
+            this fraction more noise than equal weights, so that 1 % needs p >= 99 parameters.""",
         latex=r"\frac{\mathbb E[\sum_iw_i^2]\sigma^2}{\sigma^2/2}-1=\frac1{p+1}",
         kind="identity",
         variables=(P,),
@@ -315,8 +316,8 @@ register(
         assumes={"independence": "all", "law": "gaussian"},
         unit="dimensionless",
         related=("robusthdp:tab2",),
-        remark="In the measure of Table 2, sum w_i^2 sigma_i^2 at the weights used. For n clients of any noise it is about "
-        "(2/p)(1 - sum w_i*^2).",
+        remark="""In the measure of Table 2, sum w_i^2 sigma_i^2 at the weights used. For n clients of any noise it is about
+            (2/p)(1 - sum w_i*^2).""",
     )
 )
 

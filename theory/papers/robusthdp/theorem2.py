@@ -36,8 +36,8 @@ HETEROGENEITY = Variable("sigma2", "nonnegative", "bound on |grad f_i - grad f|^
 OFF = Variable(
     "off",
     "nonnegative",
-    "what stands in (11) behind 8/3, with L_0^2, averaged over the rounds: zero where all clients make the same number of "
-    "steps and are weighed by lambda_i",
+    """what stands in (11) behind 8/3, with L_0^2, averaged over the rounds: zero where all clients make the same number of
+    steps and are weighed by lambda_i""",
 )
 DISTANCE = Variable("dist", "positive", "square root of 2 (f(theta^0) - f*)")
 ROUNDS = Variable("E", "size", "communication rounds")
@@ -45,8 +45,8 @@ SHARE = Variable("u", "fraction", "step size beta eta_l over (2n+1)/(24 (n+1) su
 CLIPPING = Variable(
     "clipping",
     "choice",
-    "none: no gradient is clipped; effective: every client has the records 0, 0, 0, 40 dist/9, the loss (theta - a)^2/2, "
-    "the clipping norm dist/3 and full batches without noise, and the start is dist/9",
+    """none: no gradient is clipped; effective: every client has the records 0, 0, 0, 40 dist/9, the loss (theta - a)^2/2,
+    the clipping norm dist/3 and full batches without noise, and the start is dist/9""",
     choices=("none", "effective"),
     default="none",
 )
@@ -73,30 +73,30 @@ def _descent_derive(
     if clipping == "effective":
         d.say("At theta = dist/9 the clipped gradients of the records are theta three times and -dist/3 once: their sum is",
               3 * dist / 9 - dist / 3)  # fmt: skip
-        slope = d.say("So no client moves, in no step and no round, whatever the weights. The gradient of f is there "
-                      "theta minus the mean of the records,", dist / 9 - sp.Rational(40, 9) * dist / 4)  # fmt: skip
+        slope = d.say("""So no client moves, in no step and no round, whatever the weights. The gradient of f is there theta
+            minus the mean of the records,""", dist / 9 - sp.Rational(40, 9) * dist / 4)  # fmt: skip
         return d.conclude("and every round has its square (f(theta^0) - f* is half of that):", slope**2)
     first, *more = steps
     counts = d.say("Local steps of the clients:", [first, *(first + k - 1 for k in more)])
     limit = 1 - sp.Rational(1, 2 * (len(counts) + 1))
-    x = d.say("beta = 1. The second condition on the step size, (1 + sum E_i)(sum E_i^4) >= (1 + n)(sum E_i^2)^2/n and "
-              "sqrt(n/(n+1)) < (2n+1)/(2n+2) leave steps below u = 1 here:",
+    x = d.say("""beta = 1. The second condition on the step size, (1 + sum E_i)(sum E_i^4) >= (1 + n)(sum E_i^2)^2/n and
+        sqrt(n/(n+1)) < (2n+1)/(2n+2) leave steps below u = 1 here:""",
               u / 12 * limit / sum(k**2 for k in counts))  # fmt: skip
     d.say(
-        "Given theta and the weights the round's move is -eta (A + N): A the weighted sum of the clients' true gradients "
-        "on their way, N of their noise, centred. Smoothness: E f' <= f - eta (<grad f, A> - x |A|^2) + x eta E|N|^2."
+        """Given theta and the weights the round's move is -eta (A + N): A the weighted sum of the clients' true gradients on
+        their way, N of their noise, centred. Smoothness: E f' <= f - eta (<grad f, A> - x |A|^2) + x eta E|N|^2."""
     )
     d.say(
-        "A = mu grad f + R, mu = sum w_i E_i >= E_1, and R has three parts: weights off lambda_i, |.|^2 <= n L_0^2 sum "
-        "E_i^2 (w_i - lambda_i)^2; steps off mu, |.|^2 <= L_0^2 |lambda|^2 sum (E_i - mu)^2; drift on the way."
+        """A = mu grad f + R, mu = sum w_i E_i >= E_1, and R has three parts: weights off lambda_i, |.|^2 <= n L_0^2 sum
+        E_i^2 (w_i - lambda_i)^2; steps off mu, |.|^2 <= L_0^2 |lambda|^2 sum (E_i - mu)^2; drift on the way."""
     )
     a = sp.Rational(1, 3)
     d.say("<grad f, A> - x |A|^2 >= (mu - a - 2 x mu^2) |grad f|^2 - (1/(4a) + 2x) |R|^2, here with a =", a)
     rest = d.say("|R|^2 is at most 3 times the sum of its parts' squares, so that each counts, as x <= 1/16, at most",
                  3 * (1 / (4 * a) + sp.Rational(2, 16)))  # fmt: skip
     k, s = sp.Symbol("k", integer=True, nonnegative=True), sp.Symbol("K", positive=True, integer=True)
-    d.say("Drift of client i with K steps: after k of them E|y_k - theta|^2 <= 2 eta^2 (k sum_j E|grad f_i(y_j)|^2 + k v_i) "
-          "and |grad f_i(y_j)|^2 <= 2 |grad f_i|^2 + 2 |y_j - theta|^2. Summed over k, in units of x^2, |grad f_i|^2 has",
+    d.say("""Drift of client i with K steps: after k of them E|y_k - theta|^2 <= 2 eta^2 (k sum_j E|grad f_i(y_j)|^2 + k v_i)
+        and |grad f_i(y_j)|^2 <= 2 |grad f_i|^2 + 2 |y_j - theta|^2. Summed over k, in units of x^2, |grad f_i|^2 has""",
           own := _sum_below(4 * k**2, k, s))  # fmt: skip
     d.say("v_i has", loud := _sum_below(2 * k, k, s))
     d.say("and the sum itself comes back with", _sum_below(4 * k, k, s))
@@ -181,16 +181,16 @@ register(
         id="robusthdp:thm2",
         title="Convergence bound",
         place="Section 3.7, Theorem 2, (10)-(11)",
-        statement="With the two step-size conditions the least mean squared gradient norm of E rounds is at most this. "
-        "Judged for all losses, starts, weights and rounds with these constants, for up to three clients: where nothing is "
-        "clipped, what smoothness proves is at most the printed right side; where clipping is effective, the squared "
-        "gradient that a training keeps in all its rounds.",
-        latex=r"\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)} \left("
-        r"\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E} \right),\quad "
-        r"\Psi_\sigma^e = 6\beta^2 \eta_l^2 \left(1 + \sum_{i=1}^n E_i \right) \left(2 \sum_{i=1}^n E_i^4 \sigma^2 + "
-        r"\frac{1}{3} \sum_{i=1}^n E_i^3 \sigma_{i,\bar{g}}^2 \right) + \beta \eta_l \sum_{i=1}^n E_i^2 "
-        r"\sigma_{i,\bar{g}}^2,\quad \Psi_p^e = \frac{8L_0^2}{3} \left(n \sum_{i=1}^n E_i^2 "
-        r"\mathbb{E}[(w_i^e - \lambda_i)^2] + \|\lambda\|^2 \sum_{i=1}^n \mathbb{E}[(E_i - \mu_w^e)^2] \right)",
+        statement="""With the two step-size conditions the least mean squared gradient norm of E rounds is at most this.
+            Judged for all losses, starts, weights and rounds with these constants, for up to three clients: where
+            nothing is clipped, what smoothness proves is at most the printed right side; where clipping is effective,
+            the squared gradient that a training keeps in all its rounds.""",
+        latex=r"""\min_{0 \leq e \leq E-1} \mathbb{E}[\|\nabla f(\theta^e)\|^2] \leq \frac{12}{(11E_l^{\min} - 7)}
+            \left(\frac{f(\theta^0) - f^*}{E\eta_l} + \frac{\sum_{e=0}^{E-1} (\Psi_\sigma^e + \Psi_p^e)}{E}
+            \right),\quad \Psi_\sigma^e = 6\beta^2 \eta_l^2 \left(1 + \sum_{i=1}^n E_i \right) \left(2 \sum_{i=1}^n
+            E_i^4 \sigma^2 + \frac{1}{3} \sum_{i=1}^n E_i^3 \sigma_{i,\bar{g}}^2 \right) + \beta \eta_l \sum_{i=1}^n
+            E_i^2 \sigma_{i,\bar{g}}^2,\quad \Psi_p^e = \frac{8L_0^2}{3} \left(n \sum_{i=1}^n E_i^2 \mathbb{E}[(w_i^e -
+            \lambda_i)^2] + \|\lambda\|^2 \sum_{i=1}^n \mathbb{E}[(E_i - \mu_w^e)^2] \right)""",
         kind="upper bound",
         variables=(LADDER, NOISE, HETEROGENEITY, OFF, DISTANCE, ROUNDS, SHARE, CLIPPING),
         examples=(
@@ -219,25 +219,25 @@ register(
             Edit(
                 printed=r"\sigma_{i,\bar{g}}^2",
                 read=r"\sigma_{i,\tilde{g}}^2",
-                reason="defined nowhere; as the term is to fall with the clients' privacy needs, the noisy gradient's "
-                "variance of (3) and (5) is meant",
+                reason="""defined nowhere; as the term is to fall with the clients' privacy needs, the noisy gradient's
+                    variance of (3) and (5) is meant""",
             ),
         ),
         unit="squared gradient norm",
         assumptions=(
             "beta = 1 (a unit)",
-            "Assumption 1 stands in the missing appendix. Read as: every f_i is beta-smooth and L_0-Lipschitz, |grad f_i - "
-            "grad f| <= sigma everywhere, unclipped batch gradients are unbiased with the variances given",
-            "the weights of a round are non-negative, add to one, and are independent of that round's gradient noise "
-            "(robusthdp:thm2:dependent-weights)",
+            """Assumption 1 stands in the missing appendix. Read as: every f_i is beta-smooth and L_0-Lipschitz, |grad f_i -
+            grad f| <= sigma everywhere, unclipped batch gradients are unbiased with the variances given""",
+            """the weights of a round are non-negative, add to one, and are independent of that round's gradient noise
+            (robusthdp:thm2:dependent-weights)""",
         ),
         related=("robusthdp:thm2:quadratic", "robusthdp:thm2:dependent-weights"),
-        remark="Clipping makes a step's mean gradient another one than that of f, and no term of (10) holds the difference: "
-        "one client, one full-batch step per round, records 0, 0, 0, 4, clipping norm 0.3, no noise, start 0.1: the "
-        "gradient stays -0.9 for ever, while at E = 1000 and eta = 1/17 the right side is 0.0207. Clipping is the first of "
-        "the paper's two cases, and the one in which b_i has power 3. Where nothing is clipped the bound is loose: "
-        "smoothness proves it with 1/(E_min - 5/9) in place of 12/(11 E_min - 7), and with E_i in place of E_i^2 in the "
-        "last noise term.",
+        remark="""Clipping makes a step's mean gradient another one than that of f, and no term of (10) holds the difference:
+            one client, one full-batch step per round, records 0, 0, 0, 4, clipping norm 0.3, no noise, start 0.1: the
+            gradient stays -0.9 for ever, while at E = 1000 and eta = 1/17 the right side is 0.0207. Clipping is the
+            first of the paper's two cases, and the one in which b_i has power 3. Where nothing is clipped the bound is
+            loose: smoothness proves it with 1/(E_min - 5/9) in place of 12/(11 E_min - 7), and with E_i in place of
+            E_i^2 in the last noise term.""",
     )
 )  # fmt: skip
 

@@ -29,8 +29,8 @@ from theory.papers.robusthdp.variance import Z_POSITIVE, clipped_variance, print
 PATH = Variable(
     "path",
     "choice",
-    "fixed mean: every step draws independent gradients whose mean does not change on the way; shuffled: the mean does not "
-    "change, but every epoch visits each record once; curved: independent gradients whose mean grows with theta",
+    """fixed mean: every step draws independent gradients whose mean does not change on the way; shuffled: the mean does not
+    change, but every epoch visits each record once; curved: independent gradients whose mean grows with theta""",
     choices=("fixed mean", "shuffled", "curved"),
     default="fixed mean",
 )
@@ -42,16 +42,16 @@ def _eq7_derive(K: Any, N: Any, b: Any, eta: Any, c: Any, z: Any, p: Any, alignm
     steps = d.say("Steps:", K * sp.ceiling(N / b))
     sampling, noise = c**2 * (1 - alignment**2) / b, noise_part(b, c, z, p)
     if path == "shuffled":
-        d.say("The batches of an epoch are a partition of the records, so at an unchanged mean their gradients add to the "
-              "same sum in every order: no sampling variance is left, only the steps' noise,", noise)  # fmt: skip
+        d.say("""The batches of an epoch are a partition of the records, so at an unchanged mean their gradients add to the
+            same sum in every order: no sampling variance is left, only the steps' noise,""", noise)  # fmt: skip
         return d.conclude("steps eta^2 noise:", steps * eta**2 * noise)
     v = d.say("A step adds -eta times a gradient of variance", sampling + noise)
     if path == "fixed mean":
         d.say("Given theta^e the steps are uncorrelated, as no step's mean depends on earlier ones; variances add.")
         return d.conclude("steps eta^2 variance:", steps * eta**2 * v)
     pull = 1 - a
-    d.say("The mean gradient G + h (theta - theta^e) with eta h = a turns a deviation u into (1-a) u - eta xi. So the "
-          "variance V satisfies V' = (1-a)^2 V + eta^2 v, V = 0 at the start: a geometric sum.")  # fmt: skip
+    d.say("""The mean gradient G + h (theta - theta^e) with eta h = a turns a deviation u into (1-a) u - eta xi. So the
+        variance V satisfies V' = (1-a)^2 V + eta^2 v, V = 0 at the start: a geometric sum.""")  # fmt: skip
     return d.conclude("Summed:", eta**2 * v * (1 - pull ** (2 * steps)) / (1 - pull**2))
 
 
@@ -110,10 +110,10 @@ register(
         id="robusthdp:eq7",
         title="Variance of a client's model update",
         place="Section 3.2, (6)-(7) with (3)",
-        statement="K ceil(1/q) noisy steps of size eta give the model update K ceil(1/q) eta^2 times the variance of a "
-        "noisy batch gradient.",
-        latex=r"\sigma_i^2 := \text{Var}(\Delta \tilde{\boldsymbol{\theta}}_i^e | \boldsymbol{\theta}^e) = K_i \times "
-        r"\lceil \frac{1}{q_i} \rceil \times \eta_l^2 \times \sigma_{i,\tilde{g}}^2",
+        statement="""K ceil(1/q) noisy steps of size eta give the model update K ceil(1/q) eta^2 times the variance of a
+            noisy batch gradient.""",
+        latex=r"""\sigma_i^2 := \text{Var}(\Delta \tilde{\boldsymbol{\theta}}_i^e | \boldsymbol{\theta}^e) = K_i \times
+            \lceil \frac{1}{q_i} \rceil \times \eta_l^2 \times \sigma_{i,\tilde{g}}^2""",
         kind="identity",
         variables=(K, N, B, ETA, C, Z, P, ALIGNMENT, PATH, CONTRACTION),
         examples=(
@@ -133,16 +133,16 @@ register(
         condition=lambda path, alignment: {
             "fixed mean": sp.true, "shuffled": sp.Eq(alignment, 1), "curved": sp.false
         }[path],
-        condition_text="path == fixed mean (independent batches, and a mean gradient that does not change during the "
-        "round), or path == shuffled with the sampling part dropped (alignment == 1)",
+        condition_text="""path == fixed mean (independent batches, and a mean gradient that does not change during the
+            round), or path == shuffled with the sampling part dropped (alignment == 1)""",
         counterexample={"K": 1, "N": 2, "b": 2, "eta": 1, "c": 1, "z": 1, "p": 1, "alignment": 0, "path": "shuffled"},
         assumes={"clipping": "all", "divisor": "fixed", "noise": "fresh", "law": "moments"},
         unit="squared parameters, summed over coordinates",
         related=("robusthdp:eq3",),
-        remark="'Adds noise independently' is true of the noise, but a step's mean gradient depends on earlier noise unless "
-        "the loss is flat on the way: with curvature h the noise shrinks by (1 - eta h)^2 per step (and grows where eta h < "
-        "0). When an epoch visits every record once the sampling parts cancel and only the noise counts. Exact for "
-        "quadratic losses.",
+        remark="""'Adds noise independently' is true of the noise, but a step's mean gradient depends on earlier noise unless
+            the loss is flat on the way: with curvature h the noise shrinks by (1 - eta h)^2 per step (and grows where
+            eta h < 0). When an epoch visits every record once the sampling parts cancel and only the noise counts. Exact
+            for quadratic losses.""",
     )
 )  # fmt: skip
 
@@ -156,8 +156,8 @@ REST = Variable("rest", "choice", "records left over, N = k b m + rest: 0, so th
 Z_RULE = Variable(
     "z_rule",
     "choice",
-    "fixed: both batch sizes use the same z; theorem 1: z is proportional to q sqrt(E E_i), as Theorem 1 asks at a fixed "
-    "budget",
+    """fixed: both batch sizes use the same z; theorem 1: z is proportional to q sqrt(E E_i), as Theorem 1 asks at a fixed
+    budget""",
     choices=("fixed", "theorem 1"),
     default="fixed",
 )
@@ -231,10 +231,10 @@ register(
         id="robusthdp:batch-power3",
         title="The batch size enters with power 3",
         place="Section 3.2, text after (7)",
-        statement="When clipping is effective b_i appears with power 3 in the denominator of (7): a batch k times as large "
-        "has a k^3 times smaller variance.",
-        latex=r"\text{when clipping is effective, }b_i\text{ appears with power 3 in denominator (recall }\frac{1}{q_i} = "
-        r"\frac{N_i}{b_i}\text{)}",
+        statement="""When clipping is effective b_i appears with power 3 in the denominator of (7): a batch k times as large
+            has a k^3 times smaller variance.""",
+        latex=r"""\text{when clipping is effective, }b_i\text{ appears with power 3 in denominator (recall }\frac{1}{q_i} =
+            \frac{N_i}{b_i}\text{)}""",
         kind="order",
         variables=(B, C, TIMES, WHOLE, REST, Z_POSITIVE, P, ALIGNMENT, Z_RULE),
         examples=(
@@ -248,14 +248,14 @@ register(
         computed=_power_computed,
         simulate=_power_simulate,
         condition=lambda rest, alignment, z_rule: sp.Eq(alignment, 1) if rest == 0 and z_rule == "fixed" else sp.false,
-        condition_text="z_rule == fixed (the noise scale is held fixed), rest == 0 (b and k b divide N) and alignment == 1 "
-        "(the sampling part is dropped)",
+        condition_text="""z_rule == fixed (the noise scale is held fixed), rest == 0 (b and k b divide N) and alignment == 1
+            (the sampling part is dropped)""",
         counterexample={"b": 1, "c": 1, "k": 2, "m": 1, "z": 1, "p": 1, "z_rule": "theorem 1"},
         assumes={"clipping": "all", "divisor": "fixed", "noise": "fresh", "law": "moments"},
         unit="dimensionless",
         related=("robusthdp:eq7",),
-        remark="At a fixed privacy budget z is not fixed: the paper itself says that it grows with b. With the z of Theorem "
-        "1 (z^2 proportional to q) the power is 2; in general it is 3 minus twice the power with which z grows, and at "
-        "least 2 (robusthdp:z-sublinear:order2). For a b that does not divide N, ceil(N/b) blurs the power.",
+        remark="""At a fixed privacy budget z is not fixed: the paper itself says that it grows with b. With the z of Theorem
+            1 (z^2 proportional to q) the power is 2; in general it is 3 minus twice the power with which z grows, and at
+            least 2 (robusthdp:z-sublinear:order2). For a b that does not divide N, ceil(N/b) blurs the power.""",
     )
 )

@@ -28,8 +28,8 @@ from theory.papers.robusthdp.model import ALIGNMENT, ONE, B, C, P, Z, noise_part
 SAMPLING = Variable(
     "sampling",
     "choice",
-    "independent: the batch's gradients are independent draws; without replacement: a batch of fixed size from the "
-    "client's records; poisson: each record with probability q, divisor b fixed",
+    """independent: the batch's gradients are independent draws; without replacement: a batch of fixed size from the client's
+    records; poisson: each record with probability q, divisor b fixed""",
     choices=("independent", "without replacement", "poisson"),
     default="independent",
 )
@@ -62,8 +62,8 @@ def _eq3_derive(b: Any, c: Any, z: Any, p: Any, alignment: Any, sampling: str, o
     else:
         total = b + others
         q = b / total
-        part = d.say("Each record's gradient enters with probability q = b/N, independently, and has second moment c^2: "
-                     "N q (1-q) c^2/b^2 is", simplest(total * q * (1 - q) * c**2 / b**2))  # fmt: skip
+        part = d.say("""Each record's gradient enters with probability q = b/N, independently, and has second moment c^2: N q
+            (1-q) c^2/b^2 is""", simplest(total * q * (1 - q) * c**2 / b**2))  # fmt: skip
     noise = d.say("The noise is independent of the batch; its p coordinates add:", noise_part(b, c, z, p))
     return d.conclude("Together:", part + noise)
 
@@ -129,8 +129,8 @@ register(
         title="Variance of a noisy batch gradient, every gradient clipped",
         place="Section 3.1, case 1, (3)",
         statement="With effective clipping the noisy batch gradient (1) has this variance, |G_i| being alignment c.",
-        latex=r"\sigma_{i,\tilde{g}}^2 := \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \frac{c^2 - \|G_i(\boldsymbol{"
-        r"\theta})\|^2}{b_i} + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, E)}{b_i^2}",
+        latex=r"""\sigma_{i,\tilde{g}}^2 := \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) =
+            \frac{c^2 - \|G_i(\boldsymbol{\theta})\|^2}{b_i} + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, E)}{b_i^2}""",
         kind="identity",
         variables=(B, C, Z, P, ALIGNMENT, SAMPLING, OTHERS),
         examples=(
@@ -149,9 +149,10 @@ register(
         assumes={"clipping": "all", "divisor": "fixed", "noise": "fresh", "law": "moments"},
         unit=UNIT,
         assumptions=("every gradient is clipped: its norm is c", "the batch size in the divisor is fixed"),
-        remark="The paper averages over fresh data. Given the client's records, batches of fixed size have (N-b)/(N-1) "
-        "times that sampling part (none for a full batch), and Poisson batches, which its accountant assumes, have (1-q) "
-        "c^2/b whatever G is, because their size varies. The approximation behind it is judged in robusthdp:eq3:approx.",
+        remark="""The paper averages over fresh data. Given the client's records, batches of fixed size have (N-b)/(N-1)
+            times that sampling part (none for a full batch), and Poisson batches, which its accountant assumes, have
+            (1-q) c^2/b whatever G is, because their size varies. The approximation behind it is judged in
+            robusthdp:eq3:approx.""",
     )
 )
 
@@ -195,8 +196,8 @@ register(
         tight=Tight(at={"b": 128, "c": 3, "z": 1, "p": 28939, "alignment": 0}, ratio="1"),
         unit="dimensionless",
         related=("robusthdp:eq3",),
-        remark="The paper only writes an approximation. Exactly, the relative error is (1 - |G|^2/c^2) b/(p z^2): below 0.5 "
-        "% for its p = 28939 and b = 128 at z = 1. It matters for small models or little noise.",
+        remark="""The paper only writes an approximation. Exactly, the relative error is (1 - |G|^2/c^2) b/(p z^2): below 0.5
+            % for its p = 28939 and b = 128 at z = 1. It matters for small models or little noise.""",
     )
 )
 
@@ -286,8 +287,8 @@ register(
         unit=UNIT,
         assumptions=("the gradients of one batch are independent given theta",),
         related=("robusthdp:eq3",),
-        remark="The paper treats only 'all clipped' and 'none clipped'. The slack is (1-clipped)(1-length^2) c^2/b, so the "
-        "bound also covers case 2, without the constant of Assumption 1.",
+        remark="""The paper treats only 'all clipped' and 'none clipped'. The slack is (1-clipped)(1-length^2) c^2/b, so the
+            bound also covers case 2, without the constant of Assumption 1.""",
     )
 )
 
@@ -306,8 +307,8 @@ def _eq5_printed(b: Any, c: Any, z: Any, p: Any, sigma2_g: Any, used: Any) -> tu
 def _eq5_derive(b: Any, c: Any, z: Any, p: Any, sigma2_g: Any, used: Any) -> Derivation:
     d = Derivation()
     d.say(
-        "Clipping changes nothing, so (1) is the batch gradient plus noise; the noise is independent of it, so variances "
-        "add."
+        """Clipping changes nothing, so (1) is the batch gradient plus noise; the noise is independent of it, so variances
+        add."""
     )
     noise = d.say("Noise of standard deviation c z in each of p coordinates, divided by b:", noise_part(b, c, z, p))
     value = d.say("Variance:", used * sigma2_g + noise)
@@ -342,11 +343,11 @@ register(
         id="robusthdp:eq5",
         title="Variance of a noisy batch gradient, no gradient clipped",
         place="Section 3.1, case 2, (5)",
-        statement="Without effective clipping the variance is that of the batch gradient plus the noise, at most sigma_g^2 "
-        "plus the noise.",
-        latex=r"\sigma_{i,\tilde{g}}^2 = \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) = \text{Var}(g_i(\boldsymbol{"
-        r"\theta})) + \frac{p\sigma_{i,\text{dp}}^2}{b_i^2} \leq \sigma_{i,g}^2 + \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, "
-        r"K_i, E)}{b_i^2}",
+        statement="""Without effective clipping the variance is that of the batch gradient plus the noise, at most sigma_g^2
+            plus the noise.""",
+        latex=r"""\sigma_{i,\tilde{g}}^2 = \text{Var}(\tilde{g}_i(\boldsymbol{\theta})) =
+            \text{Var}(g_i(\boldsymbol{\theta})) + \frac{p\sigma_{i,\text{dp}}^2}{b_i^2} \leq \sigma_{i,g}^2 +
+            \frac{pc^2z^2(\epsilon_i, \delta_i, q_i, K_i, E)}{b_i^2}""",
         kind="upper bound",
         variables=(B, C, Z, P, SIGMA2_G, USED),
         examples=(
@@ -367,8 +368,8 @@ register(
         assumes={"clipping": "none", "divisor": "fixed", "noise": "fresh", "law": "moments"},
         tight=Tight(at={"b": 2, "c": 1, "z": 1, "p": 5, "sigma2_g": "1/4"}, ratio="1"),
         unit=UNIT,
-        remark="Where no gradient exceeds c, Var(g_i) <= (c^2 - |G|^2)/b for independent gradients, so no constant beyond c "
-        "is needed (robusthdp:eq3:any-clip).",
+        remark="""Where no gradient exceeds c, Var(g_i) <= (c^2 - |G|^2)/b for independent gradients, so no constant beyond c
+            is needed (robusthdp:eq3:any-clip).""",
     )
 )
 

@@ -73,8 +73,8 @@ def _stationary(d: Derivation, sigma2s: Sequence[Any]) -> list[Any]:
     free = sp.symbols(f"w1:{len(sigma2s)}", real=True)
     weights = [*free, 1 - sum(free)]
     objective = d.say("Variance with the last weight put in as 1 minus the others:", weighted_variance(weights, sigma2s))
-    d.say("It is a quadratic with the Hessian 2 diag(sigma_i^2) + 2 sigma_l^2, positive definite: one stationary point, the "
-          "unique minimum over all real weights. Setting the derivatives to zero gives")  # fmt: skip
+    d.say("""It is a quadratic with the Hessian 2 diag(sigma_i^2) + 2 sigma_l^2, positive definite: one stationary point, the
+        unique minimum over all real weights. Setting the derivatives to zero gives""")  # fmt: skip
     (found,) = sp.linsolve([sp.diff(objective, w) for w in free], *free)
     best = [simplest(w) for w in found]
     return d.say("", [*best, simplest(1 - sum(best))])
@@ -115,10 +115,11 @@ register(
         id="robusthdp:eq8:weights",
         title="Least-noise weights",
         place="Section 3.2, (8) and the text after it",
-        statement="The least variance of the aggregated update under w_i >= 0, sum w_i = 1 is reached at weights inverse to "
-        "the updates' variances.",
-        latex=r"\min_{w_i \geq 0} \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2, \quad \text{s.t.} \quad \sum_{i \in "
-        r"\mathcal{S}^e} w_i = 1:\qquad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
+        statement="""The least variance of the aggregated update under w_i >= 0, sum w_i = 1 is reached at weights inverse to
+            the updates' variances.""",
+        latex=r"""\min_{w_i \geq 0} \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2, \quad \text{s.t.} \quad
+            \sum_{i \in \mathcal{S}^e} w_i = 1:\qquad w_i^* = \frac{1/\sigma_i^2}%
+            {\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}""",
         kind="optimum",
         variables=(SIGMA2S,),
         examples=_EXAMPLES,
@@ -130,8 +131,9 @@ register(
         assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
-        remark="Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative to "
-        "the step that the server makes (robusthdp:eq8:signal). It needs independent updates; common noise would change it.",
+        remark="""Negative weights would not help either (robusthdp:eq8:unique). (8) minimises noise, not noise relative to
+            the step that the server makes (robusthdp:eq8:signal). It needs independent updates; common noise would
+            change it.""",
     )
 )
 
@@ -157,8 +159,8 @@ register(
         id="robusthdp:eq8:unique",
         title="Least-noise weights over all real weights",
         place="Section 3.2, text after (8): 'a unique solution'",
-        statement="With the last weight put in as 1 minus the others, these free weights (all clients but the last) "
-        "minimise the variance over all real numbers, and are the only ones that do.",
+        statement="""With the last weight put in as 1 minus the others, these free weights (all clients but the last)
+            minimise the variance over all real numbers, and are the only ones that do.""",
         latex=r"\text{which has a unique solution } w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}",
         kind="optimum",
         variables=(SIGMA2S,),
@@ -196,9 +198,9 @@ register(
         title="Least noise of the aggregated update",
         place="Section 3.2, (8) at its solution",
         statement="The objective of (8) at the printed weights is the least variance that weights adding to one can reach.",
-        latex=r"\text{Var}\left(\sum_{i \in \mathcal{S}^e} w_i \Delta \tilde{\boldsymbol{\theta}}_i^e | \boldsymbol{"
-        r"\theta}^e\right) = \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2,\quad w_i^* = \frac{1/\sigma_i^2}{\sum_{j \in "
-        r"\mathcal{S}^e} 1/\sigma_j^2}",
+        latex=r"""\text{Var}\left(\sum_{i \in \mathcal{S}^e} w_i \Delta \tilde{\boldsymbol{\theta}}_i^e |
+            \boldsymbol{\theta}^e\right) = \sum_{i \in \mathcal{S}^e} w_i^2 \sigma_i^2,\quad w_i^* =
+            \frac{1/\sigma_i^2}{\sum_{j \in \mathcal{S}^e} 1/\sigma_j^2}""",
         kind="identity",
         variables=(SIGMA2S,),
         examples=_EXAMPLES,
@@ -252,11 +254,11 @@ register(
         id="robusthdp:eq8:removal",
         title="Removing a client raises the noise",
         place="Abstract: 'removing the clients with low memory budgets'",
-        statement="Removing the clients with low memory budgets leads to lower utility. Judged on the noise: the least "
-        "variance of the aggregated update without a client, however noisy, is at least that with it (their ratio at "
-        "least 1).",
-        latex=r"\text{removing the clients with low memory budgets will lead to lower utility and fairness problems, due to "
-        r"high DP noise and/or data loss}",
+        statement="""Removing the clients with low memory budgets leads to lower utility. Judged on the noise: the least
+            variance of the aggregated update without a client, however noisy, is at least that with it (their ratio at
+            least 1).""",
+        latex=r"""\text{removing the clients with low memory budgets will lead to lower utility and fairness problems, due
+            to high DP noise and/or data loss}""",
         kind="order",
         variables=(SIGMA2S,),
         examples=_EXAMPLES,
@@ -271,8 +273,8 @@ register(
         unit="dimensionless",
         assumptions=ASSUMPTIONS,
         related=("robusthdp:eq8:minvar",),
-        remark="A bound that is only approached, by a client of endless noise. Weights in proportion to N_i instead do get "
-        "better without a client that is noisy enough.",
+        remark="""A bound that is only approached, by a client of endless noise. Weights in proportion to N_i instead do get
+            better without a client that is noisy enough.""",
     )
 )
 
