@@ -102,8 +102,10 @@ def line_of(file, text):
 BROKEN = {
     "a house rule": ('title="Risk of the best predictor, mean known",\n        place="Section 2"',
                      'title="x",\n        place=""', "fayherriot:known", "a claim needs its source; give place"),
-    "two house rules": ('not_simulated="the risk that it minimises is simulated in fayherriot:known",', 'relation="<",',
-                        "fayherriot:weight", "give simulate, or the reason in not_simulated"),
+    "two house rules": ('not_simulated=Exempt(kind="part", of=("fayherriot:known",), note="the risk that it minimises"),',
+                        'relation="<",', "fayherriot:weight", "give simulate, or the reason in not_simulated"),
+    "a reason in prose": ('not_simulated=Exempt(kind="part", of=("fayherriot:known",), note="the risk that it minimises"),',
+                          'not_simulated="it is simulated elsewhere",', "fayherriot:weight", "give an Exempt of a kind"),
     "a missing judge": ("        oracle=unknown_oracle,\n", "", "fayherriot:unknown", "argument: 'oracle'"),
     "an id twice": ('id="fayherriot:unknown"', 'id="fayherriot:known"', "fayherriot:known", "registered twice, first in"),
     "another paper's id": ('id="fayherriot:unknown"', 'id="nobody:unknown"', "nobody:unknown", "must start with one of"),

@@ -70,7 +70,7 @@ class Claim:
         The float64 function of `estimators`.
     simulate
         `simulate(**point) -> Simulation` of the model's raw noise, which is read without knowing the claim's value;
-        or None, with the reason in `not_simulated`.
+        or None, with the reason in `not_simulated`: an `Exempt` of a kind that code checks; so with `not_computed`.
     relation
         "=": printed equals derived; ">=": derived is at least printed (printed is a lower bound); "<=".
     condition
@@ -120,8 +120,8 @@ class Claim:
     printed: Callable[..., Any] | None = None
     computed: Callable[..., Any] | None = None
     simulate: Callable[..., Any] | None = None
-    not_simulated: Exempt | str = ""
-    not_computed: Exempt | str = ""
+    not_simulated: Exempt | None = None
+    not_computed: Exempt | None = None
     relation: str = "="
     condition: Callable[..., Any] | None = None
     condition_text: str = ""
@@ -150,6 +150,7 @@ class Claim:
         """Join the lines of texts; raise `Malformed`, naming all house rules that are broken, with their mends."""
         join_texts(self, latex=("latex",))
         known, asked = ", ".join(papers()), self._beyond_the_point()
+        prose = ", ".join(n for n in ("not_simulated", "not_computed") if isinstance(getattr(self, n), str))
         answers, edited = unknown(self.assumes), [e.printed for e in self.edits if e.printed not in self.latex]
         broken = [
             (self.paper not in papers(), f"no paper {self.paper!r} is known", f"the id must start with one of {known}"),
@@ -167,6 +168,7 @@ class Claim:
             (bool(asked), f"simulate asks for {asked}", "simulate gets the point only, never the claim's value"),
             (self.simulate is None and not self.not_simulated, "no check", "give simulate, or the reason in not_simulated"),
             (self.computed is None and not self.not_computed, "no float64", "give computed, or the reason in not_computed"),
+            (bool(prose), f"the reason in {prose} is text, which no code can check", "give an Exempt of a kind"),
             (self.decision not in DECISIONS, f"decision {self.decision!r} is none", f"take one of {', '.join(DECISIONS)}"),
             (self.condition is not None and not self.condition_text, "a condition needs its text", "give condition_text"),
             (bool(answers), "; ".join(answers), "see theory.engine.switches"),

@@ -33,6 +33,7 @@ COMPUTED = {
     "elsewhere": "estimators does it in another shape",
     "refuted": "estimators does not compute what is wrong",
     "divergence": "a divergence of small laws, judged exactly",
+    "outside": "a statement that no estimator uses",
 }
 
 
@@ -58,9 +59,9 @@ class Exempt:
         return "; ".join([said, *more, *([self.note] if self.note else [])])
 
 
-def text_of(exempt: Exempt | str, kinds: dict[str, str]) -> str:
-    """An exemption for readers."""
-    return exempt if isinstance(exempt, str) else exempt.text(kinds)
+def text_of(exempt: Exempt | None, kinds: dict[str, str]) -> str:
+    """An exemption for readers; nothing where none is needed."""
+    return "" if exempt is None else exempt.text(kinds)
 
 
 __all__ = ["COMPUTED", "FEW", "SIMULATED", "Exempt", "text_of"]

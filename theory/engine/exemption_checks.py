@@ -140,6 +140,14 @@ def _refuted(claim: Claim, e: Exempt) -> str:
     return "" if claim.counterexample is not None and claim.condition is None else "the printed formula is not refuted"
 
 
+def _outside(claim: Claim, e: Exempt) -> str:
+    held = sorted({m for m, _ in _closure(claim, "derive", "oracle", "printed", "simulate") if m.startswith("estimators.")})
+    if held:
+        return f"its judges reach {', '.join(held)}"
+    near = [i for i in (*claim.related, *taken(claim)) if registry.known(i) and registry.find(i).computed is not None]
+    return f"estimators computes {', '.join(near)}, on which it leans" if near else ""
+
+
 SIMULATED: dict[str, Check] = {
     "deterministic": _deterministic,
     "divergence": _divergence,
@@ -162,12 +170,13 @@ COMPUTED: dict[str, Check] = {
     "elsewhere": _elsewhere,
     "refuted": _refuted,
     "divergence": _divergence,
+    "outside": _outside,
 }
 
 
-def refused(claim: Claim, exempt: Exempt | str, kinds: dict[str, Check]) -> str:
-    """Why an exemption does not stand, in words; empty where it does. Plain text is not checked."""
-    if isinstance(exempt, str):
+def refused(claim: Claim, exempt: Exempt | None, kinds: dict[str, Check]) -> str:
+    """Why an exemption does not stand, in words; empty where it does, and where there is none."""
+    if exempt is None:
         return ""
     if exempt.kind not in kinds:
         return f"{exempt.kind!r} is no reason here; take one of {', '.join(kinds)}"

@@ -267,7 +267,7 @@ def _reads_claims(claim: Claim) -> list[str]:
 
 def _draws(claim: Claim) -> list[str]:
     """Judges of exact values that draw, where the claim is not itself a simulation."""
-    if getattr(claim.not_simulated, "kind", "") == "simulation":
+    if claim.not_simulated is not None and claim.not_simulated.kind == "simulation":
         return []
     sources = reach.sources()
     return [

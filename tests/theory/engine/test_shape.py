@@ -13,6 +13,7 @@ from theory.engine.assumption import contradictions, inherited
 from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
 from theory.engine.problem import Malformed
+from theory.engine.steps import Steps
 from theory.engine.switches import SWITCHES
 from theory.engine.tight import Tight
 
@@ -123,6 +124,8 @@ def test_tight_is_of_bounds_only():
         ),
         ("feo2:theta-p", Exempt(kind="refuted"), exemption_checks.COMPUTED, "not refuted"),
         ("fedhdp:lemma3:lambda", Exempt(kind="few"), exemption_checks.COMPUTED, "operations"),
+        ("feo2:theta-p", Exempt(kind="outside"), exemption_checks.COMPUTED, "reach estimators"),
+        ("generative:mtl", Exempt(kind="outside"), exemption_checks.COMPUTED, "computes generative:eq12:gauss"),
         ("feo2:theta-p", Exempt(kind="rare"), exemption_checks.COMPUTED, "no reason here"),
     ],
 )
@@ -143,6 +146,32 @@ def test_an_exemption_that_stands_is_no_mark_against_a_claim():
     )
     assert level["status"] == "unknown"
     assert "does not stand" in level["detail"]
+
+
+@pytest.mark.parametrize("field", ["not_simulated", "not_computed"])
+def test_prose_exempts_nothing(field):
+    with pytest.raises(Malformed, match="text, which no code can check"):
+        replace(HOLDS, **{field: "too easy"})
+
+
+def test_texts_stand_on_as_many_lines_as_they_like():
+    two = r"""\frac{a}%
+        {b}\quad
+        c"""
+    edit = Edit(
+        printed=two,
+        read=r"\frac{a}{b}",
+        reason="""c stands
+            for nothing""",
+    )
+    claim = replace(HOLDS, title=" kept ", statement="One thing,\n    and 50%\n    more.", latex=two, edits=(edit,))
+    assert (claim.title, claim.statement) == (" kept ", "One thing, and 50% more.")
+    assert claim.latex == claim.edits[0].printed == r"\frac{a}{b}\quad c"
+    assert claim.edits[0].reason == "c stands for nothing"
+    assert Exempt(kind="few", note="a\n  b").note == "a b"
+    steps = Steps()
+    steps.say("first\n    half")
+    assert steps.steps[0].text == "first half"
 
 
 def test_kinds_are_named_when_one_is_unknown():

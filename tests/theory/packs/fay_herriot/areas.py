@@ -16,6 +16,7 @@ from theory.engine.bruteforce import Clients, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
+from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import CENTRE, Group, covariance, posterior
 from theory.engine.registry import register
 
@@ -65,7 +66,7 @@ register(
         derive=weight_derive,
         oracle=weight_oracle,
         computed=lambda A, D: gaussian.shrinkage_factor(sigma2_theta=A, sigma2_x=D, n=1),
-        not_simulated="the risk that it minimises is simulated in fayherriot:known",
+        not_simulated=Exempt(kind="part", of=("fayherriot:known",), note="the risk that it minimises"),
         objective=risk_known,
         unit="dimensionless",
     )
