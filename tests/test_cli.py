@@ -136,6 +136,17 @@ def test_a_damaged_ledger_is_exit_status_2_and_left_alone(borrow, ledger, comman
     assert ledger.read_bytes() == before
 
 
+def test_a_ledger_of_an_earlier_version_is_judged_anew_and_named_once(borrow, ledger):
+    ledger.write_text('{"schema": 1, "claims": {}}')
+    status, out, err = borrow("claims", "--paper", "feo2", "--ledger", ledger)
+    assert (status, err.count("\n")) == (0, 1)
+    assert "evidence of an earlier version" in err
+    assert "not verified yet" in out
+    status, out, err = borrow("verify", CHEAP[0], "--quick", "--ledger", ledger)
+    assert (status, err.count("\n")) == (0, 1)
+    assert borrow("verify", CHEAP[0], "--quick", "--ledger", ledger)[2] == ""
+
+
 def test_a_folder_for_a_ledger_is_exit_status_2(borrow, tmp_path):
     status, _, err = borrow("claims", "--ledger", tmp_path)
     assert status == 2

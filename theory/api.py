@@ -32,12 +32,15 @@ DEFAULT_ROOT = 20_261_120
 
 @dataclass(frozen=True)
 class Report:
-    """Outcome of a verification run: a record per claim, in the papers' order; and what could not be read, so not judged."""
+    """Outcome of a verification run: a record per claim, in the papers' order; what could not be read, so not judged; and
+    that the ledger was of an earlier version, so not used, where it was.
+    """
 
     records: tuple[Record, ...]
     reused: int
     ledger: Path | None
     malformed: tuple[Problem, ...] = ()
+    outdated: str = ""
 
     def problems(self) -> dict[str, list[str]]:
         """Claims without a verdict or with evidence against it; empty when the run is a success."""
@@ -76,7 +79,8 @@ def verify(
 ) -> Report:
     """Judge claims at all levels and keep the evidence in a ledger.
 
-    Evidence that was made from the present sources and seed is taken from the ledger; `fresh` makes it anew.
+    Evidence that was made from the present sources and seed is taken from the ledger; `fresh` makes it anew. A ledger of an
+    earlier version counts as empty, which the report's `outdated` says.
 
     Parameters
     ----------
@@ -92,7 +96,7 @@ def verify(
 
     Raises
     ------
-    UnknownClaim : an id that no claim has. LedgerError : a damaged ledger file.
+    UnknownClaim : an id that no claim has. LedgerError : a ledger file that is damaged, or of a later version.
     ChildProcessError : a worker process died; what is finished is in the ledger.
 
     Examples
@@ -121,7 +125,8 @@ def verify(
             if progress:
                 progress(record, False)
     broken = () if ids else malformed(paper)
-    return Report(tuple(done[c.id] for c in chosen), reused, store.path if store is not None else None, broken)
+    path, outdated = (store.path, store.outdated) if store is not None else (None, "")
+    return Report(tuple(done[c.id] for c in chosen), reused, path, broken, outdated)
 
 
 def _judge_one(claim_id: str, root: int, quick: bool) -> Record:

@@ -123,6 +123,7 @@ def _verify(a: argparse.Namespace) -> int:
             a.ids, paper=a.paper, quick=a.quick, fresh=a.fresh, root=root, jobs=a.jobs, ledger=a.ledger,
             progress=progress,
         )  # fmt: skip
+    _say_outdated(report.outdated)
     problems = report.problems()
     if a.json:
         data = {
@@ -166,6 +167,11 @@ def _name_malformed(problems: Sequence[Problem]) -> bool:
     for p in problems:
         print(f"MALFORMED  {p}", file=sys.stderr)
     return bool(problems)
+
+
+def _say_outdated(sentence: str) -> None:
+    if sentence:
+        print(f"borrow: {sentence}", file=sys.stderr)
 
 
 def _verify_table(records: Sequence[Record]) -> None:
@@ -265,6 +271,7 @@ def _state(claim: Claim, ledger: Ledger) -> tuple[str, Record | None]:
 
 def _claims(a: argparse.Namespace) -> int:
     ledger = Ledger.load(a.ledger)
+    _say_outdated(ledger.outdated)
     rows = [(c, _state(c, ledger)[0]) for c in claims(a.paper)]
     status = int(_name_malformed(malformed(a.paper)))
     if a.json:
@@ -284,7 +291,9 @@ def _claims(a: argparse.Namespace) -> int:
 
 def _show(a: argparse.Namespace) -> int:
     claim = find(a.id)
-    state, record = _state(claim, Ledger.load(a.ledger))
+    ledger = Ledger.load(a.ledger)
+    _say_outdated(ledger.outdated)
+    state, record = _state(claim, ledger)
     if record is None or state == "stale":
         record, note = api.quick_record(claim.id), f"{state}; the two levels that decide, judged now"
         state = record.verdict()

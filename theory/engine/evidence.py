@@ -186,10 +186,13 @@ class Ledger:
         self.path = Path(path)
         self.records: dict[str, Record] = {}
         self.seen: tuple[int, ...] | None = None
+        self.outdated = ""  # why what is in the file counts as nothing, for readers
 
     @classmethod
     def load(cls, path: Path | str = DEFAULT_LEDGER) -> Ledger:
-        """Read a ledger; an absent file is an empty ledger. Raises LedgerError for a damaged one."""
+        """Read a ledger; an absent file is an empty ledger, and so is one of an earlier schema, which the first record
+        replaces. Raises LedgerError for a damaged one, and for one of a later schema.
+        """
         ledger = cls(path)
         ledger.seen = ledger._stamp()
         if ledger.seen is None:
@@ -197,9 +200,13 @@ class Ledger:
         way_out = f"move or delete {ledger.path} and run `borrow verify` again"
         try:
             data = json.loads(read_bytes(ledger.path, largest=EXPANDED).decode())
-            if data["schema"] != SCHEMA:
-                raise LedgerError(f"{ledger.path}: schema {data['schema']} is not {SCHEMA}; {way_out}")
-            for claim_id, r in data["claims"].items():
+            schema, claims = data["schema"], data["claims"].items()
+            if type(schema) is int and 0 < schema < SCHEMA:
+                ledger.outdated = f"{ledger.path}: evidence of an earlier version (schema {schema}) counts as none"
+                return ledger
+            if schema != SCHEMA:
+                raise LedgerError(f"{ledger.path}: schema {schema} is not {SCHEMA}; {way_out}")
+            for claim_id, r in claims:
                 ledger.records[claim_id] = Record(
                     claim_id, r["source"], r["root"], r["quick"], r["levels"], r["mutants"], r["seconds"], r["tree"]
                 )

@@ -121,6 +121,31 @@ def test_an_absent_file_is_an_empty_ledger(tmp_path):
     assert not (tmp_path / "none.json").exists()
 
 
+@pytest.mark.parametrize("schema", range(1, SCHEMA))
+def test_a_ledger_of_an_earlier_schema_counts_as_empty_and_is_replaced(tmp_path, schema):
+    path = tmp_path / "ledger.json"
+    path.write_text(json.dumps({"schema": schema, "claims": {CLAIM.id: "in another shape"}}))
+    before = path.read_bytes()
+    old = Ledger.load(path)
+    assert (old.records, path.read_bytes()) == ({}, before)
+    assert f"schema {schema}" in old.outdated
+    old.put(record())
+    assert Ledger.load(path).outdated == ""
+    assert list(Ledger.load(path).records) == [CLAIM.id]
+
+
+def test_a_ledger_of_a_later_schema_that_another_writes_meanwhile_is_not_lost(tmp_path):
+    path = tmp_path / "ledger.json"
+    path.write_text(json.dumps({"schema": 1, "claims": {}}))
+    ours = Ledger.load(path)
+    later = json.dumps({"schema": SCHEMA + 1, "claims": {}})
+    path.unlink()
+    path.write_text(later)
+    with pytest.raises(LedgerError, match=f"schema {SCHEMA + 1} is not {SCHEMA}"):
+        ours.put(record())
+    assert path.read_text() == later
+
+
 def test_a_verdict_cannot_be_typed_into_the_file(tmp_path):
     path = tmp_path / "ledger.json"
     ledger = Ledger(path)
@@ -148,7 +173,10 @@ def broken_files():
         "a number": "3",
         "null": "null",
         "no schema": json.dumps({"claims": {}}),
-        "another schema": json.dumps({**good, "schema": SCHEMA + 1}),
+        "a later schema": json.dumps({**good, "schema": SCHEMA + 1}),
+        "no schema's number": json.dumps({**good, "schema": 0}),
+        "a schema in words": json.dumps({**good, "schema": "1"}),
+        "an earlier schema, claims a list": json.dumps({"schema": 1, "claims": [1]}),
         "no claims": json.dumps({"schema": SCHEMA}),
         "claims a list": json.dumps({"schema": SCHEMA, "claims": [1]}),
         "a record of text": json.dumps({"schema": SCHEMA, "claims": {CLAIM.id: "holds"}}),
