@@ -290,14 +290,28 @@ def test_the_map_of_a_room_names_every_module(room):
 
 def test_old_places_lead_to_new_ones():
     for old, new in MOVED.items():
-        assert (ROOT / Path(*new.split("."))).with_suffix(".py").is_file()
+        place = ROOT / Path(*new.split("."))
+        assert place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
         assert not (ROOT / Path(*old.split("."))).with_suffix(".py").exists()
-    code = (
-        "import estimators.gaussian as a, estimators.closed_forms.gaussian as b; "
-        "assert a is b; assert b.__spec__.name == b.__name__"
-    )
+    # As README and notebooks of the release before had them.
+    code = """
+import estimators.gaussian as a, estimators.closed_forms.gaussian as b
+assert a is b and b.__spec__.name == b.__name__
+from theory import simulation
+from theory.claim import Claim
+from theory.evidence import LEVELS
+from theory.mutants import mutants
+from theory.prove import path_of
+from theory.fedhdp.tables import accuracy_gaps
+import theory.fedhdp.server, theory.papers.fedhdp.server
+assert theory.fedhdp.server is theory.papers.fedhdp.server
+from theory.engine import claim, registry
+assert Claim is claim.Claim and len(list(registry.claims("fedhdp"))) == len({c.id for c in registry.claims("fedhdp")})
+assert not registry.malformed("fedhdp")
+"""
     ran = subprocess.run([sys.executable, "-W", "always", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "DeprecationWarning: estimators.gaussian is now estimators.closed_forms.gaussian" in ran.stderr
+    assert "<string>:8: DeprecationWarning: theory.prove is now theory.coq.prove" in ran.stderr
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -13,31 +13,46 @@ from importlib.machinery import ModuleSpec
 __all__ = ["MOVED", "redirect"]
 
 ROOMS = {
-    "closed_forms": "aggregation bernoulli distillation gaussian mean_regularized mixture personalization priors "
+    "estimators.closed_forms": "aggregation bernoulli distillation gaussian mean_regularized mixture personalization priors "
     "quantization",
-    "normal_means": "gaussian_means mixture_means point_normal streaming streaming_passes",
-    "counts": "beta_binomial gamma_poisson",
-    "npmle": "nonparametric",
-    "regression": "client_rows gradient_personalization linear_clients logistic_clients",
-    "accounting": "adaped dpsgd mechanisms privacy tuning",
-    "server": "federated_means robust_pca server_weights strengths variance_components",
-    "tables": "client_table datasets",
-    "numerics": "tally_state",
+    "estimators.normal_means": "gaussian_means mixture_means point_normal streaming streaming_passes",
+    "estimators.counts": "beta_binomial gamma_poisson",
+    "estimators.npmle": "nonparametric",
+    "estimators.regression": "client_rows gradient_personalization linear_clients logistic_clients",
+    "estimators.accounting": "adaped dpsgd mechanisms privacy tuning",
+    "estimators.server": "federated_means robust_pca server_weights strengths variance_components",
+    "estimators.tables": "client_table datasets",
+    "estimators.numerics": "tally_state",
+    "theory.engine": "algebra bruteforce claim condition derivation domain evidence hierarchy intervals judging mutants "
+    "notation registry simulation",
+    "theory.coq": "prove",
+    "theory.papers": "fedhdp feo2 generative mrmtl robusthdp shared",
 }
-MOVED = {f"estimators.{name}": f"estimators.{room}.{name}" for room, names in ROOMS.items() for name in names.split()}
-"""Old place of a public module and its new one."""
+MOVED = {f"{room.partition('.')[0]}.{name}": f"{room}.{name}" for room, names in ROOMS.items() for name in names.split()}
+"""Old place of a public module or package and its new one."""
+
+
+def new_place(old):
+    """Return where a module is now that was at `old`, itself or in a package that moved; None for all others.
+
+    >>> new_place("estimators.gaussian"), new_place("theory.fedhdp.tables"), new_place("theory.engine")
+    ('estimators.closed_forms.gaussian', 'theory.papers.fedhdp.tables', None)
+    """
+    package, name, *inner = [*old.split(".", 2), ""]
+    new = MOVED.get(f"{package}.{name}")
+    return ".".join([new, *filter(None, inner)]) if new else None
 
 
 class Forward(MetaPathFinder, Loader):
     """Import an old place as the module at its new place."""
 
     def find_spec(self, fullname, path=None, target=None):
-        """Return a spec for places of `MOVED`, None for all others."""
-        return ModuleSpec(fullname, self) if fullname in MOVED else None
+        """Return a spec for old places, None for all others."""
+        return ModuleSpec(fullname, self) if new_place(fullname) else None
 
     def create_module(self, spec):
         """Return the module at the new place; the warning points at the importing line."""
-        new = MOVED[spec.name]
+        new = new_place(spec.name)
         warnings.warn(f"{spec.name} is now {new}; the old place works for one release", DeprecationWarning, 2)
         module = import_module(new)
         spec.loader_state = module.__spec__
@@ -51,4 +66,4 @@ class Forward(MetaPathFinder, Loader):
 def redirect():
     """Let imports of old places find the new ones."""
     if not any(isinstance(finder, Forward) for finder in sys.meta_path):
-        sys.meta_path.append(Forward())
+        sys.meta_path.insert(0, Forward())  # before those that would find the modules of a moved package a second time
