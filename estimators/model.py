@@ -8,6 +8,7 @@ are in modules of their own (``gaussian_means`` and so on), and whether their in
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,9 @@ class ClientModel:
     log_likelihood_: float
     converged_: bool
     n_iter_: int
+    fit: Callable[..., Self]
+    draw: Callable[[np.random.Generator], tuple[Any, tuple[Any, ...]]]
+    prior_summary: Callable[[], dict[str, Any]]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the constructor; `deep` is scikit-learn's and changes nothing here."""

@@ -11,10 +11,10 @@ import math
 from functools import partial
 
 import numpy as np
-from scipy.optimize import brentq
 
 from estimators.accounting import privacy, tuning
 from estimators.closed_forms import mean_regularized
+from estimators.numerics.inversion import root
 from figures import style
 from figures.points import Points, silo_experiment
 
@@ -57,7 +57,8 @@ def poisson_inflation():
         rdp = privacy.rdp_from_zcdp(math.exp(log_rho), ORDERS)
         return tuning.tuned_epsilon(runs, ORDERS, rdp, delta=DELTA, conversion="classic") - EPS
 
-    free, tuned = (brentq(spent, -12, 1, args=(runs,)) for runs in (tuning.FixedRuns(1), tuning.PoissonRuns(float(RUNS))))
+    runs = (tuning.FixedRuns(1), tuning.PoissonRuns(float(RUNS)))
+    free, tuned = (root(partial(spent, runs=each), -12, 1) for each in runs)
     return math.exp(free - tuned)
 
 

@@ -55,7 +55,7 @@ def compute(quick=False):
         panels[panel] = []
         for setting in curves:
             alpha2, tau2 = (1 - TAU2_SHARE) * setting["sigma2_c"], TAU2_SHARE * setting["sigma2_c"]
-            best = float(aggregation.optimal_ratio(*SIZES, alpha2, tau2, 0.0, setting["gamma2"]))
+            best = float(aggregation.optimal_ratio(SIZES[0], SIZES[1], alpha2, tau2, 0.0, setting["gamma2"]))
             key = f"{panel}={setting[panel]}"
             closed, simulated = partial(variance, **setting), partial(experiment, **setting)
             panels[panel].append(

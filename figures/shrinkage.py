@@ -23,8 +23,8 @@ def picture(outcome, truth=None):
     """Return the figure of an ``Outcome`` of `borrow fit`; `truth` is as in `draw`."""
     if outcome.coefficients:
         shape = (len(outcome.clients), len(outcome.coefficients))
-        values = (array.reshape(shape) for array in (outcome.own, outcome.mean, outcome.low, outcome.high))
-        return draw_coefficients(outcome.clients, outcome.coefficients, *values, outcome.level)
+        own, mean, low, high = (array.reshape(shape) for array in (outcome.own, outcome.mean, outcome.low, outcome.high))
+        return draw_coefficients(outcome.clients, outcome.coefficients, own, mean, low, high, outcome.level)
     own_name = "client's report" if outcome.privacy else "own estimate"
     if len(outcome.clients) > NAMED:
         return draw_many(outcome.own, outcome.mean, outcome.centre, own_name)
@@ -96,7 +96,7 @@ def draw(clients, estimates, shrunken, low, high, centre, level=0.95, own_name="
     """
     figure, axes = style.new_figure(style.COLUMN, min(1.1 + 0.145 * len(clients), 9.8))
     order = np.argsort(np.where(np.isfinite(estimates), estimates, shrunken), kind="stable")
-    marks = draw_rows(axes, *(values[order] for values in (estimates, shrunken, low, high)), centre)
+    marks = draw_rows(axes, estimates[order], shrunken[order], low[order], high[order], centre)
     name_rows(axes, [clients[i] for i in order])
     axes.set_xlabel("estimate (units of the data)")
     names = [own_name, "after borrowing", f"{100 * level:g}% interval", f"centre {centre:.3g}"]
@@ -179,7 +179,7 @@ def draw_coefficients(clients, coefficients, estimates, shrunken, low, high, lev
     marks = []
     for k, panel in enumerate(axes[0]):
         ends = [np.where(np.isfinite(values[order, k]), values[order, k], np.nan) for values in (low, high)]
-        marks = draw_rows(panel, estimates[order, k], shrunken[order, k], *ends, float(np.mean(shrunken[:, k])))
+        marks = draw_rows(panel, estimates[order, k], shrunken[order, k], ends[0], ends[1], float(np.mean(shrunken[:, k])))
         panel.set_xlabel(coefficients[k], parse_math=False)
         # Estimates of clients with few rows may lie far out; what matters is near the intervals.
         inner = [np.nanmin(ends[0], initial=np.inf), np.nanmax(ends[1], initial=-np.inf)]

@@ -222,8 +222,8 @@ def eps_weights(eps: ArrayLike, axis: int = -1) -> Floats:
     """
     eps = positive("eps", eps)
     axis = axis_of("eps", eps, axis)
-    eps = eps / eps.max(axis=axis, keepdims=True)
-    return eps / eps.sum(axis=axis, keepdims=True)
+    shares = eps / eps.max(axis=axis, keepdims=True)
+    return shares / shares.sum(axis=axis, keepdims=True)
 
 
 def read_weighted(weights: ArrayLike, variances: ArrayLike, axis: int) -> tuple[Floats, Floats]:

@@ -320,7 +320,7 @@ def _read_budget(eps):
 
 
 @paired
-def randomize(x: ArrayLike, *, eps: float, rng: np.random.Generator) -> Floats:
+def randomize(x: ArrayLike, *, eps: ArrayLike, rng: np.random.Generator) -> Floats:
     """Randomise numbers in [0, 1] to two points, unbiased and eps-LDP for any two inputs (replacement); exact guarantee.
 
     Reports -1/(e^eps - 1) or e^eps/(e^eps - 1).  Claim: generative:qpriv.

@@ -362,5 +362,6 @@ def joint_weights(lam: ArrayLike) -> Floats:
     lam = read_strengths(lam)
     keep = [Fraction(0) if np.isinf(x) else 1 / (1 + Fraction(float(x))) for x in lam]  # digits cancel: exact, rounded once
     total, equal = sum(keep) or Fraction(1), Fraction(1, len(keep))
-    own = np.diag(keep)
-    return np.array([[equal + own[k, j] - a * b / total for j, b in enumerate(keep)] for k, a in enumerate(keep)], float)
+    return np.array(
+        [[equal + (a if j == k else 0) - a * b / total for j, b in enumerate(keep)] for k, a in enumerate(keep)], float
+    )

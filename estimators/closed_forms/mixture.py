@@ -54,7 +54,7 @@ def spread(variances: ArrayLike, m: int) -> Floats:
 
 
 def prepared(
-    means: ArrayLike, p: ArrayLike, mus: ArrayLike, variances: Floats
+    means: ArrayLike, p: ArrayLike, mus: ArrayLike, variances: ArrayLike
 ) -> tuple[Floats, Floats, Floats, Floats, bool]:
     """Return checked (m, d) means, (k,) p, (k, d) mus, (m,) variances and whether the data are one-dimensional."""
     means, flat = points("means", means)

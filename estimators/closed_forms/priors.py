@@ -125,11 +125,11 @@ def laplace_scale(thetas: ArrayLike, mu: ArrayLike) -> float:
 
     Claim: generative:eq12:laplace:scale.
 
-    >>> float(laplace_scale([[1.0, 3.0], [2.0, 6.0]], 2.0))
+    >>> laplace_scale([[1.0, 3.0], [2.0, 6.0]], 2.0)
     1.5
     """
     thetas = read_parameters(thetas)
-    return np.mean(np.abs(thetas - read_centre(mu, thetas.shape[1])))
+    return float(np.mean(np.abs(thetas - read_centre(mu, thetas.shape[1]))))
 
 
 @paired
@@ -218,12 +218,12 @@ def best_variance(thetas: ArrayLike, mu: ArrayLike, b: ArrayLike = 0.0) -> float
     ----------
     thetas : array (m, d); mu : number or array (d,); b : strength >= 0 of the penalty, units of theta squared.
 
-    >>> float(best_variance([[1.0], [3.0]], 2.0, b=1.0))
+    >>> best_variance([[1.0], [3.0]], 2.0, b=1.0)
     2.0
     """
     thetas = read_parameters(thetas)
-    b = nonnegative("b", b)
-    return (2 * b + np.sum((thetas - read_centre(mu, thetas.shape[1])) ** 2)) / thetas.size
+    b = single(nonnegative, "b", b)
+    return float((2 * b + np.sum((thetas - read_centre(mu, thetas.shape[1])) ** 2)) / thetas.size)
 
 
 def read_clients(Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike]) -> tuple[list[Floats], list[Floats], int]:

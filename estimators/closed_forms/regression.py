@@ -118,7 +118,7 @@ def posterior_all(
     designs, responses = read_rows(Xs, Ys)
     all_finite(designs, responses)
     fits = [posterior(X, Y, mu, sigma2_theta, sigma2_x) for X, Y in zip(designs, responses, strict=True)]
-    return tuple(np.stack(parts) for parts in zip(*fits, strict=True))
+    return np.stack([mean for mean, _ in fits]), np.stack([covariance for _, covariance in fits])
 
 
 @paired
@@ -165,4 +165,4 @@ def local_mse(X: ArrayLike, sigma2_x: float, sigma2_theta: float | None = None, 
     if mu.shape not in ((), Vt.shape[:1]):
         raise ValueError(f"mu must be one number or have one entry per column of X, got shape {mu.shape}")
     lost = missing @ np.broadcast_to(mu, Vt.shape[:1])
-    return noise + len(missing) * read_variance("sigma2_theta", sigma2_theta, infinite=True) + lost @ lost
+    return noise + len(missing) * read_variance("sigma2_theta", sigma2_theta, infinite=True) + float(lost @ lost)

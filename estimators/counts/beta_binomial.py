@@ -361,7 +361,7 @@ class BetaBinomial(ConjugateModel):
         [0.0005, 0.5, 0.0005]
         """
         self.require_fit()
-        return super().local_false_sign_rate(self._stated[0] if at is None else finite("at", at))
+        return super().local_false_sign_rate(self._stated[0] if at is None else single(finite, "at", at))
 
     def _keys(self):
         x, n = self.clients_
@@ -422,7 +422,8 @@ class BetaBinomial(ConjugateModel):
 def shapes(mean: float, rho: float) -> tuple[float, float, float]:
     """Return alpha, beta and alpha + beta of the Beta law with this mean and rho = 1 / (alpha + beta)."""
     concentration = np.inf if rho == 0 else 1 / rho
-    return *(0.0 if part == 0 else part * concentration for part in (mean, 1 - mean)), concentration
+    alpha, beta = (0.0 if part == 0 else part * concentration for part in (mean, 1 - mean))
+    return alpha, beta, concentration
 
 
 def is_point(mu: float, rho: float) -> bool:

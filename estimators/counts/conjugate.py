@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -124,8 +125,9 @@ def maximise(surface: Surface) -> Maximum:
         rho, settled = low, True
         if low < grid[i + 1] and low > 1e-300:
             log_rho, details = brentq(
-                score, np.log(low), np.log(grid[i + 1]), xtol=1e-14, rtol=1e-14, maxiter=300, full_output=True, disp=False
-            )
+                score, np.log(low), np.log(grid[i + 1]), xtol=1e-14, rtol=np.float64(1e-14), maxiter=300,
+                full_output=True, disp=False,
+            )  # fmt: skip
             rho, settled = float(np.exp(log_rho)), details.converged
         best = refined(rho)
         converged = converged and settled and best[5]
@@ -202,13 +204,20 @@ class ConjugateModel(ClientModel):
     mean_: float
 
     _support = (0.0, np.inf)
+    _moments: Callable[..., np.ndarray]  # two rows
+    _cdf: Callable[..., Floats]
+    _density: Callable[..., Floats]
+    _quantile: Callable[..., Floats]
+    _strength: Callable[..., Floats]
+    _keys: Callable[[], np.ndarray]
 
     def _distinct(self) -> tuple[Any, Any]:
         """Return rows of distinct data and the position in them of every client's data, kept for the next call."""
-        if getattr(self, "_grouped", None) is None:
+        grouped = getattr(self, "_grouped", None)
+        if grouped is None:
             position, place = distinct(self._keys())
-            self._grouped = tuple(column[position] for column in self.clients_), place
-        return self._grouped
+            grouped = self._grouped = tuple(column[position] for column in self.clients_), place
+        return grouped
 
     def _serving(self, clients):
         """Return a model with the same prior and the posteriors of these clients."""
@@ -251,7 +260,12 @@ class ConjugateModel(ClientModel):
 
     def _mean_and_sd(self, rows):
         mean = self._mixed(self._moments, rows)[0]
-        return mean, np.sqrt(self._mixed(lambda *prior: spread(*self._moments(*prior[:3]), prior[3]), rows, mean))
+
+        def departure(location, rho, rows, centre):
+            of_mean, variance = self._moments(location, rho, rows)
+            return spread(of_mean, variance, centre)
+
+        return mean, np.sqrt(self._mixed(departure, rows, mean))
 
     def _mixed(self, function, rows, *t):
         """Return the weighted sum over the components of function(location, rho, rows, *t), clients on the last axis."""

@@ -363,7 +363,7 @@ class GammaPoisson(ConjugateModel):
     def local_false_sign_rate(self, at: float | None = None) -> Floats:
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data; at=None is the prior's mean in `prior_summary`."""
         self.require_fit()
-        return super().local_false_sign_rate(self._stated[0] if at is None else finite("at", at))
+        return super().local_false_sign_rate(self._stated[0] if at is None else single(finite, "at", at))
 
     def _keys(self):
         x, exposure = self.clients_
@@ -412,7 +412,7 @@ def shapes(mean: float, rho: float) -> tuple[float, float]:
 
 def is_point(rho: Floats) -> bool:
     """Return whether one prior is a point, at its mean, or too narrow for the inverse of the incomplete Gamma function."""
-    return np.ndim(rho) == 0 and rho < NARROW
+    return np.ndim(rho) == 0 and bool(rho < NARROW)
 
 
 def log_chance(tally: GammaPoissonTally, mean: float, rho: float) -> float:

@@ -10,10 +10,11 @@ here: any model (``beta_binomial``, ``gamma_poisson``) or how it is maximised (`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import Field, dataclass, fields
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -93,7 +94,7 @@ def exact_squares(x: Ints) -> Ints:
 
 def square_sums(columns: Ints) -> Floats:
     """Return sums of `exact_squares` as floats."""
-    return columns[:, 0] * 2.0**HALF + columns[:, 1]
+    return columns[:, 0] * np.float64(2.0**HALF) + columns[:, 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +146,16 @@ class CountTally(Stored):
     where the parts contradict each other.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    of: ClassVar[Callable[..., Any]]
+    check: Callable[[], None]
+
     def add(self, *batch: ArrayLike) -> Self:
         """Return the tally with a further batch of clients, which takes the arguments of ``of``."""
         return self + type(self).of(*batch)
+
+    def __add__(self, other: Self) -> Self:
+        raise NotImplementedError
 
     def content(self) -> dict[str, Any]:
         """Return the parts as plain JSON values, numbers with a fraction in hexadecimal."""
@@ -237,7 +245,7 @@ def log_rises_over_factorials(table: Frequencies, a: float) -> float:
 def chebyshev_nodes() -> tuple[Floats, Floats]:
     """Return the Chebyshev nodes on [-1, 1] and the matrix from moments of polynomials to weights at the nodes."""
     unit = chebyshev.chebpts1(DEGREE + 1)
-    transform = chebyshev.chebvander(unit, DEGREE).T * (2 / (DEGREE + 1))
+    transform = np.asarray(chebyshev.chebvander(unit, DEGREE).T * (2 / (DEGREE + 1)), float)
     transform[0] /= 2
     return unit, transform
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from estimators.fit.regressions import least_squares, own_logistic
 from estimators.numerics.arrays import Floats
-from estimators.tables.client_table import AnyTable
+from estimators.tables.client_table import AnyTable, RegressionTable
 
 if TYPE_CHECKING:
     from estimators.tables.client_table import PoissonTable
@@ -86,7 +86,7 @@ def choose(name: str, table: AnyTable) -> Model:
     """Return the `Model` called `name`, or for "auto" the one that goes with the data in `table`."""
     fitting = [model for model in MODELS if model.data == table.data]
     if name == "auto":
-        labels = table.data == "regression" and all(np.isin(y, (0.0, 1.0)).all() for y in table.targets)
+        labels = isinstance(table, RegressionTable) and all(np.isin(y, (0.0, 1.0)).all() for y in table.targets)
         name = "logistic" if labels else fitting[0].name
     for model in fitting:
         if model.name == name:

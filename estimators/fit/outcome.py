@@ -32,8 +32,8 @@ class Outcome:
     regressions its average over a client's coefficients), None where the model has no such part.
     """
 
-    model: object
-    kind: object
+    model: Any
+    kind: Model
     clients: tuple
     n: np.ndarray | None
     own: np.ndarray
@@ -80,7 +80,7 @@ class Outcome:
     @property
     def heard(self) -> Bools:
         """Rows of clients who know something by themselves: finite own estimates, or any rows of a regression."""
-        if self.coefficients:
+        if self.coefficients and self.n is not None:  # regressions have counts of rows
             return np.repeat(self.n, self.per_client) > 0
         return np.isfinite(self.own) & np.isfinite(self.error)
 

@@ -13,11 +13,10 @@ import numpy as np
 
 from estimators.fit.models import Model, build
 from estimators.fit.outcome import Outcome
-from estimators.tables.client_table import AnyTable
+from estimators.tables.client_table import AnyTable, BinomialTable, ClientTable
 
 if TYPE_CHECKING:
     from estimators.private.reports import MeanReport, RateReport, Report
-    from estimators.tables.client_table import BinomialTable, ClientTable
 
 
 __all__ = ["model_for", "private_outcome"]
@@ -31,11 +30,11 @@ NEAR = 0.05
 
 def model_for(table: AnyTable, options: Mapping[str, Any], bounds: tuple[float, float] | None) -> tuple[Model, Any]:
     """Return (`Model`, its instance) for the reports of `table`; ValueError for what does not go together."""
-    if table.data == "binomial":
+    if isinstance(table, BinomialTable):
         if bounds is not None or "sigma2" in options:
             raise ValueError("--bounds and --sigma2 are for measurements; counts are 0 or 1 per trial")
         return RATES, build(RATES, options)
-    if table.data != "means" or table.rows is None:
+    if not isinstance(table, ClientTable) or table.rows is None:
         raise ValueError("--eps needs raw rows, client,value or client,outcome, or counts, client,successes,trials")
     if bounds is None:
         raise ValueError("--bounds LOW HIGH must be given with --eps: ends that a value may have, known without the data")
@@ -68,16 +67,16 @@ def private_outcome(
     adjacency = "client" if local else "row"
     if kind is RATES:
         reports = rate_reports(table, eps, delta, adjacency, generator, progress)
-    else:
-        reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator, progress)
-    model.fit(reports)
-    if kind is RATES:
+        model.fit(reports)
         own = np.array([report.value / report.trials for report in reports])
         noise = np.array([report.noise_variance / report.trials**2 for report in reports])
         rate = model.posterior_mean_
         sampling = np.maximum(rate * (1 - rate) - model.posterior_sd_**2, 0.0) / [report.trials for report in reports]
         notes = []
     else:
+        assert bounds is not None  # see model_for
+        reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator, progress)
+        model.fit(reports)
         own = np.array([report.estimate for report in reports])
         sampling, noise = model.variances_, 0.0
         told = model.sigma2 is None and not local  # with `local` it is not rows that are clipped
@@ -178,11 +177,13 @@ def mean_reports(
     share = VARIANCE_SHARE if sigma2 is None else 0.0
     # No variance of numbers in [low, high] exceeds this (Popoviciu), but for the divisor n - 1.
     bound = (high - low) ** 2 / 2 if share and adjacency == "client" else None
+    samples = table.samples()
+    assert samples is not None  # see model_for
     return [
         MeanClient(
             bounds=bounds, eps=eps, delta=delta, adjacency=adjacency, variance_share=share, variance_bound=bound, name=name
         ).report(rows, generator)
-        for name, rows in progress(list(zip(table.clients, table.samples(), strict=True)))
+        for name, rows in progress(list(zip(table.clients, samples, strict=True)))
     ]
 
 

@@ -72,7 +72,7 @@ def dispersions(parts: Sequence[Moments]) -> Iterator[tuple[int, int, float, flo
     from scipy.special import gammaincc
 
     count = sum(part.count for part in parts)
-    mean = sum(part.mean * (part.count / count) for part in parts)
+    mean = sum((part.mean * (part.count / count) for part in parts), np.zeros(()))
     scatter = sum(np.diag(part.scatter) + part.count * (part.mean - mean) ** 2 for part in parts)
     variance = np.asarray(scatter / max(count - 1, 1))
     judged = np.flatnonzero(random(variance, mean))

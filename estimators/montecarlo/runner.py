@@ -15,12 +15,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from operator import index
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import finite
 
 from .independence import require_independent, require_own_streams
@@ -58,6 +59,8 @@ class _Arrays:
 
     Unpickled arrays would be writeable, an argument type that numba would compile the kernel for anew.
     """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __reduce__(self):
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
@@ -108,6 +111,13 @@ class ClientsExperiment(_Arrays):
     weights: np.ndarray
     left: np.ndarray
     right: np.ndarray
+
+    if TYPE_CHECKING:  # numbers and lists become arrays
+
+        def __init__(
+            self, tau2: ArrayLike, alpha2: ArrayLike, nu2: ArrayLike, client: int, weights: ArrayLike, left: ArrayLike,
+            right: ArrayLike,
+        ) -> None: ...  # fmt: skip
 
     def __post_init__(self):
         weights = _matrix("weights", self.weights)

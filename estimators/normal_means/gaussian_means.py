@@ -161,7 +161,7 @@ class GaussianMeans(ClientModel):
         mus, mu_variances = likelihood.centre(tau2s)
         self._nodes = tau2s, likelihood.origin + mus, mu_variances, shares
         with np.errstate(over="ignore"):
-            self.nodes_ = *(np.ldexp(a, n * k) for a, n in zip(self._nodes, (2, 1, 2), strict=False)), shares
+            self.nodes_ = np.ldexp(tau2s, 2 * k), np.ldexp(self._nodes[1], k), np.ldexp(mu_variances, 2 * k), shares
         averaged = shares.size > 1
         tau2 = float(np.exp(dot(shares, np.log(tau2s))) if averaged else tau2s[0])
         mu = dot(shares, mus)
@@ -421,7 +421,7 @@ class MarginalLikelihood:
                 step *= 1.2
             ends.append(4 * np.arcsinh((start + side * step - mode) / 4))
         pieces = 24
-        u = np.linspace(*ends, pieces + 1)
+        u = np.linspace(ends[0], ends[1], pieces + 1)
         heights = height(mode + 4 * np.sinh(u / 4))
         while True:
             w = mode + 4 * np.sinh(u / 4)
@@ -432,7 +432,7 @@ class MarginalLikelihood:
             if enough or pieces > 5000:
                 break
             pieces *= 2
-            u = np.linspace(*ends, pieces + 1)
+            u = np.linspace(ends[0], ends[1], pieces + 1)
             heights = np.insert(height(mode + 4 * np.sinh(u[1::2] / 4)), np.arange(heights.size), heights)
         kept = mass > 1e-12 * total
         w, mass = fewer(w[kept], mass[kept] / mass[kept].sum())

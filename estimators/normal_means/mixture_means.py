@@ -56,7 +56,7 @@ class Data:
         if len(self.y) <= 2 * SAMPLE:
             return self
         rows = np.sort(generator.choice(len(self.y), SAMPLE, replace=False))
-        return Data(self.y[rows], self.v[rows], self.components)
+        return type(self)(self.y[rows], self.v[rows], self.components)
 
     def weigh(self, p: Floats, mus: Floats, tau2s: Floats) -> tuple[float, Floats, Floats, Floats, Floats]:
         """Return the log-likelihood, responsibilities, precisions (both (k, m)) and gaps (k, m, d)."""
@@ -266,9 +266,12 @@ class MixtureMeans(ClientModel):
         few = data.sample(np.random.default_rng(self.seed))
         self.path_, best, previous, rises = {}, None, None, 0
         searching = isinstance(self.k, str)
-        if searching:
+        if isinstance(self.k, str):
             choice("k", self.k, ("bic",))
-        for k in range(1, min(len(y), MOST) + 1) if searching else (values_wanted(self.k, len(y)),):
+            wanted = range(1, min(len(y), MOST) + 1)
+        else:
+            wanted = (values_wanted(self.k, len(y)),)
+        for k in wanted:
             found = learn(data, few, k, starts, longest, tol, np.random.default_rng([self.seed, k]), previous)
             freedom = k - 1 + k * y.shape[1] + (k if self.components == "gaussian" else 0)
             criterion = -2 * found[0].value + freedom * np.log(len(y))
@@ -440,7 +443,7 @@ def begin(data: Data, k: int, i: int, generator: np.random.Generator) -> tuple[F
             mus = data.centre + (data.y[rows] - data.centre) * generator.uniform(0.3, 1.0)
         tau2s = data.tau2 * (1 / k**2 if i == 0 else 2.0 ** generator.uniform(-8, 0.5, k))
         return p, mus, np.zeros(k) if data.components == "points" else np.broadcast_to(tau2s, (k,)).copy()
-    return p, np.tile(data.centre, (k, 1)), data.tau2 * 4.0 ** (np.arange(k) - (k - 1) / 2)
+    return p, np.tile(data.centre, (k, 1)), data.tau2 * np.float64(4.0) ** (np.arange(k) - (k - 1) / 2)
 
 
 def split(data: Data, previous: Prior, component: int) -> Prior:

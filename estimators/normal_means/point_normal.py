@@ -159,6 +159,7 @@ class PointNormalMeans(ClientModel):
         from scipy.special import ndtr, ndtri
 
         self.require_fit()
+        q = np.asarray(q, float)
         slab, sd = self.slab_probability_, np.where(self.slab_sd_ > 0, self.slab_sd_, 1.0)
         below = slab * np.where(self.slab_sd_ > 0, ndtr((self.mode_ - self.slab_mean_) / sd), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):

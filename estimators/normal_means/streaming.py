@@ -39,8 +39,8 @@ class PowerSums:
         """Add rows (key, count, sum, sum of squares)."""
         for key, *new in rows:
             if new[0]:
-                old = self.groups.get(key, (0, 0, 0))
-                self.groups[key] = tuple(a + b for a, b in zip(old, new, strict=True))
+                n, first, second = self.groups.get(key, (0, 0, 0))
+                self.groups[key] = n + new[0], first + new[1], second + new[2]
 
     def rows(self) -> list[tuple[Any, int, int, int]]:
         """Return rows (key, count, sum, sum of squares), by key."""
@@ -64,6 +64,9 @@ class PowerSums:
 
 class Tally(Stored):
     """What all tallies here share: `of` and how they are shown."""
+
+    add: Callable[..., Self]
+    n_clients: Any
 
     @classmethod
     def of(cls, *data: Any, **options: Any) -> Self:
@@ -193,7 +196,7 @@ class GroupedClients:
     def centre(self, mu: float | None) -> float:
         """Measure means from `mu`, or from the mean of all clients if it is None, and return it."""
         self.known = mu is not None
-        origin = mu if self.known else rounded(sum(first for _, _, first, _ in self.rows), self.n * UNIT)
+        origin = mu if mu is not None else rounded(sum(first for _, _, first, _ in self.rows), self.n * UNIT)
         pairs = [mean_and_scatter(*row[1:], origin) for row in self.rows]
         self.means, self.scatters = np.array(pairs).T
         return float(origin)
@@ -212,7 +215,7 @@ class GroupedClients:
         return Moments(mu, total(weights), total(weights * p), total(p * squares), total(p * p * squares), total(logs))
 
 
-def total(values: Iterable[float]) -> float:
+def total(values: Floats) -> float:
     """Return the sum of a few numbers, rounded once."""
     return math.fsum(values.tolist())
 

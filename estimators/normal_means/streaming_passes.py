@@ -79,7 +79,7 @@ class PassedClients:
     def centre(self, mu: float | None) -> float:
         """Measure estimates from `mu`, or from the mean of all clients if it is None, and return it."""
         self.known = mu is not None
-        self.origin = mu if self.known else rounded(self.sum, self.n * UNIT)
+        self.origin = mu if mu is not None else rounded(self.sum, self.n * UNIT)
         return self.origin
 
     def moments(self, tau2s: Sequence[float]) -> list[Moments]:

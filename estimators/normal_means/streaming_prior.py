@@ -196,7 +196,7 @@ class Search:
         for low, high in pairwise(grid):
             if self.score(low) > 0 >= self.score(high):
                 root, details = brentq(
-                    self.score, low, high, xtol=1e-300, rtol=1e-13, maxiter=500, full_output=True, disp=False
+                    self.score, low, high, xtol=1e-300, rtol=np.float64(1e-13), maxiter=500, full_output=True, disp=False
                 )
                 candidates.append(float(root))
                 converged = converged and details.converged

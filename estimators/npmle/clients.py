@@ -53,8 +53,8 @@ class Clients:
         return np.sin(t) ** 2 if self.family == "binomial" else np.square(t)
 
 
-def shapes(t: Floats, family: str) -> tuple[Floats, Floats, Floats]:
-    """Return alpha(t) and beta(t) of the kernels, and four rows of their derivatives.
+def shapes(t: Floats, family: str) -> Floats:
+    """Return six rows: alpha(t) and beta(t) of the kernels, and four of their derivatives.
 
     log 0 is a huge negative number, so that 0 log 0 is 0; derivatives at the ends of the range are 0: what lies there stays.
     """
@@ -93,7 +93,7 @@ def merged(
     return Clients(family, origin, t, s, p1, p2, offset, weights, constant)
 
 
-def read_weights(weights: ArrayLike, n: int) -> Floats:
+def read_weights(weights: ArrayLike | None, n: int) -> Floats:
     """Return checked weights, one per client."""
     if weights is None:
         return np.ones(n)
@@ -219,7 +219,7 @@ def condensed(clients: Clients, size: int) -> Clients:
     finer = int(4 * np.sqrt(size / (group.max() + 1)))
     if finer > 4:
         group = groups(finer)
-    weights = np.bincount(group, clients.weights)
+    weights = np.bincount(group, clients.weights).astype(float)
     t, s = (np.bincount(group, clients.weights * a) / weights for a in (clients.t, clients.s))
     if clients.family == "gaussian":
         p1, p2, top = t, 1 / s, np.zeros(t.size)

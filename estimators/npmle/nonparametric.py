@@ -58,6 +58,7 @@ class Nonparametric(ClientModel):
     second_: Floats
     t_: Floats
     origin_: float
+    parameters: Callable[[Floats, Floats], tuple[Floats, Floats]]
 
     def __init__(
         self, grid: ArrayLike | None = None, tolerance: float = 1e-4, max_iter: int = 200, threads: int | None = None

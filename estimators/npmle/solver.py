@@ -217,7 +217,7 @@ def climb(clients: Clients, workers: Workers, state: State, moving: bool, tolera
 def merged_atoms(state: State, places: Floats) -> tuple[Floats, Floats]:
     """Return atoms and masses with those on the same hill of D, by its local maxima, put together at their centre."""
     hill = np.abs(places[:, None] - state.t).argmin(axis=0)
-    mass = np.bincount(hill, state.masses, places.size)
+    mass = np.bincount(hill, state.masses, places.size).astype(float)
     held = mass > 0
     centre = np.bincount(hill, state.masses * state.t, places.size)[held] / mass[held]
     order = np.argsort(centre)
@@ -240,10 +240,13 @@ def improve(
     Ends early when neither the bound nor the log-likelihood has got better for five rounds.
     """
     merge_below = 1 + 1 / clients.total if moving else 0.0
-    best, top, idle, before, rounds = (state, np.inf, NOWHERE, NOWHERE), state.value, 0, None, 0
+    best: tuple[State, float, Floats, Floats] = (state, np.inf, NOWHERE, NOWHERE)
+    before: tuple[State, float, Floats, Floats] | None = None
+    top, idle, rounds = state.value, 0, 0
     for _ in range(max_iter):
         rounds += 1
-        now = state, *dual(state, 0.1 * tolerance)
+        bound, places, heights = dual(state, 0.1 * tolerance)
+        now = state, bound, places, heights
         idle = 0 if now[1] < best[1] or state.value > top + slack(top) else idle + 1
         best, top = (now if now[1] < best[1] else best), max(top, state.value)
         if before is not None and now[1] > before[1]:
@@ -260,7 +263,7 @@ def improve(
             # Atoms found on fewer clients may lie outside the range by rounding.
             old = np.clip(state.t, clients.t.min(), clients.t.max()) if moving else state.t
             t = np.union1d(old, places[heights > 1])
-            masses = np.bincount(np.searchsorted(t, old), state.masses, t.size)
+            masses = np.bincount(np.searchsorted(t, old), state.masses, t.size).astype(float)
             state = climb(clients, workers, evaluate(clients, workers, t, masses, 2), False, 0.1 * (bound - 1), 3)
     return best[0], best[1], best[2], rounds
 

@@ -81,7 +81,7 @@ def relative_precisions(variances: Floats, axis: int = 0) -> Floats:
         return np.where(variances == smallest, 1.0, smallest / variances)
 
 
-def pooled_variance(counts: Floats, variances: Floats) -> Floats:
+def pooled_variance(counts: Numbers, variances: Floats) -> Floats:
     """Return 1 / sum(counts / variances) along axis 0, the variance of the best average; inf if all are inf.
 
     >>> float(pooled_variance([2.0, 1.0], [4.0, 2.0]))

@@ -334,7 +334,7 @@ def refuse(name: str, law: str, array: Any, bad: ArrayLike) -> NoReturn:
     raise ValueError(f"{name} must {law}, got {array}")
 
 
-def single(check: Callable[..., np.ndarray], name: str, value: ArrayLike, *limits: Any, **options: Any) -> float:
+def single(check: Callable[..., np.ndarray], name: str, value: ArrayLike | None, *limits: Any, **options: Any) -> float:
     """Return the single number `value` as a Python float, checked by one of the functions here.
 
     >>> single(finite, "mu", [1.0, 2.0])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from estimators.numerics.arrays import Floats, Ints, Numbers
+from estimators.numerics.arrays import ArrayLike, Floats, Ints, Numbers
 
 __all__ = ["Wide", "pooled", "relative_precisions", "share"]
 
@@ -30,7 +30,7 @@ class Wide:
     [inf, 0.0]
     """
 
-    def __init__(self, mantissas: Numbers, exponents: Ints | int = 0) -> None:
+    def __init__(self, mantissas: ArrayLike, exponents: Ints | int = 0) -> None:
         """Take numbers >= 0, each times a power of two."""
         self.mantissas, powers = np.frexp(np.asarray(mantissas, float))
         self.exponents = np.where(self.mantissas == 0, NOTHING, powers + np.asarray(exponents, np.int64))

@@ -96,14 +96,16 @@ def release_prior(
         if not isinstance(budget, Budget):
             raise ValueError(f"budget must be an accounting.Budget or None, got {type(budget).__name__}")
         budget.spend(guarantee)
+    assert report.variance is not None and report.variance_noise is not None  # noqa: PT018 - a share of the budget is for it
+    told = report.variance_noise
     total, within, m = float(report.variance), float(np.mean(variances)), len(means)
 
     def given_tau(tau):
         spread = tau**2 + within
-        error = 2 * spread**2 / (m - 1) + report.variance_noise
+        error = 2 * spread**2 / (m - 1) + told
         mu_sd = np.sqrt(spread / m + report.noise_variance)
         return log_normal(total - spread, max(error, np.finfo(float).tiny)), report.estimate, mu_sd
 
     low, high = report.bounds
     prior = grid_posterior(given_tau, (high - low) / 2, None if sigma2 is None else float(sigma2))
-    return CentralPrior(prior, guarantee, total, report.noise_variance, report.variance_noise)
+    return CentralPrior(prior, guarantee, total, report.noise_variance, told)

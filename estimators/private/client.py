@@ -274,6 +274,7 @@ class MeanClient:
         instance("prior", prior, Prior)
         instance("report", report, MeanReport, none=True)
         within = prior.row_variance(rows)
+        assert prior.sigma2 is not None  # or `row_variance` would have refused
         told = None if report is None else (report.estimate, report_variance(report, prior.sigma2))
         return AtHome(prior.at_home(float(mean_of(rows)), within / len(rows), told))
 
@@ -335,7 +336,7 @@ class RateClient:
             if self.statistic == "pairs" and n < 2:
                 raise ValueError("answers must be at least two for statistic='pairs'; report 'ones' instead")
             part = ones / n if self.statistic == "ones" else ones * (ones - 1) / (n * (n - 1))
-            bit = int(quantised_integers(part, 1, generator))
+            bit = int(quantised_integers(np.asarray(part), 1, generator))
             value, variance, guarantee = two_point(bit, self.eps, self.budget, generator)
             return RateReport(self.name, n, guarantee, self.statistic, 1, value, variance)
         if self.mechanism == "answers":

@@ -120,11 +120,11 @@ def randomised_response(bit: int, flip: tuple[int, int], generator: np.random.Ge
 def discrete_laplace_variance(scale: float) -> float:
     """Variance of `discrete_laplace`, 1 / (2 sinh(1 / (2 scale))^2); exact.  `scale` is a number > 0.
 
-    >>> round(float(discrete_laplace_variance(10.0)), 4)
+    >>> round(discrete_laplace_variance(10.0), 4)
     199.8334
     """
     with np.errstate(over="ignore"):  # no variance is left
-        return 1 / (2 * np.sinh(1 / (2 * positive("scale", scale))) ** 2)
+        return float(1 / (2 * np.sinh(1 / (2 * single(positive, "scale", scale))) ** 2))
 
 
 def discrete_gaussian_variance(sigma2: float) -> float:

@@ -110,7 +110,9 @@ def add_noise(
     eps, delta = budget_numbers(eps, delta)
     if np.isinf(eps):
         return Noisy(list(totals), [0.0] * len(totals), Guarantee(np.inf, delta, adjacency, trusted, "none"))
+    assert mechanism is not None
     if mechanism == "discrete-laplace":
+        assert sensitivities is not None and shares is not None  # noqa: PT018
         return laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator)
     if squares is None:
         assert sensitivities is not None and shares is not None  # noqa: PT018

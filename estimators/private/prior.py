@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, Self
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, nonnegative, probability, single
 from estimators.system.untrusted import read_json, shown
@@ -33,6 +33,8 @@ DROP = 12.0  # in log probability, where the grid ends
 class Broadcast:
     """A prior that the server sends to clients as one line of JSON; subclasses are frozen dataclasses that check numbers."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
     def to_json(self) -> str:
         """Return one line of JSON."""
         return json.dumps(asdict(self))
@@ -40,6 +42,7 @@ class Broadcast:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the prior that `to_json` wrote; ValueError for text that is incomplete or holds impossible numbers."""
+        make: Callable[..., Self] = cls
         if not is_dataclass(cls):
             raise ValueError(f"text must be read as one kind of prior, such as Prior.from_json(text), not as {cls.__name__}")
         content = read_json(text, what="prior")
@@ -47,7 +50,7 @@ class Broadcast:
         if not isinstance(content, dict) or not content.keys() <= wanted:
             raise ValueError(f"prior must be a JSON object with the entries {sorted(wanted)}, got {shown(content)}")
         try:
-            return cls(**content)
+            return make(**content)
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"prior is not complete JSON, or holds impossible numbers: {str(error)[:200]}") from None
 
@@ -204,7 +207,7 @@ class NormalMixtures:
         """P(value <= t), or < t if `strict`, of each client."""
         from scipy.special import ndtr
 
-        away, sd = t - self.means, np.sqrt(self.variances)
+        away, sd = np.asarray(t, float) - self.means, np.sqrt(self.variances)
         step = np.where((away > 0) | ((away == 0) & (not strict)), np.inf, -np.inf)
         with quiet():
             z = np.where(sd > 0, away / np.where(sd > 0, sd, 1.0), step)
@@ -230,7 +233,7 @@ class NormalMixtures:
         return high
 
 
-def log_normal(residual: Floats, variance: Floats) -> Floats:
+def log_normal(residual: Numbers, variance: Numbers) -> Floats:
     """Return the log density of a centred normal law, up to a constant."""
     return -(np.log(variance) + residual**2 / variance) / 2
 

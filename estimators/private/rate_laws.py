@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, probability, single
 from estimators.private.exact_noise import discrete_gaussian
@@ -72,7 +72,7 @@ def log_likelihood(report: RateReport) -> Floats:
         k, counted = (k == 2).astype(int), 1
     else:
         counted = n
-    away = report.value - k
+    away = np.asarray(report.value - k, float)
     if variance == 0:
         with quiet():
             return np.log((away == 0).astype(float))
@@ -210,7 +210,7 @@ class BetaMixtures:
         """Standard deviation of each client's law."""
         return self.moments()[1][self.inverse]
 
-    def cdf(self, t: float) -> Floats:
+    def cdf(self, t: ArrayLike) -> Floats:
         """P(rate <= t) of each client."""
         from scipy.special import betainc
 

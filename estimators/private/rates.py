@@ -165,11 +165,12 @@ class PrivateRates(PrivateModel):
         if pairs.any():
             if (trials[~pairs] > 1).any() or (~pairs).sum() < 2:
                 raise ValueError('reports with statistic="pairs" go with at least two one-bit reports of "ones" (two-point)')
-            self.moments_ = tuple(moments_from_reports(y[~pairs], y[pairs]))
+            mu, sigma2 = moments_from_reports(y[~pairs], y[pairs])
+            self.moments_ = mu, sigma2
             self.moment_errors_ = pair_errors(*self.moments_, noise[~pairs], noise[pairs])
         else:
-            *found, within = noisy_rate_moments(values, trials, noise)
-            self.moments_ = tuple(found)
+            mu, sigma2, within = noisy_rate_moments(values, trials, noise)
+            self.moments_ = mu, sigma2
             self.moment_errors_ = rate_errors(y, trials, noise, *self.moments_, within)
         self.settle()
         mu, sigma2 = self.mu_, self.sigma2_

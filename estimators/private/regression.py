@@ -353,4 +353,5 @@ def variances(
         tau2 = (right[1] - sigma2 * left[1, 1]).sum() / left[1, 0].sum()
         found = np.array([tau2, sigma2])
         influence = (right[1] - sigma2 * left[1, 1] - tau2 * left[1, 0]) / left[1, 0].sum() * np.array([[1.0], [0.0]])
-    return *map(float, found), *map(float, np.sqrt(np.sum(influence**2, axis=1)))
+    error = np.sqrt(np.sum(influence**2, axis=1))
+    return float(found[0]), float(found[1]), float(error[0]), float(error[1])

@@ -57,7 +57,7 @@ class Report:
         return json.dumps({**content, "checksum": checksum(content)}, allow_nan=False)
 
 
-def one(name: str, value: Any, check: Callable[..., Any] = finite) -> float:
+def one(name: str, value: Any, check: Callable[..., Any] = finite) -> None:
     """Check one number of a report, which may come from anybody."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be one number, got {shown(value)}")

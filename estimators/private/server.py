@@ -116,6 +116,7 @@ class PrivateGaussianMeans(PrivateModel):
     (0.0, 1.4, 0.8)
     """
 
+    prior: Literal["integrated", "marginal-likelihood", "reml", "moments"]
     reports_: Sequence[MeanReport]
     sigma2_: float
     variances_: Floats

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,6 +18,16 @@ from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.validation import count, finite, listing
 
 __all__ = ["ClientRows", "RegressionTally", "Tallies"]
+
+
+def triangle(matrix: Floats) -> Floats:
+    """Return the triangle R of the QR factorisation of a matrix, or of each of a stack of them.
+
+    >>> abs(triangle(np.array([[3.0], [4.0]]))).round(12).tolist()
+    [[5.0]]
+    """
+    found: Any = np.linalg.qr(matrix, mode="r")  # which NumPy's own annotations take for a pair
+    return found
 
 
 @dataclass(frozen=True)
@@ -74,14 +84,14 @@ class RegressionTally:
     n: int
 
     @classmethod
-    def of(cls, X: ArrayLike, Y: ArrayLike) -> Self:
+    def of(cls, X: ArrayLike, Y: ArrayLike) -> RegressionTally:
         """Tally the rows X (n, d), Y (n,) of one client."""
         return Tallies.of(ClientRows.read([X], [Y])).client(0)
 
     def __add__(self, other):
         if self.factor.shape != other.factor.shape:
             raise ValueError(f"tallies of {self.d} and {other.d} coefficients cannot be added")
-        return RegressionTally(np.linalg.qr(np.concatenate([self.factor, other.factor]), mode="r"), self.n + other.n)
+        return RegressionTally(triangle(np.concatenate([self.factor, other.factor])), self.n + other.n)
 
     @property
     def d(self) -> int:
@@ -117,21 +127,21 @@ class Tallies:
         d = rows.X.shape[1]
         factors = np.zeros((len(rows.counts), d + 1, d + 1))
         for clients, X, Y, _ in rows.batches():
-            triangle = np.linalg.qr(np.concatenate([X, Y[..., None]], axis=2), mode="r")
-            factors[clients, : triangle.shape[1]] = triangle
+            found = triangle(np.concatenate([X, Y[..., None]], axis=2))
+            factors[clients, : found.shape[1]] = found
         return cls(factors, rows.counts)
 
     @classmethod
     def read(cls, Xs: Sequence[ArrayLike] | Sequence[RegressionTally], Ys: Sequence[ArrayLike] | None = None) -> Self:
         """Tally lists of designs and responses, or collect a list of tallies (with Ys=None)."""
-        Xs = listing("Xs", Xs)  # pyright: ignore[reportAssignmentType]
-        if Ys is not None or len(Xs) == 0 or not all(isinstance(tally, RegressionTally) for tally in Xs):
-            return cls.of(ClientRows.read(Xs, Ys))
-        widths = {tally.d for tally in Xs}
+        given: Any = listing("Xs", Xs)
+        if Ys is not None or len(given) == 0 or not all(isinstance(tally, RegressionTally) for tally in given):
+            return cls.of(ClientRows.read(given, Ys))
+        widths = {tally.d for tally in given}
         if len(widths) > 1:
             raise ValueError(f"tallies must agree in their number of coefficients, got {sorted(widths)}")
-        factors = finite("factors of the tallies", np.stack([tally.factor for tally in Xs]))
-        return cls(factors, count("n of the tallies", [tally.n for tally in Xs], 0).astype(int))
+        factors = finite("factors of the tallies", np.stack([tally.factor for tally in given]))
+        return cls(factors, count("n of the tallies", [tally.n for tally in given], 0).astype(int))
 
     def pooled(self, scale: Numbers = 1.0) -> Floats:
         """Return the triangle (d, d) of all clients' features together, each client's divided by its `scale` (m,).
@@ -139,10 +149,10 @@ class Tallies:
         By pairs, in matrices too small for threads, whose number would change the last bits.
         """
         F = self.factors[:, :, :-1] / np.broadcast_to(scale, self.counts.shape)[:, None, None]
-        F = np.linalg.qr(F, mode="r")
+        F = triangle(F)
         while len(F) > 1:
             F = np.concatenate([F, np.zeros((len(F) % 2, *F.shape[1:]))])
-            F = np.linalg.qr(F.reshape(len(F) // 2, -1, F.shape[2]), mode="r")
+            F = triangle(F.reshape(len(F) // 2, -1, F.shape[2]))
         return F[0]
 
     def client(self, i: int) -> RegressionTally:

@@ -18,6 +18,7 @@ from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.limits import times
 from estimators.numerics.validation import choice, finite, index, number
+from estimators.regression.client_rows import triangle
 
 __all__ = ["CoefficientModel", "Coordinates", "Factor", "climb", "climb_inside", "read_prior", "score"]
 
@@ -35,6 +36,9 @@ class CoefficientModel(ClientModel):
     coefficient that such a direction touches is inf.
     """
 
+    mu: ArrayLike | None
+    covariance: Any  # a name of a shape, or an array
+    prior: Any
     mu_: Floats
     covariance_: Floats
     posterior_covariance_: Floats
@@ -120,7 +124,7 @@ class Coordinates:
         unseen = np.linalg.qr(Vt[rank:].T / size[:, None])[0]
         spread = singular[:rank] / np.sqrt(n)
         out = Vt[:rank].T / size[:, None] / spread
-        log_det = float(np.sum(np.log(np.abs(np.diag(np.linalg.qr(out, mode="r"))))))
+        log_det = float(np.sum(np.log(np.abs(np.diag(triangle(out))))))
         return cls(out, spread[:, None] * Vt[:rank] * size, unseen, log_det)
 
 
@@ -226,7 +230,7 @@ class Factor:
 
 def lower_root(root: Floats) -> Floats:
     """Return the entries of the lower triangular root of root root'."""
-    E = np.linalg.qr(root.T, mode="r").T
+    E = triangle(root.T).T
     return E[np.tril_indices(len(E))]
 
 

@@ -91,7 +91,7 @@ def read_start(losses: Losses, theta: ArrayLike | None, mu: ArrayLike | None) ->
     return theta, mu
 
 
-def variance_step(v: float, eta: float, size: Numbers, squares: Numbers) -> Floats:
+def variance_step(v: float, eta: float, size: Numbers, squares: Numbers) -> Numbers:
     """Clients' variances after a gradient step of rate eta on size/2 log v + squares/(2 v)."""
     return v - eta * (size / (2 * v) - squares / (2 * v**2))
 
@@ -109,40 +109,41 @@ def descend(
 ) -> tuple[Floats, Floats, float, float | None, int, bool]:
     """Rounds of Algorithm 2 (s is the noise variance) or 3 (s is None), simultaneous in all parameters."""
     eta, T, tol = single(positive, "eta", eta), int(single(count, "T", T)), single(nonnegative, "tol", tol)
-    theta, mu = read_start(losses, theta, mu)
+    thetas, centre = read_start(losses, theta, mu)
     v = single(positive, "sigma2_theta", v)
     s = None if s is None else single(positive, "sigma2_x", s)
     d, counts, eye = losses.d, losses.counts, np.eye(losses.d)
     for t in range(1, T + 1):
-        before = (theta, mu, v, s)
+        before = (thetas, centre, v, s)
         noise = 1.0 if s is None else s
-        pull = theta - mu
+        pull = thetas - centre
         # Line 6; Algorithm 3 is printed with the bracket's sign of Algorithm 2, which drives parameters away from mu.
         toward = -pull if as_printed and s is None else pull
-        gradient = losses.gradient(theta) / noise
+        gradient = losses.gradient(thetas) / noise
         squares = np.sum(pull**2, axis=1)
-        residuals = losses.squares(theta) if s is not None else None
+        residuals = losses.squares(thetas) if s is not None else None
         rate_v, rate_s = eta, eta
         if not as_printed:
-            posterior = np.linalg.inv(losses.curvature(theta) / noise + eye / v)
+            posterior = np.linalg.inv(losses.curvature(thetas) / noise + eye / v)
             squares = squares + np.einsum("mii->m", posterior)
             rate_v = min(eta, 2 * v**2 / d)
             if residuals is not None:
                 residuals = residuals + np.einsum("mij,mji->m", losses.XtX, posterior)
                 rate_s = min(eta, 2 * noise**2 / counts.mean())
-        mus = mu - eta * (mu - theta) / v
-        theta = theta - eta * (gradient + toward / v)
+        centres = centre - eta * (centre - thetas) / v
+        thetas = thetas - eta * (gradient + toward / v)
         v = float(np.mean(variance_step(v, rate_v, d, squares)))
         if residuals is not None:
             s = float(np.mean(variance_step(noise, rate_s, counts, residuals)))
-        mu = mus.mean(axis=0)
-        if not (v > 0 and (s is None or s > 0) and np.isfinite(theta).all() and np.abs(theta).max() < 1e100):
+        centre = centres.mean(axis=0)
+        if not (v > 0 and (s is None or s > 0) and np.isfinite(thetas).all() and np.abs(thetas).max() < 1e100):
             warnings.warn(f"a variance or a parameter left its domain in round {t}; kept as before it", stacklevel=4)
-            return (*before, t, False)
-        change = max(np.abs(theta - before[0]).max(), np.abs(mu - before[1]).max(), abs(v - before[2]))
-        if max(change, 0.0 if s is None else abs(s - before[3])) <= tol * eta:
-            return theta, mu, v, s, t, True
-    return theta, mu, v, s, T, False
+            thetas, centre, v, s = before
+            return thetas, centre, v, s, t, False
+        change = max(np.abs(thetas - before[0]).max(), np.abs(centre - before[1]).max(), abs(v - before[2]))
+        if max(change, 0.0 if s is None or before[3] is None else abs(s - before[3])) <= tol * eta:
+            return thetas, centre, v, s, t, True
+    return thetas, centre, v, s, T, False
 
 
 @paired
@@ -188,8 +189,8 @@ def linear_descent(
     (True, {'mu': [2.0], 'sigma2_theta': 2.333, 'sigma2_x': 1.333})
     """
     losses = Losses(Xs, Ys, "linear")
-    *state, t, good = descend(losses, eta, T, theta, mu, sigma2_theta, sigma2_x, as_printed, tol)
-    return Personalized(state[0], dict(zip(("mu", "sigma2_theta", "sigma2_x"), state[1:], strict=True)), t, good)
+    thetas, centre, v, s, t, good = descend(losses, eta, T, theta, mu, sigma2_theta, sigma2_x, as_printed, tol)
+    return Personalized(thetas, {"mu": centre, "sigma2_theta": v, "sigma2_x": s}, t, good)
 
 
 @paired
@@ -229,11 +230,11 @@ def logistic_descent(
     return Personalized(theta, {"mu": mu, "sigma2_theta": v}, t, good)
 
 
-def printed_mixture_gradient(theta: Floats, p: Floats, mus: Floats, v: Floats, m: int) -> Floats:
+def printed_mixture_gradient(theta: Floats, p: ArrayLike, mus: Floats, v: Floats, m: int) -> Floats:
     """Gradient in theta of what line 6 of Algorithm 4 prints for the prior: weights grow with the distance."""
     d = theta.shape[1]
     gaps = theta[:, None, :] - mus
-    logs = np.sum(gaps**2, axis=2) / (2 * v) - m * d / 2 * np.log(2 * np.pi * np.sqrt(v)) + 0.0 * p
+    logs = np.sum(gaps**2, axis=2) / (2 * v) - m * d / 2 * np.log(2 * np.pi * np.sqrt(v)) + 0.0 * np.asarray(p)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     weights = weights / weights.sum(axis=1, keepdims=True)
     return np.einsum("ml,mld->md", weights / v, gaps)
@@ -340,33 +341,33 @@ def discrete_prior(
     (True, [[-2.5], [2.5]], [[-2.5], [-2.5], [2.5], [2.5]])
     """
     losses = Losses(Xs, Ys, "linear")
-    mus, s = finite("mus", mus), single(positive, "sigma2_x", sigma2_x)
+    centres, s = finite("mus", mus), single(positive, "sigma2_x", sigma2_x)
     T, tol = int(single(count, "T", T)), single(nonnegative, "tol", tol)
-    if mus.ndim != 2 or mus.shape[1] != losses.d:
-        raise ValueError(f"mus must have shape (values, {losses.d}), got {mus.shape}")
-    p = np.full(len(mus), 1 / len(mus)) if p is None else positive("p", p)
-    if p.shape != mus.shape[:1] or abs(p.sum() - 1) > 1e-9:
-        raise ValueError(f"p must have one entry per row of mus and add to one, got {p}")
+    if centres.ndim != 2 or centres.shape[1] != losses.d:
+        raise ValueError(f"mus must have shape (values, {losses.d}), got {centres.shape}")
+    masses = np.full(len(centres), 1 / len(centres)) if p is None else positive("p", p)
+    if masses.shape != centres.shape[:1] or abs(masses.sum() - 1) > 1e-9:
+        raise ValueError(f"p must have one entry per row of mus and add to one, got {masses}")
     right = -losses.gradient(np.zeros((losses.m, losses.d)))  # X'Y
     thetas, weights = np.empty(0), np.empty(0)
     for t in range(1, T + 1):
-        before = p, mus
-        squares = np.stack([losses.squares(np.broadcast_to(mu, (losses.m, losses.d))) for mu in mus], axis=1)
-        logs = np.log(np.maximum(p, 1e-300)) - squares / (2 * s)
+        before = masses, centres
+        squares = np.stack([losses.squares(np.broadcast_to(mu, (losses.m, losses.d))) for mu in centres], axis=1)
+        logs = np.log(np.maximum(masses, 1e-300)) - squares / (2 * s)
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         weights = weights / weights.sum(axis=1, keepdims=True)
-        thetas = weights @ mus
+        thetas = weights @ centres
         if as_printed:
-            nearest = np.argmin(np.sum((thetas[:, None, :] - mus) ** 2, axis=2), axis=1)
-            member = np.eye(len(mus))[nearest]
+            nearest = np.argmin(np.sum((thetas[:, None, :] - centres) ** 2, axis=2), axis=1)
+            member = np.eye(len(centres))[nearest]
             sizes = member.sum(axis=0)
-            mus = np.where(sizes[:, None] > 0, member.T @ thetas / np.maximum(sizes, 1)[:, None], mus)
+            centres = np.where(sizes[:, None] > 0, member.T @ thetas / np.maximum(sizes, 1)[:, None], centres)
         else:
             sizes = weights.sum(axis=0)
             left = np.einsum("mk,mij->kij", weights, losses.XtX)
             fitted = [np.linalg.lstsq(a, c, rcond=None)[0] for a, c in zip(left, weights.T @ right, strict=True)]
-            mus = np.where(sizes[:, None] > 1e-9, np.stack(fitted), mus)
-        p = sizes / losses.m
-        if max(np.abs(p - before[0]).max(), np.abs(mus - before[1]).max()) <= tol:
-            return Personalized(thetas, {"p": p, "mus": mus, "weights": weights}, t, True)
-    return Personalized(thetas, {"p": p, "mus": mus, "weights": weights}, T, False)
+            centres = np.where(sizes[:, None] > 1e-9, np.stack(fitted), centres)
+        masses = sizes / losses.m
+        if max(np.abs(masses - before[0]).max(), np.abs(centres - before[1]).max()) <= tol:
+            return Personalized(thetas, {"p": masses, "mus": centres, "weights": weights}, t, True)
+    return Personalized(thetas, {"p": masses, "mus": centres, "weights": weights}, T, False)

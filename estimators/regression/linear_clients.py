@@ -295,7 +295,7 @@ def evaluate(data: SimpleNamespace, root: Floats, s: Numbers | None = None) -> S
         res = res - TR @ phi
     Q = float(np.sum(res**2) + data.rss.sum())
     if s is None:
-        s = 1.0 if data.known is not None else Q / data.free
+        s = 1.0 if data.known is not None else float(Q / data.free)
     log_det = 2 * np.sum(np.log(np.einsum("mii->mi", C)))
     if data.reml:
         log_det += np.linalg.slogdet(information)[1] - 2 * data.coordinates.log_det

@@ -218,7 +218,7 @@ class Bound:
         self.phi = np.zeros(self.r)
         self.a, self.A = np.zeros((self.m, self.r)), np.zeros((self.m, self.r, self.r))
 
-    def look(self, root: Floats, phi: Floats, nu: Floats, K: Floats) -> tuple[float, Floats, Floats, Floats]:
+    def look(self, root: Floats, phi: Floats, nu: Floats, K: Floats) -> tuple[float, Floats, Floats, np.ndarray]:
         """Value of minus the bound, and what its slopes are made of."""
         value, k = 0.0, root.shape[1]
         a, A = np.empty((self.m, self.r)), np.empty((self.m, self.r, self.r))

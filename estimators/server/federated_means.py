@@ -6,7 +6,7 @@ other priors are in ``gaussian``; what clients do before they send is in ``mecha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -16,12 +16,8 @@ from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.limits import split
 from estimators.numerics.validation import choice, finite, nonnegative, paired, positive
 from estimators.server.server_weights import server_weights
-from estimators.server.strengths import personalization_strengths, personalized_mse
+from estimators.server.strengths import Strengths, personalization_strengths, personalized_mse
 from estimators.server.variance_components import Restricted, per_client, read_messages, variance_components
-
-if TYPE_CHECKING:
-    from estimators.server.strengths import Strengths
-
 
 __all__ = ["FederatedMeans"]
 
@@ -193,7 +189,7 @@ class FederatedMeans(ClientModel):
         if lam.ndim:
             raise ValueError(f"strength must be a single number, 'client' or 'common', got shape {lam.shape}")
         lam = np.broadcast_to(lam, own.shape)
-        return lam, personalized_mse(lam, own, self.tau2_, noises=noises, weights=weights), ""
+        return Strengths(lam, personalized_mse(lam, own, self.tau2_, noises=noises, weights=weights), "")
 
     def personalize(self, own_estimates: ArrayLike) -> Floats:
         """Personalised means of clients that start from their own noise-free estimates, with `home_strength_`.

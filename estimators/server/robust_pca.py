@@ -78,7 +78,7 @@ def step_parameter(matrix: Floats, variant: str) -> float:
     return matrix.size / ((4 if variant == "published" else 20) * sums.sum())
 
 
-def shrinkage(gram: Floats, threshold: float) -> tuple[Floats, Floats]:
+def shrinkage(gram: Floats, threshold: float) -> tuple[Floats | None, Floats]:
     """The n x n matrix that soft-thresholds the singular values of what has this Gram matrix, and these values.
 
     None for the matrix if the threshold is lost in the rounding of the Gram matrix.
@@ -156,7 +156,7 @@ def robust_pca(
     matrix = read_updates(updates)
     choice("variant", variant, ("published", "reference", "dense"))
     choice("method", method, ("fused", "gram", "svd"))
-    lam = 1 / np.sqrt(max(matrix.shape)) if lam is None else single(positive, "lam", lam)
+    lam = 1 / float(np.sqrt(max(matrix.shape))) if lam is None else single(positive, "lam", lam)
     tol = single(positive, "tol", tol)
     max_iter = index("max_iter", max_iter, 1, np.iinfo(np.int64).max)
     size = np.sqrt(np.einsum("ij,ij->", matrix, matrix))
@@ -195,7 +195,7 @@ def pursue(matrix: Floats, lam: float, mu: float, method: str, target: float, ma
         argument += low_rank
         argument += multiplier
     sparse = total - multiplier
-    products = multiplier.T @ multiplier, np.vdot(multiplier, matrix), np.abs(sparse).sum()
+    products = multiplier.T @ multiplier, float(np.vdot(multiplier, matrix)), float(np.abs(sparse).sum())
     return assess(low_rank, sparse, singular, products, lam, mu, iterations, residual, target, size)
 
 
@@ -298,7 +298,7 @@ def noise_variances(
     starts = range(0, len(matrix), rows)
     with ThreadPoolExecutor(min(workers, len(starts))) as pool:
         sums, converged, iterations, gaps = zip(*pool.map(power, starts), strict=True)
-    return NoiseEstimate(sum(sums) / len(matrix), all(converged), max(iterations), max(gaps), len(starts))
+    return NoiseEstimate(sum(sums, np.zeros(())) / len(matrix), all(converged), max(iterations), max(gaps), len(starts))
 
 
 @paired
@@ -322,7 +322,7 @@ def aggregation_weights(updates: ArrayLike, **options: Any) -> Floats:
 
 
 @paired
-def excess_noise(sigma2s: ArrayLike, alpha2: float, r: ArrayLike = 1.0) -> Floats:
+def excess_noise(sigma2s: ArrayLike, alpha2: float, r: ArrayLike = 1.0) -> float:
     """Noise of the aggregate above the least possible, as a fraction of it, with a common error in the variances; exact.
 
     Weights proportional to 1 / (r^2 sigma2_j + alpha2) in place of 1 / sigma2_j: the squared coefficient of variation,

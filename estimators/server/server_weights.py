@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -147,6 +147,7 @@ def server_weights(
         weights = np.full(count, 1 / count)
     else:
         rule = {"dpfedavg": sample_weights, "weiavg": eps_weights, "precision": precision_weights}[scheme]
+        assert needed is not None  # of all schemes but "uniform"
         weights = rule(given[needed])
     if variances is None:
         return ServerWeights(weights, None, None)
@@ -174,7 +175,7 @@ def compare_schemes(
     {'uniform': 1.777777777778, 'weiavg': 0.25, 'precision': 0.0}
     """
     given = {"variances": variances, "n_samples": n_samples, "eps": eps, "updates": updates}
-    possible = [scheme for scheme, needed in SCHEMES.items() if needed is None or given[needed] is not None]
+    possible: list[Any] = [scheme for scheme, needed in SCHEMES.items() if needed is None or given[needed] is not None]
     return {scheme: server_weights(scheme, **given) for scheme in possible}
 
 

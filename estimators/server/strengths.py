@@ -66,8 +66,9 @@ def read_clients(
     own, tau2, noises = (np.ldexp(part, -k) for part in (own, tau2, np.broadcast_to(noises, own.shape)))
     if best:
         variances = own + noises + tau2
-        found = Clients(own, noises, float(tau2), precision_weights(variances), float(pooled_variance(1.0, variances)))
-        if np.isinf(found.total):
+        total = float(pooled_variance(1.0, variances))
+        found = Clients(own, noises, float(tau2), precision_weights(variances), total)
+        if np.isinf(total):
             raise ValueError("noises are all infinite; at least one client must send something")
         return found, k
     if isinstance(weights, str):

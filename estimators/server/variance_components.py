@@ -57,7 +57,7 @@ def read_messages(messages: ArrayLike) -> Floats:
     return matrix
 
 
-def per_client(name: str, values: ArrayLike, m: int) -> Floats:
+def per_client(name: str, values: np.ndarray, m: int) -> Floats:
     """Return a number or one per client as one per client."""
     if values.shape not in ((), (m,)):
         raise ValueError(f"{name} must be one number or one for each of the {m} clients, got shape {values.shape}")

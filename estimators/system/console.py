@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import difflib
+import io
 import os
 import re
 import sys
@@ -47,7 +48,7 @@ codecs.register_error("borrow", substitute)
 
 def printable() -> None:
     """Make standard output print every text, whatever its encoding."""
-    if hasattr(sys.stdout, "reconfigure"):  # not every replacement of it can
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not every replacement of it can
         sys.stdout.reconfigure(errors="borrow")
 
 

@@ -10,7 +10,9 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Held", "locked", "write", "write_all"]
 
@@ -140,7 +142,7 @@ def holder(lock):
 try:
     import fcntl
 except ImportError:  # Windows
-    import msvcrt
+    msvcrt: Any = import_module("msvcrt")  # which annotations know on Windows only
 
     def take(lock):
         """Handle of the lock, or None if another process holds it."""

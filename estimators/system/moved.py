@@ -52,7 +52,7 @@ class Forward(MetaPathFinder, Loader):
 
     def create_module(self, spec):
         """Return the module at the new place; the warning points at the importing line."""
-        new = new_place(spec.name)
+        new = new_place(spec.name) or spec.name
         warnings.warn(f"{spec.name} is now {new}; the old place works for one release", DeprecationWarning, 2)
         module = import_module(new)
         spec.loader_state = module.__spec__

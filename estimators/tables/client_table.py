@@ -252,7 +252,7 @@ class Reader:
 
     def get(self, role: str) -> Floats | None:
         """Return the column of a role that may be left out, or None."""
-        return self.columns.get(self.found.get(role))
+        return self.columns.get(self.found.get(role, ""))
 
     @property
     def clients(self) -> tuple[str, ...]:

@@ -4,10 +4,11 @@ Belongs here: what the readers share.  Does not belong here: reading (``table_fi
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
-from estimators.numerics.arrays import Bools, Ints
+from estimators.numerics.arrays import Bools, Floats, Ints
 
 __all__ = ["Names", "Table", "printable"]
 
@@ -45,6 +46,8 @@ class Table:
 
     name: str
     header: list
+    head: str
+    read: Callable[..., tuple[Any, dict[str, Floats]]]
 
     def shown(self) -> str:
         """Return the header as one printable text."""

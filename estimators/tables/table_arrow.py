@@ -101,7 +101,7 @@ class ParquetTable(Table):
     ) -> tuple[Names | None, dict[str, Floats]]:
         """Return names and columns, as ``CsvTable.read`` does."""
         pyarrow = arrow()
-        wanted = dict.fromkeys([*numbers, *([client] if client else [])])
+        wanted: dict[str, None] = dict.fromkeys([*numbers, *([client] if client else [])])
         try:
             table = self.file.read(columns=[self.columns[column] for column in wanted])
         except (OSError, ValueError) as error:
@@ -126,7 +126,7 @@ class ParquetTable(Table):
                 lambda row, column=column: f"'{found[column][row]}' is not finite; drop rows with missing values",
             )
         names = self.names(client, table[self.columns[client]]) if client else None
-        if names and "" in names.labels:
+        if client and names and "" in names.labels:
             row = int(np.argmax(names.codes == names.labels.index("")))
             raise self.error(client, row, "is blank; every row needs the name of its client")
         if progress:

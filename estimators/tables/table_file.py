@@ -54,8 +54,8 @@ def open_table(source: str | PathLike[str] | Iterable[str]) -> Table:
     >>> names.labels, names.codes.tolist(), columns["value"].tolist()
     (('a', 'b'), [0, 1, 0], [1.0, 2.5, 3.0])
     """
-    if not isinstance(source, (str, Path)):
-        lines = listing("source", source)
+    if not isinstance(source, (str, PathLike)):
+        lines = list(listing("source", source))
         if hasattr(source, "__array__") or not all(isinstance(line, str) for line in lines):
             raise ValueError("source must be a path or lines of CSV; give columns of a data frame to the models themselves")
         return CsvTable(lines, "table")
@@ -81,7 +81,7 @@ class CsvTable(Table):
     Lines that start with # above the names of the columns are skipped, as are empty lines anywhere.
     """
 
-    def __init__(self, source: str | PathLike[str] | Iterable[str], name: str) -> None:
+    def __init__(self, source: Path | list[str], name: str) -> None:
         self.source, self.name = source, name
         self.check_kind()
         with self.lines() as lines:

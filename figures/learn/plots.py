@@ -126,7 +126,7 @@ def named(measure):
     parts = measure.split(".")
     kind = {"accuracy": "accuracy (%)", "mse": "mean squared error"}.get(parts[-1], parts[-1])
     places = {"clients": "mean over clients", "server": "server's test rows", "rows": "all test rows"}
-    middle = [places.get(part, part.replace("_", " ")) for part in parts[:-1] if part not in ("shared", "personal")]
+    middle = [places.get(part) or part.replace("_", " ") for part in parts[:-1] if part not in ("shared", "personal")]
     model = [f"{part} model" for part in parts[:1] if part in ("shared", "personal")]
     return kind, ", ".join([*middle, *model])
 

@@ -65,7 +65,7 @@ def grid(head, body, optional=(), width=None):
         words = [max(len(word) for cell in column for word in [*cell.split(), ""]) for column in zip(*cells, strict=True)]
         widths = narrowed(widths, words, width - 3 * len(widths) - 1)
     rows = [fold(line, widths) for line in cells]
-    rows.insert(1, [["-" * width for width in widths]])
+    rows.insert(1, [tuple("-" * width for width in widths)])
     lines = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for row in rows for line in row]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 

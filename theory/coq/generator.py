@@ -84,7 +84,7 @@ def _term(e: Any, level: int) -> str:
             minus = part.could_extract_minus_sign() and not isinstance(part, sp.Add)
             text += f" - {_term(-part, 2 if isinstance(-part, sp.Add) else 1)}" if minus else f" + {_term(part, 1)}"
         return f"({text})" if level > 1 else text
-    if isinstance(e, sp.Mul):
+    if e.is_Mul:
         number, rest = e.as_coeff_mul()
         above = [sp.Integer(abs(number.p))] if abs(number.p) != 1 else []
         below = [sp.Integer(number.q)] if number.q != 1 else []
@@ -549,6 +549,7 @@ def _optimum(name: str, claim: Claim, case: Case, right: Sequence[Any], conditio
     arguments = domain.symbols_of(claim.variables, case)
 
     def risk(values: Sequence[Any]) -> Any:
+        assert claim.objective is not None
         x = tuple(values) if len(right) > 1 else values[0]
         return sp.sympify(claim.call(claim.objective, {**arguments, "x": x}))
 

@@ -274,7 +274,7 @@ class LeastMixture(Decision):
     level: int
 
 
-Model = Callable[..., "tuple[Decision, ...]"]
+Model = Callable[..., "tuple[Decision, ...] | None"]  # None: of no such case
 MODELS: dict[str, Model] = {}
 
 

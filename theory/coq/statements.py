@@ -708,6 +708,7 @@ def _refutation(claim: Claim) -> list[Statement]:
     case = domain.case_of(claim.variables, point)
     rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(claim.variables, case, point)}
     decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
+    assert claim.printed is not None  # it has a counterexample
     values = entries(claim.symbolic(claim.printed, case))
     if decisions is None or any(not sp.sympify(v).is_Rational for v in rules.values()):
         return []

@@ -185,7 +185,7 @@ def _positive_sums(expression: sp.Expr) -> set[sp.Expr]:
     }
 
 
-def _sign_of_coefficients(expression: sp.Expr) -> bool | None:
+def _sign_of_coefficients(expression: Any) -> bool | None:
     numerator, denominator = sp.fraction(expression)
     symbols = sorted(expression.free_symbols, key=str)
     if not symbols:

@@ -28,7 +28,8 @@ def fraction(value: Any) -> Fraction:
 
 def rational(value: Fraction) -> sp.Rational:
     """A Fraction as a SymPy number."""
-    return sp.Rational(value.numerator, value.denominator)
+    found: Any = sp.Rational(value.numerator, value.denominator)  # by SymPy's annotations perhaps NaN
+    return found
 
 
 @dataclass(frozen=True)

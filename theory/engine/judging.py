@@ -274,7 +274,7 @@ def slack(claim: Claim) -> dict[str, Any]:
         found = sp.Integer(1) if bound == 0 else sp.oo
     else:
         found = sp.nsimplify(bound / value) if (bound / value).is_Rational else sp.N(bound / value, 30)
-    stated = sp.sympify(claim.tight.ratio, rational=True)
+    stated = claim.tight.exact
     digits = len(claim.tight.ratio.replace(".", "").lstrip("0")) if "." in claim.tight.ratio else 0
     exact = not digits and found == stated
     if not exact and not (digits >= 6 and abs(found / stated - 1) < sp.Rational(1, 10 ** (min(digits, RATIO_DIGITS) - 1))):
@@ -534,7 +534,12 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
     sampled = False
     for case in claim.cases():
         formula, condition = _judged_formula(claim, case, derived)
-        if condition and claim.symbolic(claim.condition, case) not in (True, sp.true) and _has_plain_case(claim):
+        if (
+            condition
+            and claim.condition
+            and claim.symbolic(claim.condition, case) not in (True, sp.true)
+            and _has_plain_case(claim)
+        ):
             continue  # the printed formula is right on a slice of this case only; it is mutated in the other cases
         samples = _Remembered(_mutant_samples(claim, case, condition))
         first = next(iter(samples), None)
@@ -567,6 +572,7 @@ def _mutants(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, A
 
 
 def _has_plain_case(claim: Claim) -> bool:
+    assert claim.condition is not None
     return any(claim.symbolic(claim.condition, case) in (True, sp.true) for case in claim.cases())
 
 

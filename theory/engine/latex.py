@@ -290,7 +290,7 @@ class Reader:
     def _norm(self, value: Value) -> Value:
         """The first or (without a subscript) second norm."""
         kind = self._group() if self._take("_") else ("2",)
-        parts = list(value) if isinstance(value, sp.MatrixBase) else [value]
+        parts = value.flat() if isinstance(value, sp.MatrixBase) else [value]
         if kind == ("1",):
             return sum(sp.Abs(x) for x in parts)
         if kind != ("2",):

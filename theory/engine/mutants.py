@@ -38,7 +38,7 @@ def _nodes(expression: sp.Expr, path: tuple[int, ...] = ()) -> Iterator[tuple[tu
             yield from _nodes(arg, (*path, i))
 
 
-def _rebuilt(expression: sp.Expr, path: tuple[int, ...], new: sp.Expr) -> sp.Expr:
+def _rebuilt(expression: Any, path: tuple[int, ...], new: sp.Expr) -> sp.Expr:
     """The expression with the subexpression at a path replaced."""
     if not path:
         return new

@@ -359,7 +359,8 @@ def _bound(tree: ast.AST) -> set[int]:
         for part in inner:
             scope(part, names)
 
-    scope(ast.Module([tree], []) if isinstance(tree, SCOPES) else tree, frozenset())
+    inside: Any = [tree]  # a lambda or a comprehension is no statement
+    scope(ast.Module(inside, []) if isinstance(tree, SCOPES) else tree, frozenset())
     return found
 
 

@@ -102,7 +102,7 @@ class Ratio:
         scale = _sensitivity(self.of, value) * abs(self.size)
         if not scale > 0:
             raise ValueError(f"{self.label}: errors of a ratio of zero are relative to nothing; read it as a Mean")
-        return Check(self.label, row, 0.0, scale)
+        return Check(self.label, tuple(row), 0.0, scale)
 
     def misfit(self, truth: Any, value: Any) -> float:
         """How far off the check of `value` is where `truth` holds, in units of the check's scale."""
@@ -294,7 +294,8 @@ def best_combination(fed: Federation, label: str) -> Simulation:
     shares = (1 - np.eye(count)) / variances
     rows = np.vstack([1 / variances / np.sum(1 / variances), np.eye(count), shares / shares.sum(axis=1, keepdims=True)])
     best = vector(len(rows), a0=1.0)
-    pairs, readings = [(best, best)], [Mean(label, np.eye(1 + 2 * count)[0])]
+    pairs: list[Any] = [(best, best)]
+    readings: list[Any] = [Mean(label, np.eye(1 + 2 * count)[0])]
     for i in range(count):
         rest = vector(len(rows), **{f"a{1 + count + i}": 1.0})
         move = vector(len(rows), **{f"a{1 + i}": 1.0}) - rest

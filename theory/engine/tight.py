@@ -27,9 +27,15 @@ class Tight:
     ratio: str = "1"
 
     @property
+    def exact(self) -> Any:
+        """The ratio as a SymPy number."""
+        read: Any = sp.sympify  # whose annotations know no `rational` for texts
+        return read(self.ratio, rational=True)
+
+    @property
     def attained(self) -> bool:
         """Whether the bound is an equality there."""
-        return sp.sympify(self.ratio, rational=True) == 1
+        return bool(self.exact == 1)
 
 
 __all__ = ["Tight"]

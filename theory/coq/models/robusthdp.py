@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import sympy as sp
-
 from theory.coq.model import BestWeights, Clients, Decision, LeastCentre, Ratios, Server, Value, Weights, of
 
 
@@ -77,6 +75,6 @@ def _lines(sigma2s: Any) -> tuple[Decision, ...]:
     clients = updates(sigma2s)
     server = best(clients)
     return (
-        BestWeights(clients, lambda e: Weights(sp.sympify(e[: len(sigma2s)])), of=None),
+        BestWeights(clients, lambda e: Weights(tuple(e[: len(sigma2s)])), of=None),
         Value(server.symbol, (server,), of=-1),
     )
