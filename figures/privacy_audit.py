@@ -294,8 +294,8 @@ def looks():
 def draw(data):
     """Return the figure of the data that `compute` returned."""
     figure = Figure(figsize=(style.PAGE, 4.9))
-    ratios = {"width_ratios": (1.2, 1), "height_ratios": (1.6, 1)}
-    axes = figure.subplot_mosaic([["audits", "delta"], ["audits", "text"]], **ratios)
+    rooms = [["audits", "delta"], ["audits", "text"]]
+    axes = figure.subplot_mosaic(rooms, width_ratios=(1.2, 1), height_ratios=(1.6, 1))
     audits(axes["audits"], data)
     smallest(axes["delta"], data)
     axes["text"].axis("off")

@@ -10,6 +10,7 @@ background is opaque and light, so dark pages show a light card and nothing gets
 
 import functools
 import io
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -57,7 +58,7 @@ SKY, ORANGE, PURPLE = "#56B4E9", "#E69F00", "#B0588A"
 LIGHT_BLUE, LIGHT_VERMILLION = "#A6CEE8", "#F2BF99"
 INK, GREY = "#222222", "#6B6B6B"
 
-RC = {
+RC: dict[Any, Any] = {
     "axes.edgecolor": GREY,
     "axes.labelcolor": INK,
     "axes.labelsize": 8,
@@ -140,7 +141,7 @@ def in_few_colours(stream):
     return smaller.getvalue()
 
 
-def new_figure(width, height, columns=1, **options):
+def new_figure(width: float, height: float, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
     """Return a figure of `width` by `height` inches and its axes, an array if there are several columns."""
     figure = Figure(figsize=(width, height))
     return figure, figure.subplots(1, columns, **options)

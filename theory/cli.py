@@ -316,7 +316,7 @@ def _show(a: argparse.Namespace) -> int:
             "derived": _formula(derivation.result), "corrected": corrected,
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
             "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id),
-            "proof_from_model": model_proofs.summary(claim.id),
+            "model": list(claim.model), "proof_from_model": model_proofs.summary(claim.id),
             "finding": claim.finding or None, "strength": strength(claim).short,
             "assumes": [{"switch": a.switch, "answer": a.answer, "by": a.by} for a in answers],
             "edits": [asdict(e) for e in claim.edits],
@@ -367,6 +367,8 @@ def _show(a: argparse.Namespace) -> int:
         print(f"  mutants    {m['killed']} killed, {m['equivalent']} proved equivalent, {m['survived']} survived")
     if claim.remark:
         print(f"\nREMARK\n  {claim.remark}")
+    if claim.model:
+        print("\nABOUT THE MODEL  " + ", ".join(claim.model) + " (theory/coq/model.py)")
     about_model = model_proofs.summary(claim.id)
     for proof, where in ((about_model, "PROOF FROM THE MODEL"), (prove.summary(claim.id), "PROOF")):
         if proof:

@@ -39,7 +39,7 @@ class ClientRows:
     counts: np.ndarray
 
     @classmethod
-    def read(cls, Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike]) -> Self:
+    def read(cls, Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike] | None) -> Self:
         """Check lists of designs (n_i, d) and responses (n_i,); a client may have no rows, as an array (0, d)."""
         designs, responses = read_rows(Xs, Ys)
         X, Y = np.concatenate(designs), np.concatenate(responses)

@@ -40,6 +40,11 @@ RESERVED = {"as", "at", "cofix", "else", "end", "exists", "fix", "for", "forall"
             "return", "then", "using", "where", "with", "R", "IZR", "sqrt", "Type", "Set", "Prop"}  # fmt: skip
 
 
+def in_factors(expression: Any) -> Any:
+    """SymPy's `factor`, which by its annotations gives what no arithmetic is defined for."""
+    return sp.factor(expression)
+
+
 SAME_TEXT = "both sides are the same text"
 
 
@@ -109,7 +114,7 @@ def _term(e: Any, level: int) -> str:
 
 
 def _is_inverse(f: Any) -> bool:
-    return isinstance(f, sp.Pow) and f.exp.is_Integer and f.exp < 0
+    return isinstance(f, sp.Pow) and bool(f.exp.is_Integer and f.exp < 0)
 
 
 def relation(r: Any) -> str:
@@ -326,7 +331,7 @@ class _Naming:
             return d
         v = sp.Symbol(f"v{len(self.values) + 1}", positive=True)
         self.values[v] = d if sign > 0 else sp.expand_mul(-d)
-        self.setting.named[v] = form if sign > 0 else sp.factor(-form)
+        self.setting.named[v] = form if sign > 0 else in_factors(-form)
         self.known[d] = v if sign > 0 else -v
         return self.known[d]
 
@@ -347,7 +352,7 @@ class _Naming:
         return sign
 
     def _lemma(self, base: Any) -> int:
-        shifted = sp.factor(sp.cancel(sp.together(base.subs(self.setting.rules, simultaneous=True))))
+        shifted = in_factors(sp.cancel(sp.together(base.subs(self.setting.rules, simultaneous=True))))
         sign, positive = 1, sp.Integer(1)
         for factor in sp.Mul.make_args(shifted):
             part, power = (factor.base, factor.exp) if isinstance(factor, sp.Pow) else (factor, sp.Integer(1))
@@ -446,7 +451,7 @@ def factored(expression: Any) -> Any:
         fraction = sp.QQ.frac_field(*symbols).from_sympy(expression)
     except ValueError:  # powers of sums inside, which the field does not read
         return sp.factor(sp.cancel(sp.together(expression)))
-    return sp.factor(fraction.numer.as_expr()) / sp.factor(fraction.denom.as_expr())
+    return in_factors(fraction.numer.as_expr()) / in_factors(fraction.denom.as_expr())
 
 
 def nonnegative_form(gap: Any, rules: Mapping[Any, Any] | None = None) -> Any:
@@ -508,7 +513,7 @@ def _completed(polynomial: Any, depth: int = 4) -> Any:
         sign = _coefficient_sign(sp.expand(bottom))
         inner = None if sign is None else _completed(sp.expand(sign * top), depth - 1)
         if inner is not None:
-            return a * sp.factor(x + b / (2 * a)) ** 2 + inner / (sign * bottom)
+            return a * in_factors(x + b / (2 * a)) ** 2 + inner / (sign * bottom)
     return None
 
 
@@ -537,7 +542,7 @@ def _squares(gap: Any, decision: Sequence[Any]) -> Any:
         if polynomial.degree() != 2 or below.has(x):
             raise Unprovable(f"the objective is not quadratic in {x}")
         a, b, c = polynomial.all_coeffs()
-        total += sp.factor(a / below) * sp.factor(x + b / (2 * a)) ** 2
+        total += in_factors(a / below) * in_factors(x + b / (2 * a)) ** 2
         rest = sp.cancel(c - b**2 / (4 * a))
     if rest != 0:
         raise Unprovable("the gap is not zero at the claimed optimum")

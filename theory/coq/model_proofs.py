@@ -24,7 +24,7 @@ from estimators.system import files
 from estimators.system.processes import worker_pool
 from theory.coq import model, prove, statements
 from theory.coq.generator import Unprovable
-from theory.coq.models import NAMED
+from theory.coq.models import NAMED, unlike
 from theory.coq.prove import NOT_DECIDED, UNSTATED, Outcome, ProofError
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, time_limit
@@ -230,7 +230,9 @@ def _digest(text: str) -> str:
 
 
 def with_models(chosen: Sequence[Claim]) -> list[Claim]:
-    """Those claims that name a model."""
+    """Those claims that name a model. Raises ProofError where a claim names another one than theory/coq/models has of it."""
+    if wrong := unlike(chosen):
+        raise ProofError("; ".join(wrong))
     return [c for c in chosen if c.id in model.MODELS]
 
 

@@ -62,7 +62,8 @@ EXHAUSTED = re.compile(r"Error: (Out of memory|Stack overflow|Timeout)|exception
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"
 # What of a claim neither a statement nor a script depends on.
 UNSTATED = ("oracle", "computed", "simulate", "not_computed", "not_simulated", "remark", "related", "assumptions", "unit",
-            "slip", "corrected_text", "edits", "assumes", "although", "tight", "finding", "shares")  # fmt: skip
+            "slip", "corrected_text", "edits", "assumes", "although", "tight", "finding", "shares",
+            "model")  # fmt: skip
 # What Coq's standard real numbers rest on (Reals, version 8.16).
 AXIOMS = {
     "ClassicalDedekindReals.sig_forall_dec",

@@ -92,6 +92,9 @@ class Claim:
     related
         Ids of claims worth reading with this one. What a derivation rests on is not typed: it is recorded where
         `Derivation.lemma` takes another claim's result.
+    model
+        The decisions of `theory.coq.model` that Coq proves of the claim from the model, by name, such as "BestWeights" or
+        "Value(Server)"; `theory.coq.models` says for which clients, and is held to this.
     edits
         Where `printed` departs from the paper's text, and why; one that changes the value excludes the verdict `holds`.
     assumes, although
@@ -133,6 +136,7 @@ class Claim:
     objective: Callable[..., Any] | None = None
     decision: str = "nonnegative"
     approach: Callable[..., Any] | None = None
+    model: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     assumes: Mapping[str, str] = field(default_factory=dict)
     although: Mapping[str, str] = field(default_factory=dict)

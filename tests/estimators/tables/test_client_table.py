@@ -137,6 +137,19 @@ def test_the_message_names_the_file(tmp_path):
 # --- other forms ------------------------------------------------------------------------------------------------------
 
 
+def test_lines_may_be_any_iterable_and_a_path_any_path_like(tmp_path):
+    """A tuple of lines was opened as if it named a file, and an object with `__fspath__` alone was taken for lines."""
+    text = "client,estimate,se\na,1,0.5\nb,2,2\n"
+    (tmp_path / "t.csv").write_text(text)
+
+    class Place:
+        def __fspath__(self):
+            return str(tmp_path / "t.csv")
+
+    for source in (tuple(text.splitlines()), (line for line in text.splitlines()), Place()):
+        assert read_client_table(source).clients == ("a", "b")
+
+
 def lines(text):
     return text.split()
 

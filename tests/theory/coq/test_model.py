@@ -10,6 +10,7 @@ import sympy as sp
 import borrow
 from theory import claims, find
 from theory.coq import generator, model, model_proofs, prove, statements
+from theory.coq.models import unlike
 from theory.coq.prove import ProofError
 
 needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
@@ -73,6 +74,24 @@ def test_every_model_belongs_to_a_claim_and_has_a_proof_or_a_reason():
     for file in prove.FOLDER.glob("*/model/*.v"):
         assert file in known, f"{file.name} belongs to no model"
         assert model_proofs.read(file)[1], f"{file.name} was edited by hand"
+
+
+def test_a_claim_names_its_model_and_a_model_is_of_claims_that_name_it():
+    assert not unlike(claims())
+    assert sum(bool(c.model) for c in claims()) == len(model.MODELS)
+    about = find("fedhdp:lemma2:cov")
+    assert about.model == ("Value(Server)", "LeastCentre")
+    for other in ((), ("Value(Server)",), ("Value(Personal)", "LeastCentre")):
+        with pytest.raises(ProofError, match=r"fedhdp:lemma2:cov: write model=\('Value\(Server\)', 'LeastCentre'\)"):
+            model_proofs.with_models([replace(about, model=other)])
+    without = next(c for c in claims() if c.id not in model.MODELS)
+    with pytest.raises(ProofError, match="no model of it is in theory/coq/models"):
+        model_proofs.with_models([replace(without, model=("LeastCentre",))])
+
+
+def test_show_says_which_model_a_claim_is_about(capsys):
+    borrow.main(["show", "fedhdp:lemma2:cov"])
+    assert "ABOUT THE MODEL  Value(Server), LeastCentre" in capsys.readouterr().out
 
 
 def test_every_statement_is_about_an_expectation_of_named_clients_and_can_be_met():

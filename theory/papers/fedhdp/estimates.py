@@ -97,6 +97,7 @@ register(
         oracle=_eq37_oracle,
         computed=lambda **v: others_computed(*setting(v))[1],
         simulate=_simulate_others,
+        model=("LeastCentre",),
         unit="variance",
         related=("fedhdp:lemma1",),
     )
@@ -226,6 +227,7 @@ register(
         oracle=lambda **v: concrete_bayes(*setting(v)),
         computed=lambda **v: personalization.bayes_mse(*setting(v)),
         simulate=bayes_simulation,
+        model=("LeastClient",),
         unit="variance",
     )
 )
@@ -379,6 +381,7 @@ register(
         oracle=bayes_weights_oracle,
         computed=lambda **v: bayes_computed(*setting(v)),
         simulate=_eq42_simulate,
+        model=("BestBlend",),
         corrected=_eq42_corrected,
         corrected_text="the same coefficients without p: error variance (41), not twice as much",
         slip="as in (34): the mean of phi_j given what the client knows has no spread of its own",

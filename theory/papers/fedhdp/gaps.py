@@ -158,6 +158,7 @@ register(
         oracle=lambda **v: _gap_oracle(v, "hdp", "opt"),
         computed=_uniform_computed,
         simulate=lambda **v: _gap_simulate(v, "hdp", "opt"),
+        model=("Value(Server, Server)",),
         unit="variance",
     )
 )
@@ -191,6 +192,7 @@ register(
             _uniform_computed(N_np, N_p, alpha2, tau2, gamma2) + _private_computed(N_np, N_p, gamma2, dp_noise)
         ),
         simulate=lambda **v: _gap_simulate(v, "dp", "opt"),
+        model=("Value(Server, Server)",),
         **DP_FEDAVG,
     )
 )
@@ -208,6 +210,7 @@ register(
         oracle=lambda **v: _gap_oracle(v, "dp", "hdp"),
         computed=_private_computed,
         simulate=lambda **v: _gap_simulate(v, "dp", "hdp"),
+        model=("Value(Server, Server)",),
         **DP_FEDAVG,
     )
 )

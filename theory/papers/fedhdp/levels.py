@@ -87,6 +87,7 @@ register(
         oracle=_eq68_oracle,
         computed=lambda **v: others_computed(*arguments(v))[1],
         simulate=_eq68_simulate,
+        model=("LeastCentre",),
         unit="variance",
         related=("fedhdp:lemma1",),
     )
@@ -144,6 +145,7 @@ register(
         oracle=lambda sizes, gamma2s, alpha2, tau2, level: concrete_bayes(level, sizes, gamma2s, alpha2, tau2),
         computed=lambda sizes, gamma2s, alpha2, tau2, level: personalization.bayes_mse(level, sizes, gamma2s, alpha2, tau2),
         simulate=_eq74_simulate,
+        model=("LeastClient",),
         unit="variance",
     )
 )
@@ -378,6 +380,7 @@ register(
         oracle=_eq75_oracle,
         computed=lambda **v: list(bayes_computed(*arguments(v))),
         simulate=_eq75_simulate,
+        model=("BestBlend",),
         corrected=_eq75_corrected,
         corrected_text="the same coefficients without p: error variance (74), not twice as much",
         slip="as in (34): the estimate is the posterior mean alone; also, psi_i under the sum over k_2 is psi_{k_2}",

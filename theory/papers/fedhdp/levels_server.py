@@ -74,6 +74,7 @@ register(
         oracle=lambda **v: _server_oracle(**v)[1],
         computed=lambda sizes, gamma2s, sigma2_c: aggregation.server_mse(sizes, gamma2s, sigma2_c, 0.0),
         simulate=_server_simulate,
+        model=("LeastCentre",),
         unit="variance",
         related=("fedhdp:lemma1",),
     )
@@ -238,6 +239,7 @@ register(
         oracle=_eq64_oracle,
         computed=lambda sizes, gamma2s, sigma2_c: aggregation.level_ratios(sizes, gamma2s, sigma2_c, 0.0),
         simulate=_ratios_simulate,
+        model=("BestWeights",),
         unit="dimensionless, one per level",
         related=("fedhdp:eq61",),
     )

@@ -147,6 +147,7 @@ register(
         oracle=lambda **v: concrete_strength(*arguments(v), v["own_noise"]),
         computed=lambda **v: personalization.personalization_strength(*arguments(v), own_noise=bool(v["own_noise"])),
         simulate=_lambda_simulate,
+        model=("BestStrength",),
         corrected=closed_form,
         corrected_text="""alpha2/(tau2 + w_j g_j); with own noise alpha2/(tau2 + g_j w_j/(1 - w_j)). They differ by the
             factor 1/(1 - w_j) on the own noise, of order 1/N.""",
@@ -184,6 +185,7 @@ register(
         oracle=lambda **v: concrete_blend(*arguments(v), v["own_noise"])[1] - concrete_bayes(*arguments(v)),
         not_computed=Exempt(kind="difference", of=("fedhdp:eq74", "fedhdp:levels:lambda")),
         simulate=_excess_simulate,
+        model=("Attains",),
         condition=lambda own_noise, gamma2s, level: Or(Eq(own_noise, 0), Eq(gamma2s[level - 1], 0)),
         condition_text=OWN_NOISE_TEXT,
         unit="variance",

@@ -126,6 +126,7 @@ register(
         ),
         not_computed=Exempt(kind="refuted"),
         simulate=_between_simulate,
+        model=("Value(Personal, Personal)",),
         finding="""In one federation the clients that stay private do at least as well as those that opted out: they learn
             from all non-private clients, and a non-private client learns from one less.""",
         assumes=MODEL | {"pivot": "model"},

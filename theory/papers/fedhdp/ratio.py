@@ -226,6 +226,7 @@ register(
         oracle=opt_out_ratio_oracle,
         computed=opt_out_ratio_computed,
         simulate=opt_out_ratio_simulate,
+        model=("BestWeights",),
         objective=opt_out_risk,
         unit="dimensionless",
         assumes=MODEL,
@@ -247,6 +248,7 @@ register(
         oracle=opt_out_variance_oracle,
         computed=opt_out_variance_computed,
         simulate=opt_out_variance_simulate,
+        model=("Value(Server)", "LeastCentre"),
         unit="variance",
         assumes=MODEL,
     )

@@ -106,6 +106,7 @@ register(
         oracle=_lemma1_oracle,
         computed=_lemma1_computed,
         simulate=_lemma1_simulate,
+        model=("LeastCentre", "BestWeights"),
         unit="variance, then weights",
         assumes={"prior": "flat", "independence": "given the centre"},
         remark="Verified for scalar observations, 2 and 3 of them; in A.1 all covariances are multiples of I.",
@@ -230,6 +231,7 @@ register(
         oracle=lambda **v: two_level_oracle(**v)[:2],
         computed=float_weights,
         simulate=_weights_simulate,
+        model=("BestWeights",),
         objective=lambda x, **v: weights_objective(x, *two_levels(**v)),
         decision="real",
         entries=("weight in level 1", "weight in level 2"),
@@ -250,6 +252,7 @@ register(
             N1, N2, sigma2_c, 0.0, gamma2_1, gamma2_2
         ),
         simulate=ratio_simulate,
+        model=("BestWeights",),
         objective=lambda x, **v: ratio_objective(x, *two_levels(**v)),
         unit="dimensionless",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (28)"},
@@ -275,6 +278,7 @@ register(
             [gamma2_1, gamma2_2],
             float_weights(N1, N2, sigma2_c, gamma2_1, gamma2_2),
         ),
+        model=("Value(Server)", "LeastCentre"),
         unit="variance per coordinate",
         **{**_LEMMA2, "place": "Appendix A.2, Lemma 2, (29) and (33)"},
     )

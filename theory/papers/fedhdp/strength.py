@@ -97,6 +97,7 @@ register(
         oracle=strength_oracle,
         computed=strength_computed,
         simulate=simulate_strength,
+        model=("BestStrength",),
         unit="dimensionless",
         remark=BOTH_FORMS,
         **LEMMA3,
@@ -143,6 +144,7 @@ register(
         oracle=excess_oracle,
         not_computed=Exempt(kind="difference", of=("fedhdp:eq41",)),
         simulate=excess_simulation,
+        model=("Attains",),
         unit="variance",
         remark="""As the algorithms run, a private client gets its own noise back and cannot attain the Bayes risk at any
             strength; the excess is the derived formula at own_noise = 1.""",
@@ -334,6 +336,7 @@ register(
         printed=_eq49_printed,
         derive=_own_matched,
         oracle=lambda **v: _matched_oracle(v, 0),
+        model=("Attains",),
         corrected=_eq49_corrected,
         corrected_text="n sigma_{p_1}^2 + m sigma_{p_2}^2 in the last bracket",
         slip="""sigma_c^2 and the undefined sigma_p^2 stand for sigma_{p_1}^2 and sigma_{p_2}^2; the opt-out case, where they
@@ -357,6 +360,7 @@ register(
         printed=_eq50_printed,
         derive=lambda **v: _message_matched(v, 1),
         oracle=lambda **v: _matched_oracle(v, 1),
+        model=("Attains",),
         **THREE,
     )
 )
@@ -370,6 +374,7 @@ register(
         printed=_eq50_printed,
         derive=lambda **v: _message_matched(v, 2),
         oracle=lambda **v: _matched_oracle(v, 2),
+        model=("Attains",),
         **THREE,
     )
 )
@@ -407,6 +412,7 @@ register(
         counterexample={"N1": 2, "N2": 2, "alpha2": 1, "tau2": 1, "gamma2_1": "1/2", "gamma2_2": 1, "level": 1},
         derive=_eq52_derive,
         oracle=lambda **v: concrete_strength(*setting(v), 0),
+        model=("Attains",),
         **{**THREE, "related": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
         remark="""With (49) corrected the three are equal at r = r*, so that any average would do; their equality is what
             makes the estimate Bayes optimal.""",

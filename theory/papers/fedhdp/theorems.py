@@ -117,6 +117,7 @@ register(
             strength_computed(**v),
         ),
         simulate=_thm5_simulate,
+        model=("BestWeights", "BestStrength"),
         entries=("r*", "lambda*"),
         unit="dimensionless",
         remark=f"""The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as
@@ -158,6 +159,7 @@ register(
         oracle=lambda **v: concrete_strength(*setting(v, 1), v["own_noise"]),
         computed=lambda **v: strength_computed(**v, level=1),
         simulate=lambda **v: simulate_strength(**v, level=1),
+        model=("BestStrength",),
         objective=lambda x, **v: blend_objective(x, *setting(v, 1), v["own_noise"]),
         unit="dimensionless",
     )
@@ -186,6 +188,7 @@ register(
         oracle=lambda **v: concrete_strength(*setting(v, 2), v["own_noise"]),
         computed=lambda **v: strength_computed(**v, level=2),
         simulate=lambda **v: simulate_strength(**v, level=2),
+        model=("BestStrength",),
         objective=lambda x, **v: blend_objective(x, *setting(v, 2), v["own_noise"]),
         condition=lambda **v: own_noise_condition(**v, level=2),
         condition_text=OWN_NOISE_TEXT,
@@ -306,6 +309,7 @@ register(
         printed=lambda alpha2, tau2: alpha2 / tau2,
         related=("fedhdp:thm8:np",),
         simulate=simulate_one_level,
+        model=("BestStrength",),
         **CELL,
     )
 )
@@ -333,6 +337,7 @@ register(
         counterexample={"N": 2, "alpha2": 2, "gamma2": 1},
         related=("fedhdp:thm8:p",),
         simulate=simulate_one_level,
+        model=("BestStrength",),
         **CELL,
     )
 )
@@ -353,6 +358,7 @@ register(
         condition_text=OWN_NOISE_TEXT,
         related=("fedhdp:thm8:p",),
         simulate=simulate_one_level,
+        model=("BestStrength",),
         **CELL,
     )
 )

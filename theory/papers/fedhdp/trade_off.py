@@ -202,6 +202,7 @@ register(
         shifts=positive_sizes,
         not_computed=Exempt(kind="difference", of=("fedhdp:eq41", "fedhdp:lemma3:lambda")),
         simulate=_beats_simulate,
+        model=("Value(Personal, Personal)",),
         tight=Tight(at={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 0, "level": 1}),
         assumes=MODEL | {"pivot": "model"},
         unit="variance",

@@ -170,6 +170,7 @@ register(
         ),
         computed=lambda m, n, d, sigma2_theta, sigma2_x: gaussian.risk(sigma2_theta, sigma2_x, n, m, d=d),
         simulate=simulate_theorem1,
+        model=("Value(Mixed)",),
         unit="variance, summed over coordinates",
         related=("generative:thm1:estimator",),
         tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),

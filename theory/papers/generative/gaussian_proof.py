@@ -244,6 +244,7 @@ register(
         derive=_claim1_derive,
         oracle=_claim1_oracle,
         simulate=_claim1_simulate,
+        model=("Value(Mixed)",),
         entries=("mean variance given theta", "mean squared bias given theta"),
         not_computed=Exempt(kind="part", of=("generative:thm1:mse",), note="at the best a the sum of both"),
         assumes={"pivot": "mean"},

@@ -215,6 +215,7 @@ register(
             unit=sigma2_x / n,
             label="error of client 0 over that of its own mean",
         ),
+        model=("Value(Mixed, Own)",),
         shifts=lambda m, **_: {m: 1 + sp.Symbol("more", nonnegative=True)},
         tight=Tight(at={"m": 1, "n": 1, "sigma2_theta": 1, "sigma2_x": 1}),
         unit="ratio",
@@ -374,6 +375,7 @@ register(
         oracle=_remark2_oracle,
         computed=_remark2_computed,
         simulate=_remark2_simulate,
+        model=("Value(Mixed)",),
         condition=lambda sup_over: sp.true if sup_over == "mu" else sp.false,
         condition_text="""sup_over == mu (the worst case is over the population mean; theta is averaged over the population
             around it)""",

@@ -144,6 +144,7 @@ register(
         oracle=_mse_oracle,
         computed=_mse_computed,
         simulate=_mse_simulate,
+        model=("Value(Mixed)",),
         shifts=_filled_shifts,
         condition=lambda shared_noise: sp.false if shared_noise else sp.true,
         condition_text="shared_noise == 0 (the mechanisms' noise is independent across clients)",
@@ -218,6 +219,7 @@ register(
             sigma2_theta, sigma2_x, n, sigma2_q, m
         ),
         simulate=_a_simulate,
+        model=("BestMixture",),
         objective=_a_objective,
         decision="real",
         assumes={"own_noise": "in", "independence": "all", "pivot": "mean"},

@@ -149,6 +149,7 @@ register(
         oracle=lambda **v: _posterior_oracle(**v)[2],
         computed=_optimal_computed,
         simulate=_posterior_simulate,
+        model=("LeastClient",),
         assumes=ESTIMATES,
         unit="variance",
         related=("mrmtl:eq5", "mrmtl:lemE.3"),
@@ -169,6 +170,7 @@ register(
         oracle=lambda **v: _posterior_oracle(**v)[:2],
         computed=_weights_computed,
         simulate=lambda given_data, **v: None if given_data else model.combination(_raw(**v)),
+        model=("BestBlend",),
         entries=("weight in all on silo k", "weight in all on the others"),
         assumes=ESTIMATES,
         unit="dimensionless",
@@ -234,6 +236,7 @@ register(
             mean_regularized.local_variance(sigma2, n, sigma2_dp), tau2
         ),
         simulate=lambda **v: model.stationary(_raw(**v)),
+        model=("BestStrength",),
         objective=lambda x, K, n, sigma2, sigma2_dp, tau2: model.blend_objective(
             equal_silos(K, tau2, sigma2 / n, sigma2_dp / n**2), x
         ),
@@ -367,6 +370,7 @@ register(
         oracle=lambda K, sigma2_loc, tau2: model.concrete_optimum(model.concrete_equal(K, tau2, sigma2_loc))[1],
         computed=mean_regularized.optimal_mse,
         simulate=_local_simulate(mean_regularized.strength),
+        model=("Value(Mixed)", "LeastClient"),
         assumes=AVERAGED,
         unit="variance",
         assumptions=(
@@ -447,6 +451,7 @@ register(
         oracle=lambda **v: _posterior_oracle(**v, every=True)[2],
         computed=_optimal_computed,
         simulate=_posterior_simulate,
+        model=("LeastClient",),
         assumes=ESTIMATES,
         unit="variance",
         related=("mrmtl:cor6.4", "mrmtl:lem6.2:var"),

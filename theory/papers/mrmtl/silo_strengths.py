@@ -320,6 +320,7 @@ register(
             model.local_silos(tau2, sigma2_loc_k), k, _bayes_row(sigma2_loc_k, tau2, k),
             [simulation.vector(1, p=-1.0, a0=1.0)], ["MSE of the Bayes estimate"],
         ),
+        model=("LeastClient",),
         assumes=AVERAGED,
         unit="variance",
         related=("mrmtl:lemE.3",),

@@ -95,6 +95,7 @@ register(
         oracle=_lines_oracle,
         computed=_lines_computed,
         simulate=_lines_simulate,
+        model=("BestWeights", "Value(Server)"),
         entries=("w_1, ..., w_n, their sum, noise variance of the aggregate per element",),
         assumes={"independence": "all", "law": "moments"},
         unit="dimensionless; variance",

@@ -102,6 +102,7 @@ register(
         oracle=lambda weights, sigma2s: concrete(weights, sigma2s) - concrete_best(sigma2s)[1],
         computed=lambda weights, sigma2s: aggregation.excess_variance(weights, sigma2s),
         simulate=lambda weights, sigma2s: _simulated_excess(weights, sigma2s),
+        model=("Value(Server, Server)",),
         ours=True,
         assumes={"independence": "all", "law": "moments"},
         unit=UNIT,
@@ -147,6 +148,7 @@ register(
             lambda gen, reps: (draw_noise(gen, reps, sigma2s) @ (np.asarray(eps) / math.fsum(eps)))[:, None] ** 2,
             labels=("squared noise",), draws=len(sigma2s),
         ),
+        model=("Value(Server)",),
         shifts=_eps_shifts,
         assumes={"independence": "all", "law": "moments"},
         tight=Tight(at={"sigma2s": [1, 2], "eps": [2, 1]}, ratio="1"),
@@ -185,6 +187,7 @@ register(
         oracle=lambda sigma2s, eps: concrete(eps, sigma2s) / concrete_best(sigma2s)[1] - 1,
         computed=lambda sigma2s, eps: aggregation.relative_excess(aggregation.eps_weights(eps), sigma2s),
         simulate=lambda sigma2s, eps: _simulated_excess(eps, sigma2s, float(aggregation.least_variance(sigma2s))),
+        model=("Value(Server, Server)",),
         ours=True,
         assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
@@ -227,6 +230,7 @@ register(
         simulate=lambda eps: _simulated_excess(
             eps, [1 / e**2 for e in eps], 1 / float(np.sum(np.square(eps)))
         ),
+        model=("Value(Server, Server)",),
         ours=True,
         assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",

@@ -197,6 +197,7 @@ register(
         oracle=_excess_oracle,
         computed=robust_pca.excess_noise,
         simulate=_excess_simulate,
+        model=("Value(Server, Server)",),
         ours=True,
         assumes={"independence": "all", "law": "moments"},
         unit="dimensionless",
