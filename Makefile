@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: nightly verify prove ledger report test browser bench figures gallery notebooks lint clean
+.PHONY: nightly verify prove coq ledger report test browser mutants bench figures gallery notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -15,11 +15,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 verify: $(VENV)/.installed  ## verify every claim at every level; the ledger is build/ledger.json
 	$(BIN)/borrow verify
 
-prove: $(VENV)/.installed  ## check the Coq proofs of the claims (installs Debian's coq where it may)
+prove: $(VENV)/.installed coq  ## check the Coq proofs of the claims
+	$(BIN)/borrow prove
+
+coq:  ## Debian's coqc, where it may be installed
 	@command -v coqc >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get update -qq && apt-get install -qq -y --no-install-recommends coq >/dev/null; } || \
 	  echo "coqc is missing and cannot be installed from here: apt-get install coq (8.16)" >&2
-	$(BIN)/borrow prove
 
 ledger: verify  ## write theory/LEDGER.md, the page of all verdicts
 	$(BIN)/borrow ledger
@@ -55,10 +57,11 @@ gallery: $(VENV)/.installed  ## draw the pictures of README.md again
 	$(BIN)/borrow fit estimators/tables/data/surgical_mortality.csv --client hospital --successes deaths --trials operations \
 	  --out build/gallery/hospitals >/dev/null && cp build/gallery/hospitals/shrinkage.png figures/gallery/hospitals.png
 
-nightly: $(VENV)/.installed  ## what takes longer than CI may: other seeds, every proof and figure from nothing, notebooks, benchmarks
+nightly: $(VENV)/.installed coq  ## what takes longer than CI may: other seeds, every proof and figure from nothing, notebooks, benchmarks
 	$(BIN)/borrow verify --fresh --mc-seed any --ledger build/nightly.json
 	$(BIN)/borrow prove --fresh
-	$(MAKE) report notebooks bench
+	$(MAKE) report bench
+	$(BIN)/python notebooks/run.py --check
 
 lint: $(VENV)/.installed  ## ruff and pyright
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lint]'
