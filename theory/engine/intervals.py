@@ -40,6 +40,7 @@ FUNCTIONS = {
     "tanh": lambda x: arb(x).tanh(),
     "gamma": lambda x: arb(x).gamma(),
     "loggamma": lambda x: arb(x).lgamma(),
+    "beta": lambda x, y: arb(x).gamma() * arb(y).gamma() / arb(x + y).gamma(),
     "Abs": lambda x: abs(arb(x)),
     "Max": lambda *x: reduce(arb.max, map(arb, x)),
     "Min": lambda *x: reduce(arb.min, map(arb, x)),
