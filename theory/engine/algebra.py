@@ -91,6 +91,10 @@ def is_zero(expression: Any) -> bool:
     # Expanding and simplifying what is not zero can take minutes, and one point shows that it is not.
     if _nonzero_at_a_point(expression):
         return False
+    return _vanishes(expression)
+
+
+def _vanishes(expression: Any) -> bool:
     # What is not rational as letters of its own: zero in those letters is zero; only otherwise it has to be looked into.
     parts = {e: sp.Dummy() for e in _irrational(expression)}
     rational = expression.xreplace(parts)
