@@ -87,18 +87,24 @@ Fraction = tuple[fmpz_mpoly, fmpz_mpoly]
 
 
 def _sum(a: Fraction, b: Fraction) -> Fraction:
+    if a[1] == b[1]:
+        return _reduced(a[0] + b[0], a[1])
     common = a[1].gcd(b[1])
     left, right = a[1] / common, b[1] / common
-    return _reduced(a[0] * right + b[0] * left, left * b[1], common)
+    top, bottom = a[0] * right + b[0] * left, left * b[1]
+    common = top.gcd(common)  # no other factor can have come in
+    return top / common, bottom / common
 
 
 def _product(a: Fraction, b: Fraction) -> Fraction:
-    return _reduced(a[0] * b[0], a[1] * b[1])
+    (p, q), (r, s) = _reduced(a[0], b[1]), _reduced(b[0], a[1])
+    return p * r, q * s
 
 
-def _reduced(top: fmpz_mpoly, bottom: fmpz_mpoly, shared: fmpz_mpoly | None = None) -> Fraction:
-    """The fraction without the common factor, which is one of `shared` where that is given."""
-    common = top.gcd(bottom if shared is None else shared)
+def _reduced(top: fmpz_mpoly, bottom: fmpz_mpoly) -> Fraction:
+    if bottom.is_one():
+        return top, bottom
+    common = top.gcd(bottom)
     return top / common, bottom / common
 
 
