@@ -101,7 +101,10 @@ def workers_for(jobs: int | None) -> int:
 
 @contextmanager
 def worker_pool(
-    jobs: int, initializer: Callable[..., None] | None = None, *arguments: object, environment: Mapping[str, str] | None = None
+    jobs: int,
+    initializer: Callable[..., None] | None = None,
+    *arguments: object,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[ProcessPoolExecutor]:
     """A pool of fresh processes, none of which outlives the block or this process.
 

@@ -9,7 +9,9 @@ from theory.engine.algebra import simplest
 from theory.engine.fractions import Fractions, NotRational
 
 x, y, z = LETTERS = sp.symbols("x y z")
-leaves = st.sampled_from(LETTERS) | st.integers(-3, 3).map(sp.Integer) | st.fractions(-2, 2, max_denominator=5).map(sp.sympify)
+leaves = (
+    st.sampled_from(LETTERS) | st.integers(-3, 3).map(sp.Integer) | st.fractions(-2, 2, max_denominator=5).map(sp.sympify)
+)
 trees = st.recursive(
     leaves,
     lambda s: st.builds(sp.Add, s, s) | st.builds(sp.Mul, s, s) | st.builds(lambda p, q: p / (2 + q**2), s, s),
