@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -101,7 +101,10 @@ def workers_for(jobs: int | None) -> int:
 
 @contextmanager
 def worker_pool(
-    jobs: int, initializer: Callable[..., None] | None = None, *arguments: object
+    jobs: int,
+    initializer: Callable[..., None] | None = None,
+    *arguments: object,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[ProcessPoolExecutor]:
     """A pool of fresh processes, none of which outlives the block or this process.
 
@@ -112,6 +115,7 @@ def worker_pool(
     ----------
     jobs : whole number >= 1 of processes.
     initializer, arguments : called in each process first.
+    environment : variables that each process is born with, unless this one has them.
 
     Raises
     ------
@@ -126,7 +130,8 @@ def worker_pool(
     pool = ProcessPoolExecutor(
         jobs, mp_context=get_context("spawn"), initializer=begin, initargs=(os.getpid(), initializer, arguments)
     )
-    added = {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    wanted = {**ONE_THREAD, **(environment or {})}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)  # read when NumPy is imported, so a process must be born with it
     try:
         yield pool

@@ -9,12 +9,13 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import sympy as sp
 
+from theory.engine.fractions import Fractions, NotRational
 from theory.engine.values import Values
 
 
@@ -66,7 +67,16 @@ def simplest(expression: Any) -> Any:
         return expression
     if expression.count_ops() > FACTORABLE[0] or len(expression.free_symbols) > FACTORABLE[1]:
         return expression
-    return sp.factor(sp.cancel(sp.together(expression)))
+    try:
+        return Fractions(_letters(expression)).factored(expression)
+    except NotRational:
+        return sp.factor(sp.cancel(sp.together(expression)))
+
+
+def _letters(expression: Any) -> tuple[sp.Symbol, ...]:
+    """The letters of an expression in SymPy's order, which says what sign a factor has."""
+    free = expression.free_symbols
+    return sp.Poly(sp.Add(*free)).gens if free else ()
 
 
 def is_zero(expression: Any) -> bool:
@@ -81,30 +91,29 @@ def is_zero(expression: Any) -> bool:
     # Expanding and simplifying what is not zero can take minutes, and one point shows that it is not.
     if _nonzero_at_a_point(expression):
         return False
-    # Innermost sums (such as a message's variance) as letters of their own keep polynomials small. Zero in those
-    # letters is zero; only otherwise the sums have to be expanded.
-    sums = {a: sp.Dummy(f"s{i}") for i, a in enumerate(sorted(_innermost_sums(expression), key=str))}
-    return bool(sums and _numerator_vanishes(expression.xreplace(sums))) or _numerator_vanishes(expression)
+    return _vanishes(expression)
 
 
-def _innermost_sums(expression: sp.Expr) -> set[sp.Expr]:
-    inner = {node for node in sp.preorder_traversal(expression) if isinstance(node, sp.Add)}
-    return {
-        node
-        for node in inner
-        # N - 1 stays as it is: it meets N elsewhere.
-        if not any(a.is_Number for a in node.args)
-        and not any(a in inner for part in node.args for a in sp.preorder_traversal(part))
-    }
-
-
-def _numerator_vanishes(expression: sp.Expr) -> bool:
+def _vanishes(expression: Any) -> bool:
+    # What is not rational as letters of its own: zero in those letters is zero; only otherwise it has to be looked into.
+    parts = {e: sp.Dummy() for e in _irrational(expression)}
+    rational = expression.xreplace(parts)
+    with suppress(NotRational):
+        if Fractions(tuple(rational.free_symbols)).of(rational)[0].is_zero():
+            return True
+        if not parts:
+            return False
     numerator, _ = sp.fraction(sp.together(expression))
-    try:
-        symbols = sorted(numerator.free_symbols, key=str)
-        return sp.Poly(numerator, *symbols).is_zero if symbols else numerator == 0
-    except sp.PolynomialError:
-        return sp.simplify(numerator) == 0
+    return sp.simplify(numerator) == 0
+
+
+def _irrational(expression: Any) -> set[Any]:
+    """The largest parts of an expression that are no rational functions of its letters."""
+    if expression.is_Rational or expression.is_Symbol:
+        return set()
+    if expression.is_Add or expression.is_Mul or (expression.is_Pow and expression.exp.is_Integer):
+        return set().union(*map(_irrational, expression.args))
+    return {expression}
 
 
 def _nonzero_at_a_point(expression: sp.Expr) -> bool:
@@ -190,7 +199,7 @@ def _sign_of_coefficients(expression: Any) -> bool | None:
     symbols = sorted(expression.free_symbols, key=str)
     if not symbols:
         return bool(expression >= 0)
-    top, bottom = (sp.Poly(part, *symbols).coeffs() for part in (numerator, denominator))
+    top, bottom = (_coefficients(part, symbols) for part in (numerator, denominator))
     if all(c < 0 for c in bottom):
         top, bottom = [-c for c in top], [-c for c in bottom]
     if all(c >= 0 for c in bottom):
@@ -199,6 +208,15 @@ def _sign_of_coefficients(expression: Any) -> bool | None:
         if all(c < 0 for c in top):
             return False
     return None
+
+
+def _coefficients(part: Any, symbols: Sequence[sp.Symbol]) -> Sequence[Any]:
+    """The coefficients of a polynomial, but for a positive factor."""
+    try:
+        polynomial, divisor = Fractions(symbols).of(part)
+        return polynomial.coeffs() if divisor.is_constant() else sp.Poly(part, *symbols).coeffs()
+    except NotRational:
+        return sp.Poly(part, *symbols).coeffs()
 
 
 def limit(expression: Any, symbol: sp.Symbol, target: Any) -> Any:

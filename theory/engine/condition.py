@@ -16,6 +16,7 @@ import sympy as sp
 from theory.engine import domain
 from theory.engine.claim import Claim
 from theory.engine.domain import Case, DomainError, Point
+from theory.engine.values import Values
 
 ONE = sp.Integer(1)
 TRIES = 400  # random points per alternative, half of them from the far ends of the domain
@@ -72,7 +73,8 @@ def moved(claim: Claim, case: Case, relations: Sequence[Any], point: Point) -> P
     rules = domain.substitution(claim.variables, case, point)
     own = dict.fromkeys(set().union(*(r.free_symbols for r in relations)) - rules.keys(), ONE)
     rules |= own
-    values = rules | {s: sp.sympify(e).subs(rules) for s, e in where.items()}
+    at = Values(rules)
+    values = rules | {s: at.exact(e) for s, e in where.items()}
     try:
         found = claim.point(domain.point_of(claim.variables, case, values))
     except DomainError:
@@ -80,7 +82,8 @@ def moved(claim: Claim, case: Case, relations: Sequence[Any], point: Point) -> P
     values = own | domain.substitution(claim.variables, case, found)
     if not all(v.is_finite for v in values.values()):
         return None
-    return found if all(sp.sympify(r).subs(values) == sp.true for r in relations) else None
+    at = Values(values)
+    return found if all(at.exact(r) == sp.true for r in relations) else None
 
 
 def met(claim: Claim, case: Case, relations: Sequence[Any]) -> Point | None:

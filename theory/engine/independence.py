@@ -14,7 +14,7 @@ import ast
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,13 +86,17 @@ def reached(claim: Claim, judge: str) -> set[Node]:
 
 def shared(claim: Claim) -> tuple[Shared, ...]:
     """What two judges of the claim share and should not, named in `shares` or not."""
-    nodes = {judge: reached(claim, judge) for judge in JUDGES if getattr(claim, judge) is not None}
-    return tuple(
-        Shared(a, b, node)
-        for a, b in itertools.combinations(nodes, 2)
-        for node in sorted(nodes[a] & nodes[b])
-        if not _allowed(node)
-    )
+    return _between(_reached_by_each(claim))
+
+
+def _reached_by_each(claim: Claim) -> dict[str, set[Node]]:
+    return {judge: reached(claim, judge) for judge in JUDGES if getattr(claim, judge) is not None}
+
+
+def _between(nodes: Mapping[str, set[Node]]) -> tuple[Shared, ...]:
+    pairs = [(a, b, nodes[a] & nodes[b]) for a, b in itertools.combinations(nodes, 2)]
+    refused = {node for node in set().union(*(common for *_, common in pairs)) if not _allowed(node)}
+    return tuple(Shared(a, b, node) for a, b, common in pairs for node in sorted(common & refused))
 
 
 def _allowed(node: Node) -> bool:
@@ -242,15 +246,17 @@ def _computed(value: ast.expr, steps: dict[str, list[ast.expr]], loops: set[str]
 
 def problems(claim: Claim) -> list[str]:
     """What makes the judges of a claim dependent, in words; empty where they are independent."""
-    found = [str(s) for s in shared(claim) if ".".join(s.node) not in claim.shares]
+    nodes = _reached_by_each(claim)
+    between = _between(nodes)
+    found = [str(s) for s in between if ".".join(s.node) not in claim.shares]
     found += [f"{a} and {b} are one formula typed twice" for a, b in same_text(claim)]
-    unused = set(claim.shares) - {".".join(s.node) for s in shared(claim)}
+    unused = set(claim.shares) - {".".join(s.node) for s in between}
     found += [f"shares names {name}, which no two judges share" for name in sorted(unused)]
-    if claim.computed is not None and not any(n[0].startswith("estimators.") for n in reached(claim, "computed")):
+    if claim.computed is not None and not any(n[0].startswith("estimators.") for n in nodes["computed"]):
         found.append("computed calls nothing of estimators")
-    found += [f"{judge} reads claims, and could read this one's value" for judge in _reads_claims(claim)]
+    found += [f"{judge} reads claims, and could read this one's value" for judge in _reads_claims(nodes)]
     found += [f"{judge} draws random numbers" for judge in _draws(claim)]
-    if claim.objective is not None and not _objective_is_of_the_model(claim):
+    if claim.objective is not None and not _objective_is_of_the_model(claim, nodes["derive"]):
         found.append(
             "the objective is not the model's risk: it reaches neither route of the engine, nor does the derivation take it"
         )
@@ -259,10 +265,10 @@ def problems(claim: Claim) -> list[str]:
     return found
 
 
-def _reads_claims(claim: Claim) -> list[str]:
+def _reads_claims(nodes: Mapping[str, set[Node]]) -> list[str]:
     """Judges that look claims up: only a derivation takes another's result, by `lemma`."""
     home = ("theory.engine.registry", "find")
-    return [j for j in JUDGES if j != "derive" and getattr(claim, j) is not None and home in reached(claim, j)]
+    return [judge for judge, held in nodes.items() if judge != "derive" and home in held]
 
 
 def _draws(claim: Claim) -> list[str]:
@@ -285,13 +291,13 @@ def _random(claim: Claim, judge: str, sources: reach.Sources) -> bool:
     )
 
 
-def _objective_is_of_the_model(claim: Claim) -> bool:
+def _objective_is_of_the_model(claim: Claim, derivation: set[Node]) -> bool:
     """Whether the objective is made by the engine from the model, or is what the derivation minimises."""
     sources = reach.sources()
     own = reach.collect(sources, claim.objective, reach.Reached()).nodes
     if any(module.startswith(ROUTES) for module, _ in sources.closure(own)):
         return True
-    return any(not _allowed(node) for node in sources.closure(own) & reached(claim, "derive"))
+    return any(not _allowed(node) for node in sources.closure(own) & derivation)
 
 
 def declared() -> dict[str, list[str]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -40,6 +39,7 @@ FUNCTIONS = {
     "tanh": lambda x: arb(x).tanh(),
     "gamma": lambda x: arb(x).gamma(),
     "loggamma": lambda x: arb(x).lgamma(),
+    "beta": lambda x, y: arb(x).gamma() * arb(y).gamma() / arb(x + y).gamma(),
     "Abs": lambda x: abs(arb(x)),
     "Max": lambda *x: reduce(arb.max, map(arb, x)),
     "Min": lambda *x: reduce(arb.min, map(arb, x)),
@@ -149,15 +149,15 @@ def nonnegative(expression: Any, box: Box, pieces: int = PIECES) -> bool | None:
 
 
 def _search(expression: Any, symbols: Sequence[Any], value: Any, slopes: Any, box: Box, pieces: int) -> bool | None:
-    stack = [tuple((sp.Rational(box[s][0]), sp.Rational(box[s][1])) for s in symbols)]
+    stack = [tuple((_exact(box[s][0]), _exact(box[s][1])) for s in symbols)]
     for _ in range(pieces):
         if not stack:
             return True
         piece = stack.pop()
-        balls = [number(a).union(number(b)) for a, b in piece]
+        balls = [arb(a).union(arb(b)) for a, b in piece]
         if arb(value(*balls)[0]) >= 0:
             continue
-        centre = [number((a + b) / 2) for a, b in piece]
+        centre = [arb((a + b) / 2) for a, b in piece]
         middle = arb(value(*centre)[0])
         if middle < 0:
             return False
@@ -172,7 +172,7 @@ def _search(expression: Any, symbols: Sequence[Any], value: Any, slopes: Any, bo
                 stack.append(ends)
                 continue
         if all(a == b for a, b in piece):
-            exact = expression.subs({s: a for s, (a, _) in zip(symbols, piece, strict=True)})
+            exact = expression.subs({s: sp.Rational(int(a.p), int(a.q)) for s, (a, _) in zip(symbols, piece, strict=True)})
             if exact.is_Rational and exact >= 0:
                 continue
             return None
@@ -180,13 +180,22 @@ def _search(expression: Any, symbols: Sequence[Any], value: Any, slopes: Any, bo
     return None
 
 
-def _cut(piece: tuple[tuple[Any, Any], ...]) -> list[tuple[tuple[Any, Any], ...]]:
-    widths = [float(b - a) / max(abs(float(a)), abs(float(b)), 1e-300) for a, b in piece]
+def _exact(value: Any) -> fmpq:
+    value = sp.Rational(value)
+    return fmpq(int(value.p), int(value.q))
+
+
+def _float(value: fmpq) -> float:
+    return int(value.p) / int(value.q)
+
+
+def _cut(piece: tuple[tuple[fmpq, fmpq], ...]) -> list[tuple[tuple[fmpq, fmpq], ...]]:
+    widths = [_float(b - a) / max(abs(_float(a)), abs(_float(b)), 1e-300) for a, b in piece]
     i = widths.index(max(widths))
     a, b = piece[i]
     where = (a + b) / 2
     if a > 0 and b > 4 * a:
-        where = sp.Rational(Fraction(math.sqrt(float(a)) * math.sqrt(float(b))))
+        where = fmpq(*(math.sqrt(_float(a)) * math.sqrt(_float(b))).as_integer_ratio())
     return [(*piece[:i], (a, where), *piece[i + 1 :]), (*piece[:i], (where, b), *piece[i + 1 :])]
 
 

@@ -399,3 +399,13 @@ def test_linear_algebra_has_one_thread_in_each_worker(monkeypatch):
     with worker_pool(1) as pool:
         assert pool.submit(os.getenv, "OPENBLAS_NUM_THREADS").result() == "3"
     assert os.environ["OPENBLAS_NUM_THREADS"] == "3"
+
+
+def test_workers_are_born_with_the_environment_asked_for(monkeypatch):
+    monkeypatch.delenv("OF_A_WORKER", raising=False)
+    with worker_pool(1, environment={"OF_A_WORKER": "7"}) as pool:
+        assert pool.submit(os.getenv, "OF_A_WORKER").result() == "7"
+    assert "OF_A_WORKER" not in os.environ
+    monkeypatch.setenv("OF_A_WORKER", "8")
+    with worker_pool(1, environment={"OF_A_WORKER": "7"}) as pool:
+        assert pool.submit(os.getenv, "OF_A_WORKER").result() == "8"

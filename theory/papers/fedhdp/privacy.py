@@ -12,6 +12,7 @@ from typing import Any
 
 import mpmath
 import sympy as sp
+from flint import acb, arb, ctx, fmpq
 
 from estimators.accounting import privacy
 from theory.engine.algebra import nonnegative
@@ -19,6 +20,7 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
+from theory.engine.intervals import number
 from theory.engine.registry import register
 
 E1 = Variable("E1", "positive", "e^eps_1 - 1 of the client with the smaller budget")
@@ -139,6 +141,7 @@ SETTINGS = {
     "FEMNIST": ("3/100", "1", "41/10"),
 }
 ROUNDS, DELTA = 500, sp.Rational(1, 10**4)
+DIGITS, QUADRATURE = 30, 1e-20  # of the quadrature: digits, and relative error
 ORDERS = (*(k / 4 for k in range(8, 48)), *range(12, 65))
 DATA = Variable("data", "choice", "data set of the experiment", choices=tuple(SETTINGS))
 
@@ -203,27 +206,26 @@ def _budget_derive(data: str) -> Derivation:
 
 
 @cache
-def _quadrature_divergence(data: str, quarters: int) -> Any:
-    """log E[(p/q)^a] of one round at the order a = quarters/4, by quadrature between the output densities, at 30 digits."""
-    share, multiplier = (sp.Rational(x) for x in SETTINGS[data][:2])
-    with mpmath.workdps(30):
-        q = mpmath.mpf(share.p) / share.q
-        z = mpmath.mpf(multiplier.p) / multiplier.q
-        order = mpmath.mpf(quarters) / 4
+def _quadrature_divergence(data: str, quarters: int) -> arb:
+    """log E[(p/q)^a] of one round at the order a = quarters/4, by quadrature between the output densities."""
+    q, z = (number(sp.Rational(x)) for x in SETTINGS[data][:2])
+    order = arb(fmpq(quarters, 4))
 
-        def integrand(x: Any) -> Any:
-            return mpmath.npdf(x, 0, z) * (1 - q + q * mpmath.exp((2 * x - 1) / (2 * z * z))) ** order
+    def integrand(x: acb, analytic: bool) -> acb:
+        mixture = (1 - q) + q * ((2 * x - 1) / (2 * z * z)).exp()
+        return (-(x * x) / (2 * z * z)).exp() * mixture.pow(acb(order), analytic=analytic)
 
-        return mpmath.log(mpmath.quad(integrand, [-10 * z, 0, order, order + 10 * z]))
+    whole = acb.integral(integrand, acb(-10 * z), acb(order + 10 * z), rel_tol=QUADRATURE).real
+    return (whole / (z * (2 * arb.pi()).sqrt())).log()
 
 
-def _least_log_delta(data: str, eps: Any) -> Any:
+def _least_log_delta(data: str, eps: arb) -> arb:
     """The least log delta that an order up to 65 guarantees at eps; it is unimodal in the order."""
 
-    def at(quarters: int) -> Any:
-        a = mpmath.mpf(quarters) / 4
+    def at(quarters: int) -> arb:
+        a = arb(fmpq(quarters, 4))
         spent = ROUNDS * _quadrature_divergence(data, quarters)
-        return spent - (a - 1) * eps + a * mpmath.log1p(-1 / a) - mpmath.log(a - 1)
+        return spent - (a - 1) * eps + a * (1 - 1 / a).log() - (a - 1).log()
 
     low, high = 5, 260
     while high - low > 2:
@@ -235,11 +237,14 @@ def _least_log_delta(data: str, eps: Any) -> Any:
 @cache
 def _budget_oracle(data: str) -> Any:
     """The first number of one decimal whose upper rounding bound already has delta = 1e-4 (Canonne et al., from delta)."""
-    with mpmath.workdps(30):
-        target, tenths = mpmath.log(mpmath.mpf(1) / 10**4), 0
-        while _least_log_delta(data, mpmath.mpf(2 * tenths + 1) / 20) > target:
+    before, ctx.dps = ctx.dps, DIGITS
+    try:
+        target, tenths = number(DELTA).log(), 0
+        while _least_log_delta(data, arb(fmpq(2 * tenths + 1, 20))) > target:
             tenths += 1
-    return sp.Rational(tenths, 10)
+        return sp.Rational(tenths, 10)
+    finally:
+        ctx.dps = before
 
 
 def _budget_computed(data: str) -> float:

@@ -200,8 +200,8 @@ def _more_oracle(p: Any, eps: Any, U: Any) -> Any:
     t = sp.Symbol("t", real=True)
     width = U * U
     mean_exp = (sp.exp(t * width / 2) + sp.exp(-t * width / 2)) / 2
-    second = sp.series(sp.log(mean_exp), t, 0, 3).removeO().coeff(t, 2)
-    return -(eps**2) / (4 * second)
+    curvature = sp.diff(sp.log(mean_exp), t, 2).subs(t, 0)  # twice the coefficient of t^2
+    return -(eps**2) / (2 * curvature)
 
 
 register(
