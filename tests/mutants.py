@@ -3,32 +3,35 @@
     python tests/mutants.py --seed 7 --count 300 [--jobs 2]
 
 A mutant is one changed operator, comparison, number or sign in the body of one function.  It is killed when one of the
-tests that name the function, or a function that calls it, fails, or does not end.  Mutants that compute the same value
-stand in `equivalent_mutants.txt`, with the reason why.
+tests that enter the function, or a function that calls it, fails, or does not end.  Mutants that compute the same value
+stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so that a run that was stopped goes
+on, and one after new tests tries the survivors only.
 
-Belongs here: sampling, running, counting.  Does not belong here: mutants of formulas (theory.engine.mutants).
+Belongs here: sampling, choosing tests, counting.  Does not belong here: processes (warm.py), mutants of formulas
+(theory.engine.mutants).
 """
 
 import argparse
 import ast
-import os
+import hashlib
+import json
 import random
-import re
-import shutil
-import subprocess
+import signal
 import sys
-import tempfile
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import warm
 from scipy.stats import binomtest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = warm.ROOT
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
-SECONDS = 300  # of the tests of one mutant; what runs longer is killed, as a test that hangs is noticed
-MOST_FILES = 6  # of tests per mutant, those that name the function most often
+LEVELS = 5  # of callers that are asked for tests where none is known to enter a function
+QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
+SLACK, SPARE, KERNEL = 3, 30, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
+SECONDS = 900  # of one mutant, all told
 SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Div,
          ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
          ast.And: ast.Or, ast.Or: ast.And}  # fmt: skip
@@ -43,6 +46,12 @@ class Mutant:
     before: str
     after: str
     source: str
+    line: int = 0
+
+    @property
+    def key(self):
+        """What the change makes of the file, and the file as it was, for what is kept between runs."""
+        return hashlib.sha256(f"{self.file}\0{self.source}".encode()).hexdigest()[:16]
 
     def __str__(self):
         return f"{self.file}::{self.function}: {self.before} -> {self.after}"
@@ -88,7 +97,7 @@ def _functions(tree):
 
 
 def every_place(root=ROOT):
-    """Every change that can be made, file by file: (path, name of the function, node, what it becomes)."""
+    """Every change that can be made: (path, name of the function, node, what it becomes, whether it is compiled)."""
     for path in sorted((root / "estimators").rglob("*.py")):
         seen = set()
         for name, function in _functions(ast.parse(path.read_text(encoding="utf-8"))):
@@ -96,14 +105,14 @@ def every_place(root=ROOT):
                 if not hasattr(node, "end_col_offset") or (place := _place(node)) in seen:
                     continue  # of a function in a function, which comes by itself
                 seen.add(place)
-                yield from ((path, name, node, new) for new in _changes(node))
+                yield from ((path, name, node, new, warm.compiled(function)) for new in _changes(node))
 
 
 def _place(node):
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, type(node).__name__
 
 
-def mutated(path, function, node, new, root=ROOT):
+def mutated(path, function, node, new, kernel=False, root=ROOT):
     """The mutant that a change makes."""
     file, source = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
     before = ast.get_source_segment(source, node)
@@ -112,11 +121,12 @@ def mutated(path, function, node, new, root=ROOT):
     start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
     end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
     text = source.encode()
-    return Mutant(file, function, " ".join(before.split()), after, (text[:start] + after.encode() + text[end:]).decode())
+    changed = (text[:start] + after.encode() + text[end:]).decode()
+    return Mutant(file, function, " ".join(before.split()), after, changed, node.lineno)
 
 
 def callers():
-    """For every name of a function in `estimators`, the names that call it, directly or not, itself included."""
+    """For every name of a function in `estimators`, the names that call it."""
     called_by = {}
     for path in (ROOT / "estimators").rglob("*.py"):
         for caller, function in _functions(ast.parse(path.read_text(encoding="utf-8"))):
@@ -127,44 +137,89 @@ def callers():
     return called_by
 
 
-def reaching(name, called_by, depth=3):
-    """A function's name, and those of what calls it up to a depth."""
-    found, edge = [name], {name}
-    for _ in range(depth):
-        edge = {c for n in edge for c in called_by.get(n, ())} - set(found)
-        found += sorted(edge)
+def mapped():
+    """The files of tests whose reach is noted: doctests of `estimators`, and the tests that are about what it computes."""
+    files = [p.relative_to(ROOT).as_posix() for p in sorted(ROOT.glob("tests/**/test_*.py"))]
+    about = ("tests/estimators/", "tests/theory/test_testing.py", "tests/figures/test_fit.py")
+    files = [f for f in files if f.startswith(about)]
+    return files + [p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "estimators").rglob("*.py"))
+                    if ">>> " in p.read_text(encoding="utf-8")]  # fmt: skip
+
+
+def tests_of(mutant, reach, called_by, kernel):
+    """The tests that enter the mutated function, as (name, seconds): of its own module, its room, the quick ones first.
+
+    Where none is known to, as of what Numba compiles or an import runs, those that enter its callers.
+    """
+    names, found = {mutant.function}, {}
+    for level in range(LEVELS):
+        keys = {f"{mutant.file}::{mutant.function}"} if not level else None
+        for known in reach.values():
+            whole = _enters(known["entered"], keys, names)  # at import
+            for test, (seconds, entered) in known["tests"].items():
+                if whole or _enters(entered, keys, names):
+                    found.setdefault(test, seconds)
+        if found and not (kernel and not level):
+            break
+        names |= {c for n in names for c in called_by.get(n, ())}
+    own = "/test_".join(mutant.file.replace("estimators/", "tests/estimators/", 1).rsplit("/", 1))
+    room = f"tests/{mutant.file.rpartition('/')[0]}/"
+
+    def near(test):
+        file = test.split("::")[0]
+        return (file != mutant.file, file != own, not file.startswith(room), found[test], test)
+
+    return [(t, found[t]) for t in sorted(found, key=near)]
+
+
+def _enters(entered, keys, names):
+    return not keys.isdisjoint(entered) if keys else any(e.rpartition("::")[2] in names for e in entered)
+
+
+def parted(plan, wide):
+    """The quick tests of a plan, in few files, and the wider ones, within what a mutant may cost."""
+    parts, spent, files = ([], []), [0.0, 0.0], set()
+    for test, seconds in plan:
+        file = test.split("::")[0]
+        quick = spent[0] + seconds <= QUICK and (file in files or len(files) < QUICK_FILES)
+        if quick:
+            files.add(file)
+        if quick or spent[1] + seconds <= wide:
+            parts[not quick].append(test)
+            spent[not quick] += seconds
+    return [(part, cost) for part, cost in zip(parts, spent, strict=True) if part]
+
+
+def importers():
+    """For every file of `estimators`, those that import it, directly or not."""
+    texts = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "estimators").rglob("*.py")}
+    direct = {f: {g for g, t in texts.items() if f.removesuffix(".py").replace("/", ".") in t} for f in texts}
+    found = {}
+    for f in texts:
+        edge = found[f] = {f}
+        while edge := {h for g in edge for h in direct[g]} - found[f]:
+            found[f] = found[f] | edge
     return found
 
 
-def tests_of(mutant, called_by, texts):
-    """The module's doctests and its own test file, then the files that name the function or its callers, those of the same
-    room and those that name them most often first."""
-    own = mutant.file.replace("estimators/", "tests/estimators/", 1).replace(".py", "")
-    own = "/test_".join(own.rsplit("/", 1)) + ".py"
-    chosen = [own] if own in texts else []
-    for name in reaching(mutant.function, called_by):
-        counts = {f: len(re.findall(rf"\b{re.escape(name)}\b", text)) for f, text in texts.items()}
-        chosen += [f for f in sorted(counts, key=lambda f: (-counts[f], f)) if counts[f] and f not in chosen]
-    room = f"tests/{mutant.file.rpartition('/')[0]}/"
-    chosen.sort(key=lambda f: not f.startswith(room))  # tests of the same room know the function best
-    return [mutant.file, *chosen[:MOST_FILES]]
+def fate(mutant, parts, kernel, stale, home):
+    """pytest's status of the tests of a mutant, in a tree that holds it: the quick ones, then the wider ones."""
+    warm.tree(home, {mutant.file: mutant.source} if mutant.source else {}, stale)
+    warm.enter(home, home / "log.txt")
+    status = 0
+    for part, seconds in parts:
+        warm.allow(SLACK * seconds + (KERNEL if kernel else SPARE))
+        status = warm.run_tests(home, list(dict.fromkeys(t.split("::")[0] for t in part)), part)
+        if status:
+            break
+    return status
 
 
-def fate(mutant, tests, python=sys.executable):
-    """killed, survived (also where no test reaches it) or timeout; tests run in a copy of the tree that holds the mutant."""
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        for name in ("theory", "figures", "notebooks", "tests", "borrow.py", "pyproject.toml", "README.md"):
-            (home / name).symlink_to(ROOT / name)
-        shutil.copytree(ROOT / "estimators", home / "estimators", ignore=shutil.ignore_patterns("__pycache__"))
-        (home / mutant.file).write_text(mutant.source, encoding="utf-8")
-        command = [python, "-m", "pytest", "-q", "-x", "-m", "not slow", "--benchmark-disable", "-p", "no:cacheprovider"]
-        environment = {**os.environ, "PYTHONPATH": folder, "NUMBA_CACHE_DIR": str(home / "cache")}
-        try:
-            done = subprocess.run([*command, *tests], cwd=home, env=environment, capture_output=True, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            return "timeout"
-        return {0: "survived", 1: "killed", 2: "killed", 5: "survived"}.get(done.returncode, "broken")
+def ended(status):
+    """What a status says of a mutant; a test that hangs, and one that ends the process, are noticed, too."""
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "timeout"
+    return "killed" if status < 0 else {0: "survived", 1: "killed", 2: "killed", 5: "survived"}.get(status, "broken")
 
 
 def equivalents():
@@ -173,33 +228,67 @@ def equivalents():
     return {line.split("  # ")[0].strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
+def kept(path, tests, wide):
+    """The fates that earlier runs of the sample have written; of survivors only where no test has changed or is added."""
+    lines = map(json.loads, path.read_text().splitlines()) if path.is_file() else ()
+    dead = ("killed", "timeout")
+    return {x["key"]: x for x in lines if x["fate"] in dead or (x["tests"] == tests and x["wide"] >= wide)}
+
+
 def main(arguments=None):
     """Sample, run, and print the fates and the share killed, with its exact 95 % interval."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--wide", type=float, default=WIDE, help="seconds of wider tests that a survivor gets")
+    parser.add_argument("--controls", type=int, default=3, help="places left as they are, whose tests must pass")
     parser.add_argument("--list", action="store_true", help="the sample and its tests, without running them")
     a = parser.parse_args(arguments)
     everyone = list(every_place())
-    sample = [mutated(*change) for change in random.Random(a.seed).sample(everyone, min(a.count, len(everyone)))]
-    called_by = callers()
-    files = [p for p in (ROOT / "tests").rglob("test_*.py") if "bench" not in p.parts]
-    texts = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in files}
-    plans = [(m, tests_of(m, called_by, texts)) for m in sample]
-    print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}")
+    places = random.Random(a.seed).sample(everyone, min(a.count, len(everyone)))
+    sample = {m.key: m for m in (mutated(*place) for place in places)}
+    kernels = {m.key for m, (_, _, _, _, kernel) in zip(sample.values(), places, strict=True) if kernel}
+    warm.preload()
+    reach, called_by, imported_by = warm.reach(mapped(), a.jobs), callers(), importers()
+    plans = {k: parted(tests_of(m, reach, called_by, k in kernels), a.wide) for k, m in sample.items()}
+    print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}", flush=True)
     if a.list:
-        print("\n".join(f"{m}  [{', '.join(t[1:])}]" for m, t in plans))
+        print("\n".join(f"{m}  [{', '.join(f'{len(t)} tests, {s:.0f} s' for t, s in plans[k])}]" for k, m in sample.items()))
         return 0
+    path, tests = warm.ROOT / "build" / "mutants" / f"{a.seed}.jsonl", warm.digest(*map(ROOT.joinpath, mapped()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = kept(path, tests, a.wide)
+    jobs = [(k, partial(fate, m, plans[k], k in kernels, imported_by[m.file] if k in kernels else ()), SECONDS)
+            for k, m in sample.items() if k not in known and plans[k]]  # fmt: skip
+    some = [k for k in sample if plans[k]][: a.controls]
+    controls = [(f"control {k}", partial(fate, replace(sample[k], source=""), plans[k], False, ()), SECONDS) for k in some]
+    with path.open("a", encoding="utf-8") as out:
+        for name, status, seconds in warm.run([*controls, *jobs], a.jobs):
+            if name.startswith("control "):
+                if status:
+                    print(f"without a mutant the tests of {sample[name.removeprefix('control ')]} end with {status}")
+                    return 1
+                continue
+            known[name] = {"key": name, "mutant": str(sample[name]), "fate": ended(status), "seconds": round(seconds, 1)}
+            out.write(json.dumps(known[name] | {"tests": tests, "wide": a.wide}) + "\n")
+            out.flush()
+            if known[name]["fate"] not in ("killed", "timeout"):
+                print(f"{known[name]['fate']:10} {sample[name]}", flush=True)
+    return told(sample, known)
+
+
+def told(sample, known):
+    """Print the survivors and the share killed; the exit status."""
     same, fates = equivalents(), Counter()
-    with ThreadPoolExecutor(a.jobs) as pool:
-        for (m, _), end in zip(plans, pool.map(lambda plan: fate(*plan), plans), strict=True):
-            end = "equivalent" if end == "survived" and str(m) in same else end
-            fates[end] += 1
-            if end not in ("killed", "timeout"):
-                print(f"{end:10} {m}", flush=True)
+    for key, m in sample.items():
+        end = known[key]["fate"] if key in known else "unreached"
+        end = "equivalent" if end in ("survived", "unreached") and str(m) in same else end
+        fates[end] += 1
+        if end not in ("killed", "timeout"):
+            print(f"{end:10} {m.file}:{m.line} {m.function}: {m.before} -> {m.after}")
     killed = fates["killed"] + fates["timeout"]
-    judged = killed + fates["survived"]
+    judged = killed + fates["survived"] + fates["unreached"]
     if judged:
         low, high = binomtest(killed, judged).proportion_ci(method="exact")
         print(f"{killed} of {judged} killed: {killed / judged:.1%}, 95 % interval {low:.1%} to {high:.1%};", dict(fates))

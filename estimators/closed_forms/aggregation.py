@@ -14,14 +14,14 @@ Without levels (Robust-HDP): `variances` holds one entry per client along `axis`
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import pooled_variance, quiet, quotient, relative_precisions, share, times
 from estimators.numerics.units import exponents, homogeneous
-from estimators.numerics.validation import axis_of, by_level, count, finite, nonnegative, paired, positive
+from estimators.numerics.validation import axis_of, by_level, choice, count, finite, nonnegative, paired, positive
 
 __all__ = [
     "aggregate_variance",
@@ -34,6 +34,7 @@ __all__ = [
     "level_ratios",
     "level_weights",
     "message_variances",
+    "opt_out_gain",
     "optimal_ratio",
     "precision_weights",
     "read_levels",
@@ -349,6 +350,53 @@ def gap_to_uniform(N_np: ArrayLike, N_p: ArrayLike, alpha2: ArrayLike, tau2: Arr
     """
     _, private, gamma2, part = opt_out(N_np, N_p, alpha2, tau2, gamma2)
     return times(times(private**2, part), gamma2)
+
+
+@paired
+@homogeneous("alpha2", "tau2", "gamma2", degree=1)
+def opt_out_gain(
+    N_np: ArrayLike,
+    N_p: ArrayLike,
+    alpha2: ArrayLike,
+    tau2: ArrayLike,
+    gamma2: ArrayLike,
+    others: Literal["kept", "recalibrated"] = "kept",
+) -> Floats:
+    """What the server's least error falls by when one of the private clients opts out.
+
+    With s = alpha2 + tau2 and g = N_p gamma2 the error is 1 / (N_np / s + N_p / (s + g)), before and after; computed without
+    their difference.  Exact.  Claim: fedhdp:optout-helps:server.
+
+    Parameters
+    ----------
+    N_np, N_p : whole numbers of clients without (>= 0) and with privacy (>= 2), before one of the latter leaves.
+    alpha2, tau2 : variances >= 0, of which one is positive.
+    gamma2 : variance >= 0 of the privacy noise in the average of the private clients.
+    others : "kept", each of them adds noise as before, or "recalibrated", the noise in their sum stays as it was, so that
+        each adds more.
+
+    Returns
+    -------
+    float or array >= 0, in squared units of an estimate.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain.
+
+    >>> [round(float(opt_out_gain(1, 3, 1.0, 0.0, 2.0, others)), 12) for others in ("kept", "recalibrated")]
+    [0.2625, 0.245454545455]
+    """
+    choice("others", others, ("kept", "recalibrated"))
+    N_np, N_p = count("N_np", N_np, 0), count("N_p", N_p, 2)
+    s, g = nonnegative("alpha2", alpha2) + nonnegative("tau2", tau2), N_p * nonnegative("gamma2", gamma2)
+    if np.any(s == 0):
+        raise ValueError("alpha2 and tau2 are both zero: without any variance but the noise's one free client is enough")
+    before = g / (N_np * (s + g) + N_p * s)  # times s it is what privacy costs, relative to s + g
+    if others == "kept":
+        return s * before * ((s + g) / ((N_np + 1) * (s + g) + (N_p - 1) * s))
+    left = (N_p - 1) * s
+    return s * before * (N_p * g / (N_np * (N_p * g + left) + N_p * (g + left)))
 
 
 @paired

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import betaln, digamma, entr
 
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.validation import number, paired, positive, probability
+from estimators.numerics.validation import nonnegative, number, paired, positive, probability
 
-__all__ = ["log_normalizer", "variance_penalty"]
+__all__ = ["best_psi", "log_normalizer", "variance_penalty"]
 
 
 def read_inputs(p_mu: ArrayLike, p_x: ArrayLike | None) -> tuple[Floats, Floats]:
@@ -30,6 +30,31 @@ def read_inputs(p_mu: ArrayLike, p_x: ArrayLike | None) -> tuple[Floats, Floats]
 def entropy(p: Floats) -> Floats:
     """Entropy of a binary label, in nats."""
     return entr(p) + entr(1 - p)
+
+
+@paired
+def best_psi(kd: ArrayLike, b: ArrayLike = 0.0) -> Floats:
+    """AdaPeD's variance psi at which its objective is least for given models: the clients' mean divergence, plus 2 b / m.
+
+    The sum over m clients of log(2 psi) / 2 + kd_i / (2 psi), with a penalty b / psi that keeps psi from zero where all
+    models agree.  Exact.  Claim: generative:eq23:psi.
+
+    Parameters
+    ----------
+    kd : array (m,) of divergences >= 0 between the global and each client's model, in nats.
+    b : number >= 0.
+
+    Returns
+    -------
+    float >= 0, nats; 0 where every divergence and b are 0, and the objective has no least value.
+
+    >>> float(best_psi([1.0, 2.0, 4.5])), float(best_psi([0.0, 0.0], b=0.25))
+    (2.5, 0.25)
+    """
+    kd = nonnegative("kd", kd)
+    if kd.ndim != 1 or kd.size == 0:
+        raise ValueError(f"kd must hold one divergence per client, got shape {kd.shape}")
+    return (np.sum(kd) + 2 * nonnegative("b", number("b", b))) / kd.size
 
 
 @paired

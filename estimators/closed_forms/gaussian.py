@@ -11,12 +11,25 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from scipy.special import hyp1f1
 
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.exact import UNIT, exact_sum, rounded
 from estimators.numerics.limits import share
 from estimators.numerics.units import exponents, homogeneous
-from estimators.numerics.validation import choice, count, finite, index, listing, nonnegative, paired, without_labels
+from estimators.numerics.validation import (
+    choice,
+    count,
+    finite,
+    index,
+    listing,
+    nonnegative,
+    number,
+    paired,
+    positive,
+    probability,
+    without_labels,
+)
 from estimators.numerics.wide import Wide
 
 __all__ = [
@@ -24,9 +37,11 @@ __all__ = [
     "conditional_risk",
     "from_samples",
     "james_stein",
+    "james_stein_conditional_risk",
     "james_stein_risk",
     "local_risk",
     "risk",
+    "risk_parts",
     "shrinkage_factor",
 ]
 
@@ -91,6 +106,39 @@ def risk(
     """
     between, within = read_variances(sigma2_theta, sigma2_x, n, sigma2_q, m)
     return count("d", d) * within * (share(between, within) + share(within, between) / count("m", m))
+
+
+@paired
+@homogeneous("sigma2_theta", "sigma2_x", degree=1)
+def risk_parts(
+    weight: ArrayLike, sigma2_theta: ArrayLike, sigma2_x: ArrayLike, n: ArrayLike, m: ArrayLike
+) -> tuple[Floats, Floats]:
+    """Variance and squared bias, averaged over clients, of an estimate with any `weight` a on the client's own mean.
+
+    s (a^2 + (1 - a^2) / m) and sigma2_theta (1 - a)^2 (1 - 1/m), with s = sigma2_x / n: a small weight buys less variance
+    with bias.  They add to `risk` at the `shrinkage_factor`.  Exact.  Claim: generative:claim1.
+
+    Parameters
+    ----------
+    weight : number in [0, 1] on the client's own mean; the rest goes to the plain average of all m clients, itself included.
+    sigma2_theta, sigma2_x, n : see `shrinkage_factor`; m : whole number >= 1 of clients.
+
+    Returns
+    -------
+    variance, squared bias : arrays or numbers, per coordinate.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain.
+
+    >>> variance, bias2 = risk_parts(0.25, sigma2_theta=1.0, sigma2_x=3.0, n=1, m=3)
+    >>> round(float(variance), 12), round(float(bias2), 12)
+    (1.125, 0.375)
+    """
+    weight, m = probability("weight", weight), count("m", m)
+    variance = local_risk(sigma2_x, n) * (weight**2 + (1 - weight**2) / m)
+    return variance, nonnegative("sigma2_theta", sigma2_theta) * (1 - weight) ** 2 * (1 - 1 / m)
 
 
 @paired
@@ -166,6 +214,37 @@ def james_stein_risk(m: ArrayLike, sigma2_theta: ArrayLike, sigma2_x: ArrayLike,
     """
     between, within = read_variances(sigma2_theta, sigma2_x, n)
     return within * (share(between, within) + 3 * share(within, between) / count("m", m, 4))
+
+
+@paired
+def james_stein_conditional_risk(theta: ArrayLike, sigma2_x: float, n: int) -> Floats:
+    """Mean squared error per client of James-Stein shrinkage to the grand mean when all true values `theta` are given.
+
+    s [1 - (m - 3)^2 / m E(1 / X)] with s = sigma2_x / n and X noncentral chi-square of m - 1 degrees of freedom and
+    noncentrality sum (theta_i - mean)^2 / s: below the own mean's error s for all true values, and near it when they lie far
+    apart.  For the plain (not positive-part) estimator with known s; exact.  Averaged over the prior it is
+    `james_stein_risk`.  Claim: generative:intro:stein.
+
+    Parameters
+    ----------
+    theta : array (m,) of true values, m >= 4.
+    sigma2_x : variance > 0 of one sample; n : whole number >= 1 of samples per client.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain.
+
+    >>> [round(float(james_stein_conditional_risk([x, 0, 0, 0, -x], 1.0, 1)), 6) for x in (0.0, 1.0, 100.0)]
+    [0.6, 0.747152, 0.99996]
+    """
+    theta = finite("theta", theta)
+    if theta.ndim != 1 or theta.size < 4:
+        raise ValueError(f"theta must hold the true values of at least 4 clients, got shape {theta.shape}")
+    m, within = theta.size, positive("sigma2_x", number("sigma2_x", sigma2_x)) / count("n", number("n", n))
+    apart = np.sum((theta - theta.mean()) ** 2) / within
+    # 1 / X is the integral of exp(-t X) over t > 0: (m - 3) E(1 / X) is Kummer's function, here by what it lacks to 1.
+    return within * (3 / m + (1 - 3 / m) * apart / (m - 1) * hyp1f1(1.0, (m + 1) / 2, -apart / 2))
 
 
 @paired

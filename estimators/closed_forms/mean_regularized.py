@@ -22,6 +22,8 @@ from estimators.numerics.validation import by_level, count, index, nonnegative, 
 from estimators.numerics.wide import Wide, pooled, relative_precisions
 
 __all__ = [
+    "advantage",
+    "averaging_loss",
     "gap_to_fedavg",
     "gap_to_local",
     "iterated_weights",
@@ -158,6 +160,19 @@ def gap_to_fedavg(sigma2_loc: ArrayLike, tau2: ArrayLike, K: ArrayLike) -> Float
 
 
 @paired
+def advantage(sigma2_loc: ArrayLike, tau2: ArrayLike, K: ArrayLike) -> Floats:
+    """What the best strength gains over the better of local training and FedAvg, the lesser of their two gaps.
+
+    (1 - 1/K) min(sigma2_loc, tau2)^2 / (sigma2_loc + tau2): largest, for a given tau2, at sigma2_loc = tau2.  Exact.
+    Claim: mrmtl:best-advantage.  Parameters, finite ones, as in `mse`.
+
+    >>> [round(float(advantage(sigma2_loc, tau2=0.5, K=10)), 12) for sigma2_loc in (0.25, 0.5, 1.0)]
+    [0.075, 0.225, 0.15]
+    """
+    return np.minimum(gap_to_local(sigma2_loc, tau2, K), gap_to_fedavg(sigma2_loc, tau2, K))
+
+
+@paired
 def privacy_gap(lam: ArrayLike, K: ArrayLike, n: ArrayLike, sigma2_dp: ArrayLike) -> Floats:
     """Error due to the privacy noise at strength `lam`, [(1 - 1/K) / (1 + lam)^2 + 1/K] sigma2_dp / n^2.
 
@@ -279,6 +294,39 @@ def silo_mmse(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
     """
     own, others, tau2, _ = read_silos(k, sigma2_locs, tau2)
     return harmonic(own, tau2 + pooled_variance(np.ones_like(others), tau2 + others))
+
+
+@paired
+@homogeneous("sigma2_locs", "tau2", degree=1)
+def averaging_loss(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> Floats:
+    """What silo `k` loses because the others enter by their plain average, `silo_posterior_variance` less `silo_mmse`.
+
+    s^2 (A - H) / ((s + tau2 + A) (s + tau2 + H)) with A and H the variances of the others' plain and precision-weighted
+    averages; computed without the difference, so that a small loss is exact, too.  0 if the other silos are alike.
+    Claims: mrmtl:mmse:loss, mrmtl:thmE.5:mmse.
+
+    Parameters
+    ----------
+    k, sigma2_locs, tau2 : see `silo_strength`; no other silo may be exact where tau2 = 0.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain.
+
+    >>> [round(float(averaging_loss(0, [2.0, s, 12.0], tau2=0.25)), 12) for s in (12.0, 0.25)]
+    [0.0, 0.729358839431]
+    """
+    own, others, tau2, K = read_silos(k, sigma2_locs, tau2)
+    if np.any(tau2 + others == 0):
+        raise ValueError("sigma2_locs: another silo is exact and tau2 is 0, so that its estimate is all that counts")
+    precisions = 1 / (tau2 + others)
+    total = precisions.sum(axis=0)
+    # Only differences of the variances count; from the least of them no digits are lost.
+    beyond = others - others.min(axis=0)
+    beyond = beyond - np.sum(precisions * beyond, axis=0) / total
+    excess = np.sum(precisions * beyond**2, axis=0) / (K - 1) ** 2  # A less H
+    return share(own, tau2 + 1 / total + excess) * share(own, tau2 + 1 / total) * excess
 
 
 @paired

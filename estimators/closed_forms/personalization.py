@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from estimators.closed_forms.aggregation import Levels
 
 
-__all__ = ["bayes_mse", "local_mse", "personalization_strength"]
+__all__ = ["bayes_mse", "local_mse", "message_weights", "personalization_strength"]
 
 
 def own_and_others(level: int, levels: Levels) -> tuple[int, Floats]:
@@ -181,6 +181,50 @@ def local_mse(
         from_own = times(weight**2, levels.noises[own])
     spread = rest**2 * levels.tau2 + from_others + (from_own if own_noise else 0.0)
     return (keep + pull * weight) ** 2 * levels.alpha2 + times(pull**2, spread)
+
+
+@paired
+def message_weights(
+    lam: ArrayLike,
+    level: int,
+    sizes: ArrayLike,
+    gamma2s: ArrayLike,
+    alpha2: ArrayLike,
+    tau2: ArrayLike,
+    ratios: ArrayLike | None = None,
+    *,
+    own_noise: bool,
+) -> tuple[Floats, Floats, Floats]:
+    """What a client's personalised estimate at strength `lam` is made of: its own estimate, others' messages, own noise.
+
+    With u = lam / (1 + lam) and w_k the server's weight of a message of level k: 1 - u + u w on the own estimate and u w_k
+    on each other client's message.  Exact.  Claims: fedhdp:eq44, fedhdp:eq77.
+
+    Parameters
+    ----------
+    lam, level, sizes, gamma2s, alpha2, tau2, ratios, own_noise : see `local_mse`.
+
+    Returns
+    -------
+    own : number or array; weight of the client's own estimate.
+    messages : array, levels on axis 0; weight of one message of each level.  With `own` they add to one over the clients.
+    noise : number or array; variance of the own privacy noise that comes back, 0 unless `own_noise`.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its domain.
+
+    >>> own, messages, noise = message_weights(1.0, 2, [2, 2], [0.5, 1.0], 1.0, 0.5, ratios=[1.0, 0.5], own_noise=True)
+    >>> round(float(own), 12), messages.round(6).tolist(), round(float(noise), 12)
+    (0.583333333333, [0.166667, 0.083333], 0.013888888889)
+    """
+    levels, own_noise = read_levels(sizes, gamma2s, alpha2, tau2, ratios), switch("own_noise", own_noise)
+    own, _ = own_and_others(level, levels)
+    keep, pull = split(lam)
+    messages = pull * levels.weights
+    noise = times(messages[own] ** 2, levels.noises[own]) if own_noise else np.zeros(np.shape(messages[own]))
+    return keep + messages[own], messages, noise[()]
 
 
 @paired

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.limits import harmonic, quiet, quotient
+from estimators.numerics.limits import harmonic, quiet, quotient, share, times
 from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.units import exponents
 from estimators.numerics.validation import finite, nonnegative, paired
 
-__all__ = ["local_mse", "posterior", "posterior_all", "posterior_mse"]
+__all__ = ["local_mse", "posterior", "posterior_all", "posterior_mse", "posterior_mse_parts"]
 
 
 def read_design(X: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -134,6 +134,24 @@ def posterior_mse(X: ArrayLike, sigma2_theta: float, sigma2_x: float) -> float:
     sigma2_theta = read_variance("sigma2_theta", sigma2_theta, infinite=True)
     variances = posterior_variances(read_design(X)[1], sigma2_theta, read_variance("sigma2_x", sigma2_x))
     return np.sum(variances)
+
+
+@paired
+def posterior_mse_parts(X: ArrayLike, sigma2_theta: float, sigma2_x: float) -> tuple[float, float]:
+    """The two parts of `posterior_mse`: variance around its mean given theta, and squared bias of that mean; exact.
+
+    With M = I / sigma2_theta + X'X / sigma2_x: tr(M^-1 X'X M^-1) / sigma2_x and tr(M^-2) / sigma2_theta, the second on
+    average over theta.  Claim: generative:thm6:parts.  Parameters and errors as in `posterior`.
+
+    >>> variance, bias2 = posterior_mse_parts([[1.0, 0.0], [1.0, 0.0]], sigma2_theta=1.0, sigma2_x=1.0)
+    >>> round(float(variance), 12), round(float(bias2), 12)
+    (0.222222222222, 1.111111111111)
+    """
+    sigma2_theta = read_variance("sigma2_theta", sigma2_theta, infinite=True)
+    sigma2_x, singular = read_variance("sigma2_x", sigma2_x), read_design(X)[1]
+    variances = posterior_variances(singular, sigma2_theta, sigma2_x)
+    known = np.where(singular == 0, np.inf, over_squares(sigma2_x, singular))
+    return np.sum(times(share(sigma2_theta, known), variances)), np.sum(times(share(known, sigma2_theta), variances))
 
 
 @paired

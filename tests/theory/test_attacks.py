@@ -86,6 +86,7 @@ MALFORMED = {
     "frauds:shape:unknown-assumption": "no switch",
     "frauds:shape:no-place": "source",
     "frauds:shape:unknown-relation": "relation",
+    "frauds:shape:corrected-in-silence": "no finding",
 }
 BEYOND = {
     "frauds:judges:simulation-of-the-formula": "a simulation of another model with the claimed value: readers see its code",

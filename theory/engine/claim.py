@@ -103,7 +103,7 @@ class Claim:
     tight
         Of a bound: where it is attained, or a witness of its slack.
     finding
-        Of a formula that fails: one plain sentence for readers.
+        Of a formula that fails: one plain sentence for readers, without which it is refused.
     shares
         What two judges share beside machinery and packing ("module.function"), with a reason that readers see.
     ours
@@ -175,6 +175,11 @@ class Claim:
             (bool(prose), f"the reason in {prose} is text, which no code can check", "give an Exempt of a kind"),
             (self.decision not in DECISIONS, f"decision {self.decision!r} is none", f"take one of {', '.join(DECISIONS)}"),
             (self.condition is not None and not self.condition_text, "a condition needs its text", "give condition_text"),
+            (
+                self._fails and not self.finding.endswith("."),
+                "the printed formula is corrected, and no finding says what is wrong with it",
+                "say it to readers in finding, in one plain sentence",
+            ),
             (bool(answers), "; ".join(answers), "see theory.engine.switches"),
             (bool(edited), f"edits of {edited}, which latex does not hold", "give pieces of latex as they stand there"),
             (bool(self.tight) and self.relation == "=", "tight is given of what is no bound", "leave it out"),
@@ -183,6 +188,11 @@ class Claim:
         found = [(what, mend) for is_broken, what, mend in broken if is_broken]
         if found:
             raise Malformed("; ".join(what for what, _ in found), "; ".join(mend for _, mend in found), self.id)
+
+    @property
+    def _fails(self) -> bool:
+        """Whether the claim can come out as a misprint or wrong: that needs a corrected formula and no condition."""
+        return self.printed is not None and self.corrected is not None and self.condition is None
 
     def _beyond_the_point(self) -> str:
         """What `simulate` needs that is no variable of the claim."""

@@ -29,7 +29,7 @@ FONTS = {r"\text", r"\mathrm", r"\mathsf", r"\bm", r"\boldsymbol", r"\mathbf", r
 ALIKE = {r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\nicefrac": r"\frac", r"\ln": r"\log", r"\triangleq": "=",
          r"\leq": r"\le", r"\geq": r"\ge", r"\rightarrow": r"\to", r"\ne": r"\neq", r"\lVert": r"\|", r"\rVert": r"\|",
          r"\vert": "|", r"\mid": "|"}  # fmt: skip
-BREAKS = {r"\quad", r"\qquad", ";", ","}
+BREAKS = {r"\quad", r"\qquad", ";", ",", r"\Rightarrow"}
 RELATIONS = {"=", r"\le", r"\ge", "<", ">", r"\to", r"\leftarrow", r"\approx", r"\propto", r"\in", r"\sim", r"\equiv", ":"}
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}", r"\{": r"\}", r"\lceil": r"\rceil"}, {")", "]", "}", r"\}", r"\rceil"}
 NO_FACTOR = {r"\cdot", r"\times", "*", "+", "-", "/", "^", "_", "&", r"\\", "!", r"\neq", r"\setminus", r"\end"}
@@ -268,6 +268,12 @@ class Reader:
             return above / self._argument()
         if token == r"\sqrt":
             return sp.sqrt(self._argument())
+        if token == r"\binom":
+            return sp.binomial(self._argument(), self._argument())
+        if token in (r"\max", r"\min") and self._peek() == "_":
+            return self._over_indices(token)
+        if token in (r"\max", r"\min") and self.tokens[self.at : self.at + 2] == ("(", r"\{"):
+            return self._of_set(token)
         if token in FUNCTIONS:
             return self._function(FUNCTIONS[token])
         if token in (r"\sum", r"\prod"):
@@ -409,8 +415,28 @@ class Reader:
             self.bound = {**outer, **dict.fromkeys(self._names(binder), 1)}
             self._product()
         self.bound = outer
+        if operator in FUNCTIONS:
+            return FUNCTIONS[operator](*terms)
         combine = add if operator == r"\sum" else mul
         return reduce(combine, terms) if terms else sp.Integer(operator == r"\prod")
+
+    def _of_set(self, operator: str) -> Value:
+        r"""`\max(\{x_i\}_{i=1}^n)`: the set's index stands behind what it runs through."""
+        self.at += 2
+        start = self.at
+        while self._peek() not in (r"\}", ""):
+            self.at += 1
+        inner, self.at = self.tokens[start : self.at], self.at + 1
+        self._need("_")
+        binder = self._group()
+        upper = self.value(self._group()) if self._take("^") else None
+        self._need(")")
+        outer, terms = dict(self.bound), []
+        for binding in self._bindings(binder, upper):
+            self.bound = {**outer, **binding}
+            terms.append(self.value(inner))
+        self.bound = outer
+        return FUNCTIONS[operator](*terms)
 
     @staticmethod
     def _names(binder: Tokens) -> list[str]:

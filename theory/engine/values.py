@@ -115,6 +115,10 @@ class Values:
         if isinstance(known, fmpq):
             return known
         name = e.func.__name__
+        if e.is_Piecewise:
+            return self._ball(self._piece(e), balls)
+        if hasattr(e.func, "formula"):  # a function of a paper, with its definition
+            return self._ball(e.func.formula(*e.args), balls)
         if not (e.is_Add or e.is_Mul or e.is_Pow or name in FUNCTIONS):
             raise NotEnclosed(name)
         parts = [self._ball(a, balls) for a in e.args]
@@ -132,6 +136,16 @@ class Values:
         if e.is_Mul:
             return reduce(mul, parts)
         return _power(*parts) if e.is_Pow else FUNCTIONS[name](*parts)
+
+    def _piece(self, e: Any) -> Any:
+        """The expression that holds at the point."""
+        for value, condition in e.args:
+            holds = condition.xreplace(self.rules)
+            if holds is sp.true:
+                return value
+            if holds is not sp.false:
+                break
+        raise NotEnclosed(str(e))
 
     def _leaf(self, e: Any, balls: dict[Any, Any]) -> Any:
         if e in self.rules:

@@ -50,6 +50,10 @@ def read(text, **bound):
         (r"x\|y\|_2^2", x * y**2),
         (r"\lceil\frac72\rceil", 4),
         (r"\max(2,3)", 3),
+        (r"\max_iw_i", 5),
+        (r"\min_{j\neq i}w_j", 2),
+        (r"\max(\{w_i\}_{i=1}^2)+1", 4),
+        (r"\binom{5}{2}x", 10 * x),
         (r"\sum_iw_i", 10),
         (r"\sum_{i=1}^{2}w_ix+1", 5 * x + 1),
         (r"\prod_{k\in[3]\setminus i}w_k", 10),
@@ -104,3 +108,12 @@ def test_a_display_falls_into_parts_and_sides():
 def test_what_looks_the_same_is_the_same():
     assert tokens(r"\bm{\mu}_{i}^{2}") == tokens(r"\mu^2_i") == tokens(r"{\mu}_i ^ {2}")
     assert tokens(r"\mathcal{N}") != tokens("N")
+
+
+def test_what_follows_from_a_part_is_the_next_part():
+    assert [len(sides) for sides in chains(r"y\sim x\Rightarrow y")] == [2, 1]
+
+
+def test_the_largest_of_a_set_without_its_index_is_not_guessed():
+    with pytest.raises(Unread):
+        read(r"\max(\{x,y\})")

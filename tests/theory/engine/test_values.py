@@ -82,3 +82,28 @@ def test_long_powers_are_enclosed_and_never_written_out():
     assert at.digits((-1) ** n) == 1
     assert abs(at.digits((1 - 1 / n) ** (n + sp.Rational(1, 2))) - at.digits(e)) < sp.Float("1e-9")
     assert Values({n: sp.Integer(1000)}).exact(e) == sp.Rational(999, 1000) ** 1000
+
+
+class Doubled(sp.Function):
+    """A function with a definition, as a paper's E[h]."""
+
+    nargs = 1
+    formula = staticmethod(lambda x: 2 * x**x)
+
+
+def test_pieces_and_functions_with_a_formula_are_enclosed(monkeypatch):
+    """SymPy works the exact power of two floats out for seconds."""
+    monkeypatch.setattr(Values, "exact", lambda self, e: pytest.fail(f"{e} was worked out exactly"))
+    x, y = sp.symbols("x y")
+    at = Values({x: sp.Rational(0.3), y: sp.Integer(0)})
+    third = sp.Rational(0.3)
+    expected = sp.N(sp.exp(third * sp.log(third)), 50)
+    assert abs(at.digits(Doubled(x)) - 2 * expected) < 1e-45
+    pieces = sp.Piecewise((x + sp.exp(x), sp.Eq(y, 1)), (x**x, y < 1), (sp.zoo, True))
+    assert abs(at.digits(pieces) - expected) < 1e-45
+
+
+def test_a_condition_that_is_open_is_no_piece():
+    x, z = sp.symbols("x z")
+    pieces = sp.Piecewise((x, z > 0), (2 * x, True))
+    assert Values({x: sp.Integer(3)}).digits(pieces).has(sp.Piecewise)

@@ -18,7 +18,6 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.edit import Edit
-from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import CENTRE, Group, posterior
 from theory.engine.registry import register
 from theory.papers.fedhdp.federation import (
@@ -448,6 +447,13 @@ def _eq44_simulate(N1: int, N2: int, gamma2_1: float, gamma2_2: float, r: float,
     return simulated_combination(fed, [N1, N2], [1.0, r], lam, level, own_noise)
 
 
+def _eq44_float(N1: int, N2: int, gamma2_1: float, gamma2_2: float, r: float, lam: float, level: int, own_noise: int):
+    own, messages, noise = personalization.message_weights(
+        lam, level, [N1, N2], [gamma2_1, gamma2_2], 1.0, 0.0, [1.0, r], own_noise=bool(own_noise)
+    )
+    return own, *messages, noise
+
+
 register(
     Claim(
         id="fedhdp:eq44",
@@ -467,7 +473,7 @@ register(
         printed=_eq44_printed,
         derive=_eq44_derive,
         oracle=_eq44_oracle,
-        not_computed=Exempt(kind="elsewhere", function="estimators.server.federated_means.FederatedMeans"),
+        computed=_eq44_float,
         assumes=MODEL | {"pivot": "model"},
         simulate=_eq44_simulate,
         condition=own_noise_condition,

@@ -5,6 +5,8 @@ Belongs here: what is read by theory.engine.literal. Does not belong here: claim
 
 from __future__ import annotations
 
+import sympy as sp
+
 from theory.engine.literal import Defined, Reading, Side
 
 LETTERS = {
@@ -71,7 +73,24 @@ LOCAL_RISK = Defined(
     "(74)",
 )
 
+PER_CENT = {r"\%": 1}
+
 READINGS = {
+    "fedhdp:eq1-3": Reading(
+        [Side(0, through=lambda eps: sp.exp(eps)), Side(1)],
+        {
+            r"\epsilon_#": lambda i, E1, E_more: sp.log(1 + E1 + (E_more if i == 2 else 0)),
+            r"\delta_#": 0,  # pure privacy
+        },
+        count=lambda: 2,
+    ),
+    "fedhdp:eq11": Reading([Side(2)], {r"\gamma_i^2": "gamma2"}),
+    "fedhdp:lemma7:large-noise": Reading([Side(0), Side(1), Side(2)], {"N": "count"}),
+    "fedhdp:table4:noise": Reading([Side(0), Side(0)]),
+    "fedhdp:table6": Reading(lambda network: [Side(("FC NN", "CNN").index(network))]),
+    "fedhdp:tables:gains": Reading(
+        lambda gain: [Side(("global", "local", "opting out", "global, local data").index(gain))], PER_CENT
+    ),
     "fedhdp:dp-noise": Reading(
         lambda data: [Side(1 + ("nonIID-MNIST", "FMNIST", "FEMNIST").index(data), through=lambda pair: pair[0])]
     ),

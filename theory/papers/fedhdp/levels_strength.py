@@ -78,6 +78,13 @@ def _eq77_simulate(sizes: list[int], gamma2s: list[float], r: list[float], lam: 
     return simulated_combination(simulation.federation(sizes, 1.0, 1.0, noise), sizes, r, lam, level, own_noise)
 
 
+def _eq77_float(sizes: list[int], gamma2s: list[float], r: list[float], lam: float, level: int, own_noise: int):
+    own, messages, noise = personalization.message_weights(
+        lam, level, sizes, gamma2s, 1.0, 0.0, r, own_noise=bool(own_noise)
+    )
+    return own, *messages, noise
+
+
 register(
     Claim(
         id="fedhdp:eq77",
@@ -95,7 +102,7 @@ register(
         printed=_eq77_printed,
         derive=_eq77_derive,
         oracle=_eq77_oracle,
-        not_computed=Exempt(kind="elsewhere", function="estimators.server.federated_means.FederatedMeans"),
+        computed=_eq77_float,
         simulate=_eq77_simulate,
         assumes=MODEL | {"pivot": "model"},
         condition=lambda own_noise, gamma2s, level: Or(Eq(own_noise, 0), Eq(gamma2s[level - 1], 0)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from estimators.closed_forms import personalization
+from estimators.closed_forms import aggregation, personalization
 from theory.engine import simulation
 from theory.engine.algebra import simplest
 from theory.engine.bruteforce import Clients, rational
@@ -304,6 +304,10 @@ def _server_simulate(**v: Any) -> simulation.Simulation:
     return simulation.differences(fed, 0, np.vstack(rows), forms, [1.0, -1.0], "server error before minus after")
 
 
+def _server_float(N_np: int, N_p: int, sigma2_c: float, gamma2: float, others: str) -> Any:
+    return aggregation.opt_out_gain(N_np, N_p, sigma2_c, 0.0, gamma2, others)
+
+
 register(
     Claim(
         id="fedhdp:optout-helps:server",
@@ -322,7 +326,7 @@ register(
         relation=">=",
         derive=_server_derive,
         oracle=_server_oracle,
-        not_computed=Exempt(kind="difference", of=("fedhdp:lemma6:var",)),
+        computed=_server_float,
         simulate=_server_simulate,
         tight=Tight(at={"N_np": 1, "N_p": 2, "sigma2_c": 1, "gamma2": 0}),
         shifts=lambda **v: {**positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},

@@ -19,7 +19,18 @@ LETTERS = {
 
 VARIANCE = [Side(through=lambda pair: pair[1])]
 
+GAINS = (
+    "global, largest",
+    "global, mean",
+    "local, largest",
+    "DP-FedAvg behind non-private",
+    "FeO2 behind non-private",
+    "opting out, largest",
+    "global, local data",
+)
+
 READINGS = {
+    "feo2:gains": Reading(lambda gain: [Side(GAINS.index(gain))], {r"\%": 1}),  # per cent
     "feo2:theta-np": Reading(VARIANCE),
     "feo2:theta-p": Reading(VARIANCE),
     "feo2:lemma2": Reading(unread="judged is that such strengths exist, not a formula"),

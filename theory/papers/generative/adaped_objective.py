@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy as sp
 
+from estimators.closed_forms import distillation
 from theory.engine.bruteforce import fraction, rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
@@ -113,7 +114,7 @@ register(
         derive=_psi_derive,
         oracle=_psi_oracle,
         ours=True,
-        not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.priors.best_variance"),
+        computed=distillation.best_psi,
         not_simulated=Exempt(kind="deterministic"),
         unit="nats",
         related=("generative:eq23",),

@@ -218,6 +218,10 @@ def _claim1_simulate(m: int, n: int, sigma2_theta: float, sigma2_x: float, a: fl
     return simulation.mean_squares(fed, 0, weights, errors, ["variance given theta", "mean squared bias"])
 
 
+def _claim1_float(m: int, n: int, sigma2_theta: float, sigma2_x: float, a: float) -> Any:
+    return gaussian.risk_parts(a, sigma2_theta, sigma2_x, n, m)
+
+
 register(
     Claim(
         id="generative:claim1",
@@ -246,7 +250,7 @@ register(
         simulate=_claim1_simulate,
         model=("Value(Mixed)",),
         entries=("mean variance given theta", "mean squared bias given theta"),
-        not_computed=Exempt(kind="part", of=("generative:thm1:mse",), note="at the best a the sum of both"),
+        computed=_claim1_float,
         assumes={"pivot": "mean"},
         unit="variance per coordinate",
     )

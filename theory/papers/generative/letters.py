@@ -343,6 +343,23 @@ READINGS = {
     "generative:alg5:server": Reading([Side(-2), Side(-1)], AVERAGES),
     "generative:alg6:server": Reading([Side(-2), Side(-1)], AVERAGES),
     "generative:alg5:positive": SIGN,
+    "generative:bern:evidence": Reading(
+        letters={
+            "n": lambda ones, zeros: sp.Integer(ones + zeros),
+            "z_i": "ones",
+            "B": lambda: lambda x, y: sp.gamma(x) * sp.gamma(y) / sp.gamma(x + y),
+        }
+    ),
+    "generative:lemma3": Reading(
+        [Side(1, through=lambda pair, order: sp.exp((order - 1) * pair[1]))],
+        {
+            r"\lambda": "order",
+            r"\epsilon_{1}(\lambda)": lambda E1, order: (
+                sp.log(((1 + E1) ** order + (1 + E1) ** (1 - order)) / (2 + E1)) / (order - 1)
+            ),
+            r"\epsilon_{2}(\lambda)": lambda moment, more, order: sp.log(1 + moment + more) / (order - 1),
+        },
+    ),
     "generative:lemma2:delta": Reading(letters=ORDERS),
     "generative:lemma2:eps": Reading(letters=ORDERS),
     "generative:thm7:noise": Reading([Side(-1)]),

@@ -236,6 +236,10 @@ def _parts_simulate(x11: float, x12: float, x22: float, sigma2_theta: float, sig
     return simulation.sample_means(draw, labels=("noise", "deviations"))
 
 
+def _parts_float(x11: float, x12: float, x22: float, sigma2_theta: float, sigma2_x: float) -> Any:
+    return regression.posterior_mse_parts([[x11, x12], [0.0, x22]], sigma2_theta, sigma2_x)
+
+
 register(
     Claim(
         id="generative:thm6:parts",
@@ -251,7 +255,7 @@ register(
         printed=_parts_printed,
         derive=_parts_derive,
         oracle=_parts_oracle,
-        not_computed=Exempt(kind="part", of=("generative:thm6",)),
+        computed=_parts_float,
         simulate=_parts_simulate,
         assumes={"given": "design"},
         entries=("around the mean given theta", "of that mean"),

@@ -16,7 +16,6 @@ from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
-from theory.engine.exemption import Exempt
 from theory.engine.hierarchy import mse
 from theory.engine.registry import register
 from theory.papers.mrmtl import model
@@ -153,6 +152,12 @@ def _crossing_simulate(K: int, tau2: float) -> simulation.Simulation:
     return simulation.Simulation(simulation.mean_squares(fed, 0, weights, errors).experiment, (crossing,))
 
 
+def _advantage_float(K: int, tau2: float) -> Any:
+    """At equal variances both gaps are the advantage."""
+    local, fed = (gap(tau2, tau2, K) for gap in (mean_regularized.gap_to_local, mean_regularized.gap_to_fedavg))
+    return tau2, local - fed, mean_regularized.advantage(tau2, tau2, K)
+
+
 register(
     Claim(
         id="mrmtl:best-advantage",
@@ -168,7 +173,7 @@ register(
         derive=_advantage_derive,
         oracle=_advantage_oracle,
         simulate=_crossing_simulate,
-        not_computed=Exempt(kind="part", of=("mrmtl:prop6.5", "mrmtl:prop6.6")),
+        computed=_advantage_float,
         entries=("best sigma2_loc", "local minus FedAvg error there", "advantage there"),
         assumes=AVERAGED,
         unit="variance",

@@ -196,6 +196,10 @@ def _loss_simulate(sigma2_loc_k: list[float], tau2: float, k: int) -> simulation
     return model.gap_of_rows(model.local_silos(tau2, sigma2_loc_k), k, rows, "plain minus precision-weighted")
 
 
+def _loss_float(sigma2_loc_k: list[float], tau2: float, k: int) -> Any:
+    return mean_regularized.averaging_loss(k, sigma2_loc_k, tau2)
+
+
 register(
     Claim(
         id="mrmtl:mmse:loss",
@@ -209,7 +213,7 @@ register(
         printed=_loss_printed,
         derive=_loss_derive,
         oracle=_loss_oracle,
-        not_computed=Exempt(kind="difference", of=("mrmtl:lemE.4:var", "mrmtl:thmE.5:bayes")),
+        computed=_loss_float,
         simulate=_loss_simulate,
         assumes=AVERAGED,
         unit="variance",

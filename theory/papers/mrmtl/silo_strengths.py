@@ -351,6 +351,10 @@ def _others_alike(sigma2_loc_k: list[Any], k: int) -> Any:
     return sp.And(*(sp.Eq(rest[0], s) for s in rest[1:]))
 
 
+def _excess_float(sigma2_loc_k: list[float], tau2: float, k: int) -> Any:
+    return mean_regularized.averaging_loss(k, sigma2_loc_k, tau2)
+
+
 register(
     Claim(
         id="mrmtl:thmE.5:mmse",
@@ -374,7 +378,7 @@ register(
         counterexample={"sigma2_loc_k": [1, 1, 3], "tau2": 1, "k": 0},
         corrected_text="""for K = 3, B = tau2 + (2 tau2 + a + b)/4, C = tau2 + (tau2+a)(tau2+b)/(2 tau2 + a + b), a and b the
             others' and s the own local variance: s^2 (B - C)/((s + B)(s + C)), B - C = (a-b)^2/(4 (2 tau2 + a + b))""",
-        not_computed=Exempt(kind="difference", of=("mrmtl:lemE.4:var", "mrmtl:thmE.5:bayes")),
+        computed=_excess_float,
         assumes=AVERAGED,
         although={"mrmtl:lemE.4:var": "the variance given the messages is the same for all of them"},
         unit="variance",

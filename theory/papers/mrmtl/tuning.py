@@ -34,6 +34,7 @@ class MeanRuns(sp.Function):
     """E[h] of the truncated negative binomial; arguments eta and gamma."""
 
     nargs = 2
+    formula = staticmethod(mean_printed)
 
     @classmethod
     def eval(cls, *arguments: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -41,7 +42,7 @@ class MeanRuns(sp.Function):
         eta, gamma = arguments
         if eta.free_symbols or gamma.free_symbols:
             return None
-        return mean_printed(eta, gamma)
+        return cls.formula(eta, gamma)
 
 
 # --- Theorem F.2 -----------------------------------------------------------------------------------------------------

@@ -109,6 +109,17 @@ READINGS = {
     "robusthdp:alg1:columns": Reading(unread="judged are indices"),
     "robusthdp:alg1:rounds": Reading(unread="judged are indices"),
     "robusthdp:thm1:any-constants": Reading([Side(-1, -1)]),
+    "robusthdp:thm1:parallel": Reading(
+        [Side(through=lambda pair: sp.exp(pair[0])), Side(through=lambda pair: pair[1])],
+        {
+            r"\epsilon_#": lambda i, E1, E_more: sp.log(1 + E1 + (E_more if i == 2 else 0)),
+            # The larger delta is what the other one leaves, and a share of it.
+            r"\delta_#": lambda i, delta1, delta2, larger: (
+                1 - (1 - delta1) * (1 - delta2) if i == larger else (delta1, delta2)[i - 1]
+            ),
+            "n": 2,
+        },
+    ),
     "robusthdp:thm1:rule": Reading(unread="judged is the epsilon that this noise reaches"),
     "robusthdp:thm2": Reading([Side(0, -1)], THEOREM_2),
     "robusthdp:thm2:similar": SIGN,

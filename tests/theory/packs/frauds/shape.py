@@ -21,3 +21,4 @@ register(replace(RISK, id="frauds:shape:edit-of-nothing", edits=(Edit(printed="x
 register(replace(RISK, id="frauds:shape:unknown-assumption", assumes={"luck": "good"}))
 register(replace(RISK, id="frauds:shape:no-place", place=""))
 register(replace(BOUND, id="frauds:shape:unknown-relation", relation="~"))
+register(replace(RISK, id="frauds:shape:corrected-in-silence", corrected=lambda A, D: A * D / (A + D)))

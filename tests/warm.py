@@ -1,0 +1,259 @@
+"""A warm process that forks once per set of tests: the imports are paid once, and a changed tree is seen by its fork alone.
+
+    tree(home, ...)   a copy of the repository, files of `estimators` and all compiled code included, with changed texts
+    run(jobs, ...)    every job in a fork of its own, within its processor time; yields how each ended
+    reach(...)        which functions of `estimators` each test enters and how long it takes, kept in build/reach.json
+
+Belongs here: trees, forks, time, the map from tests to functions.  Does not belong here: what a mutant is (mutants.py).
+"""
+
+import ast
+import builtins
+import compileall
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+REACH = ROOT / "build" / "reach.json"
+LINKED = ("theory", "figures", "notebooks", "borrow.py", "pyproject.toml", "README.md", "Makefile", "constraints.txt")
+# What takes long to import and never changes; no jax, whose threads do not survive a fork.
+PRELOADED = ("numpy", "scipy.integrate", "scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats", "scipy.stats.qmc",
+             "numba", "sympy", "hypothesis.strategies", "hypothesis.extra.numpy", "tqdm", "jinja2")  # fmt: skip
+COMPILED = ("jit", "vectorize", "overload", "register_jitable", "intrinsic", "cfunc")  # decorators of numba and jax
+QUIET = ("-q", "-m", "not slow", "--benchmark-disable", "-p", "no:cacheprovider", "-p", "no:xdist",
+         "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
+MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
+PATIENCE = 10  # times its processor time that a job may last, on a machine that others use too
+BROKEN = 99  # exit status of a job that ended by an error of its own
+
+
+# --- trees ----------------------------------------------------------------------------------------------------------------
+
+
+def tree(home: Path, changes: Mapping[str, str], stale: Iterable[str] = ()) -> None:
+    """The repository in `home` with the files of `changes` changed; kernels of the files `stale` are compiled anew."""
+    for name in LINKED:
+        (home / name).symlink_to(ROOT / name)
+    for name in ("estimators", "tests"):  # with their times, by which Python and Numba know that what they compiled is good
+        shutil.copytree(ROOT / name, home / name)
+    for name, text in changes.items():
+        (home / name).unlink()
+        (home / name).write_text(text, encoding="utf-8")
+    for name in stale:
+        path = home / name
+        for kept in (path.parent / "__pycache__").glob(f"{path.stem}.*.nb[ic]"):
+            kept.unlink()
+
+
+# --- forks ----------------------------------------------------------------------------------------------------------------
+
+
+def preload() -> None:
+    """Import what every fork needs, and compile what every tree takes along."""
+    for name in ("estimators", "tests"):
+        compileall.compile_dir(ROOT / name, quiet=1)
+    for name in PRELOADED:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+
+
+def enter(home: Path, log: Path) -> None:
+    """Make this process one that works in a tree, quietly."""
+    os.chdir(home)
+    sys.path[:] = [str(home), *(p for p in sys.path if p not in ("", str(ROOT), str(ROOT / "tests")))]
+    os.environ |= {"PYTHONPATH": str(home), "MPLBACKEND": "Agg"}
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+
+
+Job = tuple[str, Callable[[Path], int], float]
+"""A name, what to do in an empty folder, and the processor seconds that it may use."""
+
+
+def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
+    """Each job in a fork: its name, exit status and processor seconds, in the order in which they end.
+
+    The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, SIGKILL
+    where it only waited.
+    """
+    waiting, running, more = iter(jobs), {}, True
+    while more or running:
+        while more and len(running) < at_once:
+            job = next(waiting, None)
+            if more := job is not None:
+                home = tempfile.TemporaryDirectory()
+                pid = os.fork()
+                if not pid:
+                    _work(job, Path(home.name))
+                running[pid] = (job[0], home, time.monotonic() + PATIENCE * job[2])
+        for pid, (name, home, until) in list(running.items()):
+            if time.monotonic() > until:
+                os.kill(pid, signal.SIGKILL)
+            done, status, used = os.wait4(pid, os.WNOHANG)
+            if done:
+                del running[pid]
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)  # processes that a test has left
+                home.cleanup()
+                yield name, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        time.sleep(0.05)
+
+
+def _work(job: Job, home: Path) -> NoReturn:
+    status = BROKEN
+    try:
+        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        allow(job[2])
+        status = job[1](home)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def allow(seconds: float) -> None:
+    """Let this process use so much processor time from now on."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    until = int(used.ru_utime + used.ru_stime + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
+
+
+def run_tests(home: Path, files: Iterable[str], chosen: Sequence[str] | None, *plugins: Any) -> int:
+    """pytest's status for files of the tree; with `chosen`, for these tests in this order, up to the first that fails."""
+
+    class Choice:
+        def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+            if chosen is not None:
+                by_name = {item.nodeid: item for item in items}
+                items[:] = [by_name[name] for name in chosen if name in by_name]
+
+    stop = [] if chosen is None else ["-x"]
+    return int(pytest.main([*QUIET, *stop, f"--rootdir={home}", *files], plugins=[Choice(), *plugins]))
+
+
+# --- what each test reaches -----------------------------------------------------------------------------------------------
+
+
+def watched(path: str, source: str) -> str:
+    """The source with a line at the start of every function that notes that it was entered; of no file with kernels."""
+    parsed, places = ast.parse(source), []
+    if any(isinstance(node, ast.FunctionDef) and compiled(node) for node in ast.walk(parsed)):
+        return source  # as it is, so that what Numba has compiled stays good
+
+    def visit(node: ast.AST, owner: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                name = owner if owner and child.name.startswith("__") else child.name
+                first = child.body[1 if ast.get_docstring(child, clean=False) is not None and len(child.body) > 1 else 0]
+                places.append((first, f"{path}::{name}", first.lineno == child.lineno))
+                visit(child, "")
+            else:
+                visit(child, child.name if isinstance(child, ast.ClassDef) else owner)
+
+    visit(parsed, "")
+    lines = source.encode().splitlines(keepends=True)
+    for first, name, one_line in sorted(places, key=lambda p: (p[0].lineno, p[0].col_offset), reverse=True):
+        row, column = min((d.lineno, d.col_offset - 1) for d in first.decorator_list) if getattr(
+            first, "decorator_list", None) else (first.lineno, first.col_offset)  # fmt: skip
+        line = lines[row - 1]
+        note = f"__entered__.add({name!r})".encode()
+        lines[row - 1] = line[:column] + note + (b"; " if one_line else b"\n" + b" " * column) + line[column:]
+    return b"".join(lines).decode()
+
+
+def compiled(function: ast.FunctionDef) -> bool:
+    """Whether a function is compiled, so that what it enters cannot be noted."""
+    return any(word in ast.unparse(d) for d in function.decorator_list for word in COMPILED)
+
+
+def digest(*paths: Path) -> str:
+    """Of the contents of files."""
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def reach(files: Iterable[str], at_once: int, seconds: float = 900) -> dict[str, dict]:
+    """For each file: what importing it enters, and what each test that passes enters, with its processor seconds.
+
+    Kept, file by file, until the file changes: what it reaches is a guess at what is worth running, and no evidence.
+    """
+    kept = json.loads(REACH.read_text()) if REACH.is_file() else {}
+    files = list(files)
+    keys = {f: digest(ROOT / f) for f in files}
+    missing = [f for f in files if kept.get(f, {}).get("key") != keys[f]]
+    if missing:
+        REACH.parent.mkdir(exist_ok=True)
+        texts = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "estimators").rglob("*.py")}
+        changes = {name: new for name, text in texts.items() if (new := watched(name, text)) != text}
+        with tempfile.TemporaryDirectory() as folder:
+            whole, found = Path(folder) / "tree", Path(folder) / "found"
+            whole.mkdir()
+            found.mkdir()
+            tree(whole, changes)
+            places = {f: found / str(i) for i, f in enumerate(missing)}
+            jobs = [(f, lambda _, f=f: _noted(whole, f, places[f]), seconds) for f in missing]
+            for n, (f, status, used) in enumerate(run(jobs, at_once), 1):
+                noted = json.loads(places[f].read_text()) if places[f].is_file() else {"entered": [], "tests": {}}
+                kept[f] = {"key": keys[f], "seconds": round(used, 2), "status": status, **noted}
+                REACH.write_text(json.dumps({k: v for k, v in sorted(kept.items()) if (ROOT / k).is_file()}))
+                print(
+                    f"reach {n}/{len(missing)}: {f}, {len(noted['tests'])} tests, {used:.0f} s, status {status}", flush=True
+                )
+            for path in (whole / "estimators").rglob("*.nb[ic]"):  # compiled once, for all that follows
+                (ROOT / path.relative_to(whole)).parent.mkdir(exist_ok=True)
+                shutil.copy2(path, ROOT / path.relative_to(whole))
+    return {f: kept[f] for f in files}
+
+
+def _noted(home: Path, file: str, out: Path) -> int:
+    """Run a file's tests in the watched tree and write what they enter."""
+    builtins.__entered__ = entered = set()
+    enter(home, out.with_suffix(".log"))
+    first: list[str] = []
+    found: dict[str, list] = {}
+
+    class Notes:
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+            if not found:
+                first[:] = sorted(entered)
+            entered.clear()
+            start = time.process_time()
+            found[item.nodeid] = []
+            result = yield
+            found[item.nodeid] = [round(time.process_time() - start, 3), sorted(entered)]
+            return result
+
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.outcome != "passed":
+                bad.add(report.nodeid)
+
+    bad: set[str] = set()
+    status = run_tests(home, [file], None, Notes())
+    out.write_text(json.dumps({"entered": first, "tests": {k: v for k, v in found.items() if k not in bad}}))
+    return status
+
+
+__all__ = ["ROOT", "allow", "compiled", "digest", "enter", "preload", "reach", "run", "run_tests", "tree"]
