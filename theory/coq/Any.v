@@ -84,7 +84,7 @@ Section AnySilos.
     forall t, 1 + t <> 0 ->
       risk S (personal M lam k 0 (aggregate M (weights (same (1 / K))))) (parameter M k 0)
       <= risk S (personal M t k 0 (aggregate M (weights (same (1 / K))))) (parameter M k 0) /\
-      (0 < local k ->
+      (0 < tau2 + local k ->
        risk S (personal M t k 0 (aggregate M (weights (same (1 / K))))) (parameter M k 0)
        = risk S (personal M lam k 0 (aggregate M (weights (same (1 / K))))) (parameter M k 0) -> t = lam).
   Proof.

@@ -34,7 +34,8 @@ from theory.engine.judging import find_counterexample
 
 GRADE = "model"
 LONG, FEW = 60, 6  # a strength of more operations, in so few letters, is made one fraction first
-RESERVED = {"S", "M", "E", "i", "j", "w", "t", "x"}
+RESERVED = {"M", "E", "i", "j", "w", "t", "x"}
+_FREELY = {s: sp.Integer(1 if s.is_positive else 0) for s in model.FREE}  # at a point
 
 
 class NoModel(Unprovable):
@@ -90,7 +91,8 @@ class _Frame:
     def space_name(self, c: model.Clients) -> str:
         """The letter of a federation's space."""
         k = self.clients.index(c)
-        return "S" + (str(k + 1) if k else "")
+        taken = any(name_of(s) == "S" for s in self.symbols)
+        return ("Space" if taken else "S") + (str(k + 1) if k else "")
 
     def member(self, c: model.Clients, level: int) -> str:
         """The letter of a client of a level."""
@@ -121,6 +123,9 @@ def _size(e: Any) -> str:
         return name_of(e)
     if e.is_Integer and e > 0:
         return f"{e}%nat"
+    if isinstance(e, sp.Add) and len(e.args) == 2 and e.args[0] in (-1, 1) and e.args[1].is_Symbol:
+        name = name_of(e.args[1])
+        return f"(Nat.pred {name})" if e.args[0] == -1 else f"({name} + 1)%nat"
     raise Unprovable(f"a level of {e} clients")
 
 
@@ -143,6 +148,11 @@ def _risk(f: _Frame, r: model.Risk) -> str:
     match r:
         case model.Server():
             text = f"risk {s} (aggregate {m} {_weights(c, r.weights)}) (middle {m})"
+        case model.Message():
+            text = f"risk {s} (message {m} {r.level} {f.member(c, r.level)}) (middle {m})"
+        case model.Shared():
+            mine, server = f"estimate {m} {r.level} {f.member(c, r.level)} o", f"aggregate {m} {_weights(c, r.weights)} o"
+            text = f"moment {s} (fun o => {mine} - middle {m} o) (fun o => {server} - middle {m} o)"
         case model.Own():
             i = f.member(c, r.level)
             text = f"risk {s} (estimate {m} {r.level} {i}) (parameter {m} {r.level} {i})"
@@ -188,6 +198,10 @@ def _rewrite(f: _Frame, r: model.Risk) -> list[str]:
     match r:
         case model.Server():
             line = f"(server_risk {m})"
+        case model.Message():
+            line = f"(message_risk {m})"
+        case model.Shared():
+            line = f"(shared_moment {m})"
         case model.Own():
             line = f"(estimate_risk {m})"
         case model.Personal():
@@ -215,14 +229,33 @@ class _Said:
     says: str
 
 
+def _best(d: model.Value) -> list[tuple[str, model.Optimum]]:
+    """The letters of a decision's optima."""
+    found = [r for r in d.risks if isinstance(r, model.Optimum)]
+    return [(f"best{k if len(found) > 1 else ''}", r) for k, r in enumerate(found, 1)]
+
+
 def _expression(f: _Frame, d: model.Value) -> str:
     """The risks' expression as text."""
-    stand_in = {r.symbol: sp.Symbol(f"risk_{k}_") for k, r in enumerate(d.risks)}
+    letters = {r: name for name, r in _best(d)}
+    stand_in = {r.symbol: sp.Symbol(letters.get(r, f"risk_{k}_")) for k, r in enumerate(d.risks)}
     text = term(sp.sympify(d.expression).subs(stand_in))
     for k, r in enumerate(d.risks):
-        inner = _risk(f, r)
-        text = inner if text == f"risk_{k}_" else text.replace(f"risk_{k}_", f"({inner})")
+        if r not in letters:
+            inner = _risk(f, r)
+            text = inner if text == f"risk_{k}_" else text.replace(f"risk_{k}_", f"({inner})")
     return text
+
+
+def _optima(f: _Frame, d: model.Value, rules: Any) -> tuple[str, list[str]]:
+    """What comes before a statement about optima, and the lines that prove it: each exists, and no other number is it."""
+    before, lines = "", []
+    for name, r in _best(d):
+        what = _say(r.decision, f, (sp.Symbol(name),), "=", rules).conclusion
+        before += f"exists {name}, ({what}) /\\\n    "
+        proof = _say(r.decision, f, (r.closed,), "=", rules).lines
+        lines += [f"exists ({term(r.closed)}).", "split.", "{", *(f"  {x}" for x in proof), "}"]
+    return before, lines
 
 
 @singledispatch
@@ -235,10 +268,14 @@ def _occurring(d: Any) -> tuple[list[model.Clients], list[tuple[model.Clients, i
 def _(d: model.Value) -> Any:
     clients, members, found = [], [], [sp.sympify(d.expression)]
     for r in d.risks:
+        if isinstance(r, model.Optimum):
+            inner = _occurring(r.decision)
+            clients, members, found = [*clients, *inner[0]], [*members, *inner[1]], [*found, *inner[2], r.closed]
+            continue
         clients.append(r.clients)
-        if isinstance(r, model.Own | model.Personal | model.Mixed):
+        if not isinstance(r, model.Server):
             members.append((r.clients, r.level))
-        if isinstance(r, model.Server | model.Personal | model.Mixed):
+        if isinstance(r, model.Server | model.Shared | model.Personal | model.Mixed):
             found += r.weights.values
         if isinstance(r, model.Personal):
             found.append(r.lam)
@@ -260,6 +297,21 @@ def _(d: model.LeastClient) -> Any:
 @_occurring.register
 def _(d: model.BestWeights) -> Any:
     return [d.clients], [], []
+
+
+@_occurring.register
+def _(d: model.BestWithout) -> Any:
+    return [d.clients], [(d.clients, d.level)], []
+
+
+@_occurring.register
+def _(d: model.Unimodal) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
+
+
+@_occurring.register
+def _(d: model.PivotBest) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
 
 
 @_occurring.register
@@ -301,18 +353,21 @@ def _say(d: Any, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> 
 @_say.register
 def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     (value,) = formula
-    lines = ["unfold ratios.", *(line for r in d.risks for line in _rewrite(f, r))]
-    left = _expression(f, d)
+    before, optima = _optima(f, d, rules)
+    rewrites = [line for r in d.risks if isinstance(r, model.Risk) for line in _rewrite(f, r)]
+    lines = [*optima, "unfold ratios.", *rewrites]
+    left = before + _expression(f, d)
     if sign == "=":
         return _Said(f"{left}\n      = {term(value)}", [*lines, "algebra."], "The risk is the formula.")
     gap = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}) - value
-    small, large = (left, term(value)) if sign == "<=" else (term(value), left)
+    right = _expression(f, d)
+    small, large = (right, term(value)) if sign == "<=" else (term(value), right)
     with time_limit(generator.CERTIFICATE_SECONDS):
         shifted = rules(-gap if sign == "<=" else gap)
         form = generator.nonnegative_form(shifted)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity_of_letters | nonneg]."] if form != 0 else ["right. algebra."]
     lines = [*lines, "unfold_levels.", *rules.lines, *proof]
-    return _Said(f"{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
+    return _Said(f"{before}{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
 
 
 def _chosen(values: Sequence[Any]) -> str:
@@ -368,6 +423,85 @@ def _(d: model.BestWeights, f: _Frame, formula: tuple[Any, ...], sign: str, rule
         f"apply (best_weights_only {m} _ ({term(left)})); [each_level | exact one | each_level | exact W].",
     ]
     return _Said(conclusion, lines, "No other weights, equal within a level or not, have as small a risk.")
+
+
+@_say.register
+def _(d: model.BestWithout, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    chosen, (_, left) = _chosen(tuple(map(sp.sympify, d.weights(formula)))), c.optimal(d.level)
+    n, count = _sizes(c), len(c.sizes)
+    text = f"(fun l k => if is {d.level} {i} l k then 0 else weights {chosen} l k)"
+    best, other = f"risk {s} (aggregate {m} v) (middle {m})", f"risk {s} (aggregate {m} w) (middle {m})"
+    unit = f"sums_to_one (L := {count}) (n := {n})"
+    conclusion = (
+        f"let v := {text} in\n    {unit} v /\\\n"
+        f"    forall w, {unit} w -> w {d.level}%nat {i} = 0 ->\n      {best}\n      <= {other} /\\\n"
+        f"      ({other}\n       = {best} ->\n"
+        f"       forall l k, (l < {count})%nat -> (k < {n} l)%nat -> w l k = v l k)"
+    )
+    others = f"(sum {count} (fun l => {n} l * {chosen} l) - {chosen} {d.level}%nat)"
+    lines = [
+        f"assert (one : {others} = 1) by side.",
+        "cbv zeta. split.",
+        "- unfold sums_to_one. etransitivity; [| exact one]. apply others_sum; side.",
+        f"- intros w W O. apply (least_of_others_only {m} _ ({term(left)})); "
+        "[side | side | each_level | exact one | each_level | exact W | exact O].",
+    ]
+    return _Said(conclusion, lines, "No other weights that leave the client's message out have as small a risk.")
+
+
+@_say.register
+def _(d: model.Unimodal, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    if any(sp.sympify(x) != 0 for x in formula):
+        raise Unprovable("a slope that is not bounded by zero")
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    lam = model.BestStrength(c, d.weights, d.level, own_noise=True).closed
+    near, far = (
+        f"risk {s} (personal {m} {x} {d.level} {i} (aggregate {m} {_weights(c, d.weights)})) (parameter {m} {d.level} {i})"
+        for x in "tr"
+    )
+    conclusion = (
+        f"let lam := {term(lam)} in\n    forall t r, lam <= t <= r \\/ -1 < r /\\ r <= t <= lam ->\n"
+        f"      {near}\n      <= {far}"
+    )
+    lines = [
+        "cbv zeta. intros t r T.",
+        f"apply (strength_unimodal {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(lam)}) {d.level}%nat {i}"
+        f"{' ltac:(side)' * 5} t r T).",
+    ]
+    return _Said(conclusion, lines, "The risk falls up to this strength and rises after it.")
+
+
+@_say.register
+def _(d: model.PivotBest, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    alpha2 = term(c.alpha2[d.level])
+    pivot, other = (
+        f"risk {s} (mixed {m} {x} {d.level} {i} (aggregate {m} {_weights(c, d.weights)})) (parameter {m} {d.level} {i})"
+        for x in ("1", "u")
+    )
+    conclusion = (
+        f"({term(value)} <= {alpha2} -> forall u, u <= 1 ->\n      {pivot}\n      <= {other}) /\\\n"
+        f"    ({alpha2} < {term(value)} -> exists u, 0 <= u < 1 /\\\n      {other}\n      < {pivot})"
+    )
+    v = f"(fun l => {_weights(c, d.weights)} l 0%nat)"
+    mine = d.weights.per_client(c)[d.level]
+    shared = model.Server(c, d.weights).closed
+    gap = shared + c.tau2[d.level] * (1 - 2 * mine) - c.alpha2[d.level] * mine
+    slope = sp.cancel(sp.together(gap / (value - c.alpha2[d.level])))
+    if not slope.is_positive:
+        raise Unprovable("the formula is not where the best strength changes its sign")
+    lines = [
+        f"destruct (pivot_as_it_is {m} {v} {d.level}%nat {i}{' ltac:(side)' * 3}) as [A B].",
+        "revert A B. unfold_levels. intros A B. split.",
+        f"- intros H. apply A. apply (at_most _ _ ({term(slope)} * ({alpha2} - ({term(value)})))); [algebra |].",
+        "  apply Rmult_le_pos; [letters; nonneg_model | lra].",
+        f"- intros H. apply B; [letters; lra |]. apply Rminus_gt_0_lt.",
+        f"  replace (_ - _) with ({term(slope)} * (({term(value)}) - {alpha2})) by algebra.",
+        "  apply Rmult_lt_0_compat; [letters; positive_model | lra].",
+    ]
+    return _Said(conclusion, lines, "From this variance on the server's estimate as it is is the best of all mixtures.")
 
 
 @_say.register
@@ -520,19 +654,38 @@ class _Rules:
 
     def __init__(self, f: _Frame, where: Mapping[Any, Any]):
         self.rules: dict[Any, Any] = {}
+        self.sizes: dict[Any, Any] = {}
         self.where = where
         self.lines: list[str] = []
+        for s, e in f.claim.shifted(f.case)[0].items():
+            if s in f.symbols and s not in f.sizes:
+                self._new(f, s, sp.sympify(e))
         lows = {s: v.low for v in f.claim.variables if v.kind == "size" for s in _symbols(v, f)}
         for s in f.symbols:
             if s in lows and s in f.sizes:
                 n = sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
-                self.rules[s] = lows[s] + n
+                self.rules[s] = self.sizes[s] = lows[s] + n
                 h = next(h for h, text in f.hypotheses if text == f"{lows[s]} <= {name_of(s)}")
                 shift = f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]"
                 self.lines.append(f"{shift}; rewrite E_{n} in *; clear E_{n}.")
 
+    def _new(self, f: _Frame, s: Any, e: Any) -> None:
+        """Put e, which holds one new non-negative letter, in the place of s."""
+        fresh = sorted((x for x in e.free_symbols if x not in f.symbols), key=str)
+        solution = sp.solve(sp.together(e - s), fresh[0]) if len(fresh) == 1 else []
+        if len(solution) != 1:
+            return
+        x, new = name_of(s), sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
+        self.rules[s] = e.subs(fresh[0], new)
+        self.lines += [
+            f"destruct (above 0 ({term(sp.factor(solution[0]))})) as [{new} [P_{new} E_{new}]]; [side |].",
+            f"assert (F_{new} : {x} = {term(self.rules[s])}) by (rewrite Rplus_0_l in E_{new}; rewrite <- E_{new}; algebra).",
+            f"clear E_{new}; rewrite F_{new} in *; clear F_{new}.",
+        ]
+
     def __call__(self, e: Any) -> Any:
-        return sp.sympify(e).subs(self.where).subs(self.rules, simultaneous=True)
+        new = {s: x for s, x in self.rules.items() if s not in self.sizes}
+        return sp.sympify(e).subs(self.where).subs(new).subs(self.sizes, simultaneous=True)
 
 
 def _symbols(v: Any, f: _Frame) -> list[Any]:
@@ -564,6 +717,12 @@ def _frame(claim: Claim, case: Case, conditions: Sequence[Any], decisions: Seque
             f.hypotheses += generator.hypotheses(v, name_of(s))
     for s in (s for s in sorted(occurring & set(model.FREE), key=str) if s not in f.symbols):
         f.symbols.append(s)
+        if s.is_nonnegative:
+            f.hypotheses.append((f"H_{name_of(s)}", f"0 {'<' if s.is_positive else '<='} {name_of(s)}"))
+    own = set().union(*(c.free_symbols for c in conditions)) - set(f.symbols)  # the conditions' own letters: a slack
+    for s in sorted((s for s in own if s.is_positive), key=str):
+        f.symbols.append(s)
+        f.hypotheses.append((f"H_{name_of(s)}", f"0 < {name_of(s)}"))
     extra = occurring - set(f.symbols)
     if extra:
         raise Unprovable(f"letters without a domain: {', '.join(sorted(map(str, extra)))}")
@@ -630,7 +789,7 @@ def _satisfied(f: _Frame, name: str) -> Statement:
     point = met(f.claim, f.case, [*f.conditions, *ask]) if f.conditions or ask else _example(f)
     if point is None:
         raise Unprovable("no point of the domain was found that meets the hypotheses")
-    rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(f.claim.variables, f.case, point)}
+    rules = {**dict.fromkeys(f.symbols, sp.Integer(1)), **_FREELY, **domain.substitution(f.claim.variables, f.case, point)}
     values = []
     for s in [*(s for s in f.symbols if s in f.sizes), *(s for s in f.symbols if s not in f.sizes)]:
         values.append(f"{rules[s]}%nat" if s in f.sizes else f"({term(rules[s])})")
@@ -706,7 +865,7 @@ def _refutation(claim: Claim) -> list[Statement]:
     if point is None:
         return []
     case = domain.case_of(claim.variables, point)
-    rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(claim.variables, case, point)}
+    rules = {**_FREELY, **domain.substitution(claim.variables, case, point)}
     decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
     values = entries(claim.symbolic(claim.printed, case))
     if decisions is None or any(not sp.sympify(v).is_Rational for v in rules.values()):
@@ -772,11 +931,22 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Map
     b = value.subs(rules)
     if not (a.is_Rational and b.is_Rational) or {"=": a == b, "<=": a <= b, ">=": a >= b}[sign]:
         return None
+    letters = _best(d)
+    if not all(isinstance(r.decision, model.LeastCentre | model.LeastClient | model.LeastMixture) for _, r in letters):
+        return None
+    before, _ = _optima(f, d, rules)
     left = _expression(f, d)
     right = term(value)
-    conclusion = {"=": f"{left}\n      = {right}", "<=": f"{left} <= {right}", ">=": f"{right} <= {left}"}[sign]
-    rewrites = " ".join(_there(f, line, rules) for r in d.risks for line in _rewrite(f, r))
-    lines = [
+    conclusion = before + {"=": f"{left}\n      = {right}", "<=": f"{left} <= {right}", ">=": f"{right} <= {left}"}[sign]
+    lines = []
+    for name, r in letters:  # the optimum is the only one, so that it is the number that is known
+        said = _say(r.decision, f, (r.closed,), "=", rules)
+        proof = [_there(f, line, rules) for line in said.lines]
+        lines += [f"destruct X as [{name} [Q X]].", f"assert (U : {_there(f, said.conclusion, rules)}).", "{", *proof, "}",
+                  "rewrite (least_unique _ _ _ _ _ Q U) in X; clear Q U."]  # fmt: skip
+        left = re.sub(rf"\b{name}\b", f"({term(r.closed)})", left)
+    rewrites = " ".join(_there(f, line, rules) for r in d.risks if isinstance(r, model.Risk) for line in _rewrite(f, r))
+    lines += [
         f"assert (A : {_there(f, left, rules)} = {term(a)}) by (unfold ratios; {_joined(rewrites)} algebra).",
         "rewrite A in X. revert X. unfold_levels. intro X. field_simplify in X; lra.",
     ]
