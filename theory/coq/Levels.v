@@ -499,6 +499,65 @@ Section Levels.
     transitivity (s * (tau2 a * (1 - v a) + v a * nu2 a)); [ring |]. rewrite N. ring.
   Qed.
 
+  (* The same for ratios, in terms of the total precision. *)
+  Let precision := sum L (fun l => n l / (tau2 l + alpha2 l + nu2 l)).
+
+  Lemma ratios_precision : forall r kappa, (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    sum L (fun l => n l * r l) = kappa * precision /\
+    forall l, (l < L)%nat -> r l / sum L (fun l => n l * r l) = 1 / ((tau2 l + alpha2 l + nu2 l) * precision).
+  Proof.
+    intros r kappa K P V Q.
+    assert (R0 : forall l, (l < L)%nat -> r l = kappa / (tau2 l + alpha2 l + nu2 l)).
+    { intros l A. rewrite <- (K l A). assert (U := V l A). field. lra. }
+    assert (Z : sum L (fun l => n l * r l) = kappa * precision).
+    { unfold precision. rewrite <- sum_scal. apply sum_ext. intros l A. rewrite (R0 l A). assert (U := V l A). field. lra. }
+    split; [exact Z |]. intros l A. rewrite Z, (R0 l A). assert (U := V l A). field. lra.
+  Qed.
+
+  Theorem best_strength_cleaned_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a) = alpha2 a ->
+    forall t, 1 + t <> 0 ->
+    risk S (personal M s a b (cleaned M (ratios L n r) a b)) (parameter M a b)
+      <= risk S (personal M t a b (cleaned M (ratios L n r) a b)) (parameter M a b) /\
+    (0 < tau2 a + alpha2 a -> ratios L n r a b <> 1 ->
+     risk S (personal M t a b (cleaned M (ratios L n r) a b)) (parameter M a b)
+       = risk S (personal M s a b (cleaned M (ratios L n r) a b)) (parameter M a b) -> t = s).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (best_strength_cleaned_balanced (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
+  Qed.
+
+  Theorem best_strength_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a * (1 - 1 / ((tau2 a + alpha2 a + nu2 a) * precision)) + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a)
+      = alpha2 a * (1 - 1 / ((tau2 a + alpha2 a + nu2 a) * precision)) ->
+    forall t, 1 + t <> 0 ->
+    risk S (personal M s a b (aggregate M (ratios L n r))) (parameter M a b)
+      <= risk S (personal M t a b (aggregate M (ratios L n r))) (parameter M a b) /\
+    (0 < tau2 a + alpha2 a -> ratios L n r a b <> 1 ->
+     risk S (personal M t a b (aggregate M (ratios L n r))) (parameter M a b)
+       = risk S (personal M s a b (aggregate M (ratios L n r))) (parameter M a b) -> t = s).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (best_strength_balanced (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
+  Qed.
+
   (* There the client attains the least risk of all blends. *)
   Theorem attains_cleaned : forall v kappa s a b,
     (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->

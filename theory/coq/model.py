@@ -27,6 +27,9 @@ SPREAD = sp.Symbol("tau2", nonnegative=True)
 NOISE = sp.Symbol("noise2", positive=True)
 SHARE = sp.Symbol("share", real=True)
 FREE = (PART, SPREAD, NOISE, SHARE)
+# What grows in a limit: a real number, or a number of clients.
+BIG = sp.Symbol("big", positive=True)
+MANY = sp.Symbol("many", positive=True, integer=True)
 
 
 def _per_level(value: Any, count: int) -> tuple[Any, ...]:
@@ -234,10 +237,7 @@ class Value(Decision):
 
 @dataclass(frozen=True)
 class Limit(Value):
-    """The formula is what such an expression tends to as a letter grows, or (`to_zero`) falls to zero."""
-
-    letter: Any
-    to_zero: bool = False
+    """The formula is what such an expression tends to as its letter BIG or MANY grows: it is within C over that letter."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from theory.engine.judging import find_counterexample
 
 GRADE = "model"
 LONG, FEW = 60, 6  # a strength of more operations, in so few letters, is made one fraction first
-RESERVED = {"M", "E", "i", "j", "w", "t", "x"}
+RESERVED = {"C", "M", "E", "i", "j", "w", "t", "x"}
 _FREELY = {s: sp.Integer(1 if s.is_positive else 0) for s in model.FREE}  # at a point
 
 
@@ -65,6 +65,8 @@ class _Frame:
     clients: list[model.Clients] = field(default_factory=list)
     members: list[tuple[model.Clients, int]] = field(default_factory=list)
     some: list[list[Any]] = field(default_factory=list)  # of each list, one letter at least is not zero
+    grows: Any = None  # the letter of a limit, and within how much over it the limit is
+    within: Any = None
 
     def one_of(self, e: Any) -> None:
         """Ask for what keeps an expression's denominator from vanishing: one of some letters that may be zero."""
@@ -255,6 +257,9 @@ def _optima(f: _Frame, d: model.Value, rules: Any) -> tuple[str, list[str]]:
         before += f"exists {name}, ({what}) /\\\n    "
         proof = _say(r.decision, f, (r.closed,), "=", rules).lines
         lines += [f"exists ({term(r.closed)}).", "split.", "{", *(f"  {x}" for x in proof), "}"]
+        if isinstance(r.decision, model.BestStrength):  # at -1 there is no estimate
+            before += f"1 + {name} <> 0 /\\\n    "
+            lines += ["split; [side |]."]
     return before, lines
 
 
@@ -368,6 +373,46 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any
     proof = [f"apply (at_most _ _ ({term(form)})); [identity_of_letters | nonneg]."] if form != 0 else ["right. algebra."]
     lines = [*lines, "unfold_levels.", *rules.lines, *proof]
     return _Said(f"{before}{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
+
+
+@_say.register
+def _(d: model.Limit, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,), big = map(sp.sympify, formula), f.grows
+    before, optima = _optima(f, d, rules)
+    rewrites = [line for r in d.risks if isinstance(r, model.Risk) for line in _rewrite(f, r)]
+    gap = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}) - value
+    f.within, forms = _within(gap, big, rules)
+    left, bound = _expression(f, d), f"C / {name_of(big)}"
+    n = f"n_{name_of(big)}"
+    real = name_of(big) if big not in f.sizes else f"(INR {name_of(big)})"
+    lines = [
+        *optima, "unfold ratios.", *rewrites, "unfold_levels.", *rules.lines,
+        f"destruct (above 1 {real} H_{name_of(big)}) as [{n} [P_{n} E_{n}]]; rewrite E_{n} in *; clear E_{n}.", "split.",
+        *(f"- apply (at_most _ _ ({term(x)})); [identity_of_letters | nonneg]." if x != 0 else "- right. algebra." for x in forms),
+    ]  # fmt: skip
+    conclusion = f"{before}{left} - {_argument(value)}\n      <= {bound} /\\\n    {_argument(value)} - ({left})\n      <= {bound}"
+    return _Said(conclusion, lines, f"As {name_of(big)} grows, the limit is the formula: the difference is within C/{name_of(big)}.")
+
+
+def _within(gap: Any, big: Any, rules: Any) -> tuple[Any, list[Any]]:
+    """A C with |gap| <= C / big for big >= 1, and the differences as sums of what is not negative."""
+    top, bottom = (sp.Poly(part, big) for part in sp.fraction(sp.cancel(sp.together(gap))))
+    if top.is_zero:
+        return sp.Integer(0), [0, 0]
+    if top.degree() >= bottom.degree():
+        raise Unprovable("the quantity does not tend to the claimed limit")
+    lead = generator.absolute(bottom.LC())
+    size = sum((generator.absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
+    start = 1 + sp.Symbol(f"n_{name_of(big)}", nonnegative=True)
+    why = Unprovable("no bound")
+    for bound in (sp.factor(size), sp.factor(2 * size)):
+        try:
+            with time_limit(generator.CERTIFICATE_SECONDS):
+                gaps = [rules(bound / big - sign * gap).subs(big, start) for sign in (1, -1)]
+                return bound, [generator.nonnegative_form(x) for x in gaps]
+        except Unprovable as error:
+            why = error
+    raise why
 
 
 def _chosen(values: Sequence[Any]) -> str:
@@ -705,6 +750,8 @@ def _frame(claim: Claim, case: Case, conditions: Sequence[Any], decisions: Seque
         found += [*c.sizes, *c.tau2, *c.alpha2, *c.nu2, *([c.copies] if c.copies is not None else [])]
     occurring = set().union(*(sp.sympify(e).free_symbols for e in (*found, *conditions)))
     occurring -= {r.symbol for d in decisions if isinstance(d, model.Value) for r in d.risks}
+    f.grows = next(iter(occurring & {model.BIG, model.MANY}), None)
+    occurring.discard(f.grows)
     for v in claim.variables:
         for s in _symbols(v, f) if v.kind != "choice" else []:
             if s not in occurring:
@@ -723,6 +770,8 @@ def _frame(claim: Claim, case: Case, conditions: Sequence[Any], decisions: Seque
     for s in sorted((s for s in own if s.is_positive), key=str):
         f.symbols.append(s)
         f.hypotheses.append((f"H_{name_of(s)}", f"0 < {name_of(s)}"))
+    if f.grows == model.MANY:
+        f.sizes.add(f.grows)
     extra = occurring - set(f.symbols)
     if extra:
         raise Unprovable(f"letters without a domain: {', '.join(sorted(map(str, extra)))}")
@@ -740,6 +789,11 @@ def _binders(f: _Frame) -> str:
     return text
 
 
+def _growing(f: _Frame) -> tuple[str, str]:
+    """The letter of a limit with its type, and from where on it is meant."""
+    return f"{name_of(f.grows)} : {'nat' if f.grows == model.MANY else 'R'}", f"1 <= {name_of(f.grows)}"
+
+
 def _clients_binders(f: _Frame) -> str:
     found = []
     for c in f.clients:
@@ -755,6 +809,9 @@ def _members(f: _Frame) -> list[tuple[str, str]]:
 def _proposition(f: _Frame, conclusion: str) -> str:
     letters = _binders(f)
     text = (f"forall{letters},\n    " if letters else "") + "".join(f"{h} ->\n    " for _, h in f.hypotheses)
+    if f.grows is not None:
+        letter, low = _growing(f)
+        text += f"exists C : R, forall {letter}, {low} ->\n    "
     text += f"forall {_clients_binders(f)}"
     members = _members(f)
     text += f" ({' '.join(i for i, _ in members)} : nat),\n    " if members else ",\n    "
@@ -766,10 +823,15 @@ def _opening(f: _Frame) -> list[str]:
     sizes = [name_of(s) for s in f.symbols if s in f.sizes]
     reals = [name_of(s) for s in f.symbols if s not in f.sizes]
     names = [*sizes, *reals, *(h for h, _ in f.hypotheses)]
+    lines = []
+    if f.grows is not None:
+        lines = [f"intros {' '.join(names)}."] if names else []
+        lines += [f"exists ({term(f.within)})."]
+        names = [name_of(f.grows), f"H_{name_of(f.grows)}"]
     for c in f.clients:
         names += [f.space_name(c), f.clients_name(c, inner=False)]
     names += [i for i, _ in _members(f)] + [f"I_{i}" for i, _ in _members(f)]
-    return [f"intros {' '.join(names)}."]
+    return [*lines, f"intros {' '.join(names)}."]
 
 
 def _by_cases(f: _Frame, lines: Sequence[str]) -> list[str]:
@@ -795,6 +857,11 @@ def _satisfied(f: _Frame, name: str) -> Statement:
         values.append(f"{rules[s]}%nat" if s in f.sizes else f"({term(rules[s])})")
     binders = _binders(f)
     hyps = [h for _, h in f.hypotheses]
+    if f.grows is not None:
+        letter, low = _growing(f)
+        binders += f" ({letter})"
+        hyps.append(low)
+        values.append("1%nat" if f.grows == model.MANY else "1")
     parts = [*hyps, *(f"exists {_one_clients(f, c)}, True" for c in f.clients)]
     members = _members(f)
     body = " /\\\n    ".join(f"({p})" for p in [*parts, *(f"exists {i}, {h}" for i, h in members)])
@@ -851,6 +918,8 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
             f = _frame(claim, case, conditions, [d], entry)
             said = _say(d, f, entry, "=" if wrong else claim.relation, _Rules(f, where))
             script = [*_opening(f), *_by_cases(f, said.lines)]
+            if f.grows is not None and f.some:
+                raise Unprovable("a limit with letters of which one is not zero")
             found.append(Statement(name, said.says, _proposition(f, said.conclusion), script))
             found.append(_satisfied(f, name.replace("holds", "met", 1)))
     return found
@@ -951,6 +1020,23 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Map
         "rewrite A in X. revert X. unfold_levels. intro X. field_simplify in X; lra.",
     ]
     return _Said(conclusion, lines, "")
+
+
+@_say_no.register(model.LeastCentre)
+@_say_no.register(model.LeastClient)
+@_say_no.register(model.LeastMixture)
+def _(d: Any, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    (value,) = map(sp.sympify, formula)
+    best, said = sp.sympify(d.closed).subs(rules), value.subs(rules)
+    if sign != "=" or not (best.is_Rational and said.is_Rational) or best == said:
+        return None
+    right = _say(d, f, (d.closed,), "=", rules)
+    lines = [
+        f"assert (U : {_there(f, right.conclusion, rules)}).",
+        "{", *(_there(f, line, rules) for line in right.lines), "}",
+        "assert (Y := least_unique _ _ _ _ _ X U). revert Y. unfold_levels. intro Y. field_simplify in Y; lra.",
+    ]  # fmt: skip
+    return _Said(_say(d, f, formula, "=", rules).conclusion, lines, "")
 
 
 @_say_no.register

@@ -10,6 +10,7 @@ from typing import Any
 import sympy as sp
 
 from theory.coq.model import (
+    BIG,
     PART,
     SPREAD,
     Attains,
@@ -22,6 +23,7 @@ from theory.coq.model import (
     Decision,
     LeastCentre,
     LeastClient,
+    Limit,
     Message,
     Mixed,
     Optimum,
@@ -220,7 +222,12 @@ def _eq41(level: int, **v: Any) -> tuple[Decision, ...]:
 
 @of("fedhdp:eq42")
 def _eq42(level: int, **v: Any) -> tuple[Decision, ...]:
-    return (BestBlend(two_levels(**v), level - 1, of=None),)
+    return blend_and_variance(two_levels(**v), level - 1)
+
+
+def blend_and_variance(clients: Clients, level: int) -> tuple[Decision, ...]:
+    """Weights of the own estimate and of a message of each level, and the variance that they leave."""
+    return (BestBlend(clients, level, lambda e: e[:-1], of=None), LeastClient(clients, level, of=-1))
 
 
 @of("fedhdp:lemma3:lambda")
@@ -358,6 +365,28 @@ def _homogeneous(own_noise: int, **v: Any) -> tuple[Decision, ...]:
     return tuple(BestStrength(clients, optimal(clients), k, bool(own_noise), of=k) for k in (0, 1))
 
 
+@of("fedhdp:lemma3:limit-alpha0")
+def _perfect(N1: Any, N2: Any, tau2: Any, gamma2_1: Any, gamma2_2: Any, spread: int, noise1: int) -> tuple[Decision, ...]:
+    clients = levels((N1, N2), (noise1 * gamma2_1, gamma2_2), 1 / BIG, spread * tau2)
+    return tuple(tends(strength(clients, k, own_noise=False), entry=k) for k in (0, 1))
+
+
+@of("fedhdp:table4:noise")
+def _much_noise(N: Any, alpha2: Any, tau2: Any, own_noise: int) -> tuple[Decision, ...]:
+    federations = (alike(N, alpha2, t, gamma2=BIG) for t in (ZERO, tau2))
+    return tuple(tends(strength(c, 0, bool(own_noise)), entry=k) for k, c in enumerate(federations))
+
+
+def strength(clients: Clients, level: int, own_noise: bool) -> Optimum:
+    """The best strength towards the server's best estimate."""
+    return Optimum(BestStrength(clients, optimal(clients), level, own_noise))
+
+
+def tends(best: Optimum, entry: int) -> Limit:
+    """What an optimum tends to."""
+    return Limit(best.symbol, (best,), of=entry)
+
+
 def in_level(sizes: Any, level: int) -> bool:
     """Whether there is such a level."""
     return level <= len(sizes)
@@ -375,7 +404,7 @@ def _eq74(sizes: Any, gamma2s: Any, alpha2: Any, tau2: Any, level: int) -> tuple
 
 @of("fedhdp:eq75")
 def _eq75(sizes: Any, gamma2s: Any, alpha2: Any, tau2: Any, level: int) -> tuple[Decision, ...] | None:
-    return (BestBlend(levels(sizes, gamma2s, alpha2, tau2), level - 1, of=None),) if in_level(sizes, level) else None
+    return blend_and_variance(levels(sizes, gamma2s, alpha2, tau2), level - 1) if in_level(sizes, level) else None
 
 
 @of("fedhdp:eq72")

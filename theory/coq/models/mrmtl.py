@@ -13,6 +13,7 @@ from typing import Any
 import sympy as sp
 
 from theory.coq.model import (
+    BIG,
     NOISE,
     PART,
     Attains,
@@ -26,6 +27,7 @@ from theory.coq.model import (
     LeastCentre,
     LeastClient,
     LeastMixture,
+    Limit,
     Mixed,
     Optimum,
     Own,
@@ -178,6 +180,30 @@ def _cost_on_average(conditional: int, d: Any, d_private: Any, **v: Any) -> tupl
 def _cost_falls(lam: Any, step: Any, K: Any, n: Any, sigma2_dp: Any) -> tuple[Decision, ...]:
     first, second = (cost(x, K, NOISE, sigma2_dp / n**2) for x in (lam, lam + step))
     return (one(first[0] - second[0], *first[1:], *second[1:]),)
+
+
+@of("mrmtl:thm6.8:factor")
+def _factor(lam: Any, K: Any) -> tuple[Decision, ...]:
+    alone, ours = cost(ZERO, K, NOISE, NOISE), cost(lam, K, NOISE, NOISE)
+    far = cost(BIG, K, NOISE, NOISE)
+    return (
+        Value(alone[0] / ours[0], (*alone[1:], *ours[1:])),
+        Limit(alone[0] / far[0], (*alone[1:], *far[1:]), of=1),
+    )
+
+
+@of("mrmtl:thmE.5:outlier")
+def _further_out(K: Any, tau2: Any, sigma2_own: Any, sigma2_rest: Any, more: Any) -> tuple[Decision, ...]:
+    # 1 / lam is 1 / u - 1, u the share of the plain average in the best mixture.
+    plain = Ratios((ONE, ONE))
+    base, own, rest = (
+        Optimum(BestMixture(with_others(K, *v, tau2), plain, 0, lambda e: e[0]))
+        for v in ((sigma2_own, sigma2_rest), (sigma2_own + more, sigma2_rest), (sigma2_own, sigma2_rest + more))
+    )
+    return (
+        one(1 / base.symbol - 1 / own.symbol, base, own),
+        one(1 / rest.symbol - 1 / base.symbol, base, rest, entry=1),
+    )
 
 
 @of("mrmtl:gaps:sign")
