@@ -605,6 +605,8 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
     )
     theorem = "best_strength" if d.own_noise else "best_strength_cleaned"
     kappa = _balanced(c, d.weights)
+    if kappa is not None and len(c.sizes) > 2 and isinstance(d.weights, model.Ratios):
+        return _Said(conclusion, _strength_of_levels(d, m, i, value), "No other strength, of either sign, has as small a risk.")
     lam, before = _plain(value)
     lines = [
         "cbv zeta. intros t T.",
@@ -615,6 +617,46 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
         "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
     ]
     return _Said(conclusion, lines, "No other strength, of either sign, has as small a risk.")
+
+
+def _strength_of_levels(d: model.BestStrength, m: str, i: str, value: Any) -> list[str]:
+    """Lines for a strength towards the best ratios of more than two levels: messages' variances become letters, in which
+    the formula is short.
+    """
+    c, a = d.clients, d.level
+    messages = [
+        f"({_argument(t)} + {_argument(x)} + {_argument(n)})" for t, x, n in zip(c.tau2, c.alpha2, c.nu2, strict=True)
+    ]
+    sizes = [f"INR {_size(n)}" for n in c.sizes]
+    shares = [f"{n} / {v}" for n, v in zip(sizes, messages, strict=True)]
+    letters = [f"v{k}" for k in range(1, len(sizes) + 1)]
+    alpha2, tau2, nu2, lam = (f"({term(x)})" for x in (c.alpha2[a], c.tau2[a], c.nu2[a], value))
+    share = f"1 / ({messages[a]} * (0 + {' + '.join(shares)}))"
+    kept = f"({tau2} * (1 - {share}) + {share} * {nu2})" if d.own_noise else f"({tau2} + {share} * {nu2})"
+    right = f"{alpha2} * (1 - {share})" if d.own_noise else alpha2
+    rest = " + ".join(f"{n} / {v}" for k, (n, v) in enumerate(zip(sizes, letters, strict=True)) if k != a)
+    x = f"({sizes[a]} - {1 if d.own_noise else 0} + {letters[a]} * ({rest}))"  # share is 1 / x, or 1 / (1 + x)
+    short = [
+        *(f"try replace ({term(e)}) with {v} by ring." for e, v in zip(c.message, messages, strict=True)),
+        f"revert {' '.join(f'Q{k}' for k in range(1, len(sizes) + 1))}. generalize {' '.join(messages)}.",
+        f"intros {' '.join(letters)} {' '.join(f'Q{k}' for k in range(1, len(sizes) + 1))}.",
+        f"assert (X : 0 < {x}).",
+        f"{{ assert (0 < {letters[a]} * ({rest})) by (letters; positive). letters. lra. }}",
+    ]
+    return [
+        "cbv zeta. intros t T.",
+        *(f"assert (Q{k} : 0 < {v}) by side." for k, v in enumerate(messages, 1)),
+        f"assert (N : {lam} * {kept} = {right}).",
+        "{", *(f"  {line}" for line in short), "  letters. field. nonzero_model.", "}",
+        f"assert (P : 1 + {lam} <> 0).",
+        "{", *(f"  {line}" for line in short),
+        f"  match goal with |- 1 + ?lam <> 0 => replace lam with ({alpha2} * {x} / ({tau2} * {x} + {nu2})) end.",
+        f"  - revert X. generalize {x}. intros z X. apply not_zero. positive.",
+        "  - clear X. letters. field. nonzero_model.", "}",
+        f"destruct (best_strength{'' if d.own_noise else '_cleaned'}_ratios {m} {_chosen(d.weights.values)} {messages[0]} {lam} "
+        f"{a}%nat {i} ltac:(each_level) ltac:(side) ltac:(each_level) ltac:(side) P ltac:(side) ltac:(side) N t T) as [A B].",
+        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
+    ]  # fmt: skip
 
 
 @_say.register
