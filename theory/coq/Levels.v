@@ -573,6 +573,22 @@ Section Levels.
     - rewrite (sum_ext L _ (fun l => s / (1 + s) * (n l * v l))) by (intros; ring). rewrite sum_scal, Z. field. exact P.
   Qed.
 
+  Theorem attains_cleaned_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a) = alpha2 a ->
+    least_of_client M a b (risk S (personal M s a b (cleaned M (ratios L n r) a b)) (parameter M a b)).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (attains_cleaned (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
+  Qed.
+
   Theorem attains_mixed : forall v kappa u a b,
     (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
     sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat -> nu2 a = 0 -> u * tau2 a = alpha2 a * (1 - u) ->
@@ -599,6 +615,22 @@ Section Levels.
     rewrite (cleaned_risk v s a b Z P A B), V in H. rewrite (client_risk v s a b Z P A B).
     replace (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) - v a ^ 2 * 0)
       with (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l)))) in H by ring. exact H.
+  Qed.
+
+  Theorem attains_returned_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a) = alpha2 a -> nu2 a = 0 ->
+    least_of_client M a b (risk S (personal M s a b (aggregate M (ratios L n r))) (parameter M a b)).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N O. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (attains_returned (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
   Qed.
 End Levels.
 

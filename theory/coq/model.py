@@ -325,13 +325,14 @@ class BestStrength(Decision):
 
 @dataclass(frozen=True)
 class Unimodal(Decision):
-    """The risk falls up to the best strength and rises after it, with the own noise in what comes back; the formula's
+    """The risk falls up to the strength `lam` and rises after it, with the own noise in what comes back; the formula's
     entries, which bound its slopes, are zero.
     """
 
     clients: Clients
     weights: Weights
     level: int
+    lam: Any
 
 
 @dataclass(frozen=True)

@@ -311,7 +311,7 @@ def _(d: model.BestWithout) -> Any:
 
 @_occurring.register
 def _(d: model.Unimodal) -> Any:
-    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values, d.lam]
 
 
 @_occurring.register
@@ -367,9 +367,14 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any
     gap = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}) - value
     right = _expression(f, d)
     small, large = (right, term(value)) if sign == "<=" else (term(value), right)
-    with time_limit(generator.CERTIFICATE_SECONDS):
-        shifted = rules(-gap if sign == "<=" else gap)
-        form = generator.nonnegative_form(shifted)
+    gap = -gap if sign == "<=" else gap
+    try:
+        with time_limit(generator.CERTIFICATE_SECONDS):
+            form = generator.nonnegative_form(rules(gap))
+    except Unprovable:
+        rules = rules.shifted()
+        with time_limit(generator.CERTIFICATE_SECONDS):
+            form = generator.nonnegative_form(rules(gap))
     proof = [f"apply (at_most _ _ ({term(form)})); [identity_of_letters | nonneg]."] if form != 0 else ["right. algebra."]
     lines = [*lines, "unfold_levels.", *rules.lines, *proof]
     return _Said(f"{before}{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
@@ -388,10 +393,13 @@ def _(d: model.Limit, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any
     lines = [
         *optima, "unfold ratios.", *rewrites, "unfold_levels.", *rules.lines,
         f"destruct (above 1 {real} H_{name_of(big)}) as [{n} [P_{n} E_{n}]]; rewrite E_{n} in *; clear E_{n}.", "split.",
-        *(f"- apply (at_most _ _ ({term(x)})); [identity_of_letters | nonneg]." if x != 0 else "- right. algebra." for x in forms),
+        *("- " + (f"apply (at_most _ _ ({term(x)})); [identity_of_letters | nonneg]." if x != 0 else "right. algebra.")
+          for x in forms),
     ]  # fmt: skip
-    conclusion = f"{before}{left} - {_argument(value)}\n      <= {bound} /\\\n    {_argument(value)} - ({left})\n      <= {bound}"
-    return _Said(conclusion, lines, f"As {name_of(big)} grows, the limit is the formula: the difference is within C/{name_of(big)}.")
+    value = _argument(value)
+    conclusion = f"{before}{left} - {value}\n      <= {bound} /\\\n    {value} - ({left})\n      <= {bound}"
+    says = f"As {name_of(big)} grows, the limit is the formula: the difference is within C/{name_of(big)}."
+    return _Said(conclusion, lines, says)
 
 
 def _within(gap: Any, big: Any, rules: Any) -> tuple[Any, list[Any]]:
@@ -500,7 +508,7 @@ def _(d: model.Unimodal, f: _Frame, formula: tuple[Any, ...], sign: str, rules: 
     if any(sp.sympify(x) != 0 for x in formula):
         raise Unprovable("a slope that is not bounded by zero")
     c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
-    lam = model.BestStrength(c, d.weights, d.level, own_noise=True).closed
+    lam = d.lam
     near, far = (
         f"risk {s} (personal {m} {x} {d.level} {i} (aggregate {m} {_weights(c, d.weights)})) (parameter {m} {d.level} {i})"
         for x in "tr"
@@ -542,7 +550,7 @@ def _(d: model.PivotBest, f: _Frame, formula: tuple[Any, ...], sign: str, rules:
         "revert A B. unfold_levels. intros A B. split.",
         f"- intros H. apply A. apply (at_most _ _ ({term(slope)} * ({alpha2} - ({term(value)})))); [algebra |].",
         "  apply Rmult_le_pos; [letters; nonneg_model | lra].",
-        f"- intros H. apply B; [letters; lra |]. apply Rminus_gt_0_lt.",
+        "- intros H. apply B; [letters; lra |]. apply Rminus_gt_0_lt.",
         f"  replace (_ - _) with ({term(slope)} * (({term(value)}) - {alpha2})) by algebra.",
         "  apply Rmult_lt_0_compat; [letters; positive_model | lra].",
     ]
@@ -605,8 +613,11 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
     )
     theorem = "best_strength" if d.own_noise else "best_strength_cleaned"
     kappa = _balanced(c, d.weights)
-    if kappa is not None and len(c.sizes) > 2 and isinstance(d.weights, model.Ratios):
-        return _Said(conclusion, _strength_of_levels(d, m, i, value), "No other strength, of either sign, has as small a risk.")
+    says = "No other strength, of either sign, has as small a risk."
+    end = "split; [exact A |]. intros not_one. apply B; [side | exact not_one]."
+    if kappa is not None and _many(d):
+        made, applied = _strength_of_levels(d, m, i, value, f"{theorem}_ratios", d.own_noise)
+        return _Said(conclusion, ["cbv zeta. intros t T.", *made, f"destruct ({applied} t T) as [A B].", end], says)
     lam, before = _plain(value)
     lines = [
         "cbv zeta. intros t T.",
@@ -614,14 +625,21 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
         f"destruct ({theorem}{'' if kappa is None else '_balanced'} {m} (fun l => {_weights(c, d.weights)} l 0%nat) "
         f"{'' if kappa is None else f'({term(kappa)}) '}({term(lam)}) {d.level}%nat {i}"
         f"{'' if kappa is None else ' ltac:(each_level)'}{' ltac:(side)' * 5} t T) as [A B].",
-        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
+        end,
     ]
-    return _Said(conclusion, lines, "No other strength, of either sign, has as small a risk.")
+    return _Said(conclusion, lines, says)
 
 
-def _strength_of_levels(d: model.BestStrength, m: str, i: str, value: Any) -> list[str]:
-    """Lines for a strength towards the best ratios of more than two levels: messages' variances become letters, in which
-    the formula is short.
+def _many(d: model.BestStrength | model.Attains) -> bool:
+    """Whether the strength is towards ratios of so many noisy levels that it is long."""
+    return len(d.clients.sizes) > 2 and isinstance(d.weights, model.Ratios) and any(x != 0 for x in d.clients.nu2)
+
+
+def _strength_of_levels(
+    d: model.BestStrength | model.Attains, m: str, i: str, value: Any, theorem: str, comes_back: bool
+) -> tuple[list[str], str]:
+    """Lines about a strength towards the best ratios of more than two levels, and the theorem that they apply to: messages'
+    variances become letters, in which the formula is short. `comes_back`: the own noise counts in the strength.
     """
     c, a = d.clients, d.level
     messages = [
@@ -632,31 +650,29 @@ def _strength_of_levels(d: model.BestStrength, m: str, i: str, value: Any) -> li
     letters = [f"v{k}" for k in range(1, len(sizes) + 1)]
     alpha2, tau2, nu2, lam = (f"({term(x)})" for x in (c.alpha2[a], c.tau2[a], c.nu2[a], value))
     share = f"1 / ({messages[a]} * (0 + {' + '.join(shares)}))"
-    kept = f"({tau2} * (1 - {share}) + {share} * {nu2})" if d.own_noise else f"({tau2} + {share} * {nu2})"
-    right = f"{alpha2} * (1 - {share})" if d.own_noise else alpha2
+    kept = f"({tau2} * (1 - {share}) + {share} * {nu2})" if comes_back else f"({tau2} + {share} * {nu2})"
+    right = f"{alpha2} * (1 - {share})" if comes_back else alpha2
     rest = " + ".join(f"{n} / {v}" for k, (n, v) in enumerate(zip(sizes, letters, strict=True)) if k != a)
-    x = f"({sizes[a]} - {1 if d.own_noise else 0} + {letters[a]} * ({rest}))"  # share is 1 / x, or 1 / (1 + x)
+    x = f"({sizes[a]} - {1 if comes_back else 0} + {letters[a]} * ({rest}))"  # share is 1 / x, or 1 / (1 + x)
+    positive = " ".join(f"Q{k}" for k in range(1, len(sizes) + 1))
     short = [
-        *(f"try replace ({term(e)}) with {v} by ring." for e, v in zip(c.message, messages, strict=True)),
-        f"revert {' '.join(f'Q{k}' for k in range(1, len(sizes) + 1))}. generalize {' '.join(messages)}.",
-        f"intros {' '.join(letters)} {' '.join(f'Q{k}' for k in range(1, len(sizes) + 1))}.",
-        f"assert (X : 0 < {x}).",
-        f"{{ assert (0 < {letters[a]} * ({rest})) by (letters; positive). letters. lra. }}",
+        *(f"  try replace ({term(e)}) with {v} by ring." for e, v in zip(c.message, messages, strict=True)),
+        f"  revert {positive}. generalize {' '.join(messages)}. intros {' '.join(letters)} {positive}.",
+        f"  assert (X : 0 < {x}).",
+        f"  {{ assert (0 < {letters[a]} * ({rest})) by (letters; positive). letters. lra. }}",
     ]
-    return [
-        "cbv zeta. intros t T.",
+    lines = [
         *(f"assert (Q{k} : 0 < {v}) by side." for k, v in enumerate(messages, 1)),
-        f"assert (N : {lam} * {kept} = {right}).",
-        "{", *(f"  {line}" for line in short), "  letters. field. nonzero_model.", "}",
-        f"assert (P : 1 + {lam} <> 0).",
-        "{", *(f"  {line}" for line in short),
+        f"assert (N : {lam} * {kept} = {right}).", "{", *short, "  letters. field. nonzero_model.", "}",
+        f"assert (P : 1 + {lam} <> 0).", "{", *short,
         f"  match goal with |- 1 + ?lam <> 0 => replace lam with ({alpha2} * {x} / ({tau2} * {x} + {nu2})) end.",
         f"  - revert X. generalize {x}. intros z X. apply not_zero. positive.",
         "  - clear X. letters. field. nonzero_model.", "}",
-        f"destruct (best_strength{'' if d.own_noise else '_cleaned'}_ratios {m} {_chosen(d.weights.values)} {messages[0]} {lam} "
-        f"{a}%nat {i} ltac:(each_level) ltac:(side) ltac:(each_level) ltac:(side) P ltac:(side) ltac:(side) N t T) as [A B].",
-        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
     ]  # fmt: skip
+    return lines, (
+        f"{theorem} {m} {_chosen(d.weights.values)} {messages[0]} {lam} {a}%nat {i} "
+        "ltac:(each_level) ltac:(side) ltac:(each_level) ltac:(side) P ltac:(side) ltac:(side) N"
+    )
 
 
 @_say.register
@@ -669,13 +685,17 @@ def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: A
     kappa = _balanced(c, d.weights)
     if kappa is None:
         raise Unprovable("the server's weights are not the best ones")
-    lam, before = _plain(strength)
     theorem, sides = ("attains_returned", 6) if d.own_noise else ("attains_cleaned", 5)
-    lines = [
-        *before,
-        f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat {i} "
-        f"ltac:(each_level){' ltac:(side)' * sides}).",
-    ]
+    if _many(d):
+        made, applied = _strength_of_levels(d, m, i, strength, f"{theorem}_ratios", comes_back=False)
+        lines = [*made, f"apply ({applied}{' ltac:(side)' if d.own_noise else ''})."]
+    else:
+        lam, before = _plain(strength)
+        lines = [
+            *before,
+            f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat "
+            f"{i} ltac:(each_level){' ltac:(side)' * sides}).",
+        ]
     says = "At this strength the client's risk is the least of all blends."
     return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, says)
 
@@ -739,12 +759,12 @@ def _(d: model.LeastMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rul
 class _Rules:
     """Non-negative letters for the sizes and other bounded letters, in formulas and in the script."""
 
-    def __init__(self, f: _Frame, where: Mapping[Any, Any]):
+    def __init__(self, f: _Frame, where: Mapping[Any, Any], shifts: bool = False):
         self.rules: dict[Any, Any] = {}
         self.sizes: dict[Any, Any] = {}
-        self.where = where
+        self.frame, self.where = f, where
         self.lines: list[str] = []
-        for s, e in f.claim.shifted(f.case)[0].items():
+        for s, e in f.claim.shifted(f.case)[0].items() if shifts else []:
             if s in f.symbols and s not in f.sizes:
                 self._new(f, s, sp.sympify(e))
         lows = {s: v.low for v in f.claim.variables if v.kind == "size" for s in _symbols(v, f)}
@@ -756,6 +776,10 @@ class _Rules:
                 shift = f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]"
                 self.lines.append(f"{shift}; rewrite E_{n} in *; clear E_{n}.")
 
+    def shifted(self) -> _Rules:
+        """With the claim's own new letters too: where a condition or an order decides a sign."""
+        return _Rules(self.frame, self.where, shifts=True)
+
     def _new(self, f: _Frame, s: Any, e: Any) -> None:
         """Put e, which holds one new non-negative letter, in the place of s."""
         fresh = sorted((x for x in e.free_symbols if x not in f.symbols), key=str)
@@ -766,7 +790,8 @@ class _Rules:
         self.rules[s] = e.subs(fresh[0], new)
         self.lines += [
             f"destruct (above 0 ({term(sp.factor(solution[0]))})) as [{new} [P_{new} E_{new}]]; [side |].",
-            f"assert (F_{new} : {x} = {term(self.rules[s])}) by (rewrite Rplus_0_l in E_{new}; rewrite <- E_{new}; algebra).",
+            f"assert (F_{new} : {x} = {term(self.rules[s])}) "
+            f"by (rewrite Rplus_0_l in E_{new}; rewrite <- E_{new}; algebra).",
             f"clear E_{new}; rewrite F_{new} in *; clear F_{new}.",
         ]
 

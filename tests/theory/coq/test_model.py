@@ -126,8 +126,8 @@ CHANGES = {
 SEVERAL = (
     "fedhdp:lemma2:cov", "fedhdp:lemma2:weights", "fedhdp:lemma7:eq79", "fedhdp:eq37", "fedhdp:eq42", "fedhdp:lemma3:lambda",
     "fedhdp:lemma3:bayes", "feo2:theta-p", "mrmtl:cor6.4", "mrmtl:thm6.3", "mrmtl:lemE.4:var", "robusthdp:eq8:loss",
-    "generative:thm1:mse", "generative:thm2:a", "fedhdp:eq34", "mrmtl:negative", "mrmtl:mmse:loss", "mrmtl:lem6.7:quasiconvex",
-    "generative:remark1:limits", "generative:bern:known-mse",
+    "generative:thm1:mse", "generative:thm2:a", "fedhdp:eq34", "mrmtl:negative", "mrmtl:mmse:loss",
+    "mrmtl:lem6.7:quasiconvex", "generative:remark1:limits", "generative:bern:known-mse",
 )  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def _private_means(n: Any, n_k: Any, sigma2_k: Any, sigma2_dp_k: Any) -> tuple[D
 
 @of("mrmtl:train-lambda")
 def _training(K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any) -> tuple[Decision, ...]:
-    # The target is the mean of the silo's data: its spread is the parameters' and the records', its estimate's error the noise.
+    # The target is the mean of the silo's data: it spreads as parameters and records do, and noise is its estimate's error.
     clients = Clients((K,), tau2=tau2 + sigma2 / n, alpha2=sigma2_dp / n**2)
     return (BestStrength(clients, PLAIN, 0, True),)
 
@@ -147,8 +147,10 @@ def _all(given_data: int, K: Any, n: Any, sigma2: Any, sigma2_dp: Any, tau2: Any
 @of("mrmtl:eq32")
 def _matched(K: Any, sigma2_loc: Any, tau2: Any) -> tuple[Decision, ...]:
     clients = silos(K, sigma2_loc, tau2)
-    rest = lambda e: (1 - e[0]) / (K - 1)  # noqa: E731
-    return (BestMixture(clients, PLAIN, 0, lambda e: (1 - e[0]) * K / (K - 1)), BestBlend(clients, 0, lambda e: (e[0], rest(e))))
+    return (
+        BestMixture(clients, PLAIN, 0, lambda e: (1 - e[0]) * K / (K - 1)),
+        BestBlend(clients, 0, lambda e: (e[0], (1 - e[0]) / (K - 1))),
+    )
 
 
 @of("mrmtl:eq48")
@@ -162,7 +164,7 @@ def _matched_unequal(sigma2_loc_k: Any, tau2: Any, k: int) -> tuple[Decision, ..
 
 @of("mrmtl:lem6.7:quasiconvex")
 def _one_valley(step: Any, K: Any, sigma2_loc: Any, tau2: Any) -> tuple[Decision, ...]:
-    return (Unimodal(silos(K, sigma2_loc, tau2), PLAIN, 0, of=None),)
+    return (Unimodal(silos(K, sigma2_loc, tau2), PLAIN, 0, sigma2_loc / tau2, of=None),)
 
 
 def cost(lam: Any, K: Any, public: Any, noise: Any) -> tuple[Any, Personal, Personal]:
