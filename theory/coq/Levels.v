@@ -79,6 +79,42 @@ Section Levels.
     rewrite total_level. reflexivity.
   Qed.
 
+  (* A message around the centre; what a client's own estimate and a weighted sum of messages have in common. *)
+  Theorem message_risk : forall a b, (a < L)%nat -> (b < n a)%nat ->
+    risk S (message M a b) (middle M) = tau2 a + alpha2 a + nu2 a.
+  Proof.
+    intros a b A B. assert (Z : total L n (fun _ _ => 0) = 0).
+    { rewrite (total_ext L n _ (fun _ _ => 0 * 0)) by (intros; ring). rewrite total_scal. ring. }
+    rewrite (risk_ext _ (linear M 1 1 (fun _ _ => 0) a b) _ (aim M 0 0 a b)).
+    - rewrite linear_risk by (assumption || (rewrite Z; ring)).
+      rewrite (total_ext L n _ (fun _ _ => 0 * 0)) by (intros; ring). rewrite total_scal. ring.
+    - intros o. unfold linear, aggregate, message. rewrite (total_ext L n _ (fun _ _ => 0 * 0)) by (intros; ring).
+      rewrite total_scal. ring.
+    - intros o. unfold middle, aim. ring.
+  Qed.
+
+  Theorem shared_moment : forall v a b, sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat ->
+    moment S (fun o => estimate M a b o - middle M o) (fun o => aggregate M (weights v) o - middle M o)
+      = v a * (tau2 a + alpha2 a).
+  Proof.
+    intros v a b H A B. assert (W := weights_sum v H). unfold sums_to_one in W.
+    assert (Z : total L n (fun _ _ => 0) = 0).
+    { rewrite (total_ext L n _ (fun _ _ => 0 * 0)) by (intros; ring). rewrite total_scal. ring. }
+    destruct (form_moment M (residual 1 0 0 0 (fun _ _ => 0) a b) (residual 0 0 0 0 (weights v) a b)) as [_ V].
+    unfold moment in *. rewrite (E_ext S _ (fun o => form M (residual 1 0 0 0 (fun _ _ => 0) a b) o
+      * form M (residual 0 0 0 0 (weights v) a b) o)).
+    - rewrite V. unfold residual.
+      assert (D : forall k c, total L n (fun l i => (0 + (if is a b l i then c else 0))
+                    * (weights v l i + (if is a b l i then 0 else 0)) * variance M k l) = c * v a * variance M k a).
+      { intros. rewrite <- (total_pick L n a b (fun l i => c * v a * variance M k l) A B). apply total_ext. intros.
+        unfold weights. destruct (is_spec a b l i) as [[-> ->] | _]; ring. }
+      cbn [sum three]. replace (0 - 0) with 0 by ring. rewrite !D. unfold variance. ring.
+    - intros o. rewrite <- (residual_form M 1 0 0 0 (fun _ _ => 0) a b o A B) by (rewrite Z; ring).
+      rewrite <- (residual_form M 0 0 0 0 (weights v) a b o A B) by lra.
+      unfold linear, aim, middle, aggregate at 2. rewrite (total_ext L n (fun l i => 0 * _) (fun _ _ => 0 * 0)) by (intros; ring).
+      rewrite total_scal. ring.
+  Qed.
+
   (* --- least risks --- *)
 
   Lemma excess_nonneg : forall f, 0 <= total L n (fun l i => f l i ^ 2 * (tau2 l + alpha2 l + nu2 l)).
@@ -98,33 +134,65 @@ Section Levels.
     assert (G := excess_nonneg (fun l i => w l i - v l)). cbv beta in G. lra.
   Qed.
 
+  Lemma others_split : forall v kappa a b, (a < L)%nat -> (b < n a)%nat ->
+    (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) - v a = 1 ->
+    forall w, sums_to_one (L := L) (n := n) w -> w a b = 0 -> risk S (aggregate M w) (middle M)
+      = kappa + total L n (fun l i => (w l i - others (weights v) a b l i) ^ 2 * (tau2 l + alpha2 l + nu2 l)).
+  Proof.
+    intros v kappa a b A B K Z w W O. rewrite <- (others_sum v a b A B) in Z.
+    rewrite (aggregate_risk M w W). unfold sums_to_one in W.
+    assert (P : forall l i, (l < L)%nat -> others (weights v) a b l i ^ 2 * (tau2 l + alpha2 l + nu2 l)
+                = kappa * others (weights v) a b l i).
+    { intros l i P. rewrite <- (K l P). unfold others, weights. destruct (is a b l i); ring. }
+    assert (D : 2 * kappa * (total L n w - total L n (others (weights v) a b)) = 0) by (rewrite W, Z; ring).
+    replace (total L n w - total L n (others (weights v) a b))
+      with (total L n (fun l i => w l i + (-1) * others (weights v) a b l i)) in D by (rewrite total_plus, total_scal; ring).
+    transitivity (kappa * total L n (others (weights v) a b)
+      + (total L n (fun l i => (w l i - others (weights v) a b l i) ^ 2 * (tau2 l + alpha2 l + nu2 l))
+         + 2 * kappa * total L n (fun l i => w l i + (-1) * others (weights v) a b l i))).
+    - rewrite <- !total_scal, <- !total_plus. apply total_ext. intros l i Q _. rewrite <- (P l i Q), <- (K l Q).
+      unfold others, weights. destruct (is_spec a b l i) as [[-> ->] | _]; [rewrite O |]; ring.
+    - rewrite D, Z. ring.
+  Qed.
+
+  Lemma others_admissible : forall v a b, (a < L)%nat -> (b < n a)%nat -> sum L (fun l => n l * v l) - v a = 1 ->
+    sums_to_one (L := L) (n := n) (others (weights v) a b) /\ others (weights v) a b a b = 0.
+  Proof.
+    intros v a b A B Z. split; [unfold sums_to_one; rewrite (others_sum v a b A B); exact Z |].
+    unfold others. destruct (is_spec a b a b) as [_ | N]; [reflexivity | tauto].
+  Qed.
+
   Theorem least_of_others : forall v kappa a b, (a < L)%nat -> (b < n a)%nat ->
     (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
     sum L (fun l => n l * v l) - v a = 1 -> least_without M a b kappa.
   Proof.
-    intros v kappa a b A B K Z. rewrite <- (others_sum v a b A B) in Z.
-    assert (F : forall w, sums_to_one (L := L) (n := n) w /\ w a b = 0 -> risk S (aggregate M w) (middle M)
-                = kappa + total L n (fun l i => (w l i - others (weights v) a b l i) ^ 2 * (tau2 l + alpha2 l + nu2 l))).
-    { intros w [W O]. rewrite (aggregate_risk M w W). unfold sums_to_one in W.
-      assert (P : forall l i, (l < L)%nat -> others (weights v) a b l i ^ 2 * (tau2 l + alpha2 l + nu2 l)
-                  = kappa * others (weights v) a b l i).
-      { intros l i P. rewrite <- (K l P). unfold others, weights. destruct (is a b l i); ring. }
-      assert (D : 2 * kappa * (total L n w - total L n (others (weights v) a b)) = 0) by (rewrite W, Z; ring).
-      replace (total L n w - total L n (others (weights v) a b))
-        with (total L n (fun l i => w l i + (-1) * others (weights v) a b l i)) in D by (rewrite total_plus, total_scal; ring).
-      transitivity (kappa * total L n (others (weights v) a b)
-        + (total L n (fun l i => (w l i - others (weights v) a b l i) ^ 2 * (tau2 l + alpha2 l + nu2 l))
-           + 2 * kappa * total L n (fun l i => w l i + (-1) * others (weights v) a b l i))).
-      - rewrite <- !total_scal, <- !total_plus. apply total_ext. intros l i Q _. rewrite <- (P l i Q), <- (K l Q).
-        unfold others, weights. destruct (is_spec a b l i) as [[-> ->] | _]; [rewrite O |]; ring.
-      - rewrite D, Z. ring. }
-    split.
-    - exists (others (weights v) a b). split.
-      + split; [exact Z |]. unfold others. destruct (is_spec a b a b) as [_ | N]; [reflexivity | tauto].
-      + rewrite F.
-        * rewrite (total_ext L n _ (fun _ _ => 0 * 0)) by (intros; ring). rewrite total_scal. ring.
-        * split; [exact Z |]. unfold others. destruct (is_spec a b a b) as [_ | N]; [reflexivity | tauto].
-    - intros w W. rewrite (F w W). assert (G := excess_nonneg (fun l i => w l i - others (weights v) a b l i)). cbv beta in G. lra.
+    intros v kappa a b A B K Z. destruct (others_admissible v a b A B Z) as [Y O]. split.
+    - exists (others (weights v) a b). split; [tauto |]. rewrite (others_split v kappa a b A B K Z _ Y O).
+      rewrite (total_ext L n _ (fun _ _ => 0 * 0)) by (intros; ring). rewrite total_scal. ring.
+    - intros w [W N]. rewrite (others_split v kappa a b A B K Z w W N).
+      assert (G := excess_nonneg (fun l i => w l i - others (weights v) a b l i)). cbv beta in G. lra.
+  Qed.
+
+  (* These weights are the only best ones, where all messages have some noise. *)
+  Theorem least_of_others_only : forall v kappa a b, (a < L)%nat -> (b < n a)%nat ->
+    (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
+    sum L (fun l => n l * v l) - v a = 1 -> (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) ->
+    forall w, sums_to_one (L := L) (n := n) w -> w a b = 0 ->
+    risk S (aggregate M (others (weights v) a b)) (middle M) <= risk S (aggregate M w) (middle M) /\
+    (risk S (aggregate M w) (middle M) = risk S (aggregate M (others (weights v) a b)) (middle M) ->
+     forall l i, (l < L)%nat -> (i < n l)%nat -> w l i = others (weights v) a b l i).
+  Proof.
+    intros v kappa a b A B K Z V w W N. destruct (others_admissible v a b A B Z) as [Y O].
+    rewrite (others_split v kappa a b A B K Z w W N), (others_split v kappa a b A B K Z _ Y O).
+    rewrite (total_ext L n (fun l i => (others (weights v) a b l i - _) ^ 2 * _) (fun _ _ => 0 * 0)) by (intros; ring).
+    rewrite total_scal.
+    assert (P : forall l i, (l < L)%nat -> (i < n l)%nat ->
+      0 <= (w l i - others (weights v) a b l i) ^ 2 * (tau2 l + alpha2 l + nu2 l)).
+    { intros. apply Rmult_le_pos; [apply pow2_ge_0 | left; apply V; assumption]. }
+    split; [assert (G := total_nonneg L n _ P); cbv beta in G; lra |]. intros Q l i I J.
+    assert (F := total_zero L n _ P ltac:(cbv beta; lra) l i I J). simpl in F. assert (U := V l I).
+    apply Rmult_integral in F. destruct F as [F | F]; [| lra]. apply Rminus_diag_uniq. nra.
   Qed.
 
   Theorem least_client : forall x v kappa a b, (a < L)%nat -> (b < n a)%nat ->
@@ -209,7 +277,7 @@ Section Levels.
     forall t, 1 + t <> 0 ->
     risk S (personal M s a b (cleaned M (weights v) a b)) (parameter M a b)
       <= risk S (personal M t a b (cleaned M (weights v) a b)) (parameter M a b) /\
-    (0 < alpha2 a -> v a <> 1 ->
+    (0 < tau2 a + alpha2 a -> v a <> 1 ->
      risk S (personal M t a b (cleaned M (weights v) a b)) (parameter M a b)
        = risk S (personal M s a b (cleaned M (weights v) a b)) (parameter M a b) -> t = s).
   Proof.
@@ -237,7 +305,7 @@ Section Levels.
     forall t, 1 + t <> 0 ->
     risk S (personal M s a b (aggregate M (weights v))) (parameter M a b)
       <= risk S (personal M t a b (aggregate M (weights v))) (parameter M a b) /\
-    (0 < alpha2 a -> v a <> 1 ->
+    (0 < tau2 a + alpha2 a -> v a <> 1 ->
      risk S (personal M t a b (aggregate M (weights v))) (parameter M a b)
        = risk S (personal M s a b (aggregate M (weights v))) (parameter M a b) -> t = s).
   Proof.
@@ -266,7 +334,7 @@ Section Levels.
     forall t,
     risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b)
       <= risk S (mixed M t a b (aggregate M (weights v))) (parameter M a b) /\
-    (0 < alpha2 a -> v a <> 1 ->
+    (0 < tau2 a + alpha2 a -> v a <> 1 ->
      risk S (mixed M t a b (aggregate M (weights v))) (parameter M a b)
        = risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b) -> t = u).
   Proof.
@@ -310,6 +378,83 @@ Section Levels.
                     - 2 * (alpha2 a * v a)))); [ring |]. rewrite N. ring.
   Qed.
 
+  (* The risk falls up to the best strength and rises after it. *)
+  Lemma closer : forall D s t r, 0 <= D -> -1 < s -> (s <= t <= r \/ -1 < r /\ r <= t <= s) ->
+    D * ((t - s) / ((1 + t) * (1 + s))) ^ 2 <= D * ((r - s) / ((1 + r) * (1 + s))) ^ 2.
+  Proof.
+    intros D s t r P S1 H. assert (T : 0 < 1 + t) by lra. assert (R1 : 0 < 1 + r) by lra. assert (S2 : 0 < 1 + s) by lra.
+    apply Rmult_le_compat_l; [exact P |].
+    assert (X : (r - s) / ((1 + r) * (1 + s)) - (t - s) / ((1 + t) * (1 + s)) = (r - t) / ((1 + r) * (1 + t)))
+      by (field; lra).
+    assert (U : 0 < / ((1 + t) * (1 + s))) by (apply Rinv_0_lt_compat, Rmult_lt_0_compat; assumption).
+    assert (V : 0 < / ((1 + r) * (1 + t))) by (apply Rinv_0_lt_compat, Rmult_lt_0_compat; assumption).
+    set (x := (t - s) / ((1 + t) * (1 + s))) in *. set (y := (r - s) / ((1 + r) * (1 + s))) in *.
+    destruct H as [[H1 H2] | [_ [H1 H2]]].
+    - assert (0 <= x) by (unfold x; apply Rmult_le_pos; lra).
+      assert (0 <= y - x) by (rewrite X; apply Rmult_le_pos; lra). nra.
+    - assert (0 <= - x) by (unfold x, Rdiv; rewrite Ropp_mult_distr_l; apply Rmult_le_pos; lra).
+      assert (0 <= - (y - x)) by (rewrite X; unfold Rdiv; rewrite Ropp_mult_distr_l; apply Rmult_le_pos; lra). nra.
+  Qed.
+
+  Theorem strength_unimodal : forall v s a b, sum L (fun l => n l * v l) = 1 -> 0 < 1 + s ->
+    (a < L)%nat -> (b < n a)%nat ->
+    s * (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a)
+         - alpha2 a * v a) = alpha2 a - alpha2 a * v a ->
+    forall t r, s <= t <= r \/ -1 < r /\ r <= t <= s ->
+    risk S (personal M t a b (aggregate M (weights v))) (parameter M a b)
+      <= risk S (personal M r a b (aggregate M (weights v))) (parameter M a b).
+  Proof.
+    intros v s a b Z P0 A B N t r H. assert (P : -1 < s) by lra. rewrite !client_risk by (assumption || lra).
+    set (C := sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a)) in *.
+    assert (F : forall x, (x ^ 2 * sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l)))
+         + tau2 a * x ^ 2 * (1 - 2 * v a) + alpha2 a * (1 + 2 * x * v a)) / (1 + x) ^ 2
+         = (alpha2 a + 2 * (alpha2 a * v a) * x + C * x ^ 2) / (1 + x) ^ 2) by (intros; unfold C; f_equal; ring).
+    rewrite !F, (parabola (alpha2 a) (alpha2 a * v a) C s t N), (parabola (alpha2 a) (alpha2 a * v a) C s r N) by lra.
+    assert (G := spread_nonneg v a b A B). destruct (variance_nonneg S L n _ _ _ M a A ltac:(lia)) as [U [W V]].
+    assert (G2 := Rmult_le_pos (v a ^ 2) (nu2 a) (pow2_ge_0 _) V).
+    assert (T := Rmult_le_pos ((1 - v a) ^ 2) (tau2 a + alpha2 a) (pow2_ge_0 _) ltac:(lra)).
+    assert (G3 : 0 <= alpha2 a - 2 * (alpha2 a * v a) + C) by (unfold C; lra).
+    assert (X := closer _ s t r G3 P H). lra.
+  Qed.
+
+  (* Up to a mean squared difference D of own estimate and pivot that is no larger than what they differ by through the own
+     estimate's error, nothing is better than to take the pivot as it is; above it, some mixture is. *)
+  Theorem pivot_as_it_is : forall v a b, sum L (fun l => n l * v l) = 1 -> (a < L)%nat -> (b < n a)%nat ->
+    let D := sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) + tau2 a * (1 - 2 * v a) + alpha2 a
+             - 2 * (alpha2 a * v a) in
+    (D <= alpha2 a - alpha2 a * v a -> forall u, u <= 1 ->
+      risk S (mixed M 1 a b (aggregate M (weights v))) (parameter M a b)
+      <= risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b)) /\
+    (v a <= 1 -> alpha2 a - alpha2 a * v a < D -> exists u, 0 <= u < 1 /\
+      risk S (mixed M u a b (aggregate M (weights v))) (parameter M a b)
+      < risk S (mixed M 1 a b (aggregate M (weights v))) (parameter M a b)).
+  Proof.
+    intros v a b Z A B D.
+    assert (F : forall x, risk S (mixed M x a b (aggregate M (weights v))) (parameter M a b)
+         = alpha2 a - 2 * x * (alpha2 a - alpha2 a * v a) + x ^ 2 * D).
+    { intros x. rewrite (mixture_risk v x a b Z A B). unfold D. ring. }
+    assert (G := spread_nonneg v a b A B).
+    destruct (variance_nonneg S L n _ _ _ M a A ltac:(lia)) as [U [W V]].
+    assert (G2 := Rmult_le_pos (v a ^ 2) (nu2 a) (pow2_ge_0 _) V).
+    assert (T := Rmult_le_pos ((1 - v a) ^ 2) (tau2 a + alpha2 a) (pow2_ge_0 _) ltac:(lra)).
+    assert (G3 : 0 <= D) by (unfold D; lra). split.
+    - intros H u Q. rewrite !F. set (B2 := alpha2 a - alpha2 a * v a) in *.
+      assert (X : 0 <= (1 - u) * (2 * (B2 - D) + D * (1 - u))).
+      { apply Rmult_le_pos; [lra |]. assert (0 <= D * (1 - u)) by (apply Rmult_le_pos; lra). lra. }
+      lra.
+    - intros Q H. set (B2 := alpha2 a - alpha2 a * v a) in *.
+      assert (P : 0 <= B2) by (unfold B2; replace (alpha2 a - alpha2 a * v a) with (alpha2 a * (1 - v a)) by ring;
+        apply Rmult_le_pos; lra).
+      assert (I : B2 / D * D = B2) by (field; lra). exists (B2 / D). split.
+      + split; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra] |].
+        apply (Rmult_lt_reg_r D); lra.
+      + rewrite !F. apply Rminus_gt_0_lt.
+        replace (_ - _) with (D * (1 - B2 / D) ^ 2); [apply Rmult_lt_0_compat; [lra |]; apply square_positive; intros X;
+          assert (B2 / D = 1) by lra; rewrite H0 in I; lra |].
+        replace (2 * (B2 / D) * B2) with (2 * (B2 / D) * (B2 / D * D)) by (rewrite I; ring).
+        replace (2 * 1 * B2) with (2 * 1 * (B2 / D * D)) by (rewrite I; ring). ring.
+  Qed.
+
   (* --- towards the best server --- *)
 
   Lemma balanced_sum : forall v kappa, (forall l, (l < L)%nat -> v l * (tau2 l + alpha2 l + nu2 l) = kappa) ->
@@ -328,7 +473,7 @@ Section Levels.
     forall t, 1 + t <> 0 ->
     risk S (personal M s a b (cleaned M (weights v) a b)) (parameter M a b)
       <= risk S (personal M t a b (cleaned M (weights v) a b)) (parameter M a b) /\
-    (0 < alpha2 a -> v a <> 1 ->
+    (0 < tau2 a + alpha2 a -> v a <> 1 ->
      risk S (personal M t a b (cleaned M (weights v) a b)) (parameter M a b)
        = risk S (personal M s a b (cleaned M (weights v) a b)) (parameter M a b) -> t = s).
   Proof.
@@ -345,13 +490,72 @@ Section Levels.
     forall t, 1 + t <> 0 ->
     risk S (personal M s a b (aggregate M (weights v))) (parameter M a b)
       <= risk S (personal M t a b (aggregate M (weights v))) (parameter M a b) /\
-    (0 < alpha2 a -> v a <> 1 ->
+    (0 < tau2 a + alpha2 a -> v a <> 1 ->
      risk S (personal M t a b (aggregate M (weights v))) (parameter M a b)
        = risk S (personal M s a b (aggregate M (weights v))) (parameter M a b) -> t = s).
   Proof.
     intros v kappa s a b K Z P A B N. apply best_strength; try assumption.
     rewrite (balanced_sum v kappa K Z), <- (K a A).
     transitivity (s * (tau2 a * (1 - v a) + v a * nu2 a)); [ring |]. rewrite N. ring.
+  Qed.
+
+  (* The same for ratios, in terms of the total precision. *)
+  Let precision := sum L (fun l => n l / (tau2 l + alpha2 l + nu2 l)).
+
+  Lemma ratios_precision : forall r kappa, (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    sum L (fun l => n l * r l) = kappa * precision /\
+    forall l, (l < L)%nat -> r l / sum L (fun l => n l * r l) = 1 / ((tau2 l + alpha2 l + nu2 l) * precision).
+  Proof.
+    intros r kappa K P V Q.
+    assert (R0 : forall l, (l < L)%nat -> r l = kappa / (tau2 l + alpha2 l + nu2 l)).
+    { intros l A. rewrite <- (K l A). assert (U := V l A). field. lra. }
+    assert (Z : sum L (fun l => n l * r l) = kappa * precision).
+    { unfold precision. rewrite <- sum_scal. apply sum_ext. intros l A. rewrite (R0 l A). assert (U := V l A). field. lra. }
+    split; [exact Z |]. intros l A. rewrite Z, (R0 l A). assert (U := V l A). field. lra.
+  Qed.
+
+  Theorem best_strength_cleaned_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a) = alpha2 a ->
+    forall t, 1 + t <> 0 ->
+    risk S (personal M s a b (cleaned M (ratios L n r) a b)) (parameter M a b)
+      <= risk S (personal M t a b (cleaned M (ratios L n r) a b)) (parameter M a b) /\
+    (0 < tau2 a + alpha2 a -> ratios L n r a b <> 1 ->
+     risk S (personal M t a b (cleaned M (ratios L n r) a b)) (parameter M a b)
+       = risk S (personal M s a b (cleaned M (ratios L n r) a b)) (parameter M a b) -> t = s).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (best_strength_cleaned_balanced (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
+  Qed.
+
+  Theorem best_strength_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a * (1 - 1 / ((tau2 a + alpha2 a + nu2 a) * precision)) + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a)
+      = alpha2 a * (1 - 1 / ((tau2 a + alpha2 a + nu2 a) * precision)) ->
+    forall t, 1 + t <> 0 ->
+    risk S (personal M s a b (aggregate M (ratios L n r))) (parameter M a b)
+      <= risk S (personal M t a b (aggregate M (ratios L n r))) (parameter M a b) /\
+    (0 < tau2 a + alpha2 a -> ratios L n r a b <> 1 ->
+     risk S (personal M t a b (aggregate M (ratios L n r))) (parameter M a b)
+       = risk S (personal M s a b (aggregate M (ratios L n r))) (parameter M a b) -> t = s).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (best_strength_balanced (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
   Qed.
 
   (* There the client attains the least risk of all blends. *)
@@ -367,6 +571,22 @@ Section Levels.
     - intros l Q. rewrite <- (K l Q). ring.
     - rewrite <- (K a A), <- N. field. exact P.
     - rewrite (sum_ext L _ (fun l => s / (1 + s) * (n l * v l))) by (intros; ring). rewrite sum_scal, Z. field. exact P.
+  Qed.
+
+  Theorem attains_cleaned_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a) = alpha2 a ->
+    least_of_client M a b (risk S (personal M s a b (cleaned M (ratios L n r) a b)) (parameter M a b)).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (attains_cleaned (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
   Qed.
 
   Theorem attains_mixed : forall v kappa u a b,
@@ -395,6 +615,22 @@ Section Levels.
     rewrite (cleaned_risk v s a b Z P A B), V in H. rewrite (client_risk v s a b Z P A B).
     replace (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l))) - v a ^ 2 * 0)
       with (sum L (fun l => n l * (v l ^ 2 * (tau2 l + alpha2 l + nu2 l)))) in H by ring. exact H.
+  Qed.
+
+  Theorem attains_returned_ratios : forall r kappa s a b,
+    (forall l, (l < L)%nat -> r l * (tau2 l + alpha2 l + nu2 l) = kappa) -> 0 < kappa ->
+    (forall l, (l < L)%nat -> 0 < tau2 l + alpha2 l + nu2 l) -> 0 < precision ->
+    1 + s <> 0 -> (a < L)%nat -> (b < n a)%nat ->
+    s * (tau2 a + 1 / ((tau2 a + alpha2 a + nu2 a) * precision) * nu2 a) = alpha2 a -> nu2 a = 0 ->
+    least_of_client M a b (risk S (personal M s a b (aggregate M (ratios L n r))) (parameter M a b)).
+  Proof.
+    intros r kappa s a b K P V Q S1 A B N O. destruct (ratios_precision r kappa K P V Q) as [Z W].
+    apply (attains_returned (fun l => r l / sum L (fun l => n l * r l)) (1 / precision) s a b); try assumption.
+    - intros l C. rewrite (W l C). assert (U := V l C). field. lra.
+    - transitivity (sum L (fun l => / sum L (fun l => n l * r l) * (n l * r l))).
+      + apply sum_ext. intros. unfold Rdiv. ring.
+      + rewrite sum_scal, Z. apply Rinv_l. apply Rgt_not_eq, Rmult_lt_0_compat; assumption.
+    - rewrite (W a A). exact N.
   Qed.
 End Levels.
 

@@ -1,10 +1,10 @@
 (* Tactics of generated proofs about models: side conditions, sizes as letters, and the algebra that is left. *)
 Require Export Borrow.Levels.
 
-(* What a condition makes zero is zero; a whole number of clients becomes a real letter at least as large as its low end. *)
+(* What a condition makes equal to something is that; a whole number of clients becomes a real letter at least as large as its low end. *)
 Ltac letters :=
   repeat match goal with
-  | H : ?x = 0 |- _ => is_var x; subst x
+  | H : @eq R ?x _ |- _ => is_var x; subst x
   | H : ?low <= INR ?n |- _ =>
       is_var n;
       let x := fresh "k" in let P := fresh "P" in let E := fresh "E" in
@@ -15,8 +15,16 @@ Ltac letters :=
       destruct (between x H) as [y [P E]]; subst x; clear H
   end.
 
+Lemma one_less : forall n : nat, 1 <= n -> INR (Nat.pred n) = n - 1.
+Proof. intros [| n] H; [simpl in H; lra |]. rewrite S_INR. simpl Nat.pred. ring. Qed.
+
 Ltac unfold_levels :=
   cbv beta iota delta [sum two three same weights ratios fst snd message_variance];
+  repeat match goal with |- context [INR (?n + 1)] => rewrite (plus_INR n 1) end;
+  repeat match goal with
+  | |- context [INR (Nat.pred ?n)] =>
+      first [ rewrite (one_less n) by lra | let m := eval cbv in (Nat.pred n) in change (Nat.pred n) with m ]
+  end;
   repeat match goal with |- context [INR (S ?n)] => rewrite (S_INR n) end; change (INR 0) with 0.
 
 (* Signs where polynomials have minus signs that cancel. *)

@@ -582,9 +582,9 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
     top, bottom = (sp.Poly(part, t) for part in sp.fraction(sp.cancel(sp.together(here - there))))
     if top.degree() >= bottom.degree() and not top.is_zero:
         raise Unprovable("the quantity does not tend to the claimed limit")
-    lead = _absolute(bottom.LC())
-    size = sum((_absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
-    against = sum((_absolute(c, negative_only=True) for c in (bottom * _some_sign(bottom.LC())).all_coeffs()),
+    lead = absolute(bottom.LC())
+    size = sum((absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
+    against = sum((absolute(c, negative_only=True) for c in (bottom * _some_sign(bottom.LC())).all_coeffs()),
                   sp.Integer(0)) / lead  # fmt: skip
     shared = sp.factor(sum((_share(c, i, bottom) for (i,), c in top.terms()), sp.Integer(0)))
     n = sp.Symbol("n_t", nonnegative=True)
@@ -623,11 +623,11 @@ def _share(c: Any, i: int, bottom: Any) -> Any:
     divisor without zeros, for the leading one may vanish.
     """  # fmt: skip
     later = [b for (k,), b in reversed(bottom.terms()) if k > i]
-    shares = [sp.factor(_absolute(c) / _absolute(b)) for b in later]
+    shares = [sp.factor(absolute(c) / absolute(b)) for b in later]
     return next((s for s in shares if structural(sp.expand(sp.fraction(s)[1]))), shares[-1] if shares else sp.Integer(0))
 
 
-def _absolute(p: Any, negative_only: bool = False) -> Any:
+def absolute(p: Any, negative_only: bool = False) -> Any:
     """A polynomial of non-negative letters with its coefficients' absolute values (of the negative ones only)."""
     symbols = sorted(p.free_symbols, key=str)
     if not symbols:
@@ -813,6 +813,7 @@ __all__ = [
     "SHOW",
     "Theorem",
     "Unprovable",
+    "absolute",
     "comment",
     "hypotheses",
     "is_algebraic",

@@ -19,9 +19,17 @@ from typing import Any
 
 import sympy as sp
 
+# Letters of a model that its claim does not name: a theorem is about all of them.
 # Any part of a given variance sigma2_c around the centre may be that of clients' parameters.
 PART = sp.Symbol("tau2", real=True)
-FREE = (PART,)
+# Any spread of clients' parameters, any other variance, any share of a pivot.
+SPREAD = sp.Symbol("tau2", nonnegative=True)
+NOISE = sp.Symbol("noise2", positive=True)
+SHARE = sp.Symbol("share", real=True)
+FREE = (PART, SPREAD, NOISE, SHARE)
+# What grows in a limit: a real number, or a number of clients.
+BIG = sp.Symbol("big", positive=True)
+MANY = sp.Symbol("many", positive=True, integer=True)
 
 
 def _per_level(value: Any, count: int) -> tuple[Any, ...]:
@@ -120,6 +128,28 @@ class Server(Risk):
 
 
 @dataclass(frozen=True, eq=False)
+class Message(Risk):
+    """Of a client's message, around the centre."""
+
+    level: int
+
+    def _one(self) -> Any:
+        return self.clients.message[self.level]
+
+
+@dataclass(frozen=True, eq=False)
+class Shared(Risk):
+    """Mean product of the errors of a client's own estimate and of the server's, both around the centre: a covariance."""
+
+    weights: Weights
+    level: int
+
+    def _one(self) -> Any:
+        c, a = self.clients, self.level
+        return self.weights.per_client(c)[a] * (c.tau2[a] + c.alpha2[a])
+
+
+@dataclass(frozen=True, eq=False)
 class Own(Risk):
     """Of a client's own estimate, around its parameter."""
 
@@ -175,12 +205,39 @@ class Decision:
     of: int | None = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """What a decision decides, as a number that occurs in expressions: the least risk, or the best strength, of the one
+    entry that the decision is about.
+    """
+
+    decision: Any
+    symbol: Any = field(default_factory=lambda: sp.Dummy("best", real=True), init=False)
+
+    @property
+    def clients(self) -> Clients:
+        """Whose optimum it is."""
+        return self.decision.clients
+
+    @cached_property
+    def closed(self) -> Any:
+        """The closed form."""
+        return self.decision.closed
+
+
 @dataclass(frozen=True)
 class Value(Decision):
-    """An expression in risks (their symbols) has, or is bounded by, the claim's formula, as the claim's relation says."""
+    """An expression in risks and optima (their symbols) has, or is bounded by, the claim's formula, as the claim's relation
+    says.
+    """
 
     expression: Any
-    risks: tuple[Risk, ...]
+    risks: tuple[Risk | Optimum, ...]
+
+
+@dataclass(frozen=True)
+class Limit(Value):
+    """The formula is what such an expression tends to as its letter BIG or MANY grows: it is within C over that letter."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +247,11 @@ class LeastCentre(Decision):
     clients: Clients
     without: int | None = None
 
+    @property
+    def closed(self) -> Any:
+        """The least risk."""
+        return self.clients.optimal(self.without)[1]
+
 
 @dataclass(frozen=True)
 class LeastClient(Decision):
@@ -197,6 +259,11 @@ class LeastClient(Decision):
 
     clients: Clients
     level: int
+
+    @property
+    def closed(self) -> Any:
+        """The least risk."""
+        return self.clients.alpha2[self.level] * self.clients.bayes(self.level)[0]
 
 
 @dataclass(frozen=True)
@@ -207,6 +274,22 @@ class BestWeights(Decision):
 
     clients: Clients
     weights: Callable[[tuple[Any, ...]], Weights]
+
+    @property
+    def closed(self) -> Any:
+        """The second level's best weight, over the first's: the entry where `weights` makes ratios of one."""
+        return self.clients.message[0] / self.clients.message[1]
+
+
+@dataclass(frozen=True)
+class BestWithout(Decision):
+    """No weights of all messages but those of one client of `level` have a smaller risk around the centre than those that
+    `weights` makes of the formula, and no others have the same.
+    """
+
+    clients: Clients
+    level: int
+    weights: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple
 
 
 @dataclass(frozen=True)
@@ -230,6 +313,37 @@ class BestStrength(Decision):
     weights: Weights
     level: int
     own_noise: bool
+
+    @property
+    def closed(self) -> Any:
+        """The best strength."""
+        c, a = self.clients, self.level
+        w, alpha2, tau2 = self.weights.per_client(c)[a], c.alpha2[a], c.tau2[a]
+        shared = Server(c, self.weights).closed - (0 if self.own_noise else w**2 * c.nu2[a])
+        return sp.factor(sp.cancel(sp.together(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w))))
+
+
+@dataclass(frozen=True)
+class Unimodal(Decision):
+    """The risk falls up to the strength `lam` and rises after it, with the own noise in what comes back; the formula's
+    entries, which bound its slopes, are zero.
+    """
+
+    clients: Clients
+    weights: Weights
+    level: int
+    lam: Any
+
+
+@dataclass(frozen=True)
+class PivotBest(Decision):
+    """Where the own estimate's variance is at least the formula, no mixture, of either sign, is better than the server's
+    estimate as it is; below, some is.
+    """
+
+    clients: Clients
+    weights: Weights
+    level: int
 
 
 @dataclass(frozen=True)
@@ -264,6 +378,11 @@ class BestMixture(Decision):
     level: int
     u: Callable[[tuple[Any, ...]], Any]
 
+    @property
+    def closed(self) -> Any:
+        """The best share of the server's estimate: the entry where `u` is that."""
+        return self.clients.best_mixture(self.weights, self.level)
+
 
 @dataclass(frozen=True)
 class LeastMixture(Decision):
@@ -272,6 +391,12 @@ class LeastMixture(Decision):
     clients: Clients
     weights: Weights
     level: int
+
+    @property
+    def closed(self) -> Any:
+        """The least risk."""
+        u, w = self.clients.best_mixture(self.weights, self.level), self.weights.per_client(self.clients)[self.level]
+        return self.clients.alpha2[self.level] * (1 - u * (1 - w))
 
 
 Model = Callable[..., "tuple[Decision, ...] | None"]  # None: of no such case

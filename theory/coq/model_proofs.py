@@ -37,15 +37,26 @@ TRUSTED = ("Sums", "Model")  # what a reader has to believe: the definitions tha
 # Fingerprints of the trusted files. To change one knowingly: read what every statement then says (`theory/proofs/*/model`),
 # put the new fingerprint here in the same commit, and say in its message what the definition means now.
 PINNED = {"Sums": "59e3287603a651a4", "Model": "39ae32ca1f4c57e5"}
-# Hand-written theorems of Any.v, for any number of levels or silos, where generated ones are for two and three.
-ANY = dict.fromkeys(
-    ("fedhdp:lemma1", "fedhdp:eq61", "fedhdp:eq64", "robusthdp:eq8:weights", "robusthdp:eq8:unique", "mrmtl:lemE.3"),
-    "server_of_any_levels",
-) | {
+# Theorems by hand, beside the generated ones: of Any.v, for any number of levels or silos, where those are for two and
+# three; of Independence.v, about all estimates, linear or not.
+BY_HAND = ("Any", "Independence")
+ANY = {
+    **dict.fromkeys(
+        ("fedhdp:lemma1", "fedhdp:eq9", "fedhdp:eq60", "fedhdp:eq61", "fedhdp:eq63", "fedhdp:eq64", "robusthdp:eq8:weights",
+         "robusthdp:eq8:unique", "robusthdp:eq8:minvar", "mrmtl:lemE.3"),
+        "server_of_any_levels",
+    ),
+    **dict.fromkeys(("robusthdp:eq8:loss", "robusthdp:eq8:eps-weights", "robusthdp:eq8:eps-loss"), "ratios_of_any_levels"),
+    "robusthdp:eq8:removal": "removal_of_any_client",
+    **dict.fromkeys(("fedhdp:eq68", "fedhdp:eq72"), "others_of_any_levels"),
+    **dict.fromkeys(("fedhdp:eq73", "fedhdp:eq74", "fedhdp:eq75", "mrmtl:thmE.5:bayes"), "client_of_any_levels"),
     "fedhdp:levels:lambda": "strength_of_any_levels, returned_strength_of_any_levels",
     "fedhdp:levels:bayes": "strength_of_any_levels",
     "mrmtl:thmE.5": "strength_of_any_silos",
-}
+    **dict.fromkeys(("mrmtl:lemE.4:var", "mrmtl:lemE.4:mu", "mrmtl:eq48"), "mixture_of_any_silos"),
+    "mrmtl:negative": "outlier_of_any_silos",
+}  # fmt: skip
+ALL = {"generative:eq46": "best_of_all_is_met"}
 GENERATE_SECONDS = 120.0
 SLOWER = 2.5  # times the processor time that coqc gets for a claim's algebra
 BATCH = 4
@@ -101,6 +112,8 @@ def grade(claim_id: str) -> str:
 def summary(claim_id: str) -> str:
     """What is proved of a claim from its model, and in which file; empty where no model is named."""
     by_hand = f"theory/coq/Any.v, by hand, for any number of levels: {ANY[claim_id]}" if claim_id in ANY else ""
+    if claim_id in ALL:
+        by_hand = f"theory/coq/Independence.v, by hand, about estimates that are not linear: {ALL[claim_id]}"
     if claim_id not in model.MODELS:
         return by_hand
     if not proved(claim_id):
@@ -126,7 +139,7 @@ def prepare(path: str) -> None:
             f"{', '.join(changed)} is not the file that statements were read against; restore it, or change it knowingly as "
             f"theory/coq/{Path(__file__).name} says at PINNED"
         )
-    prove.compile_library(path, [prove.FOLDER / "Positive.v", *(HERE / f"{n}.v" for n in (*LIBRARY, "Any"))])
+    prove.compile_library(path, [prove.FOLDER / "Positive.v", *(HERE / f"{n}.v" for n in (*LIBRARY, *BY_HAND))])
 
 
 # --- generating --------------------------------------------------------------------------------------------------------
@@ -353,11 +366,16 @@ def _note(claim_id: str, reason: str | None) -> None:
     if after != now:
         file = prove.folder_of(paper) / "model" / REASONS
         file.parent.mkdir(parents=True, exist_ok=True)
-        files.write(file, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
+        if after:
+            files.write(file, json.dumps(dict(sorted(after.items())), indent=1) + "\n")
+        else:
+            file.unlink()
 
 
 __all__ = [
+    "ALL",
     "ANY",
+    "BY_HAND",
     "HERE",
     "LIBRARY",
     "PINNED",

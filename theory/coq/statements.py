@@ -34,7 +34,8 @@ from theory.engine.judging import find_counterexample
 
 GRADE = "model"
 LONG, FEW = 60, 6  # a strength of more operations, in so few letters, is made one fraction first
-RESERVED = {"S", "M", "E", "i", "j", "w", "t", "x"}
+RESERVED = {"C", "M", "E", "i", "j", "w", "t", "x"}
+_FREELY = {s: sp.Integer(1 if s.is_positive else 0) for s in model.FREE}  # at a point
 
 
 class NoModel(Unprovable):
@@ -64,6 +65,8 @@ class _Frame:
     clients: list[model.Clients] = field(default_factory=list)
     members: list[tuple[model.Clients, int]] = field(default_factory=list)
     some: list[list[Any]] = field(default_factory=list)  # of each list, one letter at least is not zero
+    grows: Any = None  # the letter of a limit, and within how much over it the limit is
+    within: Any = None
 
     def one_of(self, e: Any) -> None:
         """Ask for what keeps an expression's denominator from vanishing: one of some letters that may be zero."""
@@ -90,7 +93,8 @@ class _Frame:
     def space_name(self, c: model.Clients) -> str:
         """The letter of a federation's space."""
         k = self.clients.index(c)
-        return "S" + (str(k + 1) if k else "")
+        taken = any(name_of(s) == "S" for s in self.symbols)
+        return ("Space" if taken else "S") + (str(k + 1) if k else "")
 
     def member(self, c: model.Clients, level: int) -> str:
         """The letter of a client of a level."""
@@ -121,6 +125,9 @@ def _size(e: Any) -> str:
         return name_of(e)
     if e.is_Integer and e > 0:
         return f"{e}%nat"
+    if isinstance(e, sp.Add) and len(e.args) == 2 and e.args[0] in (-1, 1) and e.args[1].is_Symbol:
+        name = name_of(e.args[1])
+        return f"(Nat.pred {name})" if e.args[0] == -1 else f"({name} + 1)%nat"
     raise Unprovable(f"a level of {e} clients")
 
 
@@ -143,6 +150,11 @@ def _risk(f: _Frame, r: model.Risk) -> str:
     match r:
         case model.Server():
             text = f"risk {s} (aggregate {m} {_weights(c, r.weights)}) (middle {m})"
+        case model.Message():
+            text = f"risk {s} (message {m} {r.level} {f.member(c, r.level)}) (middle {m})"
+        case model.Shared():
+            mine, server = f"estimate {m} {r.level} {f.member(c, r.level)} o", f"aggregate {m} {_weights(c, r.weights)} o"
+            text = f"moment {s} (fun o => {mine} - middle {m} o) (fun o => {server} - middle {m} o)"
         case model.Own():
             i = f.member(c, r.level)
             text = f"risk {s} (estimate {m} {r.level} {i}) (parameter {m} {r.level} {i})"
@@ -188,6 +200,10 @@ def _rewrite(f: _Frame, r: model.Risk) -> list[str]:
     match r:
         case model.Server():
             line = f"(server_risk {m})"
+        case model.Message():
+            line = f"(message_risk {m})"
+        case model.Shared():
+            line = f"(shared_moment {m})"
         case model.Own():
             line = f"(estimate_risk {m})"
         case model.Personal():
@@ -215,14 +231,36 @@ class _Said:
     says: str
 
 
+def _best(d: model.Value) -> list[tuple[str, model.Optimum]]:
+    """The letters of a decision's optima."""
+    found = [r for r in d.risks if isinstance(r, model.Optimum)]
+    return [(f"best{k if len(found) > 1 else ''}", r) for k, r in enumerate(found, 1)]
+
+
 def _expression(f: _Frame, d: model.Value) -> str:
     """The risks' expression as text."""
-    stand_in = {r.symbol: sp.Symbol(f"risk_{k}_") for k, r in enumerate(d.risks)}
+    letters = {r: name for name, r in _best(d)}
+    stand_in = {r.symbol: sp.Symbol(letters.get(r, f"risk_{k}_")) for k, r in enumerate(d.risks)}
     text = term(sp.sympify(d.expression).subs(stand_in))
     for k, r in enumerate(d.risks):
-        inner = _risk(f, r)
-        text = inner if text == f"risk_{k}_" else text.replace(f"risk_{k}_", f"({inner})")
+        if r not in letters:
+            inner = _risk(f, r)
+            text = inner if text == f"risk_{k}_" else text.replace(f"risk_{k}_", f"({inner})")
     return text
+
+
+def _optima(f: _Frame, d: model.Value, rules: Any) -> tuple[str, list[str]]:
+    """What comes before a statement about optima, and the lines that prove it: each exists, and no other number is it."""
+    before, lines = "", []
+    for name, r in _best(d):
+        what = _say(r.decision, f, (sp.Symbol(name),), "=", rules).conclusion
+        before += f"exists {name}, ({what}) /\\\n    "
+        proof = _say(r.decision, f, (r.closed,), "=", rules).lines
+        lines += [f"exists ({term(r.closed)}).", "split.", "{", *(f"  {x}" for x in proof), "}"]
+        if isinstance(r.decision, model.BestStrength):  # at -1 there is no estimate
+            before += f"1 + {name} <> 0 /\\\n    "
+            lines += ["split; [side |]."]
+    return before, lines
 
 
 @singledispatch
@@ -235,10 +273,14 @@ def _occurring(d: Any) -> tuple[list[model.Clients], list[tuple[model.Clients, i
 def _(d: model.Value) -> Any:
     clients, members, found = [], [], [sp.sympify(d.expression)]
     for r in d.risks:
+        if isinstance(r, model.Optimum):
+            inner = _occurring(r.decision)
+            clients, members, found = [*clients, *inner[0]], [*members, *inner[1]], [*found, *inner[2], r.closed]
+            continue
         clients.append(r.clients)
-        if isinstance(r, model.Own | model.Personal | model.Mixed):
+        if not isinstance(r, model.Server):
             members.append((r.clients, r.level))
-        if isinstance(r, model.Server | model.Personal | model.Mixed):
+        if isinstance(r, model.Server | model.Shared | model.Personal | model.Mixed):
             found += r.weights.values
         if isinstance(r, model.Personal):
             found.append(r.lam)
@@ -260,6 +302,21 @@ def _(d: model.LeastClient) -> Any:
 @_occurring.register
 def _(d: model.BestWeights) -> Any:
     return [d.clients], [], []
+
+
+@_occurring.register
+def _(d: model.BestWithout) -> Any:
+    return [d.clients], [(d.clients, d.level)], []
+
+
+@_occurring.register
+def _(d: model.Unimodal) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values, d.lam]
+
+
+@_occurring.register
+def _(d: model.PivotBest) -> Any:
+    return [d.clients], [(d.clients, d.level)], [*d.weights.values]
 
 
 @_occurring.register
@@ -301,18 +358,69 @@ def _say(d: Any, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> 
 @_say.register
 def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     (value,) = formula
-    lines = ["unfold ratios.", *(line for r in d.risks for line in _rewrite(f, r))]
-    left = _expression(f, d)
+    before, optima = _optima(f, d, rules)
+    rewrites = [line for r in d.risks if isinstance(r, model.Risk) for line in _rewrite(f, r)]
+    lines = [*optima, "unfold ratios.", *rewrites]
+    left = before + _expression(f, d)
     if sign == "=":
         return _Said(f"{left}\n      = {term(value)}", [*lines, "algebra."], "The risk is the formula.")
     gap = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}) - value
-    small, large = (left, term(value)) if sign == "<=" else (term(value), left)
-    with time_limit(generator.CERTIFICATE_SECONDS):
-        shifted = rules(-gap if sign == "<=" else gap)
-        form = generator.nonnegative_form(shifted)
+    right = _expression(f, d)
+    small, large = (right, term(value)) if sign == "<=" else (term(value), right)
+    gap = -gap if sign == "<=" else gap
+    try:
+        with time_limit(generator.CERTIFICATE_SECONDS):
+            form = generator.nonnegative_form(rules(gap))
+    except Unprovable:
+        rules = rules.shifted()
+        with time_limit(generator.CERTIFICATE_SECONDS):
+            form = generator.nonnegative_form(rules(gap))
     proof = [f"apply (at_most _ _ ({term(form)})); [identity_of_letters | nonneg]."] if form != 0 else ["right. algebra."]
     lines = [*lines, "unfold_levels.", *rules.lines, *proof]
-    return _Said(f"{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
+    return _Said(f"{before}{small}\n      <= {large}", lines, "The risk is bounded as claimed.")
+
+
+@_say.register
+def _(d: model.Limit, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,), big = map(sp.sympify, formula), f.grows
+    before, optima = _optima(f, d, rules)
+    rewrites = [line for r in d.risks if isinstance(r, model.Risk) for line in _rewrite(f, r)]
+    gap = sp.sympify(d.expression).subs({r.symbol: r.closed for r in d.risks}) - value
+    f.within, forms = _within(gap, big, rules)
+    left, bound = _expression(f, d), f"C / {name_of(big)}"
+    n = f"n_{name_of(big)}"
+    real = name_of(big) if big not in f.sizes else f"(INR {name_of(big)})"
+    lines = [
+        *optima, "unfold ratios.", *rewrites, "unfold_levels.", *rules.lines,
+        f"destruct (above 1 {real} H_{name_of(big)}) as [{n} [P_{n} E_{n}]]; rewrite E_{n} in *; clear E_{n}.", "split.",
+        *("- " + (f"apply (at_most _ _ ({term(x)})); [identity_of_letters | nonneg]." if x != 0 else "right. algebra.")
+          for x in forms),
+    ]  # fmt: skip
+    value = _argument(value)
+    conclusion = f"{before}{left} - {value}\n      <= {bound} /\\\n    {value} - ({left})\n      <= {bound}"
+    says = f"As {name_of(big)} grows, the limit is the formula: the difference is within C/{name_of(big)}."
+    return _Said(conclusion, lines, says)
+
+
+def _within(gap: Any, big: Any, rules: Any) -> tuple[Any, list[Any]]:
+    """A C with |gap| <= C / big for big >= 1, and the differences as sums of what is not negative."""
+    top, bottom = (sp.Poly(part, big) for part in sp.fraction(sp.cancel(sp.together(gap))))
+    if top.is_zero:
+        return sp.Integer(0), [0, 0]
+    if top.degree() >= bottom.degree():
+        raise Unprovable("the quantity does not tend to the claimed limit")
+    lead = generator.absolute(bottom.LC())
+    size = sum((generator.absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
+    start = 1 + sp.Symbol(f"n_{name_of(big)}", nonnegative=True)
+    why = Unprovable("no bound")
+    for bound in (sp.factor(size), sp.factor(2 * size)):
+        try:
+            with time_limit(generator.CERTIFICATE_SECONDS):
+                gaps = [rules(bound / big - sign * gap).subs(big, start) for sign in (1, -1)]
+                return bound, [generator.nonnegative_form(x) for x in gaps]
+        except Unprovable as error:
+            why = error
+    raise why
 
 
 def _chosen(values: Sequence[Any]) -> str:
@@ -371,6 +479,85 @@ def _(d: model.BestWeights, f: _Frame, formula: tuple[Any, ...], sign: str, rule
 
 
 @_say.register
+def _(d: model.BestWithout, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    chosen, (_, left) = _chosen(tuple(map(sp.sympify, d.weights(formula)))), c.optimal(d.level)
+    n, count = _sizes(c), len(c.sizes)
+    text = f"(fun l k => if is {d.level} {i} l k then 0 else weights {chosen} l k)"
+    best, other = f"risk {s} (aggregate {m} v) (middle {m})", f"risk {s} (aggregate {m} w) (middle {m})"
+    unit = f"sums_to_one (L := {count}) (n := {n})"
+    conclusion = (
+        f"let v := {text} in\n    {unit} v /\\\n"
+        f"    forall w, {unit} w -> w {d.level}%nat {i} = 0 ->\n      {best}\n      <= {other} /\\\n"
+        f"      ({other}\n       = {best} ->\n"
+        f"       forall l k, (l < {count})%nat -> (k < {n} l)%nat -> w l k = v l k)"
+    )
+    others = f"(sum {count} (fun l => {n} l * {chosen} l) - {chosen} {d.level}%nat)"
+    lines = [
+        f"assert (one : {others} = 1) by side.",
+        "cbv zeta. split.",
+        "- unfold sums_to_one. etransitivity; [| exact one]. apply others_sum; side.",
+        f"- intros w W O. apply (least_of_others_only {m} _ ({term(left)})); "
+        "[side | side | each_level | exact one | each_level | exact W | exact O].",
+    ]
+    return _Said(conclusion, lines, "No other weights that leave the client's message out have as small a risk.")
+
+
+@_say.register
+def _(d: model.Unimodal, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    if any(sp.sympify(x) != 0 for x in formula):
+        raise Unprovable("a slope that is not bounded by zero")
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    lam = d.lam
+    near, far = (
+        f"risk {s} (personal {m} {x} {d.level} {i} (aggregate {m} {_weights(c, d.weights)})) (parameter {m} {d.level} {i})"
+        for x in "tr"
+    )
+    conclusion = (
+        f"let lam := {term(lam)} in\n    forall t r, lam <= t <= r \\/ -1 < r /\\ r <= t <= lam ->\n"
+        f"      {near}\n      <= {far}"
+    )
+    lines = [
+        "cbv zeta. intros t r T.",
+        f"apply (strength_unimodal {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(lam)}) {d.level}%nat {i}"
+        f"{' ltac:(side)' * 5} t r T).",
+    ]
+    return _Said(conclusion, lines, "The risk falls up to this strength and rises after it.")
+
+
+@_say.register
+def _(d: model.PivotBest, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
+    (value,) = formula
+    c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
+    alpha2 = term(c.alpha2[d.level])
+    pivot, other = (
+        f"risk {s} (mixed {m} {x} {d.level} {i} (aggregate {m} {_weights(c, d.weights)})) (parameter {m} {d.level} {i})"
+        for x in ("1", "u")
+    )
+    conclusion = (
+        f"({term(value)} <= {alpha2} -> forall u, u <= 1 ->\n      {pivot}\n      <= {other}) /\\\n"
+        f"    ({alpha2} < {term(value)} -> exists u, 0 <= u < 1 /\\\n      {other}\n      < {pivot})"
+    )
+    v = f"(fun l => {_weights(c, d.weights)} l 0%nat)"
+    mine = d.weights.per_client(c)[d.level]
+    shared = model.Server(c, d.weights).closed
+    gap = shared + c.tau2[d.level] * (1 - 2 * mine) - c.alpha2[d.level] * mine
+    slope = sp.cancel(sp.together(gap / (value - c.alpha2[d.level])))
+    if not slope.is_positive:
+        raise Unprovable("the formula is not where the best strength changes its sign")
+    lines = [
+        f"destruct (pivot_as_it_is {m} {v} {d.level}%nat {i}{' ltac:(side)' * 3}) as [A B].",
+        "revert A B. unfold_levels. intros A B. split.",
+        f"- intros H. apply A. apply (at_most _ _ ({term(slope)} * ({alpha2} - ({term(value)})))); [algebra |].",
+        "  apply Rmult_le_pos; [letters; nonneg_model | lra].",
+        "- intros H. apply B; [letters; lra |]. apply Rminus_gt_0_lt.",
+        f"  replace (_ - _) with ({term(slope)} * (({term(value)}) - {alpha2})) by algebra.",
+        "  apply Rmult_lt_0_compat; [letters; positive_model | lra].",
+    ]
+    return _Said(conclusion, lines, "From this variance on the server's estimate as it is is the best of all mixtures.")
+
+
+@_say.register
 def _(d: model.BestBlend, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> _Said:
     c, m, s, i = d.clients, f.clients_name(d.clients), f.space_name(d.clients), f.member(d.clients, d.level)
     own, *rest = map(sp.sympify, d.weights(formula))
@@ -426,6 +613,11 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
     )
     theorem = "best_strength" if d.own_noise else "best_strength_cleaned"
     kappa = _balanced(c, d.weights)
+    says = "No other strength, of either sign, has as small a risk."
+    end = "split; [exact A |]. intros not_one. apply B; [side | exact not_one]."
+    if kappa is not None and _many(d):
+        made, applied = _strength_of_levels(d, m, i, value, f"{theorem}_ratios", d.own_noise)
+        return _Said(conclusion, ["cbv zeta. intros t T.", *made, f"destruct ({applied} t T) as [A B].", end], says)
     lam, before = _plain(value)
     lines = [
         "cbv zeta. intros t T.",
@@ -433,9 +625,54 @@ def _(d: model.BestStrength, f: _Frame, formula: tuple[Any, ...], sign: str, rul
         f"destruct ({theorem}{'' if kappa is None else '_balanced'} {m} (fun l => {_weights(c, d.weights)} l 0%nat) "
         f"{'' if kappa is None else f'({term(kappa)}) '}({term(lam)}) {d.level}%nat {i}"
         f"{'' if kappa is None else ' ltac:(each_level)'}{' ltac:(side)' * 5} t T) as [A B].",
-        "split; [exact A |]. intros not_one. apply B; [side | exact not_one].",
+        end,
     ]
-    return _Said(conclusion, lines, "No other strength, of either sign, has as small a risk.")
+    return _Said(conclusion, lines, says)
+
+
+def _many(d: model.BestStrength | model.Attains) -> bool:
+    """Whether the strength is towards ratios of so many noisy levels that it is long."""
+    return len(d.clients.sizes) > 2 and isinstance(d.weights, model.Ratios) and any(x != 0 for x in d.clients.nu2)
+
+
+def _strength_of_levels(
+    d: model.BestStrength | model.Attains, m: str, i: str, value: Any, theorem: str, comes_back: bool
+) -> tuple[list[str], str]:
+    """Lines about a strength towards the best ratios of more than two levels, and the theorem that they apply to: messages'
+    variances become letters, in which the formula is short. `comes_back`: the own noise counts in the strength.
+    """
+    c, a = d.clients, d.level
+    messages = [
+        f"({_argument(t)} + {_argument(x)} + {_argument(n)})" for t, x, n in zip(c.tau2, c.alpha2, c.nu2, strict=True)
+    ]
+    sizes = [f"INR {_size(n)}" for n in c.sizes]
+    shares = [f"{n} / {v}" for n, v in zip(sizes, messages, strict=True)]
+    letters = [f"v{k}" for k in range(1, len(sizes) + 1)]
+    alpha2, tau2, nu2, lam = (f"({term(x)})" for x in (c.alpha2[a], c.tau2[a], c.nu2[a], value))
+    share = f"1 / ({messages[a]} * (0 + {' + '.join(shares)}))"
+    kept = f"({tau2} * (1 - {share}) + {share} * {nu2})" if comes_back else f"({tau2} + {share} * {nu2})"
+    right = f"{alpha2} * (1 - {share})" if comes_back else alpha2
+    rest = " + ".join(f"{n} / {v}" for k, (n, v) in enumerate(zip(sizes, letters, strict=True)) if k != a)
+    x = f"({sizes[a]} - {1 if comes_back else 0} + {letters[a]} * ({rest}))"  # share is 1 / x, or 1 / (1 + x)
+    positive = " ".join(f"Q{k}" for k in range(1, len(sizes) + 1))
+    short = [
+        *(f"  try replace ({term(e)}) with {v} by ring." for e, v in zip(c.message, messages, strict=True)),
+        f"  revert {positive}. generalize {' '.join(messages)}. intros {' '.join(letters)} {positive}.",
+        f"  assert (X : 0 < {x}).",
+        f"  {{ assert (0 < {letters[a]} * ({rest})) by (letters; positive). letters. lra. }}",
+    ]
+    lines = [
+        *(f"assert (Q{k} : 0 < {v}) by side." for k, v in enumerate(messages, 1)),
+        f"assert (N : {lam} * {kept} = {right}).", "{", *short, "  letters. field. nonzero_model.", "}",
+        f"assert (P : 1 + {lam} <> 0).", "{", *short,
+        f"  match goal with |- 1 + ?lam <> 0 => replace lam with ({alpha2} * {x} / ({tau2} * {x} + {nu2})) end.",
+        f"  - revert X. generalize {x}. intros z X. apply not_zero. positive.",
+        "  - clear X. letters. field. nonzero_model.", "}",
+    ]  # fmt: skip
+    return lines, (
+        f"{theorem} {m} {_chosen(d.weights.values)} {messages[0]} {lam} {a}%nat {i} "
+        "ltac:(each_level) ltac:(side) ltac:(each_level) ltac:(side) P ltac:(side) ltac:(side) N"
+    )
 
 
 @_say.register
@@ -448,13 +685,17 @@ def _(d: model.Attains, f: _Frame, formula: tuple[Any, ...], sign: str, rules: A
     kappa = _balanced(c, d.weights)
     if kappa is None:
         raise Unprovable("the server's weights are not the best ones")
-    lam, before = _plain(strength)
     theorem, sides = ("attains_returned", 6) if d.own_noise else ("attains_cleaned", 5)
-    lines = [
-        *before,
-        f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat {i} "
-        f"ltac:(each_level){' ltac:(side)' * sides}).",
-    ]
+    if _many(d):
+        made, applied = _strength_of_levels(d, m, i, strength, f"{theorem}_ratios", comes_back=False)
+        lines = [*made, f"apply ({applied}{' ltac:(side)' if d.own_noise else ''})."]
+    else:
+        lam, before = _plain(strength)
+        lines = [
+            *before,
+            f"apply ({theorem} {m} (fun l => {_weights(c, d.weights)} l 0%nat) ({term(kappa)}) ({term(lam)}) {d.level}%nat "
+            f"{i} ltac:(each_level){' ltac:(side)' * sides}).",
+        ]
     says = "At this strength the client's risk is the least of all blends."
     return _Said(f"least_of_client {m} {d.level} {i}\n      ({_risk(f, r)})", lines, says)
 
@@ -518,21 +759,45 @@ def _(d: model.LeastMixture, f: _Frame, formula: tuple[Any, ...], sign: str, rul
 class _Rules:
     """Non-negative letters for the sizes and other bounded letters, in formulas and in the script."""
 
-    def __init__(self, f: _Frame, where: Mapping[Any, Any]):
+    def __init__(self, f: _Frame, where: Mapping[Any, Any], shifts: bool = False):
         self.rules: dict[Any, Any] = {}
-        self.where = where
+        self.sizes: dict[Any, Any] = {}
+        self.frame, self.where = f, where
         self.lines: list[str] = []
+        for s, e in f.claim.shifted(f.case)[0].items() if shifts else []:
+            if s in f.symbols and s not in f.sizes:
+                self._new(f, s, sp.sympify(e))
         lows = {s: v.low for v in f.claim.variables if v.kind == "size" for s in _symbols(v, f)}
         for s in f.symbols:
             if s in lows and s in f.sizes:
                 n = sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
-                self.rules[s] = lows[s] + n
+                self.rules[s] = self.sizes[s] = lows[s] + n
                 h = next(h for h, text in f.hypotheses if text == f"{lows[s]} <= {name_of(s)}")
                 shift = f"destruct (above {lows[s]} (INR {name_of(s)}) {h}) as [{n} [P_{n} E_{n}]]"
                 self.lines.append(f"{shift}; rewrite E_{n} in *; clear E_{n}.")
 
+    def shifted(self) -> _Rules:
+        """With the claim's own new letters too: where a condition or an order decides a sign."""
+        return _Rules(self.frame, self.where, shifts=True)
+
+    def _new(self, f: _Frame, s: Any, e: Any) -> None:
+        """Put e, which holds one new non-negative letter, in the place of s."""
+        fresh = sorted((x for x in e.free_symbols if x not in f.symbols), key=str)
+        solution = sp.solve(sp.together(e - s), fresh[0]) if len(fresh) == 1 else []
+        if len(solution) != 1:
+            return
+        x, new = name_of(s), sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
+        self.rules[s] = e.subs(fresh[0], new)
+        self.lines += [
+            f"destruct (above 0 ({term(sp.factor(solution[0]))})) as [{new} [P_{new} E_{new}]]; [side |].",
+            f"assert (F_{new} : {x} = {term(self.rules[s])}) "
+            f"by (rewrite Rplus_0_l in E_{new}; rewrite <- E_{new}; algebra).",
+            f"clear E_{new}; rewrite F_{new} in *; clear F_{new}.",
+        ]
+
     def __call__(self, e: Any) -> Any:
-        return sp.sympify(e).subs(self.where).subs(self.rules, simultaneous=True)
+        new = {s: x for s, x in self.rules.items() if s not in self.sizes}
+        return sp.sympify(e).subs(self.where).subs(new).subs(self.sizes, simultaneous=True)
 
 
 def _symbols(v: Any, f: _Frame) -> list[Any]:
@@ -552,6 +817,8 @@ def _frame(claim: Claim, case: Case, conditions: Sequence[Any], decisions: Seque
         found += [*c.sizes, *c.tau2, *c.alpha2, *c.nu2, *([c.copies] if c.copies is not None else [])]
     occurring = set().union(*(sp.sympify(e).free_symbols for e in (*found, *conditions)))
     occurring -= {r.symbol for d in decisions if isinstance(d, model.Value) for r in d.risks}
+    f.grows = next(iter(occurring & {model.BIG, model.MANY}), None)
+    occurring.discard(f.grows)
     for v in claim.variables:
         for s in _symbols(v, f) if v.kind != "choice" else []:
             if s not in occurring:
@@ -564,6 +831,14 @@ def _frame(claim: Claim, case: Case, conditions: Sequence[Any], decisions: Seque
             f.hypotheses += generator.hypotheses(v, name_of(s))
     for s in (s for s in sorted(occurring & set(model.FREE), key=str) if s not in f.symbols):
         f.symbols.append(s)
+        if s.is_nonnegative:
+            f.hypotheses.append((f"H_{name_of(s)}", f"0 {'<' if s.is_positive else '<='} {name_of(s)}"))
+    own = set().union(*(c.free_symbols for c in conditions)) - set(f.symbols)  # the conditions' own letters: a slack
+    for s in sorted((s for s in own if s.is_positive), key=str):
+        f.symbols.append(s)
+        f.hypotheses.append((f"H_{name_of(s)}", f"0 < {name_of(s)}"))
+    if f.grows == model.MANY:
+        f.sizes.add(f.grows)
     extra = occurring - set(f.symbols)
     if extra:
         raise Unprovable(f"letters without a domain: {', '.join(sorted(map(str, extra)))}")
@@ -581,6 +856,11 @@ def _binders(f: _Frame) -> str:
     return text
 
 
+def _growing(f: _Frame) -> tuple[str, str]:
+    """The letter of a limit with its type, and from where on it is meant."""
+    return f"{name_of(f.grows)} : {'nat' if f.grows == model.MANY else 'R'}", f"1 <= {name_of(f.grows)}"
+
+
 def _clients_binders(f: _Frame) -> str:
     found = []
     for c in f.clients:
@@ -596,6 +876,9 @@ def _members(f: _Frame) -> list[tuple[str, str]]:
 def _proposition(f: _Frame, conclusion: str) -> str:
     letters = _binders(f)
     text = (f"forall{letters},\n    " if letters else "") + "".join(f"{h} ->\n    " for _, h in f.hypotheses)
+    if f.grows is not None:
+        letter, low = _growing(f)
+        text += f"exists C : R, forall {letter}, {low} ->\n    "
     text += f"forall {_clients_binders(f)}"
     members = _members(f)
     text += f" ({' '.join(i for i, _ in members)} : nat),\n    " if members else ",\n    "
@@ -607,10 +890,15 @@ def _opening(f: _Frame) -> list[str]:
     sizes = [name_of(s) for s in f.symbols if s in f.sizes]
     reals = [name_of(s) for s in f.symbols if s not in f.sizes]
     names = [*sizes, *reals, *(h for h, _ in f.hypotheses)]
+    lines = []
+    if f.grows is not None:
+        lines = [f"intros {' '.join(names)}."] if names else []
+        lines += [f"exists ({term(f.within)})."]
+        names = [name_of(f.grows), f"H_{name_of(f.grows)}"]
     for c in f.clients:
         names += [f.space_name(c), f.clients_name(c, inner=False)]
     names += [i for i, _ in _members(f)] + [f"I_{i}" for i, _ in _members(f)]
-    return [f"intros {' '.join(names)}."]
+    return [*lines, f"intros {' '.join(names)}."]
 
 
 def _by_cases(f: _Frame, lines: Sequence[str]) -> list[str]:
@@ -630,12 +918,17 @@ def _satisfied(f: _Frame, name: str) -> Statement:
     point = met(f.claim, f.case, [*f.conditions, *ask]) if f.conditions or ask else _example(f)
     if point is None:
         raise Unprovable("no point of the domain was found that meets the hypotheses")
-    rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(f.claim.variables, f.case, point)}
+    rules = {**dict.fromkeys(f.symbols, sp.Integer(1)), **_FREELY, **domain.substitution(f.claim.variables, f.case, point)}
     values = []
     for s in [*(s for s in f.symbols if s in f.sizes), *(s for s in f.symbols if s not in f.sizes)]:
         values.append(f"{rules[s]}%nat" if s in f.sizes else f"({term(rules[s])})")
     binders = _binders(f)
     hyps = [h for _, h in f.hypotheses]
+    if f.grows is not None:
+        letter, low = _growing(f)
+        binders += f" ({letter})"
+        hyps.append(low)
+        values.append("1%nat" if f.grows == model.MANY else "1")
     parts = [*hyps, *(f"exists {_one_clients(f, c)}, True" for c in f.clients)]
     members = _members(f)
     body = " /\\\n    ".join(f"({p})" for p in [*parts, *(f"exists {i}, {h}" for i, h in members)])
@@ -692,6 +985,8 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
             f = _frame(claim, case, conditions, [d], entry)
             said = _say(d, f, entry, "=" if wrong else claim.relation, _Rules(f, where))
             script = [*_opening(f), *_by_cases(f, said.lines)]
+            if f.grows is not None and f.some:
+                raise Unprovable("a limit with letters of which one is not zero")
             found.append(Statement(name, said.says, _proposition(f, said.conclusion), script))
             found.append(_satisfied(f, name.replace("holds", "met", 1)))
     return found
@@ -706,7 +1001,7 @@ def _refutation(claim: Claim) -> list[Statement]:
     if point is None:
         return []
     case = domain.case_of(claim.variables, point)
-    rules = {**dict.fromkeys(model.FREE, sp.Integer(0)), **domain.substitution(claim.variables, case, point)}
+    rules = {**_FREELY, **domain.substitution(claim.variables, case, point)}
     decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
     assert claim.printed is not None  # it has a counterexample
     values = entries(claim.symbolic(claim.printed, case))
@@ -773,15 +1068,43 @@ def _(d: model.Value, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Map
     b = value.subs(rules)
     if not (a.is_Rational and b.is_Rational) or {"=": a == b, "<=": a <= b, ">=": a >= b}[sign]:
         return None
+    letters = _best(d)
+    if not all(isinstance(r.decision, model.LeastCentre | model.LeastClient | model.LeastMixture) for _, r in letters):
+        return None
+    before, _ = _optima(f, d, rules)
     left = _expression(f, d)
     right = term(value)
-    conclusion = {"=": f"{left}\n      = {right}", "<=": f"{left} <= {right}", ">=": f"{right} <= {left}"}[sign]
-    rewrites = " ".join(_there(f, line, rules) for r in d.risks for line in _rewrite(f, r))
-    lines = [
+    conclusion = before + {"=": f"{left}\n      = {right}", "<=": f"{left} <= {right}", ">=": f"{right} <= {left}"}[sign]
+    lines = []
+    for name, r in letters:  # the optimum is the only one, so that it is the number that is known
+        said = _say(r.decision, f, (r.closed,), "=", rules)
+        proof = [_there(f, line, rules) for line in said.lines]
+        lines += [f"destruct X as [{name} [Q X]].", f"assert (U : {_there(f, said.conclusion, rules)}).", "{", *proof, "}",
+                  "rewrite (least_unique _ _ _ _ _ Q U) in X; clear Q U."]  # fmt: skip
+        left = re.sub(rf"\b{name}\b", f"({term(r.closed)})", left)
+    rewrites = " ".join(_there(f, line, rules) for r in d.risks if isinstance(r, model.Risk) for line in _rewrite(f, r))
+    lines += [
         f"assert (A : {_there(f, left, rules)} = {term(a)}) by (unfold ratios; {_joined(rewrites)} algebra).",
         "rewrite A in X. revert X. unfold_levels. intro X. field_simplify in X; lra.",
     ]
     return _Said(conclusion, lines, "")
+
+
+@_say_no.register(model.LeastCentre)
+@_say_no.register(model.LeastClient)
+@_say_no.register(model.LeastMixture)
+def _(d: Any, f: _Frame, formula: tuple[Any, ...], sign: str, rules: Mapping[Any, Any]) -> _Said | None:
+    (value,) = map(sp.sympify, formula)
+    best, said = sp.sympify(d.closed).subs(rules), value.subs(rules)
+    if sign != "=" or not (best.is_Rational and said.is_Rational) or best == said:
+        return None
+    right = _say(d, f, (d.closed,), "=", rules)
+    lines = [
+        f"assert (U : {_there(f, right.conclusion, rules)}).",
+        "{", *(_there(f, line, rules) for line in right.lines), "}",
+        "assert (Y := least_unique _ _ _ _ _ X U). revert Y. unfold_levels. intro Y. field_simplify in Y; lra.",
+    ]  # fmt: skip
+    return _Said(_say(d, f, formula, "=", rules).conclusion, lines, "")
 
 
 @_say_no.register

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from theory.coq.model import BestWeights, Clients, Decision, LeastCentre, Ratios, Server, Value, Weights, of
+import sympy as sp
+
+from theory.coq.model import BestWeights, Clients, Decision, LeastCentre, Optimum, Ratios, Server, Value, Weights, of
 
 
 def updates(sigma2s: Any) -> Clients:
@@ -78,3 +80,25 @@ def _lines(sigma2s: Any) -> tuple[Decision, ...]:
         BestWeights(clients, lambda e: Weights(tuple(e[: len(sigma2s)])), of=None),
         Value(server.symbol, (server,), of=-1),
     )
+
+
+@of("robusthdp:eq8:removal")
+def _without_the_last(sigma2s: Any) -> tuple[Decision, ...]:
+    clients = updates(sigma2s)
+    fewer, all_of_them = Optimum(LeastCentre(clients, without=len(sigma2s) - 1)), Optimum(LeastCentre(clients))
+    return (Value(fewer.symbol / all_of_them.symbol, (fewer, all_of_them)),)
+
+
+@of("robusthdp:eq8:signal")
+def _per_step(sigma2s: Any, steps: Any) -> tuple[Decision, ...]:
+    # An update over its number of steps is an observation of the mean gradient.
+    clients = updates([s / e**2 for s, e in zip(sigma2s, steps, strict=True)])
+    used = Server(clients, Ratios(tuple(e / s for s, e in zip(sigma2s, steps, strict=True))))
+    least = Optimum(LeastCentre(clients))
+    return (Value(used.symbol / least.symbol - 1, (used, least)),)
+
+
+@of("robusthdp:small-alpha:bound")
+def _at_most(rho: Any, steps: Any) -> tuple[Decision, ...]:
+    variances = [sum(steps[:k], sp.Integer(1)) for k in range(len(steps) + 1)]
+    return _relative(updates(variances), tuple(1 / (v + rho) for v in variances))
