@@ -215,6 +215,9 @@ def _prove(a: argparse.Namespace) -> int:
             print(f"{o.state.upper():9} {o.claim}{' (model)' if o.grade == 'model' else ''}: {o.detail}")
     print(f"{len(proved)} of {len(algebra)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
+    boxed = [o for o in proved if o.grade == "interval"]
+    if boxed:
+        print(f"{len(boxed)} of them by coq-interval's enclosures, which rest on its arithmetic of whole numbers too")
     if models:
         print(f"{len(from_model)} of {len(models)} claims that name a model proved from it, for every number of clients: "
               f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip

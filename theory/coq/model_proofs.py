@@ -94,8 +94,8 @@ def count_theorems(claim_id: str) -> int:
 
 
 def grade(claim_id: str) -> str:
-    """How strong a claim's proof is: "model" (from Model.v's expectation), "algebra", or "" without one."""
-    return "model" if proved(claim_id) else "algebra" if prove.path_of(claim_id).exists() else ""
+    """How strong a claim's proof is: "model" (from Model.v's expectation), "algebra", "interval", or "" without one."""
+    return "model" if proved(claim_id) else prove.grade_of(claim_id)
 
 
 def summary(claim_id: str) -> str:

@@ -1,0 +1,178 @@
+"""Inequalities of functions on bounded boxes as Coq theorems, by coq-interval's tactic, and formulas refuted at a point.
+
+What signs alone show needs no tactic (functions.py). Where a letter spans more than a factor of 4, its range is cut
+there, as intervals.py does; the tactic halves what is left.
+
+Belongs here: scripts that call the tactic, all theorems of a claim with functions. Does not belong here: equations
+between functions (functions.py), ball arithmetic (intervals.py), files and coqc (prove.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy as sp
+
+from theory.coq import functions, generator
+from theory.coq.functions import Terms, setting_for
+from theory.coq.generator import SAME_TEXT, SameText, Theorem, Unprovable, must_be_met, name_of, term
+from theory.engine import domain
+from theory.engine.algebra import entries
+from theory.engine.claim import Claim
+from theory.engine.domain import Case
+from theory.engine.judging import find_counterexample
+
+LIBRARY = "Boxes"
+NEEDED = "an enclosure is needed"
+PRECISION, DEPTH = 40, 20
+CUT = 4  # a side that spans a larger factor is cut, at its geometric mean and so on
+
+
+def _only_known(terms: Terms) -> None:
+    if terms.others:
+        raise Unprovable(f"the tactic has no enclosure for {', '.join(sorted(terms.others))}")
+
+
+def within(claim: Claim, case: Case, letters: Sequence[Any]) -> dict[Any, tuple[Any, Any]]:
+    """The ends of letters' ranges. Raises Unprovable where one is not bounded."""
+    box = domain.box(claim.variables, case)
+    if missing := [str(s) for s in letters if s not in box]:
+        raise Unprovable(f"not bounded: {', '.join(missing)}")
+    return {s: box[s] for s in letters}
+
+
+def _cuts(low: Any, high: Any) -> list[Any]:
+    """Where a range is cut: at powers of the factor from its low end."""
+    found: list[Any] = []
+    while low > 0 and high > CUT * low:
+        low *= CUT
+        found.append(low)
+    return found
+
+
+def _cut(letter: Any, places: Sequence[Any]) -> str:
+    """Ltac that cuts a letter's range at several places, the low end first."""
+    text = ""
+    for place in reversed(places):
+        text = f"cut_at {name_of(letter)} ({term(place)})" + (f"; [| {text}]" if text else "")
+    return f"({text})" if text else "idtac"
+
+
+def boxed(name: str, says: str, claim: Claim, case: Case, small: Any, large: Any, conditions: Sequence[Any]) -> Theorem:
+    """That one expression is at most another on a box, by the tactic."""
+    terms = Terms()
+    sides = [terms.flat(small), terms.flat(large)]
+    _only_known(terms)
+    setting = setting_for(terms, claim, case, sides, conditions)
+    must_be_met(claim, case, setting.needs)
+    box = within(claim, case, setting.symbols)
+    if setting.where:
+        raise Unprovable("a condition that sets a letter")
+    letters = [name_of(s) for s in setting.symbols]
+    halved = ", ".join([*(f"i_bisect {x}" for x in letters), f"i_prec {PRECISION}", f"i_depth {DEPTH}"])
+    tries = [f"interval with ({halved}{f', i_autodiff {x}' if x else ''})" for x in ([*letters] or [""])]
+    cuts = "; ".join(_cut(s, _cuts(*box[s])) for s in setting.symbols) or "idtac"
+    script = [*setting.opening, "apply gap_at_most. unfold Rpower.", f"{cuts}.", f"all: first [ {' | '.join(tries)} ]."]
+    conclusion = f"{terms.text(sides[0])}\n    <= {terms.text(sides[1])}"
+    return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
+
+
+def refuted(claim: Claim) -> Theorem:
+    """That the printed formula is not the right one: a point where they differ, by enclosures of both."""
+    assert claim.printed is not None
+    point = find_counterexample(claim)
+    if point is None:
+        raise Unprovable("no exact counterexample")
+    case = domain.case_of(claim.variables, point)
+    rules = domain.substitution(claim.variables, case, point)
+    if any(not sp.sympify(v).is_Rational for v in rules.values()):
+        raise Unprovable("the counterexample is not a rational point")
+    right = claim.symbolic(claim.corrected, case) if claim.corrected else claim.derived(case)
+    for p, r in zip(entries(claim.symbolic(claim.printed, case)), entries(right), strict=True):
+        if p is None:
+            continue
+        terms = Terms()
+        sides = [terms.flat(p), terms.flat(r)]
+        a, b = (sp.sympify(e).subs(rules) for e in (p, r))
+        gap = (b - a).evalf(30)
+        if not gap.is_Float or abs(gap) < 1e-12 or not {"=": True, "<=": gap > 0, ">=": gap < 0}[claim.relation]:
+            continue
+        _only_known(terms)
+        setting = setting_for(terms, claim, case, sides, [])
+        sign = {"=": "=", "<=": ">=", ">=": "<="}[claim.relation]
+        values = {s: rules[s] for s in setting.symbols}
+        given = " ".join([*(f"({term(values[s])})" for s in setting.symbols), *("ltac:(lra)" for _ in setting.hypotheses)])
+        printed, other = (_at(terms.text(e), values) for e in sides)
+        less, more = (printed, other) if gap > 0 else (other, printed)
+        script = [
+            f"intro H. assert (X := H {given}). clear H." if given else "intro X.",
+            f"assert (A : 0 < ({more}) - ({less})) by (unfold Rpower; interval with (i_prec 100)).",
+            "lra.",
+        ]
+        at = ", ".join(f"{s} = {v}" for s, v in values.items())
+        says = f"The printed formula is not the right one at {at or 'this case'}."
+        conclusion = f"{terms.text(sides[0])}\n    {sign} {terms.text(sides[1])}"
+        return Theorem("printed_fails", says, setting.symbols, setting.hypotheses, conclusion, script, negated=True)
+    raise Unprovable("the counterexample has no finite values that differ")
+
+
+def _at(text: str, values: Mapping[Any, Any]) -> str:
+    for s, v in sorted(values.items(), key=lambda item: -len(name_of(item[0]))):
+        text = re.sub(rf"\b{name_of(s)}\b", f"({term(v)})", text)
+    return text
+
+
+def theorems(claim: Claim, boxes: bool) -> list[Theorem]:
+    """All theorems of a claim. Raises Unprovable, naming the case, where one cannot be stated or certified; where not
+    `boxes`, also where the tactic is needed.
+    """
+    if claim.objective is not None or claim.approach is not None:
+        raise Unprovable("an optimum or a limit that is no rational function")
+    found: list[Theorem] = []
+    for case in claim.cases():
+        label = re.sub(r"[^A-Za-z0-9]+", "_", case.label()).strip("_")
+        try:
+            found += _of_case(claim, case, label, boxes)
+        except Unprovable as error:
+            raise Unprovable(f"{error} ({case.label()})" if case.label() else str(error)) from None
+        except sp.PolynomialError as error:
+            raise Unprovable(f"no certificate: {error} ({case.label() or 'one case'})") from None
+    if claim.printed is not None and (claim.condition is not None or claim.corrected is not None):
+        if not boxes:
+            raise Unprovable(NEEDED)
+        found.append(refuted(claim))
+    if not found:
+        raise SameText(SAME_TEXT)
+    return generator.distinct(found)
+
+
+def _of_case(claim: Claim, case: Case, label: str, boxes: bool) -> list[Theorem]:
+    found: list[Theorem] = []
+    model = entries(claim.derived(case))
+    for conditions, end in generator.ways_of(claim, case, label):
+        for side in generator.sides_of(claim, case, model, conditions, end, functions.shown):
+            if _rational(side.left) and _rational(side.right):
+                found.append(generator.of_side(side, claim, case, conditions))
+                continue
+            of = (side.name, side.says, claim, case, side.left, side.right, conditions)
+            if side.relation == "=":
+                found.append(functions.equation(*of))
+                continue
+            try:
+                found.append(functions.at_most(*of))
+            except Unprovable:
+                if not boxes:
+                    raise Unprovable(NEEDED) from None
+                found.append(boxed(*of))
+    return found
+
+
+def _rational(e: Any) -> bool:
+    terms = Terms()
+    terms.flat(e)
+    return not terms.nodes
+
+
+__all__ = ["LIBRARY", "NEEDED", "boxed", "refuted", "theorems", "within"]
