@@ -60,6 +60,42 @@ def _cut(letter: Any, places: Sequence[Any]) -> str:
     return f"({text})" if text else "idtac"
 
 
+def _enclosed(letters: Sequence[Any], box: Mapping[Any, tuple[Any, Any]]) -> str:
+    """Ltac that shows a sign on a box: cut where letters span much, then the tactic with slopes or polynomials of each."""
+    names = [name_of(s) for s in letters]
+    halved = ", ".join([*(f"i_bisect {x}" for x in names), f"i_prec {PRECISION}", f"i_depth {DEPTH}"])
+    ways = [f", {how} {x}" for how in ("i_autodiff", "i_taylor") for x in names] or [""]
+    tries = " | ".join(f"interval with ({halved}{way})" for way in ways)
+    cuts = [c for s in letters if (c := _cut(s, _cuts(*box[s])))]
+    return f"({'; '.join([*cuts, f'first [ {tries} ]'])})"
+
+
+def _by_factors(terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]]) -> list[str]:
+    """Lines that show a gap as a product of factors of plain or enclosed signs; none where it is one factor only."""
+    form = generator.factored(gap)
+    top, bottom = sp.fraction(form)
+    lines: list[str] = []
+    shown = sp.Integer(1)
+    values = functions.Canonical(terms, {}, False, at)
+    for part, below in ((top, False), (bottom, True)):
+        for factor in sp.Mul.make_args(part):
+            base, power = factor.as_base_exp()
+            if base.is_Number:
+                shown *= abs(factor) ** (-1 if below else 1)
+                continue
+            base = -base if values.value(base) < 0 else base
+            base = sp.expand(base) if base.is_Mul else base
+            shown *= base ** (-power if below else power)
+            if not generator.structural(base):
+                letters = sorted(terms.letters(base), key=str)
+                sign = "<" if below else "<="
+                fact = f"L{len(lines) + 1} : 0 {sign} {terms.text(base, unfolded=True)}"
+                lines.append(f"assert ({fact}) by {_enclosed(letters, box)}.")
+    if bottom.is_number and len(sp.Mul.make_args(top)) == 1:
+        return []
+    return [*lines, f"apply (at_most _ _ ({terms.text(shown, unfolded=True)})); [identity | nonneg]."]
+
+
 def boxed(name: str, says: str, claim: Claim, case: Case, small: Any, large: Any, conditions: Sequence[Any]) -> Theorem:
     """That one expression is at most another on a box, by the tactic."""
     terms = Terms()
@@ -70,13 +106,16 @@ def boxed(name: str, says: str, claim: Claim, case: Case, small: Any, large: Any
     box = within(claim, case, setting.symbols)
     if setting.where:
         raise Unprovable("a condition that sets a letter")
-    letters = [name_of(s) for s in setting.symbols]
-    halved = ", ".join([*(f"i_bisect {x}" for x in letters), f"i_prec {PRECISION}", f"i_depth {DEPTH}"])
-    tries = [f"interval with ({halved}{f', i_autodiff {x}' if x else ''})" for x in ([*letters] or [""])]
-    cuts = "; ".join(_cut(s, _cuts(*box[s])) for s in setting.symbols) or "idtac"
-    script = [*setting.opening, "apply gap_at_most. unfold Rpower.", f"{cuts}.", f"all: first [ {' | '.join(tries)} ]."]
+    inside = terms.nodes.get(sides[0])
+    if inside is not None and inside.kind == "ln" and sp.expand(inside.arguments[0] - 1 - sides[1]) == 0:
+        lines = [f"apply ln_below; [{_enclosed(setting.symbols, box)} | ring]."]
+    else:
+        facts = functions.facts(terms, [*terms.nodes])
+        lines = _by_factors(terms, sides[1] - sides[0], functions.point_at(claim, case, conditions), box)
+        lines = [*facts, *lines] if lines else ["apply gap_at_most.", f"{_enclosed(setting.symbols, box)}."]
+    unfolded = ["unfold Rpower."] if any(n.kind == "power" for n in terms.nodes.values()) else []
     conclusion = f"{terms.text(sides[0])}\n    <= {terms.text(sides[1])}"
-    return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
+    return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, [*setting.opening, *unfolded, *lines])
 
 
 def refuted(claim: Claim) -> Theorem:

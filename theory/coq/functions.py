@@ -1,7 +1,7 @@
 """Claims with exponentials, logarithms, roots and powers as Coq theorems, by Coq's own lemmas on sums and products.
 
 An application of a function is a letter here; which applications are sums, products and powers of others is found out
-first (`_Canonical`), and each such equation becomes a step of the script. What is left is algebra in these letters. A
+first (`Canonical`), and each such equation becomes a step of the script. What is left is algebra in these letters. A
 function that Coq does not have (gamma, beta, ...) is any function: what is proved holds whatever it is.
 
 Belongs here: functions, their equations and scripts. Does not belong here: rational functions, settings and theorems
@@ -126,7 +126,7 @@ class Terms:
 
 
 @dataclass
-class _Canonical:
+class Canonical:
     """Nodes as products, sums and powers of few: exp of sums, ln and sqrt of products taken apart.
 
     Where not `apart`, only equal and opposite arguments are recognised. `units` are the greatest steps in which an
@@ -246,7 +246,7 @@ class _Canonical:
                     continue
                 if not power.is_Integer:
                     base, power = factor, sp.Integer(1)
-                if self._value(base) < 0:
+                if self.value(base) < 0:
                     base, sign = sp.expand(-base), sign * (-1) ** int(power)
                 found.append((base, one * int(power)))
         if sign < 0:
@@ -255,7 +255,8 @@ class _Canonical:
             return [(c, 1)]
         return found or [(sp.Integer(1), 1)]
 
-    def _value(self, e: Any) -> Any:
+    def value(self, e: Any) -> Any:
+        """What an expression is at the point."""
         value = self.back(e).subs(self.at).evalf(30)
         if not value.is_Float and not value.is_Rational:
             raise Unprovable(f"the sign of {e} is not known")
@@ -333,7 +334,7 @@ class _Canonical:
         return sp.cancel(above) == 0
 
 
-def _equation(canonical: _Canonical, terms: Terms, s: Any, name: str, inner: Sequence[str]) -> list[str]:
+def _equation(canonical: Canonical, terms: Terms, s: Any, name: str, inner: Sequence[str]) -> list[str]:
     """The line that asserts what a node is in canonical ones; nothing where it is one."""
     value = canonical.memory[s]
     left, right = terms.text(s, unfolded=True), terms.text(value, unfolded=True)
@@ -356,17 +357,17 @@ def _equation(canonical: _Canonical, terms: Terms, s: Any, name: str, inner: Seq
 
 def _rewritten(
     terms: Terms, sides: Sequence[Any], setting: Setting, point: Mapping[Any, Any], test: Any
-) -> tuple[list[str], _Canonical, list[Any]]:
+) -> tuple[list[str], Canonical, list[Any]]:
     """Lines that turn the functions of a goal into few; what takes them apart, and the sides then.
 
     Tried are equal arguments only, then sums and products. `test` says whether the sides will do.
     """
     where = {k: terms.flat(v) for k, v in setting.where.items()}
     for apart in (False, True):
-        canonical = _Canonical(terms, where, apart, point)
+        canonical = Canonical(terms, where, apart, point)
         values = [canonical.of(e) for e in sides]
         units = {m: _unit(rs) for m, rs in canonical.seen.items()}
-        canonical = _Canonical(terms, where, apart, point, units)
+        canonical = Canonical(terms, where, apart, point, units)
         values = [canonical.of(e) for e in sides]
         if test(canonical, values):
             return _script(terms, sides, canonical, values, setting), canonical, values
@@ -382,7 +383,7 @@ def _unit(rationals: set[Any]) -> Any:
     )
 
 
-def _script(terms: Terms, sides: Sequence[Any], canonical: _Canonical, values: Sequence[Any], setting: Setting) -> list[str]:
+def _script(terms: Terms, sides: Sequence[Any], canonical: Canonical, values: Sequence[Any], setting: Setting) -> list[str]:
     used: list[Any] = []
     for e in sides:
         used += [s for s in terms.inner(e) if s not in used]
@@ -390,7 +391,7 @@ def _script(terms: Terms, sides: Sequence[Any], canonical: _Canonical, values: S
     for v in [*values, *(canonical.memory[s] for s in canonical.memory)]:
         atoms += [s for s in terms.inner(v) if s not in atoms]
     lines = ["unfold Rpower in *."] if any(n.kind == "power" for n in terms.nodes.values()) else []
-    lines += _facts(terms, [*atoms, *used])
+    lines += facts(terms, [*atoms, *used])
     conditions = [
         name
         for name, text in setting.hypotheses
@@ -412,7 +413,8 @@ def _script(terms: Terms, sides: Sequence[Any], canonical: _Canonical, values: S
     return [*lines, *(f"try rewrite {e}." for e in [*rewrites, *conditions])]
 
 
-def _facts(terms: Terms, atoms: Sequence[Any]) -> list[str]:
+def facts(terms: Terms, atoms: Sequence[Any]) -> list[str]:
+    """Lines that say which functions are positive, and what roots are."""
     lines: list[str] = []
     for s in dict.fromkeys(atoms):
         n, text = terms.nodes[s], terms.text(s, unfolded=True)
@@ -472,7 +474,7 @@ def equation(name: str, says: str, claim: Claim, case: Case, left: Any, right: A
     must_be_met(claim, case, setting.needs)
     point = point_at(claim, case, conditions)
 
-    def same(canonical: _Canonical, values: Sequence[Any]) -> bool:
+    def same(canonical: Canonical, values: Sequence[Any]) -> bool:
         return canonical.vanishes(values[0] - values[1])
 
     lines, _, _ = _rewritten(terms, sides, setting, point, same)
@@ -492,7 +494,7 @@ def at_most(name: str, says: str, claim: Claim, case: Case, small: Any, large: A
     point = point_at(claim, case, conditions)
     forms: list[Any] = []
 
-    def plain(canonical: _Canonical, values: Sequence[Any]) -> bool:
+    def plain(canonical: Canonical, values: Sequence[Any]) -> bool:
         gap = values[1] - values[0]
         if canonical.vanishes(gap):
             forms[:] = [sp.Integer(0)]
@@ -519,4 +521,16 @@ def shown(e: Any) -> str:
     return terms.text(terms.flat(e))
 
 
-__all__ = ["LIBRARY", "Node", "Terms", "at_most", "bound", "equation", "point_at", "setting_for", "shown"]
+__all__ = [
+    "LIBRARY",
+    "Canonical",
+    "Node",
+    "Terms",
+    "at_most",
+    "bound",
+    "equation",
+    "facts",
+    "point_at",
+    "setting_for",
+    "shown",
+]

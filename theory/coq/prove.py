@@ -378,7 +378,7 @@ def judge_texts(
 
 
 def prepare(path: str, enclosures: bool = False) -> None:
-    """Compile what all proofs share, with `enclosures` also what needs coq-interval. Raises ProofError where coqc does not."""
+    """Compile what all proofs share, and what needs coq-interval where told. Raises ProofError where coqc does not."""
     names = ["Positive", functions.LIBRARY, *([boxes.LIBRARY] if enclosures else [])]
     compile_library(path, [FOLDER / f"{name}.v" for name in names])
 

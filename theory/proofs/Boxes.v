@@ -6,5 +6,13 @@ Open Scope R_scope.
 Lemma gap_at_most : forall a b, 0 <= b - a -> a <= b.
 Proof. intros a b H. lra. Qed.
 
+Lemma ln_below : forall a b, 0 < a -> a = 1 + b -> ln a <= b.
+Proof.
+  intros a b P E. destruct (Req_dec b 0) as [Z | Z].
+  - subst b. rewrite E, Rplus_0_r, ln_1. lra.
+  - replace b with (ln (exp b)) by apply ln_exp. left. apply ln_increasing; [lra |].
+    rewrite E. now apply exp_ineq1.
+Qed.
+
 (* A letter below or above a number. *)
 Ltac cut_at x c := let H := fresh "K" in destruct (Rle_or_lt x c) as [H | H]; [| apply Rlt_le in H].
