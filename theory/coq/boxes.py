@@ -17,14 +17,14 @@ import sympy as sp
 
 from theory.coq import functions, generator
 from theory.coq.functions import Terms, setting_for
-from theory.coq.generator import SAME_TEXT, SameText, Theorem, Unprovable, must_be_met, name_of, term
+from theory.coq.generator import SAME_TEXT, SameText, Setting, Theorem, Unprovable, must_be_met, name_of, term
 from theory.engine import domain
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.domain import Case
 from theory.engine.judging import find_counterexample
 
-LIBRARY = "Boxes"
+LIBRARY = "Tails"
 NEEDED = "an enclosure is needed"
 PRECISION, DEPTH = 40, 20
 CUT = 4  # a side that spans a larger factor is cut, at its geometric mean and so on
@@ -70,7 +70,9 @@ def _enclosed(letters: Sequence[Any], box: Mapping[Any, tuple[Any, Any]]) -> str
     return f"({'; '.join([*cuts, f'first [ {tries} ]'])})"
 
 
-def _by_factors(terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]]) -> list[str]:
+def _by_factors(
+    terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]], lemma: str = "at_most _ _"
+) -> list[str]:
     """Lines that show a gap as a product of factors of plain or enclosed signs; none where it is one factor only."""
     form = generator.factored(gap)
     top, bottom = sp.fraction(form)
@@ -93,12 +95,68 @@ def _by_factors(terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any,
                 lines.append(f"assert ({fact}) by {_enclosed(letters, box)}.")
     if bottom.is_number and len(sp.Mul.make_args(top)) == 1:
         return []
-    return [*lines, f"apply (at_most _ _ ({terms.text(shown, unfolded=True)})); [identity | nonneg]."]
+    return [*lines, f"apply ({lemma} ({terms.text(shown, unfolded=True)})); [identity | nonneg]."]
 
 
-def boxed(name: str, says: str, claim: Claim, case: Case, small: Any, large: Any, conditions: Sequence[Any]) -> Theorem:
-    """That one expression is at most another on a box, by the tactic."""
-    terms = Terms()
+def _under(terms: Terms, gap: Any, at: Mapping[Any, Any], mills: bool) -> tuple[Any, Any, list[Any]]:
+    """A gap with bounds in the places of its erfc, what the gap has more than that, and the arguments that have a bound.
+
+    Where the gap grows with an erfc, that is at least 0; where it falls, at most exp(-x^2) or Mills' exp(-x^2)/(x sqrt PI).
+    """
+    lower, more, bounded = gap, sp.Integer(0), []
+    for s in sorted((s for s in gap.free_symbols if s in terms.nodes and terms.nodes[s].kind == "erfc"), key=str):
+        slope = sp.expand(sp.diff(lower, s))
+        if slope.has(s):
+            raise Unprovable("erfc is not linear in the gap")
+        sign = functions.Canonical(terms, {}, False, at).value(slope)
+        if sign > 0:
+            lower, more = lower.subs(s, 0), more + slope * s
+            continue
+        (x,) = terms.nodes[s].arguments
+        most = terms.node("exp", (-(x**2),))
+        most = most / (x * terms.node("sqrt", (terms.node("pi", ()),))) if mills else most
+        lower, more = lower.subs(s, most), more + sp.factor(-slope) * sp.Add(most, -s, evaluate=False)
+        bounded.append((x, most))
+    return lower, more, bounded
+
+
+def _by_tails(
+    terms: Terms, setting: Setting, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]], mills: bool
+) -> list[str]:
+    """Lines that show a gap that holds erfc, through bounds of it."""
+    lower, more, bounded = _under(terms, gap, at, mills)
+    enclosed = _enclosed(setting.symbols, box)
+    lemma, low = ("erfc_mills_gap", "0 <") if mills else ("erfc_gap", "1 / 2000 <=")
+    lines = [
+        f"assert (T{s} : 0 < {terms.text(s)}) by apply erfc_positive." for s in terms.nodes if terms.nodes[s].kind == "erfc"
+    ]
+    for k, (x, most) in enumerate(bounded, 1):
+        argument, bound = terms.text(x, unfolded=True), terms.text(most, unfolded=True)
+        lines.append(f"assert (A{k} : {low} {argument}) by {enclosed}.")
+        how = f"apply ({lemma} ({argument}) _ A{k}); repeat f_equal; identity"
+        lines.append(f"assert (B{k} : 0 <= {bound} - erfc ({argument})) by ({how}).")
+    steps, _, (value,) = functions.rewritten(terms, [lower], setting, at, lambda *_: True, ((True, False),))
+    roots = functions.roots_of(steps)
+    same = f"first [ identity | solve [ field [{roots}]; nonzero ] | ring [{roots}] ]" if roots else "identity"
+    inside = [x for x in steps if x.startswith("try rewrite")]
+    if generator.factored(value) == 0:
+        inside += ["right. symmetry. identity."]
+    else:
+        inside += _by_factors(terms, value, at, box, "at_least_0 _") or [f"{enclosed}."]
+    goal = terms.text(lower, unfolded=True)
+    proof = [*(x for x in steps if not x.startswith("try rewrite")), f"assert (G : 0 <= {goal}).", "{", *inside, "}"]
+    positive = f"first [ factor_positive | {enclosed} ]"
+    for old, new in (("factor_positive", positive), ("counted", "cbn [INR]; identity"), ("identity", same)):
+        proof = [x.replace(old, new) for x in proof]
+    whole = f"{goal} + ({terms.text(more, unfolded=True)})"
+    return [*lines, *proof, f"apply (at_most _ _ ({whole})); [identity | nonneg]."]
+
+
+def boxed(
+    name: str, says: str, claim: Claim, case: Case, small: Any, large: Any, conditions: Sequence[Any], mills: bool = False
+) -> Theorem:
+    """That one expression is at most another on a box, by the tactic; `mills` chooses the bound of erfc."""
+    terms = Terms(tails=True)
     sides = [terms.flat(small), terms.flat(large)]
     _only_known(terms)
     setting = setting_for(terms, claim, case, sides, conditions)
@@ -109,6 +167,8 @@ def boxed(name: str, says: str, claim: Claim, case: Case, small: Any, large: Any
     inside = terms.nodes.get(sides[0])
     if inside is not None and inside.kind == "ln" and sp.expand(inside.arguments[0] - 1 - sides[1]) == 0:
         lines = [f"apply ln_below; [{_enclosed(setting.symbols, box)} | ring]."]
+    elif any(n.kind == "erfc" for n in terms.nodes.values()):
+        lines = _by_tails(terms, setting, sides[1] - sides[0], functions.point_at(claim, case, conditions), box, mills)
     else:
         facts = functions.facts(terms, [*terms.nodes])
         lines = _by_factors(terms, sides[1] - sides[0], functions.point_at(claim, case, conditions), box)

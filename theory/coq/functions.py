@@ -25,7 +25,7 @@ from theory.engine.claim import Claim
 from theory.engine.condition import met
 from theory.engine.domain import Case
 
-KNOWN = {"exp": "exp", "ln": "ln", "sqrt": "sqrt", "abs": "Rabs"}
+KNOWN = {"erfc": "erfc", "exp": "exp", "ln": "ln", "sqrt": "sqrt", "abs": "Rabs"}
 LIBRARY = "Functions"
 
 
@@ -42,7 +42,8 @@ class Node:
 class Terms:
     """Expressions with a letter in the place of each application of a function."""
 
-    def __init__(self) -> None:
+    def __init__(self, tails: bool = False) -> None:
+        self.tails = tails  # whether erfc is known (Tails.v), or any function
         self.nodes: dict[Any, Node] = {}
         self.known: dict[Any, Any] = {}
         self.others: dict[str, int] = {}
@@ -52,7 +53,7 @@ class Terms:
         """The letter of an application."""
         key = (kind, name, *arguments)
         if key not in self.known:
-            positive = {"positive": True} if kind in ("exp", "sqrt", "power", "pi") else {"real": True}
+            positive = {"positive": True} if kind in ("exp", "sqrt", "power", "pi", "erfc") else {"real": True}
             symbol = sp.Symbol(f"FN{len(self.nodes)}N", **positive)
             self.known[key] = symbol
             self.nodes[symbol] = Node(symbol, kind, tuple(arguments), name)
@@ -81,6 +82,8 @@ class Terms:
         for function, kind in ((sp.log, "ln"), (sp.Abs, "abs")):
             if isinstance(e, function):
                 return self.node(kind, (self.flat(e.args[0]),))
+        if self.tails and isinstance(e, sp.erfc):
+            return self.node("erfc", (self.flat(e.args[0]),))
         if e.is_Function and not isinstance(e, sp.Piecewise) and all(x.is_real is not False for x in e.args):
             name = e.func.__name__
             if name in ("Min", "Max"):
@@ -139,6 +142,7 @@ class Canonical:
     apart: bool
     at: Mapping[Any, Any]
     units: dict[Any, Any] = field(default_factory=dict)
+    split: bool | None = None  # logarithms too (otherwise as `apart`)
     seen: dict[Any, set[Any]] = field(default_factory=dict)
     memory: dict[Any, Any] = field(default_factory=dict)
     proofs: dict[Any, list[str]] = field(default_factory=dict)
@@ -146,7 +150,22 @@ class Canonical:
     def of(self, e: Any) -> Any:
         """An expression in canonical nodes."""
         e = sp.sympify(e).subs(self.where)
-        return e.xreplace({s: self.of_node(s) for s in e.free_symbols if s in self.terms.nodes})
+        return self._squared(e.xreplace({s: self.of_node(s) for s in e.free_symbols if s in self.terms.nodes}))
+
+    def _squared(self, e: Any) -> Any:
+        """Even powers of roots as powers of what is under them."""
+
+        def is_power(x: Any) -> bool:
+            return isinstance(x, sp.Pow) and x.exp.is_Integer and abs(x.exp) > 1 and self._kind(x.base) == "sqrt"
+
+        def less(x: Any) -> Any:
+            half = int(abs(x.exp)) // 2 * (1 if x.exp > 0 else -1)
+            return self.terms.nodes[x.base].arguments[0] ** half * x.base ** (x.exp - 2 * half)
+
+        return e.replace(is_power, less)
+
+    def _kind(self, s: Any) -> str:
+        return self.terms.nodes[s].kind if s in self.terms.nodes else ""
 
     def of_node(self, s: Any) -> Any:
         """A node in canonical ones; how Coq sees that is added to `proofs`."""
@@ -187,7 +206,7 @@ class Canonical:
         return text
 
     def _exp(self, s: Any, c: Any) -> Any:
-        c = generator.factored(c)
+        c = generator.factored(self._squared(sp.expand(c)))
         product, leaves = sp.Integer(1), []
         for r, m in self._terms_of(c):
             inside = self.terms.nodes.get(m)
@@ -251,7 +270,7 @@ class Canonical:
                 found.append((base, one * int(power)))
         if sign < 0:
             raise Unprovable("a logarithm or a root of what is negative")
-        if not self.apart and len(found) > 1:
+        if not (self.apart if self.split is None else self.split) and len(found) > 1:
             return [(c, 1)]
         return found or [(sp.Integer(1), 1)]
 
@@ -265,7 +284,15 @@ class Canonical:
     def back(self, e: Any) -> Any:
         """The expression with functions in the places of their letters."""
         e = sp.sympify(e)
-        make = {"exp": sp.exp, "ln": sp.log, "sqrt": sp.sqrt, "abs": sp.Abs, "power": sp.Pow, "pi": lambda: sp.pi}
+        make = {
+            "exp": sp.exp,
+            "ln": sp.log,
+            "sqrt": sp.sqrt,
+            "abs": sp.Abs,
+            "power": sp.Pow,
+            "erfc": sp.erfc,
+            "pi": lambda: sp.pi,
+        }
         rules = {}
         for s in e.free_symbols:
             if s in self.terms.nodes:
@@ -297,9 +324,9 @@ class Canonical:
         return total
 
     def _sqrt(self, s: Any, c: Any) -> Any:
-        before, self.apart = self.apart, True
+        before, self.split = self.split, True
         factors = self._factors(c)
-        self.apart = before
+        self.split = before
         product, leaves = sp.Integer(1), []
         for f, k in factors:
             n, x = abs(k), self._text(f)
@@ -320,7 +347,7 @@ class Canonical:
 
     def _other(self, s: Any, *c: Any) -> Any:
         self.proofs[s] = ["f_equal; identity."]
-        return self.terms.node("other", tuple(map(generator.factored, c)), self.terms.nodes[s].name)
+        return self.terms.node(self.terms.nodes[s].kind, tuple(map(generator.factored, c)), self.terms.nodes[s].name)
 
     def vanishes(self, e: Any) -> bool:
         """Whether a canonical expression is zero, roots being roots."""
@@ -355,19 +382,21 @@ def _equation(canonical: Canonical, terms: Terms, s: Any, name: str, inner: Sequ
     return [f"assert ({name} : {left} = {right}) by ({given}{' '.join(steps).rstrip('.')})."]
 
 
-def _rewritten(
-    terms: Terms, sides: Sequence[Any], setting: Setting, point: Mapping[Any, Any], test: Any
-) -> tuple[list[str], Canonical, list[Any]]:
+def rewritten(
+    terms: Terms, sides: Sequence[Any], setting: Setting, point: Mapping[Any, Any], test: Any,
+    ways: Sequence[tuple[bool, bool]] = ((False, False), (True, True)),
+) -> tuple[list[str], Canonical, list[Any]]:  # fmt: skip
     """Lines that turn the functions of a goal into few; what takes them apart, and the sides then.
 
-    Tried are equal arguments only, then sums and products. `test` says whether the sides will do.
+    Tried are `ways` to take exponentials and logarithms apart: equal arguments only, then sums and products. `test` says
+    whether the sides will do.
     """
     where = {k: terms.flat(v) for k, v in setting.where.items()}
-    for apart in (False, True):
-        canonical = Canonical(terms, where, apart, point)
+    for apart, split in ways:
+        canonical = Canonical(terms, where, apart, point, split=split)
         values = [canonical.of(e) for e in sides]
         units = {m: _unit(rs) for m, rs in canonical.seen.items()}
-        canonical = Canonical(terms, where, apart, point, units)
+        canonical = Canonical(terms, where, apart, point, units, split)
         values = [canonical.of(e) for e in sides]
         if test(canonical, values):
             return _script(terms, sides, canonical, values, setting), canonical, values
@@ -430,7 +459,8 @@ def facts(terms: Terms, atoms: Sequence[Any]) -> list[str]:
     return lines
 
 
-def _roots(lines: Sequence[str]) -> str:
+def roots_of(lines: Sequence[str]) -> str:
+    """Names of the lines that say what roots are."""
     return " ".join(m[1] for line in lines if (m := re.match(r"assert \((S\d+) :", line)))
 
 
@@ -477,8 +507,8 @@ def equation(name: str, says: str, claim: Claim, case: Case, left: Any, right: A
     def same(canonical: Canonical, values: Sequence[Any]) -> bool:
         return canonical.vanishes(values[0] - values[1])
 
-    lines, _, _ = _rewritten(terms, sides, setting, point, same)
-    roots = _roots(lines)
+    lines, _, _ = rewritten(terms, sides, setting, point, same)
+    roots = roots_of(lines)
     end = f"first [ solve [ field [{roots}]; nonzero ] | ring [{roots}] | identity ]." if roots else "identity."
     script = [*setting.opening, *lines, end]
     conclusion = f"{terms.text(sides[0])}\n    = {terms.text(sides[1])}"
@@ -505,8 +535,8 @@ def at_most(name: str, says: str, claim: Claim, case: Case, small: Any, large: A
             return False
         return True
 
-    lines, _, _ = _rewritten(terms, sides, setting, point, plain)
-    roots = _roots(lines)
+    lines, _, _ = rewritten(terms, sides, setting, point, plain)
+    roots = roots_of(lines)
     same = f"first [ solve [ field [{roots}]; nonzero ] | ring [{roots}] | identity ]" if roots else "identity"
     text = terms.text(forms[0], unfolded=True)
     end = f"apply (at_most _ _ ({text})); [{same} | nonneg]." if forms[0] != 0 else f"right. {same}."
@@ -531,6 +561,8 @@ __all__ = [
     "equation",
     "facts",
     "point_at",
+    "rewritten",
+    "roots_of",
     "setting_for",
     "shown",
 ]

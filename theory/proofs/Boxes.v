@@ -6,6 +6,9 @@ Open Scope R_scope.
 Lemma gap_at_most : forall a b, 0 <= b - a -> a <= b.
 Proof. intros a b H. lra. Qed.
 
+Lemma at_least_0 : forall a form, a = form -> 0 <= form -> 0 <= a.
+Proof. intros a form -> H. exact H. Qed.
+
 Lemma ln_below : forall a b, 0 < a -> a = 1 + b -> ln a <= b.
 Proof.
   intros a b P E. destruct (Req_dec b 0) as [Z | Z].
