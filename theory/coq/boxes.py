@@ -98,33 +98,51 @@ def _by_factors(
     return [*lines, f"apply ({lemma} ({terms.text(shown, unfolded=True)})); [identity | nonneg]."]
 
 
-def _under(terms: Terms, gap: Any, at: Mapping[Any, Any], mills: bool) -> tuple[Any, Any, list[Any]]:
+def _divisors(terms: Terms, sides: Sequence[Any], at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]]) -> list[str]:
+    """Lines that say of what sign divisors are, where that is not plain."""
+    found: list[Any] = []
+    for e in (x for side in sides for x in sp.preorder_traversal(side)):
+        if isinstance(e, sp.Pow) and e.exp.is_Integer and e.exp < 0 and e.base.is_polynomial(*e.base.free_symbols):
+            found += [f for f in sp.Mul.make_args(e.base) if not f.is_Number and not generator.structural(f)]
+    lines = []
+    for k, base in enumerate(dict.fromkeys(found), 1):
+        sign = "<" if functions.Canonical(terms, {}, False, at).value(base) > 0 else ">"
+        letters = sorted(terms.letters(base), key=str)
+        lines.append(f"assert (D{k} : 0 {sign} {terms.text(base, unfolded=True)}) by {_enclosed(letters, box)}.")
+    return lines
+
+
+def _under(terms: Terms, gap: Any, at: Mapping[Any, Any], mills: bool) -> tuple[Any, list[str], list[Any]]:
     """A gap with bounds in the places of its erfc, what the gap has more than that, and the arguments that have a bound.
 
     Where the gap grows with an erfc, that is at least 0; where it falls, at most exp(-x^2) or Mills' exp(-x^2)/(x sqrt PI).
     """
-    lower, more, bounded = gap, sp.Integer(0), []
+    lower, more, bounded = gap, [], []
     for s in sorted((s for s in gap.free_symbols if s in terms.nodes and terms.nodes[s].kind == "erfc"), key=str):
         slope = sp.expand(sp.diff(lower, s))
         if slope.has(s):
             raise Unprovable("erfc is not linear in the gap")
-        sign = functions.Canonical(terms, {}, False, at).value(slope)
-        if sign > 0:
-            lower, more = lower.subs(s, 0), more + slope * s
+        if functions.Canonical(terms, {}, False, at).value(slope) > 0:
+            lower = lower.subs(s, 0)
+            more.append(f"({terms.text(slope, unfolded=True)}) * {terms.text(s, unfolded=True)}")
             continue
         (x,) = terms.nodes[s].arguments
         most = terms.node("exp", (-(x**2),))
         most = most / (x * terms.node("sqrt", (terms.node("pi", ()),))) if mills else most
-        lower, more = lower.subs(s, most), more + sp.factor(-slope) * sp.Add(most, -s, evaluate=False)
+        lower = lower.subs(s, most)
+        less = f"({terms.text(most, unfolded=True)} - {terms.text(s, unfolded=True)})"
+        more.append(f"({terms.text(sp.factor(-slope), unfolded=True)}) * {less}")
         bounded.append((x, most))
     return lower, more, bounded
 
 
 def _by_tails(
-    terms: Terms, setting: Setting, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]], mills: bool
+    terms: Terms, setting: Setting, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]]
 ) -> list[str]:
-    """Lines that show a gap that holds erfc, through bounds of it."""
-    lower, more, bounded = _under(terms, gap, at, mills)
+    """Lines that show a gap that holds erfc, through bounds of it: the plainer ones, where they will do at the point."""
+    lower, more, bounded = _under(terms, gap, at, False)
+    if mills := functions.Canonical(terms, {}, False, at).value(lower) < 0:
+        lower, more, bounded = _under(terms, gap, at, True)
     enclosed = _enclosed(setting.symbols, box)
     lemma, low = ("erfc_mills_gap", "0 <") if mills else ("erfc_gap", "1 / 2000 <=")
     lines = [
@@ -135,6 +153,7 @@ def _by_tails(
         lines.append(f"assert (A{k} : {low} {argument}) by {enclosed}.")
         how = f"apply ({lemma} ({argument}) _ A{k}); repeat f_equal; identity"
         lines.append(f"assert (B{k} : 0 <= {bound} - erfc ({argument})) by ({how}).")
+    lines += functions.facts(terms, [*terms.nodes], "T")
     steps, _, (value,) = functions.rewritten(terms, [lower], setting, at, lambda *_: True, ((True, False),))
     roots = functions.roots_of(steps)
     same = f"first [ identity | solve [ field [{roots}]; nonzero ] | ring [{roots}] ]" if roots else "identity"
@@ -148,14 +167,13 @@ def _by_tails(
     positive = f"first [ factor_positive | {enclosed} ]"
     for old, new in (("factor_positive", positive), ("counted", "cbn [INR]; identity"), ("identity", same)):
         proof = [x.replace(old, new) for x in proof]
-    whole = f"{goal} + ({terms.text(more, unfolded=True)})"
+    whole = " + ".join([goal, *more])
+    lines = [x.replace("factor_positive", positive) for x in lines]
     return [*lines, *proof, f"apply (at_most _ _ ({whole})); [identity | nonneg]."]
 
 
-def boxed(
-    name: str, says: str, claim: Claim, case: Case, small: Any, large: Any, conditions: Sequence[Any], mills: bool = False
-) -> Theorem:
-    """That one expression is at most another on a box, by the tactic; `mills` chooses the bound of erfc."""
+def boxed(name: str, says: str, claim: Claim, case: Case, small: Any, large: Any, conditions: Sequence[Any]) -> Theorem:
+    """That one expression is at most another on a box, by the tactic."""
     terms = Terms(tails=True)
     sides = [terms.flat(small), terms.flat(large)]
     _only_known(terms)
@@ -168,10 +186,13 @@ def boxed(
     if inside is not None and inside.kind == "ln" and sp.expand(inside.arguments[0] - 1 - sides[1]) == 0:
         lines = [f"apply ln_below; [{_enclosed(setting.symbols, box)} | ring]."]
     elif any(n.kind == "erfc" for n in terms.nodes.values()):
-        lines = _by_tails(terms, setting, sides[1] - sides[0], functions.point_at(claim, case, conditions), box, mills)
+        lines = _by_tails(terms, setting, sides[1] - sides[0], functions.point_at(claim, case, conditions), box)
     else:
-        facts = functions.facts(terms, [*terms.nodes])
-        lines = _by_factors(terms, sides[1] - sides[0], functions.point_at(claim, case, conditions), box)
+        positive = f"first [ factor_positive | {_enclosed(setting.symbols, box)} ]"
+        facts = [x.replace("factor_positive", positive) for x in functions.facts(terms, [*terms.nodes])]
+        point = functions.point_at(claim, case, conditions)
+        lines = _by_factors(terms, sides[1] - sides[0], point, box)
+        facts += _divisors(terms, sides, point, box) if lines else []
         lines = [*facts, *lines] if lines else ["apply gap_at_most.", f"{_enclosed(setting.symbols, box)}."]
     unfolded = ["unfold Rpower."] if any(n.kind == "power" for n in terms.nodes.values()) else []
     conclusion = f"{terms.text(sides[0])}\n    <= {terms.text(sides[1])}"

@@ -442,20 +442,20 @@ def _script(terms: Terms, sides: Sequence[Any], canonical: Canonical, values: Se
     return [*lines, *(f"try rewrite {e}." for e in [*rewrites, *conditions])]
 
 
-def facts(terms: Terms, atoms: Sequence[Any]) -> list[str]:
+def facts(terms: Terms, atoms: Sequence[Any], prefix: str = "") -> list[str]:
     """Lines that say which functions are positive, and what roots are."""
     lines: list[str] = []
     for s in dict.fromkeys(atoms):
         n, text = terms.nodes[s], terms.text(s, unfolded=True)
         k = len(lines) + 1
         if n.kind in ("exp", "power"):
-            lines.append(f"assert (P{k} : 0 < {text}) by apply exp_pos.")
+            lines.append(f"assert ({prefix}P{k} : 0 < {text}) by apply exp_pos.")
         elif n.kind == "pi":
-            lines.append(f"assert (P{k} : 0 < PI) by apply PI_RGT_0.")
+            lines.append(f"assert ({prefix}P{k} : 0 < PI) by apply PI_RGT_0.")
         elif n.kind == "sqrt":
             inside = terms.text(n.arguments[0], unfolded=True)
-            lines.append(f"assert (P{k} : 0 < {text}) by (apply sqrt_lt_R0; factor_positive).")
-            lines.append(f"assert (S{k} : {text} ^ 2 = {inside}) by (apply sqrt_square; factor_positive).")
+            lines.append(f"assert ({prefix}P{k} : 0 < {text}) by (apply sqrt_lt_R0; factor_positive).")
+            lines.append(f"assert ({prefix}S{k} : {text} ^ 2 = {inside}) by (apply sqrt_square; factor_positive).")
     return lines
 
 
