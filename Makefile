@@ -15,10 +15,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 verify: $(VENV)/.installed  ## verify every claim at every level; the ledger is build/ledger.json
 	$(BIN)/borrow verify
 
-prove: $(VENV)/.installed  ## check the Coq proofs of the claims (installs Debian's coq where it may)
-	@command -v coqc >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	  apt-get update -qq && apt-get install -qq -y --no-install-recommends coq >/dev/null; } || \
-	  echo "coqc is missing and cannot be installed from here: apt-get install coq (8.16)" >&2
+prove: $(VENV)/.installed  ## check the Coq proofs of the claims (installs Debian's coq and libcoq-interval where it may)
+	@{ command -v coqc >/dev/null && test -e "$$(coqc -where)/user-contrib/Interval/Tactic.vo"; } || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends coq libcoq-interval >/dev/null; } || \
+	  echo "missing, and cannot be installed from here: apt-get install coq libcoq-interval (8.16)" >&2
 	$(BIN)/borrow prove
 
 ledger: verify  ## write theory/LEDGER.md, the page of all verdicts
@@ -57,7 +58,7 @@ gallery: $(VENV)/.installed  ## draw the pictures of README.md again
 
 nightly: $(VENV)/.installed  ## what takes longer than CI may: other seeds, every proof and figure from nothing, notebooks, benchmarks
 	$(BIN)/borrow verify --fresh --mc-seed any --ledger build/nightly.json
-	$(BIN)/borrow prove --fresh
+	$(BIN)/borrow prove --fresh --recheck
 	$(MAKE) report notebooks bench
 
 lint: $(VENV)/.installed  ## ruff and pyright

@@ -53,6 +53,7 @@ def add_prove(p: argparse.ArgumentParser) -> None:
     p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--write", action="store_true", help="generate the proof files anew from the claims")
     p.add_argument("--fresh", action="store_true", help="run coqc also on files that it has accepted before")
+    p.add_argument("--recheck", action="store_true", help="have coqchk check what coqc accepts")
     p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=_prove)
@@ -196,7 +197,10 @@ def _prove(a: argparse.Namespace) -> int:
         bar.update()
 
     with bar:
-        make = [m.write if a.write else partial(m.check, fresh=a.fresh) for m in (prove, model_proofs)]
+        make = [
+            m.write if a.write else partial(m.check, fresh=a.fresh or a.recheck, again=a.recheck)
+            for m in (prove, model_proofs)
+        ]
         with files.locked(prove.WORK):  # its files have fixed names
             algebra, models = (m(chosen, jobs=a.jobs, progress=progress) for m in make)
     outcomes = [*algebra, *models]

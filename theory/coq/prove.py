@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ MODES = {
 LIBRARIES = {"model": "Positive", "simplified": "Positive", "functions": functions.LIBRARY, "boxes": boxes.LIBRARY}
 CHECK_SECONDS = 240.0
 COQC_SECONDS = 60.0  # for one claim, twice as much for a whole batch: what takes longer is halved
+RECHECK = 4.0  # times coqc's limit, for coqchk
 PATIENCE = 10.0  # times its processor time, by the clock: then coqc waits for something that does not come
 BATCH = 8  # claims per run of coqc
 NOT_ALGEBRAIC = "not algebra over the reals"
@@ -302,7 +304,7 @@ def _run(path: str, file: Path, seconds: float) -> tuple[bool | None, str, str]:
     return (False if "Error:" in errors and not EXHAUSTED.search(errors) else None), output, why or "coqc says nothing"
 
 
-def compile_texts(path: str, texts: Mapping[str, str]) -> tuple[bool | None, str]:
+def compile_texts(path: str, texts: Mapping[str, str], again: bool = False) -> tuple[bool | None, str]:
     """Run coqc once on the texts of several claims; returns whether all are proved without further axioms (None where
     that was not decided), or why not.
 
@@ -317,7 +319,7 @@ def compile_texts(path: str, texts: Mapping[str, str]) -> tuple[bool | None, str
         modules.append(f"Module {_module(claim_id)}.\n{text.replace(SHOW, '')}\nEnd {_module(claim_id)}.\n")
         ends.append(f"{_module(claim_id)}.all_theorems")
     ends = f"Definition everything := ({', '.join(ends)}).\nPrint Assumptions everything.\n"
-    return run_text(path, "\n".join([*modules, ends]), COQC_SECONDS * (1 + (len(texts) - 1) / BATCH))
+    return run_text(path, "\n".join([*modules, ends]), COQC_SECONDS * (1 + (len(texts) - 1) / BATCH), again)
 
 
 def strange(axioms: Iterable[str], text: str) -> list[str]:
@@ -328,24 +330,68 @@ def strange(axioms: Iterable[str], text: str) -> list[str]:
     return sorted(a for a in axioms if a not in allowed and not (whole and WHOLE_NUMBERS.fullmatch(a)))
 
 
-def run_text(path: str, whole: str, seconds: float) -> tuple[bool | None, str]:
-    """Run coqc on a text that ends in one `Print Assumptions`; accepted only where nothing `strange` is assumed."""
+# What coqchk lists beside axioms: the library's sealed definitions, which have a body that a signature hides.
+SEALED = re.compile(r"Coq\.Reals\.Rdefinitions\.R\w+Impl\.\w+|Coq\.ssr\.ssrunder\.Under_rel\.\w+")
+NONE = ("type-in-type", "unsafe (co)fixpoints", "positivity is assumed")
+
+
+def recheck(path: str, modules: Sequence[str], seconds: float, whole_numbers: bool = False) -> tuple[bool | None, str]:
+    """Have coqchk, a second program with a kernel of its own, check compiled files again; what they require is taken as it is.
+
+    Accepted only where it lists no axiom but those that `strange` lets pass, and nothing unsafe.
+    """
+    program_ = str(Path(path).with_name("coqchk"))
+    if not Path(program_).exists():
+        return None, f"coqchk is not beside {path}; {INSTALL}"
+    chosen = [x for module in modules for x in ("-norec", f"Borrow.{module}")]
+    command = [program_, "-silent", "-o", "-Q", ".", "Borrow", *chosen]
+    with program(command, seconds=math.ceil(seconds), folder=WORK) as process:
+        try:
+            output, errors = process.communicate(timeout=PATIENCE * seconds)
+        except subprocess.TimeoutExpired:
+            return None, f"coqchk gave no answer within {PATIENCE * seconds:g} s"
+    if process.returncode < 0:
+        return None, f"coqchk was ended, or took more than {seconds:g} s of processor time"
+    if process.returncode != 0:
+        return False, "coqchk: " + " ".join((errors or output).split())[-300:]
+    return judged_context(output + errors, whole_numbers)
+
+
+def judged_context(summary_: str, whole_numbers: bool) -> tuple[bool | None, str]:
+    """What coqchk's summary of the context says: (accepted, why not)."""
+    listed = summary_.partition("* Axioms:")[2].partition("\n* ")[0]
+    if "* Axioms:" not in summary_ or any(not re.search(re.escape(x) + r": <none>", summary_) for x in NONE):
+        return False, "coqchk: something is assumed that it does not show, or is unsafe"
+    allowed = {a.split(".", 1)[-1] for a in AXIOMS | CLASSIC} | {a for a in AXIOMS | CLASSIC}
+    others = []
+    for name in listed.replace("<none>", "").split():
+        short = ".".join(name.split(".")[-2:])
+        if not (short in allowed or SEALED.fullmatch(name) or (whole_numbers and WHOLE_NUMBERS.fullmatch(short))):
+            others.append(name)
+    return (False, f"coqchk: rests on {', '.join(sorted(others))}") if others else (True, "")
+
+
+def run_text(path: str, whole: str, seconds: float, again: bool = False) -> tuple[bool | None, str]:
+    """Run coqc on a text that ends in one `Print Assumptions`; accepted only where nothing `strange` is assumed.
+
+    With `again`, coqchk checks what coqc has made.
+    """
     file = WORK / f"check_{hashlib.sha256(whole.encode()).hexdigest()[:12]}.v"
     files.write(file, whole)
     try:
         accepted, output, why = _run(path, file, seconds)
+        if not accepted:
+            return accepted, why
+        lines = output.splitlines()
+        answers = [x for x in lines if x in ("Axioms:", "Closed under the global context")]
+        others = strange({x.split()[0] for x in lines if x and not x[0].isspace() and x not in answers}, whole)
+        if others or len(answers) != 1:
+            return False, f"rests on {', '.join(others) or 'something that Print Assumptions does not show'}"
+        return recheck(path, [file.stem], RECHECK * seconds, f"Borrow.{boxes.LIBRARY}." in whole) if again else (True, "")
     finally:
         for leftover in WORK.glob(f"{file.stem}.*"):
             leftover.unlink()
         (WORK / f".{file.stem}.aux").unlink(missing_ok=True)
-    if not accepted:
-        return accepted, why
-    lines = output.splitlines()
-    answers = [x for x in lines if x in ("Axioms:", "Closed under the global context")]
-    others = strange({x.split()[0] for x in lines if x and not x[0].isspace() and x not in answers}, whole)
-    if others or len(answers) != 1:
-        return False, f"rests on {', '.join(others) or 'something that Print Assumptions does not show'}"
-    return True, ""
 
 
 def judge_texts(
@@ -459,12 +505,13 @@ def _module(claim_id: str) -> str:
 
 
 def check(
-    chosen: Sequence[Claim], jobs: int | None = None, fresh: bool = False, progress: Callable[[Outcome], None] | None = None
+    chosen: Sequence[Claim], jobs: int | None = None, fresh: bool = False, progress: Callable[[Outcome], None] | None = None,
+    again: bool = False,
 ) -> list[Outcome]:  # fmt: skip
     """Check the proof files of claims: as generated, up to date with the claim, and accepted by coqc.
 
     What coqc has accepted before, in the same version, is not run again unless `fresh`; nor is a text generated again while
-    nothing has changed that it follows from.
+    nothing has changed that it follows from. With `again`, coqchk checks what coqc has accepted.
     Raises ProofError when coqc is missing.
     """
     jobs = workers_for(jobs)
@@ -513,7 +560,7 @@ def check(
     todo = {i: text for i, (_, text) in texts.items() if fresh or not noted.has(i, text)}
     for claim_id in texts.keys() - todo.keys():
         settle(Outcome(claim_id, "proved", theorems=counts[claim_id], grade=grades[claim_id]))
-    for claim_id, accepted, why in judge_texts(path, todo, jobs):
+    for claim_id, accepted, why in judge_texts(path, todo, jobs, partial(compile_texts, again=again)):
         if accepted:
             noted.add(claim_id, todo[claim_id])
         state = {True: "proved", False: "failed", None: "undecided"}[accepted]
@@ -627,7 +674,9 @@ __all__ = [
     "judge_texts",
     "path_of",
     "prepare",
+    "judged_context",
     "read",
+    "recheck",
     "run_text",
     "strange",
     "summary",
