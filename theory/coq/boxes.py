@@ -24,7 +24,8 @@ from theory.engine.claim import Claim
 from theory.engine.domain import Case
 from theory.engine.judging import find_counterexample
 
-LIBRARY = "Tails"
+LIBRARIES = ("Boxes", "Tails")
+LIBRARY = LIBRARIES[-1]
 NEEDED = "an enclosure is needed"
 PRECISION, DEPTH = 40, 20
 CUT = 4  # a side that spans a larger factor is cut, at its geometric mean and so on
@@ -295,4 +296,4 @@ def _rational(e: Any) -> bool:
     return not terms.nodes
 
 
-__all__ = ["LIBRARY", "NEEDED", "boxed", "refuted", "theorems", "within"]
+__all__ = ["LIBRARIES", "LIBRARY", "NEEDED", "boxed", "refuted", "theorems", "within"]

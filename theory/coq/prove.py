@@ -53,6 +53,7 @@ MODES = {
     "boxes": 60.0,
 }  # for a file that is new; checking it gets more
 LIBRARIES = {"model": "Positive", "simplified": "Positive", "functions": functions.LIBRARY, "boxes": boxes.LIBRARY}
+PLAIN = ("Positive", functions.LIBRARY)  # what all proofs share that need no coq-interval, in the order of compilation
 CHECK_SECONDS = 240.0
 COQC_SECONDS = 60.0  # for one claim, twice as much for a whole batch: what takes longer is halved
 RECHECK = 4.0  # times coqc's limit, for coqchk
@@ -336,7 +337,7 @@ NONE = ("type-in-type", "unsafe (co)fixpoints", "positivity is assumed")
 
 
 def recheck(path: str, modules: Sequence[str], seconds: float, whole_numbers: bool = False) -> tuple[bool | None, str]:
-    """Have coqchk, a second program with a kernel of its own, check compiled files again; what they require is taken as it is.
+    """Have coqchk, a program with a kernel of its own, check compiled files again; what they require is taken as it is.
 
     Accepted only where it lists no axiom but those that `strange` lets pass, and nothing unsafe.
     """
@@ -362,7 +363,7 @@ def judged_context(summary_: str, whole_numbers: bool) -> tuple[bool | None, str
     listed = summary_.partition("* Axioms:")[2].partition("\n* ")[0]
     if "* Axioms:" not in summary_ or any(not re.search(re.escape(x) + r": <none>", summary_) for x in NONE):
         return False, "coqchk: something is assumed that it does not show, or is unsafe"
-    allowed = {a.split(".", 1)[-1] for a in AXIOMS | CLASSIC} | {a for a in AXIOMS | CLASSIC}
+    allowed = AXIOMS | CLASSIC
     others = []
     for name in listed.replace("<none>", "").split():
         short = ".".join(name.split(".")[-2:])
@@ -425,8 +426,7 @@ def judge_texts(
 
 def prepare(path: str, enclosures: bool = False) -> None:
     """Compile what all proofs share, and what needs coq-interval where told. Raises ProofError where coqc does not."""
-    names = ["Positive", functions.LIBRARY, *([boxes.LIBRARY] if enclosures else [])]
-    compile_library(path, [FOLDER / f"{name}.v" for name in names])
+    compile_library(path, [FOLDER / f"{name}.v" for name in (*PLAIN, *(boxes.LIBRARIES if enclosures else ()))])
 
 
 def has_interval(path: str) -> bool:
@@ -459,8 +459,8 @@ class _Known:
     """Texts that coqc has accepted, and what texts followed from, so that neither has to be found out twice."""
 
     def __init__(self, version: str):
-        shared = sorted({f"{library}.v" for library in LIBRARIES.values()})
-        self.key = version + _digest("".join((FOLDER / x).read_text(encoding="utf-8") for x in shared))[:16]
+        shared = "".join((FOLDER / f"{name}.v").read_text(encoding="utf-8") for name in (*PLAIN, *boxes.LIBRARIES))
+        self.key = version + _digest(shared)[:16]
         self.texts: dict[str, str] = {}
         self.stated: dict[str, list[Any]] = {}
         try:
@@ -672,9 +672,9 @@ __all__ = [
     "grade_of",
     "has_interval",
     "judge_texts",
+    "judged_context",
     "path_of",
     "prepare",
-    "judged_context",
     "read",
     "recheck",
     "run_text",
