@@ -234,23 +234,60 @@ def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
     return Generated(claim_id, "", reason)
 
 
+def _why_not(claim_id: str, mode: str, seconds: float) -> Generated:
+    """Why a claim has no statement in a mode, nor in those that are tried after it; its text where it has one."""
+    later = list(MODES)[list(MODES).index(mode) :]
+    for k, one in enumerate(later, 1):
+        found = _generate(claim_id, one, seconds)
+        if found.text or k == len(later) or _adds_nothing(one, found.reason):
+            return found
+    raise AssertionError(later)
+
+
+def wrong_reasons(reasons: Mapping[str, str], jobs: int) -> dict[str, str]:
+    """Claims that are noted as without a proof for a reason that is none, and what is wrong with it.
+
+    That both sides are one text, that a function is none of Coq's, that no certificate is found: each is found out again.
+    What was not decided, and what coqc has refused, is taken as noted.
+    """
+    wrong = {}
+    open_ = {i: r for i, r in reasons.items() if not r.startswith((NOT_DECIDED, "coqc: "))}
+    for mode, chosen in (("model", [i for i, r in open_.items() if r == SAME_TEXT]), ("simplified", [*open_])):
+        for found in _each(_why_not, [i for i in chosen if i in open_], mode, CHECK_SECONDS, jobs):
+            noted = open_[found.claim]
+            if found.reason.startswith(NOT_DECIDED) or (not found.text and category(found.reason) == category(noted)):
+                del open_[found.claim]
+            elif mode == "simplified":
+                seen = found.reason or "it can be stated"
+                wrong[found.claim] = f"noted as without a proof ({category(noted)}), but {seen}"
+    return wrong
+
+
 def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[Generated]:
     """Coq texts of claims, or why there is none, as they are finished."""
+    return _each(_generate, ids, mode, seconds, jobs)
+
+
+def _each(
+    function: Callable[..., Generated], ids: Sequence[str], mode: str, seconds: float, jobs: int
+) -> Iterable[Generated]:
     if not ids:
         return
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"  # SymPy's order of terms, and so the text, depends on it
     try:
-        yield from _generate_all(ids, mode, seconds, jobs)
+        yield from _generate_all(function, ids, mode, seconds, jobs)
     finally:
         os.environ.pop("PYTHONHASHSEED")
         if before is not None:
             os.environ["PYTHONHASHSEED"] = before
 
 
-def _generate_all(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[Generated]:
+def _generate_all(
+    function: Callable[..., Generated], ids: Sequence[str], mode: str, seconds: float, jobs: int
+) -> Iterable[Generated]:
     with worker_pool(jobs, _start, mode) as pool:
-        running = {pool.submit(_generate, i, mode, seconds): i for i in ids}
+        running = {pool.submit(function, i, mode, seconds): i for i in ids}
         for future in as_completed(running):
             try:
                 yield future.result()
@@ -481,6 +518,15 @@ class _Known:
                 return was == _digest(mode + text) and before == basis(claim, lemmas)
         return False
 
+    def reason(self, claim: Claim, reason: str) -> bool:
+        """Whether the reason why a claim has no proof was checked, and nothing has changed since that it follows from."""
+        return self.stated.get(claim.id) == [_digest(reason), basis(claim), []]
+
+    def checked(self, claim: Claim, reason: str) -> None:
+        """Note that the reason why a claim has no proof was checked."""
+        self.stated[claim.id] = [_digest(reason), basis(claim), []]
+        self._write()
+
     def add(self, claim_id: str, text: str) -> None:
         """Note that coqc has accepted a text."""
         self.texts[claim_id] = _digest(text)
@@ -522,6 +568,7 @@ def check(
     reasons = unproved()
     outcomes: dict[str, Outcome] = {}
     texts: dict[str, tuple[str, str]] = {}
+    without: dict[str, str] = {}
 
     def settle(outcome: Outcome) -> None:
         outcomes[outcome.claim] = outcome
@@ -533,7 +580,10 @@ def check(
         if not file.exists():
             reason = reasons.get(claim.id)
             lost = Outcome(claim.id, "stale", "no proof file and no reason; run `borrow prove --write`")
-            settle(lost if reason is None else Outcome(claim.id, "unproved", reason))
+            if reason is None:
+                settle(lost)
+            else:
+                without[claim.id] = reason
             continue
         mode, text, intact = read(file)
         if intact and (enclosures or LIBRARIES[mode] != boxes.LIBRARY):
@@ -544,6 +594,15 @@ def check(
             settle(
                 Outcome(claim.id, "edited", f"{file.name} was edited by hand; `borrow prove --write {claim.id}` restores it")
             )
+    doubted = {i: r for i, r in without.items() if fresh or not noted.reason(find(i), r)}
+    wrong = wrong_reasons(doubted, jobs)
+    for claim_id, reason in without.items():
+        if claim_id in wrong:
+            settle(Outcome(claim_id, "stale", f"{wrong[claim_id]}; run `borrow prove --write {claim_id}`"))
+            continue
+        if claim_id in doubted:
+            noted.checked(find(claim_id), reason)
+        settle(Outcome(claim_id, "unproved", reason))
     unsure = {i: mode for i, (mode, text) in texts.items() if fresh or not noted.follows(find(i), mode, text)}
     for mode in MODES:
         for found in generate([i for i, m in unsure.items() if m == mode], mode, CHECK_SECONDS, jobs):
@@ -631,7 +690,12 @@ def _final(claim_id: str, mode: str, reason: str) -> bool:
     in this mode exists, which running out of time does not call in question.
     """
     path = path_of(claim_id)
-    if reason == SAME_TEXT or (reason.startswith(NOT_DECIDED) and path.exists() and read(path)[0] == mode):
+    return _adds_nothing(mode, reason) or (reason.startswith(NOT_DECIDED) and path.exists() and read(path)[0] == mode)
+
+
+def _adds_nothing(mode: str, reason: str) -> bool:
+    """Whether the modes after this one have nothing to say where it fails for this reason."""
+    if reason == SAME_TEXT:
         return True
     if mode == "simplified":
         return coq.NOT_RATIONAL not in reason
@@ -683,4 +747,5 @@ __all__ = [
     "unproved",
     "with_header",
     "write",
+    "wrong_reasons",
 ]
