@@ -18,10 +18,11 @@ verify: $(VENV)/.installed  ## verify every claim at every level; the ledger is 
 prove: $(VENV)/.installed coq  ## check the Coq proofs of the claims
 	$(BIN)/borrow prove
 
-coq:  ## Debian's coqc, where it may be installed
-	@command -v coqc >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	  apt-get update -qq && apt-get install -qq -y --no-install-recommends coq >/dev/null; } || \
-	  echo "coqc is missing and cannot be installed from here: apt-get install coq (8.16)" >&2
+coq:  ## Debian's coq and libcoq-interval, where they may be installed
+	@{ command -v coqc >/dev/null && test -e "$$(coqc -where)/user-contrib/Interval/Tactic.vo"; } || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends coq libcoq-interval >/dev/null; } || \
+	  echo "missing, and cannot be installed from here: apt-get install coq libcoq-interval (8.16)" >&2
 
 ledger: verify  ## write theory/LEDGER.md, the page of all verdicts
 	$(BIN)/borrow ledger
@@ -59,7 +60,7 @@ gallery: $(VENV)/.installed  ## draw the pictures of README.md again
 
 nightly: $(VENV)/.installed coq  ## what takes longer than CI may: other seeds, every proof and figure from nothing, notebooks, benchmarks
 	$(BIN)/borrow verify --fresh --mc-seed any --ledger build/nightly.json
-	$(BIN)/borrow prove --fresh
+	$(BIN)/borrow prove --fresh --recheck
 	$(MAKE) report bench
 	$(BIN)/python notebooks/run.py --check
 

@@ -53,6 +53,7 @@ def add_prove(p: argparse.ArgumentParser) -> None:
     p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--write", action="store_true", help="generate the proof files anew from the claims")
     p.add_argument("--fresh", action="store_true", help="run coqc also on files that it has accepted before")
+    p.add_argument("--recheck", action="store_true", help="have coqchk check what coqc accepts")
     p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=_prove)
@@ -202,7 +203,10 @@ def _prove(a: argparse.Namespace) -> int:
         bar.update()
 
     with bar:
-        make = [m.write if a.write else partial(m.check, fresh=a.fresh) for m in (prove, model_proofs)]
+        make = [
+            m.write if a.write else partial(m.check, fresh=a.fresh or a.recheck, again=a.recheck)
+            for m in (prove, model_proofs)
+        ]
         with files.locked(prove.WORK):  # its files have fixed names
             algebra, models = (m(chosen, jobs=a.jobs, progress=progress) for m in make)
     outcomes = [*algebra, *models]
@@ -221,6 +225,9 @@ def _prove(a: argparse.Namespace) -> int:
             print(f"{o.state.upper():9} {o.claim}{' (model)' if o.grade == 'model' else ''}: {o.detail}")
     print(f"{len(proved)} of {len(algebra)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
+    boxed = [o for o in proved if o.grade == "interval"]
+    if boxed:
+        print(f"{len(boxed)} of them by coq-interval's enclosures, which rest on its arithmetic of whole numbers too")
     if models:
         print(f"{len(from_model)} of {len(models)} claims that name a model proved from it, for every number of clients: "
               f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip

@@ -16,6 +16,7 @@ from theory.engine.claim import Claim
 GRADES = {
     "model": "proved in Coq from the model, for every number of clients",
     "algebra": "derived from the model; its algebra is proved in Coq",
+    "interval": "derived from the model; its inequalities are proved in Coq by enclosures (coq-interval)",
     "derived": "derived from the model, for all values of its letters",
     "sizes": "derived for lists of a few entries",
     "instances": "judged on instances",
@@ -55,7 +56,7 @@ def strength(claim: Claim) -> Strength:
         return Strength("sizes", f"up to {max(lists)}")
     if model_proofs.proved(claim.id):
         return Strength("model")
-    return Strength("algebra" if prove.path_of(claim.id).exists() else "derived")
+    return Strength(prove.grade_of(claim.id) or "derived")
 
 
 def counts(claims: Iterable[Claim]) -> dict[str, int]:

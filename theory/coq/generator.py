@@ -19,9 +19,9 @@ Belongs here: printing terms, building statements and scripts. Does not belong h
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy as sp
 
@@ -45,6 +45,7 @@ def in_factors(expression: Any) -> Any:
     return sp.factor(expression)
 
 
+NOT_RATIONAL = "is not a rational function"
 SAME_TEXT = "both sides are the same text"
 
 
@@ -110,7 +111,7 @@ def _term(e: Any, level: int) -> str:
             return f"({text})" if level > 1 else text
         text = f"{_term(e.base, 4)} ^ {e.exp}"
         return f"({text})" if level > 3 else text
-    raise Unprovable(f"{e.func.__name__} is not a rational function")
+    raise Unprovable(f"{e.func.__name__} {NOT_RATIONAL}")
 
 
 def _is_inverse(f: Any) -> bool:
@@ -140,12 +141,15 @@ class Theorem:
     conclusion: str
     script: list[str]
     negated: bool = False
+    functions: Sequence[str] = ()
 
     def render(self) -> str:
         """Coq text."""
         body = "".join(f"{h} ->\n    " for _, h in self.hypotheses) + self.conclusion
         if self.variables:
             body = f"forall {' '.join(name_of(v) for v in self.variables)} : R,\n    {body}"
+        if self.functions:
+            body = f"forall {' '.join(self.functions)},\n    {body}"
         if self.negated:
             body = f"~ ({body})"
         script = "\n".join(f"  {line}" for line in self.script)
@@ -160,7 +164,7 @@ def comment(text: str) -> str:
 
 
 @dataclass
-class _Setting:
+class Setting:
     """Quantified letters of a theorem and what is known of them.
 
     `opening` introduces them; `fix` puts the values that the conditions give to letters (`where`) in their places; `shift`
@@ -222,13 +226,13 @@ def hypotheses(v: Variable, name: str) -> list[tuple[str, str]]:
     return [(f"H_{name}", text)] if text else []
 
 
-def _setting(
+def setting_of(
     claim: Claim, case: Case, expressions: Sequence[Any], conditions: Sequence[Any] = (),
     extra: Mapping[Any, str] | None = None,
-) -> _Setting:  # fmt: skip
+) -> Setting:  # fmt: skip
     """Letters that occur in the expressions or conditions, with their domains as hypotheses."""
     occurring = set().union(*(sp.sympify(e).free_symbols for e in (*expressions, *conditions)))
-    found = _Setting()
+    found = Setting()
     sizes: dict[Any, Any] = {}
     fractions: list[Any] = []
     bounded: dict[Any, tuple[Any, Any]] = {}
@@ -276,7 +280,7 @@ def _setting(
     return found
 
 
-def _new_letter(found: _Setting, s: Any, e: Any) -> None:
+def _new_letter(found: Setting, s: Any, e: Any) -> None:
     """Replace s by e, which holds one new non-negative letter (rho = t/(1 + t), ...)."""
     fresh = sorted((x for x in e.free_symbols if x not in found.symbols), key=str)
     solution = sp.solve(sp.together(e - s), fresh[0]) if len(fresh) == 1 else []
@@ -300,7 +304,7 @@ def _new_letter(found: _Setting, s: Any, e: Any) -> None:
 class _Naming:
     """Letters for denominators that hold minus signs or fractions, innermost first, each positive."""
 
-    def __init__(self, setting: _Setting):
+    def __init__(self, setting: Setting):
         self.setting = setting
         self.values: dict[Any, Any] = {}  # letter -> what it stands for, in earlier letters
         self.known: dict[Any, Any] = {}
@@ -401,7 +405,7 @@ def _coefficient_sign(polynomial: Any) -> int | None:
     return 1 if all(c > 0 for c in coefficients) else -1 if all(c < 0 for c in coefficients) else None
 
 
-def _named(setting: _Setting, expressions: Sequence[Any]) -> tuple[list[Any], list[str]]:
+def _named(setting: Setting, expressions: Sequence[Any]) -> tuple[list[Any], list[str]]:
     """The expressions with letters for difficult denominators, which the setting then quantifies; lines that prove them."""
     naming = _Naming(setting)
     flat = [naming.flat(sp.sympify(e)) for e in expressions]
@@ -421,21 +425,19 @@ def _named(setting: _Setting, expressions: Sequence[Any]) -> tuple[list[Any], li
 # --- the kinds of statement --------------------------------------------------------------------------------------------
 
 
-def _must_be_met(claim: Claim, case: Case, relations: Sequence[Any]) -> None:
+def must_be_met(claim: Claim, case: Case, relations: Sequence[Any]) -> None:
     if relations and met(claim, case, relations) is None:
         raise Unprovable(f"no point of the domain was found that meets {' and '.join(map(str, relations))}")
 
 
-def _stated(
-    name: str, says: str, claim: Claim, case: Case, setting: _Setting, conclusion: str, script: list[str]
-) -> Theorem:
+def _stated(name: str, says: str, claim: Claim, case: Case, setting: Setting, conclusion: str, script: list[str]) -> Theorem:
     """The theorem, once a point of the domain is known to meet its hypotheses."""
-    _must_be_met(claim, case, setting.needs)
+    must_be_met(claim, case, setting.needs)
     return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, script)
 
 
 def _identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: Any, conditions: Sequence[Any]) -> Theorem:
-    setting = _setting(claim, case, (left, right), conditions)
+    setting = setting_of(claim, case, (left, right), conditions)
     (left, right), lines = _named(setting, (left, right))
     script = [*setting.opening, *lines, *setting.fix, "identity."]
     return _stated(name, says, claim, case, setting, f"{term(left)}\n    = {term(right)}", script)
@@ -521,7 +523,7 @@ def _inequality(
     name: str, says: str, claim: Claim, case: Case, small: Any, large: Any, conditions: Sequence[Any],
     extra: Mapping[Any, str] | None = None, form: Any = None,
 ) -> Theorem:  # fmt: skip
-    setting = _setting(claim, case, (small, large), conditions, extra)
+    setting = setting_of(claim, case, (small, large), conditions, extra)
     (small, large), lines = _named(setting, (small, large))
     if form is None:
         form = nonnegative_form((large - small).subs(setting.named).subs(setting.where), setting.rules)
@@ -564,7 +566,7 @@ def _optimum(name: str, claim: Claim, case: Case, right: Sequence[Any], conditio
     best, any_risk = risk(right), risk(decision)
     form = None
     if len(right) > 1:
-        setting = _setting(claim, case, (best, any_risk), conditions, extra)
+        setting = setting_of(claim, case, (best, any_risk), conditions, extra)
         with time_limit(CERTIFICATE_SECONDS):
             form = _squares(setting.rewritten(any_risk) - setting.rewritten(best), decision)
     says = "No decision has a smaller risk than the claimed optimum."
@@ -577,7 +579,7 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
     With f - limit = P/Q: C is the sum of |coefficients| of P over the leading one of Q; where Q has negative
     coefficients, twice that, from the T on at which its leading term outweighs them twice.
     """
-    setting = _setting(claim, case, (approach.subs(t, 1), approach.subs(t, 2), value), conditions)
+    setting = setting_of(claim, case, (approach.subs(t, 1), approach.subs(t, 2), value), conditions)
     here, there = setting.rewritten(approach), setting.rewritten(value)
     top, bottom = (sp.Poly(part, t) for part in sp.fraction(sp.cancel(sp.together(here - there))))
     if top.degree() >= bottom.degree() and not top.is_zero:
@@ -656,7 +658,7 @@ def _refutation(claim: Claim, derived: Any) -> Theorem:
         broken = {"=": a != b, "<=": b > a, ">=": b < a}[claim.relation] if a.is_Rational and b.is_Rational else False
         if not broken:
             continue
-        setting = _setting(claim, case, (p, r))
+        setting = setting_of(claim, case, (p, r))
         sign = {"=": "=", "<=": ">=", ">=": "<="}[claim.relation]
         values = {s: rules[s] for s in setting.symbols}
         script = [
@@ -669,7 +671,7 @@ def _refutation(claim: Claim, derived: Any) -> Theorem:
         says = f"The printed formula is not the right one: at {at or 'this case'} it is {a}, and {b} is right."
         return Theorem("printed_fails", says, setting.symbols, setting.hypotheses, f"{term(p)}\n    {sign} {term(r)}",
                        script, negated=True)  # fmt: skip
-    raise Unprovable("the counterexample has no finite rational values")
+    raise Unprovable(f"the counterexample {NOT_RATIONAL}")
 
 
 def _at(e: Any, values: Mapping[Any, Any]) -> str:
@@ -727,8 +729,13 @@ def theorems(claim: Claim, simplified: bool = False) -> list[Theorem]:
         found.append(_refutation(claim, derived))
     if not found:
         raise SameText(SAME_TEXT)
+    return distinct(found)
+
+
+def distinct(found: list[Theorem]) -> list[Theorem]:
+    """The theorems with a number after names that have occurred: of choices whose labels differ in signs only."""
     seen: dict[str, int] = {}
-    for t in found:  # choices whose labels differ in signs only
+    for t in found:
         seen[t.name] = seen.get(t.name, 0) + 1
         t.name += f"_{seen[t.name]}" if seen[t.name] > 1 else ""
     return found
@@ -745,36 +752,73 @@ def _remember(function: Any) -> Any:
     return call
 
 
+class Side(NamedTuple):
+    """What is to be proved of one entry of a claim: left = right, or left <= right."""
+
+    name: str
+    says: str
+    relation: str
+    left: Any
+    right: Any
+
+
+def formula_of(claim: Claim) -> tuple[Any, str, str]:
+    """Which formula a claim's theorems are about, its relation to what the model gives, and what it is called."""
+    refuted = claim.corrected is not None and claim.printed is not None and claim.condition is None
+    formula = claim.corrected if refuted or claim.printed is None else claim.printed
+    relation_ = "=" if refuted or claim.printed is None else claim.relation
+    return (
+        formula,
+        relation_,
+        "corrected" if refuted else "printed" if claim.printed is not None and not claim.ours else "claimed",
+    )
+
+
+def ways_of(claim: Claim, case: Case, label: str) -> Iterator[tuple[Sequence[Any], str]]:
+    """The conditions under which a claim holds in a case, one set after the other, and what theorems' names end in."""
+    ways = [[]] if claim.condition is None else alternatives(claim.symbolic(claim.condition, case))
+    for a, conditions in enumerate(ways):
+        must_be_met(claim, case, conditions)
+        yield conditions, "".join(f"_{part}" for part in (label, f"or{a + 1}" if len(ways) > 1 else "") if part)
+
+
+def sides_of(
+    claim: Claim, case: Case, model: Sequence[Any], conditions: Sequence[Any], end: str, text: Callable[[Any], str] = term
+) -> Iterator[Side]:
+    """What is to be proved of a claim's entries; nothing of those whose two sides are the same text."""
+    formula, relation_, what = formula_of(claim)
+    stated = entries(claim.symbolic(formula, case)) if formula is not None else (None,) * len(model)
+    where, _ = substitutions(conditions)
+    for i, (p, d) in enumerate(zip(stated, model, strict=True), 1):
+        if p is None:
+            continue
+        p, d = sp.sympify(p), sp.sympify(d)
+        if text(p.subs(where)) == text(d.subs(where)):
+            continue  # nothing to prove
+        name = "holds" + (f"_{i}" if len(model) > 1 else "") + end
+        at = "".join(f", where {s} = {v}" for s, v in where.items())
+        entry = f" ({claim.entries[i - 1]})" if len(claim.entries) == len(model) and len(model) > 1 else ""
+        if relation_ == "=":
+            yield Side(name, f"The {what} formula is what the model gives{entry}{at}.", "=", p, d)
+        else:
+            small, large = (d, p) if relation_ == "<=" else (p, d)
+            side = "at most" if relation_ == "<=" else "at least"
+            yield Side(name, f"What the model gives is {side} the {what} formula{entry}{at}.", "<=", small, large)
+
+
+def of_side(side: Side, claim: Claim, case: Case, conditions: Sequence[Any]) -> Theorem:
+    """The theorem that a side is about, between rational functions."""
+    make = _identity if side.relation == "=" else _inequality
+    return make(side.name, side.says, claim, case, side.left, side.right, conditions)
+
+
 def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: bool) -> list[Theorem]:
     found: list[Theorem] = []
     model = entries(derived(case))
-    refuted = claim.corrected is not None and claim.printed is not None and claim.condition is None
-    formula = claim.corrected if refuted or claim.printed is None else claim.printed
-    ways = [[]] if claim.condition is None else alternatives(claim.symbolic(claim.condition, case))
+    formula, _, _ = formula_of(claim)
     stated = entries(claim.symbolic(formula, case)) if formula is not None else (None,) * len(model)
-    relation_ = "=" if refuted or claim.printed is None else claim.relation
-    what = "corrected" if refuted else "printed" if claim.printed is not None and not claim.ours else "claimed"
-    for a, conditions in enumerate(ways):
-        _must_be_met(claim, case, conditions)
-        where, _ = substitutions(conditions)
-        end = "".join(f"_{part}" for part in (label, f"or{a + 1}" if len(ways) > 1 else "") if part)
-        for i, (p, d) in enumerate(zip(stated, model, strict=True), 1):
-            if p is None:
-                continue
-            p, d = sp.sympify(p), sp.sympify(d)
-            if term(p.subs(where)) == term(d.subs(where)):
-                continue  # nothing to prove
-            suffix = (f"_{i}" if len(model) > 1 else "") + end
-            at = "".join(f", where {s} = {v}" for s, v in where.items())
-            entry = f" ({claim.entries[i - 1]})" if len(claim.entries) == len(model) and len(model) > 1 else ""
-            if relation_ == "=":
-                says = f"The {what} formula is what the model gives{entry}{at}."
-                found.append(_identity("holds" + suffix, says, claim, case, p, d, conditions))
-            else:
-                small, large = (d, p) if relation_ == "<=" else (p, d)
-                side = "at most" if relation_ == "<=" else "at least"
-                says = f"What the model gives is {side} the {what} formula{entry}{at}."
-                found.append(_inequality("holds" + suffix, says, claim, case, small, large, conditions))
+    for conditions, end in ways_of(claim, case, label):
+        found += [of_side(s, claim, case, conditions) for s in sides_of(claim, case, model, conditions, end)]
         right = [sp.sympify(p if p is not None else d) for p, d in zip(stated, model, strict=True)]
         if claim.objective is not None:
             found.append(_optimum("optimal" + end, claim, case, right, conditions))
@@ -789,13 +833,13 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: boo
     return found
 
 
-def source(claim: Claim, proved: Sequence[Theorem]) -> str:
-    """The text of a claim's Coq file, without its header line."""
+def source(claim: Claim, proved: Sequence[Theorem], library: str = "Positive") -> str:
+    """The text of a claim's Coq file, without its header line; `library` is the file of lemmas that its proofs use."""
     about = [claim.id + ": " + claim.title, claim.place, "", *wrapped(claim.statement)]
     about += ["", "LaTeX, as printed:", *wrapped(claim.latex)] if claim.printed is not None else []
     about += ["", "Condition: " + claim.condition_text] if claim.condition is not None else []
     clean = "\n   ".join(map(comment, about))
-    head = f"(* {clean} *)\nRequire Import Borrow.Positive.\nOpen Scope R_scope.\n"
+    head = f"(* {clean} *)\nRequire Import Borrow.{library}.\nOpen Scope R_scope.\n"
     names = ", ".join(t.name for t in proved)
     tail = f"Definition all_theorems := ({names}).\n{SHOW}\n"
     return "\n".join([head, *(t.render() for t in proved), tail])

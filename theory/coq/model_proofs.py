@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from estimators.system import files
@@ -105,8 +106,8 @@ def count_theorems(claim_id: str) -> int:
 
 
 def grade(claim_id: str) -> str:
-    """How strong a claim's proof is: "model" (from Model.v's expectation), "algebra", or "" without one."""
-    return "model" if proved(claim_id) else "algebra" if prove.path_of(claim_id).exists() else ""
+    """How strong a claim's proof is: "model" (from Model.v's expectation), "algebra", "interval", or "" without one."""
+    return "model" if proved(claim_id) else prove.grade_of(claim_id)
 
 
 def summary(claim_id: str) -> str:
@@ -194,13 +195,13 @@ def basis(claim: Claim, sources: reach.Sources | None = None) -> str:
 REQUIRES = re.compile(r"^Require Import .*\n", re.MULTILINE)
 
 
-def compile_pairs(path: str, pairs: Mapping[str, str]) -> tuple[bool | None, str]:
+def compile_pairs(path: str, pairs: Mapping[str, str], again: bool = False) -> tuple[bool | None, str]:
     """Run coqc once on the texts (statement and proof, one after the other) of several claims."""
     ends = [f"{statements.module_of(i)}_proved.all_theorems" for i in pairs]
     bodies = [REQUIRES.sub("", text) for text in pairs.values()]
     end = f"Definition everything := ({', '.join(ends)}).\nPrint Assumptions everything.\n"
     whole = "\n".join(["Require Import Borrow.Scripts.", *bodies, end])
-    return prove.run_text(path, whole, prove.COQC_SECONDS * SLOWER * len(pairs))
+    return prove.run_text(path, whole, prove.COQC_SECONDS * SLOWER * (1 + (len(pairs) - 1) / BATCH), again)
 
 
 class _Known:
@@ -250,10 +251,12 @@ def with_models(chosen: Sequence[Claim]) -> list[Claim]:
 
 
 def check(
-    chosen: Sequence[Claim], jobs: int | None = None, fresh: bool = False, progress: Callable[[Outcome], None] | None = None
-) -> list[Outcome]:
+    chosen: Sequence[Claim], jobs: int | None = None, fresh: bool = False, progress: Callable[[Outcome], None] | None = None,
+    again: bool = False,
+) -> list[Outcome]:  # fmt: skip
     """Check the proofs from the model of those claims that name one: as generated, up to date, and accepted by coqc.
 
+    With `again`, coqchk checks the hand-written files and what coqc has accepted.
     Raises ProofError when coqc is missing or a trusted file is not as pinned.
     """
     chosen, jobs = with_models(chosen), jobs or os.cpu_count() or 1
@@ -261,6 +264,10 @@ def check(
         return []
     path, version = prove.coqc()
     prepare(path)
+    if again:
+        accepted, why = prove.recheck(path, ["Positive", *LIBRARY, "Any"], prove.COQC_SECONDS)
+        if not accepted:
+            raise ProofError(f"the hand-written files: {why}")
     noted, reasons = _Known(version), unproved()
     outcomes: dict[str, Outcome] = {}
     pairs: dict[str, str] = {}
@@ -299,7 +306,7 @@ def check(
     todo = {i: p for i, p in pairs.items() if fresh or noted.accepted.get(i) != _digest(p)}
     for claim_id in pairs.keys() - todo.keys():
         settle(claim_id, "proved")
-    for claim_id, accepted, why in prove.judge_texts(path, todo, jobs, compile_pairs, BATCH):
+    for claim_id, accepted, why in prove.judge_texts(path, todo, jobs, partial(compile_pairs, again=again), BATCH):
         if accepted:
             noted.add(claim_id, todo[claim_id])
         settle(claim_id, {True: "proved", False: "failed", None: "undecided"}[accepted], why)

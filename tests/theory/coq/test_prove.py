@@ -31,7 +31,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(prove, "STATUS", tmp_path / "work" / "status.json")
     monkeypatch.setattr(model_proofs, "with_models", lambda chosen: [])  # these are tests of algebra (test_model.py)
     (tmp_path / "proofs").mkdir()
-    shutil.copy(REAL / "Positive.v", tmp_path / "proofs")
+    for file in REAL.glob("*.v"):
+        shutil.copy(file, tmp_path / "proofs")
     return tmp_path
 
 
@@ -200,7 +201,9 @@ def test_a_proof_of_the_same_text_is_removed_and_the_reason_noted(folder):
 FAKE = """#!/bin/sh
 case "$*" in
   *--version*) echo "The Coq Proof Assistant, version 8.16.1" ;;
+  *-where*) echo /nowhere ;;
   *Positive.v*) touch Positive.vo ;;
+  *Functions.v*) touch Functions.vo ;;
   *) {does} ;;
 esac
 """

@@ -1,0 +1,202 @@
+"""Claims with functions: Coq's lemmas take them apart, coq-interval encloses them, and what is wrong or assumed is refused."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+
+from theory import find
+from theory.coq import boxes, functions, model_proofs, prove
+from theory.coq.functions import Canonical, Terms
+from theory.engine.algebra import entrywise
+
+needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
+ENCLOSED = bool(shutil.which("coqc")) and prove.has_interval(shutil.which("coqc") or "")
+needs_interval = pytest.mark.skipif(not ENCLOSED, reason=f"{prove.NO_INTERVAL}; {prove.INSTALL_INTERVAL}")
+LEMMAS, BOX, TAIL = "generative:lemma2:eps", "mrmtl:appA:amplification:small-eps", "generative:thm2:tail:bound"
+REAL = prove.FOLDER
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An own folder of proofs and of work."""
+    monkeypatch.setattr(prove, "FOLDER", tmp_path / "proofs")
+    monkeypatch.setattr(prove, "UNPROVED", tmp_path / "proofs" / "unproved.json")
+    monkeypatch.setattr(prove, "WORK", tmp_path / "work")
+    monkeypatch.setattr(prove, "STATUS", tmp_path / "work" / "status.json")
+    monkeypatch.setattr(model_proofs, "with_models", lambda chosen: [])
+    (tmp_path / "proofs").mkdir()
+    for file in REAL.glob("*.v"):
+        shutil.copy(file, tmp_path / "proofs")
+    return tmp_path
+
+
+def accepted(claim, mode, folder):
+    path, _ = prove.coqc()
+    prove.prepare(path, mode == "boxes")
+    text = prove.coq.source(claim, boxes.theorems(claim, mode == "boxes"), prove.LIBRARIES[mode])
+    return prove.compile_texts(path, {claim.id: text})
+
+
+def times(claim, factor):
+    return replace(claim, printed=lambda **v: entrywise(claim.call(claim.printed, v), lambda e: factor * e))
+
+
+# --- what functions are of each other ------------------------------------------------------------------------------------
+
+
+def test_exponentials_logarithms_and_roots_are_taken_apart():
+    x, y = sp.symbols("x y", positive=True)
+    for one, other in (
+        (sp.exp(x + y), sp.exp(x) * sp.exp(y)),
+        (sp.log(x**2 * y / 3), 2 * sp.log(x) + sp.log(y) - sp.log(3)),
+        (sp.sqrt(8 * x) * sp.sqrt(x), 2 * sp.sqrt(2) * x),
+        (sp.exp(sp.Rational(1, 2) * x) ** 2, sp.exp(x)),
+        ((x * y) ** y, sp.exp(y * sp.log(x)) * y**y),
+    ):
+        terms = Terms()
+        sides = [terms.flat(one), terms.flat(other)]
+        first = Canonical(terms, {}, True, {x: 2, y: 3})
+        for e in sides:
+            first.of(e)
+        units = {m: sp.Rational(1, sp.ilcm(1, *(r.q for r in rs))) for m, rs in first.seen.items()}
+        canonical = Canonical(terms, {}, True, {x: 2, y: 3}, units)
+        assert canonical.vanishes(canonical.of(sides[0]) - canonical.of(sides[1])), one
+        assert not canonical.vanishes(canonical.of(sides[0]) - canonical.of(sides[1]) - 1)
+
+
+def test_a_function_that_coq_has_not_is_any_function():
+    terms = Terms()
+    terms.flat(sp.gamma(sp.Symbol("x")))
+    assert terms.others == {"Gamma_of": 1}
+    with pytest.raises(functions.Unprovable, match="no function of real numbers"):
+        terms.flat(sp.Piecewise((1, sp.Symbol("x") > 0), (2, True)))
+
+
+# --- coqc decides --------------------------------------------------------------------------------------------------------
+
+
+@needs_coqc
+@pytest.mark.parametrize(("factor", "right"), [(1, True), (1 + sp.Rational(1, 10**9), False)])
+def test_an_identity_of_logarithms_is_proved_and_a_wrong_one_is_not(factor, right, folder):
+    claim = times(find(LEMMAS), factor)
+    try:
+        assert accepted(claim, "functions", folder)[0] is right
+    except functions.Unprovable:
+        assert not right
+
+
+@needs_interval
+@pytest.mark.parametrize(("claim_id", "factor"), [(BOX, sp.Rational(1, 3)), (TAIL, sp.Rational(1, 100))])
+def test_a_bound_on_a_box_is_proved_and_one_that_is_too_small_is_not(claim_id, factor, folder):
+    claim = find(claim_id)
+    assert accepted(claim, "boxes", folder) == (True, "")
+    try:
+        assert accepted(times(claim, factor), "boxes", folder)[0] is not True
+    except functions.Unprovable:
+        pass
+
+
+def test_a_range_without_an_end_has_no_enclosure():
+    claim = find("generative:lemma2:delta")
+    (case,) = claim.cases()
+    with pytest.raises(functions.Unprovable, match="not bounded: z"):
+        boxes.within(claim, case, [sp.Symbol("z")])
+
+
+@needs_coqc
+def test_without_coq_interval_its_proofs_are_named_with_the_command_and_the_rest_goes_on(folder, monkeypatch):
+    for claim_id in (BOX, LEMMAS):
+        file = prove.path_of(claim_id)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REAL / file.relative_to(prove.FOLDER), file)
+    monkeypatch.setattr(prove, "has_interval", lambda path: False)
+    missing, other = prove.check([find(BOX), find(LEMMAS)], jobs=1)
+    assert (missing.state, missing.grade) == ("undecided", "interval")
+    assert prove.INSTALL_INTERVAL in missing.detail
+    assert (other.state, other.grade) == ("proved", "algebra")
+
+
+# --- what is assumed -----------------------------------------------------------------------------------------------------
+
+
+def test_each_library_may_assume_what_it_needs_and_no_more():
+    rational, analysis, enclosed = (f"Require Import Borrow.{x}." for x in ("Positive", "Functions", "Tails"))
+    classic, whole = "Classical_Prop.classic", "Uint63.add_spec"
+    assert prove.strange(prove.AXIOMS, rational) == []
+    assert prove.strange([classic, whole], rational) == [whole, classic][::-1]
+    assert prove.strange([classic, whole], analysis) == [whole]
+    assert prove.strange([classic, whole, "easy"], enclosed) == ["easy"]
+
+
+SUMMARY = """
+* Axioms:
+    {axioms}
+
+* Constants/Inductives relying on type-in-type: {unsafe}
+
+* Constants/Inductives relying on unsafe (co)fixpoints: <none>
+
+* Inductives whose positivity is assumed: <none>
+"""
+
+
+@pytest.mark.parametrize(
+    ("axioms", "unsafe", "right"),
+    [
+        ("Coq.Logic.Classical_Prop.classic", "<none>", True),
+        ("Coq.Reals.Rdefinitions.RbaseSymbolsImpl.R", "<none>", True),
+        ("Borrow.cheat.easy", "<none>", False),
+        ("<none>", "Borrow.cheat.T", False),
+    ],
+)
+def test_a_summary_of_coqchk_is_read_strictly(axioms, unsafe, right):
+    assert prove.judged_context(SUMMARY.format(axioms=axioms, unsafe=unsafe), False)[0] is right
+    assert prove.judged_context("nothing", False)[0] is False
+
+
+@pytest.mark.skipif(shutil.which("coqchk") is None, reason=f"coqchk is not installed; {prove.INSTALL}")
+@pytest.mark.parametrize(("text", "right"), [("Lemma t : 1 <= 1. Proof. lra. Qed.", True), ("Axiom easy : 1 <= 0.", False)])
+def test_coqchk_refuses_an_axiom(text, right, folder):
+    path, _ = prove.coqc()
+    prove.prepare(path)
+    (prove.WORK / "tried.v").write_text(f"Require Import Borrow.Positive.\nOpen Scope R_scope.\n{text}\n")
+    subprocess.run([path, "-q", "-Q", ".", "Borrow", "tried.v"], cwd=prove.WORK, check=True)
+    assert prove.recheck(path, ["tried"], 120.0)[0] is right
+
+
+# --- batches and reasons -------------------------------------------------------------------------------------------------
+
+
+def test_one_slow_proof_costs_its_batch_few_runs():
+    runs = []
+
+    def compiled(path, texts):
+        runs.append(len(texts))
+        return (None, "slow") if "c5" in texts else (True, "")
+
+    texts = {f"c{k}": "Require Import Borrow.Positive.\n" for k in range(8)}
+    found = {i: ok for i, ok, _ in prove.judge_texts("", texts, 1, compiled)}
+    assert found == {i: None if i == "c5" else True for i in texts}
+    assert sorted(runs, reverse=True) == [8, 4, 4, 2, 2, 1, 1]
+
+
+def test_what_requires_other_files_is_another_batch():
+    batches = []
+    texts = {f"c{k}": f"Require Import Borrow.{'Positive' if k % 2 else 'Tails'}.\n" for k in range(4)}
+    list(prove.judge_texts("", texts, 1, lambda path, some: (batches.append(set(some)), (True, ""))[1]))
+    assert sorted(map(sorted, batches)) == [["c0", "c2"], ["c1", "c3"]]
+
+
+@needs_coqc
+def test_a_reason_that_is_none_is_found_out(folder):
+    small, same = find("mrmtl:thm6.8"), find("mrmtl:eq2")
+    prove.UNPROVED.write_text(f'{{"{small.id}": "{prove.SAME_TEXT}", "{same.id}": "{prove.SAME_TEXT}"}}')
+    wrong, right = prove.check([small, same], jobs=1)
+    assert (wrong.state, wrong.ok) == ("stale", False)
+    assert "it can be stated" in wrong.detail
+    assert (right.state, right.detail) == ("unproved", prove.SAME_TEXT)
+    prove.UNPROVED.write_text(f'{{"{small.id}": "a reason"}}')
+    assert [o.state for o in prove.check([small], jobs=1)] == ["stale"]
