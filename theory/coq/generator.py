@@ -436,6 +436,11 @@ def _identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: 
     return _stated(name, says, claim, case, setting, f"{term(left)}\n    = {term(right)}", script)
 
 
+def identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: Any) -> Theorem:
+    """The theorem that two rational functions of the claim's letters are equal on its domain."""
+    return _identity(name, says, claim, case, left, right, ())
+
+
 def factored(expression: Any) -> Any:
     """A rational function as one cancelled fraction of factored polynomials, by arithmetic in the field of fractions."""
     expression = sp.sympify(expression)
@@ -809,6 +814,7 @@ __all__ = [
     "Unprovable",
     "comment",
     "hypotheses",
+    "identity",
     "is_algebraic",
     "name_of",
     "nonnegative_form",

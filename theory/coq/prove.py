@@ -21,9 +21,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -203,10 +204,17 @@ def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterab
     """Coq texts of claims, or why there is none, as they are finished."""
     if not ids:
         return
-    before = os.environ.get("PYTHONHASHSEED")
-    os.environ["PYTHONHASHSEED"] = "0"  # SymPy's order of terms, and so the text, depends on it
-    try:
+    with fixed_order():
         yield from _generate_all(ids, mode, seconds, jobs)
+
+
+@contextmanager
+def fixed_order() -> Iterator[None]:
+    """Worker processes that start in here order terms alike: SymPy's order, and so a text, depends on the seed of hashes."""
+    before = os.environ.get("PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = "0"
+    try:
+        yield
     finally:
         os.environ.pop("PYTHONHASHSEED")
         if before is not None:
@@ -548,6 +556,7 @@ __all__ = [
     "compile_texts",
     "coqc",
     "count_theorems",
+    "fixed_order",
     "folder_of",
     "generate",
     "judge_texts",

@@ -51,10 +51,10 @@ SHOWN = 90  # letters of a formula
 
 @dataclass(frozen=True)
 class Way:
-    """One way through the code: the letters that are zero on it, and what it computes (entry by entry)."""
+    """One way through the code: what it computes, entry by entry, and the formula; `narrow` where something is zero on it."""
 
     case: Case
-    zero: tuple[Any, ...]
+    narrow: bool
     computed: tuple[Any, ...]
     formula: tuple[Any, ...]
 
@@ -71,8 +71,8 @@ class Traced:
     def text(self) -> str:
         """For readers."""
         if self.state == "equal":
-            ways = len(self.ways)
-            return f"the code computes the formula, in {ways} branches" if ways > 1 else "the code computes the formula"
+            ways = f", in {len(self.ways)} branches" if len(self.ways) > 1 else ""
+            return f"the code computes the formula{ways}" + (f", where it takes the point ({self.detail})" if self.detail else "")
         if self.state == "differs":
             return f"the code computes another formula: {self.detail}"
         return f"not traced: {REASONS[self.state]} ({self.detail})"
@@ -93,20 +93,21 @@ def traced(claim: Claim, code: Any = None) -> Traced:
     """
     code = claim.computed if code is None else code
     ways: list[Way] = []
+    refused: dict[str, None] = {}
     try:
         with time_limit(SECONDS):
             for case in claim.cases():
                 try:
-                    ways += _case(claim, case, world().of(code))
+                    ways += _case(claim, case, world().of(code), refused)
                 except TooFew:
-                    ways += _case(claim, case, world().of(code), MANY)
+                    ways += _case(claim, case, world().of(code), refused, MANY)
     except _Differs as error:
         return Traced("differs", str(error))
     except NotTraced as error:
         return Traced(error.kind, error.what)
     except TimeLimit as error:
         return Traced("large", str(error))
-    return Traced("equal", ways=tuple(ways))
+    return Traced("equal", "; ".join(refused), tuple(ways))
 
 
 class _Differs(Exception):
@@ -132,7 +133,7 @@ def letters_of(claim: Claim, case: Case, atoms: int = ATOMS) -> Letters:
     return Letters(symbols, signs, shifts, atoms)
 
 
-def _case(claim: Claim, case: Case, code: Any, atoms: int = ATOMS) -> list[Way]:
+def _case(claim: Claim, case: Case, code: Any, refused: dict[str, None], atoms: int = ATOMS) -> list[Way]:
     letters = letters_of(claim, case, atoms)
     if not letters.symbols:
         raise NotTraced("numbers", case.label() or "no letter")
@@ -140,7 +141,7 @@ def _case(claim: Claim, case: Case, code: Any, atoms: int = ATOMS) -> list[Way]:
     given = domain.symbols_of(claim.variables, case)
     choices: list[int] | None = []
     found: list[Way] = []
-    runs, refused = 0, ""
+    runs = 0
     while choices is not None:
         runs += 1
         if runs > BRANCHES:
@@ -161,14 +162,15 @@ def _case(claim: Claim, case: Case, code: Any, atoms: int = ATOMS) -> list[Way]:
             except ValueError as error:
                 if not _by_us(error):
                     raise NotTraced("library", f"{error}"[:120]) from None
-                refused = str(error)[:120]
+                if not way.narrow:
+                    refused[str(error)[:120]] = None
             except TimeLimit:
                 raise
             except Exception as error:  # a library that does not take letters may say anything
                 raise NotTraced("library", f"{type(error).__name__}: {error}"[:120]) from None
             choices = way.next()
     if not found and refused:
-        raise NotTraced("refuses", refused)
+        raise NotTraced("refuses", next(iter(refused)))
     if not found:
         raise NotTraced("undecided", "no way through the code on which the formula has a value")
     return found
@@ -219,8 +221,7 @@ def _compared(claim: Claim, case: Case, way: Branch, values: list[Any], formula:
                 raise _Differs(f"{_short(value.e)} is not {_short(e)} at {at}")
             raise NotTraced("undecided", f"a branch computes {_short(value.e)}")
         pairs.append((value.e, e))
-    zero = tuple(letters_zero(way))
-    return Way(case, zero, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+    return Way(case, way.narrow, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
 
 
 def _piece(way: Branch, e: Any) -> Any:
