@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from estimators.system import files
 from theory import api
+from theory.chain import chain
 from theory.coq import code_proofs, model_proofs, prove
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
@@ -313,6 +314,8 @@ def _show(a: argparse.Namespace) -> int:
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
             "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id),
             "proof_from_model": model_proofs.summary(claim.id),
+            "proof_of_code": code_proofs.summary(claim.id),
+            "chain": [asdict(step) for step in chain(claim, record)],
             "finding": claim.finding or None, "strength": strength(claim).short,
             "assumes": [{"switch": a.switch, "answer": a.answer, "by": a.by} for a in answers],
             "edits": [asdict(e) for e in claim.edits],
@@ -361,10 +364,15 @@ def _show(a: argparse.Namespace) -> int:
     m = record.mutants
     if m.get("killed") is not None:
         print(f"  mutants    {m['killed']} killed, {m['equivalent']} proved equivalent, {m['survived']} survived")
+    print("\nFROM THE SENTENCE TO THE NUMBER")
+    for step in chain(claim, record):
+        print(f"  {step.text}")
     if claim.remark:
         print(f"\nREMARK\n  {claim.remark}")
     about_model = model_proofs.summary(claim.id)
-    for proof, where in ((about_model, "PROOF FROM THE MODEL"), (prove.summary(claim.id), "PROOF")):
+    about_code = code_proofs.summary(claim.id)
+    proofs = {"PROOF FROM THE MODEL": about_model, "PROOF": prove.summary(claim.id), "PROOF OF THE CODE": about_code}
+    for where, proof in proofs.items():
         if proof:
             print(f"\n{where}\n  {proof}")
     if derivation.lemmas:
