@@ -16,6 +16,7 @@ import functools
 import math
 import operator
 import types
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -88,9 +89,14 @@ class _Globals(dict):  # type: ignore[type-arg]
 
 
 class World:
-    """The toolkit's code as it runs in a trace. The same code objects, with other globals."""
+    """The toolkit's code as it runs in a trace. The same code objects, with other globals.
 
-    def __init__(self) -> None:
+    `home` is a package that runs with other globals, too (a claim pack's); `instead` puts another function in a function's
+    place, for tests: what it computes must be seen.
+    """
+
+    def __init__(self, home: str = "", instead: Mapping[Any, Any] | None = None) -> None:
+        self.homes = (*HOMES, f"{home}.") if home else HOMES
         self.builtins = {
             **vars(builtins), "round": _round, "min": _extremum(min, operator.gt), "max": _extremum(max, operator.lt),
         }  # fmt: skip
@@ -104,6 +110,7 @@ class World:
         for kind in (float, int):
             self.builtins[kind.__name__] = Type(kind)
         self.builtins["isinstance"] = _isinstance
+        self.made |= {id(f): (f, self.of(other)) for f, other in (instead or {}).items()}
 
     def of(self, x: Any) -> Any:
         """What stands for an object in a trace."""
@@ -117,13 +124,13 @@ class World:
         if hasattr(x, "py_func"):
             return self.of(x.py_func)
         if isinstance(x, types.FunctionType):
-            return self._function(x) if x.__module__.startswith(HOMES) else x
+            return self._function(x) if f"{x.__module__}.".startswith(self.homes) else x
         if isinstance(x, functools.partial):
             return functools.partial(
                 self.of(x.func), *map(self.of, x.args), **{k: self.of(v) for k, v in x.keywords.items()}
             )
         if isinstance(x, types.ModuleType):
-            ours = f"{x.__name__}.".startswith(HOMES)
+            ours = f"{x.__name__}.".startswith(self.homes)
             return _Home(x, self) if ours else Library(x) if x.__name__.split(".")[0] in ("numpy", "scipy", "math") else x
         if isinstance(x, type):
             return self._class(x)
@@ -158,7 +165,7 @@ class World:
 
     def _class(self, c: type) -> Any:
         """A class of plain methods, again; other ones (records, errors) as they are."""
-        if not f"{c.__module__}.".startswith(HOMES) or issubclass(c, (BaseException, tuple)):
+        if not f"{c.__module__}.".startswith(self.homes) or issubclass(c, (BaseException, tuple)):
             return c
         held = {k: v for k, v in vars(c).items() if k not in ("__dict__", "__weakref__")}
         made = type(c)(c.__name__, tuple(map(self.of, c.__bases__)), {})

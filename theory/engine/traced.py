@@ -37,7 +37,7 @@ from theory.engine.ratios import (
     TooFew,
     branch,
 )
-from theory.engine.relinked import World
+from theory.engine.relinked import HOMES, World
 from theory.engine.tracing import Real, letter, real
 from theory.engine.values import Values, differs
 
@@ -79,28 +79,30 @@ class Traced:
 
 
 @cache
-def world() -> World:
-    """The toolkit's code, as it is traced."""
-    return World()
+def world(home: str) -> World:
+    """The toolkit's code, and that of a claim's own package, as it is traced."""
+    return World(home)
 
 
-def traced(claim: Claim, code: Any = None) -> Traced:
-    """Run the claim's `computed` (or `code`) on letters, in every case, and compare with the derived formula.
+def traced(claim: Claim, within: World | None = None) -> Traced:
+    """Run the claim's `computed` on letters, in every case, and compare with the derived formula.
+
+    `within` is the code with which it is traced, by default as it is.
 
     >>> from theory import find
-    >>> traced(find("fedhdp:lemma2:rstar")).text
+    >>> traced(find("mrmtl:lem6.1")).text
     'the code computes the formula'
     """
-    code = claim.computed if code is None else code
+    code = (within or world(_home(claim.computed))).of(claim.computed)
     ways: list[Way] = []
     refused: dict[str, None] = {}
     try:
         with time_limit(SECONDS):
             for case in claim.cases():
                 try:
-                    ways += _case(claim, case, world().of(code), refused)
+                    ways += _case(claim, case, code, refused)
                 except TooFew:
-                    ways += _case(claim, case, world().of(code), refused, MANY)
+                    ways += _case(claim, case, code, refused, MANY)
     except _Differs as error:
         return Traced("differs", str(error))
     except NotTraced as error:
@@ -108,6 +110,12 @@ def traced(claim: Claim, code: Any = None) -> Traced:
     except TimeLimit as error:
         return Traced("large", str(error))
     return Traced("equal", "; ".join(refused), tuple(ways))
+
+
+def _home(code: Any) -> str:
+    """The package of a claim pack; that of the toolkit's own papers needs no mention."""
+    module = getattr(code, "__module__", "") or ""
+    return "" if f"{module}.".startswith(HOMES) else module.partition(".")[0]
 
 
 class _Differs(Exception):
