@@ -21,7 +21,8 @@ from tqdm import tqdm
 
 from estimators.system import files
 from theory import api
-from theory.coq import model_proofs, prove
+from theory.chain import chain
+from theory.coq import code_proofs, model_proofs, prove
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
 from theory.engine.claim import Claim
@@ -195,7 +196,8 @@ def _verify_table(records: Sequence[Record]) -> None:
 
 def _prove(a: argparse.Namespace) -> int:
     chosen = api.select(a.ids, a.paper)
-    total = len(chosen) + len(model_proofs.with_models(chosen))
+    of_code = chosen if a.write else code_proofs.with_files(chosen)
+    total = len(chosen) + len(model_proofs.with_models(chosen)) + len(of_code)
     bar = tqdm(total=total, unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
 
     def progress(outcome: prove.Outcome) -> None:
@@ -205,11 +207,11 @@ def _prove(a: argparse.Namespace) -> int:
     with bar:
         make = [
             m.write if a.write else partial(m.check, fresh=a.fresh or a.recheck, again=a.recheck)
-            for m in (prove, model_proofs)
+            for m in (prove, model_proofs, code_proofs)
         ]
         with files.locked(prove.WORK):  # its files have fixed names
-            algebra, models = (m(chosen, jobs=a.jobs, progress=progress) for m in make)
-    outcomes = [*algebra, *models]
+            algebra, models, code = (m(chosen, jobs=a.jobs, progress=progress) for m in make)
+    outcomes = [*algebra, *models, *code]
     broken = _name_malformed(() if a.ids else malformed(a.paper))
     ok = all(o.ok for o in outcomes) and not broken
     proved = [o for o in algebra if o.state == "proved"]
@@ -217,12 +219,12 @@ def _prove(a: argparse.Namespace) -> int:
     undecided = [o for o in outcomes if o.state == "undecided"]
     status = 0 if ok else 1 if broken or any(not o.ok and o not in undecided for o in outcomes) else 3
     if a.json:
-        of = {"claims": algebra, "models": models}
+        of = {"claims": algebra, "models": models, "code": code}
         print(json.dumps({"ok": ok} | {k: {o.claim: vars(o) for o in found} for k, found in of.items()}, indent=1))
         return status
     for o in outcomes:
         if o.state != "proved":
-            print(f"{o.state.upper():9} {o.claim}{' (model)' if o.grade == 'model' else ''}: {o.detail}")
+            print(f"{o.state.upper():9} {o.claim}{'' if o.grade == 'algebra' else f' ({o.grade})'}: {o.detail}")
     print(f"{len(proved)} of {len(algebra)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
     boxed = [o for o in proved if o.grade == "interval"]
@@ -231,6 +233,10 @@ def _prove(a: argparse.Namespace) -> int:
     if models:
         print(f"{len(from_model)} of {len(models)} claims that name a model proved from it, for every number of clients: "
               f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip
+    if code:
+        about_code = [o for o in code if o.state == "proved"]
+        print(f"{len(about_code)} of {len(code)} claims whose running code is proved to compute the formula: "
+              f"{sum(o.theorems for o in about_code)} theorems")  # fmt: skip
     same = sum(o.detail == prove.SAME_TEXT for o in outcomes)
     if same:
         print(f"{same} claims are not counted: {prove.SAME_TEXT}")
@@ -324,6 +330,8 @@ def _show(a: argparse.Namespace) -> int:
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
             "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id),
             "model": list(claim.model), "proof_from_model": model_proofs.summary(claim.id),
+            "proof_of_code": code_proofs.summary(claim.id),
+            "chain": [asdict(step) for step in chain(claim, record)],
             "finding": claim.finding or None, "strength": strength(claim).short,
             "assumes": [{"switch": a.switch, "answer": a.answer, "by": a.by} for a in answers],
             "edits": [asdict(e) for e in claim.edits],
@@ -372,12 +380,17 @@ def _show(a: argparse.Namespace) -> int:
     m = record.mutants
     if m.get("killed") is not None:
         print(f"  mutants    {m['killed']} killed, {m['equivalent']} proved equivalent, {m['survived']} survived")
+    print("\nFROM THE SENTENCE TO THE NUMBER")
+    for step in chain(claim, record):
+        print(f"  {step.text}")
     if claim.remark:
         print(f"\nREMARK\n  {claim.remark}")
     if claim.model:
         print("\nABOUT THE MODEL  " + ", ".join(claim.model) + " (theory/coq/model.py)")
     about_model = model_proofs.summary(claim.id)
-    for proof, where in ((about_model, "PROOF FROM THE MODEL"), (prove.summary(claim.id), "PROOF")):
+    about_code = code_proofs.summary(claim.id)
+    proofs = {"PROOF FROM THE MODEL": about_model, "PROOF": prove.summary(claim.id), "PROOF OF THE CODE": about_code}
+    for where, proof in proofs.items():
         if proof:
             print(f"\n{where}\n  {proof}")
     if derivation.lemmas:

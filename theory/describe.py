@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from theory.coq import model_proofs, prove
+from theory.chain import WAYS, chain
+from theory.coq import code_proofs, model_proofs, prove
 from theory.engine import domain, reach
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
@@ -24,12 +25,14 @@ from theory.engine.evidence import LEVELS, Record
 from theory.engine.exemption import COMPUTED, text_of
 from theory.engine.notation import latex, letter
 from theory.engine.paper import papers
+from theory.engine.traced import traced
 from theory.strength import strength
 
 POINTS = 33
+READABLE, SHOWN = 60, 3  # operations of a traced formula, and how many of them, on a page
 MEANING = {
     "derived": "exact algebra from the model",
-    "computed": "an oracle by another route, and the float64 function",
+    "computed": "an oracle by another route, and the float64 function, at points and as a formula",
     "simulated": "the model's raw noise, with declared error rates",
     "attacked": "search of the domain for a counterexample",
     "literal": "the paper's display, read by machine, is the printed formula",
@@ -79,6 +82,8 @@ def describe(claim: Claim, record: Record) -> dict[str, Any]:
         "mutants": {k: record.mutants.get(k) or 0 for k in ("killed", "equivalent", "survived")},
         "counterexample": counterexample and _counterexample(counterexample),
         "proof": _proof(claim.id),
+        "chain": [asdict(step) | {"said": WAYS[step.way]} for step in chain(claim, record)],
+        "traced": _traced(claim, record),
         "lemmas": list(record.levels["derived"].get("lemmas", ())),
         "related": list(claim.related),
         "code": _code(claim),
@@ -130,12 +135,23 @@ def _counterexample(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _proof(claim_id: str) -> dict[str, Any]:
     path = prove.path_of(claim_id)
-    said, _ = model_proofs.paths_of(claim_id)
-    statement = said.read_text(encoding="utf-8") if model_proofs.proved(claim_id) else ""
+    statement = model_proofs.said(claim_id)
+    about_code = code_proofs.path_of(claim_id)
+    code = about_code.read_text(encoding="utf-8") if about_code.exists() else ""
+    theorems = prove.count_theorems(code)
     if not path.exists():
-        return {"text": "", "statement": statement, "reason": prove.unproved().get(claim_id, "none has been written")}
+        return {"text": "", "statement": statement, "code": code, "code_theorems": theorems, "reason": prove.unproved().get(claim_id, "none has been written")}
     text = path.read_text(encoding="utf-8")
-    return {"text": text, "statement": statement, "theorems": prove.count_theorems(text), "reason": ""}
+    return {"text": text, "statement": statement, "code": code, "code_theorems": theorems, "theorems": prove.count_theorems(text), "reason": ""}
+
+
+def _traced(claim: Claim, record: Record) -> list[dict[str, str]]:
+    """What the code computes in the first case, branch by branch, each formula once; nothing where it is not traced."""
+    if record.levels["computed"].get("code", {}).get("state") != "equal":
+        return []
+    ways = traced(claim).ways
+    found = {e: None for way in ways if way.case == ways[0].case and not way.narrow for e in way.computed}
+    return [{"name": "", "latex": latex(e), "text": sp.sstr(e)} for e in found if e.count_ops() <= READABLE][:SHOWN]
 
 
 def _code(claim: Claim) -> dict[str, Any]:

@@ -38,15 +38,13 @@ CERTIFICATE_SECONDS = 30.0
 SHOW = "Print Assumptions all_theorems."
 RESERVED = {"as", "at", "cofix", "else", "end", "exists", "fix", "for", "forall", "fun", "if", "in", "let", "match", "mod",
             "return", "then", "using", "where", "with", "R", "IZR", "sqrt", "Type", "Set", "Prop"}  # fmt: skip
+NOT_RATIONAL = "is not a rational function"
+SAME_TEXT = "both sides are the same text"
 
 
 def in_factors(expression: Any) -> Any:
     """SymPy's `factor`, which by its annotations gives what no arithmetic is defined for."""
     return sp.factor(expression)
-
-
-NOT_RATIONAL = "is not a rational function"
-SAME_TEXT = "both sides are the same text"
 
 
 class Unprovable(Exception):
@@ -441,6 +439,11 @@ def _identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: 
     (left, right), lines = _named(setting, (left, right))
     script = [*setting.opening, *lines, *setting.fix, "identity."]
     return _stated(name, says, claim, case, setting, f"{term(left)}\n    = {term(right)}", script)
+
+
+def identity(name: str, says: str, claim: Claim, case: Case, left: Any, right: Any) -> Theorem:
+    """The theorem that two rational functions of the claim's letters are equal on its domain."""
+    return _identity(name, says, claim, case, left, right, ())
 
 
 def factored(expression: Any) -> Any:
@@ -860,6 +863,7 @@ __all__ = [
     "absolute",
     "comment",
     "hypotheses",
+    "identity",
     "is_algebraic",
     "name_of",
     "nonnegative_form",

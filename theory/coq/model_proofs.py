@@ -105,6 +105,14 @@ def count_theorems(claim_id: str) -> int:
     return len([n for n in re.findall(r"^Parameter (\w+)", text, re.MULTILINE) if not n.startswith("met")])
 
 
+def said(claim_id: str) -> str:
+    """What Coq has proved of a claim from its model: the statements alone, with a sentence before each; empty without any."""
+    if not proved(claim_id):
+        return ""
+    text = paths_of(claim_id)[0].read_text(encoding="utf-8")
+    return text.partition("Module Type ")[2].partition("\n")[2].rpartition("\nEnd ")[0].strip()
+
+
 def grade(claim_id: str) -> str:
     """How strong a claim's proof is: "model" (from Model.v's expectation), "algebra", "interval", or "" without one."""
     return "model" if proved(claim_id) else prove.grade_of(claim_id)
@@ -395,6 +403,7 @@ __all__ = [
     "prepare",
     "proved",
     "read",
+    "said",
     "summary",
     "tampered",
     "unproved",

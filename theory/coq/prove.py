@@ -21,9 +21,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -274,10 +275,17 @@ def _each(
 ) -> Iterable[Generated]:
     if not ids:
         return
-    before = os.environ.get("PYTHONHASHSEED")
-    os.environ["PYTHONHASHSEED"] = "0"  # SymPy's order of terms, and so the text, depends on it
-    try:
+    with fixed_order():
         yield from _generate_all(function, ids, mode, seconds, jobs)
+
+
+@contextmanager
+def fixed_order() -> Iterator[None]:
+    """Worker processes that start in here order terms alike: SymPy's order, and so a text, depends on the seed of hashes."""
+    before = os.environ.get("PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = "0"
+    try:
+        yield
     finally:
         os.environ.pop("PYTHONHASHSEED")
         if before is not None:
@@ -732,6 +740,7 @@ __all__ = [
     "compile_texts",
     "coqc",
     "count_theorems",
+    "fixed_order",
     "folder_of",
     "generate",
     "grade_of",

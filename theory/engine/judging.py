@@ -4,7 +4,8 @@ Belongs here: how each level decides and what it records. Does not belong here: 
 running many claims (api.py), mathematics of a paper.
 
 derived    printed against the derivation, as an identity or a sign certificate on the whole domain, case by case
-computed   derivation against the oracle in exact numbers; float64 function of `estimators` against both
+computed   derivation against the oracle in exact numbers; float64 function of `estimators` against both, at points and
+           (where it can be run on letters) as a formula
 simulated  the model's raw noise against the derived value, with declared error rates
 attacked   a search of the domain for points that break the verdict; mutants must be rejected
 literal    the paper's display, read by machine, is the printed formula, or differs by declared edits only
@@ -34,6 +35,7 @@ from theory.engine.evidence import Record, source_hash
 from theory.engine.literal import literal
 from theory.engine.mutants import classify, mutants
 from theory.engine.simulation import Simulation, compared
+from theory.engine.traced import traced
 from theory.engine.values import DIGITS, Values, differs, in_digits
 
 FLOAT_TOLERANCE = 1e-12  # relative; 64-bit closed forms keep 12 of 16 digits on the whole domain
@@ -379,6 +381,11 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
         "extreme_points": len(far),
         "largest_relative_error": worst if np.isfinite(worst) else "inf",
     }
+    if claim.computed is not None:
+        run = traced(claim)
+        level["code"] = {"state": run.state, "detail": run.text}
+        if run.state == "differs":
+            level |= {"status": "fail", "detail": run.text}
     refused = (
         exemption_checks.refused(claim, claim.not_computed, exemption_checks.COMPUTED) if claim.computed is None else ""
     )
