@@ -266,14 +266,21 @@ class GaussianMeans(ClientModel):
             found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their variances."""
+        self.require_fit()
+        return self.estimates_, self.variances_
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)) from the prior of `prior_summary` with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
         """
         self.require_fit()
         noise = np.sqrt(np.where(np.isinf(self.variances_), 0.0, self.variances_))
-        truth = self.mu_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
+        if truth is None:
+            truth = self.mu_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
+        truth = self.read_truth(truth, noise.shape)
         return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
 
 

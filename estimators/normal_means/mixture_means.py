@@ -257,7 +257,7 @@ class MixtureMeans(ClientModel):
         v = spread(variances, len(y))
         if len(y) < 2:
             raise ValueError("estimates must hold at least two clients to learn a prior from")
-        self._v = v
+        self._y, self._v = y, v
         exponent, y, v = gaussian_unit(y, v)
         choice("components", self.components, ("gaussian", "points"))
         starts, longest = int(single(count, "restarts", self.restarts)), int(single(count, "max_iter", self.max_iter))
@@ -374,12 +374,22 @@ class MixtureMeans(ClientModel):
             "sds": np.sqrt(self.tau2s_).tolist(),
         }
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their variances, of clients with one number each."""
+        self.require_fit()
+        if not self._flat:
+            raise ValueError("methods 'robust' and 'every-client' need one number per client, not a vector; leave out method")
+        return self._y[:, 0], self._v
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
         """Draw new values from the fitted prior and new estimates of the same variances: (truth, (estimates, variances))."""
         self.require_fit()
         m, d = self._v.size, self._mus.shape[1]
-        which = generator.choice(self.k_, m, p=self.p_)
-        truth = self._mus[which] + np.sqrt(self.tau2s_[which])[:, None] * generator.standard_normal((m, d))
+        if truth is None:
+            which = generator.choice(self.k_, m, p=self.p_)
+            truth = self._mus[which] + np.sqrt(self.tau2s_[which])[:, None] * generator.standard_normal((m, d))
+        else:
+            truth = self.read_truth(truth, self.posterior_mean_.shape).reshape(m, d)
         estimates = truth + np.sqrt(self._v)[:, None] * generator.standard_normal((m, d))
         return self._shaped(truth), (self._shaped(estimates), self._v)
 

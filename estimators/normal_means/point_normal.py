@@ -83,9 +83,7 @@ class PointNormalMeans(ClientModel):
     weights_: Floats
     _nodes: spike_average.Nodes | None
 
-    def __init__(
-        self, mode: float | None = None, prior: Literal["bayes", "marginal-likelihood"] = "bayes"
-    ) -> None:
+    def __init__(self, mode: float | None = None, prior: Literal["bayes", "marginal-likelihood"] = "bayes") -> None:
         self.mode = mode
         self.prior = prior
 
@@ -220,10 +218,12 @@ class PointNormalMeans(ClientModel):
         self.require_fit()
         if self._nodes is not None:
             t = self._standardised(finite("t", t))
-            return np.concatenate([
-                normal_mixture.cdf(t[rows] if t.ndim else t, *self._components(*terms), strict)
-                for rows, *terms in self.mixtures()
-            ])
+            return np.concatenate(
+                [
+                    normal_mixture.cdf(t[rows] if t.ndim else t, *self._components(*terms), strict)
+                    for rows, *terms in self.mixtures()
+                ]
+            )
         weights = np.stack([1 - self.slab_probability_, self.slab_probability_], axis=-1)
         means = np.stack([np.full(self.slab_mean_.shape, self.mode_), self.slab_mean_], axis=-1)
         sds = np.stack([np.zeros(self.slab_sd_.shape), self.slab_sd_], axis=-1)
@@ -274,7 +274,12 @@ class PointNormalMeans(ClientModel):
         rank = np.where(at_atom, 0.5, np.clip(np.where(q <= below, q, q - (1 - whole)) / whole, 1e-300, 1 - 1e-16))
         return np.where(at_atom, mode, normal_mixture.quantile(rank, weights, means, sds))
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their variances."""
+        self.require_fit()
+        return self.estimates_, self.variances_
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)) from the fitted prior with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
@@ -282,8 +287,10 @@ class PointNormalMeans(ClientModel):
         self.require_fit()
         noise = np.sqrt(np.where(np.isinf(self.variances_), 0.0, self.variances_))
         prior = self.prior_summary()
-        slab = generator.random(noise.size) >= prior["spike_weight"]
-        truth = prior["mean"] + np.where(slab, prior["slab_sd"] * generator.standard_normal(noise.size), 0.0)
+        if truth is None:
+            slab = generator.random(noise.size) >= prior["spike_weight"]
+            truth = prior["mean"] + np.where(slab, prior["slab_sd"] * generator.standard_normal(noise.size), 0.0)
+        truth = self.read_truth(truth, noise.shape)
         return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
 
 

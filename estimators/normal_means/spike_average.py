@@ -33,7 +33,9 @@ NORMAL = 3_000  # clients from whom on the law of the parameters is taken for no
 CELLS = 1 << 21  # nodes times clients at a time
 FINE, COARSE = 0.8, 1.2  # steps in standard deviations given the rest; a normal law is summed to 1e-5 by the coarser one
 FEW = 300  # clients up to which steps are fine
-KERNEL = 0.35  # sd of the normal laws that stand for the points of the lattice, in steps: each moves no tail by more than 3 %
+KERNEL = (
+    0.35  # sd of the normal laws that stand for the points of the lattice, in steps: each moves no tail by more than 3 %
+)
 
 
 class Nodes(NamedTuple):

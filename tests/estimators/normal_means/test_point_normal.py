@@ -210,7 +210,10 @@ def test_limits():
     np.testing.assert_allclose(model.interval(), normal.interval())
     # A client without information gets the prior.
     y, v = sparse(30, 4)
-    with_one, alone = PointNormalMeans(prior=ML).fit(np.append(y, 99.0), np.append(v, np.inf)), PointNormalMeans(prior=ML).fit(y, v)
+    with_one, alone = (
+        PointNormalMeans(prior=ML).fit(np.append(y, 99.0), np.append(v, np.inf)),
+        PointNormalMeans(prior=ML).fit(y, v),
+    )
     assert with_one.log_likelihood_ == alone.log_likelihood_
     np.testing.assert_allclose(with_one.posterior_mean_[:-1], alone.posterior_mean_)
     assert with_one.posterior_mean_[-1] == pytest.approx(alone.mode_)
