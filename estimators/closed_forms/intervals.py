@@ -263,7 +263,7 @@ def second_moments(residuals: ArrayLike, s2: ArrayLike, weights: ArrayLike | Non
     w2, w4 = e**2 - s2, e**4 - 6 * s2 * e**2 + 3 * s2**2
     mu2 = max(mean(w2), 2 * float(np.mean((p * s2) ** 2)) / (whole * float(np.mean(p * s2))))
     least = 32 * float(np.mean(p**2 * s2**4)) / (mu2**2 * whole * float(np.mean(p * s2**2)))
-    return SecondMoments(mu2, max(mean(w4) / mu2**2, 1 + least))
+    return SecondMoments(float(mu2), float(max(mean(w4) / mu2**2, 1 + least)))
 
 
 @paired

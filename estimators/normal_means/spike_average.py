@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product as pairs_of
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
-
-if TYPE_CHECKING:
-    from estimators.normal_means.point_normal import Likelihood
 
 __all__ = ["Nodes", "average", "grow", "posterior_terms"]
 
@@ -31,11 +28,29 @@ SAME = 3e-3  # how close the half of the lattice must come
 MOST = 60_000  # nodes
 NORMAL = 3_000  # clients from whom on the law of the parameters is taken for normal
 CELLS = 1 << 21  # nodes times clients at a time
-FINE, COARSE = 0.8, 1.2  # steps in standard deviations given the rest; a normal law is summed to 1e-5 by the coarser one
+FINE, COARSE = 0.6, 1.2  # steps in standard deviations given the rest; a normal law is summed to 1e-5 by the coarser one
 FEW = 300  # clients up to which steps are fine
 KERNEL = (
     0.35  # sd of the normal laws that stand for the points of the lattice, in steps: each moves no tail by more than 3 %
 )
+
+
+class Likelihood(Protocol):
+    """The likelihood of ``point_normal``."""
+
+    y: Floats
+    v: Floats
+    size: int
+
+    def __init__(self, y: Floats, v: Floats, mode_known: bool) -> None: ...
+
+    def at(self, point: Floats) -> tuple[float, Floats, Floats]:
+        """Return value, gradient and Hessian."""
+        ...
+
+    def climb(self, point: Floats) -> tuple[Floats, float, bool]:
+        """Return a local maximum from `point`, its height, and whether it is one."""
+        ...
 
 
 class Nodes(NamedTuple):
