@@ -80,7 +80,9 @@ def main(truths=2000, seed=1, names=tuple(METHODS), sizes=SIZES):
                     print(*row(table[-1]), flush=True)
     for name in names:
         for inside in (True, False):
-            rows = sorted((entry for entry in table if entry[0] == name and (entry[1] in OWN[name]) == inside), key=lambda e: e[4])
+            rows = sorted(
+                (entry for entry in table if entry[0] == name and (entry[1] in OWN[name]) == inside), key=lambda e: e[4]
+            )
             if rows:
                 print(f"\n{name}, {'inside' if inside else 'outside'} its family, worst first")
                 print("\n".join(" ".join(row(entry)) for entry in rows))
@@ -90,7 +92,14 @@ def row(entry):
     """Return the texts of one cell."""
     name, prior, m, unequal, held, error, length = entry
     kind = "unequal" if unequal else "equal"
-    return f"{name:12}", f"{prior:10}", f"{m:4d}", f"{kind:7}", f"{100 * held:5.1f} % +- {100 * error:.1f}", f"length {length:.2f}"
+    return (
+        f"{name:12}",
+        f"{prior:10}",
+        f"{m:4d}",
+        f"{kind:7}",
+        f"{100 * held:5.1f} % +- {100 * error:.1f}",
+        f"length {length:.2f}",
+    )
 
 
 if __name__ == "__main__":
