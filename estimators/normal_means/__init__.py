@@ -1,8 +1,8 @@
 """Clients with one normal estimate each, whose variances are known: priors, posteriors, and tallies for many clients.
 
 Belongs here: ``gaussian_means`` (normal prior), ``point_normal`` (some clients are the centre), ``spike_average`` (its
-average over priors), ``mixture_means`` (groups), ``streaming`` with ``streaming_passes`` and ``streaming_prior`` (more clients than memory). Does not belong here:
-a prior of any shape (``npmle``), closed-form risks (``closed_forms.gaussian``).
+average over priors), ``mixture_means`` (groups), ``streaming`` with ``streaming_passes`` and ``streaming_prior`` (more
+clients than memory). Does not belong here: a prior of any shape (``npmle``), closed-form risks (``closed_forms.gaussian``).
 """
 
 from typing import TYPE_CHECKING

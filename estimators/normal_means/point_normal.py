@@ -1,7 +1,7 @@
 """Gaussian means of which some may be exactly equal: a prior with a spike and a normal slab around the same mode.
 
 Belongs here: that prior, its likelihood and where it is largest, and posteriors.  The average over what few clients leave
-open about it is in ``spike_average``, a normal prior without a spike in ``gaussian_means``, a prior of any shape in ``npmle``.
+open about it is in ``spike_average``, a normal prior without spike in ``gaussian_means``, one of any shape in ``npmle``.
 """
 
 from __future__ import annotations

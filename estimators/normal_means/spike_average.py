@@ -54,7 +54,7 @@ class Likelihood(Protocol):
 
 
 class Nodes(NamedTuple):
-    """Priors and their probabilities, arrays (k,): the mode is N(modes, mode_sds^2), a client differs with chance `slabs`."""
+    """Priors and their probabilities, arrays (k,): the mode is N(modes, mode_sds^2), clients differ with chance `slabs`."""
 
     slabs: np.ndarray
     tau2s: np.ndarray

@@ -15,7 +15,7 @@ import numpy as np
 
 from estimators.closed_forms.bernoulli import moments_from_reports
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.validation import finite, nonnegative, paired
+from estimators.numerics.validation import finite, nonnegative, paired, probability
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport

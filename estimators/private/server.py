@@ -20,7 +20,7 @@ import numpy as np
 
 from estimators.accounting.budget import Guarantee
 from estimators.model import ClientModel
-from estimators.numerics.arrays import Floats
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, finite, instance, listing, nonnegative, single
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport

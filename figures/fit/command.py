@@ -244,7 +244,8 @@ def fit(args, table):
     except ValueError as error:
         if args.interval is None:
             raise
-        raise ValueError(f"--interval {args.interval}: {str(error).replace('; leave out method', '')}; leave it out") from None
+        why = str(error).replace("; leave out method", "; leave it out")
+        raise ValueError(f"--interval {args.interval}: {why}") from None
 
 
 def model_options(args):

@@ -136,8 +136,9 @@ def guarantee(outcome):
         return []
     worst = float(np.mean(worst[outcome.heard]))
     return [
-        f"At worst, over all laws of true values as spread as these, intervals like these miss {100 * worst:.2g}% of them, not "
-        f"{100 * (1 - outcome.level):.2g}%; --interval robust holds under every law, --interval every-client for each client."
+        f"At worst, over all laws of true values as spread as these, intervals like these miss {100 * worst:.2g}% of them, "
+        f"not {100 * (1 - outcome.level):.2g}%; --interval robust holds under every law, --interval every-client for each "
+        "client."
     ]
 
 

@@ -38,7 +38,7 @@ OWN = {
     "robust": set(PRIORS),
     "every-client": set(PRIORS),
 }
-MOST = {"mixture": 100, "npmle": 16}  # replicates, of models that take long
+MOST = {"mixture": 100, "npmle": 12}  # replicates, of models that take long
 
 
 def variances(m, unequal):

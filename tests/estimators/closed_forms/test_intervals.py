@@ -65,7 +65,8 @@ def test_fab_golden_number_and_limits():
     np.testing.assert_allclose(fab_interval(1.5, 1.0, 0.0, 1.0), (-0.262941, 3.144854), atol=5e-7)
     np.testing.assert_allclose(fab_interval(1.5, 1.0, 0.0, 1e9), 1.5 + np.array([-1, 1]) * stats.norm.ppf(0.975), atol=1e-6)
     low, high = fab_interval(np.array([100.0, -1e6]), 1.0, 0.0, 0.01)
-    assert np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()
+    assert np.isfinite([low, high]).all()
+    assert (low < high).all()
 
 
 @pytest.mark.parametrize("theta", [0.0, 1.0, 4.0])
@@ -106,7 +107,10 @@ def test_a_client_does_not_move_its_own_guess():
     one, two = fab_intervals(y, v), fab_intervals(moved, v)
     # The same guess of mu and tau2 explains both intervals of client 0.
     guess = optimize.least_squares(
-        lambda x: np.subtract(fab_interval(y[0], v[0], x[0], np.exp(x[1])), (one[0][0], one[1][0])), [0.0, 0.0], xtol=1e-15, ftol=1e-15
+        lambda x: np.subtract(fab_interval(y[0], v[0], x[0], np.exp(x[1])), (one[0][0], one[1][0])),
+        [0.0, 0.0],
+        xtol=1e-15,
+        ftol=1e-15,
     )
     np.testing.assert_allclose(
         fab_interval(moved[0], v[0], guess.x[0], np.exp(guess.x[1])), (two[0][0], two[1][0]), atol=1e-6
