@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,6 +27,8 @@ BLOCK = 16384  # numbers in a work array; small ones stay in the processor's cac
 MANY = 8192  # clients from whom on compiled kernels are worth the time to load them
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
 DEPTH = 22.0  # values of tau2 less than exp(-DEPTH) times as likely as the likeliest are left out
+HYPERPRIORS = {"strawderman": 1.5, "flat-tau": 0.5, "flat-tau2": 0.0}
+"""Laws of tau2 that "bayes" averages over, and the power a with which their density falls: as tau2^-a for large tau2."""
 
 
 def read_estimates(estimates: ArrayLike, variances: ArrayLike) -> tuple[Floats, Floats]:
@@ -54,26 +57,35 @@ class GaussianMeans(ClientModel):
     Parameters
     ----------
     prior : how tau2 is found.
-        "bayes" does not settle on one tau2 but averages over all, under a flat prior on tau2 (Morris 1983, JASA 78:47), so
-        that posteriors count what few clients leave unknown about it.  Use it unless you need one of the others; with
-        many clients they agree.  Needs 4 clients of finite variance (3 if mu is given);
+        "bayes" does not settle on one tau2 but averages over all, under `hyperprior`, so that posteriors count what few
+        clients leave unknown about it.  Use it unless you need one of the others; with many clients they agree;
         "marginal-likelihood" maximises the likelihood of the estimates (R ``ebnm``'s "normal" with mode estimated,
         metafor's "ML");
         "reml" the restricted likelihood, which accounts for mu being estimated;
         "moments" solves sum of (estimate - mu)^2 / (tau2 + variance) = degrees of freedom (Paule and Mandel 1982);
         "fixed" takes `tau2` as given.
         All but "bayes" take the tau2 found for true, so with few clients their intervals are too short: over 10 clients
-        of variances around 1 = tau2, 95 % intervals held the truth 82 (marginal-likelihood), 86 (reml) and 96 % (bayes)
+        of variances around 1 = tau2, 95 % intervals held the truth 82 (marginal-likelihood), 86 (reml) and 95 % (bayes)
         of the time; over 100 clients 94, 94 and 95 % (see ``coverage``).
     mu : number, or None to estimate it (then posteriors count its uncertainty, under a flat prior).
     tau2 : number >= 0 for prior="fixed", else None.
+    hyperprior : for prior="bayes", what is thought of tau2 before the estimates are seen.
+        "strawderman": with s2 the harmonic mean of the finite variances, sqrt(4 s2 / (4 s2 + tau2)) is uniform on (0, 1),
+        of density proportional to (4 s2 + tau2)^(-3/2) (after Strawderman 1971, Ann. Math. Statist. 42:385).  It is a law,
+        under which 95 % intervals hold the truth 95 % of the time for any number of clients, two or more; with three (two
+        if mu is given) mu_sd_ is finite.  Of nine that were tried over 3 to 100 clients, tau2 from .03 to 10 times the
+        variances, equal or not, it lost least of both: squared error where there are few clients, and coverage anywhere;
+        "flat-tau", uniform in tau >= 0 (Gelman 2006), for three clients or more (two if mu is given);
+        "flat-tau2", uniform in tau2 >= 0 (Morris 1983, JASA 78:47), for four or more (three): of five clients who differ
+        little it leaves .6 of the squared error where "strawderman" leaves .46 and "flat-tau" .41.
 
     Attributes
     ----------
     mu_, tau2_ : the prior's mean and variance; for "bayes" the posterior mean of mu and geometric mean of tau2.
-    mu_sd_ : standard error of mu_ (0 if mu was given; inf for "bayes" with fewer than 6 clients, who do not bound it).
-    posterior_mean_, posterior_sd_ : of each theta_i; for "bayes" with fewer than 6 clients (5 if mu was given), who do not
-        bound the prior's variance, the sd of a client of infinite variance is inf.
+    mu_sd_ : standard error of mu_ (0 if mu was given; inf for "bayes" where clients do not bound it: with fewer than 3, for
+        "flat-tau" 5 and for "flat-tau2" 6).
+    posterior_mean_, posterior_sd_ : of each theta_i; for "bayes" with fewer clients than that (one less if mu was given),
+        who do not bound the prior's variance, the sd of a client of infinite variance is inf.
     weights_ : weight of each client's own estimate in its posterior mean, tau2 / (tau2 + variance_i); for "bayes" its
         posterior mean.
     log_likelihood_ : log density of the estimates of finite variance at (mu_, tau2_), whatever the `prior`.
@@ -85,7 +97,7 @@ class GaussianMeans(ClientModel):
     >>> model.posterior_mean_.round(3).tolist()
     [1.571, 2.286, 3.0, 5.143]
     >>> [ends.round(2).tolist() for ends in GaussianMeans().fit([1.0, 2.0, 3.0, 6.0], variances=1.0).interval()]
-    [[-0.81, 0.14, 1.09, 3.79], [3.08, 3.98, 4.91, 7.78]]
+    [[-0.51, 0.36, 1.2, 3.36], [3.28, 4.01, 4.8, 7.39]]
     """
 
     estimates_: Floats
@@ -101,10 +113,12 @@ class GaussianMeans(ClientModel):
         prior: Literal["bayes", "marginal-likelihood", "reml", "moments", "fixed"] = "bayes",
         mu: float | None = None,
         tau2: float | None = None,
+        hyperprior: Literal["strawderman", "flat-tau", "flat-tau2"] = "strawderman",
     ) -> None:
         self.prior = prior
         self.mu = mu
         self.tau2 = tau2
+        self.hyperprior = hyperprior
 
     @paired
     def fit(self, estimates: ArrayLike, variances: ArrayLike) -> Self:
@@ -125,6 +139,7 @@ class GaussianMeans(ClientModel):
             Naming the argument that is out of its domain.
         """
         choice("prior", self.prior, PRIORS)
+        choice("hyperprior", self.hyperprior, tuple(HYPERPRIORS))
         if (self.prior == "fixed") != (self.tau2 is not None):
             raise ValueError("tau2 must be given for prior='fixed' and left out otherwise, where it is estimated")
         y, v = read_estimates(estimates, variances)
@@ -135,13 +150,16 @@ class GaussianMeans(ClientModel):
         if v.max() == np.inf:
             y, v = y[np.isfinite(v)], v[np.isfinite(v)]
         unknown = self.mu is None
-        needed = {"fixed": unknown, "bayes": 3 + unknown}.get(self.prior, 2)
+        # The smallest number with a finite integral over tau2.
+        averaged = max(2, int(3 - 2 * HYPERPRIORS[self.hyperprior]) + unknown)
+        needed = {"fixed": unknown, "bayes": averaged}.get(self.prior, 2)
         if y.size < needed:
             raise ValueError(
                 f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
                 f"prior={self.prior!r}, and variances leave {y.size}; use another prior, or give mu or tau2 if known"
             )
-        likelihood = MarginalLikelihood(y, v, None if mu is None else float(np.ldexp(mu, -self._exponent)), self.prior)
+        centre = None if mu is None else float(np.ldexp(mu, -self._exponent))
+        likelihood = MarginalLikelihood(y, v, centre, self.prior, HYPERPRIORS[self.hyperprior])
         shares = np.ones(1)
         if self.prior == "fixed":
             tau2s, self.converged_ = np.ldexp([single(nonnegative, "tau2", self.tau2)], -2 * self._exponent), True
@@ -167,8 +185,7 @@ class GaussianMeans(ClientModel):
         mu = dot(shares, mus)
         self.tau2_ = represented("estimates", tau2, 2 * k)
         self.mu_ = float(np.ldexp(likelihood.origin + mu, k))
-        # The tail of tau2 has a mean only with 6 clients or more.
-        bounded = not averaged or self.mu is not None or likelihood.size > 5
+        bounded = not averaged or self.mu is not None or likelihood.bounded
         self.mu_sd_ = float(np.ldexp(np.sqrt(dot(shares, mu_variances + (mus - mu) ** 2)), k)) if bounded else np.inf
         self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, y.size))
         if y.size >= MANY:
@@ -179,7 +196,7 @@ class GaussianMeans(ClientModel):
             self.set_averages(shares)
         for found in (self.posterior_mean_, self.posterior_sd_):
             np.ldexp(found, k, out=found)
-        if averaged and likelihood.size < 6 - likelihood.known:
+        if averaged and not likelihood.bounded:
             self.posterior_sd_[np.isinf(self.variances_)] = np.inf
         log_likelihood = likelihood.objective(np.array([tau2]), mu, restricted=False)[0]
         self.log_likelihood_ = float(log_likelihood) - likelihood.size * k * LOG2
@@ -201,7 +218,7 @@ class GaussianMeans(ClientModel):
 
         >>> model = GaussianMeans().fit([1.0, 2.0, 3.0, 6.0], variances=1.0)
         >>> round(model.prior_summary()["variance"], 2), model.weights_.round(3).tolist()
-        (13.04, [0.929, 0.929, 0.929, 0.929])
+        (3.76, [0.79, 0.79, 0.79, 0.79])
         """
         self.require_fit()
         tau2s, _, _, shares = self.nodes_
@@ -249,14 +266,21 @@ class GaussianMeans(ClientModel):
             found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their variances."""
+        self.require_fit()
+        return self.estimates_, self.variances_
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)) from the prior of `prior_summary` with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
         """
         self.require_fit()
         noise = np.sqrt(np.where(np.isinf(self.variances_), 0.0, self.variances_))
-        truth = self.mu_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
+        if truth is None:
+            truth = self.mu_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
+        truth = self.read_truth(truth, noise.shape)
         return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
 
 
@@ -278,8 +302,9 @@ class MarginalLikelihood:
     of clients has.  Clients of equal variance are one client, `copies` times, and their sum of squares `within`.
     """
 
-    def __init__(self, y: Floats, v: Floats, mu: float | None, prior: str) -> None:
-        self.size, self.known, self.prior = y.size, mu is not None, prior
+    def __init__(self, y: Floats, v: Floats, mu: float | None, prior: str, power: float = 0.0) -> None:
+        self.size, self.known, self.prior, self.power = y.size, mu is not None, prior, power
+        self.bounded = power + (y.size - (mu is None)) / 2 > 2  # whether the tail of tau2 has a mean
         self.restricted = prior in ("reml", "bayes") and mu is None
         self.copies, self.within, self.passes = 1, 0.0, 0
         self.v_range = (v.min(), v.max()) if v.size else (1.0, 1.0)
@@ -302,6 +327,11 @@ class MarginalLikelihood:
         self.compiled = self.y.size >= MANY and self.group > 0
         self.length = min(max(y.size, 1), BLOCK)
         self.work = np.empty((2, max(1, BLOCK // self.length), self.length))
+
+    @cached_property
+    def edge(self) -> float:
+        """The tau2 from which the density of the hyperprior falls: 0 for those that fall everywhere alike."""
+        return 4 * float(self.v[0] if self.equal else self.v.size / np.sum(1 / self.v)) if self.power > 1 else 0.0
 
     def sums(self, tau2s: Floats, density: bool) -> Floats:
         """Return sums of w, w y, and of w y^2, log w if `density` or else of w^2 y^2, w^2 y, w^2, one column per tau2."""
@@ -402,11 +432,13 @@ class MarginalLikelihood:
         same up to 3e-5, all of them are exact to 1e-9; until then their number is doubled.
         """
 
-        def slope(tau2s):
-            return tau2s * self.score(tau2s) + 2  # twice the derivative of `height`
+        edge, power = self.edge, self.power
 
-        def height(w):
-            return self.objective(np.exp(w)) + w  # log density of w = log tau2 under a flat prior on tau2
+        def slope(tau2s):
+            return tau2s * (self.score(tau2s) - 2 * power / (edge + tau2s)) + 2  # twice the derivative of `height`
+
+        def height(w):  # log density of w = log tau2, whose prior is that of tau2, (edge + tau2)^-power, times tau2
+            return self.objective(np.exp(w)) - power * np.log(edge + np.exp(w)) + w
 
         # At `low` the slope is positive, whatever the estimates are.
         low = min(1.0, 1 / (2 * self.size)) * self.v_range[0] / 4
@@ -417,7 +449,8 @@ class MarginalLikelihood:
         ends = []
         for k, side in ((0, -1), (-1, 1)):
             start, step = np.log(modes[k]), np.sqrt(-2 * DEPTH / min(bends[k], -0.01))
-            while height(np.array([start + side * step]))[0] > top - DEPTH:
+            beyond = float(self.bounded and side > 0)  # the mean of tau2 counts, too, where there is one
+            while height(np.array([start + side * step]))[0] + beyond * (start + step - mode) > top - DEPTH:
                 step *= 1.2
             ends.append(4 * np.arcsinh((start + side * step - mode) / 4))
         pieces = 24
@@ -434,7 +467,7 @@ class MarginalLikelihood:
             pieces *= 2
             u = np.linspace(ends[0], ends[1], pieces + 1)
             heights = np.insert(height(mode + 4 * np.sinh(u[1::2] / 4)), np.arange(heights.size), heights)
-        kept = mass > 1e-12 * total
+        kept = mass * np.maximum(1.0, np.exp(w - mode) * self.bounded) > 1e-12 * total
         w, mass = fewer(w[kept], mass[kept] / mass[kept].sum())
         return np.exp(w), mass, bool(converged and enough)
 

@@ -95,14 +95,20 @@ def test_likelihood_priors_agree_with_direct_optimisation(seed):
 class Oracle:
     """The average over tau (density tau where tau2 is flat) by adaptive quadrature, the rest by dense matrices."""
 
-    def __init__(self, y, v, mu=None):
+    def __init__(self, y, v, mu=None, hyperprior="strawderman"):
         self.y, self.v, self.mu = y, v, mu
+        edge = 4 * stats.hmean(v)
+        self.hyperprior = {
+            "strawderman": lambda tau: tau * (edge + tau**2) ** -1.5,
+            "flat-tau": lambda tau: 1.0,
+            "flat-tau2": lambda tau: tau,
+        }[hyperprior]
         self.peak = max(log_density(t**2, y, v, mu) for t in np.geomspace(1e-3, 100, 200))
         self.total = self.integral(lambda tau: 1.0)
 
     def integral(self, f):
         def integrand(tau):
-            return f(tau) * tau * np.exp(log_density(tau**2, self.y, self.v, self.mu) - self.peak)
+            return f(tau) * self.hyperprior(tau) * np.exp(log_density(tau**2, self.y, self.v, self.mu) - self.peak)
 
         pieces = ((0, 1e-3), (1e-3, 0.01), (0.01, 0.1), (0.1, 1), (1, 3), (3, 10), (10, 100), (100, np.inf))
         return sum(integrate.quad(integrand, *ends, epsabs=1e-11, epsrel=1e-9, limit=200)[0] for ends in pieces)
@@ -119,10 +125,24 @@ class Oracle:
         return self.integral(f) / self.total
 
 
-@pytest.mark.parametrize(("m", "tau", "mu"), [(4, 1.0, None), (6, 0.0, None), (6, 2.0, None), (3, 1.0, 3.0), (20, 0.7, 2.9)])
-def test_averages_over_the_spread_agree_with_quadrature(m, tau, mu):
+@pytest.mark.parametrize(
+    ("m", "tau", "mu", "hyperprior"),
+    [
+        (2, 1.0, None, "strawderman"),
+        (3, 1.0, None, "strawderman"),
+        (6, 0.0, None, "strawderman"),
+        (2, 1.0, 3.0, "strawderman"),
+        (20, 0.7, 2.9, "strawderman"),
+        (3, 1.0, None, "flat-tau"),
+        (6, 2.0, None, "flat-tau"),
+        (4, 1.0, None, "flat-tau2"),
+        (6, 2.0, None, "flat-tau2"),
+        (3, 1.0, 3.0, "flat-tau2"),
+    ],
+)
+def test_averages_over_the_spread_agree_with_quadrature(m, tau, mu, hyperprior):
     y, v = some_clients(m, m, tau)
-    model, oracle = GaussianMeans(mu=mu).fit(y, v), Oracle(y, v, mu)
+    model, oracle = GaussianMeans(mu=mu, hyperprior=hyperprior).fit(y, v), Oracle(y, v, mu, hyperprior)
     assert model.converged_
     i = m // 2
     mean = oracle.average(lambda tau: oracle.given(tau, i)[0])
@@ -139,10 +159,41 @@ def test_averages_over_the_spread_agree_with_quadrature(m, tau, mu):
         assert cdf == pytest.approx(share, abs=1e-7)
 
 
+def test_three_clients_bound_the_centre():
+    """Under the proper hyperprior mu has a second moment from three clients on: against adaptive quadrature."""
+    y, v = np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.2, 3.0])
+    oracle = Oracle(y, v)
+
+    def centre(tau):
+        w = 1 / (tau**2 + v)
+        return w @ y / w.sum(), 1 / w.sum()
+
+    mean = oracle.average(lambda tau: centre(tau)[0])
+    square = oracle.average(lambda tau: (centre(tau)[0] - mean) ** 2 + centre(tau)[1])
+    model = GaussianMeans().fit(y, v)
+    assert model.mu_ == pytest.approx(mean, rel=1e-9)
+    assert model.mu_sd_ == pytest.approx(np.sqrt(square), rel=1e-6)
+    assert GaussianMeans().fit(y[:2], v[:2]).mu_sd_ == np.inf
+    for hyperprior, enough in (("flat-tau", 5), ("flat-tau2", 6)):
+        for m in (enough - 1, enough):
+            assert (GaussianMeans(hyperprior=hyperprior).fit(*some_clients(m)).mu_sd_ < np.inf) == (m == enough)
+
+
+def test_intervals_hold_on_average_over_the_hyperprior():
+    """What makes it a law: with tau2 drawn from it, 95 % intervals of three clients hold 95 % of the truths."""
+    generator, held, v = np.random.default_rng(5), [], np.array([0.3, 1.0, 5.0])
+    for _ in range(1500):
+        tau2 = 4 * stats.hmean(v) * (generator.random() ** -2 - 1)
+        truth = np.sqrt(tau2) * generator.standard_normal(3)
+        low, high = GaussianMeans().fit(truth + np.sqrt(v) * generator.standard_normal(3), v).interval()
+        held.append(np.mean((low <= truth) & (truth <= high)))
+    assert abs(np.mean(held) - 0.95) < 5 * np.std(held) / np.sqrt(len(held)) < 0.025
+
+
 def test_two_modes_are_both_counted():
     """Four precise clients agree and two noisy ones do not: tau is either near 1e-3 or near 3."""
     y, v = np.array([0.0, 1e-3, -1e-3, 2e-3, 3.0, -3.0]), np.array([1e-6, 1e-6, 1e-6, 1e-6, 1.0, 1.0])
-    model, oracle = GaussianMeans().fit(y, v), Oracle(y, v)
+    model, oracle = GaussianMeans(hyperprior="flat-tau2").fit(y, v), Oracle(y, v, hyperprior="flat-tau2")
     tau2s, *_, shares = model.nodes_
     assert 0.05 < shares[tau2s < 0.05].sum() < 0.95
     mean = oracle.average(lambda tau: oracle.given(tau, 4)[0])
@@ -283,8 +334,11 @@ def test_views_and_scalars_are_the_same_as_arrays():
 @pytest.mark.parametrize(
     ("model", "data", "message"),
     [
-        (GaussianMeans(), ([1.0, 2.0, 4.0], 1.0), "estimates must hold at least four clients of finite variance"),
-        (GaussianMeans(mu=0.0), ([1.0, 3.0], 1.0), "estimates must hold at least three clients"),
+        (GaussianMeans(hyperprior="flat-tau2"), ([1.0, 2.0, 4.0], 1.0), "hold at least four clients of finite variance"),
+        (GaussianMeans(hyperprior="flat-tau"), ([1.0, 2.0], 1.0), "hold at least three clients of finite variance"),
+        (GaussianMeans(mu=0.0, hyperprior="flat-tau2"), ([1.0, 3.0], 1.0), "estimates must hold at least three clients"),
+        (GaussianMeans(), ([1.0], 1.0), "estimates must hold at least two clients"),
+        (GaussianMeans(hyperprior="flat"), ([1.0, 2.0, 4.0], 1.0), "hyperprior must be one of"),
         (GaussianMeans("reml"), ([1.0, 2.0], [1.0, np.inf]), "at least two clients .* variances leave 1"),
         (GaussianMeans(), ([1.0, 2.0, 3.0], [1.0, 1.0, 0.0]), "variances must be > 0, got 0.0; what is known exactly"),
         (GaussianMeans(), ([1.0, np.nan, 3.0], 1.0), "estimates holds NaN"),
