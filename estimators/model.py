@@ -92,6 +92,21 @@ class ClientModel:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
         return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
 
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return the ends (low, high) of intervals for the prior, by name, each by the way that suits how it was found.
+
+        "mean" and "sd" of the clients' true values (with covariates: the intercept, and what they do not explain),
+        "slopes" of covariates in their order, and "new client", where the true value of a client without data lies; those
+        that the model has.
+
+        Raises
+        ------
+        ValueError
+            If the model is not fitted, or has no intervals for its prior.
+        """
+        self.require_fit()
+        raise ValueError(f"{type(self).__name__} has no intervals for its prior; GaussianMeans has")
+
     def local_false_sign_rate(self, at: float = 0.0) -> Floats:
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data: the risk in naming the side of `at`.
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 
 from estimators.model import ClientModel
-from estimators.normal_means.meta_regression import Design, Regression, read_covariates
+from estimators.normal_means.meta_regression import Design, Regression, left_out, read_covariates
 from estimators.numerics import normal_mixture
-from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, finite, nonnegative, paired, single
 
@@ -89,7 +89,8 @@ class GaussianMeans(ClientModel):
     mu_, tau2_ : the prior's mean and variance; for "bayes" the posterior mean of mu and geometric mean of tau2.
     beta_, beta_sd_ : arrays (q,), slopes of the covariates with their standard errors, likewise; empty without covariates.
         A covariate that says nothing beside the others (constant, or a combination of them) has slope 0 and error inf.
-    coefficient_covariance_ : array (1 + q, 1 + q), how far off (mu_, beta_) may be; ``prior_mean_`` array (m,), mu_ + z_i beta_.
+    coefficient_covariance_ : array (1 + q, 1 + q), how far off (mu_, beta_) may be.
+    prior_mean_ : array (m,), mu_ + z_i beta_.
     mu_sd_ : standard error of mu_ (0 if mu was given; inf for "bayes" where clients do not bound it: with fewer than 3, for
         "flat-tau" 5 and for "flat-tau2" 6).
     posterior_mean_, posterior_sd_ : of each theta_i; for "bayes" with fewer clients than that (one less if mu was given),
@@ -108,7 +109,7 @@ class GaussianMeans(ClientModel):
     [[-0.51, 0.36, 1.2, 3.36], [3.28, 4.01, 4.8, 7.39]]
     >>> model = GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0, 9.0], 1.0, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> round(model.mu_, 3), model.beta_.round(3).tolist(), round(model.tau2_, 3), float(model.predict([5.0])[0].round(3))
-    (0.2, [2.0], 0.2, 10.2)
+    (0.2, [2.0], 0.0, 10.2)
     """
 
     estimates_: Floats
@@ -167,20 +168,20 @@ class GaussianMeans(ClientModel):
         self._exponent, *self._scaled = gaussian_unit(self.estimates_, self.variances_, mu)
         self.covariates_ = None if covariates is None else read_covariates(covariates, y.size)
         heard, unknown = np.isfinite(self.variances_), self.mu is None
-        self._design = None if covariates is None else Design.read(self.covariates_, heard, unknown)
+        self._design = self.design(heard)
         learnt = int(unknown) if self._design is None else self._design.basis.shape[1]
         # The smallest number with a finite integral over tau2.
         averaged = max(2, learnt + 1, int(3 - 2 * HYPERPRIORS[self.hyperprior]) + learnt)
         needed = {"fixed": learnt, "bayes": averaged}.get(self.prior, max(2, learnt + 1))
         if heard.sum() < needed:
             self.refuse(needed, int(heard.sum()), learnt)
-        if self._design is not None and not self._design.kept.all():
+        if not self.kept_covariates.all():
             warnings.warn(
-                f"{self._design.left_out()} said nothing beside the other covariates and the intercept (constant, or a "
-                "combination of them) and left out: estimates are the same without, its slope is unknown",
+                f"{left_out(self.kept_covariates)} left out: constant, or a combination of the covariates before and the "
+                "intercept; estimates are the same without, the slope is unknown",
                 stacklevel=3,
             )
-        self._heard = slice(None) if heard.all() else heard
+        self._heard, self._heard_size = slice(None) if heard.all() else heard, int(heard.sum())
         likelihood = self.likelihood(plain=self._design is None)
         shares = np.ones(1)
         if self.prior == "fixed":
@@ -195,9 +196,13 @@ class GaussianMeans(ClientModel):
         self.set_posterior(likelihood, tau2s, shares)
         return self
 
+    def design(self, heard: Bools) -> Design | None:
+        """Return the design of the covariates, or None without."""
+        return None if self.covariates_ is None else Design.read(self.covariates_, heard, self.mu is None)
+
     def refuse(self, needed: int, left: int, learnt: int) -> NoReturn:
         """Raise ValueError for too few clients."""
-        if self._design is None:
+        if self.covariates_ is None:
             raise ValueError(
                 f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
                 f"prior={self.prior!r}, and variances leave {left}; use another prior, or give mu or tau2 if known"
@@ -219,13 +224,35 @@ class GaussianMeans(ClientModel):
         return RegressionLikelihood(y, v, basis, mu or 0.0, self.prior, power)
 
     @property
+    def kept_covariates(self) -> Bools:
+        """Which covariates are no combination of others (q,)."""
+        return np.zeros(0, bool) if self._design is None else self._design.kept
+
+    @property
+    def coefficient_slopes(self) -> Floats:
+        """The coefficients (mu, beta) from those of the basis of `likelihood`, array (1 + q, p)."""
+        if self._design is not None:
+            return self._design.slopes
+        return np.full((1, int(self.mu is None)), self._heard_size**-0.5)
+
+    def coefficient_nodes(self) -> tuple[Floats, Floats, Floats]:
+        """Return means and variances of (mu, beta) at every node of tau2, arrays (nodes, 1 + q), and the nodes' shares."""
+        _, mus, variances, shares = self.nodes_
+        if self._design is None:
+            return mus[:, None], variances[:, None], shares
+        slopes = self._design.slopes
+        means = np.einsum("jp,kp->kj", slopes, mus)
+        means[:, 0] += np.ldexp(self._origin, self._exponent)
+        return means, np.einsum("jp,kpq,jq->kj", slopes, variances, slopes), shares
+
+    @property
     def unit2(self) -> float:
         """The unit of variances in which `likelihood` is."""
         return float(np.ldexp(1.0, 2 * self._exponent))
 
     def set_posterior(self, likelihood: MarginalLikelihood, tau2s: Floats, shares: Floats) -> None:
         """Set the attributes that follow from prior variances `tau2s` of posterior probabilities `shares`."""
-        k, (y, v) = self._exponent, self._scaled
+        k = self._exponent
         mus, mu_variances = likelihood.centre(tau2s)
         self._nodes = tau2s, mus if self._design else likelihood.origin + mus, mu_variances, shares
         self._origin = likelihood.origin
@@ -238,13 +265,8 @@ class GaussianMeans(ClientModel):
         bounded = not averaged or likelihood.bounded
         self._bounded = bounded
         self.set_centre(mus, mu_variances, shares, bounded)
-        self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, y.size))
-        if y.size >= MANY and self._design is None:
-            from estimators.normal_means.normal_kernels import averages
-
-            averages(y, np.minimum(v, HUGE), *self._nodes, self.weights_, self.posterior_mean_, self.posterior_sd_)
-        else:
-            self.set_averages(shares)
+        self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, self.estimates_.size))
+        self.set_averages(shares)
         for found in (self.posterior_mean_, self.posterior_sd_):
             np.ldexp(found, k, out=found)
         if not bounded:
@@ -255,12 +277,12 @@ class GaussianMeans(ClientModel):
 
     def set_centre(self, mus: Floats, variances: Floats, shares: Floats, bounded: bool) -> None:
         """Set mu_, the slopes and their covariance from their means and variances at every node."""
-        k, design, q = self._exponent, self._design, 0
+        k, design = self._exponent, self._design
         slopes = np.ones((1, 1))
         if design is None:
             mus, variances = mus[:, None], variances[:, None, None]
         else:
-            slopes, q = design.slopes, design.kept.size
+            slopes = design.slopes
         mean = np.einsum("k,kp->p", shares, mus)
         apart = mus - mean
         covariance = np.einsum("k,kpq->pq", shares, variances + apart[:, :, None] * apart[:, None, :])
@@ -295,35 +317,42 @@ class GaussianMeans(ClientModel):
         With `return_sd` also its standard deviation, which counts how clients differ and how uncertain the prior is.  It is
         inf for covariates that break a rule which all fitted clients obeyed, such as a constant column.
 
-        >>> [round(float(value), 3) for value in GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0).predict(return_sd=True)]
-        [3.0, 2.16]
+        >>> model = GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0)
+        >>> [round(float(value), 3) for value in model.predict(return_sd=True)]
+        [3.0, 2.198]
         """
-        mean, sd, _, _ = self.new_clients(covariates)
+        means, variances, blind = self.new_clients(covariates)
+        shares, k = self._nodes[-1], self._exponent
+        mean = np.einsum("ik,k->i", means, shares)
+        variance = np.einsum("ik,k->i", variances + (means - mean[:, None]) ** 2, shares)
+        sd = np.where(blind | (not self._bounded), np.inf, np.ldexp(np.sqrt(variance), k))
+        mean = np.ldexp(mean, k)
         if covariates is None:
             mean, sd = float(mean[0]), float(sd[0])
         return (mean, sd) if return_sd else mean
 
-    def new_clients(self, covariates: ArrayLike | None) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return, for new clients: means and sds of their true values, and means and variances at every node (k, nodes)."""
+    def new_clients(self, covariates: ArrayLike | None) -> tuple[Floats, Floats, Bools]:
+        """Return, for new clients, means and variances of true values at every node, and whose covariates break a rule.
+
+        Arrays (k, nodes), in units of `unit2`, and (k,).
+        """
         self.require_fit()
-        design, blind = self._design, np.zeros(1, bool)
-        if (covariates is None) != (design is None):
+        if (covariates is None) != (self.covariates_ is None):
             raise ValueError("covariates must be given if the model was fitted with covariates, and only then")
-        basis = np.ones((1, 1))
-        if design is not None and covariates is not None:
-            basis, blind = design.rows(read_covariates(covariates, None, design.kept.size))
-        tau2s, _, _, shares = self._nodes
+        basis, blind = np.ones((1, 1)), np.zeros(1, bool)
+        if self._design is not None:
+            rows = np.zeros((1, 0)) if covariates is None else read_covariates(covariates, None, self._design.kept.size)
+            basis, blind = self._design.rows(rows)
         means, variances = np.broadcast_arrays(*np.atleast_2d(*self.centres(basis)))
-        variances = variances + tau2s
-        mean = np.einsum("ik,k->i", means, shares)
-        variance = np.einsum("ik,k->i", variances + (means - mean[:, None]) ** 2, shares)
-        unbounded = blind | (not self._bounded)
-        k = self._exponent
-        with np.errstate(over="ignore"):
-            return np.ldexp(mean, k), np.where(unbounded, np.inf, np.ldexp(np.sqrt(variance), k)), means, variances
+        return means, variances + self._nodes[0], blind
 
     def set_averages(self, shares: Floats) -> None:
-        """Set what ``normal_kernels.averages`` does."""
+        """Set posterior means, sds and own weights, in the units of the fit."""
+        y, v = self._scaled
+        if y.size >= MANY and self._design is None:
+            from estimators.normal_means.normal_kernels import averages
+
+            return averages(y, np.minimum(v, HUGE), *self._nodes, self.weights_, self.posterior_mean_, self.posterior_sd_)
         for rows, weights, means, variances in self.mixtures():
             np.einsum("ik,k->i", weights, shares, out=self.weights_[rows])
             np.einsum("ik,k->i", means, shares, out=self.posterior_mean_[rows])
@@ -352,7 +381,9 @@ class GaussianMeans(ClientModel):
             mean = float(self.prior_mean_.mean())
             means, variances = self.centres(self._design.basis.mean(axis=0)[None])
             apart = means - dot(shares, means[0])
-            error = float(np.ldexp(np.sqrt(dot(shares, (variances + apart**2)[0])), self._exponent)) if self._bounded else np.inf
+            error = (
+                float(np.ldexp(np.sqrt(dot(shares, (variances + apart**2)[0])), self._exponent)) if self._bounded else np.inf
+            )
         summary = {
             "family": "normal",
             "found_by": self.prior,
@@ -361,7 +392,7 @@ class GaussianMeans(ClientModel):
             "sd": float(np.sqrt(variance)),
             "variance": float(variance),
         }
-        if self._design is not None:
+        if self.covariates_ is not None:
             summary |= {
                 "intercept": self.mu_,
                 "intercept_standard_error": self.mu_sd_,
@@ -369,6 +400,30 @@ class GaussianMeans(ClientModel):
                 "slope_standard_errors": self.beta_sd_.tolist(),
             }
         return summary
+
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return intervals for "mean" (with covariates the intercept), "slopes", "sd" and, without covariates, "new client".
+
+        For "bayes" all are averaged over tau2; for the others Knapp and Hartung's and Q-profile intervals: see
+        ``prior_inference``, which has more of both.  A fixed tau2 has no interval.
+
+        >>> found = GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0).prior_interval()
+        >>> {name: [round(end, 2) for end in ends] for name, ends in found.items()}
+        {'mean': [-0.44, 6.44], 'sd': [0.71, 7.99], 'new client': [-4.0, 10.0]}
+        """
+        from estimators.normal_means.prior_inference import coefficient_intervals, new_client_interval, variance_interval
+
+        mean, *slopes = [(float(low), float(high)) for low, high in coefficient_intervals(self, level)]
+        found: dict[str, Any] = {"mean": mean}
+        if slopes:
+            found["slopes"] = slopes
+        if self.prior != "fixed":
+            low, high = variance_interval(self, level)
+            found["sd"] = (float(np.sqrt(low)), float(np.sqrt(high)))
+        if not slopes:
+            low, high = new_client_interval(self, None, level)
+            found["new client"] = (float(low), float(high))
+        return found
 
     def mixtures(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield slices of clients with own weights, means and variances of their posteriors at each node of tau2.
@@ -402,7 +457,7 @@ class GaussianMeans(ClientModel):
         return np.ldexp(np.concatenate(found), self._exponent)
 
     def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
-        """Return (truth, (estimates, variances[, covariates])) from the prior of `prior_summary` with the design that was fitted.
+        """Return (truth, (estimates, variances[, covariates])) from `prior_summary` with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
         """

@@ -1,25 +1,22 @@
 """Clients' means around a line or plane: a prior mean that is linear in what is known of every client beforehand.
 
-Belongs here: reading covariates, the likelihood of tau2 with their slopes profiled or integrated out, and the mean squared
-error of the estimates (Fay and Herriot 1979, JASA 74:269; in medicine: meta-regression).  The model is
-``gaussian_means``, intervals for its coefficients and tau2 are in ``prior_inference``.
+Belongs here: reading covariates, and what a likelihood of tau2 needs to know of them (Fay and Herriot 1979, JASA 74:269; in
+medicine: meta-regression).  The model is ``gaussian_means``, intervals for its coefficients and tau2 are in
+``prior_inference``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.validation import finite
 
-if TYPE_CHECKING:
-    from estimators.normal_means.gaussian_means import GaussianMeans
-
-__all__ = ["Design", "Regression", "mean_squared_error", "read_covariates"]
+__all__ = ["Design", "Regression", "left_out", "read_covariates"]
 
 SAME = 1e-10  # part of a column's length that must be left beside the columns before it
 
@@ -30,10 +27,9 @@ def read_covariates(covariates: ArrayLike, rows: int | None, columns: int | None
     if Z.ndim == 1 and columns in (None, 1):
         Z = Z[:, None]
     if Z.ndim != 2 or Z.shape[1] == 0 or (rows is not None and Z.shape[0] != rows) or columns not in (None, Z.shape[1]):
-        raise ValueError(
-            f"covariates must have one row per client{'' if rows is None else f', {rows},'} and "
-            f"{'one column per covariate' if columns is None else f'{columns} column' + 's' * (columns > 1)}, got shape {Z.shape}"
-        )
+        each = "" if rows is None else f", {rows},"
+        wide = "one column per covariate" if columns is None else f"{columns} column" + "s" * (columns > 1)
+        raise ValueError(f"covariates must have one row per client{each} and {wide}, got shape {Z.shape}")
     return Z
 
 
@@ -44,7 +40,7 @@ class Design:
     Attributes
     ----------
     basis : array (m, p), whose columns are orthonormal over the clients that are heard.
-    slopes : array (1 + q, p): coefficients of 1 and the q covariates from those of the basis; zeros for a 1 that is not there.
+    slopes : array (1 + q, p): coefficients of 1 and the q covariates from those of the basis; zeros for no intercept.
     kept : bools (q,), covariates that are no combination of those before them and the intercept.
     shift, scale : what is taken off the columns, and what covariates are divided by before that.
     triangle, mixed : arrays (p, p) and (p, 1 + q): the columns kept, and all of them, from the basis.
@@ -100,16 +96,18 @@ class Design:
         size = (np.abs(Z / self.scale) + np.abs(self.shift[1:]) + 1e-300)[:, ~self.kept]
         return basis, (gap > 1e-6 * size).any(axis=1)
 
-    def left_out(self) -> str:
-        """Return the names of covariates that say nothing beside the others."""
-        return " and ".join(f"covariates[:, {j}]" for j in np.flatnonzero(~self.kept))
+
+def left_out(kept: Bools) -> str:
+    """Return the names of covariates that say nothing beside the others."""
+    return " and ".join(f"covariates[:, {j}]" for j in np.flatnonzero(~kept))
 
 
 class Regression:
     """What follows for y_i ~ N(origin + basis_i gamma, tau2 + v_i) at values of tau2, with gamma (p,) profiled out.
 
-    It serves ``gaussian_means.MarginalLikelihood`` as the part that knows how the prior's mean is made.  At every tau2 the weighted basis is made orthonormal, in order of growing variances, which keeps digits where these
-    differ by many orders of magnitude.
+    It serves ``gaussian_means.MarginalLikelihood`` as the part that knows how the prior's mean is made.  At every tau2 the
+    weighted basis is made orthonormal, in order of growing variances, which keeps digits where these differ by many orders
+    of magnitude.
     """
 
     prior: str
@@ -177,26 +175,3 @@ class Regression:
             if self.restricted if restricted is None else restricted:
                 found[k] -= 2 * np.sum(np.log(np.abs(np.diag(R))))
         return found / 2
-
-
-def mean_squared_error(model: GaussianMeans) -> Floats:
-    """Return how far posterior means are from true values over repetitions, squared and on average; up to O(1/m^2).
-
-    For prior="reml" or "marginal-likelihood": g1 + g2 + 2 g3, what is left with the prior known, what its coefficients and
-    what tau2_ leave unknown (Prasad and Rao 1990, JASA 85:163; for the likelihood less its bias, Datta and Lahiri 2000,
-    Stat. Sinica 10:613).  Squares of posterior_sd_ are g1 + g2: posteriors of these priors take tau2_ for true.
-
-    >>> from estimators.normal_means.gaussian_means import GaussianMeans
-    >>> mean_squared_error(GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0)).round(3).tolist()
-    [1.064, 1.064, 1.064, 1.064]
-    """
-    model.require_fit()
-    if model.prior not in ("reml", "marginal-likelihood"):
-        raise ValueError(f"model must have prior='reml' or 'marginal-likelihood', got {model.prior!r}; give that, or use "
-                         "posterior_sd_, which counts for 'bayes' what tau2 leaves unknown")  # fmt: skip
-    v, unit = model.variances_, model.unit2
-    rest = 1 / (1 + model.tau2_ / v)
-    _, squares, taken = model.likelihood().traces(model.tau2_ / unit)
-    g3 = rest**2 / ((model.tau2_ + v) / unit) * (2 * unit / squares)
-    bias = -unit * taken / squares if model.prior == "marginal-likelihood" else 0.0
-    return model.posterior_sd_**2 + 2 * g3 - bias * rest**2

@@ -1,5 +1,6 @@
 """Covariates in the prior of means: metafor's and sae's numbers, laws, dense algebra, bad input."""
 
+import csv
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from estimators.coverage import coverage
 from estimators.normal_means.gaussian_means import GaussianMeans
-from estimators.normal_means.meta_regression import mean_squared_error
+from estimators.normal_means.prior_inference import mean_squared_error
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments")
 
@@ -74,6 +75,18 @@ def test_two_moderators_of_metafor():
     np.testing.assert_allclose(found, stated, rtol=1e-8)
 
 
+def test_sae_golden_numbers(shared_data):
+    """R package sae 1.3: eblupFH(yi ~ as.factor(MajorArea), SD^2) and mseFH of `milk`; tau2 with a tight tolerance."""
+    with open(shared_data("small_area/milk.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    y, sd = (np.array([float(row[name]) for row in rows]) for name in ("yi", "SD"))
+    areas = np.array([[row["MajorArea"] == str(k) for k in (2, 3, 4)] for row in rows]).astype(float)
+    for prior, tau2 in (("reml", 0.01855033), ("marginal-likelihood", 0.01551751), ("moments", 0.01642026)):
+        assert GaussianMeans(prior).fit(y, sd**2, areas).tau2_ == pytest.approx(tau2, abs=6e-9)
+    model = GaussianMeans("reml").fit(y, sd**2, areas)
+    np.testing.assert_allclose([model.mu_, *model.beta_], [0.968189, 0.132780, 0.226946, -0.241301], atol=6e-7)
+    np.testing.assert_allclose(model.posterior_mean_[:3], [1.02197054, 1.04760195, 1.06795143], atol=6e-9)
+    np.testing.assert_allclose(mean_squared_error(model)[:3], [0.01346026, 0.00537288, 0.00570199], atol=6e-9)
 
 
 def some_clients(m, q, seed=0):
@@ -89,12 +102,12 @@ def test_a_constant_covariate_changes_nothing(prior, equal):
     y, v, _ = some_clients(9, 1)
     v = np.ones(9) if equal else v
     plain = GaussianMeans(prior).fit(y, v)
-    with pytest.warns(UserWarning, match=r"covariates\[:, 0\] said nothing"):
+    with pytest.warns(UserWarning, match=r"covariates\[:, 0\] left out: constant"):
         model = GaussianMeans(prior).fit(y, v, covariates=np.full(9, 7.3))
     for name in ("mu_", "tau2_", "mu_sd_", "posterior_mean_", "posterior_sd_", "log_likelihood_", "weights_"):
         np.testing.assert_allclose(getattr(model, name), getattr(plain, name), rtol=1e-7, err_msg=name)
     np.testing.assert_allclose(model.interval(), plain.interval(), rtol=1e-7)
-    assert model.beta_.tolist() == [0.0] and model.beta_sd_.tolist() == [np.inf]
+    assert (model.beta_.tolist(), model.beta_sd_.tolist()) == ([0.0], [np.inf])
     mean, sd = model.predict([[7.3], [7.4]], return_sd=True)  # of other clients of the same covariate, and of a new one
     np.testing.assert_allclose([mean[0], sd[0]], plain.predict(return_sd=True), rtol=1e-7)
     assert np.isinf(sd[1])
@@ -141,7 +154,7 @@ def test_units_and_coordinates_say_nothing(prior):
     moved = GaussianMeans(prior).fit(1e30 * (y + Z @ [2.0, -5.0] + 4), 1e60 * v, covariates=Z)
     np.testing.assert_allclose(moved.posterior_mean_ / 1e30, model.posterior_mean_ + Z @ [2.0, -5.0] + 4, rtol=1e-9)
     np.testing.assert_allclose(moved.posterior_sd_ / 1e30, model.posterior_sd_, rtol=1e-9)
-    np.testing.assert_allclose(moved.beta_ / 1e30, model.beta_ + [2.0, -5.0], rtol=1e-9)
+    np.testing.assert_allclose(moved.beta_ / 1e30, np.add(model.beta_, [2.0, -5.0]), rtol=1e-9)
     mixed = GaussianMeans(prior).fit(y, v, covariates=np.column_stack([1e6 + 1e-3 * Z[:, 0], Z @ [1e200, 1e200]]))
     np.testing.assert_allclose(mixed.posterior_mean_, model.posterior_mean_, rtol=1e-5)  # 1e6 + 1e-3 z has 7 digits of z
     np.testing.assert_allclose(mixed.tau2_, model.tau2_, rtol=1e-5)
@@ -204,7 +217,14 @@ def test_prasad_rao_at_equal_variances():
     y = np.array([1.0, 2.0, 3.0, 6.0, 8.0])
     model = GaussianMeans("reml").fit(y, 2.0)
     B = 2.0 / (2.0 + model.tau2_)
-    expected = 2.0 * (1 - B) + B**2 * (2.0 + model.tau2_) / 5 + 2 * B**2 * (2 * (2.0 + model.tau2_) ** 2 / 5) / (2.0 + model.tau2_)
+    expected = (
+        2.0 * (1 - B) + B**2 * (2.0 + model.tau2_) / 5 + 2 * B**2 * (2 * (2.0 + model.tau2_) ** 2 / 5) / (2.0 + model.tau2_)
+    )
+    np.testing.assert_allclose(mean_squared_error(model), expected, rtol=1e-12)
+    ml = GaussianMeans("marginal-likelihood").fit(1e80 * y, 2e160)
+    B, total = 2.0 / (2.0 + ml.tau2_ / 1e160), 2.0 + ml.tau2_ / 1e160
+    total = 2.0 + model.tau2_
+    expected = 2.0 * (1 - B) + B**2 * total / 5 + 2 * B**2 * 2 * total / 5
     np.testing.assert_allclose(mean_squared_error(model), expected, rtol=1e-12)
     ml = GaussianMeans("marginal-likelihood").fit(1e80 * y, 2e160)
     B, total = 2.0 / (2.0 + ml.tau2_ / 1e160), 2.0 + ml.tau2_ / 1e160
@@ -238,5 +258,6 @@ def test_three_clients_and_one_covariate():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = GaussianMeans().fit([1.0, 2.0, 4.0], 1.0, covariates=[0.0, 1.0, 2.0])
-    assert np.isfinite(model.posterior_sd_).all() and model.converged_
+    assert np.isfinite(model.posterior_sd_).all()
+    assert model.converged_
     assert np.isinf(model.predict([3.0], return_sd=True)[1]).all()  # nobody bounds the variance of a fourth
