@@ -97,15 +97,10 @@ class ClientModel:
 
         "mean" and "sd" of the clients' true values (with covariates: the intercept, and what they do not explain),
         "slopes" of covariates in their order, and "new client", where the true value of a client without data lies; those
-        that the model has.
-
-        Raises
-        ------
-        ValueError
-            If the model is not fitted, or has no intervals for its prior.
+        that the model has, which may be none.
         """
         self.require_fit()
-        raise ValueError(f"{type(self).__name__} has no intervals for its prior; GaussianMeans has")
+        return {}
 
     def local_false_sign_rate(self, at: float = 0.0) -> Floats:
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data: the risk in naming the side of `at`.

@@ -42,7 +42,8 @@ class SampleMeans(GaussianMeans):
     Attributes
     ----------
     As for ``GaussianMeans``; ``variances_`` are the moderated variances of the means, ``degrees_`` (m,) their degrees of
-    freedom, ``prior_variance_`` s0^2 and ``prior_degrees_`` d0.  ``weights_`` are averages over variances too.
+    freedom, ``expected_variances_`` their means given the rows (inf for 2 degrees of freedom or fewer); ``prior_variance_``
+    s0^2 and ``prior_degrees_`` d0.  ``weights_`` are averages over variances too.
 
     >>> samples = [[1.0, 3.0, 2.0], [0.0, 1.0, -1.0], [9.0, 1.0, 5.0], [3.0, 3.5, 2.5]]
     >>> means, variances = [np.mean(s) for s in samples], [np.var(s, ddof=1) for s in samples]
@@ -53,6 +54,7 @@ class SampleMeans(GaussianMeans):
 
     degrees_: Floats
     counts_: Floats
+    expected_variances_: Floats
     prior_variance_: float
     prior_degrees_: float
 
@@ -95,6 +97,9 @@ class SampleMeans(GaussianMeans):
         found = moderated_variances(s2, n - 1)
         self.counts_, self.degrees_ = n.astype(float), found.degrees
         self.prior_variance_, self.prior_degrees_ = found.prior_variance, found.prior_degrees
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = np.where(np.isinf(found.degrees), 1.0, found.degrees / np.maximum(found.degrees - 2, 0.0))
+        self.expected_variances_ = found.variances / n * excess
         return super().fit(y, found.variances / n, covariates)
 
     def design(self, heard: Bools) -> Design:
