@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .normal_means.gaussian_means import GaussianMeans
     from .normal_means.mixture_means import MixtureMeans
     from .normal_means.point_normal import PointNormalMeans
+    from .normal_means.sample_means import SampleMeans
     from .normal_means.streaming import GaussianTally, RowTally, SampleTally
     from .normal_means.streaming_passes import fit_passes
     from .npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
@@ -70,6 +71,7 @@ HOMES = {
     "normal_means.gaussian_means": "GaussianMeans",
     "normal_means.mixture_means": "MixtureMeans",
     "normal_means.point_normal": "PointNormalMeans",
+    "normal_means.sample_means": "SampleMeans",
     "normal_means.streaming": "GaussianTally RowTally SampleTally",
     "normal_means.streaming_passes": "fit_passes",
     "npmle.nonparametric": "NonparametricCounts NonparametricMeans NonparametricRates",
@@ -97,6 +99,7 @@ __all__ = [
     "PointNormalMeans",
     "RegressionTally",
     "RowTally",
+    "SampleMeans",
     "SampleTally",
     "accounting",
     "closed_forms",

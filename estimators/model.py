@@ -161,6 +161,16 @@ class ClientModel:
         """Return (truth, arguments of `fit`): new data of the same design, about the `truth` given or a new one."""
         raise NotImplementedError
 
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return the ends (low, high) of intervals for the prior, by name, each by the way that suits how it was found.
+
+        "mean" and "sd" of the clients' true values (with covariates: the intercept, and what they do not explain),
+        "slopes" of covariates in their order, and "new client", where the true value of a client without data lies; those
+        that the model has, which may be none.
+        """
+        self.require_fit()
+        return {}
+
     def local_false_sign_rate(self, at: float = 0.0) -> Floats:
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data: the risk in naming the side of `at`.
 

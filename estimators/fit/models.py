@@ -14,20 +14,21 @@ import numpy as np
 
 from estimators.fit.regressions import least_squares, own_logistic
 from estimators.numerics.arrays import Floats
-from estimators.tables.client_table import AnyTable, RegressionTable
+from estimators.tables.client_table import AnyTable, ClientTable, RegressionTable
 
 if TYPE_CHECKING:
     from estimators.tables.client_table import PoissonTable
 
 
-__all__ = ["DATA", "MODELS", "Model", "build", "choose", "exposures", "parse_options"]
+__all__ = ["DATA", "MODELS", "Model", "arguments", "build", "choose", "exposures", "parse_options"]
 
 
 @dataclass(frozen=True)
 class Model:
     """A model: its name for --model, the data it takes, its class in ``estimators``, what it assumes, options set.
 
-    `own`, for regressions, gives a client's own coefficients and their standard errors from X and y.
+    `own`, for regressions, gives a client's own coefficients and their standard errors from X and y; `covariates`: whether
+    `fit` takes them.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Model:
     assumes: str
     options: tuple = ()
     own: Callable[[Floats, Floats], tuple[Floats, Floats]] = least_squares
+    covariates: bool = False
 
     def load(self) -> type[Any]:
         """Return the class."""
@@ -55,9 +57,16 @@ def exposures(table: PoissonTable) -> Floats:
     return np.ones(len(table.clients)) if table.exposures is None else table.exposures
 
 
-# The first of each kind of data is the one that --model auto takes.
+# The first of each kind of data is the one that --model auto takes, but for raw rows.
 MODELS = (
-    Model("normal", "means", "GaussianMeans", f"{NORMAL}; true values are normal around a common centre"),
+    Model(
+        "normal", "means", "GaussianMeans", f"{NORMAL}; true values are normal around a common centre", covariates=True
+    ),
+    Model(
+        "sample-means", "means", "SampleMeans",
+        "rows of a client are normal around its true value, with a variance of its own; "
+        "true values are normal around a common centre", covariates=True,
+    ),
     Model("point-normal", "means", "PointNormalMeans", f"{NORMAL}; some true values are the centre, the others normal"),
     Model("npmle", "means", "NonparametricMeans", f"{NORMAL}; nothing is assumed about how true values differ"),
     Model("mixture", "means", "MixtureMeans", f"{NORMAL}; true values come from a few normal groups"),
@@ -82,12 +91,32 @@ DATA = {
 """What `fit` of a model takes, for each kind of data."""
 
 
+def arguments(kind: Model, table: AnyTable) -> tuple[Any, ...]:
+    """Return what `fit` of a model of this kind takes from the table, covariates included."""
+    covariates = getattr(table, "covariates", None)
+    data = DATA[table.data](table)
+    if kind.path == "SampleMeans":
+        if not isinstance(table, ClientTable) or table.row_variances is None:
+            raise ValueError(f"--model {kind.name} needs raw rows, client,value, or client,mean,variance,n")
+        data = table.estimates, table.row_variances, table.counts
+    if covariates is None:
+        return data
+    if not kind.covariates:
+        names = ", ".join(model.name for model in MODELS if model.data == kind.data and model.covariates)
+        raise ValueError(
+            f"--model {kind.name} takes no --covariates; {f'use --model {names}' if names else 'leave them out'}"
+        )
+    return *data, covariates.values
+
+
 def choose(name: str, table: AnyTable) -> Model:
     """Return the `Model` called `name`, or for "auto" the one that goes with the data in `table`."""
     fitting = [model for model in MODELS if model.data == table.data]
     if name == "auto":
         labels = isinstance(table, RegressionTable) and all(np.isin(y, (0.0, 1.0)).all() for y in table.targets)
         name = "logistic" if labels else fitting[0].name
+        if isinstance(table, ClientTable) and table.rows is not None:
+            name = "sample-means"
     for model in fitting:
         if model.name == name:
             return model

@@ -18,6 +18,7 @@ from estimators.numerics.arrays import ArrayLike, Bools, Floats
 
 if TYPE_CHECKING:
     from estimators.fit.models import Model
+    from estimators.normal_means.prior_inference import Heterogeneity
 
 
 __all__ = ["Outcome", "own_estimates", "to_csv"]
@@ -48,6 +49,7 @@ class Outcome:
     coefficients: tuple = ()
     privacy: tuple = ()
     interval: str = "posterior"
+    covariates: tuple = ()  # their names
     notes: list = field(default_factory=list)
 
     @classmethod
@@ -133,6 +135,21 @@ class Outcome:
             found = []
         return sorted((group for group in found if group[0] > 0), reverse=True)
 
+    def prior_intervals(self) -> dict[str, Any]:
+        """Return the intervals for the prior that the model has, slopes by the names of their covariates."""
+        found = self.model.prior_interval(self.level)
+        if "slopes" in found:
+            found = {**found, "slopes": dict(zip(self.covariates, found["slopes"], strict=True))}
+        return found
+
+    def heterogeneity(self) -> Heterogeneity | None:
+        """Return how much estimates differ beyond their noise, for the models of ``prior_inference`` and enough clients."""
+        if not hasattr(self.model, "coefficient_covariance_") or self.heard.sum() <= self.model.coefficient_slopes.shape[1]:
+            return None
+        from estimators.normal_means.prior_inference import heterogeneity
+
+        return heterogeneity(self.model)
+
     @property
     def centre(self) -> float:
         """Mean of the prior, of models with one number per client."""
@@ -197,8 +214,8 @@ def own_estimates(table: Any, model: Any, kind: Model) -> tuple[Floats, Floats, 
     """
     mean, sd = np.asarray(model.posterior_mean_), np.asarray(model.posterior_sd_)
     with np.errstate(divide="ignore", invalid="ignore"):
-        if table.data == "means":
-            return table.estimates, np.sqrt(table.variances), table.counts
+        if table.data == "means":  # what rows tell about their variances is in the model
+            return table.estimates, np.sqrt(getattr(model, "expected_variances_", table.variances)), table.counts
         if table.data == "binomial":
             error = np.sqrt(np.maximum(mean * (1 - mean) - sd**2, 0.0) / table.trials)
             return table.successes / table.trials, error, table.trials

@@ -10,13 +10,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.normal_means.meta_regression import Design, Regression, left_out, read_covariates
 from estimators.numerics import normal_mixture
-from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, finite, nonnegative, paired, single
 
@@ -54,6 +55,10 @@ class GaussianMeans(ClientModel):
     client of infinite variance says nothing and gets what the others say.  Exact given the prior.  With equal
     variances the weights are those of generative:thm1:estimator.
 
+    With covariates z_i, what is known of every client beforehand, theta_i ~ N(mu + z_i beta, tau2): the model of Fay and
+    Herriot (1979, JASA 74:269), in medicine meta-regression (metafor's ``rma(mods=)``).  Each client is then shrunk
+    towards what clients of the same covariates have on average, and tau2 is the variance that covariates do not explain.
+
     Parameters
     ----------
     prior : how tau2 is found.
@@ -82,6 +87,10 @@ class GaussianMeans(ClientModel):
     Attributes
     ----------
     mu_, tau2_ : the prior's mean and variance; for "bayes" the posterior mean of mu and geometric mean of tau2.
+    beta_, beta_sd_ : arrays (q,), slopes of the covariates with their standard errors, likewise; empty without covariates.
+        A covariate that says nothing beside the others (constant, or a combination of them) has slope 0 and error inf.
+    coefficient_covariance_ : array (1 + q, 1 + q), how far off (mu_, beta_) may be.
+    prior_mean_ : array (m,), mu_ + z_i beta_.
     mu_sd_ : standard error of mu_ (0 if mu was given; inf for "bayes" where clients do not bound it: with fewer than 3, for
         "flat-tau" 5 and for "flat-tau2" 6).
     posterior_mean_, posterior_sd_ : of each theta_i; for "bayes" with fewer clients than that (one less if mu was given),
@@ -98,9 +107,17 @@ class GaussianMeans(ClientModel):
     [1.571, 2.286, 3.0, 5.143]
     >>> [ends.round(2).tolist() for ends in GaussianMeans().fit([1.0, 2.0, 3.0, 6.0], variances=1.0).interval()]
     [[-0.51, 0.36, 1.2, 3.36], [3.28, 4.01, 4.8, 7.39]]
+    >>> model = GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0, 9.0], 1.0, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
+    >>> round(model.mu_, 3), model.beta_.round(3).tolist(), round(model.tau2_, 3), float(model.predict([5.0])[0].round(3))
+    (0.2, [2.0], 0.0, 10.2)
     """
 
     estimates_: Floats
+    covariates_: Floats | None
+    prior_mean_: Floats
+    beta_: Floats
+    beta_sd_: Floats
+    coefficient_covariance_: Floats
     variances_: Floats
     mu_: float
     mu_sd_: float
@@ -121,13 +138,16 @@ class GaussianMeans(ClientModel):
         self.hyperprior = hyperprior
 
     @paired
-    def fit(self, estimates: ArrayLike, variances: ArrayLike) -> Self:
+    def fit(self, estimates: ArrayLike, variances: ArrayLike, covariates: ArrayLike | None = None) -> Self:
         """Fit the prior and the posterior of every client.
 
         Parameters
         ----------
         estimates : array (m,) of the clients' own estimates, finite.
         variances : array (m,) or number, their sampling variances in squared units, > 0 or inf.
+        covariates : array (m, q), or (m,) of one, finite: what is known of every client beforehand.  A column of ones is
+            not needed: mu is the intercept, and mu=0 leaves it out.  Covariates that say nothing beside the others
+            (constant, or a combination of them) are left out with a warning, which changes no client's estimate.
 
         Returns
         -------
@@ -146,20 +166,23 @@ class GaussianMeans(ClientModel):
         self.estimates_, self.variances_ = y.copy(), np.full(y.shape, v) if v.ndim == 0 else v.copy()
         mu = None if self.mu is None else single(finite, "mu", self.mu)
         self._exponent, *self._scaled = gaussian_unit(self.estimates_, self.variances_, mu)
-        y, v = self._scaled
-        if v.max() == np.inf:
-            y, v = y[np.isfinite(v)], v[np.isfinite(v)]
-        unknown = self.mu is None
+        self.covariates_ = None if covariates is None else read_covariates(covariates, y.size)
+        heard, unknown = np.isfinite(self.variances_), self.mu is None
+        self._design = self.design(heard)
+        learnt = int(unknown) if self._design is None else self._design.basis.shape[1]
         # The smallest number with a finite integral over tau2.
-        averaged = max(2, int(3 - 2 * HYPERPRIORS[self.hyperprior]) + unknown)
-        needed = {"fixed": unknown, "bayes": averaged}.get(self.prior, 2)
-        if y.size < needed:
-            raise ValueError(
-                f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
-                f"prior={self.prior!r}, and variances leave {y.size}; use another prior, or give mu or tau2 if known"
+        averaged = max(2, learnt + 1, int(3 - 2 * HYPERPRIORS[self.hyperprior]) + learnt)
+        needed = {"fixed": learnt, "bayes": averaged}.get(self.prior, max(2, learnt + 1))
+        if heard.sum() < needed:
+            self.refuse(needed, int(heard.sum()), learnt)
+        if not self.kept_covariates.all():
+            warnings.warn(
+                f"{left_out(self.kept_covariates)} left out: constant, or a combination of the covariates before and the "
+                "intercept; estimates are the same without, the slope is unknown",
+                stacklevel=3,
             )
-        centre = None if mu is None else float(np.ldexp(mu, -self._exponent))
-        likelihood = MarginalLikelihood(y, v, centre, self.prior, HYPERPRIORS[self.hyperprior])
+        self._heard, self._heard_size = slice(None) if heard.all() else heard, int(heard.sum())
+        likelihood = self.likelihood(plain=self._design is None)
         shares = np.ones(1)
         if self.prior == "fixed":
             tau2s, self.converged_ = np.ldexp([single(nonnegative, "tau2", self.tau2)], -2 * self._exponent), True
@@ -173,37 +196,163 @@ class GaussianMeans(ClientModel):
         self.set_posterior(likelihood, tau2s, shares)
         return self
 
+    def design(self, heard: Bools) -> Design | None:
+        """Return the design of the covariates, or None without."""
+        return None if self.covariates_ is None else Design.read(self.covariates_, heard, self.mu is None)
+
+    def refuse(self, needed: int, left: int, learnt: int) -> NoReturn:
+        """Raise ValueError for too few clients."""
+        if self.covariates_ is None:
+            raise ValueError(
+                f"estimates must hold at least {('', 'one', 'two', 'three', 'four')[needed]} clients of finite variance for "
+                f"prior={self.prior!r}, and variances leave {left}; use another prior, or give mu or tau2 if known"
+            )
+        raise ValueError(
+            f"covariates leave {learnt} coefficients to learn, the intercept included, for which prior={self.prior!r} needs "
+            f"{needed} clients of finite variance or more, and there are {left}; give fewer covariates, or more clients"
+        )
+
+    def likelihood(self, plain: bool = False) -> MarginalLikelihood:
+        """Return the likelihood of tau2, in units of `unit2`: with one centre for all if `plain`, else as a regression."""
+        y, v = (column[self._heard] for column in self._scaled)
+        mu = None if self.mu is None else float(np.ldexp(self.mu, -self._exponent))
+        power = HYPERPRIORS[self.hyperprior]
+        if plain:
+            return MarginalLikelihood(y, v, mu, self.prior, power)
+        columns = np.full((y.size, int(mu is None)), y.size**-0.5)
+        basis = columns if self._design is None else self._design.basis[self._heard]
+        return RegressionLikelihood(y, v, basis, mu or 0.0, self.prior, power)
+
+    @property
+    def kept_covariates(self) -> Bools:
+        """Which covariates are no combination of others (q,)."""
+        return np.zeros(0, bool) if self._design is None else self._design.kept
+
+    @property
+    def coefficient_slopes(self) -> Floats:
+        """The coefficients (mu, beta) from those of the basis of `likelihood`, array (1 + q, p)."""
+        if self._design is not None:
+            return self._design.slopes
+        return np.full((1, int(self.mu is None)), self._heard_size**-0.5)
+
+    def coefficient_nodes(self) -> tuple[Floats, Floats, Floats]:
+        """Return means and variances of (mu, beta) at every node of tau2, arrays (nodes, 1 + q), and the nodes' shares."""
+        _, mus, variances, shares = self.nodes_
+        if self._design is None:
+            return mus[:, None], variances[:, None], shares
+        slopes = self._design.slopes
+        means = np.einsum("jp,kp->kj", slopes, mus)
+        means[:, 0] += np.ldexp(self._origin, self._exponent)
+        return means, np.einsum("jp,kpq,jq->kj", slopes, variances, slopes), shares
+
+    @property
+    def unit2(self) -> float:
+        """The unit of variances in which `likelihood` is."""
+        return float(np.ldexp(1.0, 2 * self._exponent))
+
     def set_posterior(self, likelihood: MarginalLikelihood, tau2s: Floats, shares: Floats) -> None:
         """Set the attributes that follow from prior variances `tau2s` of posterior probabilities `shares`."""
-        k, (y, v) = self._exponent, self._scaled
+        k = self._exponent
         mus, mu_variances = likelihood.centre(tau2s)
-        self._nodes = tau2s, likelihood.origin + mus, mu_variances, shares
+        self._nodes = tau2s, mus if self._design else likelihood.origin + mus, mu_variances, shares
+        self._origin = likelihood.origin
         with np.errstate(over="ignore"):
             self.nodes_ = np.ldexp(tau2s, 2 * k), np.ldexp(self._nodes[1], k), np.ldexp(mu_variances, 2 * k), shares
         averaged = shares.size > 1
         tau2 = float(np.exp(dot(shares, np.log(tau2s))) if averaged else tau2s[0])
-        mu = dot(shares, mus)
+        mu = np.einsum("k,k...->...", shares, mus)
         self.tau2_ = represented("estimates", tau2, 2 * k)
-        self.mu_ = float(np.ldexp(likelihood.origin + mu, k))
-        bounded = not averaged or self.mu is not None or likelihood.bounded
-        self.mu_sd_ = float(np.ldexp(np.sqrt(dot(shares, mu_variances + (mus - mu) ** 2)), k)) if bounded else np.inf
-        self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, y.size))
-        if y.size >= MANY:
-            from estimators.normal_means.normal_kernels import averages
-
-            averages(y, np.minimum(v, HUGE), *self._nodes, self.weights_, self.posterior_mean_, self.posterior_sd_)
-        else:
-            self.set_averages(shares)
+        bounded = not averaged or likelihood.bounded
+        self._bounded = bounded
+        self.set_centre(mus, mu_variances, shares, bounded)
+        self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, self.estimates_.size))
+        self.set_averages(shares)
         for found in (self.posterior_mean_, self.posterior_sd_):
             np.ldexp(found, k, out=found)
-        if averaged and not likelihood.bounded:
+        if not bounded:
             self.posterior_sd_[np.isinf(self.variances_)] = np.inf
         log_likelihood = likelihood.objective(np.array([tau2]), mu, restricted=False)[0]
         self.log_likelihood_ = float(log_likelihood) - likelihood.size * k * LOG2
         self.n_iter_ = likelihood.passes
 
+    def set_centre(self, mus: Floats, variances: Floats, shares: Floats, bounded: bool) -> None:
+        """Set mu_, the slopes and their covariance from their means and variances at every node."""
+        k, design = self._exponent, self._design
+        slopes = np.ones((1, 1))
+        if design is None:
+            mus, variances = mus[:, None], variances[:, None, None]
+        else:
+            slopes = design.slopes
+        mean = np.einsum("k,kp->p", shares, mus)
+        apart = mus - mean
+        covariance = np.einsum("k,kpq->pq", shares, variances + apart[:, :, None] * apart[:, None, :])
+        found = np.einsum("jp,p->j", slopes, mean)
+        with np.errstate(over="ignore"):
+            covariance = np.ldexp(np.einsum("ip,pq,jq->ij", slopes, covariance, slopes), 2 * k)
+        if not bounded:
+            covariance = np.where(covariance == 0, 0.0, np.inf)
+        if design is not None:
+            unknown = np.flatnonzero(~design.kept) + 1
+            covariance[unknown, unknown] = np.inf
+        self.mu_, self.beta_ = float(np.ldexp(self._origin + found[0], k)), np.ldexp(found[1:], k)
+        self.coefficient_covariance_ = covariance
+        self.mu_sd_, self.beta_sd_ = float(np.sqrt(covariance[0, 0])), np.sqrt(np.diag(covariance)[1:])
+        self.prior_mean_ = np.full(self.estimates_.size, self.mu_)
+        if design is not None:
+            self.prior_mean_ = np.ldexp(self._origin + np.einsum("ip,p->i", design.basis, mean), k)
+
+    def centres(self, basis: Floats | slice) -> tuple[Floats, Floats]:
+        """Return means and variances of the prior mean at every node, for those rows of the design or such a basis."""
+        _, mus, variances, _ = self._nodes
+        if self._design is None:
+            return mus, variances
+        basis = self._design.basis[basis] if isinstance(basis, slice) else basis
+        return self._origin + np.einsum("ip,kp->ik", basis, mus), np.einsum("ip,kpq,iq->ik", basis, variances, basis)
+
+    def predict(
+        self, covariates: ArrayLike | None = None, return_sd: bool = False
+    ) -> float | Floats | tuple[float | Floats, float | Floats]:
+        """Return the mean of a new client's true value: a number, or one for each row of `covariates` (k, q).
+
+        With `return_sd` also its standard deviation, which counts how clients differ and how uncertain the prior is.  It is
+        inf for covariates that break a rule which all fitted clients obeyed, such as a constant column.
+
+        >>> model = GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0)
+        >>> [round(float(value), 3) for value in model.predict(return_sd=True)]
+        [3.0, 2.198]
+        """
+        means, variances, blind = self.new_clients(covariates)
+        shares, k = self._nodes[-1], self._exponent
+        mean = np.einsum("ik,k->i", means, shares)
+        variance = np.einsum("ik,k->i", variances + (means - mean[:, None]) ** 2, shares)
+        sd = np.where(blind | (not self._bounded), np.inf, np.ldexp(np.sqrt(variance), k))
+        mean = np.ldexp(mean, k)
+        if covariates is None:
+            mean, sd = float(mean[0]), float(sd[0])
+        return (mean, sd) if return_sd else mean
+
+    def new_clients(self, covariates: ArrayLike | None) -> tuple[Floats, Floats, Bools]:
+        """Return, for new clients, means and variances of true values at every node, and whose covariates break a rule.
+
+        Arrays (k, nodes), in units of `unit2`, and (k,).
+        """
+        self.require_fit()
+        if (covariates is None) != (self.covariates_ is None):
+            raise ValueError("covariates must be given if the model was fitted with covariates, and only then")
+        basis, blind = np.ones((1, 1)), np.zeros(1, bool)
+        if self._design is not None:
+            rows = np.zeros((1, 0)) if covariates is None else read_covariates(covariates, None, self._design.kept.size)
+            basis, blind = self._design.rows(rows)
+        means, variances = np.broadcast_arrays(*np.atleast_2d(*self.centres(basis)))
+        return means, variances + self._nodes[0], blind
+
     def set_averages(self, shares: Floats) -> None:
-        """Set what ``normal_kernels.averages`` does."""
+        """Set posterior means, sds and own weights, in the units of the fit."""
+        y, v = self._scaled
+        if y.size >= MANY and self._design is None:
+            from estimators.normal_means.normal_kernels import averages
+
+            return averages(y, np.minimum(v, HUGE), *self._nodes, self.weights_, self.posterior_mean_, self.posterior_sd_)
         for rows, weights, means, variances in self.mixtures():
             np.einsum("ik,k->i", weights, shares, out=self.weights_[rows])
             np.einsum("ik,k->i", means, shares, out=self.posterior_mean_[rows])
@@ -227,26 +376,67 @@ class GaussianMeans(ClientModel):
             finite_ones = self.variances_[np.isfinite(self.variances_)]
             v = finite_ones.min() / np.mean(finite_ones.min() / finite_ones)
             variance = v * dot(shares, tau2s / (tau2s + v)) / dot(shares, v / (tau2s + v))
-        return {
+        mean, error = self.mu_, self.mu_sd_
+        if self._design is not None:  # of the average client
+            mean = float(self.prior_mean_.mean())
+            means, variances = self.centres(self._design.basis.mean(axis=0)[None])
+            apart = means - dot(shares, means[0])
+            error = (
+                float(np.ldexp(np.sqrt(dot(shares, (variances + apart**2)[0])), self._exponent)) if self._bounded else np.inf
+            )
+        summary = {
             "family": "normal",
             "found_by": self.prior,
-            "mean": self.mu_,
-            "mean_standard_error": self.mu_sd_,
+            "mean": mean,
+            "mean_standard_error": error,
             "sd": float(np.sqrt(variance)),
             "variance": float(variance),
         }
+        if self.covariates_ is not None:
+            summary |= {
+                "intercept": self.mu_,
+                "intercept_standard_error": self.mu_sd_,
+                "slopes": self.beta_.tolist(),
+                "slope_standard_errors": self.beta_sd_.tolist(),
+            }
+        return summary
+
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return intervals for "mean" (with covariates the intercept), "slopes", "sd" and, without covariates, "new client".
+
+        For "bayes" all are averaged over tau2; for the others Knapp and Hartung's and Q-profile intervals: see
+        ``prior_inference``, which has more of both.  A fixed tau2 has no interval.
+
+        >>> found = GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0).prior_interval()
+        >>> {name: [round(end, 2) for end in ends] for name, ends in found.items()}
+        {'mean': [-0.44, 6.44], 'sd': [0.71, 7.99], 'new client': [-4.0, 10.0]}
+        """
+        from estimators.normal_means.prior_inference import coefficient_intervals, new_client_interval, variance_interval
+
+        mean, *slopes = [(float(low), float(high)) for low, high in coefficient_intervals(self, level)]
+        found: dict[str, Any] = {"mean": mean}
+        if slopes:
+            found["slopes"] = slopes
+        if self.prior != "fixed":
+            low, high = variance_interval(self, level)
+            found["sd"] = (float(np.sqrt(low)), float(np.sqrt(high)))
+        if not slopes:
+            low, high = new_client_interval(self, None, level)
+            found["new client"] = (float(low), float(high))
+        return found
 
     def mixtures(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield slices of clients with own weights, means and variances of their posteriors at each node of tau2.
 
         Means are in units of 2^`_exponent`, as are the nodes.
         """
-        tau2s, mus, mu_variances, shares = self._nodes
+        tau2s, _, _, shares = self._nodes
         estimates, variances = self._scaled
         for rows in parts(estimates.size, max(1, BLOCK // shares.size)):
             v = np.minimum(variances[rows, None], HUGE)
             precision = 1 / (v + tau2s)
             own, rest = tau2s * precision, v * precision
+            mus, mu_variances = self.centres(rows)
             mean = mus + own * (estimates[rows, None] - mus)
             yield rows, own, mean, tau2s * rest + mu_variances * rest**2
 
@@ -271,17 +461,18 @@ class GaussianMeans(ClientModel):
         self.require_fit()
         return self.estimates_, self.variances_
 
-    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
-        """Return (truth, (estimates, variances)) from the prior of `prior_summary` with the design that was fitted.
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
+        """Return (truth, (estimates, variances[, covariates])) from `prior_summary` with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
         """
         self.require_fit()
         noise = np.sqrt(np.where(np.isinf(self.variances_), 0.0, self.variances_))
         if truth is None:
-            truth = self.mu_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
+            truth = self.prior_mean_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
         truth = self.read_truth(truth, noise.shape)
-        return truth, (truth + noise * generator.standard_normal(noise.size), self.variances_)
+        data = truth + noise * generator.standard_normal(noise.size), self.variances_
+        return truth, data if self.covariates_ is None else (*data, self.covariates_)
 
 
 def parts(size: int, length: int) -> list[slice]:
@@ -470,6 +661,23 @@ class MarginalLikelihood:
         kept = mass * np.maximum(1.0, np.exp(w - mode) * self.bounded) > 1e-12 * total
         w, mass = fewer(w[kept], mass[kept] / mass[kept].sum())
         return np.exp(w), mass, bool(converged and enough)
+
+
+class RegressionLikelihood(Regression, MarginalLikelihood):
+    """As `MarginalLikelihood`, with a prior mean that is linear in the columns of a basis."""
+
+    def __init__(self, y: Floats, v: Floats, basis: Floats, origin: float, prior: str, power: float) -> None:
+        Regression.__init__(self, y, v, basis, origin)
+        self.prior, self.power, self.known = prior, power, False
+        self.restricted = prior in ("reml", "bayes")
+        self.bounded = power + (self.size - self.coefficients) / 2 > 2
+
+    def maximise(self) -> tuple[float, bool]:
+        """Return the maximiser tau2 >= 0 and whether the search converged; equal variances have a closed form."""
+        if not self.equal:
+            return super().maximise()
+        freedom = self.size - (self.prior != "marginal-likelihood") * self.coefficients
+        return max(0.0, self.within / freedom - float(self.v[0])), True
 
 
 def summary(w: Floats, mass: Floats) -> tuple[float, float, float]:

@@ -1,7 +1,8 @@
 """Logistic regressions of many clients whose coefficients come from one normal population, known or learnt.
 
 Belongs here: the model `LogisticClients`, a logistic mixed model in which every coefficient is random.  Real responses are
-in ``linear_clients``, averages over normal log-odds in ``logistic_normal``, and the papers' gradient algorithms in
+in ``linear_clients``, averages over normal log-odds in ``logistic_normal``, the
+likelihood of few coefficients in ``gauss_hermite``, and the papers' gradient algorithms in
 ``gradient_personalization``.
 """
 
@@ -27,6 +28,7 @@ from estimators.regression.coefficient_model import (
     read_prior,
     score,
 )
+from estimators.regression.gauss_hermite import MOST, Quadrature
 
 __all__ = ["LogisticClients"]
 
@@ -34,12 +36,14 @@ __all__ = ["LogisticClients"]
 class LogisticClients(CoefficientModel):
     """Logistic regressions of many clients that share a normal prior on their coefficients.
 
-    Model: P(Y_ij = 1) = 1/(1 + exp(-X_ij theta_i)), theta_i ~ N(mu, Sigma).  The marginal likelihood has no closed form.  A
-    lower bound of it is maximised, in which each client's posterior is replaced by the closest normal distribution (in
-    Kullback-Leibler divergence from it to the posterior), with exact averages of the loss; a local optimum.  With random
-    intercepts and few labels per client its maximum is much nearer to the likelihood's than that of the Laplace
-    approximation, where labels are rare about as near, and always nearer than an EM algorithm with each posterior's mode
-    and curvature (compared with quadrature in the tests).
+    Model: P(Y_ij = 1) = 1/(1 + exp(-X_ij theta_i)), theta_i ~ N(mu, Sigma).  The marginal likelihood has no closed form.  For
+    one or two coefficients it is computed by adaptive quadrature (25 or 15 x 15 nodes per client, about each mode), exact
+    but for roundoff unless a posterior is far from normal.  For more a lower bound of it is maximised, in which each client's
+    posterior is replaced by the closest normal distribution (in Kullback-Leibler divergence from it to the posterior), with
+    exact averages of the loss.  Either way a local optimum.  What the bound costs: on 15 herds (lme4's cbpp) it finds the
+    centre -2.0455 and the sd .8141 where quadrature finds -2.0465 and .8184; with random intercepts and few labels per
+    client its maximum is much nearer to the likelihood's than that of the Laplace approximation, where labels are rare about
+    as near, and always nearer than an EM algorithm with each posterior's mode and curvature (see the tests).
     Claims: generative:eq12:logistic (loss), generative:eq20 (printed with a wrong sign; why the joint density of data and
     coefficients is not maximised instead: generative:eq19).
 
@@ -56,13 +60,14 @@ class LogisticClients(CoefficientModel):
     covariance : "full", "diagonal" (of independent coefficients) or "scalar" (and of equal variances), to be learnt; or the
         known one, array (d, d) or (d,) or a number.
     max_iter : whole number >= 1; tol : the largest slope, in nats per client and relative change, at a maximum.
+    likelihood : "quadrature", "bound", or "auto": quadrature for one or two coefficients, the bound for more.
 
     Attributes
     ----------
     mu_, covariance_ : the prior, an estimate; its variances come out low for few labels per client.
-    log_likelihood_ : lower bound of the log-likelihood, in nats, within 1e-8 per row.
-    posterior_mean_, posterior_covariance_, posterior_sd_, borrowed_, unseen_ : of the closest normal distributions; see
-        ``coefficient_model``.
+    log_likelihood_ : the log-likelihood, in nats, or a lower bound of it within 1e-8 per row.
+    posterior_mean_, posterior_covariance_, posterior_sd_, borrowed_, unseen_ : of the posteriors, or of the closest normal
+        distributions; see ``coefficient_model``.  Intervals are those of normal distributions either way.
     converged_, n_iter_.
 
     Raises
@@ -96,12 +101,14 @@ class LogisticClients(CoefficientModel):
         covariance: Literal["full", "diagonal", "scalar"] | ArrayLike = "full",
         max_iter: int = 1000,
         tol: float = 1e-5,
+        likelihood: Literal["auto", "quadrature", "bound"] = "auto",
     ) -> None:
         self.prior = prior
         self.mu = mu
         self.covariance = covariance
         self.max_iter = max_iter
         self.tol = tol
+        self.likelihood = likelihood
 
     @paired
     def fit(self, Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike]) -> Self:
@@ -118,7 +125,11 @@ class LogisticClients(CoefficientModel):
         if mu is None and len(np.unique(rows.Y)) < 2:
             raise ValueError("Ys holds one label only, so that no mu is most likely; give mu")
         coordinates = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y))
-        bound = Bound(rows, coordinates, mu, tol)
+        small = d <= MOST
+        if choice("likelihood", self.likelihood, ("auto", "quadrature", "bound")) == "quadrature" and not small:
+            raise ValueError(f"likelihood='quadrature' takes {MOST} coefficients at most, got {d}; use 'bound', or fewer")
+        way = Quadrature if small and self.likelihood != "bound" else Bound
+        bound = way(rows, coordinates, mu, tol)
         try:
             return self.fit_bound(bound, rows, coordinates, mu, root, max_iter, tol)
         except np.linalg.LinAlgError:  # slopes vanish where all log-odds are huge
@@ -128,7 +139,7 @@ class LogisticClients(CoefficientModel):
             ) from None
 
     def fit_bound(
-        self, bound: Bound, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, root: Floats | None,
+        self, bound: Bound | Quadrature, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, root: Floats | None,
         max_iter: int, tol: float,
     ) -> Self:  # fmt: skip
         """Maximise the `bound` over what is unknown of mu and the root of the covariance, and set the attributes."""

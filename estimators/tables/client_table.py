@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from estimators.numerics.arrays import Bools, Floats, Ints
-from estimators.tables.table_file import open_table
+from estimators.numerics.validation import texts
+from estimators.tables.table_file import number_problem, open_table
 
 if TYPE_CHECKING:
     from estimators.tables.table_file import Names, Table
 
 
-__all__ = ["FORMS", "ROLES", "BinomialTable", "ClientTable", "PoissonTable", "RegressionTable", "read_client_table"]
+__all__ = [
+    "FORMS",
+    "ROLES",
+    "BinomialTable",
+    "ClientTable",
+    "Covariates",
+    "PoissonTable",
+    "RegressionTable",
+    "read_client_table",
+]
 
 
 @dataclass(frozen=True)
@@ -53,10 +63,19 @@ ROLES = tuple(dict.fromkeys(role for form in FORMS.values() for role in (*form.r
 
 
 @dataclass(frozen=True, eq=False)
+class Covariates:
+    """What is known of every client beforehand: `values` (m, q) of the covariates `names`."""
+
+    names: tuple[str, ...]
+    values: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class ClientTable:
     """Means: name, estimate, sampling variance of the estimate, and observations (or None) of every client.
 
-    `rows`, of raw data only, has the code of each row's client and its value.
+    `rows`, of raw data only, has the code of each row's client and its value; `row_variances` the variance of one
+    observation as each client's own tell it, where that is in the table (0 for a single row).
     """
 
     clients: tuple[str, ...]
@@ -64,6 +83,8 @@ class ClientTable:
     variances: np.ndarray
     counts: np.ndarray | None
     rows: tuple[np.ndarray, np.ndarray] | None = None
+    row_variances: np.ndarray | None = None
+    covariates: Covariates | None = None
     data: str = field(default="means", init=False)
 
     def samples(self) -> list[Floats] | None:
@@ -78,6 +99,7 @@ class BinomialTable:
     clients: tuple[str, ...]
     successes: np.ndarray
     trials: np.ndarray
+    covariates: Covariates | None = None
     data: str = field(default="binomial", init=False)
 
 
@@ -88,6 +110,7 @@ class PoissonTable:
     clients: tuple[str, ...]
     counts: np.ndarray
     exposures: np.ndarray | None
+    covariates: Covariates | None = None
     data: str = field(default="poisson", init=False)
 
 
@@ -118,6 +141,7 @@ def read_client_table(
     features: Sequence[str] | None = None,
     intercept: bool = True,
     progress: Callable[[int], None] | None = None,
+    covariates: Sequence[str] | None = None,
 ) -> AnyTable:
     """Read clients from a CSV or Parquet file, in one of these forms, told apart by the names of the columns.
 
@@ -143,6 +167,8 @@ def read_client_table(
     target : name of the column to be predicted, or None.
     features : list of names of columns to predict it from; `intercept` puts a column of ones before them.
     progress : function that is told the number of rows read so far, or None.
+    covariates : list of names of columns that say something about the client, the same in all of its rows; not for
+        regressions.  A column of words becomes one of 0 and 1 for each of them but the first in the alphabet.
 
     Returns
     -------
@@ -179,6 +205,8 @@ def read_client_table(
         if role not in ROLES:
             raise ValueError(f"columns has the role {role!r}; known are {', '.join(ROLES)}")
     if target is not None or features is not None:
+        if covariates:
+            raise ValueError("covariates are for one number per client; a regression has --features, which serve for them")
         return regression(table, named, target, features, intercept, progress)
     for role, column in named.items():
         require(table, column, f"for {role}")
@@ -187,11 +215,40 @@ def read_client_table(
             raise ValueError(f"column {column!r} is named for both {other} and {role}; name another one for one of them")
     form, found = choose(table, named)
     client = found.get("client")
-    read = Reader(table, found, *table.read([c for r, c in found.items() if r != "client"], client, progress))
+    numbers = [c for r, c in found.items() if r != "client"]
+    extra = covariate_columns(table, covariates or (), found)
+    words = {column: levels for column in extra if (levels := levels_of(table, column)) is not None}
+    read = Reader(table, found, *table.read([*numbers, *(c for c in extra if c not in words)], client, progress))
     if FORMS[form].one_row_each:
         read.one_row_each()
     read.ordinary()
-    return MAKERS[form](read)
+    made = MAKERS[form](read)
+    return replace(made, covariates=read.covariates(extra, words)) if extra else made
+
+
+def covariate_columns(table: Table, covariates: Sequence[str], found: Mapping[str, str]) -> list[str]:
+    """Return the names of the columns of covariates, checked."""
+    columns = [column.strip().lower() for column in texts("covariates", list(covariates))] if len(covariates) else []
+    for column in columns:
+        require(table, column, "a covariate")
+        if columns.count(column) > 1 or column in found.values():
+            raise ValueError(f"column {column!r} is named twice among covariates and the other columns; name it once")
+    return columns
+
+
+def levels_of(table: Table, column: str) -> Names | None:
+    """Return the words in a column that holds no number at all, or None."""
+    try:
+        table.read([column])
+    except ValueError as error:
+        try:
+            names, _ = table.read([], column)
+        except ValueError:
+            raise error from None
+        if names is None or any(number_problem(label) is None for label in names.labels):
+            raise
+        return names
+    return None
 
 
 def expected() -> str:
@@ -261,6 +318,37 @@ class Reader:
             return tuple(str(i + 1) for i in range(next(iter(self.columns.values())).size))
         return self.names.labels
 
+    def covariates(self, columns: Sequence[str], words: Mapping[str, Names]) -> Covariates:
+        """Return the covariates of every client, columns of words as one of 0 and 1 for each but the first."""
+        names, values = [], []
+        for column in columns:
+            if column in words:
+                codes = self.of_clients(column, words[column].codes)
+                for label in sorted(words[column].labels)[1:]:
+                    names.append(f"{column}={label}")
+                    values.append((codes == words[column].labels.index(label)).astype(float))
+            else:
+                names.append(column)
+                values.append(self.of_clients(column, self.columns[column]))
+        if not values:
+            raise ValueError(
+                f"{self.table.name}, column {columns[0]!r}: the same word for every client says nothing; leave it out"
+            )
+        return Covariates(tuple(names), np.column_stack(values))
+
+    def of_clients(self, column: str, values: np.ndarray) -> np.ndarray:
+        """Return the value of each client, which must be the same in all of its rows."""
+        if self.names is None or len(self.names.labels) == values.size:
+            return values
+        codes = self.names.codes
+        first = values[np.unique(codes, return_index=True)[1]]
+
+        def problem(row: int) -> str:
+            return f"differs from an earlier row of {self.names.labels[codes[row]]!r}; a covariate is one value per client"
+
+        self.table.first_bad(column, values != first[codes], problem)
+        return first
+
     def one_row_each(self) -> None:
         """Raise ValueError if a client has two rows."""
         where = self.names and self.names.repeated()
@@ -310,14 +398,17 @@ def read_samples(read: Reader) -> ClientTable:
         problem = f"differences have the variance {pooled:g}" if differ else "no client's values differ"
         way_out = "change the units" if differ else "so their variance would be 0; give client,mean,variance"
         raise ValueError(f"{name}, column {column!r}: {problem}, {way_out}")
-    return ClientTable(read.clients, first + means, pooled / counts, counts, (codes, values))
+    own = squares / np.maximum(counts - 1, 1)
+    return ClientTable(read.clients, first + means, pooled / counts, counts, (codes, values), own)
 
 
 def read_means(read: Reader) -> ClientTable:
     """Return the table of rows client,mean,variance[,n]."""
     variances = read.positive("variance", "a variance must be positive")
     counts = read.whole("n", 1, "observations") if "n" in read else None
-    return ClientTable(read.clients, read["mean"], variances if counts is None else variances / counts, counts)
+    if counts is None:
+        return ClientTable(read.clients, read["mean"], variances, counts)
+    return ClientTable(read.clients, read["mean"], variances / counts, counts, row_variances=variances)
 
 
 def read_estimates(read: Reader) -> ClientTable:

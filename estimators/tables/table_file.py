@@ -29,7 +29,7 @@ from estimators.system.untrusted import may_have_no_end
 from estimators.tables import table_arrow
 from estimators.tables.columns import Names, Table
 
-__all__ = ["CsvTable", "open_table"]
+__all__ = ["CsvTable", "number_problem", "open_table"]
 
 CHUNK = 1 << 16
 LARGE = 1 << 23  # bytes from which importing pyarrow pays
@@ -158,7 +158,7 @@ class CsvTable(Table):
             Naming file, line and column.
         """
         if fast := self.read_fast(numbers, client):
-            if progress:
+            if progress and fast[1]:
                 progress(next(iter(fast[1].values())).size)
             return fast
         places = [self.header.index(column) for column in numbers]

@@ -19,9 +19,10 @@ EPILOG = """columns, told apart by their names (any case; a file of yours with o
   client,estimate,se           estimates with their standard errors
   client,successes,trials      counts out of trials; or raw rows client,outcome with 0 and 1
   client,count,exposure        numbers of events; without exposure, all 1
+  --covariates A,B             besides: numbers or words known of each client, towards whose average it is shrunk
   --target Y --features A,B    one regression per client, with --model linear or logistic
-models: normal (the default for measurements), point-normal, mixture, points, npmle; beta-binomial, npmle for counts out of
-  trials; gamma-poisson, npmle for events; linear, logistic.
+models: normal (the default for measurements; for raw ones sample-means, with a variance for each client), point-normal,
+  mixture, points, npmle; beta-binomial, npmle for counts out of trials; gamma-poisson, npmle for events; linear, logistic.
 """
 
 SHARED = ("prior", "mu", "tau2")
@@ -74,6 +75,7 @@ def add_arguments(parser):
     )
     for role in ROLES:
         columns.add_argument(f"--{role}", metavar="COL", help=argparse.SUPPRESS)
+    columns.add_argument("--covariates", metavar="COL,COL", help="what is known of clients beforehand, by which they differ")
     columns.add_argument("--target", metavar="COL", help="what a regression predicts")
     columns.add_argument("--features", metavar="COL,COL", help="what it predicts from")
     columns.add_argument("--no-intercept", action="store_true", help="leave out the column of ones")
@@ -100,6 +102,9 @@ def run(args):
     name = "efron_morris" if args.example else Path(args.file).stem
     columns = {role: getattr(args, role) for role in ROLES if getattr(args, role) is not None}
     features = None if args.features is None else [feature for feature in args.features.split(",") if feature.strip()]
+    covariates = None if args.covariates is None else [name for name in args.covariates.split(",") if name.strip()]
+    if covariates == []:
+        raise ValueError("--covariates must name columns, as in --covariates COLUMN,COLUMN")
     if args.seed is not None and args.seed < 0:
         raise ValueError(f"--seed must be a whole number >= 0, got {args.seed}")
     if args.no_intercept and args.target is None:
@@ -114,6 +119,7 @@ def run(args):
                 features,
                 not args.no_intercept,
                 lambda rows: step(f"reading, {rows} rows"),
+                covariates,
             )
             step("fitting")
             outcome = fit(args, table)
@@ -211,7 +217,7 @@ def fit(args, table):
     """Return the `Outcome` for `table`."""
     from numpy.linalg import LinAlgError
 
-    from estimators.fit.models import DATA, build, choose
+    from estimators.fit.models import arguments, build, choose
     from estimators.fit.outcome import Outcome, own_estimates
 
     options = model_options(args)
@@ -226,7 +232,7 @@ def fit(args, table):
     if args.seed is not None and "seed" not in model.get_params():
         warnings.warn(f"--seed changes nothing: the model {kind.name} draws no random numbers", stacklevel=1)
     try:
-        model.fit(*DATA[table.data](table))
+        model.fit(*arguments(kind, table))
     except (ArithmeticError, LinAlgError) as error:
         raise ValueError(
             f"the model {kind.name} breaks down on these numbers ({error}); change the units or take another --model"
@@ -239,8 +245,12 @@ def fit(args, table):
         raise ValueError(f"--with {' '.join(args.options)}: not values for the model {kind.name} ({error})") from None
     own, error, n = own_estimates(table, model, kind)
     coefficients = table.features if table.data == "regression" else ()
+    covariates = getattr(table, "covariates", None)
+    names = () if covariates is None else covariates.names
     try:
-        return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients, args.interval)
+        return Outcome.of(
+            kind, model, table.clients, own, error, n, args.level, coefficients, args.interval, covariates=names
+        )
     except ValueError as error:
         if args.interval is None:
             raise
@@ -267,9 +277,10 @@ def wording(args, table, model):
     from figures.fit.wording import in_flags
 
     private = () if args.eps is None else PRIVATE
-    known = list(model.get_params())
+    known, covariates = list(model.get_params()), getattr(table, "covariates", None)
     flags = [*private, *(name for name in known if name in (*SHARED, "seed") and name not in private)]
-    return lambda message: in_flags(str(message), flags, [name for name in known if name not in flags], table.data)
+    names = () if covariates is None else covariates.names
+    return lambda message: in_flags(str(message), flags, [name for name in known if name not in flags], table.data, names)
 
 
 def private_fit(args, table, options):
@@ -279,6 +290,8 @@ def private_fit(args, table, options):
 
     from estimators.fit.private import model_for, private_outcome
 
+    if args.covariates is not None:
+        raise ValueError("--covariates has no private version here; leave it out")
     if args.model != "auto":
         raise ValueError(f"--model {args.model} has no private version here; leave out --model")
     if args.interval not in (None, "posterior"):

@@ -88,8 +88,12 @@ def number(value):
 def explanation(outcome):
     """Return the lines that say what was borrowed from whom."""
     facts = outcome.summary()
-    lines = [f"Model {facts['model']}: {outcome.kind.assumes}."]
+    assumes = outcome.kind.assumes.replace(
+        "a common centre", "what covariates predict" if outcome.covariates else "a common centre"
+    )
+    lines = [f"Model {facts['model']}: {assumes}."]
     lines += coefficients(outcome) if outcome.coefficients else centre(outcome, facts)
+    lines += intervals(outcome)
     lines += borrowed(outcome, facts)
     if facts.get("expected_squared_error_before") is not None:
         before, after = facts["expected_squared_error_before"], facts["expected_squared_error_after"]
@@ -149,7 +153,14 @@ def centre(outcome, facts):
     sure = f" (standard error {error:.2g})" if error is not None else ""
     spread = facts["spread"]
     found = FOUND.get(prior.get("found_by"), "learnt from all clients")
-    lines = [f"True {what} lie around {facts['centre']:.4g}{sure} with a standard deviation of {spread:.4g} ({found})."]
+    if outcome.covariates:
+        names = ", ".join(map(short, outcome.covariates))
+        lines = [
+            f"Clients of average {names} lie around {facts['centre']:.4g}{sure}; beyond what that explains, true {what} "
+            f"differ by a standard deviation of {spread:.4g} ({found})."
+        ]
+    else:
+        lines = [f"True {what} lie around {facts['centre']:.4g}{sure} with a standard deviation of {spread:.4g} ({found})."]
     groups = outcome.groups()
     if len(groups) > 1:
         texts = [f"{share:.2g} of them {'around' if sd else 'at'} {mean:.4g}" for share, mean, sd in groups[:GROUPS]]
@@ -157,7 +168,34 @@ def centre(outcome, facts):
         lines.append(f"Their groups: {', '.join(texts)}{more}.")
     if spread == 0:
         given = prior.get("found_by") == "fixed"
-        lines.append(("No difference between clients is assumed" if given else NONE_SEEN) + ": everyone gets the centre.")
+        what = "what covariates predict" if outcome.covariates else "the centre"
+        lines.append(("No difference between clients is assumed" if given else NONE_SEEN) + f": everyone gets {what}.")
+    return lines
+
+
+def intervals(outcome):
+    """Return how sure the prior is: its slopes, and intervals for it."""
+    found, level = outcome.prior_intervals(), f"{outcome.level * 100:g}%"
+    slopes = outcome.model.prior_summary().get("slopes", []) if outcome.covariates else []
+    lines = [
+        f"One more in {short(name)} goes with {slope:+.4g} ({level} interval [{low:.4g}, {high:.4g}])."
+        for slope, (name, (low, high)) in zip(slopes, found.get("slopes", {}).items(), strict=True)
+        if np.isfinite(high - low)
+    ]
+    parts = {
+        "mean": "the intercept" if slopes else "the centre",
+        "sd": "the standard deviation",
+        "new client": "a new client",
+    }
+    texts = [f"{word} [{found[name][0]:.4g}, {found[name][1]:.4g}]" for name, word in parts.items() if name in found]
+    if texts:
+        lines.append(f"{level} intervals for what all share: {', '.join(texts)}.")
+    told = outcome.heterogeneity()
+    if told is not None:
+        lines.append(
+            f"Of the variance of a typical estimate {told.I2:.0%} is between clients (I2); if nothing were, estimates would "
+            f"differ as much with probability {told.p_value:.2g} (Cochran's Q = {told.Q:.4g}, {told.df} degrees of freedom)."
+        )
     return lines
 
 
@@ -188,7 +226,8 @@ def borrowed(outcome, facts):
         if outcome.coefficients:
             lines.append(f"A client's own rows make up {' to '.join(shares)} of its estimate{why}.")
         else:
-            lines.append(f"An estimate keeps {' to '.join(shares)} of its distance to the centre{why}.")
+            where = "what its covariates predict" if outcome.covariates else "the centre"
+            lines.append(f"An estimate keeps {' to '.join(shares)} of its distance to {where}{why}.")
     most = facts["moved_most"]
     i = outcome.clients.index(most) * outcome.per_client
     if outcome.coefficients:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators import GaussianMeans
+from estimators import GaussianMeans, SampleMeans
 from estimators.closed_forms.gaussian import from_samples
 from estimators.fit.models import DATA, MODELS, build, choose, parse_options
 from estimators.fit.regressions import least_squares, own_logistic
@@ -63,7 +63,14 @@ def test_raw_rows_end_to_end(tmp_path, capsys):
     path = tmp_path / "raw.csv"
     rows = [f"site {i},{value!r}" for i, sample in enumerate(samples) for value in sample.tolist()]
     path.write_text("\n".join(["client,value", *rows]))
-    assert main(path, "--out", tmp_path / "out", "--prior", "reml", "--json") == 0
+    assert main(path, "--out", tmp_path / "out", "--json", "--no-plot") == 0
+    found = json.loads(capsys.readouterr().out)
+    statistics = [[f(sample) for sample in samples] for f in (np.mean, lambda x: x.var(ddof=1), len)]
+    model = SampleMeans().fit(*statistics)
+    assert [client["shrunken"] for client in found["clients"]] == pytest.approx(model.posterior_mean_, rel=1e-9)
+    assert [client["standard_error"] for client in found["clients"]] == pytest.approx(model.expected_variances_**0.5)
+    assert found["model"] == "sample-means"
+    assert main(path, "--out", tmp_path / "out", "--model", "normal", "--prior", "reml", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     model = GaussianMeans("reml").fit(*from_samples(samples))
     assert [client["shrunken"] for client in found["clients"]] == pytest.approx(model.posterior_mean_, rel=1e-12)
@@ -121,7 +128,7 @@ def test_many_clients_are_abridged_on_screen_but_not_in_the_file(tmp_path, capsy
     assert main(path, "--out", tmp_path / "out") == 0
     said = capsys.readouterr().out.splitlines()
     assert f"... {700 - SHOWN} more in estimates.csv" in said
-    assert len(said) < SHOWN + 12
+    assert len(said) < SHOWN + 14
     assert len(written(tmp_path / "out")) == 700
     assert (tmp_path / "out" / "shrinkage.svg").stat().st_size < 1_000_000
 
@@ -290,6 +297,78 @@ def test_pictures_of_equal_clients_and_of_clients_without_own_estimates():
     style.render(shrinkage.draw(("a", "b"), own, own * 0 + 1, own * 0, own * 0 + 2, 1.0), "png", "missing")
 
 
+# --- covariates ------------------------------------------------------------------------------------------------------
+
+WARDS = (
+    "client,estimate,se,age,town\na,1,.5,30,Ulm\nb,2,.7,40,Bonn\nc,6,.5,70,Ulm\nd,2.5,1,45,Kiel\ne,3,.3,50,Bonn\n"
+    "f,5,.4,62,Kiel\n"
+)
+
+
+def test_covariates_of_numbers_and_words(tmp_path, capsys):
+    path = tmp_path / "wards.csv"
+    path.write_text(WARDS)
+    assert main(path, "--out", tmp_path, "--covariates", "Age,town", "--no-plot") == 0
+    said = capsys.readouterr().out
+    age = np.array([30, 40, 70, 45, 50, 62.0])
+    town = np.array([[town == name for name in ("Kiel", "Ulm")] for town in ("Ulm", "Bonn", "Ulm", "Kiel", "Bonn", "Kiel")])
+    y, se = np.array([1, 2, 6, 2.5, 3, 5]), np.array([0.5, 0.7, 0.5, 1, 0.3, 0.4])
+    model = GaussianMeans().fit(y, se**2, np.column_stack([age, town.astype(float)]))
+    assert [float(row["shrunken"]) for row in written(tmp_path)] == pytest.approx(model.posterior_mean_, rel=1e-9)
+    assert "true values are normal around what covariates predict" in said
+    (low, high), *_ = model.prior_interval()["slopes"]
+    assert f"One more in age goes with {model.beta_[0]:+.4g} (95% interval [{low:.4g}, {high:.4g}])." in said
+    assert "One more in town=Kiel goes with" in said
+    assert "town=Bonn" not in said
+    assert "of its distance to what its covariates predict" in said
+
+
+def test_covariates_of_raw_rows_are_one_per_client(tmp_path, capsys):
+    path, rows = tmp_path / "rows.csv", ["client,value,age"]
+    generator = np.random.default_rng(1)
+    for i in range(8):
+        rows += [f"c{i},{generator.normal(i)},{i}" for _ in range(4)]
+    path.write_text("\n".join(rows))
+    assert main(path, "--out", tmp_path / "out", "--covariates", "age", "--no-plot", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["prior"]["slopes"][0] == pytest.approx(1, abs=0.5)
+    path.write_text("\n".join([*rows, "c0,1,5"]))
+    with pytest.raises(ValueError, match="line 34, column 'age': differs from an earlier row of 'c0'"):
+        main(path, "--out", tmp_path / "out", "--covariates", "age", "--no-plot")
+
+
+@pytest.mark.parametrize(
+    ("covariates", "more", "message"),
+    [
+        ("weight", [], "no column 'weight' \\(a covariate\\)"),
+        ("se", [], "named twice"),
+        ("age,age", [], "named twice"),
+        (",", [], "--covariates must name columns"),
+        ("age", ["--model", "npmle"], "takes no --covariates; use --model normal"),
+        ("age", ["--eps", "1"], "no private version"),
+        ("age,town,half", [], "--covariates leave 5 coefficients to learn"),
+        ("gap", [], "line 3, column 'gap': '' is not a number; drop the row or fill in"),
+        ("mixed", [], "column 'mixed': 'x' is not a number"),
+        ("same", [], "the same word for every client"),
+    ],
+)
+def test_bad_covariates_are_named(covariates, more, message, tmp_path):
+    path = tmp_path / "wards.csv"
+    extra = ["half,gap,mixed,same", "1,1,1,u", "2,,2,u", "1,3,x,u", "5,4,4,u", "3,1,5,u"]
+    path.write_text("\n".join(f"{a},{b}" for a, b in zip(WARDS.splitlines(), extra, strict=False)))
+    with pytest.raises(ValueError, match=message):
+        main(path, "--out", tmp_path / "out", "--covariates", covariates, "--no-plot", *more)
+
+
+def test_a_covariate_that_says_nothing_is_noted_by_its_name(tmp_path, capsys):
+    path = tmp_path / "wards.csv"
+    head, *lines = WARDS.splitlines()
+    path.write_text("\n".join([f"{head},twice", *(f"{line},{2 * float(line.split(',')[3])}" for line in lines)]))
+    assert main(path, "--out", tmp_path / "out", "--covariates", "age,twice", "--no-plot") == 0
+    said = capsys.readouterr().out
+    assert "Note: 'twice' left out: constant, or a combination" in said
+    assert "One more in twice" not in said
+
+
 # --- models ----------------------------------------------------------------------------------------------------------
 
 TABLES = {
@@ -297,6 +376,13 @@ TABLES = {
     "binomial": "client,successes,trials\na,1,20\nb,12,30\nc,0,5\nd,9,11\ne,5,12\n",
     "poisson": "client,count,exposure\na,1,2\nb,12,3\nc,0,0.5\nd,9,2\ne,40,7\n",
 }
+
+
+def table_for(kind):
+    """A table that the model takes."""
+    if kind.name == "sample-means":
+        return "client,mean,variance,n\na,1,2,8\nb,2,5,9\nc,6,1,5\nd,2.5,4,3\ne,3,1,10\n"
+    return TABLES[kind.data]
 
 
 @pytest.fixture
@@ -321,7 +407,7 @@ def test_every_model_runs_and_says_what_it_assumes(kind, tmp_path, capsys, regre
         path, target = regressions, "label" if kind.name == "logistic" else "y"
         arguments += ["--target", target, "--features", "x1,x2"]
     else:
-        path.write_text(TABLES[kind.data])
+        path.write_text(table_for(kind))
     status = main(path, *arguments)
     said = capsys.readouterr().out
     assert status == 0, said
@@ -341,7 +427,7 @@ def test_every_model_runs_and_says_what_it_assumes(kind, tmp_path, capsys, regre
 @pytest.mark.parametrize("kind", [kind for kind in MODELS if kind.data != "regression"], ids=lambda k: f"{k.data}-{k.name}")
 def test_groups_centre_and_spread_are_those_of_the_prior(kind, tmp_path, capsys):
     path = tmp_path / "clients.csv"
-    path.write_text(TABLES[kind.data])
+    path.write_text(table_for(kind))
     outcome = outcome_of(path, "--model", kind.name)
     groups = outcome.groups()
     # The mean of the posterior means is that of the prior at its maximum likelihood, or close to it.
@@ -606,7 +692,7 @@ def test_malformed_tables_are_refused_and_nothing_is_overwritten(text, message, 
         (["{table}", "--prior", "fixed", "--tau2", "-1"], ValueError, "tau2 must be >= 0"),
         (["{table}", "--mu", "nan"], ValueError, "mu holds NaN"),
         (["{table}", "--level", "1"], ValueError, "--level must lie strictly between 0 and 1, got 1"),
-        (["{table}", "--model", "magic"], ValueError, "choose one of normal, point-normal, npmle"),
+        (["{table}", "--model", "magic"], ValueError, "choose one of normal, sample-means, point-normal"),
         (["{table}", "--model", "beta-binomial"], ValueError, "--model beta-binomial does not fit these columns"),
         (["{table}", "--prior", "magic"], ValueError, "prior must be one of"),
         (["{table}", "--with", "k=2"], ValueError, "--model normal has no option 'k'"),

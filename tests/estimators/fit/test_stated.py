@@ -278,7 +278,18 @@ TABLES = {
     },
     "regression": {},
 }
+ROWS = {  # of clients with a variance each, told by a few rows
+    "ten": "client,mean,variance,n\n"
+    + "".join(f"c{i},{x},{2 + 9 * (i % 3) ** 3},{3 + i % 4}\n" for i, x in enumerate(TEN))
+}
+
+
+def tables_of(kind):
+    return ROWS if kind.name == "sample-means" else TABLES[kind.data]
+
+
 FLAGS = {
+    "sample-means": [[], ["--prior", "marginal-likelihood"], ["--prior", "reml"], ["--prior", "fixed", "--tau2", 2]],
     "normal": [
         [], ["--prior", "marginal-likelihood"], ["--prior", "reml"], ["--prior", "moments"], ["--mu", 3],
         ["--prior", "fixed", "--tau2", 2], ["--prior", "fixed", "--tau2", 0], ["--prior", "fixed", "--tau2", 2, "--mu", 5],
@@ -297,7 +308,7 @@ FLAGS = {
 CASES = [
     pytest.param(kind, table, flags, id=f"{kind.data}-{kind.name}-{table} {' '.join(map(str, flags))}")
     for kind in MODELS
-    for table in (TABLES[kind.data] or ["rows"])
+    for table in (tables_of(kind) or ["rows"])
     for flags in FLAGS.get(kind.name, [[]])
 ]
 
@@ -335,7 +346,7 @@ def test_columns_and_sentences_agree(kind, table, flags, tmp_path):
         ]
         path.write_text("\n".join(["client,y,label,x", *lines]))
     else:
-        path.write_text(TABLES[kind.data][table])
+        path.write_text(tables_of(kind)[table])
     outcome = outcome_of(path, kind, flags)
     facts, said = outcome.summary(), explanation(outcome)
     text = "\n".join(said)

@@ -1,0 +1,263 @@
+"""Clients with a few rows each, from which their means and their variances are estimated: honest intervals for both.
+
+Belongs here: the normal prior of ``gaussian_means`` for means of rows whose variances differ between clients and are known
+no better than their rows tell.  The law of the variances is in ``variances``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, Self
+
+import numpy as np
+
+from estimators.normal_means.gaussian_means import BLOCK, HYPERPRIORS, GaussianMeans, MarginalLikelihood, parts
+from estimators.normal_means.meta_regression import Design, Regression
+from estimators.normal_means.variances import moderated_variances
+from estimators.numerics import normal_mixture
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.validation import choice, count, finite, nonnegative, paired
+
+__all__ = ["SampleMeans"]
+
+DEEP = 20.0  # variances less than exp(-DEEP) times as likely as the likeliest are left out
+WORK = 2**18  # numbers in an array of all that clients' posteriors mix
+STEP = 0.6  # of the grid of log variances, in their standard deviations: sums over it are exact to about 1e-6
+
+
+class SampleMeans(GaussianMeans):
+    """Empirical Bayes for means of a few rows each: means and variances both come from all clients.
+
+    Model: the n_i rows of client i are N(theta_i, sigma2_i), theta_i ~ N(mu + z_i beta, tau2), and sigma2_i ~ s0^2 d0 /
+    chi-square(d0).  The law of the variances is Smyth's (2004; limma), found by moments and then taken for true; each
+    client's variance is integrated out given its rows, which makes its likelihood a t law with d0 + n_i - 1 degrees of
+    freedom.  Where sample variances do not differ beyond chance, this is ``GaussianMeans`` with the pooled variance.
+
+    Exact up to these: mu and beta at a given tau2 are taken to be normal about their likeliest values.
+
+    Parameters
+    ----------
+    prior : "bayes", "reml", "marginal-likelihood" or "fixed"; mu, tau2, hyperprior : as for ``GaussianMeans``.
+
+    Attributes
+    ----------
+    As for ``GaussianMeans``; ``variances_`` are the moderated variances of the means, ``degrees_`` (m,) their degrees of
+    freedom, ``expected_variances_`` their means given the rows (inf for 2 degrees of freedom or fewer); ``prior_variance_``
+    s0^2 and ``prior_degrees_`` d0.  ``weights_`` are averages over variances too.
+
+    >>> samples = [[1.0, 3.0, 2.0], [0.0, 1.0, -1.0], [9.0, 1.0, 5.0], [3.0, 3.5, 2.5]]
+    >>> means, variances = [np.mean(s) for s in samples], [np.var(s, ddof=1) for s in samples]
+    >>> model = SampleMeans().fit(means, variances, 3)
+    >>> model.posterior_mean_.round(2).tolist(), model.posterior_sd_.round(2).tolist()
+    ([2.04, 0.55, 3.43, 2.84], [0.73, 0.92, 1.58, 0.67])
+    """
+
+    degrees_: Floats
+    counts_: Floats
+    expected_variances_: Floats
+    prior_variance_: float
+    prior_degrees_: float
+
+    def __init__(
+        self,
+        prior: Literal["bayes", "marginal-likelihood", "reml", "fixed"] = "bayes",
+        mu: float | None = None,
+        tau2: float | None = None,
+        hyperprior: Literal["strawderman", "flat-tau", "flat-tau2"] = "strawderman",
+    ) -> None:
+        super().__init__(prior, mu, tau2, hyperprior)
+
+    @paired
+    def fit(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, means: ArrayLike, variances: ArrayLike, counts: ArrayLike, covariates: ArrayLike | None = None
+    ) -> Self:
+        """Fit both priors and the posterior of every client.
+
+        Parameters
+        ----------
+        means : array (m,) of the means of the clients' rows.
+        variances : array (m,) >= 0, sample variances of their rows, with divisor n_i - 1; not looked at where n_i = 1.
+        counts : array (m,) or number, the numbers n_i >= 1 of rows; some client must have two that differ.
+        covariates : as for ``GaussianMeans``.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument that is out of its domain.
+        """
+        choice("prior", self.prior, ("bayes", "marginal-likelihood", "reml", "fixed"))
+        y, n = finite("means", means), count("counts", counts)
+        s2 = nonnegative("variances", variances)
+        if y.ndim != 1 or y.size == 0 or s2.shape != y.shape or n.shape not in ((), y.shape):
+            raise ValueError(
+                f"means, variances and counts must be 1-d with one entry per client, got shapes {y.shape}, {s2.shape} and "
+                f"{n.shape}"
+            )
+        n = np.broadcast_to(n, y.shape)
+        found = moderated_variances(s2, n - 1)
+        self.counts_, self.degrees_ = n.astype(float), found.degrees
+        self.prior_variance_, self.prior_degrees_ = found.prior_variance, found.prior_degrees
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = np.where(np.isinf(found.degrees), 1.0, found.degrees / np.maximum(found.degrees - 2, 0.0))
+        self.expected_variances_ = found.variances / n * excess
+        return super().fit(y, found.variances / n, covariates)
+
+    def design(self, heard: Bools) -> Design:
+        """Return the design of the covariates, or of the intercept alone."""
+        Z = np.zeros((heard.size, 0)) if self.covariates_ is None else self.covariates_
+        return Design.read(Z, heard, self.mu is None)
+
+    def likelihood(self, plain: bool = False) -> MarginalLikelihood:
+        """Return the likelihood of tau2, in units of `unit2`."""
+        if np.isinf(self.prior_degrees_):
+            return super().likelihood()
+        y, v = self._scaled
+        mu = 0.0 if self.mu is None else float(np.ldexp(self.mu, -self._exponent))
+        return SampleLikelihood(y, v, self.degrees_, self._design.basis, mu, self.prior, HYPERPRIORS[self.hyperprior])
+
+    def laws(self) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
+        """Yield slices of clients with probabilities, own weights, means and variances of what their posteriors mix.
+
+        One for each pair of a tau2 and a variance of the client, in the units of the fit.
+        """
+        tau2s, _, _, shares = self._nodes
+        y, v = self._scaled
+        reach = np.ldexp(self.estimates_ - self.prior_mean_, -self._exponent) ** 2 / v
+        grid, logs = variance_grid(v, self.degrees_, reach)
+        for rows in parts(y.size, max(1, WORK // (shares.size * grid.shape[1]))):
+            mus, spread = (part[:, :, None] for part in self.centres(rows))
+            noise = grid[rows, None, :]
+            precision = 1 / (noise + tau2s[:, None])
+            gap = y[rows, None, None] - mus
+            weight = logs[rows, None, :] + (np.log(precision) - precision * gap**2) / 2
+            weight = np.exp(weight - weight.max(axis=2, keepdims=True))
+            weight *= shares[:, None] / weight.sum(axis=2, keepdims=True)
+            own, rest = tau2s[:, None] * precision, noise * precision
+            variance = tau2s[:, None] * rest + spread * rest**2
+            yield rows, *(a.reshape(len(a), -1) for a in (weight, own, mus + own * gap, variance))
+
+    def set_averages(self, shares: Floats) -> None:
+        """Set posterior means, sds and own weights, in the units of the fit."""
+        for rows, weights, own, means, variances in self.laws():
+            self.weights_[rows] = np.einsum("ik,ik->i", weights, own)
+            mean = np.einsum("ik,ik->i", weights, means)
+            self.posterior_mean_[rows] = mean
+            self.posterior_sd_[rows] = np.sqrt(np.einsum("ik,ik->i", weights, variances + (means - mean[:, None]) ** 2))
+
+    def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
+        """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
+        self.require_fit()
+        t, found = np.ldexp(finite("t", t), -self._exponent), []
+        for rows, weights, _, means, variances in self.laws():
+            found.append(normal_mixture.cdf(t[rows] if t.ndim else t, weights, means, np.sqrt(variances), strict))
+        return np.concatenate(found)
+
+    def posterior_quantile(self, q: ArrayLike) -> Floats:
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
+        self.require_fit()
+        found = []
+        for _, weights, _, means, variances in self.laws():
+            found.append(normal_mixture.quantile(q, weights, means, np.sqrt(variances)))
+        return np.ldexp(np.concatenate(found), self._exponent)
+
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+        """Return (truth, (means, variances, counts[, covariates])): all drawn anew, from both priors."""
+        self.require_fit()
+        m, n, d0 = self.counts_.size, self.counts_, self.prior_degrees_
+        truth = self.prior_mean_ + self.prior_summary()["sd"] * generator.standard_normal(m)
+        sigma2 = np.full(m, self.prior_variance_) if np.isinf(d0) else self.prior_variance_ * d0 / generator.chisquare(d0, m)
+        means = truth + np.sqrt(sigma2 / n) * generator.standard_normal(m)
+        variances = sigma2 * np.where(n > 1, generator.chisquare(np.maximum(n - 1, 1)) / np.maximum(n - 1, 1), 0.0)
+        data = means, variances, n
+        return truth, data if self.covariates_ is None else (*data, self.covariates_)
+
+
+def variance_grid(v: Floats, df: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """Return values of sigma2 ~ v df / chi-square(df), array (m, J), evenly spaced in log, and their log probabilities.
+
+    Far enough towards large ones for a residual whose square is `reach` times v.
+    """
+    if np.isinf(df).all():
+        return v[:, None], np.zeros((v.size, 1))
+    x = 2 * DEEP / df
+    low = -np.minimum(1 + x, np.sqrt(2 * x) + x / 1.5) - np.log1p(reach / df)
+    high = np.log1p(x + np.sqrt(2 * x))
+    sd = np.sqrt(2 / df)
+    places = np.linspace(0.0, 1.0, 2 + int(np.max((high - low) / (STEP * sd))))
+    u = low[:, None] + (high - low)[:, None] * places  # log of chi-square(df) / df
+    logs = df[:, None] / 2 * (u - np.expm1(u))
+    logs -= logs.max(axis=1, keepdims=True)
+    return v[:, None] * np.exp(-u), logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+
+
+class SampleLikelihood(Regression, MarginalLikelihood):
+    """Likelihood of tau2 where y_i ~ N(origin + basis_i gamma, tau2 + sigma2_i), and sigma2_i ~ v_i df_i / chi-square(df_i).
+
+    gamma is at its best, or integrated out with the curvature there.  What `Regression` says beside that takes v_i for true.
+    """
+
+    def __init__(self, y: Floats, v: Floats, df: Floats, basis: Floats, origin: float, prior: str, power: float) -> None:
+        Regression.__init__(self, y, v, basis, origin)
+        self.prior, self.power, self.known, self.equal = prior, power, False, False
+        self.restricted = prior in ("reml", "bayes")
+        self.bounded = power + (self.size - self.coefficients) / 2 > 2
+        self.grid, self.logs = variance_grid(self.v, df[np.argsort(v, kind="stable")], self.y**2 / self.v)
+        self.gamma = np.zeros(self.coefficients)
+
+    def look(self, tau2: float, residual: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log density, and the weights of residuals in its slope and in its curvature."""
+        self.passes += 1
+        value, slope, curvature = 0.0, np.empty(self.size), np.empty(self.size)
+        for rows in parts(self.size, max(1, BLOCK // self.grid.shape[1])):
+            e, a = residual[rows, None], 1 / (self.grid[rows] + tau2)
+            chance = self.logs[rows] + (np.log(a) - a * e**2) / 2
+            top = chance.max(axis=1, keepdims=True)
+            chance = np.exp(chance - top)
+            total = chance.sum(axis=1)
+            value += float(np.sum(top[:, 0] + np.log(total)))
+            slope[rows] = np.einsum("ij,ij->i", chance, a) / total
+            squares = np.einsum("ij,ij,ij->i", chance, a, a) / total
+            curvature[rows] = slope[rows] - (squares - slope[rows] ** 2) * e[:, 0] ** 2
+        return value - self.size * np.log(2 * np.pi) / 2, slope, curvature
+
+    def best(self, tau2: float) -> tuple[float, Floats]:
+        """Return the log density at the best gamma, kept in `gamma`, and the information about gamma there."""
+        for _ in range(200):  # EM: each residual weighed by its expected precision
+            value, w, k = self.look(tau2, self.y - np.einsum("ip,p->i", self.basis, self.gamma))
+            root = np.sqrt(w)
+            Q, R = np.linalg.qr(root[:, None] * self.basis)
+            before = self.gamma
+            self.gamma = np.linalg.solve(R, np.einsum("ip,i->p", Q, root * self.y))
+            if np.sum((R @ (self.gamma - before)) ** 2) < 1e-16:
+                break
+        information = np.einsum("ip,i,iq->pq", self.basis, k, self.basis)
+        if self.coefficients and np.linalg.eigvalsh(information)[0] <= 0:
+            information = R.T @ R
+        return value, information
+
+    def centre(self, tau2s: Floats) -> tuple[Floats, Floats]:
+        """Return the best gamma (k, p) at each of `tau2s`, and its covariance (k, p, p)."""
+        p = self.coefficients
+        found, covariance = np.empty((tau2s.size, p)), np.empty((tau2s.size, p, p))
+        for k, tau2 in enumerate(tau2s):
+            covariance[k] = np.linalg.inv(self.best(tau2)[1])
+            found[k] = self.start + self.gamma
+        return found, covariance
+
+    def objective(self, tau2s: Floats, mu: Floats | None = None, restricted: bool | None = None) -> Floats:
+        """Return the log density of y, at the best gamma or the one given; for REML and averages the restricted one."""
+        found = np.empty(tau2s.size)
+        for k, tau2 in enumerate(tau2s):
+            if mu is not None:
+                found[k] = self.look(tau2, self.y - np.einsum("ip,p->i", self.basis, mu - self.start))[0]
+                continue
+            found[k], information = self.best(tau2)
+            if self.restricted if restricted is None else restricted:
+                found[k] -= np.linalg.slogdet(information)[1] / 2
+        return found
+
+    def score(self, tau2s: Floats) -> Floats:
+        """Return what falls through 0 at the estimate: twice a derivative, by differences."""
+        step = 1e-4 * (tau2s + self.v_range[0] / 4)
+        ends = np.maximum(tau2s - step, 0.0), tau2s + step
+        return 2 * (self.objective(ends[1]) - self.objective(ends[0])) / (ends[1] - ends[0])

@@ -1,0 +1,149 @@
+"""The likelihood of logistic regressions of many clients with one or two coefficients each, by adaptive quadrature.
+
+Belongs here: `Quadrature`, which serves ``logistic_clients`` in the place of its variational bound.  Each client's integral
+over its coefficients is a sum over Gauss-Hermite nodes about its mode, scaled by the curvature there (Liu and Pierce 1994,
+Biometrika 81:624; lme4's ``glmer(nAGQ=)``).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from estimators.numerics.arrays import Bools, Floats
+from estimators.regression.client_rows import ClientRows
+from estimators.regression.coefficient_model import Coordinates
+
+__all__ = ["MOST", "Quadrature"]
+
+MOST = 2
+"""Coefficients per client up to which the nodes are few enough."""
+
+POINTS = {1: 25, 2: 15}
+"""Nodes along each direction, by the number of directions."""
+
+SMALL = 1e-5  # nats per client
+WORK = 2**21  # numbers in a work array
+
+
+class Quadrature:
+    """Minus the log-likelihood in white coordinates, at its maximum over mu, and what its slopes are made of.
+
+    theta_i = mu + root u_i with u_i ~ N(0, I); mu has the coordinates phi.  A new root starts from the last phi and modes.
+    """
+
+    def __init__(self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float) -> None:
+        self.tol, self.learnt = tol, mu is None
+        self.m, self.r = len(rows.counts), coordinates.out.shape[1]
+        self.batches = []
+        for clients, X, Y, real in rows.batches():
+            offset = np.zeros(Y.shape) if mu is None else X @ mu
+            many = max(1, WORK // (X.shape[1] * POINTS[MOST] ** MOST))
+            for start in range(0, len(clients), many):
+                part = slice(start, start + many)
+                self.batches.append((clients[part], X[part] @ coordinates.out, Y[part], real[part], offset[part]))
+        self.phi, self.modes = np.zeros(self.r), None
+
+    def look(self, root: Floats, phi: Floats) -> SimpleNamespace:
+        """Return the value and, for each client, posterior means of what slopes and curvatures need."""
+        k, r, m = root.shape[1], self.r, self.m
+        nodes, masses = grid(k)
+        if self.modes is None or self.modes.shape[1] != k:
+            self.modes = np.zeros((m, k))
+        found = SimpleNamespace(value=0.0, a=np.empty((m, r)), A=np.empty((m, r, r)), gg=np.empty((m, r, r)))
+        found.nu, found.cov, found.cross = np.empty((m, k)), np.empty((m, k, k)), np.empty((m, r, k))
+        for clients, X, Y, real, offset in self.batches:
+            base, B = offset + np.einsum("bnr,r->bn", X, phi), X @ root
+            mode, scale = modes(base, B, Y, real, self.modes[clients])
+            self.modes[clients] = mode
+            u = mode[:, None] + np.einsum("bkl,ql->bqk", scale, nodes)
+            odds = u @ np.swapaxes(B, 1, 2) + base[:, None]
+            small = np.exp(-np.abs(odds))
+            logs = (u @ np.einsum("bnk,bn->bk", B, Y)[..., None])[..., 0] + np.einsum("bn,bn->b", Y, base)[:, None]
+            logs -= np.einsum("bqn,bn->bq", np.maximum(odds, 0.0) + np.log1p(small), real)
+            logs += (np.sum(nodes**2, axis=1) - np.sum(u**2, axis=2)) / 2 + np.log(masses)
+            top = logs.max(axis=1)
+            chance = np.exp(logs - top[:, None])
+            total = chance.sum(axis=1)
+            found.value -= np.sum(top + np.log(total) + np.log(np.einsum("bkk->bk", scale)).sum(axis=1))
+            chance /= total[:, None]
+            p = np.where(odds >= 0, 1.0, small) / (1 + small)
+            mean_weight = (chance[:, None] @ (small / (1 + small) ** 2))[:, 0]
+            g = np.einsum("bnr,bn->br", X, Y)[:, None] - p @ X  # rows that are padding have X = 0
+            found.a[clients] = np.einsum("bq,bqr->br", chance, g)
+            found.gg[clients] = np.swapaxes(chance[..., None] * g, 1, 2) @ g
+            found.cross[clients] = np.swapaxes(chance[..., None] * g, 1, 2) @ u
+            found.A[clients] = np.swapaxes(mean_weight[..., None] * X, 1, 2) @ X
+            mean = np.einsum("bq,bqk->bk", chance, u)
+            apart = u - mean[:, None]
+            found.nu[clients] = mean
+            found.cov[clients] = np.einsum("bq,bqk,bql->bkl", chance, apart, apart)
+        return found
+
+    def at(self, root: Floats, max_iter: int = 50) -> SimpleNamespace:
+        """Maximise over mu for a root (r, k) of the covariance, by Newton's method."""
+        phi, settled = self.phi, False
+        now = self.look(root, phi)
+        for _ in range(max_iter):
+            slope = now.a.sum(axis=0) * self.learnt
+            settled = bool(np.abs(slope).max() <= self.tol * self.m / 10)
+            if settled:
+                break
+            curvature = now.A.sum(axis=0) - (now.gg - now.a[:, :, None] * now.a[:, None, :]).sum(axis=0)
+            values, vectors = np.linalg.eigh(curvature)
+            values = np.maximum(values, 1e-3 * np.trace(now.A.sum(axis=0)) / self.r)
+            move, share = vectors @ ((vectors.T @ slope) / values), 1.0
+            ahead = self.look(root, phi + move)
+            # Gains this small are within what sums over nodes are off by; slopes are not.
+            while ahead.value > now.value and slope @ move > SMALL * self.m and share > 1e-6:
+                share /= 2
+                ahead = self.look(root, phi + share * move)
+            phi, now = phi + share * move, ahead
+        self.phi = phi
+        return SimpleNamespace(
+            loss=float(now.value),
+            by_root=-now.cross.sum(axis=0),
+            by_covariance=(now.gg - now.A).sum(axis=0) / 2,
+            P=np.eye(root.shape[1]) - now.cov,
+            profiled=0,
+            phi=phi,
+            nu=now.nu,
+            K=np.linalg.inv(now.cov),
+            settled=settled,
+        )
+
+
+def grid(k: int) -> tuple[Floats, Floats]:
+    """Return the nodes (q, k) and masses (q,) of the rule for N(0, I) in k dimensions."""
+    x, w = np.polynomial.hermite_e.hermegauss(POINTS[k])
+    nodes = np.stack(np.meshgrid(*[x] * k, indexing="ij"), axis=-1).reshape(-1, k)
+    masses = np.prod(np.stack(np.meshgrid(*[w / np.sqrt(2 * np.pi)] * k, indexing="ij"), axis=-1).reshape(-1, k), axis=1)
+    return nodes, masses
+
+
+def modes(base: Floats, B: Floats, Y: Floats, real: Bools, start: Floats) -> tuple[Floats, Floats]:
+    """Return each client's mode of u (b, k) and a root of the inverse of the curvature there, lower triangular."""
+
+    def height(u):
+        odds = base + np.einsum("bnk,bk->bn", B, u)
+        return odds, np.sum(real * (Y * odds - np.logaddexp(0.0, odds)), axis=1) - np.sum(u**2, axis=1) / 2
+
+    u, k = start.copy(), B.shape[2]
+    odds, value = height(u)
+    for _ in range(100):
+        p = real / (1 + np.exp(-odds))
+        slope = np.einsum("bnk,bn->bk", B, real * Y - p) - u
+        curvature = np.eye(k) + np.einsum("bnk,bn,bnl->bkl", B, p * (1 - p), B)
+        step = np.linalg.solve(curvature, slope[..., None])[..., 0]
+        if np.sum(slope * step, axis=1).max(initial=0.0) < 1e-10:  # twice what is left to gain
+            break
+        share = np.ones((len(u), 1))
+        for _ in range(30):
+            odds, ahead = height(u + share * step)
+            worse = ahead < value - 1e-12 * np.abs(value)
+            if not worse.any():
+                break
+            share[worse] /= 2
+        u, value = u + share * step, ahead
+    return u, np.linalg.cholesky(np.linalg.inv(curvature))

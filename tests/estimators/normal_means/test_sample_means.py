@@ -1,0 +1,175 @@
+"""Variances that few rows estimate: limma's numbers, quadrature, limits, coverage, bad input."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from estimators.coverage import coverage
+from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.normal_means.prior_inference import variance_interval
+from estimators.normal_means.sample_means import SampleMeans
+from estimators.normal_means.variances import moderated_variances
+
+
+def rows_of(m, n, seed=0, tau=1.0, spread=30.0):
+    """Truths, means, sample variances and true variances; those are log-uniform over a factor `spread`."""
+    g = np.random.default_rng([8, seed])
+    sigma2 = np.exp(g.uniform(0, np.log(spread), m))
+    truth = g.normal(0, tau, m)
+    x = truth[:, None] + np.sqrt(sigma2)[:, None] * g.normal(size=(m, n))
+    return truth, x.mean(1), x.var(1, ddof=1), sigma2
+
+
+def test_limma_golden_numbers():
+    """limma 3.54 (R 4.2, Debian): squeezeVar(c(.5,1,2,4,8,.3,.9,1.5), 4): df.prior, var.prior, var.post[1]."""
+    found = moderated_variances([0.5, 1, 2, 4, 8, 0.3, 0.9, 1.5], 4)
+    assert [found.prior_degrees, found.prior_variance, found.variances[0]] == pytest.approx(
+        [4.92350123, 1.45346365, 1.02606923], abs=6e-9
+    )
+
+
+def test_limma_of_prostate_genes(shared_data):
+    """limma's eBayes of 6,033 genes, 50 controls and 52 patients: d0 18.357993, s0^2 .84145365."""
+    data = np.load(shared_data("efron_eb/singh2002_prostate.npz"))
+    X = next(data[name] for name in data.files if data[name].ndim == 2)
+    X = X if X.shape[0] > X.shape[1] else X.T
+    pooled = (49 * X[:, :50].var(axis=1, ddof=1) + 51 * X[:, 50:].var(axis=1, ddof=1)) / 100
+    found = moderated_variances(pooled, 100)
+    assert [found.prior_degrees, found.prior_variance] == pytest.approx([18.357993, 0.84145365], abs=6e-7)
+
+
+def test_moderation_in_formulas():
+    """The moments of log variances are matched: trigamma(d0 / 2), and the mean."""
+    s2, d = np.array([0.5, 1, 2, 4, 8, 0.3]), np.array([3, 5, 9, 2, 4, 6.0])
+    found = moderated_variances(1e200 * s2, d)
+    logs = np.log(s2) - special.digamma(d / 2) + np.log(d / 2)
+    half = found.prior_degrees / 2
+    assert special.polygamma(1, half) == pytest.approx(logs.var(ddof=1) - special.polygamma(1, d / 2).mean())
+    assert np.log(found.prior_variance / 1e200) == pytest.approx(logs.mean() + special.digamma(half) - np.log(half))
+    np.testing.assert_allclose(found.degrees, d + found.prior_degrees)
+    shrunk = (d * s2 + found.prior_degrees * found.prior_variance / 1e200) / found.degrees
+    np.testing.assert_allclose(found.variances / 1e200, shrunk)
+
+
+def test_variances_that_do_not_differ_are_pooled():
+    found = moderated_variances([1.0, 1.1, 0.9, 1.0, 7.0], [4, 4, 4, 4, 0])
+    assert found.prior_degrees == np.inf
+    np.testing.assert_allclose(found.variances, 1.0)
+    model = SampleMeans().fit([1.0, 2, 4, 5, 3], [1.0, 1.1, 0.9, 1.0, 7.0], [5, 5, 5, 5, 1])
+    same = GaussianMeans().fit([1.0, 2, 4, 5, 3], 1.0 / np.array([5, 5, 5, 5, 1]))
+    for name in ("posterior_mean_", "posterior_sd_", "weights_", "mu_", "tau2_", "mu_sd_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(same, name), rtol=1e-8, err_msg=name)
+    np.testing.assert_allclose(model.interval(), same.interval(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_client_against_quadrature(given):
+    """mu and tau2 given: the posterior of a client is a normal prior times a t likelihood, and so are its quantiles."""
+    _, y, s2, _ = rows_of(12, 3, seed=1)
+    y[0] += 40  # an outlier, whose variance is then likely large
+    model = SampleMeans("fixed", mu=0.3 if given else None, tau2=0.8).fit(y, s2, 3)
+    if given:
+        scale, df = np.sqrt(model.variances_), model.degrees_
+        for i in (0, 1, 5):
+
+            def density(t, i=i):
+                return stats.norm(0.3, np.sqrt(0.8)).pdf(t) * stats.t(df[i], t, scale[i]).pdf(y[i])
+
+            def average(f, density=density, i=i):
+                ends = pairwise(sorted([-np.inf, -3.0, y[i], 0.3, 5.0, np.inf]))
+                return sum(integrate.quad(lambda t: f(t) * density(t), *piece, epsabs=0, epsrel=1e-9)[0] for piece in ends)
+
+            total = average(lambda t: 1.0)
+            mean = average(lambda t: t) / total
+            sd = np.sqrt(average(lambda t: t**2) / total - mean**2)
+            assert (model.posterior_mean_[i], model.posterior_sd_[i]) == pytest.approx((mean, sd), rel=2e-5)
+            below = integrate.quad(density, -np.inf, model.posterior_quantile(0.1)[i], epsabs=0)[0] / total
+            assert below == pytest.approx(0.1, abs=2e-5)
+    else:
+        # The best mu is where the slope of the likelihood is 0.
+        def loss(mu):
+            return -SampleMeans("fixed", mu=mu, tau2=0.8).fit(y, s2, 3).log_likelihood_
+
+        assert loss(model.mu_) < min(loss(model.mu_ - 1e-3), loss(model.mu_ + 1e-3))
+        bend = (loss(model.mu_ + 0.01) - 2 * loss(model.mu_) + loss(model.mu_ - 0.01)) / 1e-4
+        assert model.mu_sd_ == pytest.approx(bend**-0.5, rel=1e-4)
+
+
+def test_likelihood_against_the_t_law():
+    """With tau2 = 0 the density of every mean is a t density."""
+    _, y, s2, _ = rows_of(9, 4, seed=3)
+    model = SampleMeans("fixed", mu=0.1, tau2=0.0).fit(y, s2, 4)
+    expected = stats.t(model.degrees_, 0.1, np.sqrt(model.variances_)).logpdf(y).sum()
+    assert model.log_likelihood_ == pytest.approx(expected, abs=1e-5)
+
+
+def test_likelihood_is_largest_at_the_fit():
+    _, y, s2, _ = rows_of(20, 4, seed=4)
+    model = SampleMeans("marginal-likelihood").fit(y, s2, 4)
+    for mu, tau2 in ((0.01, 1.0), (-0.01, 1.0), (0.0, 1.01), (0.0, 0.99)):
+        other = SampleMeans("fixed", mu=model.mu_ + mu, tau2=model.tau2_ * tau2).fit(y, s2, 4)
+        assert other.log_likelihood_ < model.log_likelihood_
+    assert model.converged_
+
+
+def test_many_rows_are_known_variances():
+    _, y, s2, _ = rows_of(30, 4000, seed=2)
+    model, known = SampleMeans().fit(y, s2, 4000), GaussianMeans().fit(y, s2 / 4000)
+    np.testing.assert_allclose(model.posterior_mean_, known.posterior_mean_, atol=2e-4)
+    np.testing.assert_allclose(model.interval(), known.interval(), atol=4e-3)
+
+
+def test_intervals_of_the_noisiest_hold_better():
+    """100 clients with 5 rows, variances over a factor of 30: the noisiest fifth, and the squared error of all."""
+    held, loss = np.zeros(3), np.zeros(2)
+    for seed in range(40):
+        truth, y, s2, sigma2 = rows_of(100, 5, seed, tau=1.5)
+        noisy = sigma2 >= np.quantile(sigma2, 0.8)
+        model, pooled = SampleMeans().fit(y, s2, 5), GaussianMeans().fit(y, s2.mean() / 5)
+        for k, fit in enumerate((pooled, model)):
+            low, high = fit.interval()
+            inside = (low <= truth) & (truth <= high)
+            held[k] += inside[noisy].mean() / 40
+            loss[k] += np.mean((fit.posterior_mean_ - truth) ** 2)
+        held[2] += inside.mean() / 40
+    assert held[0] < 0.88
+    assert held[1] > 0.9
+    assert abs(held[2] - 0.95) < 0.015
+    assert loss[1] < 0.93 * loss[0]
+
+
+def test_coverage_of_its_own_draws():
+    _, y, s2, _ = rows_of(15, 4, seed=5)
+    found = coverage(SampleMeans().fit(y, s2, 4), replicates=200, seed=1)
+    assert abs(found.average - 0.95) < 4 * found.average_se + 0.015
+
+
+def test_covariates_and_units():
+    g = np.random.default_rng(3)
+    _, y, s2, _ = rows_of(25, 4, seed=6)
+    z = g.normal(size=25)
+    model = SampleMeans().fit(y + 2 * z, s2, 4, covariates=z)
+    large = SampleMeans().fit(1e60 * (y + 5), 1e120 * s2, 4, covariates=z)
+    np.testing.assert_allclose(large.posterior_mean_ / 1e60, model.posterior_mean_ - 2 * z + 5, rtol=1e-6)
+    assert large.beta_[0] / 1e60 + 2 == pytest.approx(model.beta_[0], rel=1e-6)
+    low, high = variance_interval(model)
+    assert low < model.tau2_ < high
+    assert model.predict([0.5])[0] == pytest.approx(model.mu_ + 0.5 * model.beta_[0])
+
+
+def test_rows_that_do_not_suffice_are_named():
+    for arguments, words in (
+        (([1.0, 2, 3], [1.0, 1, 1], 1), "no client's rows differ"),
+        (([1.0, 2, 3], [0.0, 0, 0], 5), "no client's rows differ"),
+        (([1.0, 2, 3], [1.0, 1], 5), "one entry per client"),
+        (([1.0, 2, 3], [1.0, 1, -1], 5), "variances must be >= 0"),
+        (([1.0, 2, 3], [1.0, 1, 1], [5, 5, 0]), "counts"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            SampleMeans().fit(*arguments)
+    with pytest.raises(ValueError, match="prior"):
+        SampleMeans("moments").fit([1.0, 2, 3], [1.0, 1, 1], 5)
+    model = SampleMeans().fit([1.0, 2, 3, 7], [1.0, 0.0, 1, 0], [5, 5, 5, 1])  # rows that agree, and a single row
+    assert np.isfinite(model.interval()).all()
