@@ -177,6 +177,7 @@ register(
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:lemma1", "fedhdp:eq37", "fedhdp:eq30"),
+        model=("BestWithout", "LeastCentre"),
     )
 )
 
@@ -311,6 +312,7 @@ register(
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:eq34", "fedhdp:eq41"),
+        model=("BestBlend", "LeastClient"),
     )
 )
 
@@ -380,7 +382,7 @@ register(
         oracle=bayes_weights_oracle,
         computed=lambda **v: bayes_computed(*setting(v)),
         simulate=_eq42_simulate,
-        model=("BestBlend",),
+        model=("BestBlend", "LeastClient"),
         corrected=_eq42_corrected,
         corrected_text="the same coefficients without p: error variance (41), not twice as much",
         slip="as in (34): the mean of phi_j given what the client knows has no spread of its own",

@@ -239,6 +239,7 @@ register(
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:eq34", "fedhdp:eq68"),
+        model=("BestWithout", "LeastCentre"),
     )
 )
 
@@ -313,6 +314,7 @@ register(
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:eq39", "fedhdp:eq74"),
+        model=("BestBlend", "LeastClient"),
     )
 )
 
@@ -380,7 +382,7 @@ register(
         oracle=_eq75_oracle,
         computed=lambda **v: list(bayes_computed(*arguments(v))),
         simulate=_eq75_simulate,
-        model=("BestBlend",),
+        model=("BestBlend", "LeastClient"),
         corrected=_eq75_corrected,
         corrected_text="the same coefficients without p: error variance (74), not twice as much",
         slip="as in (34): the estimate is the posterior mean alone; also, psi_i under the sum over k_2 is psi_{k_2}",

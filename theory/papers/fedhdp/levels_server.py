@@ -143,6 +143,7 @@ register(
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:eq30", "fedhdp:eq61"),
+        model=("BestWeights", "Value(Server)", "LeastCentre"),
     )
 )
 
@@ -181,6 +182,7 @@ register(
         edits=(Edit(printed=r"\sum_{k=[l]}", read=r"\sum_{k\in[l]}", reason="[l] is a set, as in the other sums"),),
         unit="dimensionless, one per level",
         related=("fedhdp:eq64", "fedhdp:eq60"),
+        model=("BestWeights",),
     )
 )
 

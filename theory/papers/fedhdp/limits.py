@@ -205,6 +205,7 @@ register(
         unit="dimensionless",
         remark="""With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* tends
             to N_1: the noise-free clients then know the centre as well as the client knows itself.""",
+        model=("Limit(Optimum)",),
     )
 )
 

@@ -250,6 +250,7 @@ register(
         remark="""With own noise taken out, as Lemma 3 assumes, the gain is exactly 0: what a client knows of others does not
             depend on its own privacy. Lemma 3's optimality and the incentive to opt out exclude each other. If the noise
             on the private sum must stay the same, the others add more noise each and the client can lose.""",
+        model=("Value(Personal, Personal)",),
     )
 )
 
@@ -334,6 +335,7 @@ register(
         unit="variance",
         related=("fedhdp:lemma6:var", "fedhdp:optout-helps:same-client"),
         remark="Also where the remaining private clients must add more noise each to keep the noise on their sum.",
+        model=("Value(Optimum, Optimum)",),
     )
 )
 
@@ -417,5 +419,6 @@ register(
         assumes=MODEL | {"pivot": "model"},
         unit="variance",
         related=("fedhdp:optout-helps:same-client", "fedhdp:eq41", "fedhdp:lemma3:lambda"),
+        model=("Value(Personal, Personal)",),
     )
 )

@@ -85,6 +85,7 @@ register(
         remark="""A per-client noise variance is N_i gamma2_i = z_i^2 S^2 / N_i. A small level 1 with a mild budget can be
             noisier per client than a large level 2 with a strict one: one client with z = 1 against five with z = 2
             gives r* = 2/1.8 > 1. In the opt-out setting (gamma2_1 = 0) the claim always holds.""",
+        model=("Value(Optimum)",),
     )
 )
 
@@ -139,6 +140,7 @@ register(
         assumes=MODEL,
         unit="dimensionless",
         related=("fedhdp:lemma2:rstar",),
+        model=("Value(Optimum, Optimum)",),
     )
 )
 

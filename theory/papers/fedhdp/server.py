@@ -339,5 +339,6 @@ register(
         entries=("message of level 1", "message of level 2", "error variance"),
         unit="dimensionless; variance",
         **{**_LEMMA2, "place": "Appendix A.2, (30)-(32)", "related": ("fedhdp:lemma1", "fedhdp:lemma2:cov")},
+        model=("BestWeights", "Value(Server)", "LeastCentre"),
     )
 )

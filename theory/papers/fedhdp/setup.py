@@ -85,6 +85,7 @@ register(
         simulate=_eq9_simulate,
         assumes={"given": "parameters", "clipping": "none"},
         unit="variance",
+        model=("LeastCentre",),
     )
 )
 
@@ -197,6 +198,7 @@ register(
         assumes={"clipping": "none"},
         unit="variance",
         related=("feo2:gamma-prop",),
+        model=("Value(Server)",),
     )
 )
 
@@ -237,5 +239,6 @@ register(
         assumes=MODEL,
         unit="variance",
         related=("fedhdp:eq9", "fedhdp:eq11"),
+        model=("Value(Message)",),
     )
 )

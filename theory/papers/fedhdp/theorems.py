@@ -250,6 +250,7 @@ register(
             "weight of the server's estimate, IID and no privacy",
         ),
         unit="dimensionless",
+        model=("BestWeights", "BestMixture"),
     )
 )
 
@@ -295,6 +296,7 @@ register(
         related=("fedhdp:thm8:np",),
         not_simulated=Exempt(kind="part", of=("fedhdp:table4:b",), note="an infinite strength"),
         **CELL,
+        model=("BestMixture",),
     )
 )
 register(
@@ -409,6 +411,7 @@ register(
         assumes=MODEL | {"pivot": "model"},
         unit="dimensionless",
         related=("fedhdp:table4:c", "fedhdp:table4:d"),
+        model=("Limit(Optimum)",),
     )
 )
 

@@ -146,6 +146,7 @@ register(
             larger one, because the server's estimate is then worse than a client's own. With own noise in the model the
             order holds exactly when the server's error variance is at most that of one non-private message, which r*
             ensures.""",
+        model=("Value(Optimum, Optimum)",),
     )
 )
 
@@ -290,5 +291,6 @@ register(
         remark="""On average over clients the gain is exactly the server's, (79). But a private client's own message weighs
             less in the better estimate, and what it had to say of the client itself is lost: with little noise and much
             heterogeneity the private clients lose.""",
+        model=("Value(Mixed, Mixed)", "Value(Mixed, Mixed, Mixed, Mixed)"),
     )
 )

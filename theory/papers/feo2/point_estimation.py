@@ -243,6 +243,7 @@ register(
         assumes=MODEL,
         unit="dimensionless",
         related=("feo2:lemma1:rstar", "fedhdp:r-falls"),
+        model=("Value(Optimum, Optimum)",),
     )
 )
 
@@ -281,6 +282,7 @@ register(
         unit="variance",
         remark="""For the same z and S. Per client it is N_p gamma2 = (z S)^2/N_p: each of fewer private clients must add
             more noise. Arguments that keep gamma2 fixed while N_p varies (fedhdp:lemma7:limits) contradict this.""",
+        model=("Value(Server)",),
     )
 )  # fmt: skip
 

@@ -237,6 +237,7 @@ register(
         decision="real",
         entries=("weight a on the client's share of ones", "constant"),
         unit="dimensionless",
+        model=("BestMixture",),
     )
 )
 
@@ -289,6 +290,7 @@ register(
         unit="squared probability",
         related=("generative:bern:posterior",),
         remark="The bound of Section 2.2 is an equality; it is the least error of any estimate from the client's own data.",
+        model=("Value(Mixed)", "LeastMixture"),
     )
 )
 
@@ -325,6 +327,7 @@ register(
         simulate=lambda alpha, beta, n: _errors(1.0, alpha, beta, n),
         assumes={"law": "bernoulli"},
         unit="squared probability",
+        model=("Value(Own)",),
     )
 )
 
@@ -375,6 +378,7 @@ register(
         unit="dimensionless",
         related=("generative:bern:known-mse", "generative:bern:known-mse:local"),
         remark="The gain is strict for every n: (alpha+beta)/(n+alpha+beta) > 0.",
+        model=("Value(Mixed, Own)",),
     )
 )
 
@@ -415,6 +419,7 @@ register(
         entries=("many samples", "prior of small variance"),
         unit="dimensionless",
         related=("generative:bern:posterior",),
+        model=("Limit(Optimum)",),
     )
 )
 

@@ -344,5 +344,6 @@ register(
         assumes={"law": "bernoulli", "given": "nothing"},
         unit="squared probability",
         related=("generative:bern:known-mse:local",),
+        model=("Value(Mixed)",),
     )
 )

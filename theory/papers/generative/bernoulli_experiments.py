@@ -278,6 +278,7 @@ register(
         unit="relative gain",
         related=("generative:bern:known-mse:gain",),
         remark="As the quoted gains are ordered: uniform (variance 1/12) below 3-spike (1/24).",
+        model=("Value(Optimum, Own, Optimum, Own)",),
     )
 )
 

@@ -158,6 +158,7 @@ register(
         tight=Tight(at={"n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
         assumes={"prior": "known", "law": "gaussian"},
         remark="As a statement on the largest risk over all theta_i it is far from tight: that is d sigma2_x/n.",
+        model=("Value(Optimum)",),
     )
 )
 
@@ -205,6 +206,7 @@ register(
         simulate=simulate_theorem1,
         tight=Tight(at={"m": 4, "n": 2, "sigma2_theta": 1, "sigma2_x": 3}),
         unit="variance, summed over coordinates",
+        model=("Value(Optimum)",),
     )
 )
 

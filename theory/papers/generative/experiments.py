@@ -108,6 +108,7 @@ register(
         related=("generative:thm2:mse",),
         remark="""The estimate does recover. But Theorem 2 promises privacy for eps0 in (0, 1) only, where the gap stays open
             (generative:exp:fig4:worse); with the printed noise it is lost at high eps0 (generative:exp:fig4:high-eps).""",
+        model=("Limit(Optimum)",),
     )
 )
 

@@ -395,6 +395,7 @@ register(
             ),
         ),
         remark="The value printed is that of the covariance.",
+        model=("Value(Own)", "Value(Server)", "Value(Shared)"),
     )
 )
 

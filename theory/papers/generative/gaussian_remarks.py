@@ -105,6 +105,7 @@ register(
         entries=("sigma2_theta to 0", "sigma2_theta to infinity", "n to infinity"),
         unit="dimensionless",
         related=("generative:thm1:estimator",),
+        model=("Limit(Optimum)",),
     )
 )
 
@@ -175,6 +176,7 @@ register(
         ),
         unit="variance, summed over coordinates; the last a ratio",
         remark="Simulated at sigma2_theta = 0.",
+        model=("Limit(Mixed)", "Limit(Mixed, Own)"),
     )
 )
 

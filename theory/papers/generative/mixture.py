@@ -268,6 +268,7 @@ register(
         related=("generative:thm5:mse",),
         remark="""The optimal error of generative:thm5:mse does not grow with d by itself: it depends on the distances of the
             candidates.""",
+        model=("Value(Own)",),
     )
 )
 

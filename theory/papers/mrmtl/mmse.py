@@ -222,6 +222,7 @@ register(
             relative to the Bayes error when one silo is far noisier than the rest. Verified for 2 and 3 silos.""",
         **{**_OURS, "examples": ({"sigma2_loc_k": [2, "1/4", 12], "tau2": "1/4", "k": 0},
                                  {"sigma2_loc_k": [1, 2], "tau2": "1/2", "k": 1})},
+        model=("Value(Optimum, Optimum)",),
     )
 )  # fmt: skip
 

@@ -94,6 +94,7 @@ register(
         related=("mrmtl:lem6.2:var", "mrmtl:eq43"),
         remark="""(28) and (29) speak of what is left when the data sets are given; with them given the sampling part is
             fixed and only the privacy noise is random (mrmtl:lem6.2:var).""",
+        model=("Value(Server)", "Value(Mixed)"),
     )
 )
 
@@ -141,6 +142,7 @@ register(
         assumptions=UNEQUAL_ASSUMPTIONS,
         related=("mrmtl:lemE.4:var", "mrmtl:eq29"),
         remark="Verified for 2 and 3 silos.",
+        model=("Value(Server)", "Value(Mixed)"),
     )
 )
 
@@ -201,6 +203,7 @@ register(
         related=("mrmtl:eq5", "mrmtl:prop6.5"),
         remark="""Given X_k alone both readings agree: under the flat prior one's own data say nothing of the error. Given
             the others' data too they do not (mrmtl:prop6.6:fed).""",
+        model=("Value(Own)",),
     )
 )
 
@@ -271,6 +274,7 @@ register(
         related=("mrmtl:prop6.6", "mrmtl:lem6.7"),
         remark="""Given all data the error depends on how far the silo's data are from the others'; the printed value is its
             average.""",
+        model=("Value(Mixed)",),
     )
 )
 
@@ -315,6 +319,7 @@ register(
         assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.3", "mrmtl:lem6.2:var"),
+        model=("BestMixture", "BestBlend"),
     )
 )
 
@@ -365,5 +370,6 @@ register(
         related=("mrmtl:thmE.5", "mrmtl:lemE.4:mu", "mrmtl:algA1:silos"),
         remark="""For lam of any sign. That the estimate has these weights is so for a w_bar that stays the uniform mean of
             the estimates, and not in Algorithm A1: mrmtl:algA1:silos. Verified for 2 and 3 silos.""",
+        model=("BestMixture",),
     )
 )

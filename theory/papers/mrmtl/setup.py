@@ -80,6 +80,7 @@ register(
         assumes={"noise": "reused", "clipping": "none", "given": "nothing", "law": "moments"},
         unit="variance",
         assumptions=ASSUMPTIONS[:1],
+        model=("Value(Server)",),
     )
 )  # fmt: skip
 
@@ -424,5 +425,6 @@ register(
         assumptions=ASSUMPTIONS,
         remark="""With privacy w_hat_k is not the empirical mean but a noisy copy of it, and the other silos' estimates help
             to take out the noise.""",
+        model=("BestStrength",),
     )
 )  # fmt: skip

@@ -366,6 +366,7 @@ register(
             do it. (47) asks every silo for the mean of the others' local variances. Given the others' strengths, no silo
             gains by another one of its own. For tau2 = 0 it is a limit, as with lam = inf everywhere no model moves.
             Verified for 2 and 3 silos.""",
+        model=("Attains",),
     )
 )
 
@@ -446,6 +447,7 @@ register(
         related=("mrmtl:thmE.5:algA1", "mrmtl:algA1:silos", "mrmtl:lemE.4:var", "mrmtl:thmE.5"),
         remark="""tau2 is more/2 + slack, so that both printed strengths are finite. For two silos (45) is the least error
             there is, which the algorithm reaches with sigma2_loc_k/tau2 (mrmtl:algA1:bayes).""",
+        model=("Value(Personal, Optimum)",),
     )
 )
 
@@ -508,5 +510,6 @@ register(
         related=("mrmtl:thmE.5:algA1", "mrmtl:mmse", "mrmtl:eq18:loss"),
         remark="""mrmtl:mmse needs a server that knows every silo's local variance; here no one does: the iteration weighs
             the silos by itself. Where tau2 = 0, in the limit. Verified for 2 and 3 silos.""",
+        model=("AttainsMixed",),
     )
 )

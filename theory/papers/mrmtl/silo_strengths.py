@@ -125,6 +125,7 @@ register(
             strength of the best linear combination, which no lam >= 0 reaches. The paper says so after the theorem:
             mrmtl:negative. Verified for 2 and 3 silos.""",
         **_UNEQUAL,
+        model=("BestStrength",),
     )
 )
 
@@ -202,6 +203,7 @@ register(
         related=("mrmtl:thmE.5",),
         remark="The silo's own entry of sigma2_loc_k is not used. Verified for 2 and 3 silos.",
         **_UNEQUAL,
+        model=("PivotBest",),
     )
 )
 
@@ -281,6 +283,7 @@ register(
         remark="""Among lam >= 0, FedAvg is the best choice (mrmtl:negative). It gives a very noisy silo's own estimate the
             weight 1/K where the best combination gives it less; what that costs grows like excess/K^2 and vanishes only
             at the threshold.""",
+        model=("Value(Mixed, Optimum)",),
     )
 )
 
@@ -386,5 +389,6 @@ register(
         related=("mrmtl:thmE.5",),
         remark="""Where lambda_k* is negative the formula still names the best combination of w_hat_k and w_hat_rest; with
             lam >= 0 the loss of mrmtl:negative:gap comes on top.""",
+        model=("Value(Optimum, Optimum)",),
     )
 )

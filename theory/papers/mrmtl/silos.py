@@ -161,6 +161,7 @@ register(
             differ.""",
         unit="variance",
         assumptions=UNEQUAL_ASSUMPTIONS[:1],
+        model=("Value(Server)",),
     )
 )
 

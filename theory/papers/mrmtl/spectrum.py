@@ -215,6 +215,7 @@ register(
         unit="variance",
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.3",),
+        model=("Unimodal",),
     )
 )
 
@@ -343,6 +344,7 @@ register(
         related=("mrmtl:thm6.8", "mrmtl:lem6.7"),
         remark="""Given the estimates the cost depends on how far apart they are, and can be negative; the printed value is
             its average.""",
+        model=("Value(Personal, Personal)",),
     )
 )  # fmt: skip
 
@@ -415,5 +417,6 @@ register(
         tight=Tight(at={"lam": 1, "K": 3}, ratio="3/2"),
         unit="dimensionless",
         remark="The factor K is approached and not attained at any finite lam; FedAvg (lam = inf) has it.",
+        model=("Value(Personal, Personal, Personal, Personal)", "Limit(Personal, Personal, Personal, Personal)"),
     )
 )

@@ -87,6 +87,7 @@ register(
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.3",),
         remark="Exactly more/(n^2 tau2). For tau2 = 0 lambda* is inf at every noise.",
+        model=("Value(Optimum, Optimum)",),
     )
 )
 
@@ -166,6 +167,7 @@ register(
         assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:prop6.5", "mrmtl:prop6.6", "mrmtl:best-advantage"),
+        model=("Value(Own, Optimum, Own, Optimum)", "Value(Mixed, Optimum, Mixed, Optimum)"),
     )
 )
 
@@ -217,6 +219,7 @@ register(
         assumptions=ASSUMPTIONS,
         related=("mrmtl:prop6.5", "mrmtl:prop6.6"),
         remark="The gap to FedAvg is 0 only for identical silos.",
+        model=("Value(Own, Optimum)", "Value(Mixed, Optimum)"),
     )
 )
 
@@ -267,6 +270,7 @@ register(
         assumes=AVERAGED,
         assumptions=ASSUMPTIONS,
         related=("mrmtl:thm6.8", "mrmtl:thm6.8:factor"),
+        model=("Value(Personal, Personal, Personal, Personal)",),
     )
 )
 
@@ -335,6 +339,7 @@ register(
         related=("mrmtl:thmE.5", "mrmtl:thmE.5:algA1"),
         remark="""As 1/lambda_k* it is right on either side of lambda_k* = inf. In Algorithm A1 only the first half is so:
             there the best strength does not depend on the other silos (mrmtl:thmE.5:algA1).""",
+        model=("Value(Optimum, Optimum)",),
     )
 )
 

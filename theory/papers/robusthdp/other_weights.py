@@ -295,5 +295,6 @@ register(
         remark="""With (7), sigma_i^2 = E_i eta^2 v_i, these weights are proportional to 1/v_i, v_i the variance of one noisy
             gradient. (8) prefers clients with few steps because their updates are short, not only because they are
             quiet.""",
+        model=("Value(Server, Optimum)",),
     )
 )

@@ -254,6 +254,7 @@ register(
         related=("robusthdp:small-alpha:excess",),
         remark="""Kantorovich's inequality for the shares sigma_j^2/(r^2 sigma_j^2 + alpha^2), which lie between 1/(1 + rho)
             and 1 (times 1/r^2); approached by one client at the smallest variance and others with much more noise.""",
+        model=("Value(Server, Server)",),
     )
 )
 

@@ -278,6 +278,7 @@ register(
         related=("robusthdp:eq8:minvar",),
         remark="""A bound that is only approached, by a client of endless noise. Weights in proportion to N_i instead do get
             better without a client that is noisy enough.""",
+        model=("Value(Optimum, Optimum)",),
     )
 )
 
