@@ -191,6 +191,10 @@ def test_a_module_that_nobody_reads_is_named(borrow, pack):
     status, _, err = borrow("claims")
     assert status == 1
     assert "fay_herriot/forgotten.py: nobody reads this module; name it in the PAPER record's modules" in err
+    status, _, err = borrow("verify", "fayherriot:forgotten")
+    assert status == 2
+    assert "unknown claim id" in err
+    assert "forgotten.py: nobody reads this module" in err
 
 
 def test_an_inventory_in_parts_holds_no_claims(borrow, pack):

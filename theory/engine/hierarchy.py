@@ -72,6 +72,12 @@ class Form:
     def __rmul__(self, factor: Any) -> Form:
         return Form(factor * self.centre, {k: factor * c for k, c in self.noise.items()})
 
+    def __mul__(self, factor: Any) -> Form:
+        return factor * self
+
+    def __truediv__(self, divisor: Any) -> Form:
+        return (sp.Integer(1) / divisor) * self
+
     def __sub__(self, other: Form) -> Form:
         return self + (-1) * other
 

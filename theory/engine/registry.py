@@ -135,7 +135,7 @@ def known(claim_id: str) -> bool:
 
 
 def find(claim_id: str) -> Claim:
-    """The claim with this id. Raises UnknownClaim with near ids, or with what is malformed of it."""
+    """The claim with this id. Raises UnknownClaim with near ids, and with what of it or of its paper could not be read."""
     _load()
     if claim_id in _claims:
         return _claims[claim_id]
@@ -146,7 +146,8 @@ def find(claim_id: str) -> Claim:
     tail = claim_id.rsplit(":", 1)[-1]
     near += [k for k in _claims if tail and tail in k and k not in near][: 4 - len(near)]
     hint = f"; did you mean {', '.join(near)}?" if near else "; `borrow claims` lists all ids"
-    raise UnknownClaim(f"unknown claim id {claim_id!r}{hint}")
+    unread = [str(p) for p in malformed() if p.paper == claim_id.partition(":")[0] and not p.claim]  # where it may stand
+    raise UnknownClaim("; ".join([f"unknown claim id {claim_id!r}{hint}", *unread]))
 
 
 __all__ = ["UnknownClaim", "claims", "find", "malformed", "register"]

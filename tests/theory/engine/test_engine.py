@@ -234,6 +234,14 @@ def test_solve_finds_the_only_solution(matrix, x):
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
+def test_forms_are_multiplied_from_both_sides_and_divided():
+    clients, n, x = Group("clients", sp.Symbol("N", positive=True), 1, 2, 3), sp.Symbol("N", positive=True), sp.Symbol("x")
+    total = clients.messages()
+    assert total / n == (1 / n) * total == total * (1 / n)
+    assert total / 2 == sp.Rational(1, 2) * total
+    assert x * total == total * x
+
+
 def test_a_form_that_depends_on_a_flat_centre_has_no_risk():
     group = Group("g", ONE, ONE, ONE, ONE)
     with pytest.raises(ValueError, match="depends on the centre"):
