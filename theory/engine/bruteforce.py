@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import sympy as sp
-from gmpy2 import mpq as Fraction  # what fractions.Fraction is, much faster
 
 CENTRE = "phi"
 
@@ -28,7 +28,7 @@ def fraction(value: Any) -> Fraction:
 
 def rational(value: Fraction) -> sp.Rational:
     """A Fraction as a SymPy number."""
-    found: Any = sp.Rational(int(value.numerator), int(value.denominator))  # by SymPy's annotations perhaps NaN
+    found: Any = sp.Rational(value.numerator, value.denominator)  # by SymPy's annotations perhaps NaN
     return found
 
 
