@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: nightly verify prove ledger report test browser bench figures gallery notebooks lint clean
+.PHONY: nightly verify prove ledger joint mutants report test browser bench figures gallery notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -23,6 +23,9 @@ prove: $(VENV)/.installed  ## check the Coq proofs of the claims (installs Debia
 
 ledger: verify  ## write theory/LEDGER.md, the page of all verdicts
 	$(BIN)/borrow ledger
+
+joint: $(VENV)/.installed  ## how judges fail together: errors on purpose, and who misses them; writes theory/joint.json
+	$(BIN)/python -m theory.joint
 
 report: verify figures  ## write the browsable site build/report/index.html
 	$(BIN)/borrow report
