@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: nightly verify prove coq ledger report test browser mutants bench figures gallery notebooks lint clean
+.PHONY: nightly verify prove coq ledger joint mutants report test browser bench figures gallery notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -26,6 +26,9 @@ coq:  ## Debian's coq and libcoq-interval, where they may be installed
 
 ledger: verify  ## write theory/LEDGER.md, the page of all verdicts
 	$(BIN)/borrow ledger
+
+joint: $(VENV)/.installed  ## how judges fail together: errors on purpose, and who misses them; writes theory/joint.json
+	$(BIN)/python -m theory.joint
 
 report: verify figures  ## write the browsable site build/report/index.html
 	$(BIN)/borrow report

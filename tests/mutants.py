@@ -258,9 +258,9 @@ def main(arguments=None):
         return 0
     path, tests = warm.ROOT / "build" / "mutants" / f"{a.seed}.jsonl", warm.digest(*map(ROOT.joinpath, mapped()))
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = kept(path, tests, a.wide)
+    known, same = kept(path, tests, a.wide), equivalents()  # which are not run
     jobs = [(k, partial(fate, m, plans[k], k in kernels, imported_by[m.file] if k in kernels else ()), SECONDS)
-            for k, m in sample.items() if k not in known and plans[k]]  # fmt: skip
+            for k, m in sample.items() if k not in known and plans[k] and str(m) not in same]  # fmt: skip
     some = [k for k in sample if plans[k]][: a.controls]
     controls = [(f"control {k}", partial(fate, replace(sample[k], source=""), plans[k], False, ()), SECONDS) for k in some]
     with path.open("a", encoding="utf-8") as out:

@@ -1,15 +1,19 @@
 """The program that mutates code: it changes one place, the same for the same seed, and tells killed from survived."""
 
 import ast
-import importlib.util
+import os
 import random
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
-SPEC = importlib.util.spec_from_file_location("code_mutants", Path(__file__).with_name("mutants.py"))
-mutants = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(mutants)
+sys.path.insert(0, str(Path(__file__).parent))
+import mutants
+import warm
+
+sys.path.pop(0)
 
 TOY = '''"""Doubles."""
 
@@ -57,10 +61,81 @@ def test_the_sample_is_fixed_by_the_seed():
     assert [str(mutants.mutated(*p)) for p in one] == [str(mutants.mutated(*p)) for p in two]
 
 
-def test_tests_that_name_the_function_or_its_callers_are_taken():
-    texts = {"tests/a.py": "double(double(1))", "tests/b.py": "four()", "tests/c.py": "other"}
-    m = mutants.Mutant("estimators/room/x.py", "double", "", "", "")
-    assert mutants.tests_of(m, {"double": {"four"}}, texts) == [m.file, "tests/a.py", "tests/b.py"]
+ROOM = "tests/estimators/room/test_x.py"
+REACH = {
+    ROOM: {"entered": [], "tests": {f"{ROOM}::a": [0.5, ["estimators/room/x.py::double"]], f"{ROOM}::b": [0.1, []]}},
+    "tests/estimators/other/test_y.py": {
+        "entered": ["estimators/room/x.py::table"],
+        "tests": {"tests/estimators/other/test_y.py::c": [0.1, ["estimators/room/x.py::double", "estimators/y.py::four"]]},
+    },
+    "estimators/room/x.py": {"entered": [], "tests": {"estimators/room/x.py::d": [9.0, ["estimators/room/x.py::double"]]}},
+}
+
+
+def test_tests_that_enter_the_function_are_taken_those_of_its_module_first():
+    def chosen(function, called_by, kernel=False):
+        m = mutants.Mutant("estimators/room/x.py", function, "", "", "")
+        return [name.rpartition("::")[2] for name, _ in mutants.tests_of(m, REACH, called_by, kernel)]
+
+    assert chosen("double", {}) == ["d", "a", "c"]
+    assert chosen("table", {}) == ["c"]  # entered by an import: by all its tests
+    assert chosen("kernel", {"kernel": {"inner"}, "inner": {"four"}}) == ["c"]  # by its callers, where it is compiled
+    assert chosen("nowhere", {}) == []
+
+
+def test_the_quick_tests_come_first_and_the_rest_is_bounded():
+    plan = [("f.py::a", 6.0), ("f.py::b", 6.0), ("g.py::c", 1.0), ("g.py::d", 80.0), ("g.py::e", 20.0)]
+    (quick, first), (wide, second) = mutants.parted(plan, 90.0)
+    assert (quick, first) == (["f.py::a", "g.py::c"], 7.0)
+    assert (wide, second) == (["f.py::b", "g.py::d"], 86.0)
+    assert mutants.parted(plan, 0.0) == [(quick, first)]
+
+
+@pytest.mark.parametrize(
+    ("status", "fate"),
+    [(0, "survived"), (1, "killed"), (2, "killed"), (3, "broken"), (5, "survived"), (warm.BROKEN, "broken"),
+     (-signal.SIGXCPU, "timeout"), (-signal.SIGKILL, "timeout"), (-signal.SIGSEGV, "killed")],
+)  # fmt: skip
+def test_how_tests_end_says_what_became_of_a_mutant(status, fate):
+    assert mutants.ended(status) == fate
+
+
+def test_jobs_run_in_forks_and_are_stopped_by_their_processor_time():
+    def spins(home):
+        while True:
+            pass
+
+    def dies(home):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    jobs = [("fine", lambda home: 7, 5.0), ("spins", spins, 0.5), ("dies", dies, 5.0), ("raises", lambda home: 1 / 0, 5.0)]
+    ends = {name: status for name, status, _ in warm.run(jobs, 2)}
+    assert mutants.ended(ends.pop("spins")) == "timeout"  # by its processor time, or by the clock of a busy machine
+    assert ends == {"fine": 7, "dies": -signal.SIGTERM, "raises": warm.BROKEN}
+
+
+def test_watched_source_does_what_it_did_and_says_what_was_entered():
+    entered = set()
+    watched = {"__entered__": entered}
+    exec(warm.watched("toy.py", TOY), watched)
+    assert watched["double"](3) == 6
+    assert watched["double"].__doc__ == "Twice x.\n\n    >>> double(3)\n    6\n    "
+    assert entered == {"toy.py::double"}
+    assert watched["Pair"](2).x == -2
+    assert entered == {"toy.py::double", "toy.py::Pair"}
+    kernel = "@njit\ndef f(x):\n    return x\n"
+    assert warm.watched("toy.py", kernel) == kernel
+
+
+def test_survivors_are_tried_again_after_new_tests(tmp_path):
+    path = tmp_path / "fates.jsonl"
+    path.write_text(
+        '{"key": "a", "fate": "killed", "tests": "old", "wide": 0}\n'
+        '{"key": "b", "fate": "survived", "tests": "old", "wide": 9}\n'
+    )
+    assert set(mutants.kept(path, "old", 9)) == {"a", "b"}
+    assert set(mutants.kept(path, "old", 10)) == {"a"}
+    assert set(mutants.kept(path, "new", 0)) == {"a"}
 
 
 def test_equivalent_mutants_have_a_reason():

@@ -15,6 +15,7 @@ from typing import Any
 
 import sympy as sp
 
+from theory import joint
 from theory.coq import model_proofs, prove
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
@@ -42,7 +43,7 @@ def render(claims: Sequence[Claim], records: Mapping[str, Record]) -> str:
     parts = [_head(claims, verdicts), _errata(claims, records, verdicts), _conditions(claims, records, verdicts)]
     parts += [_edits(claims)]
     parts += [_paper(p, [c for c in claims if c.paper == p], records, verdicts) for p in _own()]
-    parts += [_graph(claims, records), _without_proof(claims)]
+    parts += [joint.words(joint.load()), _graph(claims, records), _without_proof(claims)]
     return "\n".join(parts)
 
 

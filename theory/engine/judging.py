@@ -304,6 +304,22 @@ def _with_condition(claim: Claim, points: Iterator[Point]) -> Iterator[Point]:
         yield from on_condition(claim, point)
 
 
+def oracle_points(claim: Claim) -> list[Point]:
+    """Where oracle, derivation and float function are compared: the examples, and points of every case."""
+    return [*map(claim.point, claim.examples), *_points(claim, "oracle", POINTS_PER_CASE * len(claim.cases()))]
+
+
+def extreme_points(claim: Claim) -> list[Point]:
+    """Where the float function is compared with the derivation besides."""
+    return list(_points(claim, "extreme", EXTREME_PER_CASE * len(claim.cases()), extreme=True))
+
+
+def attack_points(claim: Claim, extreme: bool) -> Iterator[Point]:
+    """Where the printed formula is attacked."""
+    rounds = max(ATTACK_POINTS, 2 * len(claim.cases()))
+    return _with_condition(claim, _points(claim, f"attack{extreme}", rounds, extreme))
+
+
 def violates(claim: Claim, printed: Any, truth: Any) -> bool:
     """Whether the claimed relation between printed and true values fails at a point."""
     for p, t in zip(entries(printed), entries(truth), strict=True):
@@ -348,8 +364,7 @@ def _describe(claim: Claim, point: Point) -> dict[str, Any]:
 
 
 def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
-    examples = [claim.point(e) for e in claim.examples]
-    small = [*examples, *_points(claim, "oracle", POINTS_PER_CASE * len(claim.cases()))]
+    small = oracle_points(claim)
     worst, points_compared = 0.0, 0
     for point in small:
         truth = claim.at(claim.oracle, point)
@@ -362,13 +377,13 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
                 at = {k: as_text(v) for k, v in point.items()}
                 detail = f"oracle {as_text(a)} and derivation {as_text(b)} disagree at {at}"
                 return {"status": "fail", "detail": detail}
-        worst = max(worst, _float_error(claim, point, truth))
+        worst = max(worst, float_error(claim, point, truth))
         points_compared += 1
     if not points_compared:
         return {"status": "unknown", "detail": "oracle and derivation have a value together at no point tried", "points": 0}
-    far = list(_points(claim, "extreme", EXTREME_PER_CASE * len(claim.cases()), extreme=True))
+    far = extreme_points(claim)
     for point in far if claim.computed is not None else ():
-        worst = max(worst, _float_error(claim, point, claim.derived_digits(point)))
+        worst = max(worst, float_error(claim, point, claim.derived_digits(point)))
     level: dict[str, Any] = {
         "status": "pass" if worst <= FLOAT_TOLERANCE else "fail",
         "detail": f"oracle equals derivation at {points_compared} points"
@@ -402,7 +417,7 @@ def _not_computed(claim: Claim) -> str:
     return exemption.text_of(claim.not_computed, exemption.COMPUTED)
 
 
-def _float_error(claim: Claim, point: Point, truth: Any) -> float:
+def float_error(claim: Claim, point: Point, truth: Any) -> float:
     """Largest relative error of the float64 function at a point whose coordinates it gets as floats."""
     if claim.computed is None:
         return 0.0
@@ -478,9 +493,8 @@ def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     if claim.printed is None:
         return {"status": "not applicable", "detail": "the paper prints no formula"}
     tried = inside = broken = excused = 0
-    rounds = max(ATTACK_POINTS, 2 * len(claim.cases()))
     for extreme in (False, True):
-        for point in _with_condition(claim, _points(claim, f"attack{extreme}", rounds, extreme)):
+        for point in attack_points(claim, extreme):
             try:
                 truth = claim.at(claim.oracle, point) if not extreme and tried < 20 else claim.derived_digits(point)
                 printed = claim.at(claim.printed, point)

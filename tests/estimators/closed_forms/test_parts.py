@@ -153,3 +153,9 @@ def test_the_best_psi_minimises(kd, b):
 
     found = optimize.minimize_scalar(objective, bracket=(np.log(psi) - 2, np.log(psi) + 3))
     assert np.exp(found.x) == pytest.approx(psi, rel=1e-5)
+
+
+def test_strengths_as_large_as_can_be_have_weights():
+    """Of huge strengths only their ratios count: 1 / lam_k over the sum."""
+    found = mean_regularized.iterated_weights([1e200, 2e200, 4e200])
+    np.testing.assert_allclose(found, np.tile([4 / 7, 2 / 7, 1 / 7], (3, 1)), rtol=1e-12)

@@ -596,6 +596,8 @@ def test_rotated_and_masked_silos():
     np.testing.assert_array_equal(mask[:, ::2, ::2].repeat(2, 1).repeat(2, 2), mask)  # whole patches of 2 x 2
     assert len(np.unique(mask, axis=0)) > 4
     assert data.masked(rotated, ratio=0.4, patch=4, seed=0).truth["mask"].shape == (8, 6, 6)  # cut at the edge
+    pixels = data.masked(rotated, ratio=0.4, patch=1, seed=0).truth["mask"]
+    assert (pixels[:, ::2, ::2] != pixels[:, 1::2, 1::2]).any()  # each by itself
     with pytest.raises(ValueError, match="ratio must lie in"):
         data.masked(rotated, ratio=1.5, seed=0)
     with pytest.raises(ValueError, match="share rows"):

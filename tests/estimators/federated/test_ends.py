@@ -1,0 +1,149 @@
+"""Ends of what settings may be, and which part of a condition refuses: places that mutants of the code found untested."""
+
+import numpy as np
+import pytest
+import scipy.io
+from scipy import stats
+
+from estimators.federated import data, schedule
+from estimators.federated.algorithms import DPAdaPeD, FedAvgPlus, FeO2, Mocha, RobustHDP
+from estimators.federated.audit import row_statistics
+from estimators.federated.data import synthetic_federation
+from estimators.federated.experiments.experiment import setup_of
+from estimators.federated.experiments.plan import put
+from estimators.federated.kinds import number
+from estimators.federated.models import logistic_regression
+from estimators.federated.numpy_backend import NumpyBackend
+from estimators.federated.pairs import PairStep, checked_pairs
+from estimators.federated.privacy import RowPrivacy
+from estimators.federated.schedule import GaussianNoise
+from estimators.federated.task import Task
+from estimators.numerics.exact import rounded
+
+WORK = {"rule": "fixed", "n_steps": 2, "batch_size": 4}
+
+
+def task(clients=4, **settings):
+    federation = synthetic_federation(clients=clients, rows=20, seed=1)
+    model = logistic_regression(10, federation.classes)
+    return Task(federation, model, work=WORK, seed=0, backend=NumpyBackend(workers=1), **settings)
+
+
+def test_a_whole_number_is_one_that_a_float_has():
+    assert number(1 << 1023)
+    assert number(-(1 << 1023))
+    assert not number((1 << 1023) + 1)
+    assert not number(1 << 1024)
+
+
+def test_what_is_too_large_for_a_float_keeps_its_sign():
+    assert rounded(10**400, 1) == np.inf
+    assert rounded(-(10**400), 1) == -np.inf
+
+
+def test_settings_are_put_under_all_their_keys():
+    settings = {"a": {"x": 1}}
+    put(settings, ["a", "b", "c"], 2)
+    put(settings, ["d"], 3)
+    assert settings == {"a": {"x": 1, "b": {"c": 2}}, "d": 3}
+
+
+def test_rounds_are_numbered_up_to_32_bits():
+    assert schedule.epochs([5], n_epochs=1, batch_size=2, seed=0, round=2**32 - 1).steps.tolist() == [3]
+    for round in (2**32, 2**32 + 1):
+        with pytest.raises(ValueError, match="round"):
+            schedule.epochs([5], n_epochs=1, batch_size=2, seed=0, round=round)
+
+
+def test_the_ends_of_whole_settings():
+    privacy = RowPrivacy(eps=1.0, delta=1e-3, clip=1.0)
+    RobustHDP(learning_rate=0.1, privacy=privacy, every=10**7)
+    with pytest.raises(ValueError, match="every"):
+        RobustHDP(learning_rate=0.1, privacy=privacy, every=10**7 + 1)
+    FedAvgPlus(learning_rate=0.1, tuning_steps=10**6)
+    with pytest.raises(ValueError, match="tuning_steps"):
+        FedAvgPlus(learning_rate=0.1, tuning_steps=10**6 + 1)
+
+
+def test_results_may_be_kept_of_every_round():
+    with pytest.raises(ValueError, match="every"):
+        setup_of("", {"rounds": 3, "every": 0, "seeds": []}, None)
+    with pytest.raises(ValueError, match="seeds"):  # one is fine: what is wrong comes after it
+        setup_of("", {"rounds": 1, "every": 1, "seeds": []}, None)
+
+
+@pytest.mark.parametrize("scores", [(0, 60), (1, 71)])
+def test_a_score_at_either_end_says_another_file(tmp_path, scores):
+    cells = np.empty((1, 2), object), np.empty((1, 2), object)
+    for i in range(2):
+        cells[0][0, i] = np.arange(12.0).reshape(4, 3) + i
+        cells[1][0, i] = np.linspace(*scores, 4)[:, None]
+    scipy.io.savemat(tmp_path / "school.mat", {"X": cells[0], "Y": cells[1]})
+    with pytest.raises(ValueError, match=r"School has 1\.\.70"):
+        data.school(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rates", "clips", "joint", "refused"),
+    [
+        ((0.1, 0.2, 0), (np.inf, 1.0), False, True),
+        ((0.1, 0.2, 0.3), (1.0, np.inf), False, True),
+        ((0.1, 0.2, 0.3), (1.0, np.inf), True, False),
+        ((0.1, 0.2, 0), (1.0, np.inf), False, False),
+    ],
+)
+def test_noise_needs_the_clips_that_it_is_a_multiple_of(rates, clips, joint, refused):
+    model = logistic_regression(3)
+    rng = np.random.default_rng(0)
+    prepared = NumpyBackend(workers=1).prepare(model, [(rng.standard_normal((4, 3)), rng.integers(0, 2, 4))])
+    step = PairStep(rates=rates, own=(1, 1), common=(0, 1), floor=0.5, clips=clips, joint=joint)
+    batches = schedule.epochs([4], n_epochs=1, batch_size=2, seed=0, round=0)
+    start = np.zeros(model.n_parameters)
+
+    def check():
+        return checked_pairs(
+            model, start, start, 1.0, prepared, batches, step=step, noise=GaussianNoise(1.5, seed=0, round=0)
+        )
+
+    if refused:
+        with pytest.raises(ValueError, match="finite clips"):
+            check()
+    else:
+        assert check()[1] == 1.5
+
+
+def test_mocha_starts_from_the_identity_or_a_share_of_it():
+    inverse, relation = (
+        Mocha(lam=0.5, learning_rate=0.1, penalty=p).start(task(), rounds=1)["matrix"] for p in ("inverse", "relation")
+    )
+    np.testing.assert_array_equal(inverse, 4 * np.eye(4))  # the inverse of the other
+    np.testing.assert_array_equal(relation, np.eye(4) / 4)
+
+
+def test_what_is_not_learned_is_no_vector_that_is_released():
+    settings = {"learning_rate": 0.1, "common_rate": 0.2, "psi": 0.7, "floor": 0.4, "eps": 8.0, "delta": 1e-3, "clip": 0.1}
+    vectors = {
+        (rate, clip): DPAdaPeD(**settings, psi_rate=rate, psi_clip=clip).plan(task(), 3)["vectors"]
+        for rate, clip in ((0.3, 0.2), (0.3, None), (0.0, 0.2))
+    }
+    assert vectors == {(0.3, 0.2): 2, (0.3, None): 1, (0.0, 0.2): 1}
+
+
+def test_the_client_in_two_groups_is_named():
+    algorithm = FeO2(learning_rate=0.1, number=2, delta=1e-3, multiplier=1.0, ratio=0.5, clip=1.0)
+    twice = task(groups={"public": np.array([0, 2]), "private": np.array([1, 2, 3])})
+    with pytest.raises(ValueError, match="client 2 is in 2"):
+        algorithm.levels(twice)
+
+
+def test_the_likelihood_ratio_of_a_sampled_canary():
+    """Of independent releases, a mixture of noise with and without the canary against noise alone, from densities."""
+    releases = np.array([[0.3, -1.2, 2.5], [4.0, 0.0, 0.1]])
+    rate, scale, shift, base = 0.3, 1.7, 0.8, 0.25
+    without = stats.norm.pdf(releases, base, scale)
+    mixed = (1 - rate) * without + rate * stats.norm.pdf(releases, base + shift, scale)
+    found = row_statistics(releases, multiplier=scale, rate=rate, shift=shift, base=base)
+    np.testing.assert_allclose(found[:, 0], np.log(mixed / without).sum(axis=1), rtol=1e-12)
+    always = row_statistics(releases, multiplier=scale, rate=1.0, shift=shift, base=base)[:, 0]
+    only = np.log(stats.norm.pdf(releases, base + shift, scale) / without).sum(axis=1)
+    np.testing.assert_allclose(always, only, rtol=1e-12)
