@@ -220,8 +220,6 @@ WRONG = {
 }
 # coqc does not refuse its long fractions in time; fedhdp:lemma3:lambda is its short twin.
 UNDECIDED = {"fedhdp:levels:lambda"}
-    "fedhdp:levels:lambda"
-}  # coqc does not refuse its long fractions in time; fedhdp:lemma3:lambda is its short twin
 
 
 @needs_coqc
