@@ -31,6 +31,11 @@ PRECISION, DEPTH = 40, 20
 CUT = 4  # a side that spans a larger factor is cut, at its geometric mean and so on
 
 
+def library_of(proved: Sequence[Theorem]) -> str:
+    """The file of lemmas that theorems need: erfc has its own."""
+    return LIBRARIES["erfc" in "".join(t.render() for t in proved)]
+
+
 def _only_known(terms: Terms) -> None:
     if terms.others:
         raise Unprovable(f"the tactic has no enclosure for {', '.join(sorted(terms.others))}")
@@ -296,4 +301,4 @@ def _rational(e: Any) -> bool:
     return not terms.nodes
 
 
-__all__ = ["LIBRARIES", "LIBRARY", "NEEDED", "boxed", "refuted", "theorems", "within"]
+__all__ = ["LIBRARIES", "LIBRARY", "NEEDED", "boxed", "library_of", "refuted", "theorems", "within"]

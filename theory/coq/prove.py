@@ -223,7 +223,9 @@ def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
     claim = find(claim_id)
     try:
         with time_limit(seconds):
-            text = coq.source(claim, _theorems(claim, mode), LIBRARIES[mode])
+            proved = _theorems(claim, mode)
+            library = boxes.library_of(proved) if mode == "boxes" else LIBRARIES[mode]
+            text = coq.source(claim, proved, library)
             return Generated(claim_id, text, "", tuple({x for case in claim.cases() for x in claim.derivation(case).lemmas}))
     except coq.Unprovable as error:
         reason = str(error)
@@ -372,8 +374,8 @@ def compile_texts(path: str, texts: Mapping[str, str], again: bool = False) -> t
 def strange(axioms: Iterable[str], text: str) -> list[str]:
     """What a text assumes beyond Coq's real numbers, its analysis and coq-interval's arithmetic where it requires these."""
     required = set(re.findall(r"^Require Import Borrow\.(\w+)\.", text, re.MULTILINE))
-    allowed = AXIOMS | (CLASSIC if required & {functions.LIBRARY, boxes.LIBRARY} else set())
-    whole = boxes.LIBRARY in required
+    whole = bool(required & {*boxes.LIBRARIES})
+    allowed = AXIOMS | (CLASSIC if whole or functions.LIBRARY in required else set())
     return sorted(a for a in axioms if a not in allowed and not (whole and WHOLE_NUMBERS.fullmatch(a)))
 
 
@@ -434,7 +436,11 @@ def run_text(path: str, whole: str, seconds: float, again: bool = False) -> tupl
         others = strange({x.split()[0] for x in lines if x and not x[0].isspace() and x not in answers}, whole)
         if others or len(answers) != 1:
             return False, f"rests on {', '.join(others) or 'something that Print Assumptions does not show'}"
-        return recheck(path, [file.stem], RECHECK * seconds, f"Borrow.{boxes.LIBRARY}." in whole) if again else (True, "")
+        return (
+            recheck(path, [file.stem], RECHECK * seconds, any(f"Borrow.{x}." in whole for x in boxes.LIBRARIES))
+            if again
+            else (True, "")
+        )
     finally:
         for leftover in WORK.glob(f"{file.stem}.*"):
             leftover.unlink()

@@ -101,7 +101,7 @@ Lemma erfc_at_0 : erfc 0 <= 1 + 1 / 10 ^ 9.
 Proof.
   rewrite (erfc_parts 0 5). assert (M := erfc_mills 5 ltac:(lra)).
   assert (RInt bell 0 5 <= 1 + 1 / 10 ^ 10) by (unfold bell; integral with (i_prec 60, i_fuel 400, i_degree 12)).
-  assert (exp (- 5 ^ 2) / (5 * sqrt PI) <= 1 / 10 ^ 10) by interval.
+  assert (exp (- 5 ^ 2) / (5 * sqrt PI) <= 1 / 10 ^ 10) by interval with (i_prec 60).
   lra.
 Qed.
 
@@ -110,7 +110,7 @@ Lemma erfc_at_most : forall x, 1 / 2000 <= x -> erfc x <= exp (- x ^ 2).
 Proof.
   intros x H. destruct (Rle_or_lt (3 / 5) x) as [L | L].
   - apply Rle_trans with (exp (- x ^ 2) / (x * sqrt PI)); [apply erfc_mills; lra |].
-    assert (P := exp_pos (- x ^ 2)). assert (S : 1772 / 1000 <= sqrt PI) by interval.
+    assert (P := exp_pos (- x ^ 2)). assert (S : 1772 / 1000 <= sqrt PI) by interval with (i_prec 60).
     assert (D : 1 <= x * sqrt PI) by (apply Rle_trans with (3 / 5 * (1772 / 1000)); [lra | apply Rmult_le_compat; lra]).
     apply Rmult_le_reg_r with (x * sqrt PI); [lra |]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l by lra. nra.
   - assert (E := erfc_parts 0 x). assert (Z := erfc_at_0).
