@@ -184,18 +184,25 @@ def _run(
     for claim_id in done:
         settle(claim_id, "proved")
     todo = {}
+
+    def note(claim_id: str) -> None:
+        noted[claim_id] = [version, _digest(texts[claim_id]), basis(find(claim_id))]
+        files.write(STATUS, json.dumps(noted, indent=1, sort_keys=True) + "\n")
+
     for claim_id, text, why in generate([i for i in ids if i not in done], jobs):
         if keep and not text:
             path_of(claim_id).unlink(missing_ok=True)
         elif not keep and text != texts[claim_id]:
             changed = why or "the claim or its code has changed since its proof was generated"
             settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
+        elif not fresh and noted.get(claim_id, [])[:2] == [version, _digest(text)]:  # coqc has accepted this text
+            note(claim_id)
+            settle(claim_id, "proved")
         else:
             texts[claim_id] = todo[claim_id] = text
     for claim_id, accepted, why in prove.judge_texts(path, todo, jobs):
         if accepted:
-            noted[claim_id] = [version, _digest(todo[claim_id]), basis(find(claim_id))]
-            files.write(STATUS, json.dumps(noted, indent=1, sort_keys=True) + "\n")
+            note(claim_id)
         if keep and accepted:
             path_of(claim_id).parent.mkdir(parents=True, exist_ok=True)
             files.write(path_of(claim_id), model_proofs.with_header(todo[claim_id]))
