@@ -140,9 +140,22 @@ def _proof(claim_id: str) -> dict[str, Any]:
     code = about_code.read_text(encoding="utf-8") if about_code.exists() else ""
     theorems = prove.count_theorems(code)
     if not path.exists():
-        return {"text": "", "statement": statement, "code": code, "code_theorems": theorems, "reason": prove.unproved().get(claim_id, "none has been written")}
+        return {
+            "text": "",
+            "statement": statement,
+            "code": code,
+            "code_theorems": theorems,
+            "reason": prove.unproved().get(claim_id, "none has been written"),
+        }
     text = path.read_text(encoding="utf-8")
-    return {"text": text, "statement": statement, "code": code, "code_theorems": theorems, "theorems": prove.count_theorems(text), "reason": ""}
+    return {
+        "text": text,
+        "statement": statement,
+        "code": code,
+        "code_theorems": theorems,
+        "theorems": prove.count_theorems(text),
+        "reason": "",
+    }
 
 
 def _traced(claim: Claim, record: Record) -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
 """Proofs about the code that runs: what the float64 function of a claim computes is the claim's formula, as Coq theorems.
 
-The left side is what `theory.engine.traced` read off the running code, branch by branch; the right side is the formula that the
-claim's other theorems speak of, which the derivation made.  Only rational formulas; where both are the same text, there is
+The left side is what `theory.engine.traced` read off the running code, branch by branch; the right side is the formula that
+the claim's other theorems speak of.  Only rational formulas; where both are the same text, there is
 nothing to prove, and nothing is counted.
 
 Belongs here: these statements, their files, running coqc on them.  Does not belong here: reading formulas off code
@@ -176,7 +176,9 @@ def _run(
     for claim in chosen if not keep else ():
         texts[claim.id], intact = model_proofs.read(path_of(claim.id))
         if not intact:
-            settle(claim.id, "edited", f"code/{path_of(claim.id).name} was edited by hand; `borrow prove --write {claim.id}`")
+            settle(
+                claim.id, "edited", f"code/{path_of(claim.id).name} was edited by hand; `borrow prove --write {claim.id}`"
+            )
             del texts[claim.id]
     ids = [c.id for c in chosen if keep or c.id in texts]
     follow = {i: [version, _digest(texts[i]), basis(find(i))] for i in ids if i in texts}

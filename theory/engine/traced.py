@@ -51,7 +51,7 @@ SHOWN = 90  # letters of a formula
 
 @dataclass(frozen=True)
 class Way:
-    """One way through the code: what it computes, entry by entry, and the formula; `narrow` where something is zero on it."""
+    """One way through the code: what it computes, entry by entry, and the formula; `narrow`: something is zero on it."""
 
     case: Case
     narrow: bool
@@ -72,7 +72,9 @@ class Traced:
         """For readers."""
         if self.state == "equal":
             ways = f", in {len(self.ways)} branches" if len(self.ways) > 1 else ""
-            return f"the code computes the formula{ways}" + (f", where it takes the point ({self.detail})" if self.detail else "")
+            return f"the code computes the formula{ways}" + (
+                f", where it takes the point ({self.detail})" if self.detail else ""
+            )
         if self.state == "differs":
             return f"the code computes another formula: {self.detail}"
         return f"not traced: {REASONS[self.state]} ({self.detail})"
