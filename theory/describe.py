@@ -25,7 +25,7 @@ from theory.engine.evidence import LEVELS, Record
 from theory.engine.exemption import COMPUTED, text_of
 from theory.engine.notation import latex, letter
 from theory.engine.paper import papers
-from theory.engine.traced import traced
+from theory.engine.traced import ways
 from theory.strength import strength
 
 POINTS = 33
@@ -162,8 +162,7 @@ def _traced(claim: Claim, record: Record) -> list[dict[str, str]]:
     """What the code computes in the first case, branch by branch, each formula once; nothing where it is not traced."""
     if record.levels["computed"].get("code", {}).get("state") != "equal":
         return []
-    ways = traced(claim).ways
-    found = {e: None for way in ways if way.case == ways[0].case and not way.narrow for e in way.computed}
+    found = {e: None for way in ways(claim, claim.cases()[0]) if not way.narrow for e in way.computed}
     return [{"name": "", "latex": latex(e), "text": sp.sstr(e)} for e in found if e.count_ops() <= READABLE][:SHOWN]
 
 
