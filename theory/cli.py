@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from estimators.system import files
 from theory import api
-from theory.chain import chain
+from theory.chain import chain, state_of_code
 from theory.coq import code_proofs, model_proofs, prove
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
@@ -291,6 +291,7 @@ def _claims(a: argparse.Namespace) -> int:
         data = [
             {"claim": c.id, "title": c.title, "place": c.place, "kind": c.kind, "verdict": state,
              "strength": strength(c).short,
+             "code": state_of_code(ledger.records[c.id]) or None if c.id in ledger.records else None,
              "variables": [v.name for v in c.variables]}
             for c, state in rows
         ]  # fmt: skip

@@ -25,7 +25,7 @@ from theory.engine.evidence import LEVELS, Record
 from theory.engine.exemption import COMPUTED, text_of
 from theory.engine.notation import latex, letter
 from theory.engine.paper import papers
-from theory.engine.traced import traced
+from theory.engine.traced import ways
 from theory.strength import strength
 
 POINTS = 33
@@ -140,17 +140,29 @@ def _proof(claim_id: str) -> dict[str, Any]:
     code = about_code.read_text(encoding="utf-8") if about_code.exists() else ""
     theorems = prove.count_theorems(code)
     if not path.exists():
-        return {"text": "", "statement": statement, "code": code, "code_theorems": theorems, "reason": prove.unproved().get(claim_id, "none has been written")}
+        return {
+            "text": "",
+            "statement": statement,
+            "code": code,
+            "code_theorems": theorems,
+            "reason": prove.unproved().get(claim_id, "none has been written"),
+        }
     text = path.read_text(encoding="utf-8")
-    return {"text": text, "statement": statement, "code": code, "code_theorems": theorems, "theorems": prove.count_theorems(text), "reason": ""}
+    return {
+        "text": text,
+        "statement": statement,
+        "code": code,
+        "code_theorems": theorems,
+        "theorems": prove.count_theorems(text),
+        "reason": "",
+    }
 
 
 def _traced(claim: Claim, record: Record) -> list[dict[str, str]]:
     """What the code computes in the first case, branch by branch, each formula once; nothing where it is not traced."""
     if record.levels["computed"].get("code", {}).get("state") != "equal":
         return []
-    ways = traced(claim).ways
-    found = {e: None for way in ways if way.case == ways[0].case and not way.narrow for e in way.computed}
+    found = {e: None for way in ways(claim, claim.cases()[0]) if not way.narrow for e in way.computed}
     return [{"name": "", "latex": latex(e), "text": sp.sstr(e)} for e in found if e.count_ops() <= READABLE][:SHOWN]
 
 

@@ -1,7 +1,7 @@
 """Proofs about the code that runs: what the float64 function of a claim computes is the claim's formula, as Coq theorems.
 
-The left side is what `theory.engine.traced` read off the running code, branch by branch; the right side is the formula that the
-claim's other theorems speak of, which the derivation made.  Only rational formulas; where both are the same text, there is
+The left side is what `theory.engine.traced` read off the running code, branch by branch; the right side is the formula that
+the claim's other theorems speak of.  Only rational formulas; where both are the same text, there is
 nothing to prove, and nothing is counted.
 
 Belongs here: these statements, their files, running coqc on them.  Does not belong here: reading formulas off code
@@ -182,7 +182,9 @@ def _run(
     for claim in chosen if not keep else ():
         texts[claim.id], intact = model_proofs.read(path_of(claim.id))
         if not intact:
-            settle(claim.id, "edited", f"code/{path_of(claim.id).name} was edited by hand; `borrow prove --write {claim.id}`")
+            settle(
+                claim.id, "edited", f"code/{path_of(claim.id).name} was edited by hand; `borrow prove --write {claim.id}`"
+            )
             del texts[claim.id]
     ids = [c.id for c in chosen if keep or c.id in texts]
     follow = {i: [version, _digest(texts[i]), basis(find(i))] for i in ids if i in texts}
@@ -190,18 +192,25 @@ def _run(
     for claim_id in done:
         settle(claim_id, "proved")
     todo = {}
+
+    def note(claim_id: str) -> None:
+        noted[claim_id] = [version, _digest(texts[claim_id]), basis(find(claim_id))]
+        files.write(STATUS, json.dumps(noted, indent=1, sort_keys=True) + "\n")
+
     for claim_id, text, why in generate([i for i in ids if i not in done], jobs):
         if keep and not text:
             path_of(claim_id).unlink(missing_ok=True)
         elif not keep and text != texts[claim_id]:
             changed = why or "the claim or its code has changed since its proof was generated"
             settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
+        elif not fresh and noted.get(claim_id, [])[:2] == [version, _digest(text)]:  # coqc has accepted this text
+            note(claim_id)
+            settle(claim_id, "proved")
         else:
             texts[claim_id] = todo[claim_id] = text
     for claim_id, accepted, why in prove.judge_texts(path, todo, jobs, partial(prove.compile_texts, again=again)):
         if accepted:
-            noted[claim_id] = [version, _digest(todo[claim_id]), basis(find(claim_id))]
-            files.write(STATUS, json.dumps(noted, indent=1, sort_keys=True) + "\n")
+            note(claim_id)
         if keep and accepted:
             path_of(claim_id).parent.mkdir(parents=True, exist_ok=True)
             files.write(path_of(claim_id), model_proofs.with_header(todo[claim_id]))

@@ -106,7 +106,7 @@ def count_theorems(claim_id: str) -> int:
 
 
 def said(claim_id: str) -> str:
-    """What Coq has proved of a claim from its model: the statements alone, with a sentence before each; empty without any."""
+    """What Coq has proved of a claim from its model: the statements, with a sentence before each; empty without any."""
     if not proved(claim_id):
         return ""
     text = paths_of(claim_id)[0].read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import math
 import operator
 import types
@@ -142,7 +143,7 @@ class World:
             library.__name__ = (x.__module__ if not isinstance(x, np.ufunc) else "scipy.special").split(".")[0]
             return functools.partial(Library.called, _Bare(library), x, name)
         if hasattr(x, "__wrapped__") and callable(x):  # a cache
-            return self.of(x.__wrapped__)
+            return self.of(inspect.unwrap(x))
         if type(x) in (list, tuple) and any(callable(v) for v in x):
             return type(x)(map(self.of, x))
         if type(x) is dict and any(callable(v) for v in x.values()):

@@ -51,7 +51,7 @@ SHOWN = 90  # letters of a formula
 
 @dataclass(frozen=True)
 class Way:
-    """One way through the code: what it computes, entry by entry, and the formula; `narrow` where something is zero on it."""
+    """One way through the code: what it computes, entry by entry, and the formula; `narrow`: something is zero on it."""
 
     case: Case
     narrow: bool
@@ -72,7 +72,9 @@ class Traced:
         """For readers."""
         if self.state == "equal":
             ways = f", in {len(self.ways)} branches" if len(self.ways) > 1 else ""
-            return f"the code computes the formula{ways}" + (f", where it takes the point ({self.detail})" if self.detail else "")
+            return f"the code computes the formula{ways}" + (
+                f", where it takes the point ({self.detail})" if self.detail else ""
+            )
         if self.state == "differs":
             return f"the code computes another formula: {self.detail}"
         return f"not traced: {REASONS[self.state]} ({self.detail})"
@@ -93,23 +95,29 @@ def traced(claim: Claim, within: World | None = None) -> Traced:
     >>> traced(find("mrmtl:lem6.1")).text
     'the code computes the formula'
     """
-    code = (within or world(_home(claim.computed))).of(claim.computed)
-    ways: list[Way] = []
+    found: list[Way] = []
     refused: dict[str, None] = {}
     try:
         with time_limit(SECONDS):
             for case in claim.cases():
-                try:
-                    ways += _case(claim, case, code, refused)
-                except TooFew:
-                    ways += _case(claim, case, code, refused, MANY)
+                found += ways(claim, case, within, refused)
     except _Differs as error:
         return Traced("differs", str(error))
     except NotTraced as error:
         return Traced(error.kind, error.what)
     except TimeLimit as error:
         return Traced("large", str(error))
-    return Traced("equal", "; ".join(refused), tuple(ways))
+    return Traced("equal", "; ".join(refused), tuple(found))
+
+
+def ways(claim: Claim, case: Case, within: World | None = None, refused: dict[str, None] | None = None) -> list[Way]:
+    """The ways through the code in one case; what it refuses is added to `refused`. Raises NotTraced."""
+    code = (within or world(_home(claim.computed))).of(claim.computed)
+    refused = {} if refused is None else refused
+    try:
+        return _case(claim, case, code, refused)
+    except TooFew:
+        return _case(claim, case, code, refused, MANY)
 
 
 def _home(code: Any) -> str:
@@ -235,7 +243,7 @@ def _compared(claim: Claim, case: Case, way: Branch, values: list[Any], formula:
 def _piece(way: Branch, e: Any) -> Any:
     """The piece of a formula by cases that counts on a way."""
     while isinstance(e, sp.Piecewise):
-        e = next(piece for piece, condition in e.args if _holds(way, condition))
+        e = next(pair.args[0] for pair in e.args if _holds(way, pair.args[1]))
     return e
 
 
@@ -322,4 +330,4 @@ def _short(e: Any) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-__all__ = ["Traced", "Way", "letters_of", "traced", "world"]
+__all__ = ["Traced", "Way", "letters_of", "traced", "ways", "world"]

@@ -17,8 +17,8 @@ from theory.engine import reach
 from theory.engine.ratios import REASONS
 from theory.engine.registry import claims, find
 from theory.engine.relinked import World
-from theory.engine.tracing import FORMULAS, symbols
 from theory.engine.traced import traced
+from theory.engine.tracing import FORMULAS, symbols
 
 SWAP = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 # Functions in which a changed operator changes no claim's value, and why.
@@ -42,7 +42,8 @@ def text(i):
 
 
 @pytest.mark.parametrize(
-    "i", ["fedhdp:lemma2:rstar", "fedhdp:thm8:np", "mrmtl:lem6.7", "mrmtl:thm6.3", "robusthdp:eq8:minvar", "generative:thm1:mse"]
+    "i",
+    ["fedhdp:lemma2:rstar", "fedhdp:thm8:np", "mrmtl:lem6.7", "mrmtl:thm6.3", "robusthdp:eq8:minvar", "generative:thm1:mse"],
 )
 def test_the_code_computes_the_formula(i):
     run = traced(find(i))
@@ -61,7 +62,9 @@ def test_what_is_read_off_is_what_the_code_writes():
     K, s, t = (sp.Symbol(n, positive=True) for n in ("K", "s", "t"))
     value = first.computed[0].subs({x: y for x in first.computed[0].free_symbols for y in (K, s, t)
                                     if {"K": K, "sigma2_loc": s, "tau2": t}[str(x)] is y})  # fmt: skip
-    assert value == s / K + t * (1 - 1 / K) / (1 + t / s), "unsimplified: the harmonic mean through a ratio, as `harmonic` has it"
+    assert value == s / K + t * (1 - 1 / K) / (1 + t / s), (
+        "unsimplified: the harmonic mean through a ratio, as `harmonic` has it"
+    )
 
 
 @pytest.mark.parametrize(
