@@ -180,8 +180,16 @@ def test_silent_clients_get_the_prior_and_no_number_that_only_the_quadrature_mak
         np.testing.assert_allclose(model.posterior_cdf(median), 0.5, atol=1e-9)
         assert model.prior_summary()["mean"] == pytest.approx(np.mean(x), rel=0.01)
         assert np.isfinite(GammaPoisson("marginal-likelihood").fit([*x, 0], [*np.ones(len(x)), 0.0]).posterior_sd_).all()
-    for size, given, finite in ((4, None, False), (5, None, False), (6, None, True), (4, 2.0, False), (5, 2.0, True)):
-        model = GaussianMeans(mu=given).fit([*TEN[:size], 0], [*np.ones(size), np.inf])
+    flat = [("flat-tau2", 4, None, False), ("flat-tau2", 5, None, False), ("flat-tau2", 6, None, True)]
+    flat += [
+        ("flat-tau2", 4, 2.0, False),
+        ("flat-tau2", 5, 2.0, True),
+        ("flat-tau", 4, None, False),
+        ("flat-tau", 5, None, True),
+    ]
+    proper = [("strawderman", 2, None, False), ("strawderman", 3, None, True), ("strawderman", 2, 2.0, True)]
+    for hyperprior, size, given, finite in flat + proper:
+        model = GaussianMeans(mu=given, hyperprior=hyperprior).fit([*TEN[:size], 0], [*np.ones(size), np.inf])
         assert np.isfinite(model.posterior_sd_).tolist() == [True] * size + [finite]
         assert np.isfinite(model.posterior_mean_).all()
         assert np.isfinite(model.interval()).all()
