@@ -54,6 +54,7 @@ class PointNormalMeans(ClientModel):
         bounds the variance of a slab that may have no clients.
     slab_probability_ : posterior probability that theta_i is not exactly the mode.
     weights_ : weight w of each client's own estimate y in its posterior mean, mode_ + w (y - mode_); it depends on y too.
+        For "bayes" the centre in place of mode_ is the mean of the modes with what each prior takes of them.
     log_likelihood_ : log density of the estimates of finite variance at the most likely prior.  Not below that of a normal
         prior, which is the limit spike_weight_ = 0.
     converged_ : bool; n_iter_ : number of passes over the data.

@@ -234,8 +234,9 @@ def borrowed(outcome, facts):
         i += outcome.coefficients.index(facts["moved_most_coefficient"])
         most = f"{most} ({facts['moved_most_coefficient']})"
     most = printable(most)
-    if abs(outcome.own[i] - outcome.mean[i]) > 1e-12 * abs(outcome.own[i]):
-        lines.append(f"{most} moved most, from {outcome.own[i]:.4g} to {outcome.mean[i]:.4g}.")
+    before, after = f"{outcome.own[i]:.4g}", f"{outcome.mean[i]:.4g}"
+    if before != after:
+        lines.append(f"{most} moved most, from {before} to {after}.")
     return lines
 
 
