@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .closed_forms.aggregation import precision_weights
     from .closed_forms.gaussian import from_samples, james_stein
     from .counts.beta_binomial import BetaBinomial
+    from .counts.count_regression import BetaBinomialRegression, GammaPoissonRegression
     from .counts.gamma_poisson import GammaPoisson
     from .normal_means.gaussian_means import GaussianMeans
     from .normal_means.mixture_means import MixtureMeans
@@ -67,6 +68,7 @@ HOMES = {
     "closed_forms.aggregation": "precision_weights",
     "closed_forms.gaussian": "from_samples james_stein",
     "counts.beta_binomial": "BetaBinomial",
+    "counts.count_regression": "BetaBinomialRegression GammaPoissonRegression",
     "counts.gamma_poisson": "GammaPoisson",
     "normal_means.gaussian_means": "GaussianMeans",
     "normal_means.mixture_means": "MixtureMeans",
@@ -85,9 +87,11 @@ HOMES = {
 
 __all__ = [
     "BetaBinomial",
+    "BetaBinomialRegression",
     "ClientTable",
     "FederatedMeans",
     "GammaPoisson",
+    "GammaPoissonRegression",
     "GaussianMeans",
     "GaussianTally",
     "LinearClients",

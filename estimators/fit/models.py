@@ -75,8 +75,16 @@ MODELS = (
         options=(("components", "points"),),
     ),
     Model("beta-binomial", "binomial", "BetaBinomial", f"{COUNTS}; probabilities come from a Beta law"),
+    Model(
+        "beta-binomial-regression", "binomial", "BetaBinomialRegression",
+        f"{COUNTS}; probabilities come from Beta laws around a common centre", covariates=True,
+    ),
     Model("npmle", "binomial", "NonparametricRates", f"{COUNTS}; nothing is assumed about how they differ"),
     Model("gamma-poisson", "poisson", "GammaPoisson", f"{EVENTS}; rates come from a Gamma law"),
+    Model(
+        "gamma-poisson-regression", "poisson", "GammaPoissonRegression",
+        f"{EVENTS}; rates come from Gamma laws around a common centre", covariates=True,
+    ),
     Model("npmle", "poisson", "NonparametricCounts", f"{EVENTS}; nothing is assumed about how they differ"),
     Model("linear", "regression", "LinearClients", f"linear regressions; {REGRESSION}", own=least_squares),
     Model("logistic", "regression", "LogisticClients", f"logistic regressions; {REGRESSION}", own=own_logistic),
@@ -117,6 +125,10 @@ def choose(name: str, table: AnyTable) -> Model:
         name = "logistic" if labels else fitting[0].name
         if isinstance(table, ClientTable) and table.rows is not None:
             name = "sample-means"
+        if getattr(table, "covariates", None) is not None:
+            name = next(
+                model.name for model in fitting if model.covariates and (model.name == name or not fitting[0].covariates)
+            )
     for model in fitting:
         if model.name == name:
             return model

@@ -573,7 +573,7 @@ class MarginalLikelihood:
         score = sums[2] - 2 * mu * sums[3] + mu**2 * sums[4] - sums[0]
         return score + sums[4] / sums[0] if self.restricted else score
 
-    def objective(self, tau2s: Floats, mu: float | None = None, restricted: bool | None = None) -> Floats:
+    def objective(self, tau2s: Floats, mu: Floats | float | None = None, restricted: bool | None = None) -> Floats:
         """Return the log density of y, at the best mu or the one given; for REML and averages the restricted one."""
         sums = self.sums(tau2s, density=True)
         centre = self.best_mu(sums) if mu is None else mu

@@ -165,7 +165,7 @@ class Regression:
             found[k] = np.sum(w * (e**2 - 1 + taken))
         return found
 
-    def objective(self, tau2s: Floats, mu: Floats | None = None, restricted: bool | None = None) -> Floats:
+    def objective(self, tau2s: Floats, mu: Floats | float | None = None, restricted: bool | None = None) -> Floats:
         """Return the log density of y, at the best gamma or the one given; for REML and averages the restricted one."""
         found = np.empty(tau2s.size)
         for k, w, _, R, e in self.solve(tau2s):

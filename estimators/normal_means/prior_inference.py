@@ -109,7 +109,7 @@ def tail(level: float) -> float:
     return (1 - level) / 2
 
 
-def method_of(model: NormalModel, method: str | None, methods: tuple[str, ...], default: str) -> str:
+def method_of(model: NormalModel, method: str | None, methods: tuple[str, ...], default: str) -> Any:
     """Return the method: averages for averaged models, and never for others."""
     if method is None:
         return "averaged" if model.prior == "bayes" else default
@@ -312,6 +312,7 @@ def posterior_of_log_variance(model: NormalModel) -> tuple[Floats, Floats]:
         return likelihood.objective(tau2s) - likelihood.power * np.log(likelihood.edge + tau2s) + w
 
     low, high = np.log(likelihood.v_range[0]) - 30, np.log(max(likelihood.spread**2, likelihood.v_range[1])) + 40
+    w, heights = np.zeros(0), np.zeros(0)
     for _ in range(2):  # where the mass is, and then its shape
         w = np.linspace(low, high, 161)
         heights = height(w)

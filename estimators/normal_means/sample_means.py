@@ -114,7 +114,8 @@ class SampleMeans(GaussianMeans):
             return super().likelihood()
         y, v = self._scaled
         mu = 0.0 if self.mu is None else float(np.ldexp(self.mu, -self._exponent))
-        return SampleLikelihood(y, v, self.degrees_, self._design.basis, mu, self.prior, HYPERPRIORS[self.hyperprior])
+        basis = self.design(np.isfinite(v)).basis if self._design is None else self._design.basis
+        return SampleLikelihood(y, v, self.degrees_, basis, mu, self.prior, HYPERPRIORS[self.hyperprior])
 
     def laws(self) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
         """Yield slices of clients with probabilities, own weights, means and variances of what their posteriors mix.
@@ -229,6 +230,7 @@ class SampleLikelihood(Regression, MarginalLikelihood):
 
     def best(self, tau2: float) -> tuple[float, Floats]:
         """Return the log density at the best gamma, kept in `gamma`, and the information about gamma there."""
+        value, k, R = 0.0, np.zeros(self.size), np.zeros((self.coefficients, self.coefficients))
         for _ in range(200):  # EM: each residual weighed by its expected precision
             value, w, k = self.look(tau2, self.y - np.einsum("ip,p->i", self.basis, self.gamma))
             root = np.sqrt(w)
@@ -251,7 +253,7 @@ class SampleLikelihood(Regression, MarginalLikelihood):
             found[k] = self.start + self.gamma
         return found, covariance
 
-    def objective(self, tau2s: Floats, mu: Floats | None = None, restricted: bool | None = None) -> Floats:
+    def objective(self, tau2s: Floats, mu: Floats | float | None = None, restricted: bool | None = None) -> Floats:
         """Return the log density of y, at the best gamma or the one given; for REML and averages the restricted one."""
         found = np.empty(tau2s.size)
         for k, tau2 in enumerate(tau2s):

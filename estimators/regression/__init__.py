@@ -1,8 +1,9 @@
 """Clients with a regression each: coefficients around common ones.
 
-Belongs here: ``linear_clients`` and ``logistic_clients``, what both share (``coefficient_model``), their data
-(``client_rows``), logistic integrals (``gauss_hermite``), the papers' gradient algorithms (``gradient_personalization``). Does not belong here: closed forms of
-one regression (``closed_forms.regression``) and the papers' losses (``closed_forms.priors``).
+Belongs here: ``linear_clients`` and ``logistic_clients``, what both share (``coefficient_model``), the integrals of the
+latter (``gauss_hermite``), their data (``client_rows``), the papers' gradient algorithms (``gradient_personalization``).
+Does not belong here: closed forms of one regression (``closed_forms.regression``) and the papers' losses
+(``closed_forms.priors``).
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +11,21 @@ from typing import TYPE_CHECKING
 from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
-    from . import client_rows, coefficient_model, gauss_hermite, gradient_personalization, linear_clients, logistic_clients
+    from . import (
+        client_rows,
+        coefficient_model,
+        gauss_hermite,
+        gradient_personalization,
+        linear_clients,
+        logistic_clients,
+    )
 
-__all__ = ["client_rows", "coefficient_model", "gauss_hermite", "gradient_personalization", "linear_clients", "logistic_clients"]
+__all__ = [
+    "client_rows",
+    "coefficient_model",
+    "gauss_hermite",
+    "gradient_personalization",
+    "linear_clients",
+    "logistic_clients",
+]
 __getattr__, __dir__ = attach(__name__, {}, modules=__all__)

@@ -131,6 +131,7 @@ def modes(base: Floats, B: Floats, Y: Floats, real: Bools, start: Floats) -> tup
 
     u, k = start.copy(), B.shape[2]
     odds, value = height(u)
+    ahead, curvature = value, np.broadcast_to(np.eye(k), (len(u), k, k))
     for _ in range(100):
         p = real / (1 + np.exp(-odds))
         slope = np.einsum("bnk,bn->bk", B, real * Y - p) - u

@@ -36,9 +36,9 @@ __all__ = ["LogisticClients"]
 class LogisticClients(CoefficientModel):
     """Logistic regressions of many clients that share a normal prior on their coefficients.
 
-    Model: P(Y_ij = 1) = 1/(1 + exp(-X_ij theta_i)), theta_i ~ N(mu, Sigma).  The marginal likelihood has no closed form.  For
-    one or two coefficients it is computed by adaptive quadrature (25 or 15 x 15 nodes per client, about each mode), exact
-    but for roundoff unless a posterior is far from normal.  For more a lower bound of it is maximised, in which each client's
+    Model: P(Y_ij = 1) = 1/(1 + exp(-X_ij theta_i)), theta_i ~ N(mu, Sigma).  The marginal likelihood has no closed form.
+    For one or two coefficients it is computed by adaptive quadrature (25 or 15 x 15 nodes per client, about each mode), as
+    good as exact unless a posterior is far from normal.  For more a lower bound is maximised, in which each client's
     posterior is replaced by the closest normal distribution (in Kullback-Leibler divergence from it to the posterior), with
     exact averages of the loss.  Either way a local optimum.  What the bound costs: on 15 herds (lme4's cbpp) it finds the
     centre -2.0455 and the sd .8141 where quadrature finds -2.0465 and .8184; with random intercepts and few labels per

@@ -22,7 +22,8 @@ EPILOG = """columns, told apart by their names (any case; a file of yours with o
   --covariates A,B             besides: numbers or words known of each client, towards whose average it is shrunk
   --target Y --features A,B    one regression per client, with --model linear or logistic
 models: normal (the default for measurements; for raw ones sample-means, with a variance for each client), point-normal,
-  mixture, points, npmle; beta-binomial, npmle for counts out of trials; gamma-poisson, npmle for events; linear, logistic.
+  mixture, points, npmle; beta-binomial, npmle for counts out of trials; gamma-poisson, npmle for events; with --covariates
+  beta-binomial-regression and gamma-poisson-regression; linear, logistic.
 """
 
 SHARED = ("prior", "mu", "tau2")

@@ -177,13 +177,18 @@ def intervals(outcome):
     """Return how sure the prior is: its slopes, and intervals for it."""
     found, level = outcome.prior_intervals(), f"{outcome.level * 100:g}%"
     slopes = outcome.model.prior_summary().get("slopes", []) if outcome.covariates else []
+    link = outcome.model.prior_summary().get("link")
+    scale = {"logit": "log-odds", "log": "logarithm of the rate"}.get(link)
+    if scale and not slopes:
+        return []
+    where = f" in the {scale}" if scale else ""
     lines = [
-        f"One more in {short(name)} goes with {slope:+.4g} ({level} interval [{low:.4g}, {high:.4g}])."
+        f"One more in {short(name)} goes with {slope:+.4g}{where} ({level} interval [{low:.4g}, {high:.4g}])."
         for slope, (name, (low, high)) in zip(slopes, found.get("slopes", {}).items(), strict=True)
         if np.isfinite(high - low)
     ]
     parts = {
-        "mean": "the intercept" if slopes else "the centre",
+        "mean": f"the intercept{f' ({scale})' if scale else ''}" if slopes else "the centre",
         "sd": "the standard deviation",
         "new client": "a new client",
     }

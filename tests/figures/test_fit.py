@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from estimators import GaussianMeans, SampleMeans
+from estimators import BetaBinomialRegression, GaussianMeans, SampleMeans
 from estimators.closed_forms.gaussian import from_samples
 from estimators.fit.models import DATA, MODELS, build, choose, parse_options
 from estimators.fit.regressions import least_squares, own_logistic
@@ -321,6 +321,21 @@ def test_covariates_of_numbers_and_words(tmp_path, capsys):
     assert "One more in town=Kiel goes with" in said
     assert "town=Bonn" not in said
     assert "of its distance to what its covariates predict" in said
+
+
+def test_covariates_of_counts(tmp_path, capsys):
+    path = tmp_path / "counts.csv"
+    x, n, age = [1, 4, 3, 9, 14, 12, 19], [20, 25, 18, 22, 30, 19, 24], [30, 35, 41, 48, 55, 61, 70]
+    rows = "".join(f"c{i},{a},{b},{c}\n" for i, (a, b, c) in enumerate(zip(x, n, age, strict=True)))
+    path.write_text(f"client,successes,trials,age\n{rows}")
+    assert main(path, "--out", tmp_path, "--covariates", "age", "--no-plot") == 0
+    said = capsys.readouterr().out
+    model = BetaBinomialRegression().fit(x, n, age)
+    assert f"One more in age goes with {model.beta_[0]:+.4g} in the log-odds" in said
+    assert [float(row["shrunken"]) for row in written(tmp_path)] == pytest.approx(model.posterior_mean_, rel=1e-9)
+    path.write_text(f"client,count,exposure,age\n{rows}")
+    assert main(path, "--out", tmp_path, "--covariates", "age", "--no-plot") == 0
+    assert "in the logarithm of the rate" in capsys.readouterr().out
 
 
 def test_covariates_of_raw_rows_are_one_per_client(tmp_path, capsys):

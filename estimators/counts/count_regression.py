@@ -1,0 +1,356 @@
+"""Counts of clients about whom something is known beforehand: priors whose mean follows covariates.
+
+Belongs here: `BetaBinomialRegression` (log-odds linear in covariates) and `GammaPoissonRegression` (logarithm of the rate).
+The same priors without covariates, averaged over what is unknown about them, are in ``beta_binomial`` and
+``gamma_poisson``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+
+from estimators.counts import beta_binomial, gamma_poisson
+from estimators.model import ClientModel
+from estimators.normal_means.meta_regression import Design, left_out, read_covariates
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.validation import finite, paired, probability, single
+
+__all__ = ["BetaBinomialRegression", "GammaPoissonRegression"]
+
+CONCENTRATED = 16.0  # log of the concentration from which on clients of equal covariates are equal
+STRAIGHT = 25.0  # log-odds or logarithms of rates beyond which a slope has left without bound
+
+
+class CountRegression(ClientModel):
+    """What both models share: the search for the likeliest prior, and posteriors of its conjugate laws.
+
+    A subclass has `value(eta, log_phi)`, the log-likelihood of each client with its slopes in both, and `shapes()`, the two
+    parameters of each client's prior.
+    """
+
+    mu_: float
+    beta_: Floats
+    concentration_: float
+    prior_mean_: Floats
+    weights_: Floats
+    link: str
+
+    def __init__(self) -> None:
+        """There is nothing to choose: the prior is the likeliest."""
+
+    def search(self, covariates: ArrayLike | None, heard: Bools, guess: float) -> None:
+        """Set the likeliest coefficients and concentration."""
+        from scipy.optimize import minimize
+
+        m = heard.size
+        self.covariates_ = None if covariates is None else read_covariates(covariates, m)
+        Z = np.zeros((m, 0)) if self.covariates_ is None else self.covariates_
+        self._design = design = Design.read(Z, heard, True)
+        p = design.basis.shape[1]
+        if heard.sum() < p + 1:
+            raise ValueError(
+                f"covariates leave {p} coefficients to learn, the intercept included, which needs {p + 1} clients with data "
+                f"or more, and there are {heard.sum()}; give fewer covariates, or more clients"
+            )
+        if not design.kept.all():
+            warnings.warn(
+                f"{left_out(design.kept)} left out: constant, or a combination of the covariates before and the intercept; "
+                "estimates are the same without, the slope is unknown",
+                stacklevel=4,
+            )
+        basis = design.basis * np.sqrt(heard.sum())  # columns of mean square 1
+
+        def loss(t):
+            value, by_eta, by_log = self.value(basis @ t[:-1], t[-1])
+            return -np.sum(value[heard]), -np.append(basis[heard].T @ by_eta[heard], np.sum(by_log[heard]))
+
+        start = np.linalg.lstsq(basis[heard], np.full(heard.sum(), guess), rcond=None)[0]
+        bounds = [(None, None)] * p + [(-12.0, CONCENTRATED)]
+        options = {"maxiter": 2000, "maxfun": 5000, "gtol": 1e-9, "ftol": 0.0, "maxcor": 30}
+        tries = [
+            minimize(loss, np.append(start, log_phi), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            for log_phi in (2.0, 12.0)
+        ]
+        best = min(tries, key=lambda found: found.fun)
+        eta = basis @ best.x[:-1]
+        if np.abs(eta[heard]).max() > STRAIGHT:
+            raise ValueError(
+                "covariates separate clients with nothing but zeros (or nothing but successes) from the others, so that no "
+                "slope is most likely; leave out the covariate that does, or pool clients"
+            )
+        hessian = np.array([
+            (loss(best.x + step)[1] - loss(best.x - step)[1]) / 2e-5 for step in 1e-5 * np.eye(p + 1)
+        ])  # fmt: skip
+        free = np.arange(p + 1) < p + (best.x[-1] < CONCENTRATED)
+        slope = np.where(free, loss(best.x)[1], 0.0)
+        self.converged_, self.n_iter_ = bool(np.abs(slope).max() < 1e-4 * max(1, m) ** 0.5), int(best.nit)
+        if not self.converged_:
+            warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=4)
+        self.concentration_ = float(np.exp(best.x[-1])) if free[-1] else float("inf")
+        self._log_phi, self._basis_scale = best.x[-1], np.sqrt(heard.sum())
+        self._coefficients = best.x[:-1]
+        self._covariance = np.linalg.inv((hessian + hessian.T)[np.ix_(free, free)] / 2)[:p, :p]
+        slopes = design.slopes * self._basis_scale
+        found = slopes @ best.x[:-1]
+        errors = np.sqrt(np.einsum("jp,pq,jq->j", slopes, self._covariance, slopes))
+        errors[1:][~design.kept] = np.inf
+        self.mu_, self.beta_ = float(found[0]), found[1:]
+        self.mu_sd_, self.beta_sd_ = float(errors[0]), errors[1:]
+        self.log_likelihood_ = -float(best.fun)
+        self._eta = eta
+        self.prior_mean_ = self.inverse(eta)
+
+    def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
+        """Return each client's log-likelihood and its slopes in eta and in log_phi."""
+        raise NotImplementedError
+
+    def inverse(self, eta: Floats) -> Floats:
+        """Return the prior's mean from its linear predictor."""
+        raise NotImplementedError
+
+    def law(self) -> Any:
+        """Return the posteriors, a frozen distribution of SciPy."""
+        raise NotImplementedError
+
+    def prior_variance(self) -> Floats:
+        """Return the variance of each client's prior."""
+        raise NotImplementedError
+
+    def set_posterior(self, weights: Floats) -> None:
+        """Set posterior means, sds and own weights."""
+        self.weights_ = weights
+        if np.isinf(self.concentration_):
+            self.posterior_mean_, self.posterior_sd_ = self.prior_mean_.copy(), np.zeros(self.prior_mean_.size)
+        else:
+            law = self.law()
+            self.posterior_mean_, self.posterior_sd_ = law.mean(), law.std()
+
+    def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
+        """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
+        self.require_fit()
+        t = finite("t", t)  # pyright: ignore[reportAssignmentType]
+        if np.isinf(self.concentration_):
+            return np.where(self.prior_mean_ < t if strict else self.prior_mean_ <= t, 1.0, 0.0)
+        return self.law().cdf(t)
+
+    def posterior_quantile(self, q: float) -> Floats:
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in (0, 1)."""
+        self.require_fit()
+        q = single(probability, "q", q)
+        return self.prior_mean_.copy() if np.isinf(self.concentration_) else self.law().ppf(q)
+
+    def predict(self, covariates: ArrayLike) -> Floats:
+        """Return the prior's mean for new clients of these covariates, array (k,)."""
+        self.require_fit()
+        if self.covariates_ is None:
+            raise ValueError("covariates must be given if the model was fitted with covariates, and only then")
+        Z = read_covariates(covariates, None, self._design.kept.size)
+        return self.inverse(self._design.rows(Z)[0] @ self._coefficients * self._basis_scale)
+
+    def prior_summary(self) -> dict[str, Any]:
+        """Return the fitted prior as plain Python values; "sd" is that of clients of equal covariates, on average."""
+        self.require_fit()
+        return {
+            "family": self.family,
+            "link": self.link,
+            "found_by": "marginal-likelihood",
+            "mean": float(self.prior_mean_.mean()),
+            "sd": float(np.sqrt(self.prior_variance().mean())),
+            "concentration": self.concentration_,
+            "intercept": self.mu_,
+            "intercept_standard_error": self.mu_sd_,
+            "slopes": self.beta_.tolist(),
+            "slope_standard_errors": self.beta_sd_.tolist(),
+        }
+
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return Wald's intervals for "mean" (the intercept) and "slopes", on the scale of the link."""
+        from scipy.special import ndtri
+
+        self.require_fit()
+        level = single(probability, "level", level)
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+        reach = float(ndtri((1 + level) / 2))
+        ends = [
+            (float(b - reach * s), float(b + reach * s))
+            for b, s in zip([self.mu_, *self.beta_], [self.mu_sd_, *self.beta_sd_], strict=True)
+        ]
+        return {"mean": ends[0], "slopes": ends[1:]}
+
+    family = ""
+
+
+class BetaBinomialRegression(CountRegression):
+    """Counts out of trials with covariates: each client's probability is Beta around what its covariates predict.
+
+    Model: x_i ~ Binomial(n_i, p_i), p_i ~ Beta(m_i phi, (1 - m_i) phi), logit m_i = mu + z_i beta.  The marginal likelihood
+    is exact and its maximum is taken for true: with few clients intervals are too short (``BetaBinomial`` averages, without
+    covariates).  glmmTMB's ``betabinomial`` has the same likelihood.
+
+    Attributes
+    ----------
+    mu_, mu_sd_, beta_, beta_sd_ : intercept and slopes of the log-odds, with standard errors.
+    concentration_ : phi, inf where clients of equal covariates do not differ beyond binomial noise.
+    prior_mean_ : array (m,) of m_i.  posterior_mean_, posterior_sd_, weights_ = n_i / (n_i + phi), log_likelihood_,
+        converged_, n_iter_ : as in ``BetaBinomial``.
+
+    >>> model = BetaBinomialRegression().fit([0, 2, 5, 9, 9], 10, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
+    >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(2).tolist()
+    ([1.59], [0.04, 0.17, 0.5, 0.83, 0.96])
+    """
+
+    family, link = "beta", "logit"
+
+    @paired
+    def fit(self, x: ArrayLike, n: ArrayLike, covariates: ArrayLike | None = None) -> Self:
+        """Fit to counts x (m,) out of n (m,) or one number, and covariates (m, q) or (m,); return self.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument; where all counts are 0 or all are successes; where covariates separate such clients.
+        """
+        x, n = beta_binomial.read_counts(x, n)
+        self._x, self._n = x.astype(float), n.astype(float)
+        heard = n > 0
+        total = self._x.sum() / max(self._n.sum(), 1.0)
+        if not 0 < total < 1:
+            what = "successes" if total else "zeros"
+            raise ValueError(
+                f"x holds {what} only, so that no intercept is most likely; use BetaBinomial without covariates"
+            )
+        self.search(covariates, heard, float(np.log(total / (1 - total))))
+        self.set_posterior(self._n / (self._n + self.concentration_))
+        return self
+
+    def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
+        """Return each client's log-likelihood and its slopes in eta and in log_phi."""
+        from scipy.special import digamma, expit, gammaln
+
+        x, n, phi = self._x, self._n, np.exp(log_phi)
+        mean = np.clip(expit(eta), 1e-15, 1 - 1e-15)
+        a, b = mean * phi, np.clip(expit(-eta), 1e-15, 1) * phi
+        value = rise(a, x) + rise(b, n - x) - rise(np.full(n.shape, phi), n)
+        value += gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+        A, B = digamma(a + x) - digamma(a), digamma(b + n - x) - digamma(b)
+        by_phi = mean * A + (1 - mean) * B - digamma(phi + n) + digamma(phi)
+        return value, phi * (A - B) * mean * (1 - mean), phi * by_phi
+
+    def inverse(self, eta: Floats) -> Floats:
+        """Return the prior's mean from its linear predictor."""
+        from scipy.special import expit
+
+        return expit(eta)
+
+    def prior_variance(self) -> Floats:
+        """Return the variance of each client's prior."""
+        return self.prior_mean_ * (1 - self.prior_mean_) / (1 + self.concentration_)
+
+    def law(self) -> Any:
+        """Return the posteriors, a frozen distribution of SciPy."""
+        from scipy.stats import beta
+
+        a, b = self.prior_mean_ * self.concentration_, (1 - self.prior_mean_) * self.concentration_
+        return beta(a + self._x, b + self._n - self._x)
+
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+        """Return (truth, (x, n[, covariates])) from the fitted prior."""
+        self.require_fit()
+        truth, phi = self.prior_mean_, self.concentration_
+        if np.isfinite(phi):
+            truth = generator.beta(truth * phi, (1 - truth) * phi)
+        data = generator.binomial(self._n.astype(int), truth), self._n
+        return truth, data if self.covariates_ is None else (*data, self.covariates_)
+
+
+class GammaPoissonRegression(CountRegression):
+    """Numbers of events with covariates: each client's rate is Gamma around what its covariates predict.
+
+    Model: x_i ~ Poisson(e_i theta_i), theta_i ~ Gamma(shape, mean m_i), log m_i = mu + z_i beta, so that x_i is negative
+    binomial (glmmTMB's ``nbinom2``, MASS' ``glm.nb``).  The marginal likelihood is exact and its maximum is taken for true:
+    with few clients intervals are too short (``GammaPoisson`` averages, without covariates).
+
+    Attributes
+    ----------
+    As for `BetaBinomialRegression`, of the logarithm of the rate; concentration_ is the shape, weights_ are
+    e_i m_i / (e_i m_i + shape).
+
+    >>> model = GammaPoissonRegression().fit([0, 2, 5, 9, 30], 1.0, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
+    >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(1).tolist()
+    ([1.01], [0.5, 1.4, 3.9, 10.7, 29.4])
+    """
+
+    family, link = "gamma", "log"
+
+    @paired
+    def fit(self, x: ArrayLike, exposure: ArrayLike = 1.0, covariates: ArrayLike | None = None) -> Self:
+        """Fit to counts x (m,) over exposures (m,) or one number, and covariates (m, q) or (m,); return self.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument; where all counts are 0; where covariates separate such clients from the others.
+        """
+        x, e = gamma_poisson.read_counts(x, exposure)
+        self._x, self._e = x.astype(float), np.broadcast_to(e, x.shape).astype(float)
+        heard = self._e > 0
+        if x.sum() == 0:
+            raise ValueError("x holds zeros only, so that no intercept is most likely; use GammaPoisson without covariates")
+        self.search(covariates, heard, float(np.log(x.sum() / self._e.sum())))
+        expected = self._e * self.prior_mean_
+        self.set_posterior(expected / (expected + self.concentration_))
+        return self
+
+    def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
+        """Return each client's log-likelihood and its slopes in eta and in log_phi."""
+        from scipy.special import digamma, gammaln, xlogy
+
+        x, k = self._x, np.exp(log_phi)
+        m = self._e * np.exp(np.clip(eta, -50.0, 50.0))
+        value = rise(np.full(x.shape, k), x) - x * np.log(k) - gammaln(x + 1) + xlogy(x, m) - (k + x) * np.log1p(m / k)
+        by_k = digamma(k + x) - digamma(k) - np.log1p(m / k) + (m - x) / (k + m)
+        return value, k * (x - m) / (k + m), k * by_k
+
+    def inverse(self, eta: Floats) -> Floats:
+        """Return the prior's mean from its linear predictor."""
+        return np.exp(eta)
+
+    def prior_variance(self) -> Floats:
+        """Return the variance of each client's prior."""
+        return self.prior_mean_**2 / self.concentration_
+
+    def law(self) -> Any:
+        """Return the posteriors, a frozen distribution of SciPy."""
+        from scipy.stats import gamma
+
+        k = self.concentration_
+        return gamma(k + self._x, scale=1 / (k / self.prior_mean_ + self._e))
+
+    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+        """Return (truth, (x, exposure[, covariates])) from the fitted prior."""
+        self.require_fit()
+        truth, k = self.prior_mean_, self.concentration_
+        if np.isfinite(k):
+            truth = truth * generator.gamma(k, 1 / k, truth.size)
+        data = generator.poisson(self._e * truth), self._e
+        return truth, data if self.covariates_ is None else (*data, self.covariates_)
+
+
+def rise(a: Floats, x: Floats) -> Floats:
+    """Return log(a (a + 1) ... (a + x - 1)), without cancellation where a is much larger than x.
+
+    >>> rise(np.array([1e12, 2.0]), np.array([2.0, 3.0])).round(9).tolist()
+    [55.262042232, 3.17805383]
+    """
+    from scipy.special import gammaln
+
+    # Stirling's series about a + (x - 1) / 2 is beyond digits where a is this large.
+    large = a > 1e3 * (1 + x)
+    safe = np.where(large, 1.0, a)
+    middle = np.where(large, a + (x - 1) / 2, 1.0)
+    series = x * np.log(middle) - x * (x**2 - 1) / (24 * middle**2)
+    return np.where(large, series, gammaln(safe + x) - gammaln(safe))

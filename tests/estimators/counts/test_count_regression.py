@@ -1,0 +1,161 @@
+"""Counts with covariates: glmmTMB's numbers, the models without covariates, laws, simulation, bad input."""
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from estimators import BetaBinomial, BetaBinomialRegression, GammaPoisson, GammaPoissonRegression
+from estimators.counts.count_regression import rise
+
+# cbpp of lme4 (Lesnoff et al. 2004): cattle with the disease, herd size, and period of each visit.
+SICK = np.array(
+    [2, 3, 4, 0, 3, 1, 1, 8, 2, 0, 2, 2, 0, 2, 0, 5, 0, 0, 1, 3, 0, 0, 1, 8, 1, 3, 0, 12, 2, 0, 0, 0, 1, 1, 0, 2, 0, 5, 3, 1,
+     2, 1, 0, 0, 1, 2, 0, 0, 11, 0, 0, 0, 1, 1, 1, 0]
+)  # fmt: skip
+SIZE = np.array(
+    [14, 12, 9, 5, 22, 18, 21, 22, 16, 16, 20, 10, 10, 9, 6, 18, 25, 24, 4, 17, 17, 18, 20, 16, 10, 9, 5, 34, 9, 6, 8, 6, 22,
+     22, 18, 22, 25, 27, 22, 22, 10, 8, 6, 5, 21, 24, 19, 23, 19, 2, 3, 2, 19, 15, 15, 15]
+)  # fmt: skip
+PERIOD = np.array([*[1, 2, 3, 4, 1, 2, 3], *[1, 2, 3, 4] * 5, 1, *[1, 2, 3, 4] * 7], float)
+EVENTS, EXPOSURE = (
+    [10, 13, 32, 7, 52, 90, 4, 81, 12, 66, 101, 155],
+    [2.0, 2.2, 1.8, 2.5, 2.0, 2.4, 1.9, 2.6, 2.5, 2.0, 2.3, 2.7],
+)
+Z = [-1.2, -0.9, -0.7, -0.2, -0.1, 0.1, 0.2, 0.5, 0.9, 0.3, 1.1, 1.6]
+
+
+def numbers(model):
+    return [model.mu_, model.beta_[0], model.concentration_, model.mu_sd_, model.beta_sd_[0]]
+
+
+def test_glmmtmb_beta_binomial():
+    """R 4.2 (Debian): glmmTMB(cbind(incidence, size-incidence) ~ as.integer(period), cbpp, family=betabinomial()).
+
+    fixef, sigma, standard errors, logLik; its search stops within about 1e-6.
+    """
+    model = BetaBinomialRegression().fit(SICK, SIZE, covariates=PERIOD)
+    stated = [-0.8968057989, -0.5402208057, 10.1829544, 0.3524418294, 0.1640569503]
+    np.testing.assert_allclose(numbers(model), stated, rtol=3e-6)
+    assert model.log_likelihood_ == pytest.approx(-88.81051541, abs=1e-8)
+
+
+def test_glmmtmb_negative_binomial():
+    """R 4.2 (Debian): glmmTMB(x ~ z + offset(log(e)), family=nbinom2())."""
+    model = GammaPoissonRegression().fit(EVENTS, EXPOSURE, covariates=Z)
+    stated = [2.860155821, 0.7122856622, 1.672769491, 0.2330129172, 0.303038615]
+    np.testing.assert_allclose(numbers(model), stated, rtol=3e-6)
+    assert model.log_likelihood_ == pytest.approx(-56.47411233, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("way", "plain", "data"),
+    [
+        (BetaBinomialRegression, BetaBinomial, (SICK, SIZE)),
+        (GammaPoissonRegression, GammaPoisson, (EVENTS, EXPOSURE)),
+    ],
+)
+def test_without_covariates_it_is_the_plain_model(way, plain, data):
+    model, plain = way().fit(*data), plain("marginal-likelihood").fit(*data)
+    for name in ("posterior_mean_", "posterior_sd_", "weights_", "log_likelihood_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(plain, name), rtol=1e-6, err_msg=name)
+    np.testing.assert_allclose(model.interval(), plain.interval(), rtol=1e-5, atol=1e-9)
+    with pytest.warns(UserWarning, match=r"covariates\[:, 0\] left out"):
+        same = way().fit(*data, covariates=np.ones(len(data[0])))
+    np.testing.assert_allclose(same.posterior_mean_, model.posterior_mean_, rtol=1e-7)
+
+
+def test_likelihood_and_posterior_by_scipy():
+    """The marginal laws and the posteriors of SciPy, and no better parameters by another search."""
+    model = BetaBinomialRegression().fit(SICK, SIZE, PERIOD)
+
+    def loss(t):
+        mean = 1 / (1 + np.exp(-t[0] - t[1] * PERIOD))
+        return -stats.betabinom(SIZE, mean * np.exp(t[2]), (1 - mean) * np.exp(t[2])).logpmf(SICK).sum()
+
+    best = optimize.minimize(loss, [-1.0, 0.0, 2.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10})
+    assert model.log_likelihood_ == pytest.approx(-best.fun, abs=1e-7)
+    mean, phi = model.prior_mean_, model.concentration_
+    posterior = stats.beta(mean * phi + SICK, (1 - mean) * phi + SIZE - SICK)
+    np.testing.assert_allclose(model.posterior_cdf(0.1), posterior.cdf(0.1), rtol=1e-12)
+    np.testing.assert_allclose(model.posterior_mean_, (1 - model.weights_) * mean + model.weights_ * SICK / SIZE, rtol=1e-12)
+    model = GammaPoissonRegression().fit(EVENTS, EXPOSURE, Z)
+    k, expected = model.concentration_, np.array(EXPOSURE) * model.prior_mean_
+    marginal = stats.nbinom(k, k / (k + expected)).logpmf(EVENTS).sum()
+    assert model.log_likelihood_ == pytest.approx(marginal, abs=1e-9)
+    rates = np.array(EVENTS) / EXPOSURE
+    np.testing.assert_allclose(
+        model.posterior_mean_, (1 - model.weights_) * model.prior_mean_ + model.weights_ * rates, rtol=1e-12
+    )
+
+
+def test_coordinates_of_covariates_say_nothing():
+    model = BetaBinomialRegression().fit(SICK, SIZE, PERIOD)
+    moved = BetaBinomialRegression().fit(SICK, SIZE, 1e6 + 1e3 * PERIOD)
+    np.testing.assert_allclose(moved.posterior_mean_, model.posterior_mean_, rtol=1e-6)
+    assert moved.beta_[0] * 1e3 == pytest.approx(model.beta_[0], rel=1e-5)
+    assert moved.predict([1e6 + 2e3])[0] == pytest.approx(model.predict([2.0])[0], rel=1e-5)
+    twice = GammaPoissonRegression().fit(EVENTS, 100 * np.array(EXPOSURE), Z)
+    np.testing.assert_allclose(
+        100 * twice.posterior_mean_, GammaPoissonRegression().fit(EVENTS, EXPOSURE, Z).posterior_mean_, rtol=1e-6
+    )
+
+
+def test_truth_is_found_and_covariates_are_worth_it():
+    g = np.random.default_rng(2)
+    z = g.normal(size=(400, 2))
+    mean = 1 / (1 + np.exp(1 - z @ [1.0, -0.5]))
+    truth = g.beta(20 * mean, 20 * (1 - mean))
+    n = g.integers(5, 30, 400)
+    x = g.binomial(n, truth)
+    model, plain = BetaBinomialRegression().fit(x, n, z), BetaBinomial().fit(x, n)
+    for estimate, error, value in zip(
+        [model.mu_, *model.beta_], [model.mu_sd_, *model.beta_sd_], (-1, 1, -0.5), strict=True
+    ):
+        assert abs(estimate - value) < 4 * error
+    losses = [np.mean((m.posterior_mean_ - truth) ** 2) for m in (model, plain)]
+    assert losses[0] < 0.6 * losses[1]
+    low, high = model.interval()
+    assert abs(np.mean((low <= truth) & (truth <= high)) - 0.95) < 4 * np.sqrt(0.05 * 0.95 / 400)
+    drawn, data = model.draw(np.random.default_rng(1))
+    assert drawn.shape == (400,)
+    assert BetaBinomialRegression().fit(*data).converged_
+    low, high = model.prior_interval()["slopes"][0]
+    assert low < model.beta_[0] < high
+
+
+def test_no_spread_beyond_the_covariates():
+    n = np.full(12, 20)
+    x = np.round(20 / (1 + np.exp(-np.array(Z)))).astype(int)
+    model = BetaBinomialRegression().fit(x, n, Z)
+    assert model.concentration_ == np.inf
+    np.testing.assert_allclose(model.posterior_mean_, model.prior_mean_)
+    logistic = optimize.minimize(
+        lambda t: -stats.binom(n, 1 / (1 + np.exp(-t[0] - t[1] * np.array(Z)))).logpmf(x).sum(), [0.0, 1.0]
+    )
+    np.testing.assert_allclose([model.mu_, model.beta_[0]], logistic.x, atol=1e-4)
+    assert (model.posterior_cdf(0.0) == 0).all()
+
+
+def test_rising_factorials():
+    found = rise(np.array([1e12, 3e5, 0.5, 7.0]), np.array([5.0, 2.0, 4.0, 0.0]))
+    exact = [sum(np.log(a + j) for j in range(x)) for a, x in ((1e12, 5), (3e5, 2), (0.5, 4), (7.0, 0))]
+    np.testing.assert_allclose(found, exact, rtol=1e-14, atol=1e-14)
+
+
+def test_bad_input_is_named():
+    x, n = [0, 2, 5, 9, 10], [10] * 5
+    z = [0.0, 1.0, 2.0, 3.0, 4.0]
+    for call, words in (
+        (lambda: BetaBinomialRegression().fit([0] * 5, n, z), "x holds zeros only"),
+        (lambda: BetaBinomialRegression().fit([10] * 5, n, z), "x holds successes only"),
+        (lambda: GammaPoissonRegression().fit([0] * 5, 1.0, z), "x holds zeros only"),
+        (lambda: BetaBinomialRegression().fit([0, 0, 10, 10, 10], n, z), "covariates separate"),
+        (lambda: GammaPoissonRegression().fit([0, 0, 3, 4, 7], 1.0, [0.0, 0, 1, 1, 1]), "covariates separate"),
+        (lambda: BetaBinomialRegression().fit(x, n, z[:4]), "one row per client, 5"),
+        (lambda: BetaBinomialRegression().fit(x, n, np.eye(5)), "fewer covariates, or more clients"),
+        (lambda: BetaBinomialRegression().fit(x, n, [np.nan, 1, 2, 3, 4]), "covariates holds NaN"),
+        (lambda: BetaBinomialRegression().fit(x, n).predict([1.0]), "only then"),
+        (lambda: BetaBinomialRegression().fit([11, 2, 5, 9, 10], n, z), "x must not exceed n"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
