@@ -295,8 +295,7 @@ TABLES = {
     "regression": {},
 }
 ROWS = {  # of clients with a variance each, told by a few rows
-    "ten": "client,mean,variance,n\n"
-    + "".join(f"c{i},{x},{2 + 9 * (i % 3) ** 3},{3 + i % 4}\n" for i, x in enumerate(TEN))
+    "ten": "client,mean,variance,n\n" + "".join(f"c{i},{x},{2 + 9 * (i % 3) ** 3},{3 + i % 4}\n" for i, x in enumerate(TEN))
 }
 
 
@@ -382,7 +381,7 @@ def test_columns_and_sentences_agree(kind, table, flags, tmp_path):
         alike = np.abs(mean - centre).max() <= 1e-9 * abs(centre)
         assert alike == (spread == 0) == ("everyone gets the centre" in text)
         assert (NONE_SEEN in text) == (alike and "fixed" not in flags)
-        several = table != "six" and (table == "ten" or kind.data != "means") or kind.name == "point-normal"
+        several = (table != "six" and (table == "ten" or kind.data != "means")) or kind.name == "point-normal"
         if not np.isnan(weight).all() and not (several and facts["prior"].get("found_by") == "bayes"):
             expected = np.where(heard, weight * np.nan_to_num(own) + (1 - weight) * centre, mean)
             np.testing.assert_allclose(mean, expected, atol=1e-9)
