@@ -13,6 +13,7 @@ Belongs here: sizes of the audits, the broken mechanisms, the drawing. Does not 
 from dataclasses import replace
 from functools import partial
 from inspect import signature
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -294,7 +295,7 @@ def looks():
 def draw(data):
     """Return the figure of the data that `compute` returned."""
     figure = Figure(figsize=(style.PAGE, 4.9))
-    rooms = [["audits", "delta"], ["audits", "text"]]
+    rooms: list[Any] = [["audits", "delta"], ["audits", "text"]]
     axes = figure.subplot_mosaic(rooms, width_ratios=(1.2, 1), height_ratios=(1.6, 1))
     audits(axes["audits"], data)
     smallest(axes["delta"], data)

@@ -327,7 +327,7 @@ class _Naming:
         if d in self.known:
             return self.known[d]
         with time_limit(CERTIFICATE_SECONDS):
-            form = sp.factor(sp.cancel(sp.together(d.subs(self.setting.named))))
+            form = in_factors(sp.cancel(sp.together(d.subs(self.setting.named))))
         sign = self._sign(form)
         if form == d and sign > 0:
             return d
