@@ -175,7 +175,7 @@ register(
 
 B_HYPER = Variable("b", "positive", "strength of the penalty b/sigma2_theta", extreme=False)
 Q_SUM = Variable("Q", "nonnegative", "sum of squared distances of the parameters to mu", extreme=False)
-MD123 = Variable("md", "choice", "number of coordinates of all clients, m times d", choices=(1, 2, 3))
+FLOOR_MD = Variable("md", "choice", "number of coordinates of all clients, m times d", choices=(1, 2, 3, 6, 10))
 
 
 def series(u: Any, order: int, tail: Any) -> Any:
@@ -218,7 +218,7 @@ register(
         latex=r"""\frac{md}2\log(2\pi\sigma_\theta^2)+\frac{\sum_i\|\mu-\theta_i\|^2+2b}{2\sigma_\theta^2}\ge\frac12\log%
             \frac{(4\pi b)^{md}}{(md)!}""",
         kind="lower bound",
-        variables=(MD123, V_THETA, Q_SUM, B_HYPER, TAIL),
+        variables=(FLOOR_MD, V_THETA, Q_SUM, B_HYPER, TAIL),
         examples=({"md": 2, "sigma2_theta": 1, "Q": 1, "b": 1, "tail": 1},),
         printed=lambda md, b: (2 * b) ** md / sp.factorial(md),
         relation=">=",

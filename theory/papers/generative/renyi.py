@@ -26,7 +26,7 @@ from theory.papers.generative.federation import ANY_ORDER, DIGITS, mpf
 
 P_YES = Variable("p", "fraction", "probability of one answer on D", extreme=False)
 Q_YES = Variable("q", "fraction", "probability of that answer on D'", extreme=False)
-WHOLE = Variable("order", "choice", "Renyi order, a whole number", choices=(2, 3, 4, 5))
+WHOLE = Variable("order", "choice", "Renyi order, a whole number", choices=(2, 3, 4, 5, 8, 16))
 
 
 def _def3_printed(p: Any, q: Any, order: int) -> Any:
