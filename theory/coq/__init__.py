@@ -1,4 +1,5 @@
-"""From claims to Coq: ``generator`` and ``prove`` for algebra, ``statements`` and ``model_proofs`` for models.
+"""From claims to Coq: ``generator`` and ``prove`` for algebra, ``functions`` and ``boxes`` for exp, log and erfc,
+``statements`` and ``model_proofs`` for models.
 
 Belongs here: what is proved and how it is checked.  Does not belong here: the generated files (``theory/proofs``).
 """
