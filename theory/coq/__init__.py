@@ -1,5 +1,5 @@
-"""From claims to Coq: ``generator`` and ``prove`` for algebra, ``statements`` and ``model_proofs`` for models, and
-``code_proofs`` for the code that runs.
+"""From claims to Coq: ``generator`` and ``prove`` for algebra, ``functions`` and ``boxes`` for exp, log and erfc,
+``statements`` and ``model_proofs`` for models, and ``code_proofs`` for the code that runs.
 
 Belongs here: what is proved and how it is checked.  Does not belong here: the generated files (``theory/proofs``).
 """

@@ -325,7 +325,8 @@ def test_an_admitted_proof_is_refused(coqc):
 def folder(tmp_path, monkeypatch):
     """An own folder of proofs, so that tests leave the real ones alone."""
     (tmp_path / "proofs").mkdir()
-    shutil.copy(prove.FOLDER / "Positive.v", tmp_path / "proofs")
+    for file in prove.FOLDER.glob("*.v"):
+        shutil.copy(file, tmp_path / "proofs")
     monkeypatch.setattr(prove, "FOLDER", tmp_path / "proofs")
     return tmp_path
 
