@@ -10,8 +10,8 @@ import sympy as sp
 
 import borrow
 from theory import find
-from theory.coq import generator as coq
 from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import generator as coq
 from theory.coq.prove import ProofError, check, path_of, read, with_header
 from theory.engine import reach
 from theory.engine.algebra import entrywise
