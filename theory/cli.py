@@ -196,7 +196,7 @@ def _verify_table(records: Sequence[Record]) -> None:
 
 def _prove(a: argparse.Namespace) -> int:
     chosen = api.select(a.ids, a.paper)
-    of_code = chosen if a.write else code_proofs.with_files(chosen)
+    of_code = code_proofs.with_code(chosen) if a.write else code_proofs.with_files(chosen)
     total = len(chosen) + len(model_proofs.with_models(chosen)) + len(of_code)
     bar = tqdm(total=total, unit="claim", disable=not sys.stderr.isatty(), file=sys.stderr)
 

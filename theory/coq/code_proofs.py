@@ -154,7 +154,12 @@ def write(
     chosen: Sequence[Claim], jobs: int | None = None, progress: Callable[[Outcome], None] | None = None
 ) -> list[Outcome]:
     """Generate the files anew, and keep those that coqc accepts."""
-    return _run([c for c in chosen if c.computed is not None], jobs, progress, True, keep=True)
+    return _run(with_code(chosen), jobs, progress, True, keep=True)
+
+
+def with_code(chosen: Sequence[Claim]) -> list[Claim]:
+    """Those claims that have code."""
+    return [c for c in chosen if c.computed is not None]
 
 
 def with_files(chosen: Sequence[Claim]) -> list[Claim]:
@@ -221,4 +226,4 @@ def _run(
     return outcomes
 
 
-__all__ = ["check", "formula", "path_of", "proved", "summary", "theorems", "with_files", "write"]
+__all__ = ["check", "formula", "path_of", "proved", "summary", "theorems", "with_code", "with_files", "write"]

@@ -10,8 +10,8 @@ import sympy as sp
 
 import borrow
 from theory import find
+from theory.coq import code_proofs, model_proofs, prove
 from theory.coq import generator as coq
-from theory.coq import model_proofs, prove
 from theory.coq.prove import ProofError, check, path_of, read, with_header
 from theory.engine import reach
 from theory.engine.algebra import entrywise
@@ -30,6 +30,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(prove, "WORK", tmp_path / "work")
     monkeypatch.setattr(prove, "STATUS", tmp_path / "work" / "status.json")
     monkeypatch.setattr(model_proofs, "with_models", lambda chosen: [])  # these are tests of algebra (test_model.py)
+    monkeypatch.setattr(code_proofs, "with_code", lambda chosen: [])  # (test_code.py)
     (tmp_path / "proofs").mkdir()
     for file in REAL.glob("*.v"):
         shutil.copy(file, tmp_path / "proofs")
