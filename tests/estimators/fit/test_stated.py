@@ -232,7 +232,7 @@ def test_weights_of_point_normal_means(mode):
     averaged = PointNormalMeans(mode).fit(y, 1.0)
     centres = (averaged.posterior_mean_ - averaged.weights_ * y) / (1 - averaged.weights_)
     if mode is None:
-        assert (np.abs(centres - averaged.prior_summary()["mean"]) < 1).all()
+        assert ((y.min() < centres) & (centres < y.max())).all()
     else:
         np.testing.assert_allclose(centres, mode, atol=1e-9)
 
@@ -371,7 +371,7 @@ def test_columns_and_sentences_agree(kind, table, flags, tmp_path):
         alike = np.abs(mean - centre).max() <= 1e-9 * abs(centre)
         assert alike == (spread == 0) == ("everyone gets the centre" in text)
         assert (NONE_SEEN in text) == (alike and "fixed" not in flags)
-        several = table != "six" and (table == "ten" or kind.data != "means") or kind.name == "point-normal"
+        several = (table != "six" and (table == "ten" or kind.data != "means")) or kind.name == "point-normal"
         if not np.isnan(weight).all() and not (several and facts["prior"].get("found_by") == "bayes"):
             expected = np.where(heard, weight * np.nan_to_num(own) + (1 - weight) * centre, mean)
             np.testing.assert_allclose(mean, expected, atol=1e-9)
