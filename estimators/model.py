@@ -12,10 +12,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from estimators.numerics.arrays import Floats
-from estimators.numerics.validation import finite, probability, single
+from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.validation import choice, finite, index, probability, single
 
-__all__ = ["ClientModel"]
+__all__ = ["METHODS", "ClientModel"]
+
+METHODS = ("posterior", "bootstrap", "robust", "every-client")
+"""Ways to an interval, see `ClientModel.interval`."""
 
 
 class ClientModel:
@@ -34,9 +37,14 @@ class ClientModel:
     - ``weights_`` : where posterior means are linear in own estimates, the weight of each client's own;
     - ``posterior_cdf(t, strict=False)`` : P(theta_i <= t), or < t if strict, given the data, one entry per client;
     - ``posterior_quantile(q)`` : smallest t with P(theta_i <= t) >= q, one entry per client;
-    - ``draw(generator)`` : (truth, arguments), a new truth of every client from the fitted prior and new data of the
-      same design (same variances, trials, ...), such that ``fit(*arguments)`` is valid; ``coverage`` uses it.
+    - ``draw(generator, truth=None)`` : (truth, arguments), a new truth of every client from the fitted prior, or the one
+      given, and new data of the same design (same variances, trials, ...), such that ``fit(*arguments)`` is valid;
+      ``coverage`` uses it;
+    - ``normal_estimates()`` : (estimates, variances), for models of normal estimates with known variances;
+    - ``default_interval`` : the method that `interval` takes if none is named.
     """
+
+    default_interval = "posterior"
 
     posterior_mean_: Floats
     posterior_sd_: Floats
@@ -78,19 +86,76 @@ class ClientModel:
         if not hasattr(self, "posterior_mean_"):
             raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first")
 
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends (low, high) of each client's equal-tailed posterior interval, two arrays.
+    def interval(self, level: float = 0.95, method: str | None = None, seed: int = 0) -> tuple[Floats, Floats]:
+        """Return the ends (low, high) of an interval for each client, two arrays.
 
         Parameters
         ----------
-        level : number in (0, 1), the posterior probability between the ends.  How often intervals hold the truth over
-            repetitions is measured by ``coverage``.
+        level : number in (0, 1), how often intervals should hold the truth.  How often they do is measured by ``coverage``.
+        method : None for the model's own (``default_interval``), or
+            "posterior", equal tails of the posterior; it holds on average over clients and priors as far as the prior is
+            averaged over what the data leave open about it ("bayes"), and too seldom where a fitted prior is taken for true;
+            "bootstrap", for a prior of any shape: the prior is learnt again from data drawn from the fitted one, and the
+            client's posteriors under all of these are mixed (Laird and Louis 1987, type III; Carlin and Gelfand 1991);
+            "robust", for normal estimates: holds on average over clients whatever law the true values have (Armstrong,
+            Kolesar and Plagborg-Moller 2022; ``closed_forms.intervals``), around a shrunken estimate of its own;
+            "every-client", for normal estimates: holds for every client, whatever its true value is (Hoff and Yu 2018).
+        seed : whole number >= 0, of the bootstrap.
         """
         self.require_fit()
         level = single(probability, "level", level)
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
-        return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
+        method = self.default_interval if method is None else method
+        choice("method", method, METHODS)
+        if method == "posterior":
+            return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
+        if method == "bootstrap":
+            return self.bootstrap_interval(level, index("seed", seed, 0, 2**63))
+        from estimators.closed_forms.intervals import fab_intervals, robust_intervals
+
+        return (robust_intervals if method == "robust" else fab_intervals)(*self.normal_estimates(), level)
+
+    def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
+        """Return the intervals of method="bootstrap"."""
+        raise ValueError(
+            f"method='bootstrap' is for priors of any shape, and {type(self).__name__} has none; use method='posterior'"
+        )
+
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their known variances, arrays (m,), of a model of normal estimates."""
+        raise ValueError(
+            "methods 'robust' and 'every-client' need one normal estimate of known variance per client, which "
+            f"{type(self).__name__} has not; leave out method"
+        )
+
+    def worst_noncoverage(self, level: float = 0.95) -> Floats:
+        """Return how often each client's usual shrunken interval misses at worst, over all priors as wide as the data's.
+
+        That is the interval mu + w (y - mu) -+ z sqrt(w) s with the weights of ``closed_forms.intervals.linear_shrinkage``;
+        1 - `level` is what it promises.  For models of normal estimates.
+
+        Raises
+        ------
+        ValueError for other models, or a level outside (0, 1).
+        """
+        from estimators.closed_forms.intervals import linear_shrinkage, worst_noncoverage
+
+        self.require_fit()
+        weights = linear_shrinkage(*self.normal_estimates()).weights
+        return np.where(weights > 0, worst_noncoverage(np.maximum(weights, 1e-6), level), 1.0)
+
+    @staticmethod
+    def read_truth(truth: ArrayLike, shape: tuple[int, ...]) -> Floats:
+        """Return true values that are given to `draw`, checked to be like the clients'."""
+        truth = finite("truth", truth)
+        if truth.shape != shape:
+            raise ValueError(f"truth must be like the clients' true values, of shape {shape}, got {truth.shape}")
+        return truth
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
+        """Return (truth, arguments of `fit`): new data of the same design, about the `truth` given or a new one."""
+        raise NotImplementedError
 
     def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
         """Return the ends (low, high) of intervals for the prior, by name, each by the way that suits how it was found.

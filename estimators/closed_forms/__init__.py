@@ -2,8 +2,8 @@
 
 Belongs here: ``aggregation``, ``personalization``, ``mean_regularized`` (server weights, strengths, risks, gaps),
 ``gaussian``, ``bernoulli``, ``mixture``, ``regression`` (exact risks, unbiased moments, EM), ``quantization``,
-``priors`` and ``distillation`` (losses and penalties with gradients), ``convergence`` (of federated averaging). Does not
-belong here: fitted models, privacy (``accounting``).
+``priors`` and ``distillation`` (losses and penalties with gradients), ``convergence`` (of federated averaging),
+``intervals`` (that hold whatever the prior is). Does not belong here: fitted models, privacy (``accounting``).
 """
 
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         convergence,
         distillation,
         gaussian,
+        intervals,
         mean_regularized,
         mixture,
         personalization,
@@ -31,6 +32,7 @@ __all__ = [
     "convergence",
     "distillation",
     "gaussian",
+    "intervals",
     "mean_regularized",
     "mixture",
     "personalization",

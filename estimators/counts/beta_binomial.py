@@ -30,7 +30,7 @@ from estimators.counts.tallies import (
 )
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.limits import times
-from estimators.numerics.validation import choice, count, finite, paired, positive, single
+from estimators.numerics.validation import choice, count, finite, paired, positive, probability, single
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
 
@@ -341,12 +341,14 @@ class BetaBinomial(ConjugateModel):
             "concentration": concentration,
         }
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Ints]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Ints, Ints]]:
         """Draw new probabilities from the prior of `prior_summary` and new counts of as many trials: (truth, (x, n))."""
         self.require_fit()
         _, n = self.clients_
         mean, rho = self._stated
-        if rho == 0 or mean in (0, 1):
+        if truth is not None:
+            truth = probability("truth", self.read_truth(truth, n.shape))
+        elif rho == 0 or mean in (0, 1):
             truth = np.full(n.shape, mean)
         elif np.isinf(rho):
             truth = (generator.random(n.shape) < mean).astype(float)

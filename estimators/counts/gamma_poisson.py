@@ -348,12 +348,14 @@ class GammaPoisson(ConjugateModel):
             "sd": float(mean * np.sqrt(rho)),
         }
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Floats]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Ints, Floats]]:
         """Draw rates from the prior of `prior_summary` and new counts over the same exposures: (truth, (x, exposure))."""
         self.require_fit()
         exposure = np.ldexp(self.clients_[1], self._exponent)
         mean, rho = self._stated
-        if rho == 0:
+        if truth is not None:
+            truth = nonnegative("truth", self.read_truth(truth, exposure.shape))
+        elif rho == 0:
             truth = np.full(exposure.shape, mean)
         else:
             shape, rate = shapes(mean, rho)

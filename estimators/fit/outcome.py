@@ -30,7 +30,8 @@ class Outcome:
 
     `row_clients` names the client of each row; `coefficient` the coefficient, for regressions only.  `own` is what the
     client knows by itself, `error` its standard error if the model is right, `weight` the part of `own` in `mean` (for
-    regressions its average over a client's coefficients), None where the model has no such part.
+    regressions its average over a client's coefficients), None where the model has no such part; `interval` how `low` and
+    `high` were made, a method of ``ClientModel.interval``.
     """
 
     model: object
@@ -48,6 +49,7 @@ class Outcome:
     coefficients: tuple = ()
     privacy: tuple = ()
     covariates: tuple = ()  # their names
+    interval: str = "posterior"
     notes: list = field(default_factory=list)
 
     @classmethod
@@ -61,10 +63,11 @@ class Outcome:
         n: np.ndarray | None,
         level: float,
         coefficients: Sequence[str] = (),
+        interval: str | None = None,
         **more: Any,
     ) -> Self:
         """Read the posterior off the fitted `model`; `own`, `error` and its arrays have clients on axis 0."""
-        low, high = model.interval(level)
+        low, high = model.interval(level, interval)
         shape = np.shape(model.posterior_mean_)
 
         def flat(values):
@@ -76,7 +79,8 @@ class Outcome:
             weight = weight[:, None] if weight.ndim < len(shape) else weight
         return cls(
             model, kind, tuple(clients), n, flat(own), flat(error), flat(model.posterior_mean_), flat(model.posterior_sd_),
-            flat(low), flat(high), level, None if weight is None else flat(weight), tuple(coefficients), **more,
+            flat(low), flat(high), level, None if weight is None else flat(weight), tuple(coefficients),
+            interval=interval or model.default_interval, **more,
         )  # fmt: skip
 
     @property
@@ -167,6 +171,7 @@ class Outcome:
             "n_clients": len(self.clients),
             "prior": self.prior(),
             "level": self.level,
+            "interval": self.interval,
             "log_likelihood": float(model.log_likelihood_),
             "converged": bool(model.converged_),
             "moved_most": self.clients[most // self.per_client],

@@ -456,14 +456,21 @@ class GaussianMeans(ClientModel):
             found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their variances."""
+        self.require_fit()
+        return self.estimates_, self.variances_
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
         """Return (truth, (estimates, variances[, covariates])) from `prior_summary` with the design that was fitted.
 
         A client of infinite variance gets its truth as estimate, which `fit` does not look at.
         """
         self.require_fit()
         noise = np.sqrt(np.where(np.isinf(self.variances_), 0.0, self.variances_))
-        truth = self.prior_mean_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
+        if truth is None:
+            truth = self.prior_mean_ + self.prior_summary()["sd"] * generator.standard_normal(noise.size)
+        truth = self.read_truth(truth, noise.shape)
         data = truth + noise * generator.standard_normal(noise.size), self.variances_
         return truth, data if self.covariates_ is None else (*data, self.covariates_)
 

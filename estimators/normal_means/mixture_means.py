@@ -10,6 +10,7 @@ number of components (the nonparametric ones).
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any, Literal, NamedTuple, Self
 
@@ -27,6 +28,8 @@ __all__ = ["MixtureMeans"]
 SAMPLE = 2000  # starts are compared on as many clients, the best go on with all
 EM_STEPS, KEPT = 20, 4  # short runs from every start, and how many of them go on
 MOST = 20  # components that "bic" tries; each more costs about k^4, and estimates far apart would have one each
+REFITS = 25  # priors that intervals mix
+LEARNERS = 2000  # clients whom each of them is learnt from, if there are more
 SMALLEST = 1e-12  # probability of a component below which it counts as empty and stays where it is
 
 
@@ -201,9 +204,9 @@ class MixtureMeans(ClientModel):
         0 is a point.
     k_ : number of components; path_ : dict from each k that was tried to its (log-likelihood, criterion).
     responsibilities_ : array (m, k), posterior probability of each component for each client.
-    posterior_mean_, posterior_sd_ : like the estimates; sd per coordinate.  They and the intervals take the fitted prior
-        for true.  That is honest for clear groups and many clients only: where groups overlap, or shrink to points,
-        intervals are far too short (``coverage`` measures it for a fitted model).
+    posterior_mean_, posterior_sd_ : like the estimates; sd per coordinate.  They take the fitted prior for true, which is
+        honest for clear groups and many clients only; intervals do not, but mix posteriors under priors learnt again from
+        drawn data (``interval``, method "bootstrap").
     log_likelihood_ : log density of the estimates; log_likelihoods_ : its trace, which never falls.
     converged_ : bool; n_iter_ : length of the trace.  A local maximum may be all that was found, as with every mixture.
 
@@ -218,6 +221,7 @@ class MixtureMeans(ClientModel):
     tau2s_: Floats
     responsibilities_: Floats
     log_likelihoods_: Floats
+    default_interval = "bootstrap"
     path_: dict[int, tuple[float, float]]
 
     def __init__(
@@ -257,7 +261,7 @@ class MixtureMeans(ClientModel):
         v = spread(variances, len(y))
         if len(y) < 2:
             raise ValueError("estimates must hold at least two clients to learn a prior from")
-        self._v = v
+        self._y, self._v = y, v
         exponent, y, v = gaussian_unit(y, v)
         choice("components", self.components, ("gaussian", "points"))
         starts, longest = int(single(count, "restarts", self.restarts)), int(single(count, "max_iter", self.max_iter))
@@ -294,9 +298,7 @@ class MixtureMeans(ClientModel):
             warnings.warn("the fit did not settle; raise max_iter, or tol", RuntimeWarning, stacklevel=3)
         order = np.lexsort(prior.mus.T[::-1])
         self.p_, mus, tau2s = prior.p[order], prior.mus[order], prior.tau2s[order]
-        _, weights, precision, gaps, _ = data.weigh(self.p_, mus, tau2s)
-        kept = tau2s[:, None] * precision
-        centres, sds = mus[:, None, :] + kept[:, :, None] * gaps, np.sqrt(kept * v)[:, :, None]
+        weights, centres, sds = posteriors(y, v, self.p_, mus, tau2s)
         mean = np.einsum("km,kmd->md", weights, centres)
         sd = np.sqrt(np.einsum("km,kmd->md", weights, sds**2 + (centres - mean) ** 2))
         # From the unit of the fit back to that of the data.
@@ -359,6 +361,37 @@ class MixtureMeans(ClientModel):
         mean, sd = (np.reshape(a, m * d) for a in (self.posterior_mean_, self.posterior_sd_))
         return self._shaped(quantiles(cdf, density, q, low, high, mean + ndtri(q) * sd).reshape(m, d))
 
+    def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
+        """Return quantiles of the average of each client's posteriors under `REFITS` priors learnt from drawn data.
+
+        Of more than 2000 clients each prior is learnt from 2000, drawn anew, so that it is believed a little less than it
+        could be.
+        """
+        self.require_fit()
+        generator, m = np.random.default_rng(seed), self._v.size
+        options = {**self.get_params(), "restarts": min(int(self.restarts), 2)}
+        found = []
+        for _ in range(REFITS):
+            _, (y, v) = self.draw(generator)
+            rows = np.sort(generator.choice(m, LEARNERS, replace=False)) if m > LEARNERS else slice(None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                prior = type(self)(**options).fit(y[rows], v[rows])
+            found.append((prior, *posteriors(self._y, self._v, prior.p_, prior._mus, prior.tau2s_)))
+        mixed = copy.copy(self)
+        priors, weights, centres, sds = zip(*found, strict=True)
+        mixed._weights, mixed._centres, mixed._sds = (
+            np.concatenate(weights) / REFITS,
+            np.concatenate(centres),
+            np.concatenate(sds),
+        )
+        mixed._mus = np.concatenate([prior._mus for prior in priors])
+        mixed.tau2s_ = np.concatenate([prior.tau2s_ for prior in priors])
+        mean = np.einsum("km,kmd->md", mixed._weights, mixed._centres)
+        sd = np.sqrt(np.einsum("km,kmd->md", mixed._weights, mixed._sds**2 + (mixed._centres - mean) ** 2))
+        mixed.posterior_mean_, mixed.posterior_sd_ = self._shaped(mean), self._shaped(sd)
+        return mixed.posterior_quantile((1 - level) / 2), mixed.posterior_quantile((1 + level) / 2)
+
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values."""
         self.require_fit()
@@ -374,17 +407,36 @@ class MixtureMeans(ClientModel):
             "sds": np.sqrt(self.tau2s_).tolist(),
         }
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their variances, of clients with one number each."""
+        self.require_fit()
+        if not self._flat:
+            raise ValueError(
+                "methods 'robust' and 'every-client' need one number per client, not a vector; leave out method"
+            )
+        return self._y[:, 0], self._v
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
         """Draw new values from the fitted prior and new estimates of the same variances: (truth, (estimates, variances))."""
         self.require_fit()
         m, d = self._v.size, self._mus.shape[1]
-        which = generator.choice(self.k_, m, p=self.p_)
-        truth = self._mus[which] + np.sqrt(self.tau2s_[which])[:, None] * generator.standard_normal((m, d))
+        if truth is None:
+            which = generator.choice(self.k_, m, p=self.p_)
+            truth = self._mus[which] + np.sqrt(self.tau2s_[which])[:, None] * generator.standard_normal((m, d))
+        else:
+            truth = self.read_truth(truth, self.posterior_mean_.shape).reshape(m, d)
         estimates = truth + np.sqrt(self._v)[:, None] * generator.standard_normal((m, d))
         return self._shaped(truth), (self._shaped(estimates), self._v)
 
 
 ROOT_2PI = np.sqrt(2 * np.pi)
+
+
+def posteriors(y: Floats, v: Floats, p: Floats, mus: Floats, tau2s: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return probabilities (k, m), centres (k, m, d) and sds (k, m, 1) of the components of clients' posteriors."""
+    _, weights, precision, gaps, _ = Data(y, v, "gaussian").weigh(p, mus, tau2s)
+    kept = tau2s[:, None] * precision
+    return weights, mus[:, None, :] + kept[:, :, None] * gaps, np.sqrt(kept * v)[:, :, None]
 
 
 def learn(

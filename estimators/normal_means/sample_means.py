@@ -11,6 +11,7 @@ from typing import Literal, Self
 
 import numpy as np
 
+from estimators.model import ClientModel
 from estimators.normal_means.gaussian_means import BLOCK, HYPERPRIORS, GaussianMeans, MarginalLikelihood, parts
 from estimators.normal_means.meta_regression import Design, Regression
 from estimators.normal_means.variances import moderated_variances
@@ -161,11 +162,17 @@ class SampleMeans(GaussianMeans):
             found.append(normal_mixture.quantile(q, weights, means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Raise ValueError: the variances are not known."""
+        return ClientModel.normal_estimates(self)
+
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
         """Return (truth, (means, variances, counts[, covariates])): all drawn anew, from both priors."""
         self.require_fit()
         m, n, d0 = self.counts_.size, self.counts_, self.prior_degrees_
-        truth = self.prior_mean_ + self.prior_summary()["sd"] * generator.standard_normal(m)
+        if truth is None:
+            truth = self.prior_mean_ + self.prior_summary()["sd"] * generator.standard_normal(m)
+        truth = self.read_truth(truth, n.shape)
         sigma2 = np.full(m, self.prior_variance_) if np.isinf(d0) else self.prior_variance_ * d0 / generator.chisquare(d0, m)
         means = truth + np.sqrt(sigma2 / n) * generator.standard_normal(m)
         variances = sigma2 * np.where(n > 1, generator.chisquare(np.maximum(n - 1, 1)) / np.maximum(n - 1, 1), 0.0)

@@ -4,9 +4,9 @@ Belongs here: the fitted models, their posteriors, and Robbins' formula for comp
 mixing distribution is found and certified, which is in ``npmle``; whether intervals cover, which is in ``coverage``.
 
 The maximum likelihood prior is discrete, with few atoms.  Posterior means and likelihoods are as good as those of a smooth
-prior; posterior distributions are discrete too, and close to a client's own true value only as far as atoms are.  So
-intervals are short of their nominal coverage where the true prior is smooth: read them as a description of the fitted
-prior, or use the bootstrap through `draw`, which shares the limit that new truths fall on atoms.
+prior; posterior distributions are discrete too, and close to a client's own true value only as far as atoms are: taken
+for true, over 20 to 1000 clients with a normal prior they held 47 to 77 % of the truths at 95 %.  Intervals therefore mix
+posteriors under many priors, each learnt from data drawn from a smoothed version of the fitted one.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["NonparametricCounts", "NonparametricMeans", "NonparametricRates", "robbins"]
 
 BLOCK = 8192
+REFITS = 40  # priors that intervals mix
+LEARNERS = 2000  # clients whom each of them is learnt from, if there are more
+BANDWIDTH = 0.5  # sd of what smooths the prior before new truths are drawn from it, in typical standard errors
 
 
 class Nonparametric(ClientModel):
@@ -59,6 +62,8 @@ class Nonparametric(ClientModel):
     t_: Floats
     origin_: float
 
+    default_interval = "bootstrap"
+
     def __init__(
         self, grid: ArrayLike | None = None, tolerance: float = 1e-4, max_iter: int = 200, threads: int | None = None
     ) -> None:
@@ -67,8 +72,9 @@ class Nonparametric(ClientModel):
         self.max_iter = max_iter
         self.threads = threads
 
-    def finish(self, make: Callable[[Floats, Floats], Clients], first: Floats, second: Floats, informed: Bools) -> Self:
+    def finish(self, make: Callable[[Floats, Floats], Clients], first: Floats, second: Floats) -> Self:
         """Fit the prior to the informed clients and compute all posterior moments."""
+        informed = self.informed(second)
         if not informed.any():
             raise ValueError("no client carries information; give at least one with a finite variance, trials or exposure")
         clients = make(first[informed], second[informed])
@@ -87,7 +93,7 @@ class Nonparametric(ClientModel):
         self.log_likelihood_, self.gap_, self.grid_gap_ = mixing.log_likelihood, mixing.gap, mixing.grid_gap
         self.n_iter_, self.converged_ = mixing.n_iter, mixing.converged
         self.family_, self.first_, self.second_ = clients.family, first, second
-        self.t_ = clients.coordinate(self.support_)
+        self.t_, self._clients = clients.coordinate(self.support_), clients
         self.origin_ = clients.origin
         moments = [(w @ self.support_, w) for w in self.blocks()]
         self.posterior_mean_ = np.concatenate([mean for mean, _ in moments])
@@ -96,16 +102,17 @@ class Nonparametric(ClientModel):
         )
         return self
 
-    def blocks(self) -> Iterator[Floats]:
-        """Yield posterior probabilities, clients by atoms, for blocks of clients."""
-        alpha, beta = shapes(self.t_, self.family_)[:2]
+    def blocks(self, prior: Self | None = None) -> Iterator[Floats]:
+        """Yield posterior probabilities, clients by atoms, for blocks of clients; under the fitted prior or another's."""
+        t = self.t_ if prior is None else self._clients.coordinate(prior.support_)
+        alpha, beta = shapes(t, self.family_)[:2]
         with np.errstate(divide="ignore"):
-            log_masses = np.log(self.masses_)
+            log_masses = np.log((self if prior is None else prior).masses_)
         for begin in range(0, self.first_.size, BLOCK):
             p1, p2 = self.parameters(self.first_[begin : begin + BLOCK], self.second_[begin : begin + BLOCK])
             with np.errstate(over="ignore"):
                 if self.family_ == "gaussian":
-                    weights = log_masses - 0.5 * np.square((self.t_ - p1[:, None]) * p2[:, None])
+                    weights = log_masses - 0.5 * np.square((t - p1[:, None]) * p2[:, None])
                 else:
                     weights = log_masses + p1[:, None] * alpha + p2[:, None] * beta
             weights -= weights.max(axis=1, keepdims=True)
@@ -132,6 +139,45 @@ class Nonparametric(ClientModel):
         # Sums of probabilities are exact to rounding only; a shortfall of that size counts as reached.
         return np.concatenate([self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()])
 
+    def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
+        """Return quantiles of the average of each client's posteriors under `REFITS` priors learnt from drawn data.
+
+        New truths come from the fitted prior, each moved by half a typical standard error in the coordinate where errors are
+        alike (a smoothed bootstrap; Silverman and Young 1987, Biometrika 74:469): a prior of any shape is not known to be
+        as discrete as the most likely one.  Of more than 2000 clients each prior is learnt from 2000, drawn anew, so that it
+        is believed a little less than it could be.
+        """
+        import warnings
+
+        self.require_fit()
+        generator, clients = np.random.default_rng(seed), self._clients
+        width = BANDWIDTH / np.sqrt(np.average(1 / clients.s**2, weights=clients.weights))
+        informed = np.flatnonzero(self.informed(self.second_))
+        options = {**self.get_params(), "tolerance": max(self.tolerance, 1e-2)}
+        priors = []
+        for _ in range(REFITS):
+            t = clients.coordinate(self.truths(generator)) + width * generator.standard_normal(self.first_.size)
+            _, (first, second) = self.draw(generator, clients.parameter(t))
+            rows = informed
+            if rows.size > LEARNERS:
+                rows = np.sort(generator.choice(rows, LEARNERS, replace=False))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                priors.append(type(self)(**options).fit(first[rows], second[rows]))
+        atoms = np.concatenate([prior.support_ for prior in priors])
+        order = np.argsort(atoms, kind="stable")
+        atoms, ends = atoms[order], []
+        for posteriors in zip(*(self.blocks(prior) for prior in priors), strict=True):
+            below = np.cumsum(np.concatenate(posteriors, axis=1)[:, order], axis=1) / REFITS
+            ends.append([atoms[np.argmax(below >= q - 1e-12, axis=1)] for q in ((1 - level) / 2, (1 + level) / 2)])
+        low, high = np.concatenate(ends, axis=1)
+        return low, high
+
+    @staticmethod
+    def informed(second: Floats) -> Bools:
+        """Return which clients carry information: trials, or an exposure."""
+        return second > 0
+
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior and its certificate as plain Python values."""
         self.require_fit()
@@ -147,9 +193,11 @@ class Nonparametric(ClientModel):
             "gap": self.gap_,
         }
 
-    def truths(self, generator: np.random.Generator) -> Floats:
-        """Return one new truth per client from the fitted prior."""
+    def truths(self, generator: np.random.Generator, given: ArrayLike | None = None) -> Floats:
+        """Return one new truth per client from the fitted prior, or those given, checked."""
         self.require_fit()
+        if given is not None:
+            return self.read_truth(given, self.first_.shape)
         return generator.choice(self.support_, self.first_.size, p=self.masses_)
 
 
@@ -189,15 +237,25 @@ class NonparametricMeans(Nonparametric):
         if (variances == 0).any():
             raise ValueError("variances must be > 0: at a known mean the likelihood of a free prior is unbounded")
         estimates, variances = pair("estimates", finite("estimates", estimates), "variances", variances)
-        return self.finish(npmle.gaussian_clients, estimates, variances, np.isfinite(variances))
+        return self.finish(npmle.gaussian_clients, estimates, variances)
+
+    @staticmethod
+    def informed(second: Floats) -> Bools:
+        """Return which clients carry information: a finite variance."""
+        return np.isfinite(second)
+
+    def normal_estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates and their variances."""
+        self.require_fit()
+        return self.first_, self.second_
 
     def parameters(self, estimates: Floats, variances: Floats) -> tuple[Floats, Floats]:
         """Return the clients' parameters in the kernels."""
         return estimates - self.origin_, 1 / np.sqrt(variances)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)): new truths from the fitted prior and new estimates of them."""
-        truth = self.truths(generator)
+        truth = self.truths(generator, truth)
         noise = np.sqrt(np.where(np.isfinite(self.second_), self.second_, 0.0))
         return truth, (truth + noise * generator.standard_normal(truth.size), self.second_)
 
@@ -225,15 +283,15 @@ class NonparametricRates(Nonparametric):
         x, n = pair("x", count("x", x, 0), "n", count("n", n, 0))
         if (x > n).any():
             raise ValueError(f"x must not exceed n; client {int(np.argmax(x > n))} has more successes than trials")
-        return self.finish(npmle.binomial_clients, x, n, n > 0)
+        return self.finish(npmle.binomial_clients, x, n)
 
     def parameters(self, x: Floats, n: Floats) -> tuple[Floats, Floats]:
         """Return the clients' parameters in the kernels."""
         return x, n - x
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Floats]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Ints, Floats]]:
         """Return (truth, (x, n)): new truths from the fitted prior and new successes."""
-        truth = self.truths(generator)
+        truth = probability("truth", self.truths(generator, truth))
         return truth, (generator.binomial(self.second_.astype(np.int64), truth), self.second_)
 
 
@@ -259,7 +317,7 @@ class NonparametricCounts(Nonparametric):
         x, exposure = pair("x", count("x", x, 0), "exposure", nonnegative("exposure", exposure))
         if ((exposure == 0) & (x > 0)).any():
             raise ValueError("x must be 0 where exposure is 0")
-        return self.finish(npmle.poisson_clients, x, exposure, exposure > 0)
+        return self.finish(npmle.poisson_clients, x, exposure)
 
     def parameters(self, x: Floats, exposure: Floats) -> tuple[Floats, Floats]:
         """Return the clients' parameters in the kernels."""
@@ -270,9 +328,9 @@ class NonparametricCounts(Nonparametric):
         self.require_fit()
         return self.posterior_mean_ * nonnegative("exposure", exposure)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Ints, Floats]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Ints, Floats]]:
         """Return (truth, (x, exposure)): new truths from the fitted prior and new counts."""
-        truth = self.truths(generator)
+        truth = nonnegative("truth", self.truths(generator, truth))
         return truth, (generator.poisson(truth * self.second_), self.second_)
 
 

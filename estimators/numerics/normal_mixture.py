@@ -44,7 +44,7 @@ def quantile(q: ArrayLike, weights: Floats, means: Floats, sds: Floats) -> Float
 
     Parameters
     ----------
-    q : number in (0, 1).
+    q : number in (0, 1), or array (...) with one for each mixture.
     weights, means, sds : arrays (..., K); sds > 0, except that there may be one component of any sd alone.
 
     >>> quantile(0.75, [1.0], [2.0], [0.0]).tolist()
@@ -55,12 +55,13 @@ def quantile(q: ArrayLike, weights: Floats, means: Floats, sds: Floats) -> Float
     from scipy.special import ndtr, ndtri
 
     weights, means, sds = np.broadcast_arrays(*(np.asarray(a, float) for a in (weights, means, sds)))
-    own = means + ndtri(q) * sds
+    q = np.broadcast_to(np.asarray(q, float), means.shape[:-1])
+    own = means + ndtri(q)[..., None] * sds
     if own.shape[-1] == 1:
         return own[..., 0]
     shape, k = own.shape[:-1], own.shape[-1]
     weights, means, sds = (a.reshape(-1, k) for a in (weights, means, sds))
-    low, high = own.min(axis=-1).ravel(), own.max(axis=-1).ravel()
+    low, high, q = own.min(axis=-1).ravel(), own.max(axis=-1).ravel(), q.ravel()
     mean = np.einsum("ik,ik->i", weights, means)
     spread = np.sqrt(np.einsum("ik,ik->i", weights, sds**2 + (means - mean[:, None]) ** 2))
     t = np.clip(mean + ndtri(q) * spread, low, high)
@@ -68,7 +69,7 @@ def quantile(q: ArrayLike, weights: Floats, means: Floats, sds: Floats) -> Float
     active = np.arange(t.size)
     for _ in range(200):
         z = (t[active, None] - means[active]) / sds[active]
-        excess = np.einsum("ik,ik->i", weights[active], ndtr(z)) - q
+        excess = np.einsum("ik,ik->i", weights[active], ndtr(z)) - q[active]
         density = np.einsum("ik,ik->i", weights[active], np.exp(-0.5 * z * z) / sds[active]) / np.sqrt(2 * np.pi)
         here = t[active]
         low[active] = np.where(excess < 0, here, low[active])

@@ -15,7 +15,7 @@ import numpy as np
 
 from estimators.closed_forms.bernoulli import moments_from_reports
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.validation import finite, nonnegative, paired
+from estimators.numerics.validation import finite, nonnegative, paired, probability
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
@@ -231,10 +231,12 @@ class PrivateRates(PrivateModel):
         self.require_fit()
         return self.posteriors_.quantile(q)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[RateReport]]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[list[RateReport]]]:
         """Return new rates from the fitted prior and new reports of the same design, with their mechanisms' noise."""
         self.require_fit()
-        truth = generator.beta(self.alpha_, self.beta_, len(self.reports_))
+        if truth is None:
+            truth = generator.beta(self.alpha_, self.beta_, len(self.reports_))
+        truth = probability("truth", self.read_truth(truth, (len(self.reports_),)))
         drawn = [replace(r, value=noisy_value(r, p, generator)) for p, r in zip(truth, self.reports_, strict=True)]
         return truth, (drawn,)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from estimators.accounting.budget import Guarantee
 from estimators.model import ClientModel
-from estimators.numerics.arrays import Floats
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, finite, instance, listing, nonnegative, single
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
@@ -205,11 +205,13 @@ class PrivateGaussianMeans(PrivateModel):
         self.require_fit()
         return self.posteriors_.quantile(q)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[MeanReport]]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[list[MeanReport]]]:
         """Return new true means from the fitted prior (one tau of its grid) and new reports of the same design."""
         self.require_fit()
         size, node = len(self.reports_), int(generator.choice(len(self.prior_.tau), p=self.prior_.weight))
-        truth = self.prior_.mu[node] + self.prior_.tau[node] * generator.standard_normal(size)
+        if truth is None:
+            truth = self.prior_.mu[node] + self.prior_.tau[node] * generator.standard_normal(size)
+        truth = self.read_truth(truth, (size,))
         estimates = truth + np.sqrt(self.variances_) * generator.standard_normal(size)
         drawn = [replace(r, estimate=float(e)) for r, e in zip(self.reports_, estimates, strict=True)]
         return truth, (drawn,)

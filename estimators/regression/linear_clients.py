@@ -242,14 +242,17 @@ class LinearClients(CoefficientModel):
         """Return the fitted prior and the noise as plain Python values."""
         return {**super().prior_summary(), "sigma2": np.asarray(self.sigma2_).tolist()}
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[RegressionTally]]]:
+    def draw(
+        self, generator: np.random.Generator, truth: ArrayLike | None = None
+    ) -> tuple[Floats, tuple[list[RegressionTally]]]:
         """Return (truth (m, d), (tallies,)): new coefficients from the fitted prior and new responses to the same rows."""
         self.require_fit()
         F, counts = self.tallies_.factors, self.tallies_.counts
         m, d = F.shape[0], F.shape[1] - 1
         values, vectors = np.linalg.eigh(self.covariance_)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        truth = self.mu_ + generator.standard_normal((m, d)) @ root.T
+        new_truth = self.mu_ + generator.standard_normal((m, d)) @ root.T
+        truth = new_truth if truth is None else self.read_truth(truth, (m, d))
         sd = np.sqrt(np.broadcast_to(self.sigma2_, (m,)))[:, None]
         U, seen = column_spaces(F)
         noise = np.einsum("mij,mj->mi", U, np.where(seen, generator.standard_normal((m, d)), 0.0))

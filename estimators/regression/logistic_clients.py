@@ -197,13 +197,16 @@ class LogisticClients(CoefficientModel):
         """Return the likelier label, 0 or 1, of each row of X (n, d) of client i, or of a client without data for None."""
         return (self.predict_proba(i, X) > 0.5).astype(int)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[list[Floats], list[Floats]]]:
+    def draw(
+        self, generator: np.random.Generator, truth: ArrayLike | None = None
+    ) -> tuple[Floats, tuple[list[Floats], list[Floats]]]:
         """Return (truth (m, d), (Xs, Ys)): new coefficients from the fitted prior and new labels of the same rows."""
         self.require_fit()
         values, vectors = np.linalg.eigh(self.covariance_)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         m, d = self.posterior_mean_.shape
-        truth = self.mu_ + generator.standard_normal((m, d)) @ root.T
+        new_truth = self.mu_ + generator.standard_normal((m, d)) @ root.T
+        truth = new_truth if truth is None else self.read_truth(truth, (m, d))
         odds = np.einsum("nd,nd->n", self.rows_.X, np.repeat(truth, self.rows_.counts, axis=0))
         Y = (generator.logistic(size=len(odds)) < odds).astype(float)
         ends = np.cumsum(self.rows_.counts)[:-1]

@@ -240,11 +240,15 @@ class FederatedMeans(ClientModel):
             summary |= {"sigma2": self.sigma2_, "sigma2_standard_error": self.sigma2_sd_}
         return summary
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, Floats, Floats, ArrayLike | None]]:
+    def draw(
+        self, generator: np.random.Generator, truth: ArrayLike | None = None
+    ) -> tuple[Floats, tuple[Floats, Floats, Floats, ArrayLike | None]]:
         """Return new truths from the fitted prior and arguments of `fit` with new messages about them."""
         self.require_fit()
         shape = self.posterior_mean_.shape
         variances, noises, n_samples = self.arguments_
         sd = np.sqrt(self.variances_ + noises).reshape((-1,) + (1,) * (len(shape) - 1))
-        truth = self.server_estimate_ + np.sqrt(self.tau2_) * generator.standard_normal(shape)
+        if truth is None:
+            truth = self.server_estimate_ + np.sqrt(self.tau2_) * generator.standard_normal(shape)
+        truth = self.read_truth(truth, shape)
         return truth, (truth + sd * generator.standard_normal(shape), variances, noises, n_samples)

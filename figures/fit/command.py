@@ -29,6 +29,9 @@ models: normal (the default for measurements; for raw ones sample-means, with a 
 SHARED = ("prior", "mu", "tau2")
 """Arguments of several models that have an option of their own."""
 
+METHODS = ("posterior", "bootstrap", "robust", "every-client")
+"""Ways to an interval, those of ``estimators.model``, which is not loaded for a look at the options."""
+
 PRIVATE = ("eps", "delta", "bounds", "sigma2")
 """Options of private fits by their names in ``estimators.private``."""
 
@@ -57,6 +60,13 @@ def add_arguments(parser):
         "--with", dest="options", action="append", default=[], metavar="NAME=VALUE", help="any other option of the model"
     )
     parser.add_argument("--level", type=float, default=0.95, metavar="P", help="probability of intervals (default: 0.95)")
+    parser.add_argument(
+        "--interval",
+        metavar="METHOD",
+        choices=METHODS,
+        help="posterior, bootstrap, robust (holds on average whatever law the values have) or every-client (holds for each "
+        "client by itself; both for measurements); default: the model's own",
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="for models that draw; with --eps for experiments only")
     parser.add_argument("--out", metavar="DIR", help="output folder (default: in build/fit, one for every FILE)")
     parser.add_argument("--json", action="store_true", help="print the fit as JSON")
@@ -238,7 +248,15 @@ def fit(args, table):
     coefficients = table.features if table.data == "regression" else ()
     covariates = getattr(table, "covariates", None)
     names = () if covariates is None else covariates.names
-    return Outcome.of(kind, model, table.clients, own, error, n, args.level, coefficients, covariates=names)
+    try:
+        return Outcome.of(
+            kind, model, table.clients, own, error, n, args.level, coefficients, args.interval, covariates=names
+        )
+    except ValueError as error:
+        if args.interval is None:
+            raise
+        why = str(error).replace("; leave out method", "; leave it out")
+        raise ValueError(f"--interval {args.interval}: {why}") from None
 
 
 def model_options(args):
@@ -277,6 +295,8 @@ def private_fit(args, table, options):
         raise ValueError("--covariates has no private version here; leave it out")
     if args.model != "auto":
         raise ValueError(f"--model {args.model} has no private version here; leave out --model")
+    if args.interval not in (None, "posterior"):
+        raise ValueError(f"--interval {args.interval} has no private version here; leave it out")
     if args.seed is not None:
         print("borrow: --seed makes the noise predictable: for experiments only, it is no privacy", file=sys.stderr)
     if args.bounds is not None and not args.bounds[0] < args.bounds[1]:

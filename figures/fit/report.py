@@ -31,6 +31,15 @@ VALUES = {"means": "values", "binomial": "probabilities", "poisson": "rates"}
 
 NONE_SEEN = "The data show no difference between clients beyond their noise"
 
+METHODS = {
+    "bootstrap": "Intervals count what the clients leave unknown about the prior: it was learnt again from drawn data.",
+    "robust": "Intervals hold on average over clients, whatever law true values have; they are around shrunken estimates "
+    "of their own, which keep the most of precise clients.",
+    "every-client": "Intervals hold for every client by itself, whatever its true value is; the other clients only make "
+    "them shorter.",
+}
+"""What intervals of other methods than the posterior count."""
+
 LESS = {
     "means": "the noisier it is, the less",
     "binomial": "the fewer its trials, the less",
@@ -92,6 +101,7 @@ def explanation(outcome):
             f"Expected squared error, all clients together: {before:.4g} before, {after:.4g} after, if the model is right."
         )
     lines.append(sureness(outcome))
+    lines += guarantee(outcome)
     lines += [f"Privacy: {line}" for line in outcome.privacy]
     lines += [f"Note: {note}" for note in outcome.notes]
     if not facts["converged"]:
@@ -101,6 +111,8 @@ def explanation(outcome):
 
 def sureness(outcome):
     """Return what intervals count and what they do not."""
+    if outcome.interval in METHODS:
+        return METHODS[outcome.interval]
     prior = outcome.model.prior_summary()
     found, sds = prior.get("found_by"), prior.get("sds", [1.0])
     if found in ("bayes", "integrated"):
@@ -116,6 +128,22 @@ def sureness(outcome):
     if any(sds):
         return f"{text}."
     return f"{text}, and their ends are among its {len(sds)} points." if len(sds) > 1 else f"{text}: here a single point."
+
+
+def guarantee(outcome):
+    """Return how seldom the usual intervals could hold if the clients' values had another law than the model's."""
+    if outcome.interval != "posterior" or outcome.kind.data != "means" or outcome.privacy:
+        return []
+    try:
+        worst = outcome.model.worst_noncoverage(outcome.level)
+    except ValueError:  # a single client, or vectors
+        return []
+    worst = float(np.mean(worst[outcome.heard]))
+    return [
+        f"At worst, over all laws of true values as spread as these, intervals like these miss {100 * worst:.2g}% of them, "
+        f"not {100 * (1 - outcome.level):.2g}%; --interval robust holds under every law, --interval every-client for each "
+        "client."
+    ]
 
 
 def centre(outcome, facts):
@@ -211,8 +239,9 @@ def borrowed(outcome, facts):
         i += outcome.coefficients.index(facts["moved_most_coefficient"])
         most = f"{most} ({facts['moved_most_coefficient']})"
     most = printable(most)
-    if abs(outcome.own[i] - outcome.mean[i]) > 1e-12 * abs(outcome.own[i]):
-        lines.append(f"{most} moved most, from {outcome.own[i]:.4g} to {outcome.mean[i]:.4g}.")
+    before, after = f"{outcome.own[i]:.4g}", f"{outcome.mean[i]:.4g}"
+    if before != after:
+        lines.append(f"{most} moved most, from {before} to {after}.")
     return lines
 
 

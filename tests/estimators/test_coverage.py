@@ -53,6 +53,28 @@ def test_point_normal():
     assert 0.9 < found.average < 1
 
 
+def spike(generator, shape):
+    return np.where(generator.random(shape) < 0.9, 0.0, 3 * generator.standard_normal(shape))
+
+
+def test_a_given_prior_tells_the_truth():
+    """A spike that twenty clients hide: the fitted prior has none and promises much, the prior that is feared does not."""
+    y = np.random.default_rng(4).normal(spike(np.random.default_rng(4), 20), 1.0)
+    believing = PointNormalMeans(prior="marginal-likelihood").fit(y, 1.0)
+    averaging = PointNormalMeans().fit(y, 1.0)
+    told = coverage(believing, replicates=100, seed=1, prior=spike)
+    assert told.average + 5 * told.average_se < 0.75
+    held = coverage(averaging, replicates=40, seed=1, prior=spike)
+    assert held.average > 0.95 - 5 * held.average_se
+    for method, level in (("robust", 0.94), ("every-client", 0.95)):
+        found = coverage(believing, replicates=60, seed=1, prior=spike, method=method)
+        assert found.average > level - 5 * found.average_se
+    with pytest.raises(ValueError, match="prior must be a function"):
+        coverage(believing, prior=0.5)
+    with pytest.raises(ValueError, match="truth must be like the clients' true values"):
+        coverage(believing, prior=lambda generator, shape: np.zeros(3))
+
+
 def test_bits_do_not_depend_on_workers():
     one, two = (coverage(fitted("reml", 1.0), replicates=11, seed=5, workers=workers) for workers in (1, 2))
     for a, b in zip(one, two, strict=True):

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, optimize
+from scipy import integrate, optimize, stats
 
 from estimators.normal_means.gaussian_means import GaussianMeans
 from estimators.normal_means.point_normal import Likelihood, PointNormalMeans
+
+ML = "marginal-likelihood"
 
 
 def sparse(m, seed=0, share=0.3, tau=3.0, mode=1.0):
@@ -87,7 +89,7 @@ def test_large_samples_find_the_prior_and_rare_signals():
 
 def test_posterior_agrees_with_quadrature():
     y, v = sparse(30, 4)
-    model = PointNormalMeans().fit(y, v)
+    model = PointNormalMeans(prior="marginal-likelihood").fit(y, v)
     assert 0 < model.spike_weight_ < 1
     mode = model.mode_
     for i in (0, int(np.argmax(y)), int(np.argmin(np.abs(y - 1)))):
@@ -114,10 +116,74 @@ def test_posterior_agrees_with_quadrature():
         assert model.local_false_sign_rate(mode)[i] == pytest.approx(min(below + spike / total, 1 - below), abs=1e-8)
 
 
-@given(st.integers(0, 100), st.floats(0.001, 0.999))
+def brute_force(y, v, mode):
+    """Weights, spike chances and slab laws on a dense grid of weights, tau2 and modes, uniform under the hyperprior."""
+    u = (np.arange(60) + 0.5) / 60
+    edge = 4 * v.size / np.sum(1 / v)
+    pi, tau2 = u, edge * (u**-2 - 1)  # sqrt(edge / (edge + tau2)) is uniform
+    modes = np.array([mode]) if mode is not None else np.linspace(y.min() - 6, y.max() + 6, 241)
+    pi, tau2, c = (a.ravel()[:, None] for a in np.meshgrid(pi, tau2, modes, indexing="ij"))
+    spike = pi * np.exp(-0.5 * (y - c) ** 2 / v) / np.sqrt(v)
+    slab = (1 - pi) * np.exp(-0.5 * (y - c) ** 2 / (v + tau2)) / np.sqrt(v + tau2)
+    share = np.prod(spike + slab, axis=1, keepdims=True)
+    own = tau2 / (tau2 + v)
+    return share / share.sum(), spike / (spike + slab), c, c + own * (y - c), np.sqrt(v * own)
+
+
+@pytest.mark.parametrize("mode", [0.5, None])
+def test_averages_agree_with_brute_force(mode):
+    """All that is unknown is averaged over: posterior moments, and the mass below the ends of intervals."""
+    y, v = np.array([0.0, 0.9, 0.4, 5.0, 0.6]), np.array([0.3, 1.0, 0.5, 1.0, 0.2])
+    model = PointNormalMeans(mode).fit(y, v)
+    share, spike, c, means, sds = brute_force(y, v, mode)
+    expected = np.sum(share * (spike * c + (1 - spike) * means), axis=0)
+    square = np.sum(share * (spike * (c - expected) ** 2 + (1 - spike) * (sds**2 + (means - expected) ** 2)), axis=0)
+    assert model.converged_
+    np.testing.assert_allclose(model.slab_probability_, 1 - np.sum(share * spike, axis=0), atol=3e-3)
+    np.testing.assert_allclose(model.posterior_mean_, expected, atol=5e-3)
+    np.testing.assert_allclose(model.posterior_sd_, np.sqrt(square), rtol=5e-3)
+    for ends, level in zip(model.interval(0.9), (0.05, 0.95), strict=True):
+        slab = (1 - spike) * stats.norm.cdf((ends - means) / sds)
+        # Modes that are not known are spread over the cells of the grid.
+        modes = [c < ends, c <= ends] if mode is not None else [np.clip((ends - c) / (c[1] - c[0]) + 0.5, 0, 1)] * 2
+        below, upto = (np.sum(share * (spike * part + slab), axis=0) for part in modes)
+        assert np.all(below < level + 4e-3)
+        assert np.all(upto > level - 4e-3)
+
+
+@pytest.mark.parametrize("m", [20, 200])
+def test_no_interval_ends_at_an_estimated_mode(m):
+    """90 % of the clients equal: believing the most likely mode misses half of the truths, averaging over it few."""
+    held, widths = {"bayes": [], "marginal-likelihood": []}, []
+    generator = np.random.default_rng(m)
+    for _ in range(1000 // m):
+        truth = np.where(generator.random(m) < 0.9, 1.0, 1 + 3 * generator.standard_normal(m))
+        y = truth + generator.standard_normal(m)
+        for prior, found in held.items():
+            low, high = PointNormalMeans(prior=prior).fit(y, 1.0).interval()
+            found.append(np.mean((low <= truth) & (truth <= high)))
+            if prior == "bayes":
+                widths.append(np.min(high - low))
+    error = 5 * np.std(held["bayes"]) / np.sqrt(len(held["bayes"]))
+    assert np.mean(held["bayes"]) > 0.95 - error
+    assert np.mean(held["marginal-likelihood"]) < 0.7
+    assert min(widths) > 1 / np.sqrt(m)
+
+
+def test_many_clients_need_no_average():
+    y, v = sparse(5000, 2)
+    one, two = PointNormalMeans().fit(y, v), PointNormalMeans(prior="marginal-likelihood").fit(y, v)
+    assert one.log_likelihood_ == two.log_likelihood_
+    np.testing.assert_allclose(one.posterior_mean_, two.posterior_mean_, atol=0.05)
+    assert one.prior_summary()["spike_weight"] == pytest.approx(two.spike_weight_, abs=0.01)
+    low, high = one.interval()
+    assert (low < high).all()
+
+
+@given(st.integers(0, 100), st.floats(0.001, 0.999), st.sampled_from(["bayes", "marginal-likelihood"]), st.booleans())
 @settings(max_examples=30)
-def test_quantiles_invert_the_distribution_function(seed, q):
-    model = PointNormalMeans().fit(*sparse(20, seed))
+def test_quantiles_invert_the_distribution_function(seed, q, prior, known):
+    model = PointNormalMeans(1.0 if known else None, prior).fit(*sparse(20, seed))
     for i, t in enumerate(model.posterior_quantile(q)):
         assert model.posterior_cdf(t)[i] >= q - 1e-9
         assert model.posterior_cdf(t, strict=True)[i] <= q + 1e-9
@@ -134,7 +200,7 @@ def test_equivariance(seed, exponent, shift):
 
 
 def test_limits():
-    equal = PointNormalMeans().fit([2.0] * 5, [1.0, 2.0, 3.0, 1.0, 1.0])
+    equal = PointNormalMeans(prior=ML).fit([2.0] * 5, [1.0, 2.0, 3.0, 1.0, 1.0])
     assert (equal.spike_weight_, equal.tau2_, equal.mode_) == (1.0, 0.0, 2.0)
     assert equal.posterior_mean_.tolist() == [2.0] * 5
     assert equal.posterior_sd_.tolist() == [0.0] * 5
@@ -142,18 +208,28 @@ def test_limits():
     assert equal.local_false_sign_rate(2.0).tolist() == [1.0] * 5
     # Where a normal prior is best, the spike has no weight and the posterior is that of the normal prior.
     y, v = np.array([-2.0, -1.0, 1.0, 2.0, 1.5, -1.5]), np.full(6, 0.01)
-    model, normal = PointNormalMeans(0.0).fit(y, v), GaussianMeans("marginal-likelihood", mu=0.0).fit(y, v)
+    model, normal = PointNormalMeans(0.0, ML).fit(y, v), GaussianMeans("marginal-likelihood", mu=0.0).fit(y, v)
     assert model.spike_weight_ == 0
     np.testing.assert_allclose(model.posterior_mean_, normal.posterior_mean_)
     np.testing.assert_allclose(model.interval(), normal.interval())
     # A client without information gets the prior.
     y, v = sparse(30, 4)
-    with_one, alone = PointNormalMeans().fit(np.append(y, 99.0), np.append(v, np.inf)), PointNormalMeans().fit(y, v)
+    with_one, alone = (
+        PointNormalMeans(prior=ML).fit(np.append(y, 99.0), np.append(v, np.inf)),
+        PointNormalMeans(prior=ML).fit(y, v),
+    )
     assert with_one.log_likelihood_ == alone.log_likelihood_
     np.testing.assert_allclose(with_one.posterior_mean_[:-1], alone.posterior_mean_)
     assert with_one.posterior_mean_[-1] == pytest.approx(alone.mode_)
     assert with_one.slab_probability_[-1] == pytest.approx(1 - alone.spike_weight_)
     assert with_one.posterior_sd_[-1] == pytest.approx(alone.prior_summary()["sd"])
+    # Averaged over, a client without information has the prior with all that is unknown of it, and equal ones some spread.
+    averaged = PointNormalMeans().fit(np.append(y, 99.0), np.append(v, np.inf))
+    np.testing.assert_allclose(averaged.posterior_mean_[:-1], PointNormalMeans().fit(y, v).posterior_mean_)
+    assert averaged.posterior_sd_[-1] == np.inf
+    low, high = PointNormalMeans().fit([2.0] * 5, [1.0, 2.0, 3.0, 1.0, 1.0]).interval()
+    assert (high - low > 0.5).all()
+    np.testing.assert_allclose(low + high, 4.0, atol=0.02)
 
 
 def test_extreme_estimates_do_not_overflow():
@@ -163,7 +239,7 @@ def test_extreme_estimates_do_not_overflow():
 
 
 def test_draw_follows_the_prior():
-    model = PointNormalMeans(1.0).fit(*sparse(4000, 3))
+    model = PointNormalMeans(1.0, ML).fit(*sparse(4000, 3))
     truth, (estimates, variances) = model.draw(np.random.default_rng(1))
     assert np.mean(truth == 1.0) == pytest.approx(model.spike_weight_, abs=5 * 0.008)
     assert np.var(truth[truth != 1.0]) == pytest.approx(model.tau2_, rel=5 * np.sqrt(2 / 1000))
@@ -175,6 +251,7 @@ def test_draw_follows_the_prior():
     ("model", "data", "message"),
     [
         (PointNormalMeans(), ([1.0], 1.0), "estimates must hold at least two clients"),
+        (PointNormalMeans(prior="flat"), ([1.0, 2.0], 1.0), "prior must be one of"),
         (PointNormalMeans(np.nan), ([1.0, 2.0], 1.0), "mode holds NaN"),
         (PointNormalMeans(np.inf), ([1.0, 2.0], 1.0), "mode must be finite"),
         (PointNormalMeans(), ([1.0, np.inf], 1.0), "estimates must be finite"),

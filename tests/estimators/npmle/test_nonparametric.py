@@ -136,6 +136,29 @@ def test_posteriors(index):
     assert type(summary["mean"]) is float
 
 
+def test_intervals_count_that_the_prior_was_learnt():
+    """A normal prior of 40 clients: posteriors of its few fitted points hold half of the truths, intervals nearly all."""
+    held, generator = {"bootstrap": [], "posterior": []}, np.random.default_rng(7)
+    for _ in range(12):
+        truth = generator.standard_normal(40)
+        model = NonparametricMeans().fit(generator.normal(truth, 1.0), np.ones(40))
+        for method, found in held.items():
+            low, high = model.interval(method=method)
+            found.append(np.mean((low <= truth) & (truth <= high)))
+            assert method == "posterior" or (low < high).all()
+    assert np.mean(held["bootstrap"]) > 0.93 - 5 * np.std(held["bootstrap"]) / np.sqrt(12)
+    assert np.mean(held["posterior"]) < 0.75
+    # Equal clients fix no point either; all families, and clients without information.
+    for model, data in (
+        (NonparametricMeans(), ([2.0] * 6, [1.0, 1.0, 1.0, 1.0, 1.0, np.inf])),
+        (NonparametricRates(), ([3, 3, 3, 3, 0], [9, 9, 9, 9, 0])),
+        (NonparametricCounts(), ([3, 3, 3, 3, 0], [1.0, 1.0, 1.0, 1.0, 0.0])),
+    ):
+        low, high = model.fit(*data).interval()
+        assert (low < high).all()
+        np.testing.assert_array_equal(model.interval(), (low, high))
+
+
 @pytest.mark.parametrize("index", range(3))
 def test_draws_can_be_fitted(index):
     model, _ = list(models())[index]
