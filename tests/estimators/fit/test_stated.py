@@ -232,7 +232,7 @@ def test_weights_of_point_normal_means(mode):
     averaged = PointNormalMeans(mode).fit(y, 1.0)
     centres = (averaged.posterior_mean_ - averaged.weights_ * y) / (1 - averaged.weights_)
     if mode is None:
-        assert (np.abs(centres - averaged.prior_summary()["mean"]) < 1).all()
+        assert ((y.min() < centres) & (centres < y.max())).all()
     else:
         np.testing.assert_allclose(centres, mode, atol=1e-9)
 
