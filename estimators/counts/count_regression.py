@@ -16,7 +16,7 @@ from estimators.counts import beta_binomial, gamma_poisson
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
-from estimators.numerics.validation import finite, paired, probability, single
+from estimators.numerics.validation import finite, nonnegative, paired, probability, single
 
 __all__ = ["BetaBinomialRegression", "GammaPoissonRegression"]
 
@@ -257,12 +257,13 @@ class BetaBinomialRegression(CountRegression):
         a, b = self.prior_mean_ * self.concentration_, (1 - self.prior_mean_) * self.concentration_
         return beta(a + self._x, b + self._n - self._x)
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
         """Return (truth, (x, n[, covariates])) from the fitted prior."""
         self.require_fit()
-        truth, phi = self.prior_mean_, self.concentration_
-        if np.isfinite(phi):
-            truth = generator.beta(truth * phi, (1 - truth) * phi)
+        mean, phi = self.prior_mean_, self.concentration_
+        if truth is None:
+            truth = generator.beta(mean * phi, (1 - mean) * phi) if np.isfinite(phi) else mean
+        truth = probability("truth", self.read_truth(truth, mean.shape))
         data = generator.binomial(self._n.astype(int), truth), self._n
         return truth, data if self.covariates_ is None else (*data, self.covariates_)
 
@@ -330,12 +331,13 @@ class GammaPoissonRegression(CountRegression):
         k = self.concentration_
         return gamma(k + self._x, scale=1 / (k / self.prior_mean_ + self._e))
 
-    def draw(self, generator: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
         """Return (truth, (x, exposure[, covariates])) from the fitted prior."""
         self.require_fit()
-        truth, k = self.prior_mean_, self.concentration_
-        if np.isfinite(k):
-            truth = truth * generator.gamma(k, 1 / k, truth.size)
+        mean, k = self.prior_mean_, self.concentration_
+        if truth is None:
+            truth = mean * generator.gamma(k, 1 / k, mean.size) if np.isfinite(k) else mean
+        truth = nonnegative("truth", self.read_truth(truth, mean.shape))
         data = generator.poisson(self._e * truth), self._e
         return truth, data if self.covariates_ is None else (*data, self.covariates_)
 
