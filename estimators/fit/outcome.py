@@ -48,13 +48,8 @@ class Outcome:
     weight: np.ndarray | None = None
     coefficients: tuple = ()
     privacy: tuple = ()
-<<<<<<< HEAD
-    interval: str = "posterior"
-    covariates: tuple = ()  # their names
-=======
     covariates: tuple = ()  # their names
     interval: str = "posterior"
->>>>>>> covar
     notes: list = field(default_factory=list)
 
     @classmethod

@@ -2,15 +2,9 @@
 
 Belongs here: ``gaussian_means`` (normal prior), ``meta_regression`` (its covariates), ``prior_inference`` (intervals and
 tests of it), ``variances`` and ``sample_means`` (variances that few rows estimate), ``point_normal`` (some clients are the
-<<<<<<< HEAD
-centre), ``spike_average`` (its average over priors), ``mixture_means`` (groups), ``streaming`` with ``streaming_passes`` and
-``streaming_prior`` (more clients than memory). Does not belong here: a prior of any shape (``npmle``), closed-form risks
-(``closed_forms.gaussian``).
-=======
 centre) with ``spike_average`` (its average over priors), ``mixture_means`` (groups), ``streaming`` with
 ``streaming_passes`` and ``streaming_prior`` (more clients than memory). Does not belong here: a prior of any shape
 (``npmle``), closed-form risks (``closed_forms.gaussian``).
->>>>>>> covar
 """
 
 from typing import TYPE_CHECKING

@@ -163,11 +163,7 @@ class SampleMeans(GaussianMeans):
         return np.ldexp(np.concatenate(found), self._exponent)
 
     def normal_estimates(self) -> tuple[Floats, Floats]:
-<<<<<<< HEAD
-        """Raise ValueError: the variances are estimated."""
-=======
         """Raise ValueError: the variances are not known."""
->>>>>>> covar
         return ClientModel.normal_estimates(self)
 
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
@@ -176,11 +172,7 @@ class SampleMeans(GaussianMeans):
         m, n, d0 = self.counts_.size, self.counts_, self.prior_degrees_
         if truth is None:
             truth = self.prior_mean_ + self.prior_summary()["sd"] * generator.standard_normal(m)
-<<<<<<< HEAD
-        truth = self.read_truth(truth, (m,))
-=======
         truth = self.read_truth(truth, n.shape)
->>>>>>> covar
         sigma2 = np.full(m, self.prior_variance_) if np.isinf(d0) else self.prior_variance_ * d0 / generator.chisquare(d0, m)
         means = truth + np.sqrt(sigma2 / n) * generator.standard_normal(m)
         variances = sigma2 * np.where(n > 1, generator.chisquare(np.maximum(n - 1, 1)) / np.maximum(n - 1, 1), 0.0)
