@@ -373,6 +373,7 @@ class MixtureMeans(ClientModel):
         self.require_fit()
         generator, m = np.random.default_rng(seed), self._v.size
         options = {**self.get_params(), "restarts": min(int(self.restarts), 2)}
+        k, y_unit, v_unit = gaussian_unit(self._y, self._v)
         found = []
         for _ in range(REFITS):
             _, (y, v) = self.draw(generator)
@@ -380,7 +381,9 @@ class MixtureMeans(ClientModel):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
                 prior = type(self)(**options).fit(y[rows], v[rows])
-            found.append((prior, *posteriors(self._y, self._v, prior.p_, prior._mus, prior.tau2s_)))
+            scaled = prior.p_, np.ldexp(prior._mus, -k), np.ldexp(prior.tau2s_, -2 * k)
+            weights, *laws = posteriors(y_unit, v_unit, *scaled)
+            found.append((prior, weights, *(np.ldexp(law, k) for law in laws)))
         mixed = copy.copy(self)
         priors, weights, centres, sds = zip(*found, strict=True)
         mixed._weights, mixed._centres, mixed._sds = (

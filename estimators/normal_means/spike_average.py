@@ -19,7 +19,7 @@ import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
 
-__all__ = ["Nodes", "average", "grow", "posterior_terms"]
+__all__ = ["Nodes", "average", "posterior_terms"]
 
 EDGE, POWER = 4.0, 1.5  # the hyperprior of ``gaussian_means``, in units of the harmonic mean of the variances
 DEPTH = 10.0  # nodes less than exp(-DEPTH) times as likely as the likeliest are left out
@@ -100,11 +100,6 @@ def grow(
 
     Neighbours differ by one in one index.  Points lower than the highest by more than `depth` end the growth and are left
     out, and so does the number `most`, of the points looked at, which keeps the highest.
-
-    >>> height = lambda x: -0.5 * (x**2).sum(axis=1)
-    >>> index, found = grow(height, np.zeros(2), np.ones(2), np.zeros((1, 2), int), 8.0, 1000)
-    >>> len(index), round(float(np.exp(found).sum() / (2 * np.pi)), 3)
-    (45, 0.999)
     """
     d, width = steps.size, 1 << 20
     moves = np.array([sign * row for row in np.eye(d, dtype=np.int64) for sign in (-1, 1)])

@@ -10,6 +10,7 @@ from scipy import integrate, optimize, stats
 
 from estimators.normal_means.gaussian_means import GaussianMeans
 from estimators.normal_means.point_normal import Likelihood, PointNormalMeans
+from estimators.normal_means.spike_average import grow
 
 ML = "marginal-likelihood"
 
@@ -149,6 +150,13 @@ def test_averages_agree_with_brute_force(mode):
         below, upto = (np.sum(share * (spike * part + slab), axis=0) for part in modes)
         assert np.all(below < level + 4e-3)
         assert np.all(upto > level - 4e-3)
+
+
+def test_a_lattice_grows_to_where_a_density_ends():
+    """A normal density in two dimensions, from one seed: all points within the depth, and 1 - exp(-depth) of the mass."""
+    index, found = grow(lambda x: -0.5 * (x**2).sum(axis=1), np.zeros(2), np.ones(2), np.zeros((1, 2), int), 8.0, 1000)
+    assert len(index) == sum(i * i + j * j < 16 for i in range(-4, 5) for j in range(-4, 5))
+    assert np.exp(found).sum() / (2 * np.pi) == pytest.approx(1, abs=2e-3)
 
 
 @pytest.mark.parametrize("m", [20, 200])
