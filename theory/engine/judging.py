@@ -268,7 +268,9 @@ def slack(claim: Claim) -> dict[str, Any]:
     assert claim.printed is not None
     point = claim.point(claim.tight.at)
     at = {k: as_text(v) for k, v in point.items()}
-    pairs = zip(entries(claim.at(claim.printed, point)), entries(claim.derived_digits(point)), strict=True)
+    # A ratio that is stated exactly is not judged by digits.
+    derived = claim.derived_digits(point) if "." in claim.tight.ratio else claim.derived_at(point)
+    pairs = zip(entries(claim.at(claim.printed, point)), entries(derived), strict=True)
     bound, value = next((sp.sympify(p), sp.sympify(t)) for p, t in pairs if p is not None)
     if not claim.holds_at(point):
         return {"at": at, "wrong": "the point of tight does not meet the condition"}
