@@ -53,7 +53,6 @@ class ClientModel:
     converged_: bool
     n_iter_: int
     fit: Callable[..., Self]
-    draw: Callable[[np.random.Generator], tuple[Any, tuple[Any, ...]]]
     prior_summary: Callable[[], dict[str, Any]]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -150,9 +149,10 @@ class ClientModel:
         return np.where(weights > 0, worst_noncoverage(np.maximum(weights, 1e-6), level), 1.0)
 
     @staticmethod
-    def read_truth(truth: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    def read_truth(truth: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
         """Return true values that are given to `draw`, checked to be like the clients'."""
-        truth = finite("truth", truth)
+        given: Any = truth
+        truth = finite("truth", given)
         if truth.shape != shape:
             raise ValueError(f"truth must be like the clients' true values, of shape {shape}, got {truth.shape}")
         return truth

@@ -51,9 +51,9 @@ def chain(claim: Claim, record: Record) -> tuple[Step, ...]:
 
 def _sentence(record: Record) -> Step:
     detail = record.levels.get("literal", {}).get("detail", "")
-    verdict, _, more = detail.partition(": ")
+    verdict, _, more = str(detail).partition(": ")
     said = {"same": "the display, read by machine, is the formula", "edited": f"the display, read by machine, after {more}"}
-    return Step("sentence", "formula", "exact" if verdict in said else "reading", said.get(verdict, more))
+    return Step("sentence", "formula", "exact" if verdict in said else "reading", said.get(verdict) or more)
 
 
 def _formula(claim: Claim, record: Record) -> Step:

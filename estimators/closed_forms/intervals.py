@@ -11,7 +11,7 @@ Belongs here: these formulas.  Does not belong here: fitted models, whose ``inte
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,7 +61,10 @@ def chord(c: float) -> float:
     from scipy.optimize import brentq
 
     low, high = u[max(best - 1, 0)], u[min(best + 1, u.size - 1)]
-    return float(brentq(slope, low, high, xtol=1e-14)) ** 2 if slope(low) > 0 > slope(high) else float(u[best] ** 2)
+    if not slope(low) > 0 > slope(high):
+        return float(u[best] ** 2)
+    root: Any = brentq(slope, low, high, xtol=1e-14)
+    return float(root) ** 2
 
 
 def derivatives(t: float, c: float) -> tuple[float, float]:
@@ -214,10 +217,14 @@ def tabled(function, x: Floats) -> Floats:
         pieces = max(1, int(np.ceil((logs[-1] - logs[0]) / 2)))
         edges = np.linspace(logs[0], logs[-1], pieces + 1)
         found = np.empty(places.size)
+
+        def at_each(logs: Any) -> Any:
+            return np.array([function(float(np.exp(log))) for log in logs])
+
         for k in range(pieces):
             inside = (logs >= edges[k]) & (logs <= edges[k + 1])
             if inside.any():
-                fitted = Chebyshev.interpolate(lambda a: [function(float(np.exp(b))) for b in a], 12, edges[k : k + 2])
+                fitted = Chebyshev.interpolate(at_each, 12, edges[k : k + 2])
                 found[inside] = fitted(logs[inside])
     return found[inverse].reshape(x.shape)
 

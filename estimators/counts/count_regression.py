@@ -257,7 +257,7 @@ class BetaBinomialRegression(CountRegression):
         a, b = self.prior_mean_ * self.concentration_, (1 - self.prior_mean_) * self.concentration_
         return beta(a + self._x, b + self._n - self._x)
 
-    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, n[, covariates])) from the fitted prior."""
         self.require_fit()
         mean, phi = self.prior_mean_, self.concentration_
@@ -331,7 +331,7 @@ class GammaPoissonRegression(CountRegression):
         k = self.concentration_
         return gamma(k + self._x, scale=1 / (k / self.prior_mean_ + self._e))
 
-    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, ...]]:
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, exposure[, covariates])) from the fitted prior."""
         self.require_fit()
         mean, k = self.prior_mean_, self.concentration_

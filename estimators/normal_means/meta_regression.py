@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class Design:
         """Return the basis for covariates Z of other clients, and for whom these break what those left out obeyed."""
         intercept = len(self.triangle) > self.kept.sum()
         columns = np.column_stack([np.full(len(Z), float(intercept)), Z / self.scale]) - self.shift
-        basis = np.linalg.solve(self.triangle.T, columns[:, np.append(intercept, self.kept)].T).T
+        basis: Any = np.linalg.solve(self.triangle.T, columns[:, np.append(intercept, self.kept)].T).T
         gap = np.abs(columns - np.einsum("ip,pj->ij", basis, self.mixed))[:, 1:][:, ~self.kept]
         size = (np.abs(Z / self.scale) + np.abs(self.shift[1:]) + 1e-300)[:, ~self.kept]
         return basis, (gap > 1e-6 * size).any(axis=1)

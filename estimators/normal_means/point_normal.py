@@ -218,10 +218,10 @@ class PointNormalMeans(ClientModel):
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
         if self._nodes is not None:
-            t = self._standardised(finite("t", t))
+            at = self._standardised(finite("t", t))
             return np.concatenate(
                 [
-                    normal_mixture.cdf(t[rows] if t.ndim else t, *self._components(*terms), strict)
+                    normal_mixture.cdf(at[rows] if at.ndim else at, *self._components(*terms), strict=strict)
                     for rows, *terms in self.mixtures()
                 ]
             )

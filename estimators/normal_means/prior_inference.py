@@ -141,7 +141,7 @@ def heterogeneity(model: NormalModel) -> Heterogeneity:
     return Heterogeneity(Q, df, float(chdtrc(df, Q)), 1 - 1 / H2, H2, typical * model.unit2)
 
 
-def inflation(likelihood: Any, tau2: float, method: str) -> float:
+def inflation(likelihood: Any, tau2: float, method: Any) -> float:
     """Return what Knapp and Hartung multiply variances of coefficients by."""
     df = likelihood.size - likelihood.coefficients
     if df < 1:
@@ -196,7 +196,7 @@ def coefficient_intervals(
     tau2 = model.tau2_ / model.unit2
     if method == "profile":
         for j in np.flatnonzero(known):
-            ends[j] = profile_ends(model, j, estimates[j], sds[j], above)
+            ends[j] = profile_ends(model, int(j), estimates[j], sds[j], above)
         return ends
     reach = -ndtri(above)
     if method != "normal":
@@ -297,7 +297,8 @@ def variance_interval(
     def fallen(tau2):
         return float(likelihood.objective(np.array([tau2]), restricted=restricted)[0]) - top
 
-    low = float(brentq(fallen, 0.0, best, xtol=1e-14 * first, rtol=1e-13)) if best and fallen(0.0) < 0 else 0.0
+    found: Any = brentq(fallen, 0.0, best, xtol=1e-14 * first, rtol=np.float64(1e-13)) if best and fallen(0.0) < 0 else 0.0
+    low = float(found)
     return low * unit2, edge(fallen, best, first, brentq) * unit2
 
 

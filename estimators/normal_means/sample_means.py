@@ -136,7 +136,8 @@ class SampleMeans(GaussianMeans):
             weight *= shares[:, None] / weight.sum(axis=2, keepdims=True)
             own, rest = tau2s[:, None] * precision, noise * precision
             variance = tau2s[:, None] * rest + spread * rest**2
-            yield rows, *(a.reshape(len(a), -1) for a in (weight, own, mus + own * gap, variance))
+            weight, own, centre, variance = (a.reshape(len(a), -1) for a in (weight, own, mus + own * gap, variance))
+            yield rows, weight, own, centre, variance
 
     def set_averages(self, shares: Floats) -> None:
         """Set posterior means, sds and own weights, in the units of the fit."""

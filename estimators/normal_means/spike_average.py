@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product as pairs_of
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -135,20 +135,22 @@ def average(likelihood: Likelihood, best: Floats) -> tuple[Nodes, bool]:
     """
     y, v, known = likelihood.y, likelihood.v, likelihood.size == 2
 
-    class Posterior(type(likelihood)):
+    of_prior: Any = type(likelihood)
+
+    class Posterior(of_prior):
         def at(self, point):
             return add_hyperprior(point, super().at(point))
 
     posterior = Posterior(y, v, known)
     best = np.array([np.clip(best[0], -12, 12), np.clip(best[1], -8, 60), best[2]])
     total = max(float(np.mean(y**2 - v)), 0.1)
-    points = np.empty((0, 3))
+    points, levels = np.empty((0, 3)), np.empty(0)
     if y.size < NORMAL:
         points = scan(y, v, known, total)
         levels = heights(y, v, points)
         best = max((best, points[levels.argmax()]), key=lambda point: posterior.at(point)[0])
     best, top, climbed = posterior.climb(best)
-    curvature = np.linalg.inv(-posterior.at(best)[2])
+    curvature: Any = np.linalg.inv(-posterior.at(best)[2])
     if y.size >= NORMAL and climbed and np.all(np.linalg.eigvalsh(curvature) > 0):
         return normal_law(best, curvature, known), True
     d = likelihood.size

@@ -8,6 +8,7 @@ Biometrika 81:624; lme4's ``glmer(nAGQ=)``).
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -147,4 +148,5 @@ def modes(base: Floats, B: Floats, Y: Floats, real: Bools, start: Floats) -> tup
                 break
             share[worse] /= 2
         u, value = u + share * step, ahead
-    return u, np.linalg.cholesky(np.linalg.inv(curvature))
+    spread: Any = np.linalg.cholesky(np.linalg.inv(curvature))
+    return u, spread

@@ -1,5 +1,7 @@
 """Coverage by parametric bootstrap: known coverage found, undercoverage found out, same bits for any workers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -99,8 +101,8 @@ class Vectors(ClientModel):
         shift[2, 1] = 10.0 * self.missing
         return self.truth_ + shift + np.sign(q - 0.5)
 
-    def draw(self, generator):
-        truth = generator.standard_normal((3, 2))
+    def draw(self, generator: np.random.Generator, truth: Any = None) -> tuple[Any, tuple[Any]]:
+        truth = generator.standard_normal((3, 2)) if truth is None else truth
         return truth, (truth,)
 
 

@@ -44,6 +44,7 @@ def test_errors_are_errors():
     assert all(sp.simplify(e.formula[0] - right) != 0 for e in found)
     model = next(e for e in found if e.kind == "model")
     point = claim.point(claim.examples[0])
+    assert model.change is not None
     assert model.change(point) != point
 
 

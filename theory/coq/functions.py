@@ -88,7 +88,7 @@ class Terms:
             name = e.func.__name__
             if name in ("Min", "Max"):
                 return reduce(lambda a, b: self.node("other", (a, b), f"R{name.lower()}"), map(self.flat, e.args))
-            name = {"gamma": "Gamma", "beta": "Beta"}.get(name, name) + "_of"
+            name = str({"gamma": "Gamma", "beta": "Beta"}.get(name, name)) + "_of"
             self.made[name] = e.func
             if self.others.setdefault(name, len(e.args)) != len(e.args):
                 raise Unprovable(f"{name} of {len(e.args)} and of {self.others[name]} arguments")

@@ -240,7 +240,8 @@ def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
 
 def _why_not(claim_id: str, mode: str, seconds: float) -> Generated:
     """Why a claim has no statement in a mode, nor in those that are tried after it; its text where it has one."""
-    later = list(MODES)[list(MODES).index(mode) :]
+    # A process that leaves formulas unsimplified cannot go on to the other modes.
+    later = ["model"] if mode == "model" else list(MODES)[list(MODES).index(mode) :]
     for k, one in enumerate(later, 1):
         found = _generate(claim_id, one, seconds)
         if found.text or k == len(later) or _adds_nothing(one, found.reason):

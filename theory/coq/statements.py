@@ -239,11 +239,11 @@ def _best(d: model.Value) -> list[tuple[str, model.Optimum]]:
 
 def _expression(f: _Frame, d: model.Value) -> str:
     """The risks' expression as text."""
-    letters = {r: name for name, r in _best(d)}
+    letters: dict[Any, str] = {r: name for name, r in _best(d)}
     stand_in = {r.symbol: sp.Symbol(letters.get(r, f"risk_{k}_")) for k, r in enumerate(d.risks)}
     text = term(sp.sympify(d.expression).subs(stand_in))
     for k, r in enumerate(d.risks):
-        if r not in letters:
+        if not isinstance(r, model.Optimum):
             inner = _risk(f, r)
             text = inner if text == f"risk_{k}_" else text.replace(f"risk_{k}_", f"({inner})")
     return text
@@ -279,7 +279,8 @@ def _(d: model.Value) -> Any:
             continue
         clients.append(r.clients)
         if not isinstance(r, model.Server):
-            members.append((r.clients, r.level))
+            member: Any = r
+            members.append((r.clients, member.level))
         if isinstance(r, model.Server | model.Shared | model.Personal | model.Mixed):
             found += r.weights.values
         if isinstance(r, model.Personal):

@@ -76,7 +76,8 @@ def simplest(expression: Any) -> Any:
 def _letters(expression: Any) -> tuple[sp.Symbol, ...]:
     """The letters of an expression in SymPy's order, which says what sign a factor has."""
     free = expression.free_symbols
-    return sp.Poly(sp.Add(*free)).gens if free else ()
+    found: Any = sp.Poly(sp.Add(*free)).gens if free else ()
+    return found
 
 
 def is_zero(expression: Any) -> bool:

@@ -262,7 +262,7 @@ def _floats(formula: tuple[Any, ...], at: Values) -> Any:
     return tuple(map(float, values)) if len(values) > 1 else float(values[0])
 
 
-def _moments(claim: Claim, point: Mapping[str, Any], value: Any) -> tuple[Simulation, Any]:
+def _moments(claim: Claim, point: Point, value: Any) -> tuple[Simulation, Any]:
     """A simulation at a point and its moments, of as many replicates as the checks of a value ask for."""
     simulation = simulate_at(claim, point)
     if simulation is None:

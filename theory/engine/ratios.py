@@ -226,7 +226,7 @@ class Letters:
             (powers,) = terms if len(terms) == 1 else (None,)
             one = next((i for i, p in enumerate(powers) if p), -1) if powers and sum(powers) == 1 else -1
             kind, inner = self.inner.get(one, ("", None))
-            value = inner if kind == "exp" else self.atom("log", Ratio(factor, self.one))
+            value = inner if kind == "exp" and inner is not None else self.atom("log", Ratio(factor, self.one))
             found = self.add(found, self.times(value, self.number(Fraction(power))))
         if left.top.is_constant() and left.bottom.is_one():
             c = left.top.leading_coefficient()
@@ -247,7 +247,7 @@ class Letters:
                 outside *= factor ** (power // 2)
                 power %= 2
             inside *= factor**power
-        number = sp.sqrt(sp.Rational(int(scale.numerator), int(scale.denominator)))
+        number: Any = sp.sqrt(sp.Rational(int(scale.numerator), int(scale.denominator)))
         if number.is_Rational:
             outside *= fmpq(int(number.p), int(number.q))
         else:

@@ -139,9 +139,10 @@ class World:
             (getattr(x, "__module__", "") or "").startswith(("scipy.", "numpy.")) and callable(x)
         ):
             name = getattr(x, "__name__", "function")
-            library = types.SimpleNamespace()
+            library: Any = types.SimpleNamespace()
             library.__name__ = (x.__module__ if not isinstance(x, np.ufunc) else "scipy.special").split(".")[0]
-            return functools.partial(Library.called, _Bare(library), x, name)
+            called: Any = Library.called
+            return functools.partial(called, _Bare(library), x, name)
         if hasattr(x, "__wrapped__") and callable(x):  # a cache
             return self.of(inspect.unwrap(x))
         if type(x) in (list, tuple) and any(callable(v) for v in x):
@@ -169,7 +170,8 @@ class World:
         if not f"{c.__module__}.".startswith(self.homes) or issubclass(c, (BaseException, tuple)):
             return c
         held = {k: v for k, v in vars(c).items() if k not in ("__dict__", "__weakref__")}
-        made = type(c)(c.__name__, tuple(map(self.of, c.__bases__)), {})
+        kind: Any = type(c)
+        made = kind(c.__name__, tuple(map(self.of, c.__bases__)), {})
         self.made[id(c)] = c, made
         for k, v in held.items():
             if isinstance(v, (staticmethod, classmethod)):

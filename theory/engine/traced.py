@@ -296,7 +296,7 @@ def _rules(way: Branch) -> dict[Any, Any]:
         terms = equation.to_dict()
         if any(any(powers[len(symbols) :]) for powers in terms):
             continue
-        stand = [sp.Dummy(str(s)) for s in symbols]
+        stand: list[Any] = [sp.Dummy(str(s)) for s in symbols]
         polynomial = sp.Add(*(sp.Rational(int(c.numerator), int(c.denominator)) * sp.Mul(*(x ** int(n) for x, n in zip(
             stand, powers, strict=False))) for powers, c in terms.items()))  # fmt: skip
         for x, s in zip(stand, symbols, strict=True):

@@ -316,7 +316,7 @@ def real(x: Any) -> Any:
             raise NotTraced("infinite", "an infinity among letters")
         e = _constant(x)
         return Real(e, now().letters.read(e))
-    if isinstance(x, sp.Basic) and x.is_Rational:
+    if isinstance(x, sp.Rational):
         return real(Fraction(int(x.p), int(x.q)))
     return None
 

@@ -126,6 +126,7 @@ def test_intervals_of_the_noisiest_hold_better():
     held, loss = np.zeros(3), np.zeros(2)
     for seed in range(40):
         truth, y, s2, sigma2 = rows_of(100, 5, seed, tau=1.5)
+        inside = np.zeros(100, bool)
         noisy = sigma2 >= np.quantile(sigma2, 0.8)
         model, pooled = SampleMeans().fit(y, s2, 5), GaussianMeans().fit(y, s2.mean() / 5)
         for k, fit in enumerate((pooled, model)):

@@ -61,7 +61,7 @@ def equal(clients: Clients) -> Weights:
     return Ratios(tuple(sp.Integer(1) for _ in clients.sizes))
 
 
-def one(expression: Any, *risks: Risk, entry: int = 0) -> tuple[Decision, ...]:
+def one(expression: Any, *risks: Risk | Optimum, entry: int = 0) -> tuple[Decision, ...]:
     """A single value."""
     return (Value(expression, risks, of=entry),)
 

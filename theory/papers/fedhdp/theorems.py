@@ -213,7 +213,7 @@ def _table1_derive(N1: Any, N2: Any, alpha2: Any, gamma2_2: Any) -> Derivation:
     lam = d.lemma("fedhdp:lemma3:lambda", "with homogeneous data and no noise", N1=N1, N2=N2, alpha2=alpha2, tau2=zero,
                   gamma2_1=zero, gamma2_2=zero, level=1, own_noise=0)  # fmt: skip
     u = 1 if sp.sympify(lam).is_infinite else simplest(lam / (1 + lam))
-    return d.conclude("Weight of the server's estimate then, after the two ratios:", (*ratios, sp.Integer(u)))
+    return d.conclude("Weight of the server's estimate then, after the two ratios:", (*ratios, sp.sympify(u)))
 
 
 def _table1_oracle(N1: Any, N2: Any, alpha2: Any, gamma2_2: Any) -> tuple[Any, ...]:
