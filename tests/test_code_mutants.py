@@ -100,6 +100,7 @@ def test_how_tests_end_says_what_became_of_a_mutant(status, fate):
     assert mutants.ended(status) == fate
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # other tests of this process may have started threads of JAX
 def test_jobs_run_in_forks_and_are_stopped_by_their_processor_time():
     def spins(home):
         while True:

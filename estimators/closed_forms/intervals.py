@@ -11,6 +11,7 @@ Belongs here: these formulas.  Does not belong here: fitted models, whose ``inte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -205,7 +206,7 @@ def robust_critical_value(m2: ArrayLike, kappa: float = np.inf, level: float = 0
     return tabled(at, m2)
 
 
-def tabled(function, x: Floats) -> Floats:
+def tabled(function: Callable[[float], float], x: Floats) -> Floats:
     """Return a smooth function of each x >= 0, which is called for a few x only and interpolated in their logarithm."""
     places, inverse = np.unique(x, return_inverse=True)
     if places.size <= TABLE:

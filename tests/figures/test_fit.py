@@ -537,6 +537,7 @@ def test_options_of_models():
         "prior": "fixed",
         "mu": None,
         "tau2": 2.0,
+        "hyperprior": "strawderman",
     }
     with pytest.raises(ValueError, match="--model normal has no option 'k'; its options are: prior, mu, tau2"):
         build(normal, {"k": 2})
@@ -677,7 +678,7 @@ MALFORMED = [
     ("", "is empty"),
     ("client,value\n", "no clients"),
     ("client,value\na,1\nb,2\n", "no client has two rows"),
-    ("client,mean,variance\na,1,1\n", "at least (three|four) clients|too few to learn"),
+    ("client,mean,variance\na,1,1\n", "at least (two|three|four) clients|too few to learn"),
     ("client,value\na,5\na,5\nb,5\nb,5\n", "no client's values differ"),
     ("client,mean,variance\na,1,1\nb,2,inf\n", "line 3, column 'variance': 'inf' is not finite"),
     ("client,successes,trials\na,3,2\n", "line 2, column 'successes': 3 exceeds the trials, 2"),

@@ -133,7 +133,7 @@ def test_a_misprint_is_found_when_the_right_formula_is_given():
     once = claim.printed  # and not the claim: what a judge closes over counts as what it reaches
     assert once is not None
     twice = lambda n, sigma2, sigma2_dp: 2 * once(n=n, sigma2=sigma2, sigma2_dp=sigma2_dp)  # noqa: E731
-    double = {"printed": twice, "corrected": once}
+    double: dict = {"printed": twice, "corrected": once, "finding": "It is twice too large."}
     assert "differs" in judged(claim.id, **double, slip="factor 2").levels["literal"]["detail"]
     double["latex"] = r"\text{twice that}"
     record = judged(claim.id, **double, slip="factor 2")

@@ -779,7 +779,7 @@ def test_from_samples_pools_the_variance():
 def test_scikit_learn_conventions():
     model = GaussianMeans("fixed", mu=1.0, tau2=2.0)
     clone = GaussianMeans(**model.get_params())
-    assert clone.get_params() == {"prior": "fixed", "mu": 1.0, "tau2": 2.0}
+    assert clone.get_params() == {"prior": "fixed", "mu": 1.0, "tau2": 2.0, "hyperprior": "strawderman"}
     assert model.set_params(tau2=3.0) is model
     assert model.tau2 == 3.0
     assert model.fit([1.0], 1.0) is model

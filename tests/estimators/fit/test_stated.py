@@ -309,6 +309,7 @@ FLAGS = {
         [], ["--prior", "marginal-likelihood"], ["--prior", "reml"], ["--prior", "moments"], ["--mu", 3],
         ["--prior", "fixed", "--tau2", 2], ["--prior", "fixed", "--tau2", 0], ["--prior", "fixed", "--tau2", 2, "--mu", 5],
     ],
+    "point-normal": [[], ["--prior", "marginal-likelihood"]],
     "beta-binomial": [
         [], ["--prior", "marginal-likelihood"], ["--prior", "moments"], ["--prior", "naive-moments"],
         ["--prior", "fixed", "--with", "alpha=2", "--with", "beta=6"],

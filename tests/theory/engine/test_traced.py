@@ -24,6 +24,7 @@ SWAP = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult
 # Functions in which a changed operator changes no claim's value, and why.
 UNSEEN = {
     "closed_forms.aggregation.eps_weights": "a scale of all weights cancels",
+    "closed_forms.aggregation.opt_out_gain": "the claim has tau2 = 0",
     "closed_forms.aggregation.relative_excess": "an origin and thresholds of digits change nothing",
     "closed_forms.mean_regularized.iterated_weights": "a scale of all weights cancels",
     "closed_forms.aggregation.server_mse": "claims with other than the best ratios",
