@@ -82,6 +82,7 @@ def sentences():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     yield f"Python {project['requires-python'].removeprefix('>=')} or newer"
     yield from ("Times are for two cores", "BSD 3-Clause")  # what was measured, and a name
+    yield from ("Fay and Herriot 1979", "Plagborg-Møller 2022", "Hoff and Yu 2018")
 
     hospitals = surgical_mortality()
     model = BetaBinomial().fit(hospitals.deaths, hospitals.operations)
