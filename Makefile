@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: nightly verify prove coq ledger joint mutants report test browser bench figures gallery notebooks lint clean
+.PHONY: nightly verify prove coq ledger joint mutants report test browser bench arena figures gallery notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -46,6 +46,11 @@ mutants: $(VENV)/.installed  ## how many slips of code in estimators the tests n
 
 bench: $(VENV)/.installed  ## measure the kernels against their bare cost and against NumPy
 	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-group-by=group -o python_files='bench_*.py' -p no:xdist -s
+
+arena: $(VENV)/.installed  ## our defaults beside what others use: runs what is missing, writes tests/bench/ARENA.md; DATA is a folder
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[arena]'
+	$(BIN)/python tests/bench/arena.py run $(if $(DATA),--data $(DATA))
+	$(BIN)/python tests/bench/arena.py page > ARENA.md~ && mv ARENA.md~ tests/bench/ARENA.md
 
 figures: $(VENV)/.installed  ## draw every theory figure into build/figures
 	$(BIN)/borrow figures

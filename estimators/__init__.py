@@ -8,6 +8,7 @@ Belongs here: the names that most users import.  Does not belong here: code.  Th
 
 - *Fitted models* (``model`` says what all of them offer, ``coverage`` measures their intervals): ``normal_means``,
   ``counts``, ``npmle`` (a prior of any shape), ``regression``; ``server`` for updates of a federation.
+- *What to do with them*: ``decisions`` (ranks, discoveries, checks of the prior).
 - *Their data*: ``tables`` (files, shipped data); ``fit`` goes from a table to an outcome.
 - *Privacy*: ``accounting`` (what releases cost, the noise a budget allows), ``private`` (clients' noisy reports and what a
   server makes of them).
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         closed_forms,
         counts,
         coverage,
+        decisions,
         federated,
         fit,
         model,
@@ -109,6 +111,7 @@ __all__ = [
     "closed_forms",
     "counts",
     "coverage",
+    "decisions",
     "efron_morris",
     "federated",
     "fit",

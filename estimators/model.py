@@ -1,24 +1,28 @@
-"""What every fitted model of many clients offers: its parameters, intervals, and local false sign rates.
+"""What every fitted model of many clients offers: fit, predict, intervals, ranks, a summary, a picture.
 
-Belongs here: what follows for all models from a posterior's distribution function and quantiles.  The models themselves
-are in modules of their own (``gaussian_means`` and so on), and whether their intervals keep their promise is in
-``coverage``.
+Belongs here: the one contract, with all that follows for every model from posteriors and draws of them.  The models
+themselves are in modules of their own (``gaussian_means`` and so on), decisions from posteriors in ``decisions``, and
+whether intervals keep their promise is in ``coverage``.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, finite, index, probability, single
 
+if TYPE_CHECKING:
+    from estimators.decisions.ranking import Ranks
+    from estimators.decisions.summaries import Summary
+
 __all__ = ["METHODS", "ClientModel"]
 
-METHODS = ("posterior", "bootstrap", "robust", "every-client")
+METHODS = ("posterior", "integrated", "bootstrap", "robust", "every-client")
 """Ways to an interval, see `ClientModel.interval`."""
 
 
@@ -41,8 +45,20 @@ class ClientModel:
     - ``draw(generator, truth=None)`` : (truth, arguments), a new truth of every client from the fitted prior, or the one
       given, and new data of the same design (same variances, trials, ...), such that ``fit(*arguments)`` is valid;
       ``coverage`` uses it;
+    - ``sample_posterior(generator, size)`` : array (size, m[, d]), joint draws of all clients given the data, of one prior
+      each where the model averages over priors; ``independent`` : whether clients are independent given the data;
+      ``atoms()`` : where several clients may be exactly equal; ``exceedances(rows)`` : chances of one client to exceed
+      another, for models that have them in closed form.  Ranks and the other ``decisions`` use these;
+    - ``averaged(seed)`` : the model with the posteriors that ``decisions`` use, itself but for priors of any shape;
+    - ``own_numbers(arguments=None)`` : array (m,), what clients say by themselves, in the data of the fit or in those that
+      `draw` returned, for checks of the prior; ``predictive_ranks()`` : where they fall in exact leave-one-out predictions;
     - ``normal_estimates()`` : (estimates, variances), for models of normal estimates with known variances;
     - ``default_interval`` : the method that `interval` takes if none is named.
+
+    From these follow, with the same names, arguments and shapes for all models, ``interval``, ``rank``, ``summary``,
+    ``plot``, ``posterior_draws``, ``local_false_sign_rate`` and ``local_false_discovery_rate``; ``prior_interval`` has what
+    the model knows; ``predict()`` without arguments is the expected true value of a client without data, and with arguments
+    what the model says it is.
     """
 
     default_interval = "posterior"
@@ -94,30 +110,35 @@ class ClientModel:
 
         Parameters
         ----------
-        level : number in (0, 1), how often intervals should hold the truth.  How often they do is measured by ``coverage``.
+        level : number in (0, 1), how often intervals should hold the truth.  How often they do is measured by ``coverage``;
+            ``tests/bench/ARENA.md`` shows it for every model's default, inside its family of priors and outside.
         method : None for the model's own (``default_interval``), or
             "posterior", equal tails of the posterior; it holds on average over clients and priors as far as the prior is
             averaged over what the data leave open about it ("bayes"), and too seldom where a fitted prior is taken for true;
+            "integrated", for mixtures: the posterior averaged over what all clients leave open about the prior;
             "bootstrap", for a prior of any shape: the prior is learnt again from data drawn from the fitted one, and the
             client's posteriors under all of these are mixed (Laird and Louis 1987, type III; Carlin and Gelfand 1991);
             "robust", for normal estimates: holds on average over clients whatever law the true values have (Armstrong,
             Kolesar and Plagborg-Moller 2022; ``closed_forms.intervals``), around a shrunken estimate of its own;
             "every-client", for normal estimates: holds for every client, whatever its true value is (Hoff and Yu 2018).
-        seed : whole number >= 0, of the bootstrap.
+        seed : whole number >= 0, of the draws of "integrated" and "bootstrap".
         """
         self.require_fit()
-        level = single(probability, "level", level)
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+        level = self.read_level(level)
         method = self.default_interval if method is None else method
         choice("method", method, METHODS)
         if method == "posterior":
             return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
-        if method == "bootstrap":
-            return self.bootstrap_interval(level, index("seed", seed, 0, 2**63))
+        if method in ("integrated", "bootstrap"):
+            seed = index("seed", seed, 0, 2**63)
+            return (self.integrated_interval if method == "integrated" else self.bootstrap_interval)(level, seed)
         from estimators.closed_forms.intervals import fab_intervals, robust_intervals
 
         return (robust_intervals if method == "robust" else fab_intervals)(*self.normal_estimates(), level)
+
+    def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
+        """Return the intervals of method="integrated"."""
+        raise ValueError(f"method='integrated' is for mixtures; {type(self).__name__} has method='posterior' for it")
 
     def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return the intervals of method="bootstrap"."""
@@ -149,6 +170,14 @@ class ClientModel:
         return np.where(weights > 0, worst_noncoverage(np.maximum(weights, 1e-6), level), 1.0)
 
     @staticmethod
+    def read_level(level: float) -> float:
+        """Return the probability of an interval, checked."""
+        level = single(probability, "level", level)
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+        return level
+
+    @staticmethod
     def read_truth(truth: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
         """Return true values that are given to `draw`, checked to be like the clients'."""
         given: Any = truth
@@ -170,6 +199,146 @@ class ClientModel:
         """
         self.require_fit()
         return {}
+
+    @property
+    def independent(self) -> bool:
+        """Whether clients are independent given the data, as under one prior for all that is taken for true."""
+        return True
+
+    def averaged(self, seed: int = 0) -> Self:
+        """Return the model whose posteriors decisions are made from: this one, unless its default intervals are others.
+
+        Priors of any shape take the fitted prior for true; their bootstrap mixes posteriors under priors learnt anew from
+        drawn data (`interval`), and so do the decisions of these models.
+        """
+        self.require_fit()
+        return self
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return joint draws (size, m[, d]) of all true values given the data."""
+        raise NotImplementedError
+
+    def posterior_draws(self, draws: int = 1000, seed: int = 0) -> Floats:
+        """Return joint draws of all clients' true values given the data, array (draws, m[, d]).
+
+        For questions that no method answers, such as how often one client exceeds the sum of two others.  Where the model
+        averages over priors each draw has one of them.  The same seed gives the same bits.
+        """
+        self.require_fit()
+        from estimators.decisions.posterior import blocks
+
+        draws = index("draws", draws, 1, 2**31)
+        return np.concatenate(list(blocks(self, draws, index("seed", seed, 0, 2**63))))
+
+    def exceedances(self, rows: slice) -> Floats | None:
+        """Return P(theta_i > theta_j) of those clients i and all j, array (rows, m), or None where it has no closed form."""
+        return None
+
+    def atoms(self) -> Floats:
+        """Return the values that several clients may have exactly, array (k,)."""
+        return np.zeros(0)
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return what each client's data say by themselves, array (m,), of the fit or of what `draw` returned."""
+        raise ValueError(f"checks of the prior need one number per client, which {type(self).__name__} has not")
+
+    def predictive_ranks(self) -> Floats | None:
+        """Return P(less than was seen) for each client given the others, array (m,), or None where it is not exact."""
+        return None
+
+    def predict(self) -> Any:
+        """Return the expected true value of a client without data: a number, or an array (d,)."""
+        self.require_fit()
+        mean = self.prior_summary()["mean"]
+        return np.array(mean) if np.ndim(mean) else float(mean)
+
+    def rank(
+        self,
+        level: float = 0.95,
+        *,
+        first: int = 1,
+        largest_first: bool = True,
+        method: str = "posterior",
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> Ranks:
+        """Return the ranks of the clients, 1 for the first, with how sure they are; of each coefficient by itself.
+
+        Expected ranks and chances are best for squared errors of ranks and for the first k (Laird and Louis 1989, J. Educ.
+        Stat. 14:29; Lin, Louis, Paddock and Ridgeway 2006, Bayesian Analysis 1:915), and regress to the middle: only the
+        intervals say who is sure to be ahead of whom.
+
+        Parameters
+        ----------
+        level : number in (0, 1) of the intervals.
+        first : whole number k in 1..m; ``top`` is the probability to be among the first k.
+        largest_first : whether rank 1 is that of the largest true value.
+        method : of the intervals: "posterior", each client's by itself; "simultaneous", for normal estimates, sets that hold
+            all ranks at once whatever the true values are (``decisions.simultaneous_ranks``), much wider.
+        draws : whole number >= 2 of joint draws, or None for 400 to 10,000, fewer of many clients; seed : whole number >= 0.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two clients, or an argument outside its domain.
+        """
+        from estimators.decisions.ranking import rank, simultaneous_ranks
+
+        choice("method", method, ("posterior", "simultaneous"))
+        found = rank(
+            self.averaged(index("seed", seed, 0, 2**63)),
+            level,
+            first=first,
+            largest_first=largest_first,
+            draws=draws,
+            seed=seed,
+        )
+        if method == "posterior":
+            return found
+        low, high = simultaneous_ranks(*self.normal_estimates(), level, largest_first)
+        return found._replace(low=low, high=high, method=method)
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return what was found, which prints as a page of text and shows as a table in notebooks."""
+        from estimators.decisions.summaries import Summary
+
+        low, high = self.interval(level)
+        return Summary(
+            repr(self), self.prior_summary(), self.prior_interval(level), self.posterior_mean_, self.posterior_sd_, low,
+            high, level, self.log_likelihood_, bool(self.converged_),
+        )  # fmt: skip
+
+    def plot(self, ax: Any, level: float = 0.95, coefficient: int = 0) -> Any:
+        """Draw the clients' intervals and means on the Matplotlib axes `ax`, ascending, and return `ax`.
+
+        With several numbers per client, those of one `coefficient`.  The dashed line is the prior's mean.
+        """
+        low, high = self.interval(level)
+        mean, centre = self.posterior_mean_, np.atleast_1d(self.prior_summary().get("mean", np.nan))
+        if mean.ndim > 1:
+            coefficient = index("coefficient", coefficient, 0, mean.shape[1] - 1)
+            mean, low, high = mean[:, coefficient], low[:, coefficient], high[:, coefficient]
+        order, rows = np.argsort(mean, kind="stable"), np.arange(len(mean))
+        ends = np.isfinite(low[order]) & np.isfinite(high[order])
+        ax.hlines(rows[ends], low[order][ends], high[order][ends], linewidth=1.5, color="C0", alpha=0.45)
+        ax.plot(mean[order], rows, "o", markersize=3.5, color="C0")
+        ax.axvline(
+            centre[coefficient] if centre.size > coefficient else centre[0], linestyle="--", linewidth=0.8, color="C7"
+        )
+        if len(rows) <= 60:
+            ax.set_yticks(rows, [str(i) for i in order])
+        ax.set_xlabel(f"true value, mean and {100 * level:g}% interval")
+        ax.set_ylabel("client")
+        return ax
+
+    def local_false_discovery_rate(self, at: float | None = None) -> Floats:
+        """Return P(theta_i = at | data), the risk in saying that it differs from `at`; 0 for priors without such a point.
+
+        `at` None is 0, or where the prior has its spike (Efron 2008, Statistical Science 23:1).
+        """
+        self.require_fit()
+        at = 0.0 if at is None else single(finite, "at", at)
+        return np.maximum(0.0, self.posterior_cdf(at) - self.posterior_cdf(at, strict=True))
 
     def local_false_sign_rate(self, at: float = 0.0) -> Floats:
         """Return min(P(theta_i <= at), P(theta_i >= at)) given the data: the risk in naming the side of `at`.

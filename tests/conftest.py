@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Programs: one of the benchmark, which needs torch and pfl, and one that stands beside its module.
-collect_ignore = ["bench/pfl_rounds.py", "mutants.py"]
+collect_ignore = ["bench/pfl_rounds.py", "mutants.py", "swaps.py"]
 
 # Speed of the machine is not what a property test is about: no deadlines, and no complaint about slow examples.
 COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}

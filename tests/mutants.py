@@ -5,7 +5,9 @@
 A mutant is one changed operator, comparison, number or sign in the body of one function.  It is killed when one of the
 tests that enter the function, or a function that calls it, fails, or does not end.  Mutants that compute the same value
 stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so that a run that was stopped goes
-on, and one after new tests tries the survivors only.
+on, one after new tests tries the survivors only, and tests that killed in a file come first there.
+
+Most run in forks of one session (swaps.py); what runs at import or in other processes gets a tree of its own.
 
 Belongs here: sampling, choosing tests, counting.  Does not belong here: processes (warm.py), mutants of formulas
 (theory.engine.mutants).
@@ -15,23 +17,29 @@ import argparse
 import ast
 import hashlib
 import json
+import os
 import random
+import re
 import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
+import swaps
 import warm
 from scipy.stats import binomtest
 
 ROOT = warm.ROOT
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
+FATES = ROOT / "build" / "mutants"
+DEAD = ("killed", "timeout")
 LEVELS = 5  # of callers that are asked for tests where none is known to enter a function
 QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
 SLACK, SPARE, KERNEL = 3, 30, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
 SECONDS = 900  # of one mutant, all told
+AWAY = re.compile(r"subprocess|multiprocessing|workers|same_bits")  # tests with these words may look at other processes
 SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Div,
          ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
          ast.And: ast.Or, ast.Or: ast.And}  # fmt: skip
@@ -67,7 +75,7 @@ def _changes(node):
         yield node.operand
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         yield ast.Constant(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value + 1 != node.value:
         yield ast.Constant(node.value + 1)
 
 
@@ -146,11 +154,15 @@ def mapped():
                     if ">>> " in p.read_text(encoding="utf-8")]  # fmt: skip
 
 
-def tests_of(mutant, reach, called_by, kernel):
-    """The tests that enter the mutated function, as (name, seconds): of its own module, its room, the quick ones first.
+def tests_of(mutant, reach, called_by, kernel, killers):
+    """The tests that enter the mutated function, or use its name where a cache or a compiler hides that they do.
 
-    Where none is known to, as of what Numba compiles or an import runs, those that enter its callers.
+    As (name, seconds): of its own module, its room, the quick ones first.
+
+    Where none is known to, as of what Numba compiles or an import runs, those that enter its callers.  Before all come those
+    that have killed mutants of the file, `killers`.
     """
+    killed = killers.get(mutant.file, {})
     names, found = {mutant.function}, {}
     for level in range(LEVELS):
         keys = {f"{mutant.file}::{mutant.function}"} if not level else None
@@ -159,6 +171,11 @@ def tests_of(mutant, reach, called_by, kernel):
             for test, (seconds, entered) in known["tests"].items():
                 if whole or _enters(entered, keys, names):
                     found.setdefault(test, seconds)
+        for file, known in reach.items() if kernel or not found or not level else ():
+            said = naming(file, Path(mutant.file).stem)
+            for test, (seconds, _) in known["tests"].items():
+                if not names.isdisjoint(said.get(_name(test), ())):
+                    found.setdefault(test, seconds)
         if found and not (kernel and not level):
             break
         names |= {c for n in names for c in called_by.get(n, ())}
@@ -166,10 +183,28 @@ def tests_of(mutant, reach, called_by, kernel):
     room = f"tests/{mutant.file.rpartition('/')[0]}/"
 
     def near(test):
-        file = test.split("::")[0]
-        return (file != mutant.file, file != own, not file.startswith(room), found[test], test)
+        file = _file(test)
+        return (-killed.get(test, 0), file != mutant.file, file != own, not file.startswith(room), found[test], test)
 
     return [(t, found[t]) for t in sorted(found, key=near)]
+
+
+def _file(test):
+    return test.split("::")[0]
+
+
+def _name(test):
+    return test.split("::")[-1].split("[")[0]
+
+
+@cache
+def naming(file, module):
+    """The names that the tests of a file use, if it speaks of a module: a kernel that a test calls is entered unseen."""
+    source = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+    if not file.startswith("tests/") or not re.search(rf"\b{module}\b", source):
+        return {}
+    tests = [f for f in ast.walk(ast.parse(source)) if isinstance(f, ast.FunctionDef)]
+    return {f.name: {getattr(n, "id", getattr(n, "attr", None)) for n in ast.walk(f)} for f in tests}
 
 
 def _enters(entered, keys, names):
@@ -180,7 +215,7 @@ def parted(plan, wide):
     """The quick tests of a plan, in few files, and the wider ones, within what a mutant may cost."""
     parts, spent, files = ([], []), [0.0, 0.0], set()
     for test, seconds in plan:
-        file = test.split("::")[0]
+        file = _file(test)
         quick = spent[0] + seconds <= QUICK and (file in files or len(files) < QUICK_FILES)
         if quick:
             files.add(file)
@@ -209,7 +244,7 @@ def fate(mutant, parts, kernel, stale, home):
     status = 0
     for part, seconds in parts:
         warm.allow(SLACK * seconds + (KERNEL if kernel else SPARE))
-        status = warm.run_tests(home, list(dict.fromkeys(t.split("::")[0] for t in part)), part)
+        status = warm.run_tests(home, list(dict.fromkeys(map(_file, part))), part)
         if status:
             break
     return status
@@ -228,11 +263,49 @@ def equivalents():
     return {line.split("  # ")[0].strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
-def kept(path, tests, wide):
+def kept(path, tests, wide, fates=("survived", "broken")):
     """The fates that earlier runs of the sample have written; of survivors only where no test has changed or is added."""
     lines = map(json.loads, path.read_text().splitlines()) if path.is_file() else ()
-    dead = ("killed", "timeout")
-    return {x["key"]: x for x in lines if x["fate"] in dead or (x["tests"] == tests and x["wide"] >= wide)}
+    return {x["key"]: x for x in lines
+            if x["fate"] in DEAD or (x["fate"] in fates and x["tests"] == tests and x["wide"] >= wide)}  # fmt: skip
+
+
+def afar(mutant, parts, reach):
+    """The parts of a plan that must run in a tree of the mutant: tests that see other processes, or code run at import."""
+    key = f"{mutant.file}::{mutant.function}"
+    early = {t for part, _ in parts for t in part if _is_away(t) or key in reach[_file(t)]["entered"]}
+    return [(some, cost) for part, cost in parts if (some := [t for t in part if t in early])]
+
+
+def trial(mutant, parts, elsewhere, imported_by):
+    """The other tests, for one session."""
+    others = {t for part, _ in elsewhere for t in part if _is_away(t)}
+    tests = [t for part, _ in parts for t in part if t not in others]
+    seconds = SLACK * sum(cost for _, cost in parts) + (KERNEL if imported_by else SPARE)
+    before = (ROOT / mutant.file).read_text(encoding="utf-8")
+    return swaps.Trial(mutant.key, mutant.file, before, mutant.source, tests, seconds, imported_by.get(mutant.file, ()))
+
+
+def killers_of(folder):
+    """For every file of `estimators`, how many of its mutants each test has killed in earlier runs."""
+    found = {}
+    for path in folder.glob("*.jsonl"):
+        for x in map(json.loads, path.read_text().splitlines()):
+            if x.get("by"):
+                found.setdefault(x["mutant"].split("::")[0], Counter())[x["by"]] += 1
+    return found
+
+
+@cache
+def away(file):
+    """The tests of a file that may look at what another process computes, where a swap of code is not seen."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    tests = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
+    return {n.name for n in tests if AWAY.search(ast.get_source_segment(source, n))}
+
+
+def _is_away(test):
+    return _name(test) in away(_file(test))
 
 
 def main(arguments=None):
@@ -251,30 +324,57 @@ def main(arguments=None):
     kernels = {m.key for m, (_, _, _, _, kernel) in zip(sample.values(), places, strict=True) if kernel}
     warm.preload()
     reach, called_by, imported_by = warm.reach(mapped(), a.jobs), callers(), importers()
-    plans = {k: parted(tests_of(m, reach, called_by, k in kernels), a.wide) for k, m in sample.items()}
+    killers = killers_of(FATES)
+    plans = {k: parted(tests_of(m, reach, called_by, k in kernels, killers), a.wide) for k, m in sample.items()}
     print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}", flush=True)
     if a.list:
         print("\n".join(f"{m}  [{', '.join(f'{len(t)} tests, {s:.0f} s' for t, s in plans[k])}]" for k, m in sample.items()))
         return 0
-    path, tests = warm.ROOT / "build" / "mutants" / f"{a.seed}.jsonl", warm.digest(*map(ROOT.joinpath, mapped()))
+    path, tests = FATES / f"{a.seed}.jsonl", warm.digest(*map(ROOT.joinpath, mapped()))
     path.parent.mkdir(parents=True, exist_ok=True)
-    known, same = kept(path, tests, a.wide), equivalents()  # which are not run
-    jobs = [(k, partial(fate, m, plans[k], k in kernels, imported_by[m.file] if k in kernels else ()), SECONDS)
-            for k, m in sample.items() if k not in known and plans[k] and str(m) not in same]  # fmt: skip
-    some = [k for k in sample if plans[k]][: a.controls]
-    controls = [(f"control {k}", partial(fate, replace(sample[k], source=""), plans[k], False, ()), SECONDS) for k in some]
-    with path.open("a", encoding="utf-8") as out:
-        for name, status, seconds in warm.run([*controls, *jobs], a.jobs):
+
+    def keep(name, status, seconds, by="", more=False):
+        """Write how a mutant ended; with `more`, unless it is dead, it has tests left."""
+        fate = ended(status)
+        fate = "partly" if more and fate not in DEAD else fate
+        known = {"key": name, "mutant": str(sample[name]), "fate": fate, "seconds": round(seconds, 1), "by": by}
+        with path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(known | {"tests": tests, "wide": a.wide}) + "\n")
+        if fate not in (*DEAD, "partly"):
+            print(f"{fate:10} {sample[name]}", flush=True)
+
+    same = equivalents()  # which are not run
+    known = kept(path, tests, a.wide)
+    left = {k: parts for k, parts in plans.items() if k not in known and parts and str(sample[k]) not in same}
+    elsewhere = {k: afar(sample[k], parts, reach) for k, parts in left.items()}
+    if trials := [trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}) for k, parts in left.items()]:
+        trials = [t for t in trials if t.tests]
+        controls = [replace(t, name=f"control {t.name}", after=t.before, tests=t.tests[:20]) for t in trials[: a.controls]]
+
+        def tell(name, status, seconds, by):
             if name.startswith("control "):
                 if status:
-                    print(f"without a mutant the tests of {sample[name.removeprefix('control ')]} end with {status}")
-                    return 1
-                continue
-            known[name] = {"key": name, "mutant": str(sample[name]), "fate": ended(status), "seconds": round(seconds, 1)}
-            out.write(json.dumps(known[name] | {"tests": tests, "wide": a.wide}) + "\n")
-            out.flush()
-            if known[name]["fate"] not in ("killed", "timeout"):
-                print(f"{known[name]['fate']:10} {sample[name]}", flush=True)
+                    print(f"without a mutant {by} ends with {status}", flush=True)
+                    os._exit(1)
+            elif status != swaps.UNFIT:
+                keep(name, status, seconds, by, bool(elsewhere[name]))
+
+        # At the end too: what a session has gathered, as a warning of its own, must not be what fails a mutant's tests.
+        session = partial(swaps.tried, [*controls, *trials, *controls], a.jobs, tell)
+        told_before = path.read_text() if path.is_file() else ""
+        for _, status, _ in warm.run([("session", session, SECONDS * len(trials))], 1):
+            if status:
+                print(f"the session ended with {status}: what it told is not kept", flush=True)
+                path.write_text(told_before)
+                return 1
+    known = kept(path, tests, a.wide)
+    halfway = kept(path, tests, a.wide, ("partly",))
+    left = {k: elsewhere[k] if k in halfway else parts for k, parts in left.items() if k not in known}
+    jobs = [(k, partial(fate, sample[k], parts, k in kernels, imported_by[sample[k].file] if k in kernels else ()), SECONDS)
+            for k, parts in left.items()]  # fmt: skip
+    for name, status, seconds in warm.run(jobs, a.jobs):
+        keep(name, status, seconds)
+    known = kept(path, tests, a.wide)
     return told(sample, known)
 
 

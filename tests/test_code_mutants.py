@@ -75,7 +75,7 @@ REACH = {
 def test_tests_that_enter_the_function_are_taken_those_of_its_module_first():
     def chosen(function, called_by, kernel=False):
         m = mutants.Mutant("estimators/room/x.py", function, "", "", "")
-        return [name.rpartition("::")[2] for name, _ in mutants.tests_of(m, REACH, called_by, kernel)]
+        return [name.rpartition("::")[2] for name, _ in mutants.tests_of(m, REACH, called_by, kernel, {})]
 
     assert chosen("double", {}) == ["d", "a", "c"]
     assert chosen("table", {}) == ["c"]  # entered by an import: by all its tests
@@ -124,6 +124,10 @@ def test_watched_source_does_what_it_did_and_says_what_was_entered():
     assert entered == {"toy.py::double"}
     assert watched["Pair"](2).x == -2
     assert entered == {"toy.py::double", "toy.py::Pair"}
+    behind = "def f(\n    x,\n): return x\n"
+    exec(warm.watched("behind.py", behind), watched)
+    assert watched["f"](7) == 7
+    assert "behind.py::f" in entered
     kernel = "@njit\ndef f(x):\n    return x\n"
     assert warm.watched("toy.py", kernel) == kernel
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimators import BetaBinomial, GaussianMeans, GaussianTally, closed_forms, montecarlo, private
+from estimators.decisions import Discoveries, Ranks, Summary, discoveries
 from estimators.private import MeanClient
 
 Floats = NDArray[np.float64]
@@ -14,6 +15,9 @@ model = GaussianMeans("marginal-likelihood").fit([1.0, 2.0, 3.0, 6.0], variances
 assert_type(model, GaussianMeans)
 assert_type(model.interval(0.9), tuple[Floats, Floats])
 assert_type(model.posterior_mean_, Floats)
+assert_type(model.rank(), Ranks)
+assert_type(model.summary(), Summary)
+assert_type(discoveries(model, 0.1), Discoveries)
 assert_type(model.tau2_, float)
 assert_type(model.converged_, bool)
 assert_type(BetaBinomial().fit([1, 2, 3], 10), BetaBinomial)

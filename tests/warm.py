@@ -148,7 +148,8 @@ def run_tests(home: Path, files: Iterable[str], chosen: Sequence[str] | None, *p
                 items[:] = [by_name[name] for name in chosen if name in by_name]
 
     stop = [] if chosen is None else ["-x"]
-    return int(pytest.main([*QUIET, *stop, f"--rootdir={home}", *files], plugins=[Choice(), *plugins]))
+    quiet = [*QUIET, *stop, "--continue-on-collection-errors", f"--rootdir={home}"]
+    return int(pytest.main([*quiet, *files], plugins=[Choice(), *plugins]))
 
 
 # --- what each test reaches -----------------------------------------------------------------------------------------------
@@ -165,18 +166,18 @@ def watched(path: str, source: str) -> str:
             if isinstance(child, ast.FunctionDef):
                 name = owner if owner and child.name.startswith("__") else child.name
                 first = child.body[1 if ast.get_docstring(child, clean=False) is not None and len(child.body) > 1 else 0]
-                places.append((first, f"{path}::{name}", first.lineno == child.lineno))
+                places.append((first, f"{path}::{name}"))
                 visit(child, "")
             else:
                 visit(child, child.name if isinstance(child, ast.ClassDef) else owner)
 
     visit(parsed, "")
     lines = source.encode().splitlines(keepends=True)
-    for first, name, one_line in sorted(places, key=lambda p: (p[0].lineno, p[0].col_offset), reverse=True):
+    for first, name in sorted(places, key=lambda p: (p[0].lineno, p[0].col_offset), reverse=True):
         row, column = min((d.lineno, d.col_offset - 1) for d in first.decorator_list) if getattr(
             first, "decorator_list", None) else (first.lineno, first.col_offset)  # fmt: skip
-        line = lines[row - 1]
-        note = f"__entered__.add({name!r})".encode()
+        line, note = lines[row - 1], f"__entered__.add({name!r})".encode()
+        one_line = bool(line[:column].strip())  # a body behind its colon
         lines[row - 1] = line[:column] + note + (b"; " if one_line else b"\n" + b" " * column) + line[column:]
     return b"".join(lines).decode()
 
@@ -212,23 +213,34 @@ def reach(files: Iterable[str], at_once: int, seconds: float = 900) -> dict[str,
             whole.mkdir()
             found.mkdir()
             tree(whole, changes)
-            places = {f: found / str(i) for i, f in enumerate(missing)}
-            jobs = [(f, lambda _, f=f: _noted(whole, f, places[f]), seconds) for f in missing]
-            for n, (f, status, used) in enumerate(run(jobs, at_once), 1):
-                noted = json.loads(places[f].read_text()) if places[f].is_file() else {"entered": [], "tests": {}}
-                kept[f] = {"key": keys[f], "seconds": round(used, 2), "status": status, **noted}
+            jobs, groups = [], {}
+            for files_of_one in grouped(missing):
+                out = found / str(len(jobs))
+                groups[str(out)] = files_of_one
+                jobs.append((str(out), lambda _, g=files_of_one, out=out: _noted(whole, g, out), seconds))
+            for n, (out, status, used) in enumerate(run(jobs, at_once), 1):
+                noted = json.loads(Path(out).read_text()) if Path(out).is_file() else {}
+                for f in groups[out]:
+                    kept[f] = {"key": keys[f], "status": status, **noted.get(f, {"entered": [], "tests": {}})}
                 REACH.write_text(json.dumps({k: v for k, v in sorted(kept.items()) if (ROOT / k).is_file()}))
-                print(
-                    f"reach {n}/{len(missing)}: {f}, {len(noted['tests'])} tests, {used:.0f} s, status {status}", flush=True
-                )
+                count = sum(len(kept[f]["tests"]) for f in groups[out])
+                print(f"reach {n}/{len(jobs)}: {groups[out][0]}, {count} tests, {used:.0f} s, status {status}", flush=True)
             for path in (whole / "estimators").rglob("*.nb[ic]"):  # compiled once, for all that follows
                 (ROOT / path.relative_to(whole)).parent.mkdir(exist_ok=True)
                 shutil.copy2(path, ROOT / path.relative_to(whole))
     return {f: kept[f] for f in files}
 
 
-def _noted(home: Path, file: str, out: Path) -> int:
-    """Run a file's tests in the watched tree and write what they enter."""
+def grouped(files: Iterable[str]) -> list[list[str]]:
+    """Files whose tests are noted in one process: those of a test file alone, all doctests, which are small, together."""
+    alone, together = [], []
+    for f in files:
+        (alone if f.startswith("tests/") else together).append(f)
+    return [together] * bool(together) + [[f] for f in alone]
+
+
+def _noted(home: Path, files: Sequence[str], out: Path) -> int:
+    """Run the tests of files in the watched tree and write, for each, what they enter."""
     builtins.__entered__ = entered = set()
     enter(home, out.with_suffix(".log"))
     first: list[str] = []
@@ -251,8 +263,14 @@ def _noted(home: Path, file: str, out: Path) -> int:
                 bad.add(report.nodeid)
 
     bad: set[str] = set()
-    status = run_tests(home, [file], None, Notes())
-    out.write_text(json.dumps({"entered": first, "tests": {k: v for k, v in found.items() if k not in bad}}))
+    status = run_tests(home, files, None, Notes())
+    noted: dict[str, dict] = {f: {"entered": first, "tests": {}} for f in files}
+    for f in files[1:] and files:  # of several, what each runs of its own
+        noted[f]["entered"] = [e for e in first if e.startswith(f"{f}::")]
+    for name, what in found.items():
+        if name not in bad:
+            noted[name.split("::")[0]]["tests"][name] = what
+    out.write_text(json.dumps(noted))
     return status
 
 

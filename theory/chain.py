@@ -60,8 +60,9 @@ def _formula(claim: Claim, record: Record) -> Step:
     if model_proofs.proved(claim.id):
         return Step("model", "formula", "coq", "for every number of clients")
     detail = str(record.levels["derived"]["detail"]) if "detail" in record.levels["derived"] else ""
-    if prove.path_of(claim.id).exists():
-        return Step("model", "formula", "coq", "the algebra of its derivation")
+    if grade := prove.grade_of(claim.id):
+        how = "what it is of, by its definition" if grade == "definition" else "the algebra of its derivation"
+        return Step("model", "formula", "coq", how)
     return Step("model", "formula", "exact", detail)
 
 

@@ -230,6 +230,8 @@ def _prove(a: argparse.Namespace) -> int:
     boxed = [o for o in proved if o.grade == "interval"]
     if boxed:
         print(f"{len(boxed)} of them by coq-interval's enclosures, which rest on its arithmetic of whole numbers too")
+    if defined := [o for o in proved if o.grade == "definition"]:
+        print(f"{len(defined)} of them about a law, an integral, a count or a best value, by its definition")
     if models:
         print(f"{len(from_model)} of {len(models)} claims that name a model proved from it, for every number of clients: "
               f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip

@@ -108,7 +108,8 @@ def domain_text(v: Variable) -> str:
         "fraction": "between 0 and 1" + (", ends included" if v.closed else ""),
     }[v.kind]
     if v.within is not None:
-        text += f", judged from {v.within[0]} to {v.within[1]}"
+        reason = f" ({domain.BOUNDS[v.why]})" if v.why else ""
+        text += f", judged from {v.within[0]} to {v.within[1]}{reason}"
     return ("a list of numbers: each " if v.lengths is not None else "") + text
 
 

@@ -15,6 +15,7 @@ from theory.engine.claim import Claim
 
 GRADES = {
     "model": "proved in Coq from the model, for every number of clients",
+    "definition": "proved in Coq of what the formula is of, by its definition: a law, an integral, a step, a count",
     "algebra": "derived from the model; its algebra is proved in Coq",
     "interval": "derived from the model; its inequalities are proved in Coq by enclosures (coq-interval)",
     "derived": "derived from the model, for all values of its letters",
@@ -50,6 +51,8 @@ def strength(claim: Claim) -> Strength:
     """
     instances = [f"{v.name} = {', '.join(map(str, v.choices))}" for v in claim.variables if v.instances]
     lists = {max(v.lengths) for v in claim.variables if v.lengths is not None}
+    if claim.id in model_proofs.ANY and model_proofs.proved(claim.id):
+        return Strength("model")  # by hand for every number of levels or silos, whichever of them it is about
     if instances:
         return Strength("instances", "; ".join(instances))
     if lists:

@@ -357,7 +357,7 @@ def composed_gaussian_sigma(*, sensitivities: ArrayLike, shares: ArrayLike, eps:
     ----------
     sensitivities : array (k,) of numbers >= 0; shares : array (k,) of numbers > 0 that add to 1, or a number k of equal
         ones.
-    eps : number > 0; delta : number in (0, 1).
+    eps : number >= 0 or inf; delta : number in [0, 1], as in `gaussian_sigma`.
 
     >>> composed_gaussian_sigma(sensitivities=[1.0, 1.0], shares=[0.8, 0.2], eps=1.0, delta=1e-5).round(6).tolist()
     [4.170973, 8.341946]

@@ -275,6 +275,8 @@ def classical_gaussian_sigma(*, eps: ArrayLike, delta: ArrayLike, sensitivity: A
     eps, delta = positive("eps", eps), positive("delta", probability("delta", delta))
     if (eps > CLASSICAL_EPS).any():
         raise ValueError(f"eps must be <= {CLASSICAL_EPS} for the classical noise, got {eps.max()}; use gaussian_sigma")
+    if (delta >= 1).any():
+        raise ValueError("delta must be below 1")
     return (nonnegative("sensitivity", sensitivity) * np.sqrt(2 * np.log(1.25 / delta)) / eps)[()]
 
 

@@ -221,13 +221,13 @@ def james_stein_conditional_risk(theta: ArrayLike, sigma2_x: float, n: int) -> F
     """Mean squared error per client of James-Stein shrinkage to the grand mean when all true values `theta` are given.
 
     s [1 - (m - 3)^2 / m E(1 / X)] with s = sigma2_x / n and X noncentral chi-square of m - 1 degrees of freedom and
-    noncentrality sum (theta_i - mean)^2 / s: below the own mean's error s for all true values, and near it when they lie far
-    apart.  For the plain (not positive-part) estimator with known s; exact.  Averaged over the prior it is
+    noncentrality sum (theta_i - mean)^2 / s: from m = 4 on below the own mean's error s for all true values, and near it
+    when they lie far apart.  For the plain (not positive-part) estimator with known s; exact.  Averaged over the prior it is
     `james_stein_risk`.  Claim: generative:intro:stein.
 
     Parameters
     ----------
-    theta : array (m,) of true values, m >= 4.
+    theta : array (m,) of true values, m >= 2.  With two clients the risk is infinite, with three it is s: nothing is shrunk.
     sigma2_x : variance > 0 of one sample; n : whole number >= 1 of samples per client.
 
     Raises
@@ -237,12 +237,16 @@ def james_stein_conditional_risk(theta: ArrayLike, sigma2_x: float, n: int) -> F
 
     >>> [round(float(james_stein_conditional_risk([x, 0, 0, 0, -x], 1.0, 1)), 6) for x in (0.0, 1.0, 100.0)]
     [0.6, 0.747152, 0.99996]
+    >>> [float(james_stein_conditional_risk(m * [0.0], 1.0, 1)) for m in (2, 3)]
+    [inf, 1.0]
     """
     theta = finite("theta", theta)
-    if theta.ndim != 1 or theta.size < 4:
-        raise ValueError(f"theta must hold the true values of at least 4 clients, got shape {theta.shape}")
+    if theta.ndim != 1 or theta.size < 2:
+        raise ValueError(f"theta must hold the true values of at least 2 clients, got shape {theta.shape}")
     m, within = theta.size, positive("sigma2_x", number("sigma2_x", sigma2_x)) / count("n", number("n", n))
     apart = np.sum((theta - theta.mean()) ** 2) / within
+    if m == 2:
+        return np.array(np.inf)  # 1 / X has no mean
     # 1 / X is the integral of exp(-t X) over t > 0: (m - 3) E(1 / X) is Kummer's function, here by what it lacks to 1.
     return within * (3 / m + (1 - 3 / m) * apart / (m - 1) * hyp1f1(1.0, (m + 1) / 2, -apart / 2))
 

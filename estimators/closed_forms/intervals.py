@@ -383,7 +383,7 @@ def robust_intervals(y: ArrayLike, s2: ArrayLike, level: float = 0.95) -> tuple[
     Around `linear_shrinkage`, each as wide as `robust_critical_value` has it for the bias that shrinking to the centre
     brings, of the second moment that was found and of any shape; the error of the centre counts as bias.  Where that is
     wider than the interval of the own estimate alone, it is the latter.  The guarantee is for many clients; for 5 to 20 see
-    ``tests/bench/coverage_grid.py``.
+    ``tests/bench/ARENA.md``.
 
     Parameters
     ----------

@@ -305,7 +305,8 @@ class BetaBinomial(ConjugateModel):
         if tally.ones.sum == 0 or tally.zeros.sum == 0 or both_kinds(tally) == 0:
             raise ValueError("prior='bayes' needs a client with both ones and zeros; use 'marginal-likelihood' or 'fixed'")
         best = Maximum(np.log(self.mean_ / (1 - self.mean_)), self._rho, 0.0, 0, True)
-        priors = average(Surface(tally), best)
+        self._learnt = Surface(tally), best
+        priors = average(*self._learnt)
         self.components_ = priors._replace(locations=expit(priors.locations))
         self._stated = self._alike((tally.ones.sum + tally.zeros.sum) / tally.clients[tally.trials > 0].sum())
 
@@ -313,8 +314,14 @@ class BetaBinomial(ConjugateModel):
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
         return self._serving(read_counts(x, n))
 
-    def predict(self, x: ArrayLike, n: ArrayLike) -> Floats:
-        """Return the posterior means of clients with these counts under the fitted prior."""
+    def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, x: ArrayLike | None = None, n: ArrayLike | None = None
+    ) -> Any:
+        """Return the posterior means of clients with these counts under the fitted prior; without, the prior's mean."""
+        if x is None or n is None:
+            if x is not None or n is not None:
+                raise ValueError("x and n must be given together, or neither for a client without data")
+            return super().predict()
         return self.posterior(x, n).posterior_mean_
 
     def prior_summary(self) -> dict[str, Any]:
@@ -369,6 +376,18 @@ class BetaBinomial(ConjugateModel):
         x, n = self.clients_
         return x * (int(n.max()) + 1) + n
 
+    def _first(self):
+        mean, rho = self._stated
+        return mean / rho, (1 - mean) / rho
+
+    @staticmethod
+    def _added(x, n):
+        return x, n - x
+
+    @staticmethod
+    def _given(ones, zeros):
+        return ones, ones + zeros
+
     @staticmethod
     def _strength(mu, rho, rows):
         return times(rho, rows[1]) if np.ndim(rho) == 0 else rho * rows[1]
@@ -398,7 +417,6 @@ class BetaBinomial(ConjugateModel):
         if (np.minimum(a, b) > 0).all():
             return betainc(a, b, np.clip(t, 0.0, 1.0))
         at_0, at_1 = np.where(b == 0, 1 - mu if np.isinf(rho) else 0.0, 1.0) * (a == 0), b == 0
-        at_0 = np.where((a == 0) & (b > 0), 1.0, at_0)
         inside = betainc(np.where(a > 0, a, 1.0), np.where(b > 0, b, 1.0), np.clip(t, 0.0, 1.0))
         inside = np.where((a > 0) & (b > 0), inside, np.where((t > 0) if strict else (t >= 0), at_0, 0.0))
         return np.where(at_1 & ((t > 1) if strict else (t >= 1)), 1.0, inside)
@@ -419,6 +437,35 @@ class BetaBinomial(ConjugateModel):
         inside = betaincinv(np.where(a > 0, a, 1.0), np.where(b > 0, b, 1.0), q)
         at_ends = np.where(a > 0, 1.0, np.where(b > 0, 0.0, float(q > 1 - mu)))
         return np.where((a > 0) & (b > 0), inside, at_ends)
+
+    @staticmethod
+    def _prior_moments(location, rho):
+        from scipy.special import expit
+
+        return expit(location), np.sqrt(expit(location) * expit(-location) * rho / (1 + rho))
+
+    def _draws(self, mu, rho, rows, generator):
+        if is_point(mu, rho):
+            return np.full(rows[0].shape, mu)
+        a, b = self._shapes(mu, rho, rows)
+        inside = generator.beta(np.where(a > 0, a, 1.0), np.where(b > 0, b, 1.0))
+        ends = np.where(a > 0, 1.0, np.where(b > 0, 0.0, generator.random(a.shape) < mu))
+        return np.where((a > 0) & (b > 0), inside, ends)
+
+    def atoms(self) -> Floats:
+        """Return where clients may be exactly equal: at a prior without spread, and at 0 and 1 for the widest."""
+        self.require_fit()
+        mean, rho = float(self.components_.locations[0]), float(self.components_.rhos[0])
+        if self.components_.weights.size > 1:
+            return np.zeros(0)
+        return np.array([mean]) if is_point(mean, rho) else np.array([0.0, 1.0] if np.isinf(rho) else [])
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' shares of ones, NaN for those without trials."""
+        self.require_fit()
+        n = self.clients_[1]
+        x = self.clients_[0] if arguments is None else np.asarray(arguments[0])
+        return np.where(n > 0, x / np.maximum(n, 1), np.nan)
 
 
 def shapes(mean: float, rho: float) -> tuple[float, float, float]:

@@ -12,21 +12,28 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from math import factorial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from estimators.counts.tallies import distinct
+from estimators.counts.tallies import NARROW, distinct
 from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.inversion import quantiles
+from estimators.numerics.inversion import lattice_quantile, quantiles
 from estimators.numerics.limits import share
+from estimators.numerics.quadrature import deviation, gauss
+from estimators.numerics.surfaces import from_cells
 from estimators.numerics.validation import finite, probability, single
 
 __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
 
 WIDEST = 100.0  # the largest sqrt(rho) that the hyperprior allows
+FINE = 61, 200  # places across and along, for quantiles of the prior's parameters
 CELLS = 1_000_000  # clients times priors at a time
+SHARP = 0.25  # standard deviation, of log rho and of the location, up to which few priors stand for all
+MANY = 1_000  # different clients from whom on quantiles are interpolated between few of them
+EXACT = 1e-11  # share that a function may change by as they do
 
 
 class Surface(Protocol):
@@ -144,12 +151,13 @@ def maximise(surface: Surface) -> Maximum:
     return Maximum(top[2], top[1], top[0], count[0], bool(converged))
 
 
-def average(surface: Surface, best: Maximum, across: int = 11, along: int = 24) -> Priors:
+def average(surface: Surface, best: Maximum, across: int = 11, along: int = 24, *, condensed: bool = True) -> Priors:
     """Return Priors that stand for the posterior law of the prior's parameters given all clients' counts.
 
     Hyperprior: uniform in u = sqrt(rho) <= `WIDEST`, and in the location as ``surface.log_hyperprior`` has it.
     Trapezoidal in the location, +-4.8 standard deviations about its best value for each rho, and in w with u = c sinh(w),
-    which follows the long tails; both converge geometrically.  An even function of u needs no care at u = 0.
+    which follows the long tails; both converge geometrically.  An even function of u needs no care at u = 0.  Where the law
+    is sharp and `condensed`, Gauss's few nodes stand for the lattice: for means of smooth functions, not for quantiles.
     """
     scale = np.sqrt(best.rho) if best.rho > 0 else np.sqrt(1e3 * surface.lowest)
     offsets = np.linspace(-4.8, 4.8, across)
@@ -157,11 +165,11 @@ def average(surface: Surface, best: Maximum, across: int = 11, along: int = 24) 
     def weigh(w):
         rho = (scale * np.sinh(w)) ** 2
         t, _, curvature, *_ = climb(surface, rho)
-        deviation = 1 / np.sqrt(curvature)
-        locations = t[:, None] + deviation[:, None] * offsets
+        sd = 1 / np.sqrt(curvature)
+        locations = t[:, None] + sd[:, None] * offsets
         rhos = np.broadcast_to(rho[:, None], locations.shape)
         values = surface.at(locations.ravel(), rhos.ravel())[0].reshape(locations.shape)
-        logs = values + surface.log_hyperprior(locations) + np.log(deviation * np.cosh(w))[:, None]
+        logs = values + surface.log_hyperprior(locations) + np.log(sd * np.cosh(w))[:, None]
         return locations, rhos, logs
 
     low, high = 0.0, float(np.arcsinh(WIDEST / scale))
@@ -178,8 +186,26 @@ def average(surface: Surface, best: Maximum, across: int = 11, along: int = 24) 
         low, high = lower, upper
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
+    log_rhos, whole = np.log(rhos[:, 0]), weights.sum(axis=1)
+    rows = nodes_enough(deviation(log_rhos, whole))
+    columns = nodes_enough(deviation((locations - np.einsum("ij,ij->", weights, locations)).ravel(), weights.ravel()))
+    if condensed and rows and columns:  # what is averaged is smooth in both, so Gauss's nodes serve
+        log_rhos, whole = gauss(log_rhos, whole, rows)
+        locations, _, logs = weigh(np.arcsinh(np.exp(log_rhos / 2) / scale))
+        masses = np.exp(logs - logs.max(axis=1, keepdims=True))
+        masses /= masses.sum(axis=1, keepdims=True)
+        laws = [gauss(x, mass, columns) for x, mass in zip(locations, masses, strict=True)]
+        locations, weights = (np.concatenate(parts) for parts in zip(*laws, strict=True))
+        return Priors(locations, np.exp(np.repeat(log_rhos, columns)), np.repeat(whole, columns) * weights)
     kept = weights > 1e-9
     return Priors(locations[kept], rhos[kept], weights[kept] / weights[kept].sum())
+
+
+def nodes_enough(sd: float) -> int:
+    """Return how many of Gauss's nodes average a function with its singularities pi away to rounding; 0 for too many."""
+    if sd > SHARP:
+        return 0
+    return next(n for n in range(2, 20) if (sd / np.pi) ** (2 * n) * float(factorial(n)) < EXACT)
 
 
 class ConjugateModel(ClientModel):
@@ -188,8 +214,11 @@ class ConjugateModel(ClientModel):
     A subclass sets ``components_``, the Priors whose posteriors are averaged (one of weight 1 for a prior taken as known),
     and ``clients_`` (arrays of the data, one entry per client), and has functions of (location, rho, rows) with rows of
     the data: ``_moments`` (mean and variance), ``_cdf`` and ``_density`` (also of t), ``_quantile`` (also of q; for one
-    prior); ``_strength`` (the ratio of the weights that a client's own estimate and the prior's mean get in its posterior
-    mean); and ``_keys`` (whole numbers, equal for clients with equal data).
+    prior); ``_draws`` (also of a generator); ``_strength`` (the ratio of the weights that a client's own estimate and the
+    prior's mean get in its posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's
+    part of them), ``_added`` (the client's part) and ``_given`` (the data of that part).  ``_learnt`` is what priors were
+    averaged over, on the scale of the search, where ``_prior_moments`` gives their means and sds, and ``_keys`` are whole
+    numbers, equal for clients with equal data.
 
     After `fit` or `posterior`, ``weights_`` (m,) is the weight of each client's own estimate in its posterior mean: how
     much the latter moves when the former moves by one.  Posterior means are linear in own estimates whether or not they
@@ -208,8 +237,14 @@ class ConjugateModel(ClientModel):
     _cdf: Callable[..., Floats]
     _density: Callable[..., Floats]
     _quantile: Callable[..., Floats]
+    _draws: Callable[..., Floats]
+    _prior_moments: Callable[..., tuple[Floats, Floats]]
+    _learnt: tuple[Surface, Maximum]
     _strength: Callable[..., Floats]
     _keys: Callable[[], np.ndarray]
+    _first: Callable[[], tuple[float, float]]
+    _added: Callable[..., tuple[np.ndarray, np.ndarray]]
+    _given: Callable[..., tuple[np.ndarray, np.ndarray]]
 
     def _distinct(self) -> tuple[Any, Any]:
         """Return rows of distinct data and the position in them of every client's data, kept for the next call."""
@@ -279,6 +314,38 @@ class ConjugateModel(ClientModel):
             parts.append(np.einsum("k,...km->...m", weights, terms))
         return np.concatenate(parts, axis=-1)
 
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return intervals for "mean" and "sd" of the clients' true values, if the prior is averaged over; else none.
+
+        Posterior quantiles, from a finer lattice than clients need, good to a few thousandths of their distance.
+        """
+        self.require_fit()
+        level = self.read_level(level)
+        if self.components_.weights.size == 1:
+            return {}
+        locations, rhos, weights = average(*self._learnt, *FINE, condensed=False)
+        tails = (1 - level) / 2, (1 + level) / 2
+        mean, sd = self._prior_moments(locations, rhos)
+        ends = [tuple(lattice_quantile(values, weights, q) for q in tails) for values in (mean, sd)]
+        return {"mean": (ends[0][0], ends[0][1]), "sd": (ends[1][0], ends[1][1])}
+
+    @property
+    def independent(self) -> bool:
+        """Whether one prior is taken for true."""
+        self.require_fit()
+        return self.components_.weights.size == 1
+
+    def atoms(self) -> Floats:
+        """Return where clients may be exactly equal."""
+        return np.zeros(0)
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return joint draws (size, m) of all true values given the data: a prior, then the clients."""
+        self.require_fit()
+        locations, rhos, weights = self.components_
+        parts = generator.choice(weights.size, size, p=weights / weights.sum())
+        return np.stack([self._draws(float(locations[k]), float(rhos[k]), self.clients_, generator) for k in parts])
+
     def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or < t if `strict`, given the data; t is a number, or an array with one per client."""
         self.require_fit()
@@ -288,15 +355,33 @@ class ConjugateModel(ClientModel):
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in (0, 1)."""
-        from scipy.special import ndtri
+        from scipy.special import expit
 
         self.require_fit()
         q = single(probability, "q", q)
         if not 0 < q < 1:
             raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
         rows, inverse = self._distinct()
+        rhos = self.components_.rhos
+        if rows[0].size <= MANY or not (rhos.min() > NARROW and np.isfinite(rhos).all()):
+            return self._quantile_of(rows, q)[inverse]
+        # A smooth function of the parameters of one posterior: few evaluations serve any number of clients.
+        columns, bounded = self._added(*rows), np.isfinite(self._support[1])
+        start = [min(first, 1e3 * column.max()) for first, column in zip(self._first(), columns, strict=True)]
+
+        def log_odds(*places):
+            inside = (np.maximum(place - first, 0.0) for place, first in zip(places, start, strict=True))
+            t = self._quantile_of(self._given(*inside), q)
+            return np.log(t) - (np.log1p(-t) if bounded else 0.0)
+
+        found = from_cells(log_odds, *(column + first for column, first in zip(columns, start, strict=True)))
+        return (expit(found) if bounded else np.exp(found))[inverse]
+
+    def _quantile_of(self, rows, q):
+        from scipy.special import ndtri
+
         if self.components_.weights.size == 1:
-            return self._mixed(self._quantile, rows, q)[inverse]
+            return self._mixed(self._quantile, rows, q)
         mean, sd = self._mean_and_sd(rows)
         # No law has its quantiles beyond these (Cantelli's inequality).
         low = np.maximum(self._support[0], mean - sd * np.sqrt((1 - q) / q))
@@ -308,7 +393,7 @@ class ConjugateModel(ClientModel):
             return lambda t, i: self._mixed(function, tuple(column[i] for column in rows), t)
 
         cdf, density = at(lambda *args: self._cdf(*args, False)), at(self._density)
-        return quantiles(cdf, density, q, low, high, guess)[inverse]
+        return quantiles(cdf, density, q, low, high, guess)
 
 
 def spread(mean: Floats, variance: Floats, centre: Floats) -> Floats:

@@ -142,10 +142,27 @@ class CountRegression(ClientModel):
         q = single(probability, "q", q)
         return self.prior_mean_.copy() if np.isinf(self.concentration_) else self.law().ppf(q)
 
-    def predict(self, covariates: ArrayLike) -> Floats:
-        """Return the prior's mean for new clients of these covariates, array (k,)."""
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return draws (size, m) of all true values given the data."""
         self.require_fit()
-        if self.covariates_ is None:
+        shape = size, self.prior_mean_.size
+        if np.isinf(self.concentration_):
+            return np.broadcast_to(self.prior_mean_, shape).copy()
+        return self.law().rvs(size=shape, random_state=generator)
+
+    def atoms(self) -> Floats:
+        """Return the prior's means if clients of equal covariates do not differ."""
+        self.require_fit()
+        return np.unique(self.prior_mean_) if np.isinf(self.concentration_) else np.zeros(0)
+
+    def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, covariates: ArrayLike | None = None
+    ) -> float | Floats:
+        """Return the prior's mean for new clients of these covariates, array (k,); a number if the fit had none."""
+        self.require_fit()
+        if covariates is None and self.covariates_ is None:
+            return float(self.prior_mean_[0])
+        if self.covariates_ is None or covariates is None:
             raise ValueError("covariates must be given if the model was fitted with covariates, and only then")
         Z = read_covariates(covariates, None, self._design.kept.size)
         return self.inverse(self._design.rows(Z)[0] @ self._coefficients * self._basis_scale)
@@ -257,6 +274,12 @@ class BetaBinomialRegression(CountRegression):
         a, b = self.prior_mean_ * self.concentration_, (1 - self.prior_mean_) * self.concentration_
         return beta(a + self._x, b + self._n - self._x)
 
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' own shares, NaN for those without trials."""
+        self.require_fit()
+        x = self._x if arguments is None else np.asarray(arguments[0])
+        return np.where(self._n > 0, x / np.where(self._n > 0, self._n, 1.0), np.nan)
+
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, n[, covariates])) from the fitted prior."""
         self.require_fit()
@@ -330,6 +353,12 @@ class GammaPoissonRegression(CountRegression):
 
         k = self.concentration_
         return gamma(k + self._x, scale=1 / (k / self.prior_mean_ + self._e))
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' own rates, NaN for those without exposure."""
+        self.require_fit()
+        x = self._x if arguments is None else np.asarray(arguments[0])
+        return np.where(self._e > 0, x / np.where(self._e > 0, self._e, 1.0), np.nan)
 
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, exposure[, covariates])) from the fitted prior."""

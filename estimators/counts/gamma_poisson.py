@@ -286,7 +286,8 @@ class GammaPoisson(ConjugateModel):
         if self.prior == "bayes":
             if tally.counts.counts[tally.counts.values > 0].sum() < 2:
                 raise ValueError("prior='bayes' needs two clients with events; use 'marginal-likelihood' or 'fixed'")
-            priors = average(Surface(tally), Maximum(np.log(mean), self._rho, 0.0, 0, True))
+            self._learnt = Surface(tally), Maximum(np.log(mean), self._rho, 0.0, 0, True)
+            priors = average(*self._learnt)
             self.components_ = priors._replace(locations=np.exp(priors.locations))
             many = tally.clients[tally.exposures > 0].sum()
             mean, rho = self._alike((tally.clients * tally.exposures).sum() / many)
@@ -321,8 +322,12 @@ class GammaPoisson(ConjugateModel):
         """Return a model with the same prior and the posteriors of these clients; arguments as in `fit`, any m >= 1."""
         return self._serving(read_counts(x, exposure))
 
-    def predict(self, x: ArrayLike, exposure: ArrayLike = 1.0) -> Floats:
-        """Return the posterior means of clients with these counts under the fitted prior."""
+    def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, x: ArrayLike | None = None, exposure: ArrayLike = 1.0
+    ) -> Any:
+        """Return the posterior means of clients with these counts under the fitted prior; without, the prior's mean."""
+        if x is None:
+            return super().predict()
         return self.posterior(x, exposure).posterior_mean_
 
     def prior_summary(self) -> dict[str, Any]:
@@ -371,6 +376,16 @@ class GammaPoisson(ConjugateModel):
         x, exposure = self.clients_
         return np.unique(exposure, return_inverse=True)[1] * (int(x.max()) + 1) + x
 
+    def _first(self):
+        mean, rho = self._stated
+        return 1 / rho, 1 / (rho * float(np.ldexp(mean, self._exponent)))
+
+    @staticmethod
+    def _added(x, exposure):
+        return x, exposure
+
+    _given = _added
+
     @staticmethod
     def _strength(mu, rho, rows):
         return rho * mu * rows[1]
@@ -405,6 +420,28 @@ class GammaPoisson(ConjugateModel):
             return np.full(rows[0].shape, mu)
         x, e = rows
         return gammaincinv(1 / rho + x, q) / (1 / (rho * mu) + e)
+
+    def _prior_moments(self, location, rho):
+        mean = np.ldexp(np.exp(location), -self._exponent)
+        return mean, mean * np.sqrt(rho)
+
+    def _draws(self, mu, rho, rows, generator):
+        x, e = rows
+        mean = np.full(x.shape, mu) if is_point(rho) or mu == 0 else generator.gamma(1 / rho + x) / (1 / (rho * mu) + e)
+        return np.ldexp(mean, -self._exponent)
+
+    def atoms(self) -> Floats:
+        """Return where clients may be exactly equal: at a prior without spread."""
+        self.require_fit()
+        one = self.components_.weights.size == 1 and is_point(self.components_.rhos[0])
+        return np.array([self.mean_]) if one else np.zeros(0)
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' own rates, NaN for those without exposure."""
+        self.require_fit()
+        e = np.ldexp(self.clients_[1], self._exponent)
+        x = self.clients_[0] if arguments is None else np.asarray(arguments[0])
+        return np.where(e > 0, x / np.where(e > 0, e, 1.0), np.nan)
 
 
 def shapes(mean: float, rho: float) -> tuple[float, float]:

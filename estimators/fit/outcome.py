@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,6 +17,9 @@ from estimators.fit.models import exposures
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
 
 if TYPE_CHECKING:
+    from estimators.decisions.checking import PriorCheck
+    from estimators.decisions.discovery import Discoveries
+    from estimators.decisions.ranking import Ranks
     from estimators.fit.models import Model
     from estimators.normal_means.prior_inference import Heterogeneity
 
@@ -31,7 +34,8 @@ class Outcome:
     `row_clients` names the client of each row; `coefficient` the coefficient, for regressions only.  `own` is what the
     client knows by itself, `error` its standard error if the model is right, `weight` the part of `own` in `mean` (for
     regressions its average over a client's coefficients), None where the model has no such part; `interval` how `low` and
-    `high` were made, a method of ``ClientModel.interval``.
+    `high` were made, a method of ``ClientModel.interval``.  `ranks`, `discoveries` and `check` are there if `decided` asked
+    for them.
     """
 
     model: Any
@@ -49,7 +53,12 @@ class Outcome:
     coefficients: tuple = ()
     privacy: tuple = ()
     covariates: tuple = ()  # their names
+    measured: str = ""  # the column that tells what true values are of, where the user named one
     interval: str = "posterior"
+    ranks: Ranks | None = None
+    largest_first: bool = True
+    discoveries: Discoveries | None = None
+    check: PriorCheck | None = None
     notes: list = field(default_factory=list)
 
     @classmethod
@@ -83,6 +92,24 @@ class Outcome:
             interval=interval or model.default_interval, **more,
         )  # fmt: skip
 
+    def decided(
+        self, *, rank: bool = False, largest_first: bool = True, alpha: float | None = None, at: float | None = None,
+        check: bool = False, seed: int = 0,
+    ) -> Self:  # fmt: skip
+        """Return the outcome with what was asked for: ranks, discoveries at the rate `alpha`, a check of the prior.
+
+        All of it follows from the fitted model: from reports alone, if the fit was private.
+        """
+        from estimators.decisions import discoveries, prior_check
+
+        return replace(
+            self,
+            ranks=self.model.rank(self.level, largest_first=largest_first, seed=seed) if rank else None,
+            largest_first=largest_first,
+            discoveries=None if alpha is None else discoveries(self.model, alpha, at),
+            check=prior_check(self.model, seed=seed) if check else None,
+        )
+
     @property
     def heard(self) -> Bools:
         """Rows of clients who know something by themselves: finite own estimates, or any rows of a regression."""
@@ -112,7 +139,31 @@ class Outcome:
             "high": self.high,
         }.items():
             columns[name] = [None] * len(self.mean) if values is None else finite_list(values)
+        return columns | self.decisions()
+
+    def decisions(self) -> dict[str, list[Any]]:
+        """Return the columns that `decided` adds."""
+        columns: dict[str, list[Any]] = {}
+        if self.ranks is not None:
+            for name, values in {
+                "expected_rank": self.ranks.expected,
+                "rank_low": self.ranks.low,
+                "rank_high": self.ranks.high,
+                "chance_first": self.ranks.top,
+            }.items():
+                columns[name] = finite_list(values.ravel())
+        if self.discoveries is not None:
+            columns["side"] = self.sides()
+            columns["chance_wrong"] = finite_list(self.discoveries.error.ravel())
+            columns["q_value"] = finite_list(self.discoveries.q_value.ravel())
+            columns["discovery"] = self.discoveries.selected.ravel().tolist()
         return columns
+
+    def sides(self) -> list[str]:
+        """Return for each row on which side of the value of `discoveries` it more likely is."""
+        assert self.discoveries is not None
+        names = {1.0: "above", -1.0: "below"}
+        return [names.get(way, "neither") for way in self.discoveries.direction.ravel().tolist()]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per row."""
@@ -186,6 +237,21 @@ class Outcome:
         if not self.coefficients and np.isfinite(self.error).all() and np.isfinite(self.sd).all():
             facts["expected_squared_error_before"] = float((self.error**2).sum())
             facts["expected_squared_error_after"] = float((self.sd**2).sum())
+        facts["prior_intervals"] = self.prior_intervals()
+        told = self.heterogeneity()
+        if told is not None:
+            facts["heterogeneity"] = told._asdict()
+        if self.ranks is not None:
+            facts["ranks"] = {"largest_first": self.largest_first, "draws": self.ranks.draws}
+        if self.discoveries is not None:
+            facts["discoveries"] = {
+                "alpha": self.discoveries.alpha,
+                "at": self.discoveries.at,
+                "number": int(self.discoveries.selected.sum()),
+                "expected_share_wrong": self.discoveries.false_rate,
+            }
+        if self.check is not None:
+            facts["prior_check"] = {name: value for name, value in self.check._asdict().items() if name != "pit"}
         return plain({**facts, "privacy": list(self.privacy), "notes": self.notes})
 
 

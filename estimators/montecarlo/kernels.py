@@ -95,7 +95,8 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
     message psi_i = p_i + e_i + l_i, aggregates A_a = sum_i weights[a, i] psi_i. With j = client and
     z = (p_j, e_j, l_j, A_0, A_1, ...), statistic m is (left[m] . z) (right[m] . z).
 
-    Draw order in one replicate: all p_i, all e_i, then l_i of the clients with nu_sd[i] > 0.
+    Draw order in one replicate: all p_i, all e_i, all l_i, but only what has a standard deviation > 0 and is the client's
+    own or in some aggregate.
 
     Parameters
     ----------
@@ -117,21 +118,22 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
     n = tau_sd.shape[0]
     aggregates = weights.shape[0]
     count = left.shape[0]
-    noisy = np.flatnonzero(nu_sd > 0.0)
-    draws = 2 * n + noisy.shape[0]
-
-    # scaled[a, draw] = weight of the client that owns the draw, times the draw's standard deviation.
-    scaled = np.empty((aggregates, draws))
-    for a in range(aggregates):
-        for i in range(n):
-            scaled[a, i] = weights[a, i] * tau_sd[i]
-            scaled[a, n + i] = weights[a, i] * alpha_sd[i]
-        for k in range(noisy.shape[0]):
-            scaled[a, 2 * n + k] = weights[a, noisy[k]] * nu_sd[noisy[k]]
-    own_noise = -1  # which draw is l_j, if it is drawn at all
-    for k in range(noisy.shape[0]):
-        if noisy[k] == client:
-            own_noise = 2 * n + k
+    # Of the 3 N noises, kind by kind, those that reach z: `kept`; and at which of them the client's own three are.
+    sd = np.concatenate((tau_sd, alpha_sd, nu_sd))
+    reaches = np.zeros(3 * n, np.bool_)
+    for noise in range(3 * n):
+        if sd[noise] > 0.0:
+            reaches[noise] = noise % n == client or np.any(weights[:, noise % n] != 0.0)
+    kept = np.flatnonzero(reaches)
+    draws = kept.shape[0]
+    own = np.full(3, -1)
+    scaled = np.empty((aggregates, draws))  # weight of the client that owns the draw, times the draw's standard deviation
+    for draw in range(draws):
+        i = kept[draw] % n
+        if i == client:
+            own[kept[draw] // n] = draw
+        for a in range(aggregates):
+            scaled[a, draw] = weights[a, i] * sd[kept[draw]]
 
     normals = np.empty((draws, LANES))
     z = np.zeros((3 + aggregates, LANES))
@@ -144,12 +146,10 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
 
     for start in range(0, reps, LANES):
         _draw(gen, normals)
-        for lane in range(LANES):
-            z[0, lane] = tau_sd[client] * normals[client, lane]
-            z[1, lane] = alpha_sd[client] * normals[n + client, lane]
-        if own_noise >= 0:
-            for lane in range(LANES):
-                z[2, lane] = nu_sd[client] * normals[own_noise, lane]
+        for kind in range(3):
+            if own[kind] >= 0:
+                for lane in range(LANES):
+                    z[kind, lane] = sd[kept[own[kind]]] * normals[own[kind], lane]
         for a in range(aggregates):
             z[3 + a, :] = 0.0
             for draw in range(draws):

@@ -68,8 +68,9 @@ class Moments:
         sample = np.asarray(sample, dtype=float)
         if sample.ndim != 2 or len(sample) == 0:
             raise ValueError(f"sample must have shape (replicates >= 1, M), got {sample.shape}")
-        mean = sample.mean(axis=0)
-        deviation = np.ascontiguousarray((sample - mean).T)
+        rows = np.ascontiguousarray(sample.T)  # sums along rows are fast
+        mean = rows.mean(axis=1)
+        deviation = rows - mean[:, None]
         # Not a BLAS product: its last bits depend on how many threads it takes.
         return cls(len(sample), mean, np.einsum("ik,jk->ij", deviation, deviation))
 
@@ -139,7 +140,8 @@ class Moments:
 def batch_means(sample: Floats) -> np.ndarray:
     """Means of the full batches of `BATCH` consecutive rows of a sample of shape (replicates, M)."""
     full = len(sample) // BATCH
-    return sample[: full * BATCH].reshape(full, BATCH, sample.shape[1]).mean(axis=1)
+    rows = np.ascontiguousarray(sample[: full * BATCH].T)
+    return np.ascontiguousarray(rows.reshape(sample.shape[1], full, BATCH).mean(axis=2).T)
 
 
 def combine(parts: Iterable[Moments]) -> Moments:

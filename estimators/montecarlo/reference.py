@@ -29,15 +29,15 @@ def clients_reference(
     right: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """Twin of ``kernels.clients_kernel``."""
-    n = len(tau_sd)
-    noisy = np.flatnonzero(nu_sd > 0)
-    normals = gen.standard_normal((reps, 2 * n + len(noisy)))
-    p = tau_sd * normals[:, :n]
-    e = alpha_sd * normals[:, n : 2 * n]
-    noise = np.zeros((reps, n))
-    noise[:, noisy] = nu_sd[noisy] * normals[:, 2 * n :]
-    aggregates = (p + e + noise) @ weights.T
-    z = np.column_stack([p[:, client], e[:, client], noise[:, client], aggregates])
+    sd = np.stack([tau_sd, alpha_sd, nu_sd])
+    seen = (weights != 0).any(axis=0)
+    seen[client] = True
+    kept = (sd > 0) & seen
+    noise = np.zeros((reps, *sd.shape))
+    noise[:, kept] = sd[kept] * gen.standard_normal((reps, np.count_nonzero(kept)))
+    p, e, l = noise[:, 0], noise[:, 1], noise[:, 2]  # noqa: E741 - the papers' letter
+    aggregates = (p + e + l) @ weights.T
+    z = np.column_stack([p[:, client], e[:, client], l[:, client], aggregates])
     return _moments((z @ left.T) * (z @ right.T))
 
 

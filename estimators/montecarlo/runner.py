@@ -25,7 +25,7 @@ from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import finite
 
 from .independence import require_independent, require_own_streams
-from .moments import BATCH, Moments, batch_means, combine
+from .moments import Moments, batch_means, combine
 from .streams import DEFAULT_ROOT, stream
 
 CHUNK = 65_536
@@ -152,8 +152,10 @@ class ClientsExperiment(_Arrays):
 
     @property
     def draws_per_replicate(self) -> int:
-        """p and e of every client, and l of the clients with nu2 > 0."""
-        return 2 * self.n_clients + int(np.count_nonzero(self.nu2))
+        """Noises of positive variance that are the client's own or in some aggregate."""
+        seen = (self.weights != 0).any(axis=0)
+        seen[self.client] = True
+        return int(np.count_nonzero((np.stack([self.tau2, self.alpha2, self.nu2]) > 0) & seen))
 
     def _arguments(self):
         scales = np.sqrt(self.tau2), np.sqrt(self.alpha2), np.sqrt(self.nu2)
@@ -368,14 +370,12 @@ class SampledExperiment:
     def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
         """Moments of `reps` replicates."""
         sizes = [self.batch] * (reps // self.batch) + [reps % self.batch] * (reps % self.batch > 0)
-        parts, batches, rest = [], [], np.empty((0, self.n_statistics))
+        rows = np.empty((self.n_statistics, reps))  # one row per statistic: sums over columns of a few are slow
+        done = 0
         for size in sizes:
-            sample = self._sample(gen, size)
-            rest = np.concatenate([rest, sample])
-            batches.append(batch_means(rest))
-            rest = rest[len(batches[-1]) * BATCH :]
-            parts.append(Moments.of(sample))
-        return replace(combine(parts), batches=np.concatenate(batches))
+            rows[:, done : done + size] = self._sample(gen, size).T
+            done += size
+        return replace(Moments.of(rows.T), batches=batch_means(rows.T))
 
     reference_call = kernel_call
 
@@ -440,9 +440,9 @@ def run_chunks(
 
     def simulate(chunk):
         generator = stream(key, chunk, root)
-        before = str(generator.bit_generator.state)
+        before = _flat(generator.bit_generator.state)
         moments = experiment.kernel_call(generator, min(CHUNK, reps - chunk * CHUNK))
-        return generator, before, str(generator.bit_generator.state), moments
+        return generator, before, _flat(generator.bit_generator.state), moments
 
     if threads == 1 or len(chunks) <= 1:
         used = dict(zip(chunks, map(simulate, chunks), strict=True))
@@ -484,6 +484,13 @@ def run(
     """
     chunks = range(n_chunks(reps))
     return merge_chunks(run_chunks(experiment, reps, key, chunks, threads=threads, root=root), reps)
+
+
+def _flat(state):
+    """State of a bit generator, so that it can be compared."""
+    if isinstance(state, dict):
+        return tuple((name, _flat(part)) for name, part in state.items())
+    return state.tobytes() if isinstance(state, np.ndarray) else state
 
 
 def _freeze(instance, name, value):

@@ -2,9 +2,9 @@
 
 Belongs here: ``gaussian_means`` (normal prior), ``meta_regression`` (its covariates), ``prior_inference`` (intervals and
 tests of it), ``variances`` and ``sample_means`` (variances that few rows estimate), ``point_normal`` (some clients are the
-centre) with ``spike_average`` (its average over priors), ``mixture_means`` (groups), ``streaming`` with
-``streaming_passes`` and ``streaming_prior`` (more clients than memory). Does not belong here: a prior of any shape
-(``npmle``), closed-form risks (``closed_forms.gaussian``).
+centre) with ``spike_average`` (its average over priors), ``mixture_means`` (groups) with ``mixture_sampling`` (draws of
+such priors given the data), ``streaming`` with ``streaming_passes`` and ``streaming_prior`` (more clients than memory).
+Does not belong here: a prior of any shape (``npmle``), closed-form risks (``closed_forms.gaussian``).
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         gaussian_means,
         meta_regression,
         mixture_means,
+        mixture_sampling,
         point_normal,
         prior_inference,
         sample_means,
@@ -30,6 +31,7 @@ __all__ = [
     "gaussian_means",
     "meta_regression",
     "mixture_means",
+    "mixture_sampling",
     "point_normal",
     "prior_inference",
     "sample_means",

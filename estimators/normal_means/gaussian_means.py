@@ -17,7 +17,8 @@ import numpy as np
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design, Regression, left_out, read_covariates
 from estimators.numerics import normal_mixture
-from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
+from estimators.numerics.quadrature import deviation, gauss
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, finite, nonnegative, paired, single
 
@@ -27,6 +28,7 @@ PRIORS = ("bayes", "marginal-likelihood", "reml", "moments", "fixed")
 BLOCK = 16384  # numbers in a work array; small ones stay in the processor's cache and cost no fresh memory
 MANY = 8192  # clients from whom on compiled kernels are worth the time to load them
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
+MANY_PAIRS = 2000  # clients from whom on what is unknown of the prior, of order one over their number, moves no pair
 DEPTH = 22.0  # values of tau2 less than exp(-DEPTH) times as likely as the likeliest are left out
 HYPERPRIORS = {"strawderman": 1.5, "flat-tau": 0.5, "flat-tau2": 0.0}
 """Laws of tau2 that "bayes" averages over, and the power a with which their density falls: as tau2^-a for large tau2."""
@@ -457,6 +459,91 @@ class GaussianMeans(ClientModel):
             found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 
+    @property
+    def independent(self) -> bool:
+        """Whether one prior is taken for true, or clients are so many that what is unknown of it moves no pair of them."""
+        self.require_fit()
+        _, _, variances, shares = self._nodes
+        return self.estimates_.size > MANY_PAIRS or (shares.size == 1 and not np.any(variances))
+
+    def prior_means(self, generator: np.random.Generator, nodes: Ints) -> Floats:
+        """Return draws of the clients' prior means, one for each of the `nodes`, arrays (size, m) or (size, 1)."""
+        _, mus, variances, _ = self._nodes
+        if self._design is None:
+            return (mus[nodes] + np.sqrt(variances[nodes]) * generator.standard_normal(nodes.size))[:, None]
+        values, vectors = np.linalg.eigh(variances)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        gamma = mus[nodes] + np.einsum("spq,sq->sp", roots[nodes], generator.standard_normal((nodes.size, mus.shape[1])))
+        return self._origin + np.einsum("ip,sp->si", self._design.basis, gamma)
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return joint draws (size, m) of all true values given the data: a tau2, then a centre, then the clients."""
+        self.require_fit()
+        tau2s, _, _, shares = self._nodes
+        nodes = generator.choice(shares.size, size, p=shares / shares.sum())
+        y, v = self._scaled
+        precision = 1 / (np.minimum(v, HUGE) + tau2s[nodes, None])
+        own = tau2s[nodes, None] * precision
+        centre = self.prior_means(generator, nodes)
+        theta = centre + own * (y - centre)
+        theta += np.sqrt(own * np.minimum(v, HUGE)) * generator.standard_normal(theta.shape)
+        return np.ldexp(theta, self._exponent)
+
+    def exceedances(self, rows: slice) -> Floats | None:
+        """Return P(theta_i > theta_j) of those clients i and all j, array (rows, m): normal laws at every tau2.
+
+        The centre is common to both, so what is unknown of it counts by how much less one client takes of it than the other.
+        """
+        from scipy.special import ndtr
+
+        self.require_fit()
+        tau2s, _, spreads, shares = self._nodes
+        y, v = self._scaled
+        v, found = np.minimum(v, HUGE), 0.0
+        means = np.broadcast_to(self.centres(slice(None))[0], (y.size, shares.size))
+        for k, (tau2, share) in enumerate(zip(tau2s, shares, strict=True)):
+            own, rest = tau2 / (v + tau2), v / (v + tau2)
+            if self._design is None:
+                taken = (rest * np.sqrt(spreads[k]))[:, None]
+            else:
+                values, vectors = np.linalg.eigh(spreads[k])
+                taken = np.einsum("i,ip,pq->iq", rest, self._design.basis, vectors * np.sqrt(np.maximum(values, 0.0)))
+            theta, variance = means[:, k] + own * (y - means[:, k]), tau2 * rest
+            gap, total = theta[rows, None] - theta, variance[rows, None] + variance
+            for column in taken.T:
+                total += (column[rows, None] - column) ** 2
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found += share * np.where(total > 0, ndtr(gap / np.sqrt(total)), 0.5 + 0.5 * np.sign(gap))
+        return np.asarray(found)
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' own estimates, NaN for those of infinite variance."""
+        self.require_fit()
+        return np.where(np.isinf(self.variances_), np.nan, self.estimates_ if arguments is None else arguments[0])
+
+    def predictive_ranks(self) -> Floats:
+        """Return P(less than was seen) for each client given all others, exact at every tau2 of the average.
+
+        A client's own data are taken out of the centre, and out of the probability of each tau2; the hyperprior's scale, and
+        a single tau2 that was estimated, stay as they are.
+        """
+        from scipy.special import ndtr
+
+        self.require_fit()
+        tau2s, _, _, shares = self._nodes
+        y, found = self._scaled[0], []
+        for rows in parts(y.size, max(1, BLOCK // shares.size)):
+            total = np.minimum(self._scaled[1][rows, None], HUGE) + tau2s
+            mean, error = self.centres(rows)
+            rest = np.maximum(1 - error / total, 1e-12)  # of the information about the centre, without this client
+            residual = (y[rows, None] - mean) / rest
+            variance = total + error / rest
+            logs = np.log(np.maximum(shares, 1e-300)) + (np.log(variance) + residual**2 / variance) / 2
+            weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+            weights /= weights.sum(axis=1, keepdims=True)
+            found.append(np.einsum("ik,ik->i", weights, ndtr(residual / np.sqrt(variance))))
+        return np.concatenate(found)
+
     def normal_estimates(self) -> tuple[Floats, Floats]:
         """Return the estimates and their variances."""
         self.require_fit()
@@ -691,22 +778,11 @@ def summary(w: Floats, mass: Floats) -> tuple[float, float, float]:
 def fewer(w: Floats, mass: Floats) -> tuple[Floats, Floats]:
     """Return places and probabilities that serve for those given: fewer, by Gauss' rule, if `w` is spread little.
 
-    The rule with n places keeps the first 2 n moments (Golub and Welsch 1969).  What is averaged are smooth functions of
+    What is averaged are smooth functions of
     w whose nearest singularities are pi away, so 4 + 20 sd places are plenty as long as the sd of w is below 1/2.
     """
-    _, mean, sd = summary(w, mass)
+    sd = deviation(w, mass)
     places = int(np.ceil(4 + 20 * sd))
     if sd > 0.5 or places >= w.size:
         return w, mass
-    z = (w - mean) / sd
-    vectors, diagonal, beside = [np.sqrt(mass)], [], []
-    for _ in range(places):
-        image = z * vectors[-1]
-        diagonal.append(dot(image, vectors[-1]))
-        for _ in range(2):  # Gram-Schmidt twice is enough
-            for vector in vectors:
-                image = image - dot(image, vector) * vector
-        beside.append(np.sqrt(dot(image, image)))
-        vectors.append(image / beside[-1])
-    roots, axes = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
-    return mean + sd * roots, axes[0] ** 2
+    return gauss(w, mass, places)

@@ -20,6 +20,7 @@ from estimators.closed_forms.mixture import points, spread, values_wanted
 from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import quantiles
+from estimators.numerics.mixture_draws import drawn_parts
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, count, finite, paired, positive, probability, single
 
@@ -29,6 +30,8 @@ SAMPLE = 2000  # starts are compared on as many clients, the best go on with all
 EM_STEPS, KEPT = 20, 4  # short runs from every start, and how many of them go on
 MOST = 20  # components that "bic" tries; each more costs about k^4, and estimates far apart would have one each
 REFITS = 25  # priors that intervals mix
+SPARE = 4  # components, at least, that intervals average over if their number was searched for
+DRAWS, MIXED = (25, 200), 500_000  # priors that intervals average over, and normal laws in all
 LEARNERS = 2000  # clients whom each of them is learnt from, if there are more
 SMALLEST = 1e-12  # probability of a component below which it counts as empty and stays where it is
 
@@ -205,8 +208,8 @@ class MixtureMeans(ClientModel):
     k_ : number of components; path_ : dict from each k that was tried to its (log-likelihood, criterion).
     responsibilities_ : array (m, k), posterior probability of each component for each client.
     posterior_mean_, posterior_sd_ : like the estimates; sd per coordinate.  They take the fitted prior for true, which is
-        honest for clear groups and many clients only; intervals do not, but mix posteriors under priors learnt again from
-        drawn data (``interval``, method "bootstrap").
+        honest for clear groups and many clients only; intervals do not, but average over weights, centres and variances
+        that the data leave possible (``interval``, method "integrated"; or "bootstrap": priors learnt from drawn data).
     log_likelihood_ : log density of the estimates; log_likelihoods_ : its trace, which never falls.
     converged_ : bool; n_iter_ : length of the trace.  A local maximum may be all that was found, as with every mixture.
 
@@ -221,7 +224,8 @@ class MixtureMeans(ClientModel):
     tau2s_: Floats
     responsibilities_: Floats
     log_likelihoods_: Floats
-    default_interval = "bootstrap"
+    default_interval = "integrated"
+    _parts: np.ndarray | None = None  # where the components of each prior begin that is averaged over
     path_: dict[int, tuple[float, float]]
 
     def __init__(
@@ -364,6 +368,44 @@ class MixtureMeans(ClientModel):
         mean, sd = (np.reshape(a, m * d) for a in (self.posterior_mean_, self.posterior_sd_))
         return self._shaped(quantiles(cdf, density, q, low, high, mean + ndtri(q) * sd).reshape(m, d))
 
+    def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
+        """Return quantiles of the posteriors of `averaged`."""
+        mixed = self.averaged(seed)
+        return mixed.posterior_quantile((1 - level) / 2), mixed.posterior_quantile((1 + level) / 2)
+
+    @property
+    def independent(self) -> bool:
+        """Whether one prior is taken for true."""
+        return self._parts is None
+
+    def averaged(self, seed: int = 0) -> Self:
+        """Return a model with each client's posterior averaged over what all clients leave open about the prior.
+
+        The hyperprior of ``mixture_sampling``: with k given weights are uniform; with k="bic" their law is sparse and there
+        are `SPARE` components more than the criterion chose, which may stay empty.
+        """
+        from estimators.normal_means.mixture_sampling import chain
+
+        self.require_fit()
+        exponent, y, v = gaussian_unit(self._y, self._v)
+        unit, centre = 1 / np.sqrt(np.mean(1 / v)), np.average(y, axis=0, weights=1 / v)
+        y, v = (y - centre) / unit, v / unit**2
+        m, d = y.shape
+        k = self.k_ if self.k != "bic" else min(m, max(self.k_ + 1, SPARE))
+        extra = k - self.k_
+        start = (
+            np.append(self.p_, np.full(extra, 1e-3)) / (1 + 1e-3 * extra),
+            np.concatenate(((np.ldexp(self._mus, -exponent) - centre) / unit, np.zeros((extra, d)))),
+            np.append(np.ldexp(self.tau2s_, -2 * exponent) / unit**2, np.ones(extra) * (self.components == "gaussian")),
+        )
+        draws = int(np.clip(MIXED // (m * k), *DRAWS)) if self.components == "gaussian" else DRAWS[0]
+        reach2 = max(1.0, float(np.max(np.abs(y))) ** 2)
+        found = chain(
+            np.random.default_rng(seed), y, v, reach2, 1.0 if extra == 0 else 1 / k, self.components == "points",
+            *start, 4 * draws, 4, draws,
+        )  # fmt: skip
+        return self._mixed([(p, centre + unit * mus, tau2s * unit**2) for p, mus, tau2s in zip(*found, strict=True)])
+
     def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return quantiles of the average of each client's posteriors under `REFITS` priors learnt from drawn data.
 
@@ -373,30 +415,32 @@ class MixtureMeans(ClientModel):
         self.require_fit()
         generator, m = np.random.default_rng(seed), self._v.size
         options = {**self.get_params(), "restarts": min(int(self.restarts), 2)}
-        k, y_unit, v_unit = gaussian_unit(self._y, self._v)
-        found = []
+        k, priors = gaussian_unit(self._y, self._v)[0], []
         for _ in range(REFITS):
             _, (y, v) = self.draw(generator)
             rows = np.sort(generator.choice(m, LEARNERS, replace=False)) if m > LEARNERS else slice(None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
                 prior = type(self)(**options).fit(y[rows], v[rows])
-            scaled = prior.p_, np.ldexp(prior._mus, -k), np.ldexp(prior.tau2s_, -2 * k)
-            weights, *laws = posteriors(y_unit, v_unit, *scaled)
-            found.append((prior, weights, *(np.ldexp(law, k) for law in laws)))
-        mixed = copy.copy(self)
-        priors, weights, centres, sds = zip(*found, strict=True)
-        mixed._weights, mixed._centres, mixed._sds = (
-            np.concatenate(weights) / REFITS,
-            np.concatenate(centres),
-            np.concatenate(sds),
+            priors.append((prior.p_, np.ldexp(prior._mus, -k), np.ldexp(prior.tau2s_, -2 * k)))
+        mixed = self._mixed(priors)
+        return mixed.posterior_quantile((1 - level) / 2), mixed.posterior_quantile((1 + level) / 2)
+
+    def _mixed(self, priors):
+        """Return a model with the average of clients' posteriors under priors (p, mus, tau2s) in the unit of the fit."""
+        k, y, v = gaussian_unit(self._y, self._v)
+        weights, centres, sds = (
+            np.concatenate(parts) for parts in zip(*(posteriors(y, v, *p) for p in priors), strict=True)
         )
-        mixed._mus = np.concatenate([prior._mus for prior in priors])
-        mixed.tau2s_ = np.concatenate([prior.tau2s_ for prior in priors])
+        mixed = copy.copy(self)
+        mixed._weights, mixed._centres, mixed._sds = weights / len(priors), np.ldexp(centres, k), np.ldexp(sds, k)
+        mixed._mus = np.ldexp(np.concatenate([mus for _, mus, _ in priors]), k)
+        mixed.tau2s_ = np.ldexp(np.concatenate([tau2s for *_, tau2s in priors]), 2 * k)
         mean = np.einsum("km,kmd->md", mixed._weights, mixed._centres)
         sd = np.sqrt(np.einsum("km,kmd->md", mixed._weights, mixed._sds**2 + (mixed._centres - mean) ** 2))
         mixed.posterior_mean_, mixed.posterior_sd_ = self._shaped(mean), self._shaped(sd)
-        return mixed.posterior_quantile((1 - level) / 2), mixed.posterior_quantile((1 + level) / 2)
+        mixed._parts = np.cumsum([0, *(p.size for p, *_ in priors)])
+        return mixed
 
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values."""
@@ -412,6 +456,31 @@ class MixtureMeans(ClientModel):
             "means": self.mus_.tolist(),
             "sds": np.sqrt(self.tau2s_).tolist(),
         }
+
+    def atoms(self) -> Floats:
+        """Return the places of the components without spread, of clients with one number each."""
+        self.require_fit()
+        return self._mus[self.tau2s_ == 0].ravel()
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return draws (size, m[, d]) of all true values given the data."""
+        self.require_fit()
+        m, d = self._y.shape
+        ends = np.array([0, len(self._weights)]) if self._parts is None else self._parts
+        prior = np.sort(generator.integers(len(ends) - 1, size=size))
+        part, uniforms = np.empty((size, m), np.int64), generator.random((size, m))
+        for k in np.unique(prior):
+            part[prior == k] = ends[k] + drawn_parts(self._weights[ends[k] : ends[k + 1]].T, uniforms[prior == k])
+        clients = np.arange(m)
+        theta = self._centres[part, clients] + self._sds[part, clients] * generator.standard_normal((size, m, d))
+        return theta[..., 0] if self._flat else theta
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' own estimates, of clients with one number each."""
+        self.require_fit()
+        if not self._flat:
+            return super().own_numbers()
+        return self._y[:, 0] if arguments is None else np.asarray(arguments[0])
 
     def normal_estimates(self) -> tuple[Floats, Floats]:
         """Return the estimates and their variances, of clients with one number each."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from estimators.model import ClientModel
-from estimators.normal_means.gaussian_means import HUGE, MANY, GaussianMeans, parts, read_estimates
+from estimators.normal_means.gaussian_means import HUGE, MANY, MANY_PAIRS, GaussianMeans, parts, read_estimates
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, finite, paired, single
 
@@ -40,9 +41,9 @@ class PointNormalMeans(ClientModel):
     ----------
     mode : number, or None to estimate it.
     prior : how the rest of the prior is learnt.
-        "bayes" averages the posteriors over all modes (uniform), weights of the spike (uniform) and variances of the slab
-        (the law "strawderman" of ``GaussianMeans``) given all estimates, so that no interval has width 0 at a mode that is
-        only estimated, and few clients are not believed more than they know;
+        "bayes" averages the posteriors over all modes (uniform), weights of the spike (0 with chance 1/2, else uniform) and
+        variances of the slab (the law "strawderman" of ``GaussianMeans``) given all estimates, so that no interval has
+        width 0 at a mode that is only estimated, and few clients are not believed more than they know;
         "marginal-likelihood" takes the most likely ones (R ``ebnm``'s "point_normal") for known: with 90 % of the clients in
         the spike and the mode unknown, 95 % intervals then held the truth 45 % of the time over 20 clients and 41 over 1000.
 
@@ -275,6 +276,73 @@ class PointNormalMeans(ClientModel):
         at_atom = (q > below) & (q <= below + 1 - whole)
         rank = np.where(at_atom, 0.5, np.clip(np.where(q <= below, q, q - (1 - whole)) / whole, 1e-300, 1 - 1e-16))
         return np.where(at_atom, mode, normal_mixture.quantile(rank, weights, means, sds))
+
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return intervals for "mean" (the mode) and "sd" of the clients' true values, if the prior is averaged over.
+
+        Posterior quantiles from the nodes of the average, good to a few percent of their distance.  A mode that is given has
+        none, and with thousands of clients, where four nodes stand for a normal law, there is none for "sd".
+        """
+        self.require_fit()
+        level, found = self.read_level(level), {}
+        if self._nodes is None:
+            return {}
+        slabs, tau2s, modes, mode_sds, shares = self._nodes
+        k, origin, unit = self._scale
+        tails = (1 - level) / 2, (1 + level) / 2
+        if mode_sds[0]:
+            ends = [float(normal_mixture.quantile(q, shares, modes, mode_sds)) for q in tails]
+            found["mean"] = tuple(float(np.ldexp(origin + unit * end, k)) for end in ends)
+        if shares.size > 4:
+            ends = [lattice_quantile(np.sqrt(slabs * tau2s), shares, q) for q in tails]
+            found["sd"] = tuple(float(np.ldexp(unit * end, k)) for end in ends)
+        return found
+
+    @property
+    def independent(self) -> bool:
+        """Whether one prior is taken for true, or clients are so many that what is unknown of it moves no pair of them."""
+        self.require_fit()
+        return self._nodes is None or self.estimates_.size > MANY_PAIRS
+
+    def atoms(self) -> Floats:
+        """Return the mode, unless it is averaged over."""
+        self.require_fit()
+        if self._nodes is None:
+            return np.array([self.mode_])
+        k, origin, unit = self._scale
+        return np.zeros(0) if self._nodes.mode_sds[0] else np.ldexp(origin + unit * self._nodes.modes[:1], k)
+
+    def local_false_discovery_rate(self, at: float | None = None) -> Floats:
+        """Return the probability that a client is at the mode, whichever that is, or P(theta_i = at | data)."""
+        self.require_fit()
+        return 1 - self.slab_probability_ if at is None else super().local_false_discovery_rate(at)
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return joint draws (size, m) of all true values: a prior, then each client in its spike or its slab."""
+        from estimators.normal_means import spike_average
+
+        self.require_fit()
+        noise = generator.standard_normal((size, self.estimates_.size))
+        slab = generator.random(noise.shape)
+        if self._nodes is None:
+            return np.where(slab < self.slab_probability_, self.slab_mean_ + self.slab_sd_ * noise, self.mode_)
+        nodes = self._nodes
+        drawn = generator.choice(nodes.shares.size, size, p=nodes.shares / nodes.shares.sum())
+        here = spike_average.Nodes(*(column[drawn] for column in nodes))
+        moved = here.mode_sds * generator.standard_normal(size)
+        y, v = self._scaled
+        # Given the mode the slab's law is narrower, by what the mode's own law puts into `posterior_terms`.
+        chance, _, means, variances = (part.T for part in spike_average.posterior_terms(here, y, v))
+        rest = v / (v + here.tau2s[:, None])
+        own = np.sqrt(np.maximum(variances - (rest * here.mode_sds[:, None]) ** 2, 0.0))
+        value = np.where(slab < chance, means + rest * moved[:, None] + own * noise, (here.modes + moved)[:, None])
+        k, origin, unit = self._scale
+        return np.ldexp(origin + unit * value, k)
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' own estimates, NaN for those of infinite variance."""
+        self.require_fit()
+        return np.where(np.isinf(self.variances_), np.nan, self.estimates_ if arguments is None else arguments[0])
 
     def normal_estimates(self) -> tuple[Floats, Floats]:
         """Return the estimates and their variances."""

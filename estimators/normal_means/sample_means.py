@@ -17,6 +17,7 @@ from estimators.normal_means.meta_regression import Design, Regression
 from estimators.normal_means.variances import moderated_variances
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.mixture_draws import drawn_parts
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired
 
 __all__ = ["SampleMeans"]
@@ -163,6 +164,41 @@ class SampleMeans(GaussianMeans):
             found.append(normal_mixture.quantile(q, weights, means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 
+    @property
+    def independent(self) -> bool:
+        """Whether the prior is taken for true."""
+        self.require_fit()
+        _, _, variances, shares = self._nodes
+        return shares.size == 1 and not np.any(variances)
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return joint draws (size, m) of all true values: a tau2, a centre, the clients' variances, then the clients."""
+        self.require_fit()
+        tau2s, _, _, shares = self._nodes
+        nodes = np.sort(generator.choice(shares.size, size, p=shares / shares.sum()))
+        y, v = self._scaled
+        reach = np.ldexp(self.estimates_ - self.prior_mean_, -self._exponent) ** 2 / v
+        grid, logs = variance_grid(v, self.degrees_, reach)
+        centre, noise = self.prior_means(generator, nodes), np.empty((size, y.size))
+        mus = np.broadcast_to(self.centres(slice(None))[0], (y.size, shares.size))
+        for k in np.unique(nodes):
+            drawn = nodes == k
+            precision = 1 / (grid + tau2s[k])
+            chance = logs + (np.log(precision) - precision * (y - mus[:, k])[:, None] ** 2) / 2
+            chance = np.exp(chance - chance.max(axis=1, keepdims=True))
+            noise[drawn] = np.take_along_axis(grid, drawn_parts(chance, generator.random((drawn.sum(), y.size))).T, 1).T
+        own = tau2s[nodes, None] / (noise + tau2s[nodes, None])
+        theta = centre + own * (y - centre) + np.sqrt(own * noise) * generator.standard_normal(noise.shape)
+        return np.ldexp(theta, self._exponent)
+
+    def exceedances(self, rows: slice) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return None: with variances that are estimated there is no closed form."""
+        return
+
+    def predictive_ranks(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return None: with variances that are estimated there is no exact prediction without a client."""
+        return
+
     def normal_estimates(self) -> tuple[Floats, Floats]:
         """Raise ValueError: the variances are not known."""
         return ClientModel.normal_estimates(self)
@@ -231,18 +267,23 @@ class SampleLikelihood(Regression, MarginalLikelihood):
 
     def best(self, tau2: float) -> tuple[float, Floats]:
         """Return the log density at the best gamma, kept in `gamma`, and the information about gamma there."""
-        value, k, R = 0.0, np.zeros(self.size), np.zeros((self.coefficients, self.coefficients))
-        for _ in range(200):  # EM: each residual weighed by its expected precision
-            value, w, k = self.look(tau2, self.y - np.einsum("ip,p->i", self.basis, self.gamma))
-            root = np.sqrt(w)
-            Q, R = np.linalg.qr(root[:, None] * self.basis)
-            before = self.gamma
-            self.gamma = np.linalg.solve(R, np.einsum("ip,i->p", Q, root * self.y))
-            if np.sum((R @ (self.gamma - before)) ** 2) < 1e-16:
+        value, before, last = 0.0, -np.inf, self.gamma
+        information = np.zeros((self.coefficients, self.coefficients))
+        for _ in range(200):
+            residual = self.y - np.einsum("ip,p->i", self.basis, self.gamma)
+            value, w, k = self.look(tau2, residual)
+            if value < before - 1e-12 * abs(before):  # Newton's step went too far
+                self.gamma = (self.gamma + last) / 2
+                continue
+            information = np.einsum("ip,i,iq->pq", self.basis, k, self.basis)
+            if self.coefficients and np.linalg.eigvalsh(information)[0] <= 0:  # an EM step: residuals by expected precision
+                information = np.einsum("ip,i,iq->pq", self.basis, w, self.basis)
+            slope = np.einsum("ip,i->p", self.basis, w * residual)
+            step = np.linalg.solve(information, slope)
+            before, last = value, self.gamma
+            self.gamma = self.gamma + step
+            if step @ slope < 1e-16:
                 break
-        information = np.einsum("ip,i,iq->pq", self.basis, k, self.basis)
-        if self.coefficients and np.linalg.eigvalsh(information)[0] <= 0:
-            information = R.T @ R
         return value, information
 
     def centre(self, tau2s: Floats) -> tuple[Floats, Floats]:

@@ -3,6 +3,10 @@
 Belongs here: the hyperprior, the quadrature over it, and posteriors of clients averaged over its nodes.  The likelihood and
 the fitted model are in ``point_normal``; quantiles of mixtures of normal laws in ``numerics.normal_mixture``.
 
+Hyperprior: the chance that there is no spike is `NO_SPIKE`; if there is one, its weight is uniform.  Without that chance the
+spike was believed too much: of 20 clients with a normal prior 91 % of 95 % intervals held the truth.  From `NORMAL` clients
+on the data speak for themselves, and the weight is uniform.
+
 How it works.  In (logit of the slab's weight, log tau2, mode) the posterior of the prior's parameters is a smooth density.
 It is summed over a lattice that grows from its maxima to wherever it is not negligible; such sums converge exponentially
 fast as steps shrink, so when half of the lattice (those whose indices have an even sum) gives the same, all of it is
@@ -22,6 +26,8 @@ from estimators.numerics.arrays import Floats, Ints
 __all__ = ["Nodes", "average", "posterior_terms"]
 
 EDGE, POWER = 4.0, 1.5  # the hyperprior of ``gaussian_means``, in units of the harmonic mean of the variances
+NO_SPIKE = 0.5  # chance that all clients are in the slab
+ALL, FAR = 40.0, 1 << 19  # logit of a slab's weight of 1, and its index in the lattice
 DEPTH = 10.0  # nodes less than exp(-DEPTH) times as likely as the likeliest are left out
 LOST = 1e-5  # probability of the rarest nodes, which are left out too
 SAME = 3e-3  # how close the half of the lattice must come
@@ -64,7 +70,7 @@ class Nodes(NamedTuple):
 
 
 def log_hyperprior(a: Floats, b: Floats) -> Floats:
-    """Return the log density of logit of the slab's weight and log tau2: uniform weight, Strawderman's law of tau2."""
+    """Return the log density of logit of the slab's weight and log tau2, with a spike: uniform, Strawderman's law."""
     return -np.logaddexp(0, a) - np.logaddexp(0, -a) + b - POWER * np.log(EDGE + np.exp(b))
 
 
@@ -173,11 +179,18 @@ def average(likelihood: Likelihood, best: Floats) -> tuple[Nodes, bool]:
         if enough or 2**d * len(index) > MOST:
             break
         steps = steps / 2
+    x = best[:d] + steps * index
+    # Without a spike: a lattice of the other parameters alone, of the same steps.
+    rest, first = np.unique(index[:, 1:], axis=0, return_index=True)
+    whole = np.column_stack((np.full(len(rest), ALL), x[first, 1:], np.full(len(rest), best[2])))[:, :3]
+    odds = NO_SPIKE / (1 - NO_SPIKE) / steps[0] * np.exp(heights(y, v, whole) + ALL - found.max())
+    index = np.vstack((index, np.column_stack((np.full(len(rest), FAR), rest))))
+    x, mass = np.vstack((x, whole[:, :d])), np.append(mass, odds)
     order = np.argsort(-mass, kind="stable")
     mass = mass[order] / mass.sum()
     kept = 1 + np.searchsorted(np.cumsum(mass), 1 - LOST)
     order, mass = order[:kept], mass[:kept]
-    x, shares = best[:d] + steps * index[order], mass / mass.sum()
+    x, shares = x[order], mass / mass.sum()
     if known:
         modes, sds = np.full(len(x), best[2]), np.zeros(len(x))
     else:

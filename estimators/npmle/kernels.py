@@ -253,13 +253,13 @@ def expand(values, matrix, windows, parents, sides, coefficients):
 
 @njit(nogil=True, cache=True)
 def _at(b, x, work):
-    """Value and derivative, per width of the cell, of a Bernstein polynomial at x in [0, 1]."""
+    """Value of a Bernstein polynomial at x in [0, 1], and its derivative there over the degree."""
     degree = b.size - 1
     work[:] = b
     for level in range(degree - 1):
         for m in range(degree - level):
             work[m] += x * (work[m + 1] - work[m])
-    return work[0] + x * (work[1] - work[0]), degree * (work[1] - work[0])
+    return work[0] + x * (work[1] - work[0]), work[1] - work[0]
 
 
 @njit(nogil=True, cache=True)

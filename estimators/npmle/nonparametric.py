@@ -11,6 +11,7 @@ posteriors under many priors, each learnt from data drawn from a smoothed versio
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +21,7 @@ from estimators import npmle
 from estimators.model import ClientModel
 from estimators.npmle.clients import shapes
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
+from estimators.numerics.mixture_draws import drawn_parts
 from estimators.numerics.validation import count, finite, nonnegative, paired, probability, single
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Nonparametric(ClientModel):
     parameters: Callable[[Floats, Floats], tuple[Floats, Floats]]
 
     default_interval = "bootstrap"
+    _priors: list[Self] | None = None  # that are averaged over
 
     def __init__(
         self, grid: ArrayLike | None = None, tolerance: float = 1e-4, max_iter: int = 200, threads: int | None = None
@@ -129,19 +132,51 @@ class Nonparametric(ClientModel):
     def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
-        t = single(finite, "t", t)
-        below = self.support_ < t if strict else self.support_ <= t
-        return np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks()])
+        t, found = single(finite, "t", t), []
+        for prior in self._priors or [self]:
+            below = prior.support_ < t if strict else prior.support_ <= t
+            found.append(np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks(prior)]))
+        return np.mean(found, axis=0)
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest atom t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
         q = single(probability, "q", q)
+        if self._priors is not None:
+            return self.mixed_quantiles([q])[0]
         # Sums of probabilities are exact to rounding only; a shortfall of that size counts as reached.
         return np.concatenate([self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()])
 
     def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
-        """Return quantiles of the average of each client's posteriors under `REFITS` priors learnt from drawn data.
+        """Return quantiles of the average of each client's posteriors under the priors of `refits`."""
+        low, high = self.averaged(seed).mixed_quantiles([(1 - level) / 2, (1 + level) / 2])
+        return low, high
+
+    def averaged(self, seed: int = 0) -> Self:
+        """Return a model with the average of posteriors under the priors of `refits`; its prior is the same."""
+        self.require_fit()
+        found = copy.copy(self)
+        found._priors = self.refits(seed)
+        return found
+
+    @property
+    def independent(self) -> bool:
+        """Whether one prior is taken for true."""
+        return self._priors is None
+
+    def mixed_quantiles(self, levels: list[float]) -> Floats:
+        """Return quantiles of the averages, array (levels, m)."""
+        assert self._priors is not None
+        atoms = np.concatenate([prior.support_ for prior in self._priors])
+        order = np.argsort(atoms, kind="stable")
+        atoms, ends = atoms[order], []
+        for posteriors in zip(*(self.blocks(prior) for prior in self._priors), strict=True):
+            below = np.cumsum(np.concatenate(posteriors, axis=1)[:, order], axis=1) / len(self._priors)
+            ends.append([atoms[np.argmax(below >= q - 1e-12, axis=1)] for q in levels])
+        return np.concatenate(ends, axis=1)
+
+    def refits(self, seed: int) -> list[Self]:
+        """Return `REFITS` priors learnt from drawn data.
 
         New truths come from the fitted prior, each moved by half a typical standard error in the coordinate where errors are
         alike (a smoothed bootstrap; Silverman and Young 1987, Biometrika 74:469): a prior of any shape is not known to be
@@ -150,7 +185,6 @@ class Nonparametric(ClientModel):
         """
         import warnings
 
-        self.require_fit()
         generator, clients = np.random.default_rng(seed), self._clients
         width = BANDWIDTH / np.sqrt(np.average(1 / clients.s**2, weights=clients.weights))
         informed = np.flatnonzero(self.informed(self.second_))
@@ -165,14 +199,33 @@ class Nonparametric(ClientModel):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
                 priors.append(type(self)(**options).fit(first[rows], second[rows]))
-        atoms = np.concatenate([prior.support_ for prior in priors])
-        order = np.argsort(atoms, kind="stable")
-        atoms, ends = atoms[order], []
-        for posteriors in zip(*(self.blocks(prior) for prior in priors), strict=True):
-            below = np.cumsum(np.concatenate(posteriors, axis=1)[:, order], axis=1) / REFITS
-            ends.append([atoms[np.argmax(below >= q - 1e-12, axis=1)] for q in ((1 - level) / 2, (1 + level) / 2)])
-        low, high = np.concatenate(ends, axis=1)
-        return low, high
+        return priors
+
+    def atoms(self) -> Floats:
+        """Return the support of the prior."""
+        self.require_fit()
+        return self.support_
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return draws (size, m) of all true values given the data, all of them atoms of the prior, or of one drawn."""
+        self.require_fit()
+        priors = self._priors or [self]
+        drawn = np.bincount(generator.integers(len(priors), size=size), minlength=len(priors))
+        found = []
+        for prior, part in zip(priors, drawn.tolist(), strict=True):
+            if part:
+                laws = [(len(weights), weights) for weights in self.blocks(prior)]
+                found.append(np.concatenate(
+                    [prior.support_[drawn_parts(weights, generator.random((part, m)))] for m, weights in laws], axis=1
+                ))  # fmt: skip
+        return np.concatenate(found)
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the clients' own estimates, shares or rates; NaN for those who know nothing."""
+        self.require_fit()
+        first = self.first_ if arguments is None else np.asarray(arguments[0], float)
+        known = self.informed(self.second_)
+        return np.where(known, first / (1.0 if self.family_ == "gaussian" else np.where(known, self.second_, 1.0)), np.nan)
 
     @staticmethod
     def informed(second: Floats) -> Bools:

@@ -177,7 +177,7 @@ def excess(state: State, moving: bool) -> float:
     value, slope, bend = state.first
     if moving:
         bend = state.masses * state.second.diagonal()[state.t.size :] - bend
-        value = value + np.where(bend > 0, slope**2 / np.where(bend > 0, 2 * bend, 1), 0)
+        value = value + np.divide(slope**2, 2 * bend, out=np.zeros(bend.size), where=bend > 0)
     return value.max() - 1
 
 

@@ -6,6 +6,8 @@ processes (``system``). A map:
 - ``validation`` reads arguments, ``rows`` lists of clients' rows; ``limits`` is arithmetic at 0 and infinity, ``units``
   keeps squares in range, ``wide`` has numbers that nothing takes out of range;
 - ``exact`` (with ``exact_kernels``) sums without rounding, ``tally_state`` saves and loads what was summed;
-- ``inversion`` finds quantiles, ``normal_mixture`` and ``logistic_normal`` are laws;
+- ``surfaces`` (with ``surface_kernels``) are smooth functions at very many places, ``quadrature`` few places
+  that stand for many;
+- ``inversion`` finds quantiles, ``normal_mixture`` and ``logistic_normal`` are laws, ``mixture_draws`` draws from some;
 - ``arrays`` names the types that annotations use.
 """

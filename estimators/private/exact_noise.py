@@ -16,7 +16,7 @@ from math import isqrt
 
 import numpy as np
 
-from estimators.numerics.validation import nonnegative, positive, single
+from estimators.numerics.validation import count, nonnegative, positive, single
 
 __all__ = [
     "discrete_gaussian",
@@ -158,7 +158,7 @@ def discrete_gaussian_delta(*, eps: float, sensitivity: int, sigma2: float) -> f
     eps, sigma2 = single(nonnegative, "eps", eps), single(positive, "sigma2", sigma2)
     if sigma2 > 1e14:
         raise ValueError(f"sigma2 must be at most 1e14 to be summed, got {sigma2:g}; use privacy.gaussian_delta there")
-    change = int(sensitivity)
+    change = int(single(count, "sensitivity", sensitivity, 0))
     if change == 0 or np.isinf(eps):
         return 0.0
     start = int(np.floor(eps * sigma2 / change - change / 2)) + 1

@@ -210,6 +210,16 @@ class BetaMixtures:
         """Standard deviation of each client's law."""
         return self.moments()[1][self.inverse]
 
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return independent draws (size, clients)."""
+        ends = np.cumsum(self.sizes)
+        within = np.cumsum(self.weights)
+        before = np.concatenate(([0.0], within[ends - 1]))
+        low, high = before[self.inverse], before[self.inverse + 1]
+        part = np.searchsorted(within, low + (high - low) * generator.random((size, self.inverse.size)), side="right")
+        part = np.clip(part, (ends - self.sizes)[self.inverse], ends[self.inverse] - 1)
+        return generator.beta(self.a[part], self.b[part])
+
     def cdf(self, t: ArrayLike) -> Floats:
         """P(rate <= t) of each client."""
         from scipy.special import betainc

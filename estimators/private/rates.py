@@ -15,7 +15,7 @@ import numpy as np
 
 from estimators.closed_forms.bernoulli import moments_from_reports
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.validation import finite, nonnegative, paired, probability
+from estimators.numerics.validation import count, finite, nonnegative, paired, probability
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.reports import RateReport
@@ -58,7 +58,7 @@ def noisy_rate_moments(
     (0.5, 0.166666666667)
     """
     values, trials, noise = np.broadcast_arrays(
-        finite("values", values), finite("trials", trials), nonnegative("noise_variances", noise_variances)
+        finite("values", values), count("trials", trials), nonnegative("noise_variances", noise_variances)
     )
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"values must come from at least two clients, got shape {values.shape}")
@@ -231,6 +231,16 @@ class PrivateRates(PrivateModel):
         """Return the q-quantile of each client's posterior."""
         self.require_fit()
         return self.posteriors_.quantile(q)
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return draws (size, m) of all rates given the reports."""
+        self.require_fit()
+        return self.posteriors_.draw(generator, size)
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the shares that the reports say, noise included."""
+        self.require_fit()
+        return np.array([r.value / r.trials for r in (self.reports_ if arguments is None else arguments[0])])
 
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[list[RateReport]]]:
         """Return new rates from the fitted prior and new reports of the same design, with their mechanisms' noise."""

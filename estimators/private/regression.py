@@ -285,7 +285,7 @@ class PrivateRegressionMeans:
         surprise = noise / 2 * (1 + mu @ mu)
         with np.errstate(divide="ignore"):
             information = max(tau2, 0.0) * gram + max(sigma2, 0.0) + np.where(gram > 0, surprise / gram, 0.0)
-        weights = information[information > 0].min() / information if (information > 0).all() else 1 / n
+        weights = information.min() / information if (information > 0).all() else 1 / n
         self.mu_ = pooled_coefficients(sums, noise, weights)
         tau2, sigma2, self.tau2_sd_, sigma2_sd = variances(sums, noise, n, self.mu_, weights**2, given)
         self.converged_ = tau2 >= 0 and sigma2 >= 0

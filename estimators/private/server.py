@@ -21,6 +21,7 @@ import numpy as np
 from estimators.accounting.budget import Guarantee
 from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.validation import choice, finite, instance, listing, nonnegative, single
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
@@ -205,6 +206,41 @@ class PrivateGaussianMeans(PrivateModel):
         """Return the q-quantile of each client's posterior."""
         self.require_fit()
         return self.posteriors_.quantile(q)
+
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return intervals for "mean" and, if tau was averaged over, "sd" of the clients' true means, from the reports."""
+        from estimators.numerics import normal_mixture
+
+        self.require_fit()
+        level, prior = self.read_level(level), self.prior_
+        tails = (1 - level) / 2, (1 + level) / 2
+        tau, weight, mu, mu_sd = (np.array(column) for column in (prior.tau, prior.weight, prior.mu, prior.mu_sd))
+        low, high = (float(normal_mixture.quantile(q, weight, mu, mu_sd)) for q in tails)
+        found: dict[str, Any] = {"mean": (low, high)}
+        if tau.size > 1:
+            found["sd"] = tuple(lattice_quantile(tau, weight, q) for q in tails)
+        return found
+
+    @property
+    def independent(self) -> bool:
+        """Whether one prior is taken for true."""
+        self.require_fit()
+        return len(self.prior_.tau) == 1 and self.prior_.mu_sd[0] == 0
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return joint draws (size, m) of all true means given the reports: a tau, a centre, then the clients."""
+        self.require_fit()
+        tau2, weight, mu, mu_sd2 = (column[:, 0] for column in self.prior_.columns())
+        nodes = generator.choice(weight.size, size, p=weight / weight.sum())
+        centre = (mu[nodes] + np.sqrt(mu_sd2[nodes]) * generator.standard_normal(size))[:, None]
+        own = tau2[nodes, None] / (tau2[nodes, None] + self.variances_)
+        noise = generator.standard_normal((size, self.variances_.size))
+        return centre + own * (self.own_numbers() - centre) + np.sqrt(own * self.variances_) * noise
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return what the reports say, noise included."""
+        self.require_fit()
+        return np.array([r.estimate for r in (self.reports_ if arguments is None else arguments[0])])
 
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[list[MeanReport]]]:
         """Return new true means from the fitted prior (one tau of its grid) and new reports of the same design."""

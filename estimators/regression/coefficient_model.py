@@ -67,6 +67,25 @@ class CoefficientModel(ClientModel):
         self.require_fit()
         return self.posterior_mean_ + times(self.posterior_sd_, ndtri(q))
 
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return draws (size, m, d) of all coefficients given the data, clients independent; NaN for `blind_` ones."""
+        self.require_fit()
+        values, vectors = np.linalg.eigh(self.posterior_covariance_)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        noise = generator.standard_normal((size, *self.posterior_mean_.shape))
+        theta = self.posterior_mean_ + np.einsum("mij,smj->smi", roots, noise)
+        return np.where(self.blind_, np.nan, theta)
+
+    def atoms(self) -> Floats:
+        """Return the means of coefficients that do not differ between clients."""
+        self.require_fit()
+        return self.posterior_mean_[self.posterior_sd_ == 0]
+
+    def expected(self, i: int | None) -> Floats:
+        """Return the expected coefficients (d,) of client i, or of a client without data for None."""
+        self.require_fit()
+        return (self.mu_ if i is None else self.posterior_mean_[index("i", i, 0, len(self.posterior_mean_) - 1)]).copy()
+
     def linear_predictor(self, i: int | None, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of X theta_i given the data; i=None is a client without data."""
         self.require_fit()

@@ -224,12 +224,16 @@ class LinearClients(CoefficientModel):
         own = np.linalg.eigvalsh(K) - 1
         self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / len(centre)
 
-    def predict(self, i: int | None, X: ArrayLike, return_sd: bool = False) -> Floats | tuple[Floats, Floats]:
+    def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, i: int | None = None, X: ArrayLike | None = None, return_sd: bool = False
+    ) -> Floats | tuple[Floats, Floats]:
         """Predict client i's responses to the rows X (n, d); i=None is a client without data.
 
-        With `return_sd`, also the standard deviation of a new response, its noise included; it is inf for rows with
-        features that no client had.
+        Without X, return its expected coefficients (d,).  With `return_sd`, also the standard deviation of a new response,
+        its noise included; it is inf for rows with features that no client had.
         """
+        if X is None:
+            return self.expected(i)
         mean, sd = self.linear_predictor(i, X)
         if not return_sd:
             return mean

@@ -193,8 +193,15 @@ class LogisticClients(CoefficientModel):
         mean, sd = self.linear_predictor(i, X)
         return averages(mean, sd**2)[1]
 
-    def predict(self, i: int | None, X: ArrayLike) -> Ints:
-        """Return the likelier label, 0 or 1, of each row of X (n, d) of client i, or of a client without data for None."""
+    def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, i: int | None = None, X: ArrayLike | None = None
+    ) -> Ints | Floats:
+        """Return the likelier label, 0 or 1, of each row of X (n, d) of client i, or of a client without data for None.
+
+        Without X, return its expected coefficients (d,).
+        """
+        if X is None:
+            return self.expected(i)
         return (self.predict_proba(i, X) > 0.5).astype(int)
 
     def draw(

@@ -143,7 +143,7 @@ class FederatedMeans(ClientModel):
         self.posterior_mean_ = personal.reshape(shape)
         sd = np.sqrt(self.risk_)
         self.posterior_sd_ = np.broadcast_to(sd[:, None], shape) if len(shape) == 2 else sd
-        self.arguments_ = (variances, noises, n_samples)
+        self.arguments_, self.messages_ = (variances, noises, n_samples), matrix[:, 0]
         return self
 
     def estimate_components(self, matrix: Floats, variances: Floats, noises: Floats, n_samples: ArrayLike | None) -> None:
@@ -223,6 +223,29 @@ class FederatedMeans(ClientModel):
 
         self.require_fit()
         return self.posterior_mean_ + self.posterior_sd_ * ndtri(q)
+
+    def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return draws of all true values (size, ...), from the normal laws of the errors, taken for independent."""
+        self.require_fit()
+        noise = generator.standard_normal((size, *self.posterior_mean_.shape))
+        return self.posterior_mean_ + self.posterior_sd_ * noise
+
+    def atoms(self) -> Floats:
+        """Return the values that are known without error."""
+        self.require_fit()
+        return self.posterior_mean_[self.posterior_sd_ == 0]
+
+    def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
+        """Return the messages, of clients with one number each."""
+        self.require_fit()
+        if self.posterior_mean_.ndim > 1:
+            return super().own_numbers()
+        return self.messages_ if arguments is None else np.asarray(arguments[0])
+
+    def predict(self) -> Any:
+        """Return the server's average, which is the expected truth of a client without messages."""
+        self.require_fit()
+        return self.server_estimate_
 
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values."""

@@ -21,6 +21,10 @@ EPILOG = """columns, told apart by their names (any case; a file of yours with o
   client,count,exposure        numbers of events; without exposure, all 1
   --covariates A,B             besides: numbers or words known of each client, towards whose average it is shrunk
   --target Y --features A,B    one regression per client, with --model linear or logistic
+decisions, from the posteriors of any model (also of private reports, at no cost):
+  --rank                       expected ranks with intervals, and chances to be first; the table is in their order
+  --discoveries [ALPHA]        clients surely above or below the centre (or --at X), at most ALPHA of them wrongly
+  --check                      whether the clients' estimates go with the prior that was learnt
 models: normal (the default for measurements; for raw ones sample-means, with a variance for each client), point-normal,
   mixture, points, npmle; beta-binomial, npmle for counts out of trials; gamma-poisson, npmle for events; with --covariates
   beta-binomial-regression and gamma-poisson-regression; linear, logistic.
@@ -29,15 +33,19 @@ models: normal (the default for measurements; for raw ones sample-means, with a 
 SHARED = ("prior", "mu", "tau2")
 """Arguments of several models that have an option of their own."""
 
-METHODS = ("posterior", "bootstrap", "robust", "every-client")
+METHODS = ("posterior", "integrated", "bootstrap", "robust", "every-client")
 """Ways to an interval, those of ``estimators.model``, which is not loaded for a look at the options."""
 
 PRIVATE = ("eps", "delta", "bounds", "sigma2")
 """Options of private fits by their names in ``estimators.private``."""
 
 PICTURES = {form: f"shrinkage.{form}" for form in ("svg", "png")}
-OUTPUTS = {"estimates.csv", *PICTURES.values()}
+RANKS = {form: f"ranks.{form}" for form in ("svg", "png")}
+OUTPUTS = {"estimates.csv", *PICTURES.values(), *RANKS.values()}
 """All that this command writes into a folder for readers."""
+
+MEASURED = ("value", "mean", "estimate", "successes", "outcome", "count", "target")
+"""Columns that name what is measured."""
 
 MARK = ".fit"
 """Beside them: which file they are of."""
@@ -64,9 +72,21 @@ def add_arguments(parser):
         "--interval",
         metavar="METHOD",
         choices=METHODS,
-        help="posterior, bootstrap, robust (holds on average whatever law the values have) or every-client (holds for each "
-        "client by itself; both for measurements); default: the model's own",
+        help="posterior, integrated (mixtures), bootstrap, robust (holds on average whatever law the values have) or "
+        "every-client (holds for each client by itself; both for measurements); default: the model's own",
     )
+    parser.add_argument("--rank", action="store_true", help="rank the clients, 1 for the largest true value")
+    parser.add_argument("--smallest-first", action="store_true", help="with --rank: 1 for the smallest true value")
+    parser.add_argument(
+        "--discoveries",
+        nargs="?",
+        type=share,
+        const=0.05,
+        metavar="ALPHA",
+        help="name the clients that are above or below the centre, of whom a share ALPHA may be wrong (default: 0.05)",
+    )
+    parser.add_argument("--at", type=float, metavar="X", help="with --discoveries: compare with X instead of the centre")
+    parser.add_argument("--check", action="store_true", help="check the learnt prior against the clients' estimates")
     parser.add_argument("--seed", type=int, metavar="N", help="for models that draw; with --eps for experiments only")
     parser.add_argument("--out", metavar="DIR", help="output folder (default: in build/fit, one for every FILE)")
     parser.add_argument("--json", action="store_true", help="print the fit as JSON")
@@ -106,6 +126,10 @@ def run(args):
     covariates = None if args.covariates is None else [name for name in args.covariates.split(",") if name.strip()]
     if covariates == []:
         raise ValueError("--covariates must name columns, as in --covariates COLUMN,COLUMN")
+    if args.smallest_first and not args.rank:
+        raise ValueError("--smallest-first is for ranks; give --rank too")
+    if args.at is not None and args.discoveries is None:
+        raise ValueError("--at is for discoveries; give --discoveries too")
     if args.seed is not None and args.seed < 0:
         raise ValueError(f"--seed must be a whole number >= 0, got {args.seed}")
     if args.no_intercept and args.target is None:
@@ -123,7 +147,7 @@ def run(args):
                 covariates,
             )
             step("fitting")
-            outcome = fit(args, table)
+            outcome = decided(args, fit(args, table), step)
         words = wording(args, table, outcome.model)
         outcome.notes.extend(dict.fromkeys(words(warning.message) for warning in caught))
         folder = prepare(args.out or default_folder(args.file))
@@ -146,6 +170,35 @@ def run(args):
         if removed:
             print("removed, because an earlier fit made them:", *removed)
     return 0 if outcome.model.converged_ else 1
+
+
+def share(text):
+    """Return ALPHA as a number strictly between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"ALPHA must lie strictly between 0 and 1, got {text!r}; a FILE goes before it")
+    return value
+
+
+def decided(args, outcome, step):
+    """Return the outcome with the decisions that were asked for."""
+    if not (args.rank or args.check or args.discoveries is not None):
+        return outcome
+    named = next((getattr(args, role) for role in MEASURED if getattr(args, role) is not None), "")
+    from dataclasses import replace
+
+    step("deciding")
+    if args.rank and len(outcome.clients) < 2:
+        raise ValueError("--rank needs at least two clients, and there is one")
+    if args.check and outcome.coefficients:
+        raise ValueError("--check needs one number per client, which regressions have not; leave it out")
+    return replace(outcome, measured=named).decided(
+        rank=args.rank, largest_first=not args.smallest_first, alpha=args.discoveries, at=args.at, check=args.check,
+        seed=args.seed if args.seed is not None and args.eps is None else 0,
+    )  # fmt: skip
 
 
 def default_folder(file):
@@ -230,7 +283,7 @@ def fit(args, table):
             raise ValueError(f"--{flag} is for private fits; give --eps too")
     kind = choose(args.model, table)
     model = build(kind, options, args.seed)
-    if args.seed is not None and "seed" not in model.get_params():
+    if args.seed is not None and "seed" not in model.get_params() and not (args.rank or args.check):
         warnings.warn(f"--seed changes nothing: the model {kind.name} draws no random numbers", stacklevel=1)
     try:
         model.fit(*arguments(kind, table))
@@ -321,10 +374,13 @@ def private_fit(args, table, options):
 
 def pictures(outcome, name, truth=None):
     """Return the pictures of the outcome as {file name: bytes}."""
-    from figures import shrinkage, style
+    from figures import league, shrinkage, style
 
     title = f"shrinkage of {name}"
-    return {file: style.render(shrinkage.picture(outcome, truth), form, title) for form, file in PICTURES.items()}
+    found = {file: style.render(shrinkage.picture(outcome, truth), form, title) for form, file in PICTURES.items()}
+    if outcome.ranks is not None and not outcome.coefficients:
+        found |= {file: style.render(league.picture(outcome), form, f"ranks of {name}") for form, file in RANKS.items()}
+    return found
 
 
 def example_lines():

@@ -32,6 +32,7 @@ VALUES = {"means": "values", "binomial": "probabilities", "poisson": "rates"}
 NONE_SEEN = "The data show no difference between clients beyond their noise"
 
 METHODS = {
+    "integrated": "Intervals count what the clients leave unknown about the groups: they average over likely ones.",
     "bootstrap": "Intervals count what the clients leave unknown about the prior: it was learnt again from drawn data.",
     "robust": "Intervals hold on average over clients, whatever law true values have; they are around shrunken estimates "
     "of their own, which keep the most of precise clients.",
@@ -57,21 +58,53 @@ def report(outcome):
 def table(outcome):
     """Return the lines of the table of clients, its middle left out if it is long."""
     repeat, total = outcome.per_client, len(outcome.mean)
-    shown = range(total) if total <= SHOWN else [*range(SHOWN // 2), *range(total - SHOWN // 2, total)]
+    order = list(range(total))
+    if outcome.ranks is not None and not outcome.coefficients:  # a league table
+        order = np.argsort(outcome.ranks.expected, kind="stable").tolist()
+    cut = len(order) > SHOWN
+    shown = [*order[: SHOWN // 2], *order[-SHOWN // 2 :]] if cut else order
     names = [short(outcome.clients[i // repeat]) for i in shown]
     if outcome.coefficients:
         names = [f"{name} {short(outcome.coefficients[i % repeat])}" for name, i in zip(names, shown, strict=True)]
     width = max(len("client"), *map(len, names))
     titles = " ".join(f"{title:>10}" for title in ("estimate", "std error", "shrunken", "post. sd"))
-    lines = [f"{'client':{width}} {'n':>6} {titles} {'own':>5}  {outcome.level * 100:g}% interval"]
-    for name, i in zip(names, shown, strict=True):
-        if len(shown) < total and i == total - SHOWN // 2:
+    decisions = decided(outcome)
+    lines = [f"{'client':{width}} {'n':>6} {titles} {'own':>5}  {decisions[0]}{outcome.level * 100:g}% interval"]
+    for row, (name, i) in enumerate(zip(names, shown, strict=True)):
+        if cut and row == SHOWN // 2:
             lines.append(f"... {total - SHOWN} more in estimates.csv")
         n = "-" if outcome.n is None else f"{outcome.n[i // repeat]:.6g}"
         numbers = " ".join(number(values[i]) for values in (outcome.own, outcome.error, outcome.mean, outcome.sd))
         own = "-" if outcome.weight is None else f"{outcome.weight[i]:.0%}"
-        lines.append(f"{name:{width}} {n:>6} {numbers} {own:>5}  [{outcome.low[i]:.4g}, {outcome.high[i]:.4g}]")
+        lines.append(
+            f"{name:{width}} {n:>6} {numbers} {own:>5}  {decisions[1 + i]}[{outcome.low[i]:.4g}, {outcome.high[i]:.4g}]"
+        )
     return lines
+
+
+def decided(outcome):
+    """Return texts between numbers and interval, a title and one for each row: ranks with intervals, discoveries."""
+    found = [""] * (1 + len(outcome.mean))
+    if outcome.ranks is not None:
+        expected, low, high = (part.ravel() for part in (outcome.ranks.expected, outcome.ranks.low, outcome.ranks.high))
+        between = [f"{a:g} to {b:g}" for a, b in zip(low, high, strict=True)]
+        width = max(5, *map(len, between))
+        found[0] += f"{'rank':>6} {'from':>{width}}  "
+        for i, text in enumerate(between):
+            found[1 + i] += f"{expected[i]:>6.1f} {text:>{width}}  "
+    if outcome.discoveries is not None:
+        found[0] += f"{'side':<7} {'wrong':>6}  "
+        pairs = zip(outcome.sides(), outcome.discoveries.error.ravel(), outcome.discoveries.selected.ravel(), strict=True)
+        for i, (side, error, selected) in enumerate(pairs):
+            found[1 + i] += f"{side + ('*' if selected else ''):<7} {chance(error):>6}  "
+    return found
+
+
+def chance(p):
+    """Return a probability in few letters, never 0 or 1 for one that is neither."""
+    return (
+        "<0.1%" if 0 < p < 0.0005 else ">99.9%" if 0.9995 < p < 1 else f"{100 * p:.2g}%" if p < 0.995 else f"{100 * p:.3g}%"
+    )
 
 
 def short(name):
@@ -95,6 +128,9 @@ def explanation(outcome):
     lines += coefficients(outcome) if outcome.coefficients else centre(outcome, facts)
     lines += intervals(outcome)
     lines += borrowed(outcome, facts)
+    lines += league(outcome)
+    lines += sure_sides(outcome)
+    lines += fits(outcome)
     if facts.get("expected_squared_error_before") is not None:
         before, after = facts["expected_squared_error_before"], facts["expected_squared_error_after"]
         lines.append(
@@ -202,6 +238,98 @@ def intervals(outcome):
             f"differ as much with probability {told.p_value:.2g} (Cochran's Q = {told.Q:.4g}, {told.df} degrees of freedom)."
         )
     return lines
+
+
+def listed(names, most=6):
+    """Return names in a sentence, some of many."""
+    names = [short(name) for name in names]
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def subject(outcome, words, otherwise):
+    """Return what true values are, in `words` for each kind of data, and of which column if the user named it."""
+    if outcome.coefficients:
+        return otherwise
+    return words[outcome.kind.data] + (f" of {short(outcome.measured)}" if outcome.measured else "")
+
+
+def league(outcome):
+    """Return who is first, and how much of the order is sure."""
+    ranks = outcome.ranks
+    if ranks is None:
+        return []
+    which = "largest" if outcome.largest_first else "smallest"
+    what = subject(outcome, {"means": "value", "binomial": "probability", "poisson": "rate"}, "coefficient")
+    lines = []
+    if not outcome.coefficients:
+        order = np.argsort(-ranks.top, kind="stable")[:3]
+        likely = ", ".join(f"{short(outcome.clients[i])} {chance(ranks.top[i])}" for i in order if ranks.top[i] > 0)
+        lines.append(f"Rank 1 is the {which} true {what}; most likely to have it: {likely}.")
+        m = len(outcome.clients)
+        halves = [
+            [outcome.clients[i] for i in np.argsort(ranks.expected, kind="stable") if inside[i]]
+            for inside in (ranks.high <= m / 2, ranks.low > (m + 1) / 2)
+        ]
+        parts = [
+            f"{len(names)} surely in the {half} half ({listed(names)})"
+            for names, half in zip(halves, ("first", "second"), strict=True)
+            if names
+        ]
+        told = "; ".join(parts) if parts else "nobody is surely in one half: the data hardly order them"
+        lines.append(f"Of {m} clients, by {outcome.level * 100:g}% intervals of their ranks: {told}.")
+    else:
+        lines.append(f"Ranks are of each {what} by itself, 1 for the {which}.")
+    error = float(np.nanmax(ranks.standard_error, initial=0.0))
+    how = f"counted in {ranks.draws} draws, standard error at most {error:.2g}" if error else "integrated"
+    lines.append(f"Expected ranks are {how}; they lie nearer to the middle than ranks of estimates, as much is chance.")
+    return lines
+
+
+def sure_sides(outcome):
+    """Return which clients are surely above or below, and how many of them wrongly."""
+    found = outcome.discoveries
+    if found is None:
+        return []
+    place = f"{found.at:.4g}" + (" (the centre)" if not outcome.coefficients and found.at == outcome.centre else "")
+    what = subject(outcome, VALUES, "coefficients")
+    chosen, way = found.selected.ravel(), found.direction.ravel()
+    names = [client for client in outcome.clients for _ in range(outcome.per_client)]
+    if outcome.coefficients:
+        names = [f"{name} {outcome.coefficients[i % outcome.per_client]}" for i, name in enumerate(names)]
+    if not chosen.any():
+        least = chance(found.error.min())
+        return [
+            f"No discoveries (*): if at most {100 * found.alpha:g}% of calls may be wrong, nobody can be called above or "
+            f"below {place}; the surest call is wrong with probability {least}."
+        ]
+    parts = []
+    for sign, word in ((1, "above"), (-1, "below")):
+        some = [names[i] for i in np.argsort(found.error.ravel(), kind="stable") if chosen[i] and way[i] == sign]
+        if some:
+            parts.append(f"{len(some)} {word} ({listed(some)})")
+    return [
+        f"Discoveries (*), true {what} against {place}: {', '.join(parts)}; of these calls {chance(found.false_rate)} are "
+        f"expected to be wrong, {100 * found.alpha:g}% were allowed."
+    ]
+
+
+def fits(outcome):
+    """Return whether the estimates go with the prior."""
+    check = outcome.check
+    if check is None:
+        return []
+    odd = [
+        f"{100 * level:g}% quantile {seen:.4g}, not in [{low:.4g}, {high:.4g}]"
+        for level, seen, low, high in zip(check.levels, check.observed, check.low, check.high, strict=True)
+        if not low <= seen <= high
+    ]
+    verdict = "go badly with" if check.p_value < 0.01 else "may not go with" if check.p_value < 0.05 else "go with"
+    line = (
+        f"Check: the clients' own estimates {verdict} what the prior predicts (Kolmogorov-Smirnov distance "
+        f"{check.statistic:.2g}, p = {check.p_value:.2g})"
+    )
+    line += f"; out of the ordinary: {'; '.join(odd)}." if odd else "."
+    return [line, *([f"About this check: {check.note}."] if check.note else [])]
 
 
 def coefficients(outcome):

@@ -50,6 +50,7 @@ def test_beta_binomial(benchmark, m, largest):
         "fit_tally_ms": fastest(lambda: BetaBinomial().fit_tally(tally), 7),
     }
     model = BetaBinomial().fit(x, n)
+    numbers["interval_ms"] = fastest(BetaBinomial().fit(x, n).interval, 3)
     if m <= 10**5:
         start = perf_counter()
         found = general(lambda a, b: stats.betabinom.logpmf(x, n, a, b).sum())
@@ -68,6 +69,7 @@ def test_gamma_poisson(benchmark, m, exposures):
     e = {"equal": np.ones(m), "months": rng.integers(1, 13, m) / 12, "continuous": rng.gamma(2, 1, m)}[exposures]
     x = rng.poisson(e * rng.gamma(0.7, 0.3, m))
     numbers = {"fit_ms": fastest(lambda: GammaPoisson().fit(x, e), 7)}
+    numbers["interval_ms"] = fastest(GammaPoisson().fit(x, e).interval, 3)
     if m <= 10**5:
         start = perf_counter()
         general(lambda a, b: stats.nbinom.logpmf(x, a, b / (b + e)).sum())

@@ -62,6 +62,20 @@ REFUSED = {
     "frauds:domains:counterexample-outside": "must be > 0",
     "frauds:domains:half-a-certificate": "leaves out",
     "frauds:domains:one-point": "derived",
+    # in disguise
+    "frauds:disguises:a-table-of-formulas": "printed and derive share",
+    "frauds:disguises:a-formula-in-the-module": "printed and derive share",
+    "frauds:disguises:a-cache": "printed and oracle share",
+    "frauds:disguises:a-string": "evaluates text",
+    "frauds:disguises:a-string-that-sympy-reads": "printed and oracle share",
+    "frauds:disguises:nothing-added": "one formula typed twice",
+    "frauds:disguises:circle-one": "takes the result of frauds:disguises:circle-one itself",
+    "frauds:disguises:circle-two": "takes the result of frauds:disguises:circle-two itself",
+    "frauds:disguises:two-faced": "attacked",
+    "frauds:disguises:an-oracle-that-looks-away": "oracle nan",
+    "frauds:disguises:holds-where-it-holds": "fails even when",
+    "frauds:disguises:a-blind-reading": "simulated",
+    "frauds:disguises:an-edit-called-neutral": "changes the value, which it denies",
     # what is left out
     "frauds:evidence:random-called-deterministic": "random variables",
     "frauds:evidence:called-rare": "the probability is",
@@ -90,6 +104,7 @@ MALFORMED = {
 }
 BEYOND = {
     "frauds:judges:simulation-of-the-formula": "a simulation of another model with the claimed value: readers see its code",
+    "frauds:disguises:a-domain-of-one-line": "a domain of one point, where a wrong formula is right: readers see the domain",
     "frauds:formulas:wrong-model-and-simulation": "all judges have the same wrong model: readers see the derivation",
 }
 

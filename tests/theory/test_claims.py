@@ -42,6 +42,14 @@ def judged(claim_id, quick=True, **changes):
     return judge(replace(find(claim_id), **changes), ROOT, quick)
 
 
+def test_every_bound_of_a_domain_has_a_reason():
+    """A narrow domain is a hidden assumption: the paper's range, no meaning beyond, or what a machine cannot do."""
+    bounded = [(c, v) for c in claims() for v in c.variables if v.within is not None]
+    assert [f"{c.id}: {v.name}" for c, v in bounded if not v.why] == []
+    # An identity needs no certificate of a sign, which then is no reason to judge it on a box.
+    assert [f"{c.id}: {v.name}" for c, v in bounded if v.why == "certified" and c.relation == "="] == []
+
+
 @cache
 def whole(claim_id):
     """The record of the claim as it is, at all exact levels."""

@@ -205,8 +205,10 @@ def boxed(name: str, says: str, claim: Claim, case: Case, small: Any, large: Any
     return Theorem(name, says, setting.symbols, setting.hypotheses, conclusion, [*setting.opening, *unfolded, *lines])
 
 
-def refuted(claim: Claim) -> Theorem:
-    """That the printed formula is not the right one: a point where they differ, by enclosures of both."""
+def refuted(claim: Claim) -> Theorem | None:
+    """That the printed formula is not the right one: a point where they differ, by enclosures of both. None where the right
+    value there is infinite, of which nothing can be said over the reals.
+    """
     assert claim.printed is not None
     point = find_counterexample(claim)
     if point is None:
@@ -216,10 +218,12 @@ def refuted(claim: Claim) -> Theorem:
     if any(not sp.sympify(v).is_Rational for v in rules.values()):
         raise Unprovable("the counterexample is not a rational point")
     right = claim.symbolic(claim.corrected, case) if claim.corrected else claim.derived(case)
+    if all(sp.sympify(r).is_infinite for r in entries(right)):
+        return None
     for p, r in zip(entries(claim.symbolic(claim.printed, case)), entries(right), strict=True):
         if p is None:
             continue
-        terms = Terms()
+        terms = Terms(tails=True)
         sides = [terms.flat(p), terms.flat(r)]
         a, b = (sp.sympify(e).subs(rules) for e in (p, r))
         gap = (b - a).evalf(30)
@@ -232,9 +236,10 @@ def refuted(claim: Claim) -> Theorem:
         given = " ".join([*(f"({term(values[s])})" for s in setting.symbols), *("ltac:(lra)" for _ in setting.hypotheses)])
         printed, other = (_at(terms.text(e), values) for e in sides)
         less, more = (printed, other) if gap > 0 else (other, printed)
+        known = "".join([*_ceilings_at(terms, values), *_tails_at(terms, values)])
         script = [
             f"intro H. assert (X := H {given}). clear H." if given else "intro X.",
-            f"assert (A : 0 < ({more}) - ({less})) by (unfold Rpower; interval with (i_prec 100)).",
+            f"assert (A : 0 < ({more}) - ({less})) by ({known}unfold Rpower; interval with (i_prec 100)).",
             "lra.",
         ]
         at = ", ".join(f"{s} = {v}" for s, v in values.items())
@@ -242,6 +247,51 @@ def refuted(claim: Claim) -> Theorem:
         conclusion = f"{terms.text(sides[0])}\n    {sign} {terms.text(sides[1])}"
         return Theorem("printed_fails", says, setting.symbols, setting.hypotheses, conclusion, script, negated=True)
     raise Unprovable("the counterexample has no finite values that differ")
+
+
+FAR = 3
+
+
+def _ceilings_at(terms: Terms, values: Mapping[Any, Any]) -> list[str]:
+    """Ltac that puts whole numbers in the places of ceilings at a point."""
+    lines = []
+    for k, n in enumerate((n for n in terms.nodes.values() if n.name == "ceiling_of"), 1):
+        text, whole = _at(terms.text(n.arguments[0]), values), sp.ceiling(_inside(terms, n).subs(values))
+        lines.append(
+            f"assert (W{k} : ceiling_of ({text}) = {whole}) by (apply (ceiling_is _ {whole}); lra); rewrite ?W{k}; "
+        )
+    return lines
+
+
+def _tails_at(terms: Terms, values: Mapping[Any, Any]) -> list[str]:
+    """Ltac that puts letters between two numbers in the places of erfc at a point: an integral, and Mills' bound beyond; far
+    out exp (- x^2), which other factors may have to make small.
+    """
+    lines = []
+    found = {_at(terms.text(n.arguments[0], unfolded=True), values): n for n in terms.nodes.values() if n.kind == "erfc"}
+    for k, (text, n) in enumerate(found.items(), 1):
+        x = _inside(terms, n).subs(values)
+        if x >= FAR:
+            between = f"0 <= erfc ({text}) <= exp (- ({text}) ^ 2)"
+            how = "(split; [apply erfc_nonneg | apply erfc_at_most; interval with (i_prec 60)])"
+            lines.append(f"assert (T{k} : {between}) by {how}; set (e{k} := erfc ({text})) in *; clearbody e{k}; ")
+            continue
+        value, far = sp.erfc(x).evalf(30), int(max(sp.ceiling(x.evalf(30)), 0)) + 5
+        low, high = (sp.floor(value * 10**6 + side) / sp.Integer(10) ** 6 for side in (-1, 2))
+        lines.append(
+            f"assert (T{k} : {term(low)} <= erfc ({text}) <= {term(high)}) by (destruct (erfc_between ({text}) {far}); "
+            f"[interval with (i_prec 60) | lra |]; "
+            f"assert ({term(low)} <= RInt bell ({text}) {far} <= {term(high)} - 1 / 10 ^ 7) "
+            f"by (unfold bell; integral with (i_prec 60, i_fuel 400, i_degree 12)); "
+            f"assert (exp (- {far} ^ 2) / ({far} * sqrt PI) <= 1 / 10 ^ 7) by interval with (i_prec 60); lra); "
+            f"set (e{k} := erfc ({text})) in *; clearbody e{k}; "
+        )
+    return lines
+
+
+def _inside(terms: Terms, n: functions.Node) -> Any:
+    """What a function is of, in letters."""
+    return functions.Canonical(terms, {}, False, {}).back(n.arguments[0])
 
 
 def _at(text: str, values: Mapping[Any, Any]) -> str:
@@ -268,7 +318,8 @@ def theorems(claim: Claim, boxes: bool) -> list[Theorem]:
     if claim.printed is not None and (claim.condition is not None or claim.corrected is not None):
         if not boxes:
             raise Unprovable(NEEDED)
-        found.append(refuted(claim))
+        failing = refuted(claim)
+        found += [] if failing is None else [failing]
     if not found:
         raise SameText(SAME_TEXT)
     return generator.distinct(found)

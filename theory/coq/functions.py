@@ -27,6 +27,7 @@ from theory.engine.domain import Case
 
 KNOWN = {"erfc": "erfc", "exp": "exp", "ln": "ln", "sqrt": "sqrt", "abs": "Rabs"}
 LIBRARY = "Functions"
+DEFINED = ("ceiling_of",)  # there, and no other function
 
 
 @dataclass
@@ -90,6 +91,8 @@ class Terms:
                 return reduce(lambda a, b: self.node("other", (a, b), f"R{name.lower()}"), map(self.flat, e.args))
             name = str({"gamma": "Gamma", "beta": "Beta"}.get(name, name)) + "_of"
             self.made[name] = e.func
+            if name in DEFINED:
+                return self.node("other", tuple(map(self.flat, e.args)), name)
             if self.others.setdefault(name, len(e.args)) != len(e.args):
                 raise Unprovable(f"{name} of {len(e.args)} and of {self.others[name]} arguments")
             return self.node("other", tuple(map(self.flat, e.args)), name)

@@ -181,6 +181,7 @@ class Setting:
     rules: dict[Any, Any] = field(default_factory=dict)
     named: dict[Any, Any] = field(default_factory=dict)
     ends: dict[Any, Any] = field(default_factory=dict)
+    region: list[str] = field(default_factory=list)  # the signs that say in which part of the domain the letters are
 
     @property
     def opening(self) -> list[str]:
@@ -226,9 +227,12 @@ def hypotheses(v: Variable, name: str) -> list[tuple[str, str]]:
 
 def setting_of(
     claim: Claim, case: Case, expressions: Sequence[Any], conditions: Sequence[Any] = (),
-    extra: Mapping[Any, str] | None = None,
+    extra: Mapping[Any, str] | None = None, part: int | None = None,
 ) -> Setting:  # fmt: skip
-    """Letters that occur in the expressions or conditions, with their domains as hypotheses."""
+    """Letters that occur in the expressions or conditions, with their domains as hypotheses.
+
+    Where the claim cuts its domain into parts, each with new letters: those of one `part`, or none.
+    """
     occurring = set().union(*(sp.sympify(e).free_symbols for e in (*expressions, *conditions)))
     found = Setting()
     sizes: dict[Any, Any] = {}
@@ -257,9 +261,12 @@ def setting_of(
     found.hypotheses += [(f"C{i}", relation(c)) for i, c in enumerate(conditions, 1)]
     found.needs += conditions
     found.where, _ = substitutions(conditions)
-    for s, e in claim.shifted(case)[0].items():
+    parts = claim.shifted(case)
+    for s, e in parts[0].items() if len(parts) == 1 else ():
         if s in found.symbols and s not in {**sizes, **bounded} and s not in fractions:
             _new_letter(found, s, sp.sympify(e))
+    if part is not None:
+        _new_letters(found, {s: e for s, e in parts[part].items() if s in found.symbols and s not in {**sizes, **bounded}})
     for s in fractions:
         n = sp.Symbol(f"n_{name_of(s)}", positive=True)
         line = f"destruct (between {name_of(s)}) as [{n} [P_{n} E_{n}]]; [lra | subst {name_of(s)}]."
@@ -294,6 +301,48 @@ def _new_letter(found: Setting, s: Any, e: Any) -> None:
     ]
     found.shifts += [(s, line) for line in lines]
     found.rules[s] = e
+
+
+def _new_letters(found: Setting, rules: Mapping[Any, Any]) -> None:
+    """Replace letters by new ones of a part of the domain, which are not negative there; `region` says so of old ones."""
+    fresh = sorted(set().union(*(sp.sympify(e).free_symbols for e in rules.values())) - set(found.symbols), key=str)
+    solutions = sp.solve([sp.numer(sp.together(e - s)) for s, e in rules.items()], fresh, dict=True) if rules else [{}]
+    if len(solutions) != 1 or set(solutions[0]) != set(fresh):
+        raise Unprovable("the letters of a part of the domain do not follow from the claim's")
+    new = {x: sp.Symbol(f"n_{x}", nonnegative=True) for x in fresh}
+    lines = []
+    for x in fresh:
+        top, bottom = sp.fraction(sp.together(solutions[0][x]))
+        if not bottom.is_number and sp.expand(top).could_extract_minus_sign():
+            top, bottom = sp.expand(-top), sp.expand(-bottom)
+        found.region.append(f"0 <= {term(sp.expand(top / bottom) if bottom.is_number else top)}")
+        if not bottom.is_number:
+            found.region.append(f"0 < {term(bottom)}")
+        value = term(sp.expand(top / bottom)) if bottom.is_number else f"({term(top)}) / ({term(bottom)})"
+        lines += [f"pose ({new[x]} := {value}).", f"assert (P_{new[x]} : 0 <= {new[x]}) by (unfold {new[x]}; nonneg)."]
+        lines.append(f"try assert (Q_{new[x]} : 0 < {new[x]}) by (unfold {new[x]}; positive).")
+    for s, e in rules.items():
+        inside = "".join(f"unfold {new[x]}; " for x in fresh if e.has(x))
+        lines.append(f"assert (E_{name_of(s)} : {name_of(s)} = {term(e.subs(new))}) by ({inside}field; nonzero).")
+    lines += [f"clearbody {x}." for x in new.values()] + [f"subst {name_of(s)}." for s in rules]
+    found.shifts += [(None, line) for line in lines]
+    found.rules |= {s: e.subs(new) for s, e in rules.items()}
+
+
+def _cut(regions: Sequence[Sequence[str]]) -> list[str]:
+    """Lines that cut the domain into regions: every point of it is in one."""
+    atoms = list(dict.fromkeys(sign.split(" ", 2)[2] for region in regions for sign in region))
+    both, either = " /\\ ", " \\/ "
+    cover = either.join(f"({both.join(region)})" for region in regions)
+    cuts = " ".join(f"destruct (Rle_or_lt 0 ({a}));" for a in atoms)
+    last = len(regions) - 1
+    ways = " | ".join(f"solve [ {'right; ' * k}{'left; ' if k < last else ''}repeat split; lra ]" for k in range(last + 1))
+    names = [" ".join(f"W{i}" for i, _ in enumerate(region)) for region in regions]
+    names = [f"[{name}]" if " " in name else name for name in names]
+    pattern = names[-1]
+    for name in reversed(names[:-1]):
+        pattern = f"[{name} | {pattern}]"
+    return [f"assert (cover : {cover}) by ({cuts} first [ {ways} ]).", f"destruct cover as {pattern}."]
 
 
 # --- denominators ----------------------------------------------------------------------------------------------------
@@ -528,12 +577,32 @@ def _inequality(
 ) -> Theorem:  # fmt: skip
     setting = setting_of(claim, case, (small, large), conditions, extra)
     (small, large), lines = _named(setting, (small, large))
+    parts = claim.shifted(case)
+    if form is None and len(parts) > 1:
+        gap = (large - small).subs(setting.named).subs(setting.where)
+        script = [*setting.opening, *lines, *setting.fix, *_by_parts(claim, case, (small, large), conditions, extra, gap)]
+        return _stated(name, says, claim, case, setting, f"{term(small)}\n    <= {term(large)}", script)
     if form is None:
         form = nonnegative_form((large - small).subs(setting.named).subs(setting.where), setting.rules)
     form = sp.sympify(form).subs(setting.ends, simultaneous=True)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity | nonneg]."] if form != 0 else ["right. identity."]
     script = [*setting.opening, *lines, *setting.fix, *setting.shift, *proof]
     return _stated(name, says, claim, case, setting, f"{term(small)}\n    <= {term(large)}", script)
+
+
+def _by_parts(
+    claim: Claim, case: Case, sides: Sequence[Any], conditions: Sequence[Any], extra: Mapping[Any, str] | None, gap: Any
+) -> list[str]:
+    """Lines that show a gap not to be negative: at once where its sign is plain, or on each part of the domain."""
+    try:
+        return [f"apply (at_most _ _ ({term(nonnegative_form(gap))})); [identity | nonneg]."]
+    except Unprovable:
+        there = [setting_of(claim, case, sides, conditions, extra, k) for k, _ in enumerate(claim.shifted(case))]
+    lines = _cut([s.region for s in there])
+    for s in there:
+        form = nonnegative_form(gap, s.rules).subs(s.ends, simultaneous=True)
+        lines += ["{", *s.shift, f"apply (at_most _ _ ({term(form)})); [identity | nonneg].", "}"]
+    return lines
 
 
 def _squares(gap: Any, decision: Sequence[Any]) -> Any:
@@ -605,8 +674,11 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
             continue
         script = [
             *setting.opening, *setting.fix, *setting.shift, f"exists ({term(bound)}), ({term(start)}). intros t H_t.",
-            f"destruct (above _ t H_t) as [{n} [P_{n} E_{n}]]; subst t. split.",
         ]  # fmt: skip
+        if far := start != ONE and approach == factored(approach):  # one fraction, whose denominator is positive from T on
+            signs, forms = _from(t, start, n, [bound / t - sign * (here - there) for sign in (1, -1)])
+            script += signs
+        script.append("split." if far else f"destruct (above _ t H_t) as [{n} [P_{n} E_{n}]]; subst t. split.")
         script += [f"apply (at_most _ _ ({term(f)})); [identity | nonneg]." if f != 0 else "right. identity." for f in forms]
         f, limit_value = term(approach), term(value)
         conclusion = (
@@ -615,6 +687,37 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
         says = "The quantity is within C/t of the claimed limit from some T on."
         return _stated(name, says, claim, case, setting, conclusion, script)
     raise why
+
+
+def _from(t: Any, start: Any, n: Any, gaps: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    """Gaps as products of factors that are positive from a start on, and lines that say so of those that need it."""
+    lines = [f"assert (P_t : 0 < {t}) by (apply Rlt_le_trans with ({term(start)}); [positive | exact H_t])."]
+    forms = []
+    known: dict[Any, Any] = {}
+    plain = {f.as_base_exp()[0] for gap in gaps for f in sp.Mul.make_args(sp.fraction(factored(gap))[1])}
+    for k, b in enumerate(sorted((b for b in plain if structural(sp.expand(b)) and not b.is_number), key=str)):
+        lines.append(f"assert (N{k} : {term(sp.expand(b))} <> 0) by (apply not_zero; positive).")
+    for gap in gaps:
+        shown = sp.Integer(1)
+        for factor in sp.Mul.make_args(factored(gap)):
+            base, power = factor.as_base_exp()
+            if base.is_Number:
+                shown *= abs(factor)
+                continue
+            if not structural(sp.expand(base)) and base not in known:
+                at = factored(base.subs(t, start + n))
+                try:
+                    form, known[base] = _plain(at), base
+                except Unprovable:
+                    form, known[base] = _plain(factored(-at)), sp.expand(-base)
+                known[base] = sp.expand(known[base])
+                there = f"destruct (above _ t H_t) as [{n} [P_{n} E_{n}]]; subst t"
+                by = f"{there}; apply (same_sign _ ({term(form)})); [identity | positive]"
+                lines.append(f"assert (F{len(known)} : 0 < {term(known[base])}) by ({by}).")
+                lines.append(f"assert (G{len(known)} := not_zero _ F{len(known)}).")
+            shown *= known.get(base, base) ** power
+        forms.append(shown)
+    return lines, forms
 
 
 def _some_sign(coefficient: Any) -> int:

@@ -32,9 +32,10 @@ from typing import Any, NamedTuple
 
 from estimators.system import files
 from estimators.system.processes import program, worker_pool, workers_for
-from theory.coq import boxes, functions
+from theory.coq import boxes, defined, functions
 from theory.coq import generator as coq
 from theory.coq.generator import SAME_TEXT, SHOW
+from theory.coq.objects import OBJECTS
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.engine.claim import Claim
@@ -48,18 +49,22 @@ WORK = Path("build") / "proofs"
 STATUS = WORK / "status.json"
 # Limits are seconds of processor time.
 MODES = {
+    "defined": 60.0,  # of claims about an object, and of no others
     "model": 40.0,
     "simplified": 90.0,
     "functions": 60.0,
     "boxes": 60.0,
 }  # for a file that is new; checking it gets more
-LIBRARIES = {"model": "Positive", "simplified": "Positive", "functions": functions.LIBRARY, "boxes": boxes.LIBRARY}
+LIBRARIES = {"model": "Positive", "simplified": "Positive", "functions": functions.LIBRARY}
+ENCLOSING = (*boxes.LIBRARIES, *defined.LIBRARIES)  # what needs coq-interval, in the order of compilation
 PLAIN = ("Positive", functions.LIBRARY)  # what all proofs share that need no coq-interval, in the order of compilation
 CHECK_SECONDS = 240.0
 COQC_SECONDS = 60.0  # for one claim, twice as much for a whole batch: what takes longer is halved
 RECHECK = 4.0  # times coqc's limit, for coqchk
 PATIENCE = 10.0  # times its processor time, by the clock: then coqc waits for something that does not come
-BATCH = 8  # claims per run of coqc
+# Claims per run of coqc, which takes a second to load files and to say what all rest on; of those that coq-interval decides
+# each may take long. A run's limit is that of one claim, and again for every eight.
+BATCH, HEAVY, SHARE = 24, 8, 8
 NOT_ALGEBRAIC = "not algebra over the reals"
 NO_INTERVAL = "coq-interval is not installed"
 NOT_DECIDED = "not decided"
@@ -90,8 +95,9 @@ CLASSIC = {"Classical_Prop.classic"}
 WHOLE_NUMBERS = re.compile(r"(PrimInt63|Uint63)\.\w+")
 
 
-GRADES = {"boxes": "interval"}
+GRADES = {"boxes": "interval", "defined": "definition"}  # of what needs coq-interval
 WHAT = {
+    "defined": "what the formula is of, by its definition",
     "model": "the model's own expression",
     "simplified": "the derivation's simplified result",
     "functions": "the derivation's result, with exponentials, logarithms, roots or functions left open",
@@ -140,7 +146,9 @@ def path_of(claim_id: str) -> Path:
 
 
 def grade_of(claim_id: str) -> str:
-    """What a claim's proof on file rests on: "algebra", "interval" (coq-interval's enclosures), or "" without one."""
+    """What a claim's proof on file rests on: "algebra", "interval" (coq-interval's enclosures), "definition" (of the object
+    that the formula is of), or "" without one.
+    """
     path = path_of(claim_id)
     return "" if not path.exists() else GRADES.get(read(path)[0], "algebra")
 
@@ -214,9 +222,18 @@ class Generated(NamedTuple):
 
 
 def _theorems(claim: Claim, mode: str) -> list[coq.Theorem]:
+    if mode == "defined":
+        return defined.theorems(claim)
     if mode in ("functions", "boxes"):
         return boxes.theorems(claim, mode == "boxes")
     return coq.theorems(claim, mode == "simplified")
+
+
+def _library(claim: Claim, mode: str, proved: Sequence[coq.Theorem]) -> str:
+    """The file of lemmas that a claim's theorems use."""
+    if mode == "defined":
+        return OBJECTS[claim.id].library
+    return boxes.library_of(proved) if mode == "boxes" else LIBRARIES[mode]
 
 
 def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
@@ -224,8 +241,7 @@ def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
     try:
         with time_limit(seconds):
             proved = _theorems(claim, mode)
-            library = boxes.library_of(proved) if mode == "boxes" else LIBRARIES[mode]
-            text = coq.source(claim, proved, library)
+            text = coq.source(claim, proved, _library(claim, mode, proved))
             return Generated(claim_id, text, "", tuple({x for case in claim.cases() for x in claim.derivation(case).lemmas}))
     except coq.Unprovable as error:
         reason = str(error)
@@ -233,7 +249,8 @@ def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
         reason = f"{NOT_DECIDED}: {error}"
     except Exception as error:  # a formula that one route cannot handle must not stop the others
         reason = f"{type(error).__name__}: {error}"[:300]
-    if mode != "model" and not reason.startswith((SAME_TEXT, NOT_DECIDED)) and not coq.is_algebraic(claim):
+    later = mode not in ("defined", "model")
+    if later and not reason.startswith((SAME_TEXT, NOT_DECIDED)) and not coq.is_algebraic(claim):
         reason = f"{NOT_ALGEBRAIC}: {reason}"
     return Generated(claim_id, "", reason)
 
@@ -241,7 +258,8 @@ def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
 def _why_not(claim_id: str, mode: str, seconds: float) -> Generated:
     """Why a claim has no statement in a mode, nor in those that are tried after it; its text where it has one."""
     # A process that leaves formulas unsimplified cannot go on to the other modes.
-    later = ["model"] if mode == "model" else list(MODES)[list(MODES).index(mode) :]
+    of = "defined" if claim_id in OBJECTS else mode
+    later = [of] if of in ("defined", "model") else list(MODES)[list(MODES).index(mode) :]
     for k, one in enumerate(later, 1):
         found = _generate(claim_id, one, seconds)
         if found.text or k == len(later) or _adds_nothing(one, found.reason):
@@ -369,13 +387,13 @@ def compile_texts(path: str, texts: Mapping[str, str], again: bool = False) -> t
         modules.append(f"Module {_module(claim_id)}.\n{text.replace(SHOW, '')}\nEnd {_module(claim_id)}.\n")
         ends.append(f"{_module(claim_id)}.all_theorems")
     ends = f"Definition everything := ({', '.join(ends)}).\nPrint Assumptions everything.\n"
-    return run_text(path, "\n".join([*modules, ends]), COQC_SECONDS * (1 + (len(texts) - 1) / BATCH), again)
+    return run_text(path, "\n".join([*modules, ends]), COQC_SECONDS * (1 + (len(texts) - 1) / SHARE), again)
 
 
 def strange(axioms: Iterable[str], text: str) -> list[str]:
     """What a text assumes beyond Coq's real numbers, its analysis and coq-interval's arithmetic where it requires these."""
     required = set(re.findall(r"^Require Import Borrow\.(\w+)\.", text, re.MULTILINE))
-    whole = bool(required & {*boxes.LIBRARIES})
+    whole = bool(required & {*ENCLOSING})
     allowed = AXIOMS | (CLASSIC if whole or functions.LIBRARY in required else set())
     return sorted(a for a in axioms if a not in allowed and not (whole and WHOLE_NUMBERS.fullmatch(a)))
 
@@ -438,7 +456,7 @@ def run_text(path: str, whole: str, seconds: float, again: bool = False) -> tupl
         if others or len(answers) != 1:
             return False, f"rests on {', '.join(others) or 'something that Print Assumptions does not show'}"
         return (
-            recheck(path, [file.stem], RECHECK * seconds, any(f"Borrow.{x}." in whole for x in boxes.LIBRARIES))
+            recheck(path, [file.stem], RECHECK * seconds, any(f"Borrow.{x}." in whole for x in ENCLOSING))
             if again
             else (True, "")
         )
@@ -456,7 +474,8 @@ def judge_texts(
     groups: dict[str, list[str]] = {}
     for i, text in texts.items():
         groups.setdefault(text[text.find("Require Import") :].split("\n")[0], []).append(i)
-    batches = [ids[k : k + batch] for ids in groups.values() for k in range(0, len(ids), batch)]
+    sizes = {head: min(batch, HEAVY) if any(f"Borrow.{x}." in head for x in ENCLOSING) else batch for head in groups}
+    batches = [ids[k : k + sizes[head]] for head, ids in groups.items() for k in range(0, len(ids), sizes[head])]
     with ThreadPoolExecutor(jobs) as pool:
         running: dict[Any, list[str]] = {}
 
@@ -480,6 +499,20 @@ def judge_texts(
 def prepare(path: str, enclosures: bool = False) -> None:
     """Compile what all proofs share, and what needs coq-interval where told. Raises ProofError where coqc does not."""
     compile_library(path, [FOLDER / f"{name}.v" for name in (*PLAIN, *(boxes.LIBRARIES if enclosures else ()))])
+
+
+def prepare_objects(path: str) -> None:
+    """Compile definitions and lemmas about objects, and what they require. Raises ProofError where coqc does not, or where
+    the definitions are not as pinned.
+    """
+    if defined.tampered():
+        raise ProofError(
+            f"{defined.LIBRARIES[0]}.v is not the file that statements were read against; restore it, or change it "
+            f"knowingly as theory/coq/{Path(defined.__file__).name} says at PINNED"
+        )
+    models = [Path(__file__).with_name(f"{name}.v") for name in defined.MODEL_FILES]
+    compile_library(path, [FOLDER / "Positive.v", *models])
+    compile_library(path, [FOLDER / f"{name}.v" for name in (*PLAIN, *ENCLOSING)])
 
 
 def has_interval(path: str) -> bool:
@@ -525,7 +558,7 @@ class _Known:
 
     def has(self, claim_id: str, text: str) -> bool:
         """Whether coqc has accepted the text."""
-        return self.texts.get(claim_id) == _digest(text)
+        return self.texts.get(claim_id) == _accepted(text)
 
     def follows(self, claim: Claim, mode: str, text: str) -> bool:
         """Whether the text is what the generator gave, and nothing has changed since that it follows from."""
@@ -545,7 +578,7 @@ class _Known:
 
     def add(self, claim_id: str, text: str) -> None:
         """Note that coqc has accepted a text."""
-        self.texts[claim_id] = _digest(text)
+        self.texts[claim_id] = _accepted(text)
         self._write()
 
     def state(self, mode: str, found: Generated) -> None:
@@ -560,6 +593,12 @@ class _Known:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _accepted(text: str) -> str:
+    """Fingerprint of a text and, where it is about an object, of the definitions and lemmas that it requires."""
+    about = any(f"Require Import Borrow.{name}." in text for name in defined.LIBRARIES)
+    return _digest(text + (defined.text_of_libraries() if about else ""))
 
 
 def _module(claim_id: str) -> str:
@@ -580,6 +619,8 @@ def check(
     path, version = coqc()
     enclosures = has_interval(path)
     prepare(path, enclosures)
+    if enclosures and any(c.id in OBJECTS for c in chosen):
+        prepare_objects(path)
     noted = _Known(version)
     reasons = unproved()
     outcomes: dict[str, Outcome] = {}
@@ -602,10 +643,11 @@ def check(
                 without[claim.id] = reason
             continue
         mode, text, intact = read(file)
-        if intact and (enclosures or LIBRARIES[mode] != boxes.LIBRARY):
+        if intact and (enclosures or mode not in GRADES):
             texts[claim.id] = (mode, text)
         elif intact:
-            settle(Outcome(claim.id, "undecided", f"{NO_INTERVAL}: {INSTALL_INTERVAL}", count_theorems(text), "interval"))
+            missing = f"{NO_INTERVAL}: {INSTALL_INTERVAL}"
+            settle(Outcome(claim.id, "undecided", missing, count_theorems(text), GRADES[mode]))
         else:
             settle(
                 Outcome(claim.id, "edited", f"{file.name} was edited by hand; `borrow prove --write {claim.id}` restores it")
@@ -654,6 +696,8 @@ def write(
     path, version = coqc()
     enclosures = has_interval(path)
     prepare(path, enclosures)
+    if enclosures and any(c.id in OBJECTS for c in chosen):
+        prepare_objects(path)
     noted = _Known(version)
     outcomes: dict[str, Outcome] = {}
     why: dict[str, str] = {}
@@ -665,11 +709,12 @@ def write(
             progress(outcome)
 
     for mode, seconds in MODES.items():
-        if LIBRARIES[mode] == boxes.LIBRARY and not enclosures:
-            why |= dict.fromkeys(todo, f"{NOT_DECIDED}: {NO_INTERVAL}: {INSTALL_INTERVAL}")
-            break
+        mine = [i for i in todo if (i in OBJECTS) == (mode == "defined")]
+        if mode in GRADES and not enclosures:
+            why |= dict.fromkeys(mine, f"{NOT_DECIDED}: {NO_INTERVAL}: {INSTALL_INTERVAL}")
+            continue
         texts = {}
-        generated = {found.claim: found for found in generate(todo, mode, seconds, jobs)}
+        generated = {found.claim: found for found in generate(mine, mode, seconds, jobs)}
         for claim_id, found in generated.items():
             if found.text:
                 texts[claim_id] = found.text
@@ -686,7 +731,7 @@ def write(
             files.write(path_of(claim_id), with_header(text, mode))
             _note({claim_id: None})
             settle(Outcome(claim_id, "proved", mode, count_theorems(text), GRADES.get(mode, "algebra")))
-        todo = [i for i in todo if i not in outcomes and not _final(i, mode, why[i])]
+        todo = [i for i in todo if i not in outcomes and not (i in mine and _final(i, mode, why[i]))]
     before = unproved()
     for claim_id, reason in why.items():
         if claim_id in outcomes:
@@ -711,7 +756,7 @@ def _final(claim_id: str, mode: str, reason: str) -> bool:
 
 def _adds_nothing(mode: str, reason: str) -> bool:
     """Whether the modes after this one have nothing to say where it fails for this reason."""
-    if reason == SAME_TEXT:
+    if reason == SAME_TEXT or mode == "defined":
         return True
     if mode == "simplified":
         return coq.NOT_RATIONAL not in reason

@@ -960,7 +960,7 @@ def statements(claim: Claim) -> list[Statement]:
         except Unprovable as error:
             raise Unprovable(f"{error} ({case.label()})" if case.label() else str(error)) from None
     if claim.printed is not None and (claim.condition is not None or claim.corrected is not None):
-        found += _refutation(claim)
+        found += refutation(claim)
     if not found:
         raise Unprovable("nothing to state")
     return found
@@ -996,7 +996,7 @@ def _of_case(claim: Claim, case: Case) -> list[Statement]:
 # --- a wrong formula, at a point of the model ------------------------------------------------------------------------------
 
 
-def _refutation(claim: Claim) -> list[Statement]:
+def refutation(claim: Claim) -> list[Statement]:
     """The negation of what is printed, where a point of the model refutes it; nothing for decisions without a number."""
     point = find_counterexample(claim)
     if point is None:
@@ -1004,8 +1004,7 @@ def _refutation(claim: Claim) -> list[Statement]:
     case = domain.case_of(claim.variables, point)
     rules = {**_FREELY, **domain.substitution(claim.variables, case, point)}
     decisions = claim.call(model.MODELS[claim.id], domain.symbols_of(claim.variables, case))
-    assert claim.printed is not None  # it has a counterexample
-    values = entries(claim.symbolic(claim.printed, case))
+    values = entries(claim.derived(case) if claim.printed is None else claim.symbolic(claim.printed, case))
     if decisions is None or any(not sp.sympify(v).is_Rational for v in rules.values()):
         return []
     for d in decisions:
@@ -1167,4 +1166,4 @@ def texts(claim: Claim, proved: Sequence[Statement]) -> tuple[str, str]:
     return statement, proof
 
 
-__all__ = ["GRADE", "NoModel", "Statement", "module_of", "statements", "texts"]
+__all__ = ["GRADE", "NoModel", "Statement", "module_of", "refutation", "statements", "texts"]

@@ -146,6 +146,8 @@ def nonnegative(expression: Any, shifts: Mapping[sp.Symbol, Any] | None = None) 
             sides = [nonnegative(expression.subs(s, side)) for side in (x, -x)]
             return sides[0] if sides[0] is sides[1] else None
     expression = expression.subs({s: sp.Dummy(s.name, nonnegative=True) for s in expression.free_symbols})
+    if _sign_of_fraction(expression) is True:
+        return True
     # Innermost sums of positive terms as letters of their own keep the polynomials small.
     sums = {a: sp.Dummy(f"s{i}", nonnegative=True) for i, a in enumerate(sorted(_positive_sums(expression), key=str))}
     if sums and _sign_of_coefficients(sp.together(expression.xreplace(sums))) is True:
@@ -200,7 +202,19 @@ def _sign_of_coefficients(expression: Any) -> bool | None:
     symbols = sorted(expression.free_symbols, key=str)
     if not symbols:
         return bool(expression >= 0)
-    top, bottom = (_coefficients(part, symbols) for part in (numerator, denominator))
+    return _sign(*(_coefficients(part, symbols) for part in (numerator, denominator)))
+
+
+def _sign_of_fraction(expression: Any) -> bool | None:
+    """As `_sign_of_coefficients` of the cancelled fraction, which takes no time; None also where it is none."""
+    try:
+        top, bottom = Fractions(tuple(expression.free_symbols)).of(expression)
+    except NotRational:
+        return None
+    return _sign(top.coeffs(), bottom.coeffs())
+
+
+def _sign(top: Sequence[Any], bottom: Sequence[Any]) -> bool | None:
     if all(c < 0 for c in bottom):
         top, bottom = [-c for c in top], [-c for c in bottom]
     if all(c >= 0 for c in bottom):

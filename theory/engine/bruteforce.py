@@ -4,6 +4,9 @@ Every client has its own noise terms, nothing is exchangeable, and a flat prior 
 differences to one observation.  It shares no code and no idea with hierarchy.py, so that an agreement of the
 two means something.
 
+Within, numbers are GMP's rationals, which are many times as fast as Python's; answers are `Fraction`, which SymPy reads
+exactly, while it makes floats of the others.
+
 Belongs here: exact linear algebra on concrete numbers. Does not belong here: symbols, formulas of papers.
 """
 
@@ -15,6 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 import sympy as sp
+from gmpy2 import mpq  # pyright: ignore[reportAttributeAccessIssue] - its stubs leave it out
 
 CENTRE = "phi"
 
@@ -26,28 +30,39 @@ def fraction(value: Any) -> Fraction:
     return Fraction(value)
 
 
-def rational(value: Fraction) -> sp.Rational:
+def rational(value: Fraction | mpq) -> sp.Rational:
     """A Fraction as a SymPy number."""
-    found: Any = sp.Rational(value.numerator, value.denominator)  # by SymPy's annotations perhaps NaN
+    found: Any = sp.Rational(int(value.numerator), int(value.denominator))  # by SymPy's annotations perhaps NaN
     return found
+
+
+def exact(value: Any) -> mpq:
+    """A SymPy or Python number as a rational of GMP."""
+    return mpq(int(value.p), int(value.q)) if isinstance(value, sp.Rational) else mpq(value)
+
+
+def _answer(value: mpq) -> Fraction:
+    return Fraction(int(value.numerator), int(value.denominator))
 
 
 @dataclass(frozen=True)
 class Combination:
     """A finite linear combination of independent basic variables, by name."""
 
-    terms: dict[str, Fraction]
+    terms: dict[str, mpq]  # which `rational` reads
 
     def __add__(self, other: Combination) -> Combination:
-        names = {*self.terms, *other.terms}
-        return Combination({k: self.terms.get(k, Fraction(0)) + other.terms.get(k, Fraction(0)) for k in names})
+        found = dict(self.terms)
+        for k, c in other.terms.items():
+            found[k] = found[k] + c if k in found else c
+        return Combination(found)
 
     def __sub__(self, other: Combination) -> Combination:
         return self + other.times(-1)
 
     def times(self, factor: Any) -> Combination:
         """The combination multiplied by a number."""
-        f = fraction(factor)
+        f = exact(factor)
         return Combination({k: f * c for k, c in self.terms.items()})
 
 
@@ -58,7 +73,8 @@ class Clients:
         self.variance: dict[str, Fraction] = {}
         for i, (t, a, n) in enumerate(zip(tau2, alpha2, nu2, strict=True)):
             self.variance |= {f"p{i}": fraction(t), f"e{i}": fraction(a), f"l{i}": fraction(n)}
-        one = Fraction(1)
+        self._variance = {name: exact(value) for name, value in self.variance.items()}
+        one = mpq(1)
         count = len(tau2)
         self.centre = Combination({CENTRE: one})
         self.parameter = [Combination({CENTRE: one, f"p{i}": one}) for i in range(count)]
@@ -77,15 +93,18 @@ class Clients:
 
     def covariance(self, a: Combination, b: Combination) -> Fraction:
         """Covariance; the centre has no finite variance, so forms must not depend on it."""
+        return _answer(self._covariance(a, b))
+
+    def _covariance(self, a: Combination, b: Combination) -> mpq:
         for form in (a, b):
             if form.terms.get(CENTRE, 0) != 0:
                 raise ValueError("a form that depends on the flat centre has no variance")
-        return sum((c * b.terms[k] * self.variance[k] for k, c in a.terms.items() if k in b.terms and k != CENTRE),
-                   Fraction(0))  # fmt: skip
+        return sum((c * b.terms[k] * self._variance[k] for k, c in a.terms.items() if k in b.terms and k != CENTRE), mpq(0))
 
     def mse(self, estimate: Combination, target: Combination) -> Fraction:
         """Mean squared error of an unbiased linear estimate."""
-        return self.covariance(estimate - target, estimate - target)
+        error = estimate - target
+        return self.covariance(error, error)
 
     def posterior(self, target: Combination, observations: Sequence[Combination]) -> tuple[list[Fraction], Fraction]:
         """Weights of the observations in the posterior mean under a flat centre, and the posterior variance.
@@ -95,13 +114,11 @@ class Clients:
         base = observations[0]
         contrasts = [o - base for o in observations[1:]]
         shifted = target - base
-        if not contrasts:
-            return [Fraction(1)], self.covariance(shifted, shifted)
-        gram = [[self.covariance(a, b) for b in contrasts] for a in contrasts]
-        cross = [self.covariance(a, shifted) for a in contrasts]
-        w = solve(gram, cross)
-        variance = self.covariance(shifted, shifted) - sum((a * b for a, b in zip(w, cross, strict=True)), Fraction(0))
-        return [1 - sum(w, Fraction(0)), *w], variance
+        gram = [[self._covariance(a, b) for b in contrasts] for a in contrasts]
+        cross = [self._covariance(a, shifted) for a in contrasts]
+        w = _solve(gram, cross)
+        variance = self._covariance(shifted, shifted) - sum((a * b for a, b in zip(w, cross, strict=True)), mpq(0))
+        return [_answer(x) for x in (1 - sum(w, mpq(0)), *w)], _answer(variance)
 
     def best_blend(self, target: Combination, local: Combination, shared: Combination) -> tuple[Fraction, Fraction]:
         """The u in (1-u) local + u shared with the least risk, and the risk: the vertex of three values."""
@@ -114,8 +131,12 @@ class Clients:
         return u, risk[1] - slope**2 / (4 * curvature)
 
 
-def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> list[Fraction]:
+def solve(matrix: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Fraction]:
     """Gaussian elimination over the rationals; rows that carry no information are dropped."""
+    return [_answer(x) for x in _solve([[exact(x) for x in row] for row in matrix], [exact(x) for x in right])]
+
+
+def _solve(matrix: Sequence[Sequence[mpq]], right: Sequence[mpq]) -> list[mpq]:
     n = len(right)
     rows = [[*row, r] for row, r in zip(matrix, right, strict=True)]
     pivots: list[int] = []
@@ -133,7 +154,7 @@ def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> li
                 rows[r] = [x - f * y for x, y in zip(rows[r], rows[rank], strict=True)]
         pivots.append(col)
         rank += 1
-    solution = [Fraction(0)] * n
+    solution = [mpq(0)] * n
     for r, col in enumerate(pivots):
         solution[col] = rows[r][n]
     return solution

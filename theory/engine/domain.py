@@ -19,6 +19,17 @@ from theory.engine.lines import join_texts
 Point = dict[str, Any]
 
 
+# Why a claim is judged between bounds only, where its sentence does not say so.
+BOUNDS = {
+    "paper": "the paper's own range",
+    "formula": "below it the formula has no meaning, and the upper end stands for any large number",
+    "code": "below it the function of estimators refuses, and the upper end stands for any large number",
+    "certified": "what certifies the sign does so on this box",
+    "digits": "beyond it sums and integrals in many digits take too long",
+    "floats": "beyond it values leave the range of 64-bit floats",
+}
+
+
 class DomainError(ValueError):
     """A point, or one of its coordinates, lies outside the domain of a claim."""
 
@@ -32,7 +43,8 @@ class Variable:
     at which a list-valued variable is verified; None means a scalar. A variable with a `default` may be
     left out of a point. `every` says of a choice among whole numbers that there are no others (levels, tables,
     labels): otherwise they are instances of a number that could be any. `within` bounds a number from both sides
-    (ends included), where a claim is only made, or can only be decided, on a bounded range.
+    (ends included), where a claim is only made, or can only be decided, on a bounded range; `why` is the reason, one of
+    `BOUNDS`.
     """
 
     name: str
@@ -46,6 +58,7 @@ class Variable:
     extreme: bool = True
     within: tuple[Any, Any] | None = None
     every: bool = False
+    why: str = ""
 
     def __post_init__(self) -> None:
         join_texts(self)
@@ -54,11 +67,13 @@ class Variable:
             raise DomainError(f"{self.name}: kind {self.kind!r} is not one of {', '.join(kinds)}")
         if (self.kind == "choice") != bool(self.choices):
             raise DomainError(f"{self.name}: choices belong to a choice, which needs at least one")
+        if self.why and (self.within is None or self.why not in BOUNDS):
+            raise DomainError(f"{self.name}: why={self.why!r} gives no reason for bounds; one of {', '.join(BOUNDS)} does")
         if self.within is not None:
             low, high = (exact(x, self.name) for x in self.within)
             bounded = low <= high < sp.oo and low > -sp.oo
             # The ends belong to the range, so they must belong to what the kind admits.
-            if not bounded or not all(replace(self, within=None, lengths=None)._admits(x) for x in (low, high)):
+            if not bounded or not all(replace(self, within=None, why="", lengths=None)._admits(x) for x in (low, high)):
                 what = f"nothing can be sampled within [{low}, {high}], ends included, as {self.kind}"
                 raise DomainError(f"{self.name}: {what}")
 
@@ -74,7 +89,7 @@ class Variable:
             "real": {"real": True},
             "nonnegative": {"nonnegative": True},
             "positive": {"positive": True},
-            "size": {"positive": True, "integer": True},
+            "size": {"positive": True, "integer": True} if self.low > 0 else {"nonnegative": True, "integer": True},
             "fraction": {"nonnegative": True} if self.closed else {"positive": True},
         }[self.kind]
         return sp.Symbol(self.name + suffix, **assumptions)

@@ -17,7 +17,14 @@ from theory.engine.claim import Claim
 from theory.engine.exemption import FEW, Exempt
 
 RANDOM = ("theory.engine.hierarchy", "theory.engine.bruteforce", "theory.engine.simulation", "estimators.montecarlo")
-ARITHMETIC = ("fraction", "rational", "solve")  # of bruteforce: exact numbers and linear equations
+ARITHMETIC = (
+    "exact",
+    "fraction",
+    "rational",
+    "solve",
+    "_solve",
+    "_answer",
+)  # of bruteforce: exact numbers and linear equations
 ENUMERATORS = ("product", "combinations", "permutations", "binomial", "comb", "multinomial_coefficients")
 RARE = 1e-4
 

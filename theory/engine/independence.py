@@ -14,7 +14,7 @@ import ast
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +131,8 @@ def _acts(node: ast.AST) -> bool:
         return isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)
     if isinstance(node, ast.AugAssign):
         return True
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _is_formula(node.value)
     if isinstance(node, ast.Call):
         called = node.func
         if isinstance(called, ast.Name):
@@ -152,6 +154,16 @@ def _acts(node: ast.AST) -> bool:
     return False
 
 
+def _is_formula(text: str) -> bool:
+    """Whether a text could be evaluated to a formula."""
+    try:
+        parsed = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    names = {n.id for n in ast.walk(parsed) if isinstance(n, ast.Name)}
+    return len(names) > 1 and any(isinstance(n, (ast.Mult, ast.Div, ast.Pow)) for n in ast.walk(parsed))
+
+
 def same_text(claim: Claim) -> list[tuple[str, str]]:
     """Pairs of judges whose own texts are one formula typed twice."""
     texts: dict[str, set[str]] = {}
@@ -163,7 +175,7 @@ def same_text(claim: Claim) -> list[tuple[str, str]]:
 
 
 def _formulas(function: Any) -> Iterator[str]:
-    """What a function returns, as text, where that is a formula of at least two operations."""
+    """What a function returns, as text, where it is a formula of two operations; of what it concludes, the typed parts."""
     function = getattr(function, "__wrapped__", function)
     code = getattr(function, "__code__", None)
     sources = reach.sources()
@@ -176,9 +188,21 @@ def _formulas(function: Any) -> Iterator[str]:
             if isinstance(piece, ast.Lambda)
             else [n.value for n in ast.walk(piece) if isinstance(n, ast.Return)]
         )
-        for value in values:
-            if isinstance(value, ast.BinOp) and sum(isinstance(n, ast.BinOp) for n in ast.walk(value)) >= 2:
+        arguments = {n.arg for n in ast.walk(piece) if isinstance(n, ast.arg)}
+        concluded = [
+            part
+            for n in ast.walk(piece)
+            if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "conclude" and n.args
+            for part in ast.walk(n.args[-1])
+            if {m.id for m in ast.walk(part) if isinstance(m, ast.Name)} <= arguments and _operations(part) > 2
+        ]
+        for value in [*values, *concluded]:
+            if isinstance(value, ast.BinOp) and _operations(value) >= 2:
                 yield ast.dump(value)
+
+
+def _operations(node: ast.AST) -> int:
+    return sum(isinstance(n, ast.BinOp) for n in ast.walk(node))
 
 
 def types_its_conclusion(claim: Claim) -> bool:
@@ -255,7 +279,7 @@ def problems(claim: Claim) -> list[str]:
     if claim.computed is not None and not any(n[0].startswith("estimators.") for n in nodes["computed"]):
         found.append("computed calls nothing of estimators")
     found += [f"{judge} reads claims, and could read this one's value" for judge in _reads_claims(nodes)]
-    found += [f"{judge} draws random numbers" for judge in _draws(claim)]
+    found += _said_by_judges(claim)
     if claim.objective is not None and not _objective_is_of_the_model(claim, nodes["derive"]):
         found.append(
             "the objective is not the model's risk: it reaches neither route of the engine, nor does the derivation take it"
@@ -271,24 +295,30 @@ def _reads_claims(nodes: Mapping[str, set[Node]]) -> list[str]:
     return [judge for judge, held in nodes.items() if judge != "derive" and home in held]
 
 
-def _draws(claim: Claim) -> list[str]:
-    """Judges of exact values that draw, where the claim is not itself a simulation."""
-    if claim.not_simulated is not None and claim.not_simulated.kind == "simulation":
-        return []
+def _said_by_judges(claim: Claim) -> list[str]:
+    """Judges of exact values that draw, where the claim is not itself a simulation, or that evaluate text."""
     sources = reach.sources()
-    return [
-        j
-        for j in ("printed", "corrected", "derive", "oracle")
-        if getattr(claim, j) is not None and _random(claim, j, sources)
-    ]
+    by_chance = claim.not_simulated is not None and claim.not_simulated.kind == "simulation"
+    found = []
+    for judge in ("printed", "corrected", "derive", "oracle"):
+        if getattr(claim, judge) is not None:
+            texts = _own_texts(claim, judge, sources)
+            if not by_chance and _say(texts, "'random'", "'default_rng'"):
+                found.append(f"{judge} draws random numbers")
+            if _say(texts, "id='eval'", "id='exec'", "'parse_expr'"):
+                found.append(f"{judge} evaluates text, in which nobody sees what is shared")
+    return found
 
 
-def _random(claim: Claim, judge: str, sources: reach.Sources) -> bool:
+def _own_texts(claim: Claim, judge: str, sources: reach.Sources) -> list[str]:
+    """The syntax of what a judge reaches outside the engine and the estimators."""
     found = reach.collect(sources, getattr(claim, judge), reach.Reached())
     nodes = [n for n in sources.closure(found.nodes) if not n[0].startswith(("theory.engine.", "estimators."))]
-    return any(
-        f"'{name}'" in text for text in (*found.texts, *map(sources.text, nodes)) for name in ("random", "default_rng")
-    )
+    return [*found.texts, *map(sources.text, nodes)]
+
+
+def _say(texts: Iterable[str], *pieces: str) -> bool:
+    return any(piece in text for text in texts for piece in pieces)
 
 
 def _objective_is_of_the_model(claim: Claim, derivation: set[Node]) -> bool:

@@ -55,13 +55,18 @@ def judge(claim: Claim, root: int, quick: bool = False) -> Record:
     start = time.perf_counter()
     record = Record(claim.id, "", root, quick)
     record.levels["derived"] = _guard(_derived, claim)
-    record.levels["computed"] = _guard(_computed, claim, record.levels["derived"])
-    if not quick:
-        record.levels["simulated"] = _guard(_simulated, claim, root)
-    record.levels["attacked"] = _guard(_attacked, claim, record.levels["derived"])
+    global _answers
+    _answers = {}  # the oracle is asked once for each point
+    try:
+        record.levels["computed"] = _guard(_computed, claim, record.levels["derived"])
+        if not quick:
+            record.levels["simulated"] = _guard(_simulated, claim, root)
+        record.levels["attacked"] = _guard(_attacked, claim, record.levels["derived"])
+        record.mutants = _guard(_mutants, claim, record.levels["derived"], record.levels.get("simulated", {}))
+    finally:
+        _answers = None
     record.levels["independent"] = _guard(_independent, claim)
     record.levels["literal"] = _guard(_literal, claim)
-    record.mutants = _guard(_mutants, claim, record.levels["derived"], record.levels.get("simulated", {}))
     record.source, record.tree = source_hash(claim, record.lemmas), reach.sources().tree
     record.seconds = time.perf_counter() - start
     return record
@@ -287,6 +292,19 @@ def slack(claim: Claim) -> dict[str, Any]:
     return {"at": at, "ratio": claim.tight.ratio, "wrong": ""}
 
 
+_answers: dict[Any, Any] | None = None  # while one claim is judged: levels share their first points, the examples
+
+
+def _answer(claim: Claim, point: Point) -> Any:
+    """The oracle's value at a point."""
+    if _answers is None:
+        return claim.at(claim.oracle, point)
+    key = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in point.items())
+    if key not in _answers:
+        _answers[key] = claim.at(claim.oracle, point)
+    return _answers[key]
+
+
 # --- points ------------------------------------------------------------------------------------------------------
 
 
@@ -369,7 +387,7 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     small = oracle_points(claim)
     worst, points_compared = 0.0, 0
     for point in small:
-        truth = claim.at(claim.oracle, point)
+        truth = _answer(claim, point)
         other = claim.derived_digits(point)
         pairs = list(zip(entries(truth), entries(other), strict=True))
         if all(a is b and a in (None, sp.nan) for a, b in pairs):
@@ -411,7 +429,7 @@ def _computed(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     if "counterexample" in derived:
         assert claim.printed is not None
         point = claim.point(derived["counterexample"]["at"])
-        level["counterexample_confirmed"] = violates(claim, claim.at(claim.printed, point), claim.at(claim.oracle, point))
+        level["counterexample_confirmed"] = violates(claim, claim.at(claim.printed, point), _answer(claim, point))
     return level
 
 
@@ -498,7 +516,7 @@ def _attacked(claim: Claim, derived: Mapping[str, Any]) -> dict[str, Any]:
     for extreme in (False, True):
         for point in attack_points(claim, extreme):
             try:
-                truth = claim.at(claim.oracle, point) if not extreme and tried < 20 else claim.derived_digits(point)
+                truth = _answer(claim, point) if not extreme and tried < 20 else claim.derived_digits(point)
                 printed = claim.at(claim.printed, point)
             except ZeroDivisionError:
                 continue
@@ -622,7 +640,7 @@ def _mutant_samples(claim: Claim, case: Case, condition: bool) -> Iterator[tuple
     for point in _with_condition(claim, points) if condition else points:
         if condition and not claim.holds_at(point):
             continue
-        truth = claim.at(claim.oracle, point)
+        truth = _answer(claim, point)
         if any(x is sp.nan for x in entries(truth)):
             continue
         yield Values(domain.substitution(claim.variables, case, point)), truth

@@ -19,6 +19,8 @@ from flint import Ordering, fmpq, fmpq_mpoly_ctx
 
 UNITS, ATOMS = 24, 12  # letters for units, and for values of functions that are not rational
 WORK = 200_000  # terms of polynomials that a case may take, so that what is traced does not depend on a machine's speed
+FACTORABLE = 10**18  # whole numbers that are taken apart into primes; longer ones are floats' digits, and can take minutes
+FEW = 3  # terms of a polynomial that is looked at anew more quickly than remembered
 OF_FLOATS = 4  # units in which floats are taken apart, one after the other
 BRANCHES = 400
 SIGNS = frozenset((-1, 0, 1))
@@ -83,6 +85,7 @@ class Letters:
         self.units, self.floats, self.work = OF_FLOATS, 0, 0
         self.values: dict[Any, Ratio] = {}
         self.factored: dict[str, Any] = {}
+        self.signed_terms: dict[str, frozenset[int]] = {}
         plain = {s: Ratio(self.gens[i], self.one) for i, s in enumerate(self.symbols)}
         self.values |= plain
         for s, e in shifts.items():
@@ -94,6 +97,20 @@ class Letters:
         if key not in self.factored:
             self.factored[key] = factors_of(polynomial)
         return self.factored[key]
+
+    def sign(self, polynomial: Any) -> frozenset[int]:
+        """`_sign_of_terms` for the letters' signs, remembered."""
+        if len(polynomial) < FEW:
+            return _sign_of_terms(polynomial, self.signs)
+        key = str(polynomial)
+        if key not in self.signed_terms:
+            self.signed_terms[key] = _sign_of_terms(polynomial, self.signs)
+        return self.signed_terms[key]
+
+    def signed(self, a: Ratio) -> Any:
+        """A polynomial with the sign of a fraction: its numerator, where the sign of its denominator is plain."""
+        below = self.sign(a.bottom)
+        return a.top if below == PLUS else -a.top if below == MINUS else a.top * a.bottom
 
     def shift(self, symbol: Any) -> Any:
         """A letter as it is counted: a size from its least value, and so on; the counted one has its name."""
@@ -228,8 +245,8 @@ class Letters:
             kind, inner = self.inner.get(one, ("", None))
             value = inner if kind == "exp" and inner is not None else self.atom("log", Ratio(factor, self.one))
             found = self.add(found, self.times(value, self.number(Fraction(power))))
-        if left.top.is_constant() and left.bottom.is_one():
-            c = left.top.leading_coefficient()
+        c = left.top.leading_coefficient() if left.top.is_constant() and left.bottom.is_one() else None
+        if c is not None and max(abs(c.numerator), c.denominator) < FACTORABLE:
             for n, sign in ((int(c.numerator), 1), (int(c.denominator), -1)):
                 for prime, power in sp.factorint(n).items() if n > 0 else [(n, 1)]:
                     if prime != 1:
@@ -353,7 +370,7 @@ class Branch:
     def possible(self, polynomial: Any) -> frozenset[int]:
         """The signs that a polynomial can have here."""
         polynomial = self.here(polynomial)
-        plain = _sign_of_terms(polynomial, self.signs)
+        plain = self.letters.sign(polynomial)
         if len(plain) == 1 or polynomial.is_constant():
             return plain
         scale, factors = self.letters.factors(polynomial)
@@ -364,7 +381,7 @@ class Branch:
         return found & plain
 
     def _of_factor(self, factor: Any) -> frozenset[int]:
-        plain = _sign_of_terms(factor, self.signs)
+        plain = self.letters.sign(factor)
         known = self.factors.get(str(factor))
         return plain & known[1] if known else plain
 
@@ -423,11 +440,11 @@ class Branch:
 
     def _plain_here(self, factor: Any) -> frozenset[int]:
         here = self.here(factor)
-        return _sign_of_terms(here, self.signs) if here else ZERO
+        return self.letters.sign(here) if here else ZERO
 
     def _vanishing(self, factor: Any) -> set[int]:
         """Letters that must be zero where a sum without cancellation is."""
-        if not factor or _sign_of_terms(factor, self.signs) not in (PLUS | ZERO, MINUS | ZERO):
+        if not factor or self.letters.sign(factor) not in (PLUS | ZERO, MINUS | ZERO):
             terms = factor.to_dict() if factor else {}
             if len(terms) != 1:
                 return set()

@@ -232,11 +232,13 @@ class Sources:
         """Definitions that a piece of a module's text names."""
         local: dict[str, Node | str] = {}
         home = self.modules[module]
-        for node in ast.walk(tree):
-            local |= imported(node, module, home.is_package)
+        nodes = list(ast.walk(tree))
+        for node in nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                local |= imported(node, module, home.is_package)
         found: set[Node] = set()
         inside = _bound(tree)  # names that are followed already, or that stand for no definition
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Attribute) and id(node) not in inside:
                 chain, head = [], node
                 while isinstance(head, ast.Attribute):
@@ -248,7 +250,7 @@ class Sources:
                     if current is not None:
                         inside.add(id(head))
                         found |= self.follow(current, chain[::-1])
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside:
                 if (used := self.module_of(module, node.id, local)) is not None:
                     found |= {(used, name) for name in self.modules[used].definitions}  # a module as a value

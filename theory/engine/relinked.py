@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from estimators.numerics import units, validation
-from theory.engine.tracing import Exponent, Library, Real, Type, bare, base, extreme, give_up, has_letters, symbols
+from theory.engine.reals import Exponent, Real, extreme, give_up
+from theory.engine.tracing import Library, Type, bare, base, has_letters, symbols
 
 HOMES = ("estimators.", "theory.papers.")
 

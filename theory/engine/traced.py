@@ -37,8 +37,9 @@ from theory.engine.ratios import (
     TooFew,
     branch,
 )
+from theory.engine.reals import Real, real
 from theory.engine.relinked import HOMES, World
-from theory.engine.tracing import Real, letter, real
+from theory.engine.tracing import letter
 from theory.engine.values import Values, differs
 
 SECONDS = 4.0  # of processor time for a claim, most of which simplifying may take

@@ -1,6 +1,7 @@
 (* What proofs about bounded letters share: coq-interval's tactic, in pieces. *)
 Require Export Borrow.Functions.
 From Interval Require Export Tactic.
+Require Import Lia.
 Open Scope R_scope.
 
 Lemma gap_at_most : forall a b, 0 <= b - a -> a <= b.
@@ -19,3 +20,6 @@ Qed.
 
 (* A letter below or above a number. *)
 Ltac cut_at x c := let H := fresh "K" in destruct (Rle_or_lt x c) as [H | H]; [| apply Rlt_le in H].
+
+(* Hypotheses at a point. *)
+Ltac met := repeat split; simpl INR; first [ lra | lia | simpl; lra | nra | interval ].

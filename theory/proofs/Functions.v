@@ -1,5 +1,6 @@
 (* What proofs about exponentials, logarithms, roots and powers share: Coq's own lemmas on sums and products, one at a time. *)
 Require Export Borrow.Positive.
+Require Import Lia.
 Open Scope R_scope.
 
 Lemma exp_two : forall a b c x y, a = b + c -> exp b = x -> exp c = y -> exp a = x * y.
@@ -60,6 +61,17 @@ Proof. intros x H. rewrite <- Rsqr_pow2. apply Rsqr_sqrt. lra. Qed.
 
 Lemma opposite_abs : forall a b, a = - b -> Rabs a = Rabs b.
 Proof. intros a b ->. apply Rabs_Ropp. Qed.
+
+(* The least whole number that is not smaller. *)
+Definition ceiling_of (x : R) : R := - IZR (Int_part (- x)).
+
+Lemma ceiling_is : forall x n, IZR n - 1 < x <= IZR n -> ceiling_of x = IZR n.
+Proof.
+  intros x n H. unfold ceiling_of. destruct (base_Int_part (- x)) as [A B].
+  assert (E : Int_part (- x) = (- n)%Z); [| rewrite E, opp_IZR; ring].
+  assert (L : (Int_part (- x) < - n + 1)%Z) by (apply lt_IZR; rewrite plus_IZR, opp_IZR; lra).
+  assert (U : (- n - 1 < Int_part (- x))%Z) by (apply lt_IZR; rewrite minus_IZR, opp_IZR; lra). lia.
+Qed.
 
 (* Factors that a logarithm or a root takes. *)
 Ltac factor_positive := first [ assumption | solve [ positive ] | lra | nra ].

@@ -6,10 +6,8 @@ Belongs here: order, parallelism, what happens to the others when one run fails.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +25,7 @@ __all__ = ["BACKENDS", "Outcome", "shard", "sweep"]
 
 BACKENDS = ("loky", "threading", "multiprocessing", "dask", "ray")
 NEEDS = {"dask": "distributed", "ray": "ray"}
+OWN = ("loky", "multiprocessing")  # these start processes themselves
 WHOLE = ("multiprocessing", "ray")  # these hand over no results one by one
 
 
@@ -110,24 +109,12 @@ def outcomes(
         for run in runs:
             yield attempt(run, directory, data_dir, progress=watch and watch(run), **options)
         return
-    with prepared(backend) as joblib, joblib.parallel_config(backend=backend, n_jobs=jobs):
+    # Workers of this process end with it, also while they wait for their first run.
+    own = {"initializer": end_with_parent, "initargs": (os.getpid(),)} if backend in OWN else {}
+    with prepared(backend) as joblib, joblib.parallel_config(backend=backend, n_jobs=jobs, **own):
         # Results are handed over one by one, where the backend can.
         parallel = joblib.Parallel(return_as="list" if backend in WHOLE else "generator_unordered")
-        parent = os.getpid()
-        yield from parallel(joblib.delayed(attempt_as_worker)(parent, run, directory, data_dir, **options) for run in runs)
-
-
-@cache
-def settle(parent: int) -> None:
-    """Let this process, if `parent` started it for joblib, end when that one does; once."""
-    if os.getppid() == parent and threading.current_thread() is threading.main_thread():
-        end_with_parent(parent)
-
-
-def attempt_as_worker(parent: int, *arguments: Any, **options: Any) -> Outcome:
-    """Outcome of one run, in whatever process joblib does it."""
-    settle(parent)
-    return attempt(*arguments, **options)
+        yield from parallel(joblib.delayed(attempt)(run, directory, data_dir, **options) for run in runs)
 
 
 def attempt(run: Run, directory: str | Path, data_dir: str | Path | None, **options: Any) -> Outcome:

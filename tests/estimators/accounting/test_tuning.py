@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from estimators.accounting import adaped, privacy, tuning
 from estimators.accounting.tuning import FixedRuns, PoissonRuns, TruncatedNegativeBinomial
@@ -188,6 +188,32 @@ def test_noise_inflation():
     tuned = orders * rho / factors[1]
     eps = tuning.tuned_epsilon(runs, orders, tuned, delta=1e-6, conversion="classic")
     np.testing.assert_allclose(eps, 1.0, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("eta", "gamma"), [(0.0, 0.05), (1.0, 0.3), (-0.5, 0.1), (2.0, 0.9), (0.7, 0.95), (-0.3, 0.85)])
+@pytest.mark.parametrize(("eps", "delta"), [(0.3, 1e-8), (3.0, 1e-6), (9.0, 1e-3)])
+def test_noise_inflation_is_what_a_search_over_both_orders_says(eta, gamma, eps, delta):
+    """Theorem 2 of Papernot and Steinke, and the classic conversion; near gamma = 1 the second order is 1."""
+    runs = TruncatedNegativeBinomial(eta, gamma)
+
+    def spent(rho, tuned):
+        pay, lost = np.log(1 / delta) + tuned * np.log(runs.mean), np.log(1 / gamma)
+        first = optimize.minimize_scalar(
+            lambda t: rho * (1 + np.exp(t)) + pay * np.exp(-t), bounds=(-12, 12), method="bounded"
+        )
+        second = optimize.minimize_scalar(
+            lambda t: rho * np.exp(t) + lost / (1 + np.exp(t)), bounds=(-45, 12), method="bounded", options={"xatol": 1e-9}
+        )
+        return first.fun + tuned * (1 + eta) * second.fun
+
+    if spent(1e-12, True) > eps:
+        assert np.isnan(tuning.noise_inflation(runs, eps=eps, delta=delta))
+        return
+    one, tuned = (
+        np.exp(optimize.brentq(lambda t, with_it=with_it: spent(np.exp(t), with_it) - eps, -27, 10, xtol=1e-12))
+        for with_it in (False, True)
+    )
+    assert tuning.noise_inflation(runs, eps=eps, delta=delta) == pytest.approx(one / tuned, rel=1e-6)
 
 
 @given(

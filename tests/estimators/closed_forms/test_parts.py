@@ -61,8 +61,8 @@ def test_what_gains_nothing_and_bad_input():
         aggregation.opt_out_gain(1, 1, 1.0, 0.0, 1.0)
     with pytest.raises(ValueError, match="exact"):
         mean_regularized.averaging_loss(0, [1.0, 0.0, 1.0], 0.0)
-    with pytest.raises(ValueError, match="at least 4"):
-        gaussian.james_stein_conditional_risk([1.0, 2.0, 3.0], 1.0, 1)
+    with pytest.raises(ValueError, match="at least 2"):
+        gaussian.james_stein_conditional_risk([1.0], 1.0, 1)
     with pytest.raises(ValueError, match="kd"):
         distillation.best_psi([])
     with pytest.raises(ValueError, match="weight"):
@@ -159,3 +159,10 @@ def test_strengths_as_large_as_can_be_have_weights():
     """Of huge strengths only their ratios count: 1 / lam_k over the sum."""
     found = mean_regularized.iterated_weights([1e200, 2e200, 4e200])
     np.testing.assert_allclose(found, np.tile([4 / 7, 2 / 7, 1 / 7], (3, 1)), rtol=1e-12)
+
+
+def test_one_client_is_enough_and_less_is_not():
+    gap = aggregation.gap_to_uniform
+    assert gap(1, 0, 1.0, 1.0, 1.0) == gap(0, 1, 1.0, 1.0, 1.0) == 0.0
+    with pytest.raises(ValueError, match="N_np \\+ N_p must be >= 1"):
+        gap(0.5, 0.25, 1.0, 1.0, 1.0)

@@ -164,6 +164,8 @@ def test_corners(prior):
         assert apart.log_likelihood_ == pytest.approx(4 * np.log(0.5), rel=1e-12)
         assert [end.tolist() for end in apart.interval()] == [[0, 1, 1, 0, 0], [0, 1, 1, 0, 1]]
         assert apart.posterior_cdf(0.3).tolist() == [1, 0, 0, 1, 0.5]
+        assert apart.posterior_cdf(1.0).tolist() == apart.posterior_cdf(1.5, strict=True).tolist() == [1] * 5
+        assert apart.posterior_cdf(1.0, strict=True).tolist() == [1, 0, 0, 1, 0.5]
     for model in (pooled, none, every, apart):
         truth, (x, n) = model.draw(np.random.default_rng(0))
         assert ((x <= n) & (truth >= 0)).all()

@@ -248,3 +248,9 @@ def test_moments_in_other_units_of_exposure_are_the_same(k):
     else:
         found = tally.moments()
         assert tuple(found) == (np.ldexp(mean, -k), np.ldexp(variance, -2 * k))
+
+
+def test_moments_of_equal_exposures_by_hand():
+    """Mean 3.4, variance 13.3 of which 3.4 is Poisson's: shape 3.4^2 / 9.9, rate 3.4 / 9.9."""
+    prior = GammaPoisson("moments").fit([0, 1, 5, 9, 2], np.ones(5)).prior_summary()
+    assert (prior["shape"], prior["rate"]) == (pytest.approx(11.56 / 9.9, rel=1e-12), pytest.approx(3.4 / 9.9, rel=1e-12))

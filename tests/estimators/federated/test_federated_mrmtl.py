@@ -229,6 +229,13 @@ def test_mocha_follows_its_penalty(penalty):
     np.testing.assert_allclose(models_of(algorithm, t)["personal"], models, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "public", [MRMTL(lam=0.5, **RATE), IFCA(clusters=2, **RATE), ClusteredMRMTL(clusters=2, lam=0.5, **RATE)]
+)
+def test_without_privacy_nothing_is_promised(public):
+    assert public.guarantees(linear_task(), rounds=3) == [None] * 5
+
+
 def test_ifca_and_mrmtl_within_clusters_are_algorithm_a2():
     t = linear_task()
     algorithm = ClusteredMRMTL(clusters=2, choosing=0.5, lam=0.7, cap=0.5, **RATE)

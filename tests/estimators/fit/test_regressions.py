@@ -24,3 +24,12 @@ def test_units_of_features_do_not_matter(own, scale):
 )
 def test_rows_that_determine_nothing_have_no_estimate(own, X):
     assert np.isnan(own(X, (np.arange(len(X)) % 2) * 1.0)).all()
+
+
+@pytest.mark.parametrize("own", [least_squares, own_logistic])
+@pytest.mark.parametrize(
+    ("X", "y"), [(np.ones((4, 2)), np.ones(3)), (np.ones(4), np.ones(4)), (np.ones((4, 2, 1)), np.ones(4))]
+)
+def test_shapes_that_do_not_fit_are_named(own, X, y):
+    with pytest.raises(ValueError, match="X must be"):
+        own(X, y)

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from estimators import montecarlo as mc
 from estimators.montecarlo import kernels, reference
-from estimators.montecarlo.checks import MAX_REPS, MIN_REPS, PILOT_REPS, SUITE_CHECKS
+from estimators.montecarlo.checks import MAX_REPS, MIN_REPS, PILOT_REPS, SUITE_CHECKS, _judge
 from estimators.montecarlo.streams import streams
 
 FIVE_CLIENTS = {
@@ -497,3 +497,25 @@ def test_public_names_exist():
         assert getattr(mc, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         mc.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
+def test_a_statistic_without_spread_is_judged_to_the_rounding_of_its_scale(scale):
+    """Its standard error is 0: what it may be off by is 1e-12 of the largest terms of its sum."""
+
+    @dataclass
+    class Exact:
+        value: float
+
+        def linear(self, coefficients):
+            return self.value, 0.0
+
+    @dataclass
+    class Check:
+        expected: float
+        scale: float
+        coefficients: tuple = ()
+
+    for off in (0.5, -3.0, 40.0):
+        z = _judge(Check(scale, scale), Exact(scale * (1 + off * 1e-12)))[2]
+        assert z == pytest.approx(off, abs=1e-3)

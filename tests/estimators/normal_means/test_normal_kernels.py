@@ -29,6 +29,12 @@ def test_sums(m, decades):
         np.testing.assert_allclose(compiled / scale, likelihood.sums(tau2s, density) / scale, rtol=1e-10, atol=1e-12)
 
 
+def test_variances_whose_products_are_no_numbers_are_left_to_numpy():
+    """The kernel takes one logarithm of a product of as many variances as have one; over 280 decades none have."""
+    assert MarginalLikelihood(*clients(8193, 200), None, "bayes").compiled
+    assert not MarginalLikelihood(*clients(8193, 300), None, "bayes").compiled
+
+
 @pytest.mark.parametrize("prior", ["bayes", "reml", "fixed"])
 @pytest.mark.parametrize("decades", [0, 1, 8])
 def test_fits_agree(monkeypatch, prior, decades):

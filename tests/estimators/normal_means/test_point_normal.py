@@ -118,15 +118,15 @@ def test_posterior_agrees_with_quadrature():
 
 
 def brute_force(y, v, mode):
-    """Weights, spike chances and slab laws on a dense grid of weights, tau2 and modes, uniform under the hyperprior."""
+    """Weights, spike chances and slab laws on a dense grid of weights, tau2 and modes; half of the weights are 0."""
     u = (np.arange(60) + 0.5) / 60
     edge = 4 * v.size / np.sum(1 / v)
-    pi, tau2 = u, edge * (u**-2 - 1)  # sqrt(edge / (edge + tau2)) is uniform
+    pi, tau2 = np.append(u, 0.0), edge * (u**-2 - 1)  # sqrt(edge / (edge + tau2)) is uniform
     modes = np.array([mode]) if mode is not None else np.linspace(y.min() - 6, y.max() + 6, 241)
     pi, tau2, c = (a.ravel()[:, None] for a in np.meshgrid(pi, tau2, modes, indexing="ij"))
     spike = pi * np.exp(-0.5 * (y - c) ** 2 / v) / np.sqrt(v)
     slab = (1 - pi) * np.exp(-0.5 * (y - c) ** 2 / (v + tau2)) / np.sqrt(v + tau2)
-    share = np.prod(spike + slab, axis=1, keepdims=True)
+    share = np.prod(spike + slab, axis=1, keepdims=True) * np.where(pi == 0, u.size, 1)
     own = tau2 / (tau2 + v)
     return share / share.sum(), spike / (spike + slab), c, c + own * (y - c), np.sqrt(v * own)
 

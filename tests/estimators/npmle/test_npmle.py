@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import interpolate, optimize, stats
 
 from estimators import NonparametricMeans
 from estimators.npmle import (
@@ -320,6 +320,32 @@ def test_fits_agree_on_both_sides_of_the_switch(family, n, monkeypatch):
 def test_the_switch_is_at_the_number_of_different_clients(monkeypatch):
     monkeypatch.setattr(solver, "FEW", 1000)
     assert [solver.loops_for(n) for n in (1, 1000, 1001)] == [arrays, arrays, kernels]
+
+
+@pytest.mark.parametrize("height", [0.01, 1.0, 1e6])
+def test_peaks_and_bounds_of_cells_against_scipys_polynomials(loops, height):
+    """Unimodal coefficients make unimodal polynomials: one peak where the derivative vanishes, none where it does not."""
+    rng = np.random.default_rng(0)
+    k = np.arange(dual.NODES)
+    centres, spreads = np.array([1.0, 2.5, 4.0, 7.7, 11.0, 13.0, 14.0]), np.array([0.6, 2.0, 0.5, 5.0, 1.0, 3.0, 0.6])
+    hills = height * np.exp(-(((k - centres[:, None]) / spreads[:, None]) ** 2))
+    slope = height * np.sort(rng.random(dual.NODES))
+    cells = np.vstack([hills, slope, slope[::-1], slope[::-1], np.full(dual.NODES, height)])
+    leaves = np.array([8, *range(7)[::-1], 9, 7])  # the first cell and another fall, the last rises; one is no leaf
+    lefts, widths = np.arange(10.0) - 3, rng.uniform(0.1, 2, 10)
+    places, heights = np.zeros(20), np.zeros(20)
+    found = loops.peaks(cells, leaves, lefts, widths, lefts[0], places, heights)
+    polynomials = [interpolate.BPoly(b[:, None], [0, 1]) for b in hills[::-1]]
+    tops = [optimize.brentq(p.derivative(), 0, 1, xtol=1e-15) for p in polynomials]
+    assert found == 8
+    assert places[:8] == pytest.approx([lefts[0], *(lefts[1:8] + widths[1:8] * tops)], abs=1e-9)
+    assert heights[:8] == pytest.approx(
+        [slope[-1], *(float(p(x)) for p, x in zip(polynomials, tops, strict=True))], rel=1e-12
+    )
+    rough = np.vstack([cells, height * rng.random((4, dual.NODES))])
+    for chosen in (leaves, np.arange(1, 6), np.array([10]), np.arange(11, 15), np.array([11]), np.array([7]), np.array([9])):
+        best = max(interpolate.BPoly(rough[i][:, None], [0, 1])(np.linspace(0, 1, 20001)).max() for i in chosen)
+        assert best * (1 - 1e-13) <= loops.upper_bound(rough, chosen, 1e-6) <= best * (1 + 2e-6)
 
 
 def test_the_kernels_exponential():

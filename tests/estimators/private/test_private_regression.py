@@ -33,6 +33,14 @@ def test_equal_clients_without_noise_give_pooled_least_squares():
     np.testing.assert_allclose(model.mu_, np.linalg.lstsq(X, Y, rcond=None)[0], rtol=1e-2)  # rounded to 1e-4
 
 
+def test_clients_who_lie_on_one_line_say_it_exactly():
+    """Nothing differs, and nothing is left: no client is surer than another, so weights go by rows alone."""
+    exact = Guarantee(np.inf, 0.0, "row", "client", "none")
+    told = [RegressionReport("", n, exact, np.array([[n, 2.0 * n], [2.0 * n, 4.0 * n]]), 0.0, 9.0) for n in (4, 9, 1)]
+    model = PrivateRegressionMeans(sigma2=0.0).fit(told)
+    assert (model.mu_.tolist(), model.tau2_, model.sigma2_, model.converged_) == ([2.0], 0.0, 0.0, True)
+
+
 @pytest.mark.parametrize(("n", "eps", "error"), [(3, np.inf, 0.02), (40, 20.0, 0.035)])
 def test_parameters_are_recovered_with_noise(n, eps, error):
     """600 clients, of 3 rows for 4 coefficients too: all within 5 standard errors (of the variances by simulation)."""

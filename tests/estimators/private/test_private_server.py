@@ -1,12 +1,13 @@
 """The server's estimates from private reports: laws, known noise, predicted risk, coverage, boundaries, bad input."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import beta, betabinom, binom, ks_2samp
+from scipy.stats import beta, betabinom, binom, ks_2samp, truncnorm
 
 from estimators import GaussianMeans
 from estimators.accounting.budget import Budget, Guarantee
@@ -25,6 +26,7 @@ from estimators.private import (
 from estimators.private.noise import flip_probability
 from estimators.private.prior import NormalMixtures, grid_posterior
 from estimators.private.rate_laws import log_likelihood, noisy_value, rate_posteriors
+from estimators.private.server import pooled_sigma2
 
 RNG = np.random.default_rng
 EXACT = Guarantee(np.inf, 0.0, "row", "client", "none")
@@ -191,8 +193,30 @@ def test_an_uncertain_variance_is_moderated_at_home():
 
 def test_noise_that_hides_the_variance_warns():
     reports = [replace(report(x, 5, 1.0), variance=-1.0, variance_noise=4.0) for x in (0.0, 1.0, 2.0)]
-    with pytest.warns(UserWarning, match="sigma2"):
-        assert 0.0 < PrivateGaussianMeans().fit(reports).sigma2_ < 2.0
+    with pytest.warns(UserWarning, match="sigma2"):  # the mean of N(-1, 4 / 3) above 0
+        assert PrivateGaussianMeans().fit(reports).sigma2_ == pytest.approx(
+            truncnorm.mean(3**0.5 / 2, np.inf, -1, (4 / 3) ** 0.5)
+        )
+
+
+@pytest.mark.parametrize("values", [(2.0, 3.0, 4.5), (0.2, 0.1, 1.2), (0.5, 0.1, 0.9)])
+def test_variances_are_pooled_by_their_precision(values):
+    """Each has the variance of its noise and 2 sigma2^2 / (n - 1) of its rows; above 0, as a variance is."""
+    noises, sizes = np.array([1.0, 0.5, 0.25]), np.array([5, 9, 3])
+    drawn = [
+        replace(report(0.0, int(n), 1.0), variance=v, variance_noise=e)
+        for v, e, n in zip(values, noises, sizes, strict=True)
+    ]
+    precision = 1 / (noises + 2 * np.median(values) ** 2 / (sizes - 1))
+    mean, error = np.average(values, weights=precision), precision.sum() ** -0.5
+    expected = truncnorm.mean(-mean / error, np.inf, mean, error)
+    with pytest.warns(UserWarning, match="hides sigma2") if mean < error else nullcontext():
+        assert pooled_sigma2(drawn) == pytest.approx((expected, error), rel=1e-12)
+    exact = [
+        replace(report(0.0, int(n), 1.0), variance=v, variance_noise=0.0)
+        for v, n in zip((-1.0, 0.0, 4.0), sizes, strict=True)
+    ]
+    assert pooled_sigma2(exact) == (1.0, 0.0)  # nothing is known of how sure each is
 
 
 def test_one_bit_says_nothing_about_differences():

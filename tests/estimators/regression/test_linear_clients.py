@@ -14,8 +14,8 @@ from scipy.io import loadmat
 from scipy.stats import multivariate_normal
 
 from estimators.closed_forms import priors, regression
-from estimators.regression.client_rows import RegressionTally, Tallies
-from estimators.regression.linear_clients import LinearClients
+from estimators.regression.client_rows import ClientRows, RegressionTally, Tallies
+from estimators.regression.linear_clients import LinearClients, evaluate
 
 ML = "marginal-likelihood"
 
@@ -428,3 +428,18 @@ def test_threads_do_not_change_bits():
         for threads in ("1", "2")
     ]
     assert ran[0].stdout == ran[1].stdout
+
+
+@pytest.mark.parametrize("settings", [{}, {"prior": ML}, {"prior": ML, "sigma2": 0.5}, {"sigma2": 0.5}])
+@pytest.mark.parametrize("mu", [None, MU])
+def test_slopes_are_those_of_the_value(settings, mu):
+    """By the root, against differences; by the covariance, of which the root's are -2 times it times the root."""
+    model = LinearClients(**settings)
+    data = model.white(Tallies.of(ClientRows.read(*simulate()[:2])), mu)
+    root, h = np.array([[0.9, 0.0, 0.0], [0.3, 0.6, 0.0], [-0.2, 0.1, 0.8]]), 1e-5
+    state = evaluate(data, root)
+    for i, j in np.ndindex(3, 3):
+        step = h * (np.arange(3)[:, None] == i) * (np.arange(3) == j)
+        slope = (evaluate(data, root + step).loss - evaluate(data, root - step).loss) / (2 * h)
+        assert state.by_root[i, j] == pytest.approx(slope, abs=1e-6)
+    np.testing.assert_allclose(-2 * state.by_covariance @ root, state.by_root, atol=1e-9)

@@ -7,7 +7,9 @@ from scipy.io import loadmat
 from scipy.special import expit, log_expit
 
 from estimators.numerics.logistic_normal import logistic_normal
-from estimators.regression.logistic_clients import LogisticClients
+from estimators.regression.client_rows import ClientRows, Tallies
+from estimators.regression.coefficient_model import Coordinates
+from estimators.regression.logistic_clients import Bound, LogisticClients
 
 ML = "marginal-likelihood"
 
@@ -258,3 +260,20 @@ def test_a_search_without_bound_is_refused_in_words():
     with pytest.raises(ValueError, match=r"Ys: labels of single clients .* give covariance"):
         LogisticClients().fit(*few_rows(11, 1.0))
     assert LogisticClients(prior="marginal-likelihood").fit(*few_rows(1, 1.0)).converged_
+
+
+@pytest.mark.parametrize("mu", [None, np.array([0.4, -0.3])])
+def test_slopes_of_the_bound_are_those_of_its_value(mu):
+    """By the root, against differences; by the covariance, of which the root's are -2 times it times the root."""
+    rng = np.random.default_rng(3)
+    Xs = [np.column_stack([np.ones(n), rng.normal(size=n)]) for n in rng.integers(4, 12, 25)]
+    rows = ClientRows.read(Xs, [(rng.random(len(X)) < expit(X @ rng.normal(size=2))) * 1.0 for X in Xs])
+    surface = Bound(rows, Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y)), mu, 1e-10)
+    root, h = np.array([[0.9, 0.0], [0.3, 0.6]]), 1e-4
+    state = surface.at(root)
+    assert state.settled
+    for i, j in np.ndindex(2, 2):
+        step = h * (np.arange(2)[:, None] == i) * (np.arange(2) == j)
+        slope = (surface.at(root + step).loss - surface.at(root - step).loss) / (2 * h)
+        assert state.by_root[i, j] == pytest.approx(slope, abs=1e-5)
+    np.testing.assert_allclose(-2 * state.by_covariance @ root, state.by_root, atol=1e-6)

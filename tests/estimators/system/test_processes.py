@@ -23,7 +23,6 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 ROOT = Path(__file__).resolve().parents[3]
 CHEAP = ["feo2:theta-np", "feo2:theta-p"]
 PATIENCE = 60.0  # seconds for what takes two or three on a free machine
-SOON = 2.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # within which workers are gone: 2 s on a free core
 
 LEARN = """
 title = "Small"
@@ -108,6 +107,11 @@ def until(condition, process=None, seconds=PATIENCE):
         assert process is None or process.poll() is None, ended(process)
         time.sleep(0.02)
     return found
+
+
+def soon():
+    """Seconds within which workers are gone: 2 on a free core, more where others wait for one now."""
+    return 2.0 * max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def at_work(process, number):
@@ -228,7 +232,7 @@ def test_a_stopped_verify_keeps_what_is_judged_and_leaves_no_worker(tmp_path, nu
     until(ledger.exists, process)
     below = at_work(process, 2)
     process.send_signal(number)
-    until(lambda: gone(below), seconds=SOON)
+    until(lambda: gone(below), seconds=soon())
     status, _, err = ended(process)
     assert status == STATUS[number]
     assert number == signal.SIGKILL or "what is finished is kept" in err
@@ -245,7 +249,7 @@ def test_other_commands_leave_no_worker(tmp_path, command, number):
     process = borrow(*arguments, "--jobs", 2, "--out", tmp_path / "out")
     below = at_work(process, 3)
     process.send_signal(number)
-    until(lambda: gone(below), seconds=SOON)
+    until(lambda: gone(below), seconds=soon())
     assert ended(process)[0] == STATUS[number]
 
 
@@ -281,7 +285,7 @@ def test_where_the_system_does_not_help_workers_look_after_their_parent_themselv
         child = int(parent.stdout.readline())
         assert state(child) == parent.pid
         parent.kill()
-        until(lambda: gone([child]), seconds=SOON)
+        until(lambda: gone([child]), seconds=soon())
 
 
 PROVE = """
@@ -303,7 +307,7 @@ def test_coqc_ends_with_the_prover_however_that_ends(tmp_path, wrapped):
     number = 2 if "exec" in wrapped else 3  # with the shell that watches
     below = until(lambda: len(found := descendants(process.pid)) == number and asleep(found) and found, process)
     process.kill()
-    until(lambda: gone(below), seconds=SOON)
+    until(lambda: gone(below), seconds=soon())
 
 
 def asleep(pids):
@@ -316,7 +320,7 @@ def test_a_program_leaves_nothing_behind_when_it_ends():
         child = int(process.stdout.readline())
         assert process.wait(PATIENCE) == 3
         assert state(child) is not None
-    until(lambda: gone([child]), seconds=SOON)
+    until(lambda: gone([child]), seconds=soon())
     with program([sys.executable, "-c", "while True: pass"], seconds=1, folder=ROOT) as process:
         assert process.wait(PATIENCE) in (-signal.SIGKILL, -signal.SIGXCPU)
 
@@ -337,7 +341,7 @@ def test_a_stopped_notebook_stops_the_others_and_its_kernel(seconds):
     below = until(lambda: descendants(process.pid), process)
     time.sleep(seconds)
     process.send_signal(signal.SIGTERM)
-    until(lambda: gone(below), seconds=SOON)
+    until(lambda: gone(below), seconds=soon())
     status, out, err = ended(process)
     assert (status, out) == (143, "")
     assert err.startswith("stopped in 01_")

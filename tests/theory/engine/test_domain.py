@@ -294,6 +294,8 @@ def test_as_float_and_as_text():
         ({"kind": "positive", "within": (0, 1)}, "nothing can be sampled"),  # the ends belong to a range
         ({"kind": "fraction", "within": ("1/2", 1)}, "nothing can be sampled"),
         ({"kind": "fraction", "closed": True, "within": ("1/2", 2)}, "nothing can be sampled"),
+        ({"kind": "positive", "why": "certified"}, "no reason for bounds"),  # there are none
+        ({"kind": "positive", "within": (1, 2), "why": "it is slow"}, "no reason for bounds"),
         ({"kind": "choice"}, "at least one"),
         ({"kind": "real", "choices": (1, 2)}, "at least one"),
         ({"kind": "wibble"}, "is not one of"),

@@ -15,10 +15,11 @@ from estimators.closed_forms import aggregation, mean_regularized
 from estimators.numerics import validation
 from theory.engine import reach
 from theory.engine.ratios import REASONS
+from theory.engine.reals import FORMULAS
 from theory.engine.registry import claims, find
 from theory.engine.relinked import World
 from theory.engine.traced import traced
-from theory.engine.tracing import FORMULAS, symbols
+from theory.engine.tracing import symbols
 
 SWAP = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 # Functions in which a changed operator changes no claim's value, and why.

@@ -64,7 +64,7 @@ def test_accuracies_of_both_papers_are_those_of_four_experiments():
 def test_a_private_client_can_lose_by_the_better_global_estimate():
     """Two clients, one private, all variances 1: by hand, 5/4 with uniform weights and 7/5 at r* = 2/3."""
     claim = find("fedhdp:global-helps")
-    point = claim.point({"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "who": "private"})
+    point = claim.point({"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "more": "1/3", "who": "private"})
     assert claim.at(claim.oracle, point) * 20 == -3
 
 

@@ -366,8 +366,8 @@ def _homogeneous(own_noise: int, **v: Any) -> tuple[Decision, ...]:
 
 
 @of("fedhdp:lemma3:limit-alpha0")
-def _perfect(N1: Any, N2: Any, tau2: Any, gamma2_1: Any, gamma2_2: Any, spread: int, noise1: int) -> tuple[Decision, ...]:
-    clients = levels((N1, N2), (noise1 * gamma2_1, gamma2_2), 1 / BIG, spread * tau2)
+def _perfect(N1: Any, N2: Any, tau2: Any, spread: int, noise1: int, noise2: int, **v: Any) -> tuple[Decision, ...]:
+    clients = levels((N1, N2), (noise1 * v["gamma2_1"], noise2 * v["gamma2_2"]), 1 / BIG, spread * tau2)
     return tuple(tends(strength(clients, k, own_noise=False), entry=k) for k in (0, 1))
 
 
@@ -456,12 +456,14 @@ def _order(own_noise: int, ratio: str, r: Any = None, **v: Any) -> tuple[Decisio
 
 
 @of("fedhdp:global-helps")
-def _as_it_is(who: str, N_np: Any, N_p: Any, **v: Any) -> tuple[Decision, ...]:
+def _as_it_is(who: str, side: str, more: Any, N_np: Any, N_p: Any, **v: Any) -> tuple[Decision, ...]:
     clients = opt_out_clients(N_np, N_p, **v)
+    best = optimal(clients).values[1]
+    other = Ratios((sp.Integer(1), best + more if side == "above" else best / (1 + more)))
     shares = {"non-private": {0: 1}, "private": {1: 1}, "average": {0: N_np / (N_np + N_p), 1: N_p / (N_np + N_p)}}[who]
     gain, risks = ZERO, []
     for level, share in shares.items():
-        theirs, ours = (Mixed(clients, w, level, sp.Integer(1)) for w in (equal(clients), optimal(clients)))
+        theirs, ours = (Mixed(clients, w, level, sp.Integer(1)) for w in (other, optimal(clients)))
         gain, risks = gain + share * (theirs.symbol - ours.symbol), [*risks, theirs, ours]
     return one(gain, *risks)
 

@@ -88,6 +88,13 @@ def _private_mean(n: Any, sigma2: Any, sigma2_dp: Any) -> tuple[Decision, ...]:
     return (one(risk.symbol, risk),)
 
 
+@of("mrmtl:eq2")
+def _walk(eta: Any, c: Any, T: Any, n: Any, eps: Any, log_inverse_delta: Any, constant: Any) -> tuple[Decision, ...]:
+    # Noises of T steps are messages around a model without noise; -eta/n times their sum is -T eta/n times their average.
+    risk = Server(Clients((T,), nu2=constant * c**2 * T * log_inverse_delta / eps**2), PLAIN)
+    return (one((T * eta / n) ** 2 * risk.symbol, risk),)
+
+
 @of("mrmtl:eq39")
 def _private_means(n: Any, n_k: Any, sigma2_k: Any, sigma2_dp_k: Any) -> tuple[Decision, ...]:
     risks = [records(*v) for v in zip(n_k, sigma2_k, sigma2_dp_k, strict=True)]

@@ -353,7 +353,8 @@ def bayes_weights_oracle(**v: Any) -> tuple[Any, ...]:
     observed = [clients.estimate[j], *(clients.message[i] for i in rest)]
     w, variance = clients.posterior(clients.parameter[j], observed)
     of_level = {levels[i]: rational(w[1 + k]) for k, i in enumerate(rest)}
-    return rational(w[0]), of_level[1], of_level[2], rational(variance)
+    own, *others = (rational(w[0]), *(of_level.get(i, sp.Integer(0)) for i in (1, 2)))  # a level may have no others
+    return own, *others, rational(variance)
 
 
 def _eq42_simulate(**v: Any) -> simulation.Simulation:
@@ -398,8 +399,7 @@ register(
 
 # --- (44): what the client computes --------------------------------------------------------------------------------
 
-R = Variable("r", "positive", "weight of a level-2 message over that of a level-1 message", extreme=False)
-LAM_FINITE = Variable("lam", "positive", "strength of the pull towards the server's estimate", extreme=False)
+R = Variable("r", "nonnegative", "weight of a level-2 message over that of a level-1 message", extreme=False)
 
 
 def _eq44_printed(N1: Any, N2: Any, r: Any, lam: Any, level: int) -> tuple[Any, ...]:
@@ -467,7 +467,7 @@ register(
             \frac{\lambda_j}{N_1+N_2r}\sum_{\mathcal C_1,i\neq j}\psi_i+\frac{\lambda_jr}{N_1+N_2r}%
             \sum_{\mathcal C_2,i\neq j}\psi_i\bigg)""",
         kind="identity",
-        variables=(*PAIRS, GAMMA2_1, GAMMA2_2, R, LAM_FINITE, LEVEL, OWN_NOISE),
+        variables=(*PAIRS, GAMMA2_1, GAMMA2_2, R, LAM, LEVEL, OWN_NOISE),
         examples=(
             {"N1": 2, "N2": 2, "gamma2_1": "1/2", "gamma2_2": 1, "r": "1/2", "lam": 1, "level": 2},
             {"N1": 2, "N2": 2, "gamma2_1": 1, "gamma2_2": 2, "r": 1, "lam": 3, "level": 1, "own_noise": 1},

@@ -80,7 +80,10 @@ READINGS = {
         [Side(0, through=lambda eps: sp.exp(eps)), Side(1)],
         {
             r"\epsilon_#": lambda i, E1, E_more: sp.log(1 + E1 + (E_more if i == 2 else 0)),
-            r"\delta_#": 0,  # pure privacy
+            # The larger delta is what the other one leaves, and a share of it.
+            r"\delta_#": lambda i, delta1, delta2, larger: (
+                1 - (1 - delta1) * (1 - delta2) if i == larger else (delta1, delta2)[i - 1]
+            ),
         },
         count=lambda: 2,
     ),

@@ -34,7 +34,7 @@ from theory.papers.shared import (
     derive_strength,
 )
 
-LAM = Variable("lam", "positive", "strength of the pull towards the server's estimate", extreme=False)
+LAM = Variable("lam", "nonnegative", "strength of the pull towards the server's estimate", extreme=False)
 RATIOS = Variable("r", "positive", "weight of a message per level, up to a common factor", lengths=(2, 3), extreme=False)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import sympy as sp
-from sympy import Eq, Or
+from sympy import And, Eq, Or
 
 from estimators.closed_forms import personalization
 from theory.engine.algebra import limit
@@ -29,6 +29,7 @@ from theory.papers.fedhdp.federation import (
 )
 from theory.papers.shared import (
     ALPHA2,
+    GAMMA2_1,
     GAMMA2_2,
     MODEL,
     N1,
@@ -147,7 +148,10 @@ register(
     )
 )
 
-ANY_SMALL = Variable("noise1", "choice", "1: level 1 adds noise; 0: it does not (gamma2_1 = 0)", choices=(1, 0), default=1)
+NOISE = tuple(
+    Variable(f"noise{i}", "choice", f"1: level {i} adds noise; 0: it does not (gamma2_{i} = 0)", choices=(1, 0), default=1)
+    for i in (1, 2)
+)
 HOMOGENEOUS = Variable("spread", "choice", "1: tau2 > 0; 0: homogeneous data (tau2 = 0)", choices=(1, 0), default=1)
 GAMMA2_1_POSITIVE = Variable("gamma2_1", "positive", "privacy noise variance of level 1's average")
 GAMMA2_2_POSITIVE = Variable("gamma2_2", "positive", "privacy noise variance of level 2's average")
@@ -156,7 +160,8 @@ GAMMA2_2_POSITIVE = Variable("gamma2_2", "positive", "privacy noise variance of 
 def _alpha0_derive(**v: Any) -> Derivation:
     d = Derivation()
     a = sp.Symbol("alpha2", positive=True)
-    at = {**v, "alpha2": a, "tau2": v["tau2"] * v["spread"], "gamma2_1": v["gamma2_1"] * v["noise1"]}
+    at = {**v, "alpha2": a, "tau2": v["tau2"] * v["spread"]}
+    at |= {f"gamma2_{i}": v[f"gamma2_{i}"] * v[f"noise{i}"] for i in (1, 2)}
     limits = []
     for level in (1, 2):
         federation = {k: at[k] for k in ("N1", "N2", "alpha2", "tau2", "gamma2_1", "gamma2_2")}
@@ -175,6 +180,7 @@ def _alpha0_oracle(**v: Any) -> tuple[Any, ...]:
                 "alpha2": 1 / x,
                 "tau2": v["tau2"] * v["spread"],
                 "gamma2_1": v["gamma2_1"] * v["noise1"],
+                "gamma2_2": v["gamma2_2"] * v["noise2"],
             }
             return concrete_strength(*setting(point, level), 0)
 
@@ -190,12 +196,12 @@ register(
         statement="For alpha2 to 0 both strengths tend to 0: the local estimate is best.",
         latex=r"\alpha^2\to0:\ \lambda_1^*\to0,\ \lambda_2^*\to0",
         kind="limit",
-        variables=(N1, N2, TAU2_POSITIVE, GAMMA2_1_POSITIVE, GAMMA2_2_POSITIVE, HOMOGENEOUS, ANY_SMALL),
+        variables=(N1, N2, TAU2_POSITIVE, GAMMA2_1_POSITIVE, GAMMA2_2_POSITIVE, HOMOGENEOUS, *NOISE),
         examples=({"N1": 2, "N2": 2, "tau2": 1, "gamma2_1": 1, "gamma2_2": 2},),
         printed=lambda: (sp.Integer(0), sp.Integer(0)),
         derive=_alpha0_derive,
         oracle=_alpha0_oracle,
-        condition=lambda spread, noise1: Or(Eq(spread, 1), Eq(noise1, 1)),
+        condition=lambda spread, noise1, noise2: Or(Eq(spread, 1), And(Eq(noise1, 1), Eq(noise2, 1))),
         condition_text="tau2 > 0, or both levels add noise",
         counterexample={"N1": 2, "N2": 2, "tau2": 1, "gamma2_1": 1, "gamma2_2": 2, "spread": 0, "noise1": 0},
         entries=("level 1", "level 2"),
@@ -203,8 +209,9 @@ register(
         not_simulated=Exempt(kind="limit", of=("fedhdp:lemma3:lambda",)),
         assumes=MODEL | {"own_noise": "out"},
         unit="dimensionless",
-        remark="""With homogeneous data and a level without noise, lambda_1* is infinite for every alpha2 and lambda_2* tends
-            to N_1: the noise-free clients then know the centre as well as the client knows itself.""",
+        remark="""With homogeneous data and one level without noise, the strength of that level is infinite for every alpha2,
+            and that of the other tends to the number of the noise-free clients, who then know the centre as well as the
+            client knows itself. Where neither level adds noise both strengths are infinite.""",
         model=("Limit(Optimum)",),
     )
 )
@@ -225,7 +232,7 @@ register(
         latex=r"""\tau^2\to0:\ \lambda_1^*\to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_1^2(1+\Gamma_2^2)},\quad\lambda_2^*%
             \to\frac{N+N_2\Gamma_1^2+N_1\Gamma_2^2}{\Gamma_2^2(1+\Gamma_1^2)}""",
         kind="limit",
-        variables=(N1, N2, ALPHA2, GAMMA2_1_POSITIVE, GAMMA2_2_POSITIVE, OWN_NOISE),
+        variables=(N1, N2, ALPHA2, GAMMA2_1, GAMMA2_2, OWN_NOISE),
         examples=({"N1": 2, "N2": 2, "alpha2": 1, "gamma2_1": 1, "gamma2_2": 2},),
         printed=_tau0_printed,
         derive=lambda **v: _both_strengths(_homogeneous(**v), "with tau2 = 0"),

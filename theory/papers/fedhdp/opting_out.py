@@ -32,7 +32,6 @@ from theory.papers.shared import (
     ALPHA2,
     GAMMA2,
     MODEL,
-    N_NP,
     OWN_NOISE,
     SIGMA2_C,
     TAU2,
@@ -150,6 +149,12 @@ OTHERS = Variable(
     default="kept",
 )
 N_P2 = Variable("N_p", "size", "private clients before the client decides, itself included", low=2)
+N_NP0 = Variable("N_np", "size", "clients without privacy before the client decides; none where it is the first", low=0)
+
+
+def _before(**v: Any) -> dict[Any, Any]:
+    """Sizes before the client decides: none need have opted out, and somebody else is private."""
+    return {v["N_np"]: sp.Symbol("N_np_more", nonnegative=True), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)}
 
 
 def _after(v: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +225,7 @@ register(
         statement="The same client has a risk at least as small once it has opted out.",
         latex=r"\text{``opting out helps \dots clients produce better personalized local estimates''}",
         kind="order",
-        variables=(N_NP, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
+        variables=(N_NP0, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
         examples=(
             {"N_np": 1, "N_p": 2, "alpha2": 5, "tau2": "1/50", "gamma2": 2, "own_noise": 1},
             {"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": "1/50", "gamma2": "1/2", "own_noise": 1},
@@ -240,7 +245,7 @@ register(
             "own_noise": 0,
             "others": "recalibrated",
         },
-        shifts=lambda **v: {**positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
+        shifts=_before,
         not_computed=Exempt(kind="difference", of=("fedhdp:eq41", "fedhdp:lemma3:lambda")),
         simulate=_same_client_simulate,
         tight=Tight(at={"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 1, "gamma2": 1, "own_noise": 0}),
@@ -318,7 +323,7 @@ register(
             small once a private client has opted out.""",
         latex=r"\text{``opting out helps the server produce a better global estimate''}",
         kind="order",
-        variables=(N_NP, N_P2, SIGMA2_C, GAMMA2, OTHERS),
+        variables=(N_NP0, N_P2, SIGMA2_C, GAMMA2, OTHERS),
         examples=(
             {"N_np": 1, "N_p": 2, "sigma2_c": 1, "gamma2": 2},
             {"N_np": 1, "N_p": 3, "sigma2_c": 1, "gamma2": 2, "others": "recalibrated"},
@@ -330,7 +335,7 @@ register(
         computed=_server_float,
         simulate=_server_simulate,
         tight=Tight(at={"N_np": 1, "N_p": 2, "sigma2_c": 1, "gamma2": 0}),
-        shifts=lambda **v: {**positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
+        shifts=_before,
         assumes=MODEL,
         unit="variance",
         related=("fedhdp:lemma6:var", "fedhdp:optout-helps:same-client"),
@@ -392,7 +397,7 @@ register(
         latex=r"""\text{``if the client is non-private, they exhibit improvements in their estimates using the optimal value
             \(\lambda^*\) for both algorithms''}""",
         kind="order",
-        variables=(N_NP, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
+        variables=(N_NP0, N_P2, ALPHA2, TAU2, GAMMA2, OWN_NOISE, OTHERS),
         examples=(
             {"N_np": 1, "N_p": 2, "alpha2": 2, "tau2": "1/4", "gamma2": 2, "own_noise": 1},
             {"N_np": 1, "N_p": 2, "alpha2": 2, "tau2": "1/4", "gamma2": 2, "own_noise": 0, "others": "recalibrated"},
@@ -415,7 +420,7 @@ register(
             "others": "recalibrated",
         },
         tight=Tight(at={"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 1, "gamma2": 1, "own_noise": 0}),
-        shifts=lambda **v: {**positive_sizes(**v), v["N_p"]: 2 + sp.Symbol("N_p_more", nonnegative=True)},
+        shifts=_before,
         assumes=MODEL | {"pivot": "model"},
         unit="variance",
         related=("fedhdp:optout-helps:same-client", "fedhdp:eq41", "fedhdp:lemma3:lambda"),

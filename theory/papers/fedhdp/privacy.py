@@ -25,6 +25,12 @@ from theory.engine.registry import register
 
 E1 = Variable("E1", "positive", "e^eps_1 - 1 of the client with the smaller budget")
 MORE = Variable("E_more", "nonnegative", "e^eps_2 - e^eps_1 of the client with the larger budget")
+DELTAS = tuple(
+    Variable(f"delta{i}", "fraction", f"delta of the client with the {size} eps", closed=True)
+    for i, size in ((1, "smaller"), (2, "larger"))
+)
+LARGER = Variable("larger", "choice", """which of the two clients has the larger delta: delta of that one is d + (1 - d)
+    times the variable given for it, d the other's""", choices=(1, 2), default=2)  # fmt: skip
 TWO_SIDED = Variable(
     "two_sided",
     "choice",
@@ -34,43 +40,52 @@ TWO_SIDED = Variable(
 )
 
 
-def _clients(E1: Any, E_more: Any, two_sided: int) -> list[dict[str, dict[int, Any]]]:
+def _clients(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int, two_sided: int) -> list[dict[str, dict[int, Any]]]:
     """Output laws of two clients' mechanisms on their data and on no data."""
+    small, other = (delta1, delta2) if larger == 2 else (delta2, delta1)
+    big = small + (1 - small) * other
     laws = []
-    for e in (1 + E1, 1 + E1 + E_more):
-        if two_sided:  # randomised response, both directions bounded by e
-            laws.append({"data": {0: e / (1 + e), 1: 1 / (1 + e)}, "none": {0: 1 / (1 + e), 1: e / (1 + e)}})
+    for e, delta in zip((1 + E1, 1 + E1 + E_more), (small, big) if larger == 2 else (big, small), strict=True):
+        if two_sided:  # randomised response, which with probability delta tells the truth and that it does
+            often, rare = (1 - delta) * e / (1 + e), (1 - delta) / (1 + e)
+            laws.append({"data": {0: often, 1: rare, 2: delta, 3: 0}, "none": {0: rare, 1: often, 2: 0, 3: delta}})
         else:  # (1) as printed bounds data against none only
-            laws.append({"data": {0: sp.Integer(1), 1: sp.Integer(0)}, "none": {0: 1 / e, 1: 1 - 1 / e}})
+            laws.append({"data": {0: sp.Integer(1), 1: sp.Integer(0)}, "none": {0: (1 - delta) / e, 1: 1 - (1 - delta) / e}})
     return laws
 
 
-def _largest(values: list[Any]) -> Any:
-    """The largest of some rational functions of non-negative symbols, by sign certificates."""
-    for v in values:
-        if all(nonnegative(sp.sympify(v) - w) is True for w in values):
-            return v
-    raise ValueError("no entry is certified to be the largest")
+def _certified(value: Any) -> Any:
+    """Whether a sign certificate shows that a value is not negative; every delta is t/(1 + t), or 1."""
+    value = sp.sympify(value)
+    deltas = [s for s in value.free_symbols if s.name.startswith("delta")]
+    shifts = {s: (t := sp.Dummy(s.name, nonnegative=True)) / (1 + t) for s in deltas}
+    return nonnegative(value, shifts) is True
 
 
-def _compose_derive(E1: Any, E_more: Any, two_sided: int) -> Derivation:
+def _exceeding(value: Any) -> Any:
+    """max(0, value), where a certificate says which."""
+    if _certified(value):
+        return value
+    if _certified(-sp.sympify(value)):
+        return sp.Integer(0)
+    raise ValueError(f"no certificate for the sign of {value}")
+
+
+def _compose_derive(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int, two_sided: int) -> Derivation:
     d = Derivation()
-    d.say("""Neighbours D, D' differ in one client j. The clients' mechanisms are independent, so the joint probability of an
-        output factorises, and all factors but client j's cancel:""")  # fmt: skip
-    laws = _clients(E1, E_more, two_sided)
-    ratios = [
-        law[a][o] / law[b][o]
-        for law in laws
-        for a, b in (("data", "none"), ("none", "data"))
-        for o in (0, 1)
-        if law[b][o] != 0
-    ]
-    d.say("Ratios Pr(A(D) = o)/Pr(A(D') = o) over outputs, neighbours and both orders:", tuple(ratios))
-    largest = d.say("The largest is e^max(eps_1, eps_2):", sp.cancel(_largest(ratios)))
-    lost = [law[a][o] for law in laws for a, b in (("data", "none"), ("none", "data")) for o in (0, 1) if law[b][o] == 0]
-    lost = [x for x in lost if x != 0]
-    delta = sp.Integer(0) if not lost else sp.cancel(_largest(lost))
-    return d.conclude("e^eps of the composition, and the delta it needs there for both orders:", (largest, delta))
+    top = d.say("""Neighbours D, D' differ in one client j. The clients' mechanisms are independent, so the joint probability
+        of an output factorises, and all factors but client j's cancel. Of both clients the larger e^eps is""",
+                1 + E1 + E_more)  # fmt: skip
+    laws = _clients(E1, E_more, delta1, delta2, larger, two_sided)
+    if two_sided:
+        pairs = [(law[a], law[b]) for law in laws for a, b in (("data", "none"), ("none", "data"))]
+    else:
+        d.say("(1) bounds the probabilities on data; the composition can only need more in the other order.")
+        pairs = [(law["none"], law["data"]) for law in laws]
+    needed = [sp.factor(sum(_exceeding(sp.factor(p - top * there[o])) for o, p in here.items())) for here, there in pairs]
+    d.say("Delta that each needs there:", tuple(needed))
+    largest = next((x for x in needed if all(_certified(x - y) for y in needed)), sp.Max(*needed))
+    return d.conclude("e^eps of the composition, and the delta it needs there for both orders:", (top, largest))
 
 
 def _hockey_stick_divergence(p: Mapping[Any, Any], q: Mapping[Any, Any], factor: Any) -> Any:
@@ -78,29 +93,31 @@ def _hockey_stick_divergence(p: Mapping[Any, Any], q: Mapping[Any, Any], factor:
     return sum(max(p[o] - factor * q[o], sp.Integer(0)) for o in p)
 
 
-def _compose_oracle(E1: Any, E_more: Any, two_sided: int) -> tuple[Any, Any]:
+def _compose_oracle(E1: Any, E_more: Any, delta1: Any, delta2: Any, larger: int, two_sided: int) -> tuple[Any, Any]:
     """Enumerate joint outputs of both clients and all neighbouring pairs; exact hockey-stick divergence."""
     budgets = (E1 + 1, E1 + E_more + 1)
+    kept = [1 - delta1, 1 - delta2]  # chances of not telling the truth outright
+    kept[larger - 1] = kept[0] * kept[1]
 
-    def chance(client: int, data: bool, output: int) -> Any:
+    def chances(client: int, data: bool) -> dict[Any, Any]:
         """Randomised response at these odds; with (1) in one direction only, a client with data always answers 0."""
-        truth = 1 - 1 / (1 + budgets[client]) if two_sided else sp.Integer(1)
-        if data:
-            return truth if output == 0 else 1 - truth
-        silent = 1 / budgets[client] if not two_sided else 1 - truth
-        return silent if output == 0 else 1 - silent
+        if not two_sided:
+            silent = sp.Integer(1) if data else kept[client] / budgets[client]
+            return {0: silent, 1: 1 - silent}
+        truth = 1 - 1 / (1 + budgets[client])
+        answers = {0: truth, 1: 1 - truth} if data else {0: 1 - truth, 1: truth}
+        found = {o: kept[client] * x for o, x in answers.items()}
+        return found | {"data": (1 - kept[client]) * int(data), "none": (1 - kept[client]) * int(not data)}
 
-    def joint(state: tuple[bool, ...]) -> dict[tuple[int, ...], Any]:
-        outputs = itertools.product((0, 1), repeat=2)
-        return {o: chance(0, state[0], o[0]) * chance(1, state[1], o[1]) for o in outputs}
+    def joint(state: tuple[bool, ...]) -> dict[tuple[Any, ...], Any]:
+        return {(a, b): p * q for (a, p), (b, q) in itertools.product(*(chances(i, x).items() for i, x in enumerate(state)))}
 
     pairs = []
     for client, rest in itertools.product((0, 1), (True, False)):
         states = [(True, rest) if client == 0 else (rest, True), (False, rest) if client == 0 else (rest, False)]
         laws = [joint(s) for s in states]
         pairs += [laws, laws[::-1]]
-    largest = max(p[o] / q[o] for p, q in pairs for o in p if q[o] != 0)
-    return largest, max(_hockey_stick_divergence(p, q, largest) for p, q in pairs)
+    return max(budgets), max(_hockey_stick_divergence(p, q, max(budgets)) for p, q in pairs)
 
 
 register(
@@ -112,22 +129,26 @@ register(
             neighbouring datasets that differ by one client, with the largest eps and the largest delta.""",
         latex=r"\epsilon_c=\max_i\epsilon_i,\qquad\delta_c=\max_i\delta_i",
         kind="probability",
-        variables=(E1, MORE, TWO_SIDED),
-        examples=({"E1": 1, "E_more": 2}, {"E1": "1/2", "E_more": 1}),
-        printed=lambda E1, E_more: (1 + E1 + E_more, sp.Integer(0)),
+        variables=(E1, MORE, *DELTAS, LARGER, TWO_SIDED),
+        examples=(
+            {"E1": 1, "E_more": 2, "delta1": "1/10", "delta2": "1/5"},
+            {"E1": "1/2", "E_more": 1, "delta1": 0, "delta2": "1/4", "larger": 1},
+        ),
+        printed=lambda E1, E_more, delta1, delta2: (1 + E1 + E_more, 1 - (1 - delta1) * (1 - delta2)),
         derive=_compose_derive,
         oracle=_compose_oracle,
         condition=lambda two_sided: sp.true if two_sided == 1 else sp.false,
         condition_text="two_sided == 1 (inequality (1) is required in both directions)",
-        counterexample={"E1": 1, "E_more": 0, "two_sided": 0},
+        counterexample={"E1": 1, "E_more": 0, "delta1": 0, "delta2": 0, "two_sided": 0},
         entries=("e^eps of the composition", "delta needed at that eps"),
         not_computed=Exempt(kind="enumerated"),
         not_simulated=Exempt(kind="enumerated"),
         unit="dimensionless",
         assumes={"independence": "all", "adjacency": "add-remove"},
-        remark="""Judged on two clients with pure budgets (delta_i = 0). (1) as printed bounds Pr on data by Pr on the empty
-            set only. A client that always answers 0 with data, and 0 or 1 with probability 1/2 without, satisfies it
-            with e^eps = 2; but adding that client is detected with probability 1/2, so (2) needs delta = 1/2.""",
+        remark="""Judged on two clients with the least private mechanisms of their budgets, so the values are exact; the
+            largest eps and delta may come from different clients. (1) as printed bounds Pr on data by Pr on the empty set
+            only. A client that always answers 0 with data, and 0 or 1 with probability 1/2 without, satisfies it with
+            e^eps = 2 and delta = 0; but adding that client is detected with probability 1/2, so (2) needs delta = 1/2.""",
     )
 )
 

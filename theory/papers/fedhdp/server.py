@@ -36,7 +36,7 @@ from theory.papers.shared import (
     weights_objective,
 )
 
-SIGMA2S = Variable("sigma2s", "positive", "variance of each observation", lengths=(2, 3))
+SIGMA2S = Variable("sigma2s", "positive", "variance of each observation", lengths=(1, 2, 3))
 TWO_LEVELS = (N1, N2, SIGMA2_C, GAMMA2_1, GAMMA2_2)
 TWO_LEVEL_EXAMPLES = (
     {"N1": 2, "N2": 3, "sigma2_c": 2, "gamma2_1": "1/4", "gamma2_2": 1},
@@ -109,7 +109,7 @@ register(
         model=("LeastCentre", "BestWeights"),
         unit="variance, then weights",
         assumes={"prior": "flat", "independence": "given the centre"},
-        remark="Verified for scalar observations, 2 and 3 of them; in A.1 all covariances are multiples of I.",
+        remark="Verified for scalar observations, up to 3 of them; in A.1 all covariances are multiples of I.",
     )
 )
 

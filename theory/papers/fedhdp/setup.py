@@ -31,7 +31,7 @@ M_S = Variable("m_s", "positive", "samples of a client")
 # --- (9): the local estimate -----------------------------------------------------------------------------------------
 
 BETA2 = Variable("beta2", "positive", "variance of the noise of an observation")
-ROWS = Variable("f", "positive", "the feature of each observation, one coefficient", lengths=(2, 3))
+ROWS = Variable("f", "positive", "the feature of each observation, one coefficient", lengths=(1, 2, 3))
 
 
 def _eq9_derive(f: list[Any], beta2: Any) -> Derivation:

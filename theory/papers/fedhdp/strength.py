@@ -226,7 +226,7 @@ register(
         latex=r"""\lambda_j^*=\arg\min_{\lambda}\mathbb E\big(\|\theta_j^*-\hat\theta_j(\lambda)\|_2^2\big|%
             \phi^{\setminus j},\hat\phi_j\big)""",
         kind="optimum",
-        variables=(*PAIRS, *TWO_LEVELS[2:], DISTANCE, OWN_NOISE),
+        variables=(*TWO_LEVELS, DISTANCE, OWN_NOISE),
         examples=(
             {**EXAMPLES[0], "distance": 1, "own_noise": 1},
             {**EXAMPLES[1], "distance": "1/2", "own_noise": 1},
@@ -345,7 +345,7 @@ register(
         edits=(Edit(printed=r"m\sigma_p^2", read=r"m\sigma_{p_2}^2", reason="no sigma_p without a level is defined"),),
         finding="""One bracket of the proof has the variance of a message without noise where that of a noisy level belongs;
             the printed strength then makes no coefficient agree.""",
-        **THREE,
+        **{**THREE, "variables": TWO_LEVELS},
     )
 )  # fmt: skip
 _EQ50_LATEX = r"""\frac{(N_1+N_2r)(\sigma_c^2-\tau^2)\sigma_{p_2}^2}{\sigma_c^2(n\sigma_{p_1}^2+m\sigma_{p_2}^2)+%
@@ -413,7 +413,7 @@ register(
         derive=_eq52_derive,
         oracle=lambda **v: concrete_strength(*setting(v), 0),
         model=("Attains",),
-        **{**THREE, "related": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
+        **{**THREE, "variables": TWO_LEVELS, "related": ("fedhdp:eq49", "fedhdp:eq50", "fedhdp:eq51")},
         remark="""With (49) corrected the three are equal at r = r*, so that any average would do; their equality is what
             makes the estimate Bayes optimal.""",
     )

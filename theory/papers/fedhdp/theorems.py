@@ -28,7 +28,6 @@ from theory.papers.fedhdp.federation import (
     OPT_OUT,
     OPT_OUT_EXAMPLES,
     OWN_NOISE_TEXT,
-    PAIRS,
     TAU2_POSITIVE,
     lists,
     own_noise_condition,
@@ -121,8 +120,9 @@ register(
         entries=("r*", "lambda*"),
         unit="dimensionless",
         remark=f"""The theorem is about the algorithm, in which the client's own noise comes back: its second half holds as
-            printed only for clients without noise. {BOTH_FORMS}""",
-        **{**LEMMA3, "related": ("fedhdp:lemma4",)},
+            printed only for clients without noise. It converges where every round adds the same noise (fedhdp:lemma4).
+            {BOTH_FORMS}""",
+        **{**LEMMA3, "related": ("fedhdp:lemma4",), "assumes": {**LEMMA3["assumes"], "noise": "reused"}},
     )
 )
 
@@ -274,7 +274,6 @@ def _cell_computed(**v: Any) -> Any:
     )
 
 
-GAMMA2_POSITIVE = Variable("gamma2", "positive", "privacy noise variance of the average")
 CELL: dict[str, Any] = {
     "kind": "identity",
     "derive": _cell_derive,
@@ -322,7 +321,7 @@ register(
         place="Appendix B, Table 4 (homogeneous data, homogeneous privacy) and text",
         statement="With IID clients that are all private the strength is 1/gamma2, and 0 for infinite noise.",
         latex=r"\lambda_{\mathrm p}^*=\frac{1}{\gamma^2}",
-        variables=(ALL, ALPHA2, GAMMA2_POSITIVE, OWN_NOISE),
+        variables=(ALL, ALPHA2, GAMMA2, OWN_NOISE),
         examples=(
             {"N": 4, "alpha2": 2, "gamma2": 1},
             {"N": 4, "alpha2": 2, "gamma2": 1, "own_noise": 1},
@@ -486,7 +485,7 @@ register(
             both''}""",
         kind="identity",
         variables=(
-            PAIRS[0],
+            N1,
             N2,
             ALPHA2,
             TAU2_POSITIVE,

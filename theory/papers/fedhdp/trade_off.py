@@ -145,7 +145,7 @@ register(
         remark="""An r of at most 1 is not enough: with much noise and an r above r* a private client's best strength is the
             larger one, because the server's estimate is then worse than a client's own. With own noise in the model the
             order holds exactly when the server's error variance is at most that of one non-private message, which r*
-            ensures.""",
+            ensures. At tau2 = 0 lambda_np* is infinite, so that no strength exceeds it.""",
         model=("Value(Optimum, Optimum)",),
     )
 )
@@ -215,6 +215,9 @@ register(
 
 WHO = Variable("who", "choice", "the client whose error is compared", choices=("private", "non-private", "average"),
                default="average")  # fmt: skip
+SIDE = Variable("side", "choice", """the ratio that r* is compared with. above: r* + more, such as 1 of uniform weights;
+    below: r*/(1 + more)""", choices=("above", "below"), default="above")  # fmt: skip
+APART = Variable("more", "nonnegative", "how far that ratio is from r*", extreme=False)
 
 
 def _unpersonal(v: dict[str, Any], level: int, weights: Any) -> Any:
@@ -224,38 +227,45 @@ def _unpersonal(v: dict[str, Any], level: int, weights: Any) -> Any:
     return mse(theta - own.parameters())
 
 
-def _unpersonal_derive(who: str, **v: Any) -> Derivation:
+def _unpersonal_derive(who: str, side: str, more: Any, **v: Any) -> Derivation:
     d = Derivation()
-    N = v["N_np"] + v["N_p"]
     s = scatter(*lists(v), v["alpha2"] + v["tau2"])
     best = d.say("Weights of a message at r*:", tuple(precision_weights([v["N_np"], v["N_p"]], s)))
+    ratio = simplest(best[1] / best[0])
+    ratio = d.say("Instead of r* the server uses the ratio", ratio + more if side == "above" else ratio / (1 + more))
+    other = d.say("with the weights", _weights_at(ratio, v["N_np"], v["N_p"]))
     levels = {"non-private": (1,), "private": (2,), "average": (1, 2)}[who]
     counts = {1: v["N_np"], 2: v["N_p"]}
-    gains = {i: _unpersonal(v, i, (1 / N, 1 / N)) - _unpersonal(v, i, best) for i in levels}
-    d.say("Error with uniform weights minus error with these, for each kind of client:", tuple(gains.values()))
+    gains = {i: _unpersonal(v, i, other) - _unpersonal(v, i, best) for i in levels}
+    d.say("Error with that ratio minus error at r*, for each kind of client:", tuple(gains.values()))
     total = sum(counts[i] * gains[i] for i in levels) / sum(counts[i] for i in levels)
     return d.conclude("For the clients in question:", simplest(total))
 
 
-def _unpersonal_oracle(who: str, **v: Any) -> Any:
+def _unpersonal_oracle(who: str, side: str, more: Any, **v: Any) -> Any:
     clients, levels = concrete(*lists(v), v["alpha2"], v["tau2"])
-    count = len(levels)
-    served = clients.weighted(concrete_server(clients), clients.message)
-    uniform = clients.weighted([sp.Rational(1, count)] * count, clients.message)
-    gains = [clients.mse(uniform, x) - clients.mse(served, x) for x in clients.parameter]
+    best = concrete_server(clients)
+    # The first client is not private, the last one is.
+    ratio = best[-1] / best[0] + more if side == "above" else best[-1] / best[0] / (more + 1)
+    raw = [ratio if i == 2 else 1 for i in levels]
+    served = clients.weighted(best, clients.message)
+    other = clients.weighted([x / sum(raw) for x in raw], clients.message)
+    gains = [clients.mse(other, x) - clients.mse(served, x) for x in clients.parameter]
     chosen = [
         g for g, i in zip(gains, levels, strict=True) if who == "average" or i == {"non-private": 1, "private": 2}[who]
     ]
     return rational(sum(chosen) / len(chosen))
 
 
-def _unpersonal_simulate(who: str, **v: Any) -> simulation.Simulation | None:
+def _unpersonal_simulate(who: str, side: str, more: float, **v: Any) -> simulation.Simulation | None:
     if who == "average":
         return None
     fed, client, best = simulated_federation(v, 1 if who == "non-private" else 2)
-    rows = np.vstack([np.full(fed.count, 1 / fed.count), best])
+    ratio = best[-1] / best[0]
+    raw = np.where(fed.nu2 > 0, ratio / (1 + more) if side == "below" else ratio + more, 1.0)
+    rows = np.vstack([raw / raw.sum(), best])
     forms = [simulation.vector(2, p=-1.0, **{f"a{i}": 1.0}) for i in (0, 1)]
-    return simulation.differences(fed, client, rows, forms, [1.0, -1.0], "error with uniform weights minus at r*")
+    return simulation.differences(fed, client, rows, forms, [1.0, -1.0], "error with another ratio minus at r*")
 
 
 register(
@@ -265,14 +275,14 @@ register(
         place="Section 3.1.4",
         statement="""A better global estimate would enable better performance on clients' devices, even when no
             personalisation is utilised. Judged: what a client gains that uses the server's model as it is, at r* instead
-            of uniform weights, is at least 0.""",
+            of any other ratio (1: uniform weights), is at least 0.""",
         latex=r"""\text{``A better global estimate would enable better performance on clients' devices \dots even when no
             personalization is utilized''}""",
         kind="order",
-        variables=(*OPT_OUT, WHO),
+        variables=(*OPT_OUT, SIDE, APART, WHO),
         examples=(
-            {"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": "1/4", "gamma2": 4, "who": "non-private"},
-            {"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 4, "gamma2": 1, "who": "private"},
+            {"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": "1/4", "gamma2": 4, "more": "16/21", "who": "non-private"},
+            {"N_np": 1, "N_p": 2, "alpha2": 1, "tau2": 4, "gamma2": 1, "more": "2/7", "who": "private"},
         ),
         printed=lambda: sp.Integer(0),
         relation=">=",
@@ -280,17 +290,19 @@ register(
         oracle=_unpersonal_oracle,
         not_computed=Exempt(kind="difference", of=("fedhdp:lemma7:eq79",)),
         simulate=_unpersonal_simulate,
-        condition=lambda who: sp.false if who == "private" else sp.true,
-        condition_text="who is non-private, or the average over all clients",
-        counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "who": "private"},
-        tight=Tight(at={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 0}),
+        condition=lambda who, side: sp.true if who == "average" or (who == "private") == (side == "below") else sp.false,
+        condition_text="""the error is the average over all clients, or the client's own message weighs more at r* (a
+            non-private client's against a ratio above r*, a private one's against a ratio below)""",
+        counterexample={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 1, "more": "1/3", "who": "private"},
+        tight=Tight(at={"N_np": 1, "N_p": 1, "alpha2": 1, "tau2": 1, "gamma2": 0, "more": 0}),
         shifts=positive_sizes,
         assumes=MODEL,
         unit="variance",
         related=("fedhdp:lemma7:eq79", "fedhdp:beats-hdp"),
-        remark="""On average over clients the gain is exactly the server's, (79). But a private client's own message weighs
-            less in the better estimate, and what it had to say of the client itself is lost: with little noise and much
-            heterogeneity the private clients lose.""",
+        remark="""On average over clients the gain is exactly the server's, with uniform weights (79). But where a client's
+            own message weighs less in the better estimate, what it had to say of the client itself is lost: with little
+            noise and much heterogeneity the private clients lose against uniform weights, and the non-private ones
+            against a server that leaves the private ones out.""",
         model=("Value(Mixed, Mixed)", "Value(Mixed, Mixed, Mixed, Mixed)"),
     )
 )

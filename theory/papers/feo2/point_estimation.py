@@ -161,7 +161,7 @@ register(
         derive=_lemma2_derive,
         oracle=excess_oracle,
         not_computed=Exempt(kind="difference", of=("fedhdp:lemma3:lambda", "fedhdp:eq41")),
-        assumes=MODEL | {"pivot": "model"},
+        assumes=MODEL | {"pivot": "model", "noise": "reused"},
         simulate=excess_simulation,
         model=("Attains",),
         condition=own_noise_condition,
@@ -170,7 +170,7 @@ register(
         unit="variance",
         related=("fedhdp:thm8:p", "fedhdp:eq41", "fedhdp:lemma3:lambda"),
         remark="""In Algorithm 1 the model that a private client receives holds its own noise; then no strength is Bayes
-            optimal for it.""",
+            optimal for it. The estimates converge where every round adds the same noise (fedhdp:lemma4).""",
     )
 )
 

@@ -317,7 +317,7 @@ register(
 
 # --- what the text says of the lines ---------------------------------------------------------------------------------
 
-TAU = Variable("tau", "size", "synchronisation gap", within=(1, 12))
+TAU = Variable("tau", "size", "synchronisation gap", extreme=False)
 
 
 def _updates_derive(tau: Any) -> Derivation:

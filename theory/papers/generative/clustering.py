@@ -22,16 +22,16 @@ from theory.engine.tight import Tight
 from theory.papers.generative.model import SIGMA2_X
 from theory.papers.generative.normal import DIGITS, exported, number
 
-P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), within=("1/100", 1))
-MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), within=(-5, 5))
-NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 100))
-SAMPLES = Variable("n", "size", "samples per client", within=(1, 10))
+P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), extreme=False)
+MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), extreme=False)
+NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, extreme=False)
+SAMPLES = Variable("n", "size", "samples per client", extreme=False)
 
 
 # --- Algorithm 1 -------------------------------------------------------------------------------------------------------
 
-MU = Variable("mu", "positive", "the two values are mu and -mu, equally likely", within=("1/100", 10))
-FREE_NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/10", 10))
+MU = Variable("mu", "positive", "the two values are mu and -mu, equally likely", extreme=False)
+FREE_NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, extreme=False)
 
 
 def _alg1_corrected(mu: Any, sigma2_x: Any, n: Any) -> Any:
@@ -106,12 +106,9 @@ register(
 )
 
 LOW = Variable("low", "real", "lower centre before the round")
-GAP = Variable("gap", "positive", "upper centre minus lower centre before the round", within=("1/2", 4))
+GAP = Variable("gap", "positive", "upper centre minus lower centre before the round", extreme=False)
 SHARE = Variable("share", "fraction", "share of the upper cluster before the round", extreme=False)
-RATIO = {
-    "lengths": (1, 2, 3),
-    "within": ("1/20", 20),
-}
+RATIO = {"lengths": (1, 2, 3), "extreme": False}
 UPPER = Variable(
     "above", "positive", "likelihood of the lower over the upper centre, per client now in the upper cluster", **RATIO
 )

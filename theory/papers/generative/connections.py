@@ -131,12 +131,12 @@ register(
 
 # --- the discrete prior as a limit -----------------------------------------------------------------------------------
 
-P = Variable("p", "fraction", "weight of the first component", within=("1/20", "19/20"))
-CENTRE1 = Variable("mu1", "real", "first component's centre", within=(-3, 3))
-CENTRE2 = Variable("mu2", "real", "second component's centre", within=(-3, 3))
-X = Variable("x", "positive", "feature of the client's sample", within=("1/4", 2))
-Y = Variable("y", "real", "its response", within=(-3, 3))
-NOISE = Variable("sigma2_x", "positive", "variance of a response", within=("1/2", 4))
+P = Variable("p", "fraction", "weight of the first component", extreme=False)
+CENTRE1 = Variable("mu1", "real", "first component's centre", extreme=False)
+CENTRE2 = Variable("mu2", "real", "second component's centre", extreme=False)
+X = Variable("x", "positive", "feature of the client's sample", extreme=False)
+Y = Variable("y", "real", "its response", extreme=False)
+NOISE = Variable("sigma2_x", "positive", "variance of a response", extreme=False)
 
 
 def _mixed(v: Any, p: Any, mu1: Any, mu2: Any, x: Any, y: Any, sigma2_x: Any) -> Any:

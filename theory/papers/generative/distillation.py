@@ -24,8 +24,8 @@ from theory.engine.registry import register
 from theory.papers.generative.dual import Dual, gradient
 from theory.papers.generative.priors import number, precise
 
-PSI = Variable("psi", "positive", "inverse variance of (65)", within=("1/4", 8))
-P_MU = Variable("p_mu", "fraction", "the global model's probability of label 1", within=("1/20", "19/20"))
+PSI = Variable("psi", "positive", "inverse variance of (65)", extreme=False)
+P_MU = Variable("p_mu", "fraction", "the global model's probability of label 1", extreme=False)
 WORKING = 48  # digits
 
 
@@ -113,8 +113,8 @@ register(
     )
 )
 
-POWER_SHARE = Variable("p_x", "fraction", "p(x), the probability of the input", within=("1/20", "19/20"))
-Q = Variable("q", "fraction", "the client's probability of label 1", within=("1/20", "19/20"))
+POWER_SHARE = Variable("p_x", "fraction", "p(x), the probability of the input", extreme=False)
+Q = Variable("q", "fraction", "the client's probability of label 1", extreme=False)
 
 
 def _expanded_printed(psi: Any, p_x: Any, p_mu: Any, q: Any) -> Any:
@@ -167,7 +167,7 @@ register(
     )
 )
 
-STRENGTH = Variable("strength", "positive", "psi p(x)", within=("1/4", 8))
+STRENGTH = Variable("strength", "positive", "psi p(x)", extreme=False)
 
 
 def _integral_printed(strength: Any, p_mu: Any) -> Any:
@@ -316,7 +316,7 @@ register(
 
 # --- the stand-in ----------------------------------------------------------------------------------------------------
 
-VARIANCE = Variable("psi", "positive", "variance of (23), 1/(2 psi) in (65)", within=("1/8", 8))
+VARIANCE = Variable("psi", "positive", "variance of (23), 1/(2 psi) in (65)", extreme=False)
 
 
 def _slope(psi: Any, p_mu: Any) -> Any:

@@ -145,8 +145,10 @@ register(
     )
 )
 
-EPS0 = Variable("eps0", "positive", "epsilon of the local guarantee, in the theorem's range", within=("1/20", 1))
-SMALL_DELTA = Variable("delta", "positive", "delta of the local guarantee", within=("1e-8", "1/100"))
+EPS0 = Variable(
+    "eps0", "positive", "epsilon of the local guarantee, in the theorem's range", within=("1/20", 1), why="certified"
+)
+SMALL_DELTA = Variable("delta", "positive", "delta of the local guarantee", within=("1e-8", "1/100"), why="certified")
 
 
 def _figure_noise(eps0: Any, delta: Any) -> Any:
@@ -216,7 +218,7 @@ register(
     )
 )
 
-ANY_DELTA = Variable("delta", "positive", "delta of the local guarantee", within=("1e-12", "1/2"))
+ANY_DELTA = Variable("delta", "positive", "delta of the local guarantee", within=("1e-12", "1/2"), why="certified")
 
 
 def _high_derive(delta: Any) -> Derivation:

@@ -24,7 +24,7 @@ SIGMA2_Q1 = Variable("sigma2_q1", "positive", "noise variance per step and coord
 T = Variable("T", "size", "local steps in all")
 C2 = Variable("C2", "nonnegative", "clipping norm of psi's gradients", default=sp.Integer(0), extreme=False)
 SIGMA2_Q2 = Variable("sigma2_q2", "positive", "noise variance per step of psi", default=ONE, extreme=False)
-ANY_ORDER = Variable("order", "positive", "Renyi order", within=("11/10", 20))
+ANY_ORDER = Variable("order", "positive", "Renyi order", within=("1001/1000", 1000), why="formula")
 ADJACENCY = Variable(
     "adjacency",
     "choice",

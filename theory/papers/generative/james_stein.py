@@ -34,19 +34,31 @@ from theory.papers.generative.model import (
 
 # --- James-Stein --------------------------------------------------------------------------------------------
 
-STEIN_M = Variable("m", "choice", "clients", choices=(5, 7))
+STEIN_M = Variable("m", "choice", "clients", choices=(2, 3, 5, 7))
 APART = Variable(
-    "apart", "positive", "sum of squares of the parameters around their mean, over sigma2_x", within=("1/1000", 100)
+    "apart",
+    "positive",
+    "sum of squares of the parameters around their mean, over sigma2_x",
+    within=("1/1000", 100),
+    why="certified",
 )
 
 
 def _stein_derive(m: int, apart: Any) -> Derivation:
     d = Derivation()
-    u = sp.Symbol("u", positive=True)
+    u, t = sp.symbols("u t", positive=True)
     d.say(
         """In units of sigma2_x, with S the sum of squares of the samples around their mean: by Stein's identity shrinking
         x_i - xbar by the factor 1 - (m-3)/S changes the sum of squared errors on average by -(m-3)^2 E[1/S]."""
     )
+    if m == 3:
+        kept = d.say("Of x_i - xbar is kept the share", 1 - (m - 3) / u)
+        return d.conclude("Error per client, that of the own sample being 1:", kept**2)
+    if m == 2:
+        part = d.say("""S is the square of one normal number, whose density does not vanish at 0; the sum of squared errors
+            holds (m-3)^2/S, whose mean is at least a positive number times""",
+            sp.integrate(t ** sp.Rational(-3, 2), (t, u, 1)))  # fmt: skip
+        return d.conclude("for any u > 0. Error per client, that of the own sample being 1:", 1 + sp.limit(part, u, 0))
     d.say(
         """S is a chi-square of m - 1 degrees of freedom, not central by `apart`. E[1/S] is the integral of E[exp(-tS)] over
         t > 0; with u = 1/(1 + 2t) it is half the integral over u from 0 to 1 of""",
@@ -65,6 +77,10 @@ def _inverse_chi_square(k: int, apart: Any) -> Any:
 
 def _stein_oracle(m: int, apart: Any) -> Any:
     """The chi-square that is not central as a Poisson mixture of central ones, E[1/chi2_k] = 1/(k-2)."""
+    if m == 2:
+        return sp.oo  # E[1/chi2_1]
+    if m == 3:
+        return ONE
     with mpmath.workdps(60):
         half, inverse = mpmath.mpf(int(apart.p)) / int(apart.q) / 2, mpmath.mpf(0)
         weight = mpmath.exp(-half)
@@ -109,13 +125,17 @@ register(
         derive=_stein_derive,
         oracle=_stein_oracle,
         computed=_stein_float,
+        condition=lambda m: sp.true if m >= 3 else sp.false,
+        condition_text="m >= 3 (with three clients nothing is shrunk; from four on the error is smaller)",
+        counterexample={"m": 2, "apart": 1},
         tight=Tight(at={"m": 5, "apart": 100}, ratio="1.00806451613"),
         assumes={"given": "parameters"},
         simulate=_stein_simulate,
         unit="multiples of sigma2_x, per client",
         related=("generative:thm1:james-stein",),
-        remark="""Averaged over clients only: a client far from all others loses. Nothing is gained with three clients or
-            fewer. Judged for 5 and 7 clients, whose formulas are elementary; certified for `apart` from 0.001 to 100.""",
+        remark="""Averaged over clients only: a client far from all others loses. With two clients the error is infinite,
+            with three it is the own sample's. Of more clients judged for 5 and 7, whose formulas are elementary; certified
+            for `apart` from 0.001 to 100.""",
     )
 )
 

@@ -24,8 +24,8 @@ from theory.papers.generative.model import ONE
 from theory.papers.generative.normal import DIGITS, exported, number, upper_tail
 
 D = Variable("d", "size", "coordinates of a message, each projected onto [-a, a] and noised", default=ONE)
-EPS0 = Variable("eps0", "positive", "epsilon of the local guarantee", within=("1/100", 1))
-DELTA = Variable("delta", "positive", "delta of the local guarantee", within=("1e-10", "99/100"))
+EPS0 = Variable("eps0", "positive", "epsilon of the local guarantee", within=("1/100", 1), why="certified")
+DELTA = Variable("delta", "positive", "delta of the local guarantee", within=("1e-10", "99/100"), why="certified")
 
 
 def needed_delta(eps: Any, ratio: Any) -> Any:

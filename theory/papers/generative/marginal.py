@@ -23,13 +23,13 @@ from theory.engine.registry import register
 from theory.engine.tight import Tight
 from theory.papers.generative.dual import Dual, gradient, lift
 from theory.papers.generative.objectives import TAIL, V_THETA, V_X, horner, series
-from theory.papers.generative.priors import bounded
+from theory.papers.generative.priors import free
 
 # --- gradient --------------------------------------------------------------------------------------------------------
 
-X1, X2 = bounded("x1", "feature (of the first sample, or first feature)"), bounded("x2", "the second one")
-Y1, Y2 = bounded("y1", "first response"), bounded("y2", "second response (unused with one sample)")
-MU1, MU2 = bounded("mu1", "population centre, first coordinate"), bounded("mu2", "second coordinate (unused for d = 1)")
+X1, X2 = free("x1", "feature (of the first sample, or first feature)"), free("x2", "the second one")
+Y1, Y2 = free("y1", "first response"), free("y2", "second response (unused with one sample)")
+MU1, MU2 = free("mu1", "population centre, first coordinate"), free("mu2", "second coordinate (unused for d = 1)")
 SHAPE = Variable("shape", "choice", "samples x features of the client", choices=("2x1", "1x2"))
 CLIENT = (X1, X2, Y1, Y2, MU1, MU2, V_THETA, V_X, SHAPE)
 CLIENT_EXAMPLES = (
@@ -225,8 +225,8 @@ register(
 
 # --- expectation-maximisation ----------------------------------------------------------------------------------------
 
-XS = bounded("x", "feature of each client's sample", (1, 2))
-YS = bounded("y", "response of each client", (1, 2))
+XS = free("x", "feature of each client's sample", (1, 2))
+YS = free("y", "response of each client", (1, 2))
 SCALAR = (XS, YS, MU1, V_THETA, V_X)
 
 

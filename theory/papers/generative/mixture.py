@@ -29,22 +29,21 @@ from theory.engine.tight import Tight
 from theory.papers.generative.model import SIGMA2_X, ZERO, D, N
 from theory.papers.generative.normal import DIGITS, exported, number
 
-P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), within=("1/100", 1))
-MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), within=(-5, 5))
-NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 100))
-SAMPLES = Variable("n", "size", "samples per client", within=(1, 10))
-SAMPLES2 = Variable("n", "size", "samples per client", low=2, within=(2, 10))
+P = Variable("p", "positive", "prior probabilities, up to a common factor", lengths=(2, 3), extreme=False)
+MUS = Variable("mus", "real", "the values that a client's parameter can take", lengths=(2, 3), extreme=False)
+NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, extreme=False)
+SAMPLES2 = Variable("n", "size", "samples per client", low=2, extreme=False)
 
 
 # --- Theorem 5 ---------------------------------------------------------------------------------------------------------
 
-MEAN = Variable("xbar", "real", "mean of the client's samples", within=(-5, 5))
-SQUARES = Variable("squares", "nonnegative", "sum of the squared deviations of the samples from their mean", within=(0, 4))
+MEAN = Variable("xbar", "real", "mean of the client's samples", extreme=False)
+SQUARES = Variable("squares", "nonnegative", "sum of the squared deviations of the samples from their mean", extreme=False)
 WIDTH = Variable(
     "sigma2_theta",
     "nonnegative",
     "variance of a client's parameter around its value: 0 in the model, sigma_theta^2 in the theorem's words",
-    within=(0, 2),
+    extreme=False,
     default=ZERO,
 )
 
@@ -369,8 +368,10 @@ def _mse_simulate(p: list[float], mus: list[float], sigma2_x: float, n: int) -> 
     return simulation.sample_means(draw, labels=["mean squared error"], draws=n + 1)
 
 
-PAIR_P = Variable("p", "positive", P.meaning, lengths=(2,), within=("1/100", 1))
-PAIR = Variable("mus", "real", MUS.meaning, lengths=(2,), within=(-5, 5))
+PAIR_P = Variable("p", "positive", P.meaning, lengths=(2,), within=("1/100", 1), why="digits")
+PAIR = Variable("mus", "real", MUS.meaning, lengths=(2,), within=(-5, 5), why="digits")
+PAIR_NOISE = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 100), why="digits")
+SAMPLES = Variable("n", "size", "samples per client", within=(1, 10), why="digits")
 
 register(
     Claim(
@@ -381,7 +382,7 @@ register(
             paper gives no formula.""",
         latex=r"\text{MSE}=\mathbb{E}_{\{\bm{\theta}_i,X_i\}}\|\bm{\theta}_i-\hat{\bm{\theta}}_i\|^2",
         kind="identity",
-        variables=(PAIR_P, PAIR, NOISE, SAMPLES),
+        variables=(PAIR_P, PAIR, PAIR_NOISE, SAMPLES),
         examples=(
             {"p": ["1/2", "1/2"], "mus": [-1, 1], "sigma2_x": 1, "n": 1},
             {"p": ["1/4", "3/4"], "mus": [0, 2], "sigma2_x": 4, "n": 2},

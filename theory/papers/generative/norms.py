@@ -24,8 +24,8 @@ from theory.papers.generative.model import M2, ZERO, N
 from theory.papers.generative.normal import DIGITS, exported, number
 
 DIMENSION = Variable("d", "choice", "coordinates of a sample", choices=(1, 2, 5))
-MANY_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000))
-MANY_N = Variable("n", "size", N.meaning, within=(1, 1000))
+MANY_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000), why="certified")
+MANY_N = Variable("n", "size", N.meaning, within=(1, 1000), why="certified")
 
 
 def chi_tail(d: int, x: Any) -> Any:
@@ -131,7 +131,7 @@ register(
 
 # --- one mean, any probability -----------------------------------------------------------------------------------------
 
-LOG_ETA = Variable("L", "positive", "log(1/eta), eta being the probability allowed", within=("1/100", 50))
+LOG_ETA = Variable("L", "positive", "log(1/eta), eta being the probability allowed", within=("1/100", 50), why="certified")
 
 
 def _norm_derive(d: int, L: Any) -> Derivation:

@@ -282,10 +282,10 @@ register(
 
 # --- (20): the sign of the likelihood --------------------------------------------------------------------------------
 
-E1 = Variable("z", "real", "<theta_i, X_ij> of each sample", lengths=(1, 2), within=(-3, 3))
+E1 = Variable("z", "real", "<theta_i, X_ij> of each sample", lengths=(1, 2), extreme=False)
 LABELS = Variable("labels", "choice", "the labels of the samples", choices=("01", "10"))
-Q_BOX = Variable("Q", "nonnegative", "squared distance |mu - theta_i|^2 of the client", within=(0, 4))
-V_SMALL = Variable("sigma2_theta", "positive", "prior variance", within=("1/4", 4))
+Q_BOX = Variable("Q", "nonnegative", "squared distance |mu - theta_i|^2 of the client", extreme=False)
+V_SMALL = Variable("sigma2_theta", "positive", "prior variance", extreme=False)
 
 
 def _eq20_printed(z: list[Any], labels: str, Q: Any, sigma2_theta: Any) -> Any:

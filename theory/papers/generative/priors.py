@@ -24,20 +24,25 @@ DIGITS = 50
 SPAN = (-3, 3)
 
 
+def free(name: str, meaning: str, lengths: tuple[int, ...] | None = None) -> Variable:
+    """A real number."""
+    return Variable(name, "real", meaning, lengths=lengths, extreme=False)
+
+
 def bounded(name: str, meaning: str, lengths: tuple[int, ...] | None = None) -> Variable:
     """A real number of moderate size, so that exponentials stay printable."""
-    return Variable(name, "real", meaning, lengths=lengths, within=SPAN)
+    return Variable(name, "real", meaning, lengths=lengths, within=SPAN, why="floats")
 
 
-THETAS = bounded("thetas", "parameters of all clients, client after client, d numbers each", (2, 4))
+THETAS = free("thetas", "parameters of all clients, client after client, d numbers each", (2, 4))
 D12 = Variable(
     "d", "choice", "dimension of a client's parameter; the number of clients is len(thetas)/d", choices=(1, 2), default=1
 )
-MU1 = bounded("mu1", "population centre, first coordinate")
-MU2 = bounded("mu2", "population centre, second coordinate (unused for d = 1)")
-V_THETA = Variable("sigma2_theta", "positive", "variance of a parameter around its centre", within=("1/4", 4))
-V_X = Variable("sigma2_x", "positive", "variance of a response", within=("1/4", 4))
-SCALE = Variable("b", "positive", "scale of the Laplace prior", within=("1/4", 4))
+MU1 = free("mu1", "population centre, first coordinate")
+MU2 = free("mu2", "population centre, second coordinate (unused for d = 1)")
+V_THETA = Variable("sigma2_theta", "positive", "variance of a parameter around its centre", extreme=False)
+V_X = Variable("sigma2_x", "positive", "variance of a response", extreme=False)
+SCALE = Variable("b", "positive", "scale of the Laplace prior", extreme=False)
 DETERMINISTIC = Exempt(kind="deterministic", note="an identity of functions of the parameters")
 
 
@@ -242,9 +247,9 @@ register(
 # --- case 3: a mixture of Gaussians ----------------------------------------------------------------------------------
 
 PAIR = bounded("thetas", "parameters of all clients, client after client, d numbers each", (2,))
-P1 = Variable("p", "fraction", "weight of the first component (the second has 1 - p)", within=("1/10", "9/10"))
-S1 = Variable("s1", "positive", "standard deviation sigma_theta,1 of the first component", within=("1/2", 2))
-S2 = Variable("s2", "positive", "standard deviation sigma_theta,2 of the second component", within=("1/2", 2))
+P1 = Variable("p", "fraction", "weight of the first component (the second has 1 - p)", within=("1/10", "9/10"), why="floats")
+S1 = Variable("s1", "positive", "standard deviation sigma_theta,1 of the first component", within=("1/2", 2), why="floats")
+S2 = Variable("s2", "positive", "standard deviation sigma_theta,2 of the second component", within=("1/2", 2), why="floats")
 MU11, MU12 = bounded("mu11", "first component's centre"), bounded("mu12", "its second coordinate (unused for d = 1)")
 MU21, MU22 = bounded("mu21", "second component's centre"), bounded("mu22", "its second coordinate (unused for d = 1)")
 MIXTURE = (PAIR, D12, P1, MU11, MU12, MU21, MU22, S1, S2)
@@ -359,6 +364,7 @@ __all__ = [
     "DETERMINISTIC",
     "bounded",
     "clients",
+    "free",
     "gauss_derive",
     "mixture_corrected",
     "mixture_oracle",

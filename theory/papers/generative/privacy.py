@@ -39,7 +39,7 @@ from theory.papers.generative.federation import (  # fmt: skip
     mpf,
 )
 
-ORDER = Variable("order", "size", "Renyi order, a whole number", low=2, within=(2, 12))
+ORDER = Variable("order", "size", "Renyi order, a whole number", low=2, within=(2, 12), why="digits")
 
 # --- Theorem 7 -------------------------------------------------------------------------------------------------------
 
@@ -279,9 +279,9 @@ register(
 
 # --- which orders ----------------------------------------------------------------------------------------------------
 
-Q = Variable("q", "fraction", "share K/m of the clients in a round", within=("1/100", "9/10"))
+Q = Variable("q", "fraction", "share K/m of the clients in a round", within=("1/100", "9/10"), why="certified")
 LOAD = Variable("load", "positive", "order times C1^2/(K sigma2_q1); without small_order, that less 1, over 20",
-                within=("1/50", 1))  # fmt: skip
+                within=("1/50", 1), why="certified")  # fmt: skip
 FEW = Variable("order", "choice", "Renyi order", choices=(2, 3, 5))
 SMALL = Variable(
     "small_order",

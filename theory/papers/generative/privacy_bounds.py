@@ -37,7 +37,7 @@ from theory.papers.generative.federation import (  # fmt: skip
 
 # --- any server ------------------------------------------------------------------------------------------------------
 
-REAL_ORDER = Variable("order", "positive", "Renyi order", within=("11/10", 12))
+REAL_ORDER = Variable("order", "positive", "Renyi order", within=("1001/1000", 1000), why="formula")
 
 
 def _valid_formula(tau: Any, K: Any, m: Any, C1: Any, sigma2_q1: Any, T: Any, order: Any, C2: Any, sigma2_q2: Any,

@@ -109,10 +109,10 @@ register(
 
 # --- projection --------------------------------------------------------------------------------------------------------
 
-WIDE = Variable("a", "positive", HALF_RANGE.meaning, within=("1/2", 3))
-CENTRED = Variable("mu", "real", "centre of the clients' parameters", within=(-2, 2))
+WIDE = Variable("a", "positive", HALF_RANGE.meaning, extreme=False)
+CENTRED = Variable("mu", "real", "centre of the clients' parameters", extreme=False)
 MEAN_VARIANCE = Variable(
-    "variance", "positive", "variance of a sample mean around mu, sigma2_theta + sigma2_x/n", within=("1/4", 4)
+    "variance", "positive", "variance of a sample mean around mu, sigma2_theta + sigma2_x/n", extreme=False
 )
 
 

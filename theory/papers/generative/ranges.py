@@ -25,11 +25,11 @@ from theory.papers.generative.normal import DIGITS, exported, mass_beyond, numbe
 
 # --- tails -------------------------------------------------------------------------------------------------------------
 
-C1 = Variable("c1", "positive", "distance of a sample mean from its parameter", within=("1/10", 3))
-C2 = Variable("c2", "positive", "distance of a parameter from the centre", within=("1/10", 3))
-TAIL_X = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 4))
-TAIL_THETA = Variable("sigma2_theta", "positive", SIGMA2_THETA.meaning, within=("1/2", 4))
-TAIL_N = Variable("n", "size", N.meaning, within=(1, 20))
+C1 = Variable("c1", "positive", "distance of a sample mean from its parameter", within=("1/10", 3), why="digits")
+C2 = Variable("c2", "positive", "distance of a parameter from the centre", within=("1/10", 3), why="digits")
+TAIL_X = Variable("sigma2_x", "positive", SIGMA2_X.meaning, within=("1/2", 4), why="digits")
+TAIL_THETA = Variable("sigma2_theta", "positive", SIGMA2_THETA.meaning, within=("1/2", 4), why="digits")
+TAIL_N = Variable("n", "size", N.meaning, within=(1, 20), why="digits")
 TAILS = (TAIL_N, TAIL_X, TAIL_THETA, C1, C2)
 TAIL_EXAMPLES = (
     {"n": 2, "sigma2_x": 2, "sigma2_theta": 1, "c1": 1, "c2": 1},
@@ -98,7 +98,7 @@ register(
         unit="probability",
     )
 )
-Z = Variable("z", "positive", "distance from the mean in standard deviations", within=("1/1000", 35))
+Z = Variable("z", "positive", "distance from the mean in standard deviations", within=("1/1000", 35), why="certified")
 
 
 def _bound_derive(z: Any) -> Derivation:
@@ -259,8 +259,8 @@ register(
 
 # --- a range that works ------------------------------------------------------------------------------------------------
 
-RANGE_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000))
-RANGE_N = Variable("n", "size", N.meaning, within=(1, 1000))
+RANGE_M = Variable("m", "size", M2.meaning, low=2, within=(2, 1000), why="certified")
+RANGE_N = Variable("n", "size", N.meaning, within=(1, 1000), why="certified")
 
 
 def _range_derive(m: Any, n: Any) -> Derivation:
@@ -329,7 +329,7 @@ register(
 # --- the error given the event -----------------------------------------------------------------------------------------
 
 NARROW = Variable("r", "nonnegative", "bound on the absolute value of the centre, in standard deviations of a mean",
-                  within=(0, 10))  # fmt: skip
+                  within=(0, 10), why="certified")  # fmt: skip
 
 
 def _given_derive(m: Any, r: Any) -> Derivation:

@@ -87,9 +87,11 @@ register(
 
 # --- Lemma 2 ---------------------------------------------------------------------------------------------------------
 
-RDP = Variable("rdp", "nonnegative", "Renyi divergence eps(lambda) at the order, in nats", within=(0, 10))
-EPS = Variable("eps", "positive", "the target epsilon", within=("1/100", 20))
-DELTA = Variable("delta", "positive", "the target delta", within=("1e-9", "1/2"))
+RDP = Variable("rdp", "nonnegative", "Renyi divergence eps(lambda) at the order, in nats", within=(0, 10), why="floats")
+EPS = Variable("eps", "positive", "the target epsilon", within=("1/100", 20), why="floats")
+DELTA = Variable("delta", "fraction", "the target delta", extreme=False)
+SMALL_ORDER = Variable("order", "positive", "Renyi order", within=("11/10", 20), why="floats")
+FREE_RDP = Variable("rdp", "nonnegative", RDP.meaning, extreme=False)
 
 
 def _worst_share(d: Derivation, order: Any, eps: Any) -> Any:
@@ -150,7 +152,7 @@ register(
         latex=r"""\delta=\min_{\lambda}\frac{\exp\left((\lambda-1)(\epsilon(\lambda)-\epsilon)\right)}{\lambda-1}\left(1-%
             \frac{1}{\lambda}\right)^{\lambda}""",
         kind="upper bound",
-        variables=(RDP, ANY_ORDER, EPS),
+        variables=(RDP, SMALL_ORDER, EPS),
         examples=({"rdp": "1/2", "order": 4, "eps": 2}, {"rdp": 1, "order": 10, "eps": 3}),
         printed=_delta_printed,
         derive=_delta_derive,
@@ -200,7 +202,7 @@ register(
         latex=r"""\epsilon=\min_{\lambda}\epsilon(\lambda)+\frac{\log(1/\delta)+(\lambda-1)\log(1-1/\lambda)-\log(\lambda)}%
             {\lambda-1}""",
         kind="upper bound",
-        variables=(RDP, ANY_ORDER, DELTA),
+        variables=(FREE_RDP, ANY_ORDER, DELTA),
         examples=({"rdp": "1/2", "order": 4, "delta": "1e-5"}, {"rdp": 1, "order": 10, "delta": "1/1000"}),
         printed=_eps_printed,
         derive=_eps_derive,

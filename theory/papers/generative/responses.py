@@ -17,13 +17,13 @@ from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.registry import register
-from theory.papers.generative.priors import DETERMINISTIC, DIGITS, MU1, V_THETA, V_X, bounded, gauss_derive, number, precise
+from theory.papers.generative.priors import DETERMINISTIC, DIGITS, MU1, V_THETA, V_X, free, gauss_derive, number, precise
 
 # --- cases 4 and 5: response models ----------------------------------------------------------------------------------
 
-XS = bounded("x", "features of one client's samples", (1, 2))
-YS = bounded("y", "responses of one client's samples", (1, 2))
-THETA = bounded("theta", "the client's parameter")
+XS = free("x", "features of one client's samples", (1, 2))
+YS = free("y", "responses of one client's samples", (1, 2))
+THETA = free("theta", "the client's parameter")
 
 
 def _linear_derive(x: list[Any], y: list[Any], theta: Any, sigma2_x: Any) -> Derivation:
@@ -111,10 +111,10 @@ register(
 
 # --- (14) ------------------------------------------------------------------------------------------------------------
 
-XS4 = bounded("x", "features of all samples, client after client", (2, 4))
-YS4 = bounded("y", "responses of all samples, client after client", (2, 4))
+XS4 = free("x", "features of all samples, client after client", (2, 4))
+YS4 = free("y", "responses of all samples, client after client", (2, 4))
 M12 = Variable("m", "choice", "number of clients", choices=(1, 2))
-THETA1, THETA2 = bounded("theta1", "first client's parameter"), bounded("theta2", "second client's (unused for m = 1)")
+THETA1, THETA2 = free("theta1", "first client's parameter"), free("theta2", "second client's (unused for m = 1)")
 EQ14 = (XS4, YS4, M12, THETA1, THETA2, MU1, V_THETA, V_X)
 
 

@@ -272,9 +272,9 @@ register(
 
 # --- (13) ---------------------------------------------------------------------------------------------------------
 
-REAL_ORDER = Variable("order", "positive", "Renyi order alpha > 1", within=(sp.Rational(11, 10), 60))
-RDP = Variable("rdp", "positive", "Renyi divergence eps(alpha) at that order", within=(sp.Rational(1, 100), 20))
-TARGET = Variable("delta", "fraction", "target delta", within=(sp.Rational(1, 10**8), sp.Rational(1, 2)))
+REAL_ORDER = Variable("order", "positive", "Renyi order alpha > 1", within=(sp.Rational(1001, 1000), 1000), why="formula")
+RDP = Variable("rdp", "positive", "Renyi divergence eps(alpha) at that order", extreme=False)
+TARGET = Variable("delta", "fraction", "target delta", extreme=False)
 
 
 def converted(order: Any, rdp: Any, delta: Any) -> Any:
@@ -360,7 +360,9 @@ register(
         variables=(
             Variable("order", "choice", "Renyi order alpha", choices=(sp.Integer(2), sp.Integer(8))),
             Variable("step", "choice", "sensitivity over sigma", choices=(sp.Rational(1, 2), sp.Integer(2))),
-            Variable("delta", "fraction", "target delta", within=(sp.Rational(1, 10**6), sp.Rational(1, 2))),
+            Variable(
+                "delta", "fraction", "target delta", within=(sp.Rational(1, 10**6), sp.Rational(1, 2)), why="certified"
+            ),
         ),
         examples=({"order": 2, "step": 2, "delta": "1/1000"}, {"order": 8, "step": "1/2", "delta": "1/100000"}),
         printed=lambda delta: delta,
@@ -380,7 +382,7 @@ register(
 
 SENSITIVITY = Variable("sensitivity", "positive", "Euclidean distance of the releases of two neighbours")
 SIGMA = Variable("sigma", "positive", "deviation of the noise per coordinate")
-EVERY_ORDER = Variable("order", "positive", "Renyi order alpha > 1", within=(sp.Rational(11, 10), 60))
+EVERY_ORDER = Variable("order", "positive", "Renyi order alpha > 1", within=(sp.Rational(1001, 1000), 1000), why="formula")
 
 
 def _zcdp_derive(sensitivity: Any, sigma: Any, order: Any) -> Derivation:

@@ -25,45 +25,62 @@ from theory.engine.tight import Tight
 
 E_OWN = Variable("E_own", "nonnegative", "e^eps - 1 of the silo whose record changes", extreme=False)
 E_MORE = Variable("E_more", "nonnegative", "by how much e^eps is larger in the silo with the largest eps", extreme=False)
+DELTA_OWN = Variable("delta_own", "fraction", "delta of the silo whose record changes", closed=True, extreme=False)
+DELTA_MORE = Variable("delta_more", "fraction", """the share of 1 - delta_own by which delta is larger in the silo with the
+    largest delta""", closed=True, extreme=False)  # fmt: skip
 
 
-def _side_derive(E_own: Any, E_more: Any) -> Derivation:
+def _side_printed(E_own: Any, E_more: Any, delta_own: Any, delta_more: Any) -> tuple[Any, Any]:
+    return 1 + E_own + E_more, 1 - (1 - delta_own) * (1 - delta_more)
+
+
+def _side_derive(E_own: Any, E_more: Any, delta_own: Any, delta_more: Any) -> Derivation:
     d = Derivation()
     own, other = sp.symbols("P_own P_others", positive=True)
-    d.say("""A record lies in one silo; where it changes only that silo's answer has another law. All answers have the
-        likelihood""", own * other)  # fmt: skip
+    d.say("""A record lies in one silo; where it changes only that silo's answer has another law. Where it does not give the
+        record away, which it does with probability delta_own, all answers have the likelihood""", own * other)  # fmt: skip
     changed = own / (1 + E_own)
     d.say("and after the change, where it falls the most,", changed * other)
-    return d.conclude("The others cancel in the ratio:", sp.cancel(own * other / (changed * other)))
+    ratio = d.say("The others cancel in the ratio:", sp.cancel(own * other / (changed * other)))
+    return d.conclude("e^eps, and the probability of answers that it does not cover:", (ratio, delta_own))
 
 
-def _side_oracle(E_own: Any, E_more: Any) -> Any:
-    """All answers of randomised responses in three silos, before and after the record of the first changes."""
-    worst = sp.Integer(0)
+def _side_oracle(E_own: Any, E_more: Any, delta_own: Any, delta_more: Any) -> tuple[Any, Any]:
+    """All answers of three silos, which respond at random or give the record away, before and after the first's changes."""
     budgets = (E_own, E_own + E_more, E_own / 2)
-    for answers in product((0, 1), repeat=len(budgets)):
+    deltas = (delta_own, delta_own + delta_more - delta_own * delta_more, delta_own / 3)
+    before, after = [], []
+    for answers in product(("yes", "no", "was", "is"), repeat=len(budgets)):
         here = there = sp.Integer(1)
-        for j, (answer, more) in enumerate(zip(answers, budgets, strict=True)):
-            often, rare = (1 + more) / (2 + more), 1 / (2 + more)
-            here *= often if answer else rare
-            there *= rare if answer == (j == 0) else often
-        worst = max(worst, here / there)
-    return worst
+        for j, (answer, more, delta) in enumerate(zip(answers, budgets, deltas, strict=True)):
+            often = {"yes": (1 - delta) * (1 + more) / (2 + more), "no": (1 - delta) / (2 + more), "was": delta, "is": 0}
+            rare = {"yes": often["no"], "no": often["yes"], "was": 0, "is": delta}
+            here *= often[answer]
+            there *= (rare if j == 0 else often)[answer]
+        before.append(here)
+        after.append(there)
+    worst = max((a / b for a, b in zip(before, after, strict=True) if a and b), default=1 + E_own)
+    return worst, sum(max(a - worst * b, sp.Integer(0)) for a, b in zip(before, after, strict=True))
 
 
-def _side_simulate(E_own: float, E_more: float) -> simulation.Simulation:
-    """All silos answer, before and after one record changes; how often they all give the likely answer."""
+def _side_simulate(E_own: float, E_more: float, delta_own: float, delta_more: float) -> simulation.Simulation:
+    """All silos answer, before and after one record changes: how often they all give the likely answer, how often the first
+    gives the record away.
+    """
     budgets = np.array([E_own, E_own + E_more, E_own / 2])
+    kept = np.array([1 - delta_own, (1 - delta_own) * (1 - delta_more), 1 - delta_own / 3])
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        likely = (1 + budgets) / (2 + budgets)
-        changed = np.array([1 / (2 + E_own), *likely[1:]])
+        likely = kept * (1 + budgets) / (2 + budgets)
+        changed = np.array([kept[0] / (2 + E_own), *likely[1:]])
         here, there = (gen.random((reps, 3)) < chances for chances in (likely, changed))
-        return np.stack([here.all(axis=1), there.all(axis=1)], axis=1).astype(float)
+        given_away = gen.random(reps) >= kept[0]
+        return np.stack([here.all(axis=1), there.all(axis=1), given_away], axis=1).astype(float)
 
-    size = float(np.prod((1 + budgets[1:]) / (2 + budgets[1:])) / (2 + E_own))
-    ratio = simulation.Ratio("likely answers before over after", [1.0, 0.0], [0.0, 1.0], size)
-    return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
+    size = float(np.prod(kept) * np.prod((1 + budgets[1:]) / (2 + budgets[1:])) / (2 + E_own))
+    ratio = simulation.Ratio("likely answers before over after", [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], size, of=0)
+    away = simulation.Mean("a record given away", [0.0, 0.0, 1.0], of=1)
+    return simulation.Simulation(simulation.sample_means(draw, count=3).experiment, (ratio, away))
 
 
 register(
@@ -71,30 +88,38 @@ register(
         id="mrmtl:footnote3",
         title="Silos side by side",
         place="Section 3, footnote 3",
-        statement="""A record in the combined dataset is at most (max eps_i, max delta_i)-DP. Judged for pure privacy: the
-            largest e^eps of all silos' randomised responses together when a record of one silo changes.""",
+        statement="""A record in the combined dataset is at most (max eps_i, max delta_i)-DP. Judged: the e^eps of all
+            silos' answers together when a record of one silo changes, and the probability that this does not cover, where
+            every silo's mechanism is the least private one of its eps and delta.""",
         latex=r"(\max_{i}\varepsilon_{i},\max_{i}\delta_{i})",
         kind="upper bound",
-        variables=(E_OWN, E_MORE),
-        examples=({"E_own": 1, "E_more": 2}, {"E_own": 2, "E_more": 0}),
-        printed=lambda E_own, E_more: 1 + E_own + E_more,
+        variables=(E_OWN, E_MORE, DELTA_OWN, DELTA_MORE),
+        examples=(
+            {"E_own": 1, "E_more": 2, "delta_own": "1/5", "delta_more": "1/4"},
+            {"E_own": 2, "E_more": 0, "delta_own": "1/3", "delta_more": 0},
+        ),
+        printed=_side_printed,
         relation="<=",
         derive=_side_derive,
         oracle=_side_oracle,
-        tight=Tight(at={"E_own": 2, "E_more": 0}),
+        shifts=lambda delta_own, delta_more, **_: {
+            x: (t := sp.Symbol(f"{x}_odds", nonnegative=True)) / (1 + t) for x in (delta_own, delta_more)
+        },
+        tight=Tight(at={"E_own": 2, "E_more": 0, "delta_own": "1/3", "delta_more": 0}),
+        entries=("e^eps", "delta needed at that eps"),
         not_computed=Exempt(kind="enumerated"),
         simulate=_side_simulate,
-        unit="e^eps",
+        unit="dimensionless",
         assumes={"adjacency": "replace", "noise": "fresh"},
-        remark="""Attained in the silo with the largest eps. It needs that a person has one record in one silo only, as the
-            paper assumes; with records in several silos the budgets add up.""",
+        remark="""Attained in the silo with the largest eps and delta. It needs that a person has one record in one silo
+            only, as the paper assumes; with records in several silos the budgets add up.""",
     )
 )
 
 
 # --- what selection takes -----------------------------------------------------------------------------------------
 
-EPS = Variable("eps", "positive", "the total budget eps_total", within=("1/10", 10))
+EPS = Variable("eps", "positive", "the total budget eps_total", extreme=False)
 LOG_DELTA = Variable("log_delta", "choice", "delta is 10 to minus this", choices=(3, 7))
 SELECTIONS = Variable("T_select", "choice", "rounds with a selection", choices=(20, 40, 200, 400))
 

@@ -26,8 +26,10 @@ from theory.engine.tight import Tight
 from theory.papers.mrmtl.privacy import bits, decimal, hockey_stick
 
 HALF = sp.Rational(1, 2)
-SENSITIVITY = Variable("sensitivity", "positive", "Euclidean distance of the releases of two neighbours", within=(HALF, 2))
-SIGMA = Variable("sigma", "positive", "deviation of the noise per coordinate", within=(HALF, 2))
+SENSITIVITY = Variable(
+    "sensitivity", "positive", "Euclidean distance of the releases of two neighbours", within=(HALF, 2), why="digits"
+)
+SIGMA = Variable("sigma", "positive", "deviation of the noise per coordinate", within=(HALF, 2), why="digits")
 
 
 def tail(x: Any) -> Any:
@@ -83,7 +85,7 @@ register(
             -e^{\varepsilon}\Phi\left(-\frac{\Delta}{2\sigma}-\frac{\varepsilon\sigma}{\Delta}\right)""",
         kind="probability",
         variables=(
-            Variable("eps", "positive", "privacy budget eps", within=(sp.Rational(1, 100), 8)),
+            Variable("eps", "positive", "privacy budget eps", within=(sp.Rational(1, 100), 8), why="digits"),
             SENSITIVITY,
             SIGMA,
         ),
@@ -174,13 +176,11 @@ register(
 
 # --- where the classical calibration is valid -------------------------------------------------------------------
 
-CLASSICAL_DELTA = Variable(
-    "delta", "fraction", "privacy budget delta", within=(sp.Rational(1, 10**12), sp.Rational(999, 1000))
-)
+CLASSICAL_DELTA = Variable("delta", "fraction", "privacy budget delta", within=("1e-30", "999999/1000000"), why="certified")
 _DELTAS = tuple(sp.Rational(1, 10**k) for k in (3, 5, 7, 9))
 FIXED_DELTA = Variable("delta", "choice", "privacy budget delta", choices=_DELTAS)
-MODERATE = Variable("eps", "positive", "privacy budget eps", within=(sp.Rational(1, 1000), sp.Rational(7, 2)))
-LARGE = Variable("eps", "positive", "privacy budget eps", within=(10, 40))
+MODERATE = Variable("eps", "positive", "privacy budget eps", within=("1/1000000", "7/2"), why="certified")
+LARGE = Variable("eps", "positive", "privacy budget eps", within=(10, 40), why="certified")
 ANY_SENSITIVITY = Variable("sensitivity", "positive", "Euclidean distance of the releases of two neighbours")
 
 
@@ -231,7 +231,7 @@ register(
         not_simulated=Exempt(kind="part", of=("mrmtl:sigma-dp:exact",)),
         assumes={"law": "gaussian"},
         tight=Tight(at={"eps": "7/2", "delta": "9/10", "sensitivity": 2}, ratio="1.04425062812542"),
-        remark="""Certified on 1/1000 <= eps <= 7/2, 1e-12 <= delta <= 0.999. The textbook proof asks eps < 1. With h =
+        remark="""Certified on 1e-6 <= eps <= 7/2, 1e-30 <= delta <= 1 - 1e-6. The textbook proof asks eps < 1. With h =
             eps/(2s), s = sqrt(2 ln(1.25/delta)), the claim reads e^(eps/2 - h^2/2) (R(s-h) - R(s+h)) <= 1.25 sqrt(2 pi)
             for the Mills ratio R, whose left side is below e^(eps/2) sqrt(pi/2) where s >= h; so it holds for every eps
             <= 2 ln(5/2) = 1.83 there without any computation. The limit depends on delta: 3.79 at delta = 0.9, 8.42 at
@@ -261,10 +261,16 @@ register(
 
 # --- Assumption E.2 ----------------------------------------------------------------------------------------------
 
-N = Variable("n", "choice", "records of the silo", choices=(2, 10))
-BETA = Variable("beta", "fraction", "allowed probability of a clipped record", within=(sp.Rational(1, 10**6), HALF))
-BOUND = Variable("bound", "positive", "bound on |w_k| known in advance, over sigma", within=(sp.Rational(1, 100), 10))
-BEYOND = Variable("beyond", "nonnegative", "excess of |w_k| over it, over sigma", within=(0, 8), default=sp.Integer(0))
+N = Variable("n", "choice", "records of the silo", choices=(1, 2, 10, 100))
+BETA = Variable(
+    "beta", "fraction", "allowed probability of a clipped record", within=(sp.Rational(1, 10**6), HALF), why="certified"
+)
+BOUND = Variable(
+    "bound", "positive", "bound on |w_k| known in advance, over sigma", within=(sp.Rational(1, 100), 10), why="certified"
+)
+BEYOND = Variable(
+    "beyond", "nonnegative", "excess of |w_k| over it, over sigma", within=(0, 8), why="certified", default=sp.Integer(0)
+)
 
 
 def _clip_derive(n: int, beta: Any, bound: Any, beyond: Any) -> Derivation:

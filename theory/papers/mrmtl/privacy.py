@@ -105,6 +105,7 @@ register(
             note="which takes the steps one by one",
         ),
         assumes={"noise": "fresh"},
+        model=("Value(Server)",),
         unit="variance per coordinate",
         remark="""One factor T comes from T independent steps, the other from the noise that T steps need each. The model
             itself moves by more than Z: the gradients of later steps see the noise of earlier ones, and contract it

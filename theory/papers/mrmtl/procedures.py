@@ -30,10 +30,10 @@ SHIFT = {"add-remove": 1, "replace": 2}
 ADJACENCY = Variable(
     "adjacency", "choice", "add-remove: one record is left out; replace: it is exchanged", choices=("add-remove", "replace")
 )
-ROUNDS = Variable("T", "choice", "rounds, one DP-SGD step each", choices=(1, 2, 3))
+ROUNDS = Variable("T", "size", "rounds, one DP-SGD step each", extreme=False)
 CLIP = Variable("clip", "positive", "clipping norm of a record's gradient", extreme=False)
 NOISE2 = Variable("noise2", "positive", "noise variance of a DP-SGD step", extreme=False)
-ORDER = Variable("order", "positive", "Renyi order", within=(2, 50))
+ORDER = Variable("order", "positive", "Renyi order", within=(2, 1000), why="code")
 
 
 # --- Algorithm A1: privacy -------------------------------------------------------------------------------------------

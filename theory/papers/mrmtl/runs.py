@@ -23,8 +23,10 @@ from theory.engine.tight import Tight
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 DIGITS = 65
-ETA = Variable("eta", "real", "shape of the truncated negative binomial, > -1", within=("-19/20", 10))
-NONZERO = Variable("eta", "positive", "shape of the truncated negative binomial, here > 0", within=("1/20", 10))
+ETA = Variable("eta", "real", "shape of the truncated negative binomial, > -1", within=("-19/20", 10), why="floats")
+NONZERO = Variable(
+    "eta", "positive", "shape of the truncated negative binomial, here > 0", within=("1/20", 10), why="floats"
+)
 GAMMA = Variable("gamma", "fraction", "success probability of the truncated negative binomial")
 H = Variable("h", "size", "number of runs", extreme=False)
 RUNS = Variable("h", "choice", "number of runs", choices=(1, 2, 3, 5))
@@ -345,7 +347,7 @@ register(
 
 SHAPES = ("-1/2", "0", "1/2", "1", "2")
 SHAPE = Variable("eta", "choice", "shape of the truncated negative binomial", choices=tuple(map(sp.Rational, SHAPES)))
-MEAN = Variable("mean", "positive", "mean number of runs, > 1", within=("3/2", 100))
+MEAN = Variable("mean", "positive", "mean number of runs, > 1", within=("3/2", 100), why="digits")
 
 
 def gamma_of_mean(eta: Any, mean: Any) -> Any:
@@ -418,7 +420,7 @@ register(
     )
 )
 
-L = Variable("log_inverse_gamma", "positive", "log(1/gamma)", within=("1/5", 8))
+L = Variable("log_inverse_gamma", "positive", "log(1/gamma)", within=("1/5", 8), why="certified")
 
 
 def _slopes_derive(eta: Any, log_inverse_gamma: Any) -> Derivation:

@@ -95,9 +95,11 @@ register(
     )
 )
 
-EPS = Variable("eps", "positive", "parameter eps of the mechanism", within=(sp.Rational(1, 10), 10))
+EPS = Variable("eps", "positive", "parameter eps of the mechanism", within=(sp.Rational(1, 10), 10), why="digits")
 CANDIDATES = Variable("G", "size", "candidates", low=2)
-RANGE = Variable("score_range", "positive", "largest minus smallest score, over the sensitivity", within=(1, 20))
+RANGE = Variable(
+    "score_range", "positive", "largest minus smallest score, over the sensitivity", within=(1, 1000), why="formula"
+)
 
 
 def _range_derive(eps: Any, G: Any, score_range: Any) -> Derivation:
@@ -151,8 +153,8 @@ register(
 # --- eps^2/8-zCDP -------------------------------------------------------------------------------------------------
 
 ORDER = Variable("order", "choice", "Renyi order alpha", choices=(sp.Integer(2), sp.Integer(6)))
-ZCDP_EPS = Variable("eps", "positive", "parameter eps of the mechanism", within=(1, 6))
-ZCDP_ODDS = Variable("w", "positive", "odds of a candidate on x'", within=(sp.Rational(1, 20), 20))
+ZCDP_EPS = Variable("eps", "positive", "parameter eps of the mechanism", within=(sp.Rational(1, 2), 8), why="certified")
+ZCDP_ODDS = Variable("w", "positive", "odds of a candidate on x'", within=(sp.Rational(1, 1000), 1000), why="certified")
 
 
 def _bernoulli_divergence(eps: Any, w: Any, order: Any) -> Any:
@@ -227,8 +229,8 @@ register(
         related=("mrmtl:appA:em-zcdp:curvature", "mrmtl:eq12"),
         assumptions=("the adjacency is the one that the sensitivity of the score belongs to",),
         remark="""Tight as eps tends to 0 (at w = e^(-eps/2) about). For large orders pure privacy, D <= eps, is the better
-            bound: from alpha = 8/eps on. Certified in ball arithmetic for 1 <= eps <= 6, 1/20 <= w <= 20 at orders 2 and
-            6; the curvature lemma proves it for all.""",
+            bound: from alpha = 8/eps on. Certified in ball arithmetic for 1/2 <= eps <= 8, 1/1000 <= w <= 1000 at orders 2
+            and 6; the curvature lemma proves it for all.""",
     )
 )
 
@@ -264,10 +266,15 @@ def _curvature(x: Any) -> Derivation:
 # --- Gumbel noise --------------------------------------------------------------------------------------------------
 
 SCORES = Variable(
-    "scores", "real", "scores of the candidates; the first is the one looked at", lengths=(2, 3), within=(-3, 3)
+    "scores",
+    "real",
+    "scores of the candidates; the first is the one looked at",
+    lengths=(2, 3),
+    within=(-3, 3),
+    why="digits",
 )
-PARAMETER = Variable("eps", "positive", "privacy parameter", within=(sp.Rational(1, 4), 4))
-SENSITIVITY = Variable("sensitivity", "positive", "sensitivity of the score", within=(sp.Rational(1, 4), 4))
+PARAMETER = Variable("eps", "positive", "privacy parameter", within=(sp.Rational(1, 4), 4), why="digits")
+SENSITIVITY = Variable("sensitivity", "positive", "sensitivity of the score", within=(sp.Rational(1, 4), 4), why="digits")
 REPORT = Variable(
     "report",
     "choice",

@@ -74,9 +74,15 @@ register(
     )
 )
 
-BUDGET = Variable("eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 4), 10))
-LOSS = Variable("delta", "fraction", "delta of the step without sampling", within=(sp.Rational(1, 10**8), sp.Rational(1, 2)))
-RATIO = Variable("q", "fraction", "sampling ratio", within=(sp.Rational(1, 100), sp.Rational(9, 10)))
+BUDGET = Variable("eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 4), 10), why="certified")
+LOSS = Variable(
+    "delta",
+    "fraction",
+    "delta of the step without sampling",
+    within=(sp.Rational(1, 10**8), sp.Rational(1, 2)),
+    why="certified",
+)
+RATIO = Variable("q", "fraction", "sampling ratio", within=(sp.Rational(1, 100), sp.Rational(9, 10)), why="certified")
 SAMPLING = Variable(
     "sampling",
     "choice",
@@ -206,7 +212,9 @@ register(
         statement="For eps <= 1 the sampled step is (2 q eps, q delta)-DP, with one constant for all eps and q.",
         kind="upper bound",
         variables=(
-            Variable("eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 100), 1)),
+            Variable(
+                "eps", "positive", "eps of the step without sampling", within=(sp.Rational(1, 100), 1), why="certified"
+            ),
             LOSS,
             RATIO,
             SAMPLING,

@@ -24,10 +24,14 @@ from theory.engine.tight import Tight
 from theory.papers.mrmtl.runs import ETA, GAMMA, draw_runs, exact_digits, mean_printed, mpf
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
-ORDER = Variable("order", "positive", "Renyi order alpha_1", within=("11/10", 64))
-EPS = Variable("eps", "nonnegative", "eps(alpha_1), the base algorithm's Renyi divergence at `order`", within=(0, 10))
-ORDER2 = Variable("order2", "positive", "second Renyi order alpha_2, >= 1", within=(1, 64))
-EPS2 = Variable("eps2", "nonnegative", "eps(alpha_2), the base algorithm's Renyi divergence at `order2`", within=(0, 10))
+ORDER = Variable("order", "positive", "Renyi order alpha_1", within=("11/10", 64), why="floats")
+EPS = Variable(
+    "eps", "nonnegative", "eps(alpha_1), the base algorithm's Renyi divergence at `order`", within=(0, 10), why="floats"
+)
+ORDER2 = Variable("order2", "positive", "second Renyi order alpha_2, >= 1", within=(1, 64), why="floats")
+EPS2 = Variable(
+    "eps2", "nonnegative", "eps(alpha_2), the base algorithm's Renyi divergence at `order2`", within=(0, 10), why="floats"
+)
 
 
 class MeanRuns(sp.Function):

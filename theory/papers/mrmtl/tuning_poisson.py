@@ -23,8 +23,8 @@ from theory.papers.mrmtl.tuning import EPS, F2_ASSUMPTIONS, ORDER
 
 # --- the Poisson sibling ---------------------------------------------------------------------------------------------
 
-MEAN = Variable("mean", "positive", "mean of the Poisson number of runs, >= 1", within=(1, 100))
-DELTA = Variable("delta", "nonnegative", "delta of one run at eps = log(order/(order-1))", within=(0, 1))
+MEAN = Variable("mean", "positive", "mean of the Poisson number of runs, >= 1", within=(1, 100), why="floats")
+DELTA = Variable("delta", "nonnegative", "delta of one run at eps = log(order/(order-1))", within=(0, 1), why="floats")
 
 
 def _poisson_derive(mean: Any, order: Any, eps: Any, delta: Any) -> Derivation:

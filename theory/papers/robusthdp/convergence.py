@@ -62,9 +62,9 @@ PROBLEMS = {
 
 PROBLEM = Variable("problem", "choice", "the federated quadratic problem", choices=tuple(PROBLEMS))
 ROUNDS = Variable("E", "choice", "communication rounds", choices=(1, 3))
-SHARE = Variable("u", "positive", "step size as a share of the largest one allowed", within=("1/20", 1))
-START = Variable("theta_0", "real", "initial parameter", within=("1/2", 3))
-NOISE = Variable("sigma2_g", "nonnegative", "variance of a client's noisy batch gradient", within=(0, 1))
+SHARE = Variable("u", "positive", "step size as a share of the largest one allowed", within=("1/20", 1), why="certified")
+START = Variable("theta_0", "real", "initial parameter", within=("1/2", 3), why="certified")
+NOISE = Variable("sigma2_g", "nonnegative", "variance of a client's noisy batch gradient", within=(0, 1), why="certified")
 
 
 def _bound(problem: str, E: int, u: Any, theta_0: Any, sigma2_g: Any) -> Any:
@@ -237,8 +237,10 @@ FOLLOW = Variable(
     choices=(0, 1),
     default=0,
 )
-DELTA = Variable("delta", "fraction", "twice delta is the difference of the weights", within=("1/1000", "49/100"))
-STEP = Variable("x", "positive", "beta eta_l, at most 1/(12 sqrt(6))", within=("1/100000", "1/30"))
+DELTA = Variable(
+    "delta", "fraction", "twice delta is the difference of the weights", within=("1/1000", "49/100"), why="certified"
+)
+STEP = Variable("x", "positive", "beta eta_l, at most 1/(12 sqrt(6))", within=("1/100000", "1/30"), why="certified")
 SIZE = Variable("s", "positive", "the noise of a client's batch gradient is s or -s with equal odds", extreme=False)
 
 

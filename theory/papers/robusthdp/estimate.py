@@ -288,7 +288,7 @@ register(
     )
 )
 
-X = Variable("x", "positive", "relative deviation of the noise estimate", within=("1/10", "9/10"))
+X = Variable("x", "positive", "relative deviation of the noise estimate", within=("1/10", "9/10"), why="certified")
 EVEN = Variable("p", "choice", "elements of the update (even, so that the law is a finite sum)", choices=(2, 4, 8))
 
 

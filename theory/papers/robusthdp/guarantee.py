@@ -34,9 +34,9 @@ ROUND = 7  # steps in the oracle; the curve does not depend on their number
 
 # --- (eps, delta) for any delta -----------------------------------------------------------------------------------------
 
-DELTA = Variable("delta", "fraction", "the client's delta", within=("1/100000000", "999/1000"))
-SHARE = Variable("t", "positive", "eps over log(1/delta)", within=("1/100", 1))
-C2 = Variable("c2", "positive", "the theorem's constant", within=(2, 50))
+DELTA = Variable("delta", "fraction", "the client's delta", within=("1/100000000", "999/1000"), why="certified")
+SHARE = Variable("t", "positive", "eps over log(1/delta)", within=("1/100", 1), why="certified")
+C2 = Variable("c2", "positive", "the theorem's constant", within=(2, 50), why="certified")
 LARGE = Variable(
     "large",
     "choice",
@@ -144,7 +144,9 @@ register(
     )
 )
 
-SCALE = Variable("x", "positive", "c2 sqrt(log(1/delta)) for any constant and any delta", within=("1/100", 10))
+SCALE = Variable(
+    "x", "positive", "c2 sqrt(log(1/delta)) for any constant and any delta", within=("1/100", 10), why="certified"
+)
 
 
 def _constants_derive(x: Any) -> Derivation:
@@ -204,8 +206,8 @@ register(
 
 # --- a rule that works for every eps and delta -----------------------------------------------------------------------------
 
-ROOT = Variable("root", "positive", "square root of log(1/delta)", within=("1/10", 8))
-GAP = Variable("gap", "positive", "square root of log(1/delta) + eps, minus root", within=("1/1000", 8))
+ROOT = Variable("root", "positive", "square root of log(1/delta)", within=("1/10", 8), why="floats")
+GAP = Variable("gap", "positive", "square root of log(1/delta) + eps, minus root", within=("1/1000", 8), why="floats")
 STEPS = Variable("steps", "size", "steps E E_i", extreme=False)
 
 

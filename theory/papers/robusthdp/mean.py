@@ -21,7 +21,10 @@ from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 
-BATCH = Variable("b", "choice", "batch size; with Poisson sampling the expected one", choices=(1, 2))
+SIZE = "batch size; with Poisson sampling the expected one"
+BATCH = Variable("b", "choice", SIZE, choices=(1, 2))
+ANY_BATCH = Variable("b", "size", SIZE, extreme=False)
+REST = Variable("others", "size", "records of the client beyond b", low=0, extreme=False)
 DRAWN = Variable(
     "drawn",
     "choice",
@@ -30,8 +33,7 @@ DRAWN = Variable(
     choices=("fixed", "poisson", "realised"),
     default="fixed",
 )
-GRADIENTS = Variable("gradients", "real", "a coordinate of each record's gradient", lengths=(2, 3))
-RECORDS = Variable("N", "choice", "records of the client", choices=(2, 3, 5))
+GRADIENTS = Variable("gradients", "real", "a coordinate of each record's gradient", lengths=(2, 3, 4))
 MEAN = Variable("G", "positive", "a coordinate of the mean clipped gradient, the same for every record")
 SPREAD = 2.0  # in the simulations, noise and clipping norm over the mean
 
@@ -71,18 +73,32 @@ def _drawn_sums(gen: np.random.Generator, values: np.ndarray, b: int, drawn: str
 # --- (2): every gradient is clipped -----------------------------------------------------------------------------------
 
 
-def _clipped_derive(G: Any, b: int, N: int, drawn: str) -> Derivation:
+def _any_chance(d: Derivation, b: Any, N: Any, drawn: str) -> Any:
+    """As `_chance`, for letters: the sum over the others by the binomial theorem."""
+    q = b / N
+    if drawn != "realised":
+        return d.say("A record is in the batch with probability b/N and then weighs 1/b: on average, times N,",
+                     sp.cancel(N * q / b))  # fmt: skip
+    d.say("""Together with k of the N - 1 others, each in the batch with probability q = b/N, a record weighs 1/(k+1), and
+        N binomial(N-1, k)/(k+1) = binomial(N, k+1). So the sum over k, times N, is that of a binomial law without its first
+        term, no record:""", (1 - q) ** N)  # fmt: skip
+    return d.say("which leaves", 1 - sp.factor(1 - q) ** N)
+
+
+def _clipped_derive(G: Any, b: Any, others: Any, drawn: str) -> Derivation:
     d = Derivation()
-    share = _chance(d, b, N, drawn)
+    d.say("The noise has mean 0 and is independent of the batch.")
+    share = _any_chance(d, b, b + others, drawn)
     return d.conclude("Every record's clipped gradient has the mean G, so the batch gradient has", share * G)
 
 
-def _clipped_oracle(G: Any, b: int, N: int, drawn: str) -> Any:
-    return rational(sum(chance * len(s) * fraction(G) / by for chance, s, by in _batches(b, N, drawn)))
+def _clipped_oracle(G: Any, b: Any, others: Any, drawn: str) -> Any:
+    batches = _batches(int(b), int(b + others), drawn)
+    return rational(sum(chance * len(s) * fraction(G) / by for chance, s, by in batches))
 
 
-def _clipped_simulate(G: float, b: int, N: int, drawn: str) -> simulation.Simulation:
-    norm = SPREAD * G
+def _clipped_simulate(G: float, b: int, others: int, drawn: str) -> simulation.Simulation:
+    norm, N = SPREAD * G, b + others
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         # raw gradients point up three times in four and are longer than the clipping norm
@@ -103,16 +119,18 @@ register(
         latex=r"""\mathbb{E}[\tilde{g}_i(\theta)] = \frac{1}{b_i} \sum_{j \in \mathcal{B}_i^t}
             \mathbb{E}[\bar{g}_{ij}(\theta)] = \frac{1}{b_i} \sum_{j \in \mathcal{B}_i^t} G_i(\theta) = G_i(\theta)""",
         kind="identity",
-        variables=(MEAN, BATCH, RECORDS, DRAWN),
-        examples=({"G": 1, "b": 2, "N": 3}, {"G": 2, "b": 1, "N": 2, "drawn": "realised"}),
+        variables=(MEAN, ANY_BATCH, REST, DRAWN),
+        examples=({"G": 1, "b": 2, "others": 1}, {"G": 2, "b": 1, "others": 1, "drawn": "realised"}),
         printed=lambda G: G,
         derive=_clipped_derive,
         oracle=_clipped_oracle,
         simulate=_clipped_simulate,
-        condition=lambda b, N, drawn: sp.true if drawn != "realised" or b == N else sp.false,
-        condition_text="drawn != realised, or b == N (the batch is never empty, or the sum is divided by a fixed b)",
-        counterexample={"G": 1, "b": 1, "N": 2, "drawn": "realised"},
-        not_computed=Exempt(kind="few"),
+        condition=lambda others, drawn: sp.true if drawn != "realised" else sp.Eq(others, 0),
+        condition_text="drawn != realised, or others == 0 (the sum is divided by a fixed b, or every batch has all records)",
+        counterexample={"G": 1, "b": 1, "others": 1, "drawn": "realised"},
+        not_computed=Exempt(
+            kind="elsewhere", function="estimators.federated.backend.local_training", note="takes the mean of each batch"
+        ),
         assumes={"given": "parameters", "clipping": "all"},
         unit="gradient",
         related=("robusthdp:eq3", "robusthdp:eq4"),

@@ -63,10 +63,14 @@ def hockey_stick(eps: Any, mean: Any, variance: Any) -> sp.Float:
         ctx.dps = before
 
 
-EPS = Variable("eps", "positive", "privacy parameter", within=("1/1000", 1))
-ANY_DELTA = Variable("delta", "fraction", "probability that the guarantee may fail", within=("1/10000000000", "9999/10000"))
-DELTA = Variable("delta", "fraction", "probability that the guarantee may fail", within=("1/10000000000", "9/10"))
-WIDE_EPS = Variable("eps", "positive", "privacy parameter", within=("1/100", "7/2"))
+EPS = Variable("eps", "positive", "privacy parameter", within=("1/1000000", 1), why="certified")
+ANY_DELTA = Variable(
+    "delta", "fraction", "probability that the guarantee may fail", within=("1e-30", "999999/1000000"), why="certified"
+)
+DELTA = Variable(
+    "delta", "fraction", "probability that the guarantee may fail", within=("1e-30", "9999/10000"), why="certified"
+)
+WIDE_EPS = Variable("eps", "positive", "privacy parameter", within=("1/1000000", "7/2"), why="certified")
 BEYOND = Variable("beyond", "choice", "1: the guarantee is asked at eps + 4 instead of eps", choices=(0, 1), default=0)
 
 
@@ -133,8 +137,8 @@ register(
         tight=Tight(at={"eps": 1, "delta": "1/2"}, ratio="10.61376091"),
         unit="probability",
         assumptions=(ADJACENCY,),
-        remark="""Certified for eps in [0.001, 1] and delta in [1e-10, 0.9999]; there is much slack: at eps = 1 and delta =
-            1e-5 the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).""",
+        remark="""Certified for eps in [1e-6, 1] and delta in [1e-30, 0.999999]; there is much slack: at eps = 1 and delta
+            = 1e-5 the delta needed is 4.1e-8. sigma >= would do, and so would larger eps (robusthdp:gauss:range).""",
     )
 )
 
@@ -169,8 +173,10 @@ register(
 
 # --- a smaller budget ---------------------------------------------------------------------------------------------------
 
-ANY_EPS = Variable("eps", "positive", "privacy parameter", within=("1/20", 2))
-SIGMA = Variable("sigma", "positive", "standard deviation of the noise over the sensitivity", within=("1/3", 4))
+ANY_EPS = Variable("eps", "positive", "privacy parameter", within=("1/20", 2), why="certified")
+SIGMA = Variable(
+    "sigma", "positive", "standard deviation of the noise over the sensitivity", within=("1/3", 4), why="certified"
+)
 
 
 def _budget_derive(eps: Any, sigma: Any) -> Derivation:

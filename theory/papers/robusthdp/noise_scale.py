@@ -335,8 +335,10 @@ register(
 
 # --- for all b: Renyi accounting at order 2 ------------------------------------------------------------------------------
 
-STEP_BUDGET = Variable("x", "positive", "divergence of order 2 that one step may spend", within=("1/20", "3/2"))
-RATE = Variable("q", "fraction", "batch size ratio b/N", within=("1/100", "99/100"))
+STEP_BUDGET = Variable(
+    "x", "positive", "divergence of order 2 that one step may spend", within=("1/20", "3/2"), why="certified"
+)
+RATE = Variable("q", "fraction", "batch size ratio b/N", within=("1/100", "99/100"), why="certified")
 LARGE = Variable("large", "choice", "1: one step may spend x + 8/5 instead of x", choices=(0, 1), default=0)
 
 

@@ -22,20 +22,20 @@ from theory.papers.robusthdp.model import ONE, ZERO
 
 # --- (12) ---------------------------------------------------------------------------------------------------------------
 
-MORE = Variable("more", "choice", "local steps of client 2 beyond those of client 1", choices=(0, 2))
+MORE = Variable("more", "size", "local steps of client 2 beyond those of client 1", low=0)
 WEIGHT_1 = Variable("w_1", "fraction", "client 1's aggregation weight")
 BETA = Variable("beta", "positive", "smoothness of the losses", default=ONE, extreme=False)
 GRADIENT_NOISE = Variable("sigma2_g", "nonnegative", "variance of the mini-batch gradients", default=ONE, extreme=False)
 
 
-def _rest_approach(t: Any, steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
+def _rest_approach(t: Any, steps: Any, more: Any, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
     """What (10) has beyond its first term, at sigma = 0 and eta = 1/t."""
     local = [steps, steps + more]
     sigma = psi_sigma(beta, 1 / t, local, ZERO, [sigma2_g, sigma2_g])
     return factor(steps) * (sigma + psi_p(L0, local, [lam_1, 1 - lam_1], [(ONE, [w_1, 1 - w_1])]))
 
 
-def _rest_derive(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Derivation:
+def _rest_derive(steps: Any, more: Any, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Derivation:
     d = Derivation()
     t = sp.Symbol("t", positive=True)
     value = d.say("Two clients, sigma = 0, eta = 1/t: the right side of (10) has beyond its first term",
@@ -44,7 +44,7 @@ def _rest_derive(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any
     return d.conclude("For t to infinity:", limit(value, t, sp.oo))
 
 
-def _rest_oracle(steps: Any, more: int, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
+def _rest_oracle(steps: Any, more: Any, lam_1: Any, w_1: Any, L0: Any, beta: Any, sigma2_g: Any) -> Any:
     """A quadratic in eta, extrapolated to eta = 0 from three values."""
     local, noise, shares, weights = [steps, steps + more], [sigma2_g] * 2, [lam_1, 1 - lam_1], [(1, [w_1, 1 - w_1])]
     a, b, c = (added_up(beta, sp.Integer(h), local, 0, noise, L0, shares, weights) for h in (1, 2, 3))

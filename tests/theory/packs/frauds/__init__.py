@@ -9,5 +9,5 @@ PAPER = Paper(
     key="frauds",
     citation="Nobody. Results Too Good to Check, not published",
     package=__name__,
-    modules=("honest", "judges", "formulas", "domains", "evidence", "shape"),
+    modules=("honest", "judges", "formulas", "domains", "evidence", "disguises", "shape"),
 )

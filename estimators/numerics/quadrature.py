@@ -1,0 +1,46 @@
+"""Few places that stand for many: Gauss's rule for a law of points.
+
+Belongs here: rules for given laws.  Where they are enough is for those to say who know what is averaged
+(``normal_means.gaussian_means``, ``counts.conjugate``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from estimators.numerics.arrays import Floats
+
+__all__ = ["deviation", "gauss"]
+
+
+def deviation(x: Floats, mass: Floats) -> float:
+    """Return the standard deviation of a law of points x with probabilities `mass`."""
+    mean = np.einsum("i,i->", mass, x)
+    return float(np.sqrt(np.einsum("i,i->", mass, (x - mean) ** 2)))
+
+
+def gauss(x: Floats, mass: Floats, places: int) -> tuple[Floats, Floats]:
+    """Return `places` points and probabilities with the same first 2 `places` moments (Golub and Welsch 1969).
+
+    Parameters
+    ----------
+    x : array (k,) of points that are not all the same; mass : array (k,) of probabilities, adding up to one.
+    places : whole number < k.
+
+    >>> points, mass = gauss(np.arange(5.0), np.full(5, 0.2), 2)
+    >>> round(float(mass @ points), 12), round(float(mass @ points**3), 12)
+    (2.0, 20.0)
+    """
+    mean, sd = float(np.einsum("i,i->", mass, x)), deviation(x, mass)
+    z = (x - mean) / sd
+    vectors, diagonal, beside = [np.sqrt(mass)], [], []
+    for _ in range(places):
+        image = z * vectors[-1]
+        diagonal.append(np.einsum("i,i->", image, vectors[-1]))
+        for _ in range(2):  # Gram-Schmidt twice is enough
+            for vector in vectors:
+                image = image - np.einsum("i,i->", image, vector) * vector
+        beside.append(np.sqrt(np.einsum("i,i->", image, image)))
+        vectors.append(image / beside[-1])
+    roots, axes = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
+    return mean + sd * roots, axes[0] ** 2

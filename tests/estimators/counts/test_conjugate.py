@@ -1,0 +1,73 @@
+"""Few priors stand for all of an average, and few clients for the quantiles of all, without a change that one can see."""
+
+import numpy as np
+import pytest
+
+from estimators import BetaBinomial, GammaPoisson
+from estimators.counts import conjugate
+from estimators.numerics import surfaces
+
+RNG = np.random.default_rng
+
+
+def beta_binomial(m, seed=0):
+    rng = RNG(seed)
+    n = rng.integers(2, 400, m)
+    return BetaBinomial, rng.binomial(n, rng.beta(0.4, 3, m)), n
+
+
+def gamma_poisson(m, seed=0):
+    rng = RNG(seed)
+    e = rng.gamma(2, 3, m)
+    return GammaPoisson, rng.poisson(e * rng.gamma(0.7, 0.3, m)), e
+
+
+CASES = pytest.mark.parametrize("case", [beta_binomial, gamma_poisson])
+
+
+@CASES
+@pytest.mark.parametrize("m", [500, 2000])
+def test_few_priors_stand_for_all(monkeypatch, case, m):
+    kind, *data = case(m)
+    few = kind().fit(*data)
+    monkeypatch.setattr(conjugate, "SHARP", -1.0)
+    every = kind().fit(*data)
+    assert few.components_.weights.size < every.components_.weights.size / 3
+    for one, other in zip((few.posterior_mean_, *few.interval()), (every.posterior_mean_, *every.interval()), strict=True):
+        assert np.max(np.abs(one - other) / every.posterior_sd_) < 1e-7  # priors of weight < 1e-9 were left out of `every`
+
+
+def test_a_wide_law_keeps_its_priors():
+    kind, *data = beta_binomial(12)
+    assert kind().fit(*data).components_.weights.size > 100
+
+
+@CASES
+@pytest.mark.parametrize("prior", ["bayes", "marginal-likelihood"])
+def test_interpolated_quantiles_are_those_of_each_client(monkeypatch, case, prior):
+    kind, *data = case(6000)
+    model = kind(prior).fit(*data)
+    ends = model.interval()
+    monkeypatch.setattr(conjugate, "MANY", 10**9)
+    for one, other in zip(ends, model.interval(), strict=True):
+        assert np.max(np.abs(one - other) / model.posterior_sd_) < 1e-9
+
+
+def test_a_function_that_bends_too_much_is_called_where_it_does():
+    """A kink on the diagonal: the cells that it crosses are cut until few places are left."""
+    rng = RNG(1)
+    a, b = rng.uniform(1, 300, (2, 20_000))
+    called = []
+
+    def kinked(a, b):
+        called.append(a.size)
+        return np.abs(np.log(a / b))
+
+    assert np.max(np.abs(surfaces.from_cells(kinked, a, b) - np.abs(np.log(a / b)))) < 1e-10
+    assert 0 < sum(called) < 40_000
+
+
+def test_a_function_without_value_somewhere_is_called_for_each():
+    a, b = RNG(2).uniform(1, 2, (2, 2000))
+    found = surfaces.from_cells(lambda a, b: np.where(a + b > 3, np.inf, a), a, b)
+    assert np.array_equal(found, np.where(a + b > 3, np.inf, a))

@@ -1,0 +1,50 @@
+"""Mixtures of Beta laws against SciPy's: of one part and of several, U-shaped, narrow and far apart."""
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from estimators.private.rate_laws import BetaMixtures
+
+LAWS = [
+    [(1.0, 2.0, 5.0)],
+    [(0.25, 3.0, 1.0), (0.75, 0.5, 7.0)],
+    [(0.2, 300.0, 20_000.0), (0.3, 0.3, 0.4), (0.5, 9000.0, 30.0)],
+    [(1.0, 0.02, 0.5)],
+    [(0.9, 1.5, 1.5), (0.1, 40.0, 2.0)],
+]
+CLIENTS = [4, 0, 2, 2, 1, 3]
+
+
+@pytest.fixture
+def laws():
+    parts = np.array([part for law in LAWS for part in law]).T
+    return BetaMixtures(*parts, [len(law) for law in LAWS], np.array(CLIENTS))
+
+
+def cdf(law, t):
+    return sum(w * stats.beta.cdf(t, a, b) for w, a, b in law)
+
+
+def test_moments_are_those_of_the_parts(laws):
+    for k, mean, sd in zip(CLIENTS, laws.mean(), laws.sd(), strict=True):
+        first = sum(w * stats.beta.mean(a, b) for w, a, b in LAWS[k])
+        second = sum(w * stats.beta.moment(2, a, b) for w, a, b in LAWS[k])
+        assert (mean, sd) == (pytest.approx(first, rel=1e-12), pytest.approx(np.sqrt(second - first**2), rel=1e-9))
+
+
+@pytest.mark.parametrize("q", [1e-9, 0.01, 0.2, 0.5, 0.83, 0.975])
+def test_quantiles_invert_the_distribution_function(laws, q):
+    for k, found in zip(CLIENTS, laws.quantile(q), strict=True):
+        if len(LAWS[k]) == 1:
+            assert found == pytest.approx(stats.beta.ppf(q, *LAWS[k][0][1:]), rel=1e-9)
+        else:
+            x = optimize.brentq(lambda x, k=k: cdf(LAWS[k], 1 / (1 + np.exp(-x))) - q, -100, 100, xtol=1e-13)
+            assert found == pytest.approx(1 / (1 + np.exp(-x)), rel=1e-8)
+    for t in (-1.0, 0.0, 0.3, 0.995, 1.0, 2.0):
+        assert laws.cdf(t) == pytest.approx([cdf(LAWS[k], t) for k in CLIENTS], rel=1e-12, abs=1e-300)
+
+
+def test_the_ends(laws):
+    assert laws.quantile(0.0).tolist() == [0.0] * len(CLIENTS)
+    assert laws.quantile(1.0).tolist() == [1.0] * len(CLIENTS)

@@ -1,0 +1,185 @@
+"""Claims on normal noise: its exact curve, its Renyi divergence, and that of a run of releases.
+
+Belongs here: what is said of densities. Does not belong here: their definitions (Objects.v), theorems (Lines.v, Bounds.v).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sympy as sp
+
+from theory.coq.defined import About, Parts, about
+
+
+@about("Lines", "mrmtl:sigma-dp:exact")
+def _curve(parts: Parts) -> About:
+    less, more = (parts.text(e.args[0]) for e in _tails(parts.formula[0]))
+    return About(
+        "What one density exceeds e^eps times the other by, integrated over the line, is the formula.",
+        "least_delta eps (normal sensitivity (sigma ^ 2)) (normal 0 (sigma ^ 2))\n      formula",
+        [
+            "assert (Q := root_two_square).",
+            f"replace formula with (erfc ({less}) / 2 - exp eps * (erfc ({more}) / 2)) by (unfold Rdiv; ring).",
+            "apply exact_curve_at; try lra; field [Q]; lra.",
+        ],
+    )
+
+
+@about("Lines", "mrmtl:appA:zcdp")
+def _divergence() -> About:
+    return About(
+        "The Renyi divergence of normal noise around any two centres so far apart is the formula, at every order.",
+        "forall m, renyi_sum order (normal (m + sensitivity) (sigma ^ 2)) (normal m (sigma ^ 2))\n"
+        "      (exp ((order - 1) * formula))",
+        [
+            "intro m.",
+            "replace formula with (order * sensitivity ^ 2 / (2 * sigma ^ 2)) by identity.",
+            "apply renyi_of_normals. apply pow_lt. lra.",
+        ],
+    )
+
+
+@about("Lines", "mrmtl:algA1")
+def _run(adjacency: str) -> About:
+    # Silo k's releases are its clipped gradients' sum with noise, moved by the pull of lam; one record moves the sum by d.
+    moved = "(2 * clip)" if adjacency == "replace" else "clip"
+    return About(
+        "Whatever pull the regulariser adds to a release, as a function of all releases of all silos so far, with whatever"
+        " factor lam: the divergence of all releases is the formula.",
+        "forall (K k : nat) (gradients pull : list R -> R), (k < K)%nat ->\n"
+        "      renyi_run order noise2 (fun seen => gradients seen + lam * pull seen)"
+        f" (rounds T K k {moved}) nil\n      (exp ((order - 1) * formula))",
+        [
+            "intros K k gradients pull I.",
+            f"assert (X := renyi_of_runs order noise2 (fun seen => gradients seen + lam * pull seen) H_noise2"
+            f" (rounds T K k {moved}) nil).",
+            "rewrite squares_rounds in X.",
+            f"replace formula with (order * (T * {moved} ^ 2) / (2 * noise2)) by identity.",
+            "exact X.",
+        ],
+        whole=("T",),
+    )
+
+
+@about("Bounds", "mrmtl:no-clip")
+def _clipped(parts: Parts, n: int) -> About:
+    # `beyond` is set to 0 before: the centre is within the bound, and the two tails are at these distances.
+    curve = parts.derived[0]
+    near, far = sorted((e.args[0] for e in curve.atoms(sp.erfc)), key=lambda e: len(e.free_symbols))
+    tail, other = (f"({re.sub('beyond', '0', parts.text(x))})" for x in (near, far))
+    root = f"sqrt (ln ({n} / beta))"
+    square = "assert (S : sqrt 2 ^ 2 = 2) by apply root_two_square. assert (R := root_two)."
+    return About(
+        "The chance that one of the records is clipped is at most beta.",
+        "derived <= formula",
+        [
+            square,
+            f"assert (A : 0 <= {root}) by apply sqrt_pos.",
+            f"assert (L : 0 < ln ({n} / beta)) by (rewrite <- ln_1; apply ln_increasing; [lra |];"
+            f" apply Rmult_lt_reg_r with beta; [lra |]; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra).",
+            f"assert (B : {root} ^ 2 = ln ({n} / beta)) by (apply Functions.sqrt_square; exact L).",
+            f"assert (X : {tail} = {root}) by (field [S]).",
+            f"assert (Y : {other} = {root} + sqrt 2 * bound) by (field [S]).",
+            "assert (K : 0 <= sqrt 2 * bound) by (apply Rmult_le_pos; lra).",
+            f"assert (Z := no_record_is_clipped {n} beta ({root}) ({root} + sqrt 2 * bound) ltac:(lia) ltac:(lra) A).",
+            f"replace (INR {n}) with {n} in Z by (simpl; ring).",
+            f"assert (T : 1 - (1 - (erfc ({root}) / 2 + erfc ({root} + sqrt 2 * bound) / 2)) ^ {n} <= beta).",
+            "{ apply Z; clear Z; [lra | rewrite B; lra |].",
+            f"  apply Rle_trans with (({root}) ^ 2); [rewrite B; lra | apply pow_incr; lra]. }}",
+            "rewrite X, Y.",
+            f"try match goal with |- 1 - ?b ^ _ <= _ => replace b with (1 - (erfc ({root}) / 2 + erfc ({root} +"
+            f" sqrt 2 * bound) / 2)) by ring end.",
+            "first [exact T | simpl pow in T; lra].",
+        ],
+    )
+
+
+def _root(above: str, below: str) -> list[str]:
+    """Lines that say of the root of a fraction's logarithm that it is positive, and what its square is."""
+    return [
+        f"assert (L : 0 < ln ({above} / {below})) by (rewrite <- ln_1; apply ln_increasing; [lra |];"
+        f" apply Rmult_lt_reg_r with {below}; [lra |]; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra).",
+        "assert (B := Functions.sqrt_square _ L). assert (P := sqrt_lt_R0 _ L).",
+    ]
+
+
+@about("Bounds", "robusthdp:thm1")
+def _enough(parts: Parts, large: int) -> About | None:
+    if large:
+        return None
+    curve = parts.derived[0]
+    near, far = _tails(curve)
+    x = parts.text(near.args[0])
+    return About(
+        "The delta that the training needs at this noise is at most delta.",
+        "derived <= formula",
+        [
+            *_root("1", "delta"),
+            f"assert (T := enough_noise c2 t (sqrt (ln (1 / delta))) ({x}) ltac:(lra) ltac:(lra) P).",
+            "assert (D : exp (- sqrt (ln (1 / delta)) ^ 2) = delta) by (rewrite B, exp_Ropp, exp_ln by (apply"
+            " Rdiv_lt_0_compat; lra); field; lra).",
+            "assert (Q := root_two_square). rewrite D in T.",
+            f"assert (U : erfc ({x}) / 2 <= delta) by (apply T; field [Q]; lra).",
+            *_dropped(parts, curve, far),
+            "lra.",
+        ],
+    )
+
+
+def _tails(curve: Any) -> tuple[Any, Any]:
+    """The two erfc of a curve, the one that an exponential multiplies last."""
+    far = next(e for term in curve.args if term.has(sp.exp) for e in term.atoms(sp.erfc))
+    (near,) = curve.atoms(sp.erfc) - {far}
+    return near, far
+
+
+def _dropped(parts: Parts, curve: Any, far: Any) -> list[str]:
+    """Lines that say that an exponential times an erfc is not negative."""
+    (power,) = curve.atoms(sp.exp)
+    return [
+        f"assert (V : 0 <= exp ({parts.text(power.args[0])}) * erfc ({parts.text(far.args[0])}))"
+        " by (apply Rmult_le_pos; [left; apply exp_pos | apply erfc_nonneg])."
+    ]
+
+
+@about("Bounds", "robusthdp:thm1:any-constants")
+def _none(parts: Parts) -> About:
+    curve = parts.derived[0]
+    near, far = _tails(curve)
+    (power,) = curve.atoms(sp.exp)
+    e, a, b = (parts.text(x.args[0]) for x in (power, near, far))
+    return About(
+        "The delta that is needed is at least the formula, 0.99.",
+        "formula <= derived",
+        [
+            "assert (Q := root_two_square).",
+            f"assert (T := no_constants ({e}) x ({a}) ({b}) ltac:(lra) ltac:(ring) ltac:(field [Q]; lra)"
+            f" ltac:(field [Q]; lra)).",
+            "lra.",
+        ],
+    )
+
+
+@about("Bounds", "robusthdp:gauss")
+def _classical(parts: Parts) -> About:
+    curve = parts.derived[0]
+    near, far = _tails(curve)
+    x = parts.text(near.args[0])
+    root = "sqrt (ln (5 / (4 * delta)))"
+    return About(
+        "The delta that the noise really needs is at most delta.",
+        "derived <= formula",
+        [
+            *_root("5", "(4 * delta)"),
+            "assert (D : exp (- sqrt (ln (5 / (4 * delta))) ^ 2) = 4 * delta / 5)"
+            " by (rewrite B, exp_Ropp, exp_ln by (apply Rdiv_lt_0_compat; lra); field; lra).",
+            f"assert (T := classical_small eps ({root}) (- ({x})) ltac:(lra) P).",
+            "rewrite D in T.",
+            f"assert (U : erfc (- ({x})) / 2 <= 5 / 4 * (4 * delta / 5)) by (apply T; [lra | field; lra]).",
+            "rewrite erfc_mirrored in U.",
+            *_dropped(parts, curve, far),
+            "lra.",
+        ],
+    )
