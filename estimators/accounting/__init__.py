@@ -9,10 +9,10 @@ An *event* says what was released, an *accountant* what that costs:
 True
 
 Belongs here: ``events`` (what was released), ``accountants`` (eps, and the noise that a promise needs), ``losses`` (privacy
-loss distributions), ``budget`` (guarantees that add up), ``privacy`` (divergences, conversions, curves of one mechanism),
-``mechanisms`` (sensitivities, exact Gaussian noise and releases of real numbers), ``tuning`` (the best of several runs),
-``dpsgd`` and ``adaped`` (the papers' algorithms).  Does not belong here: a client's reports (``private``), training
-(``federated.privacy``).
+loss distributions), ``budget`` (guarantees that add up), ``budget_file`` (a budget that remembers), ``privacy``
+(divergences, conversions, curves of one mechanism), ``mechanisms`` (sensitivities, exact Gaussian noise and releases of
+real numbers), ``tuning`` (the best of several runs), ``dpsgd`` and ``adaped`` (the papers' algorithms). Does not belong
+here: a client's reports (``private``), training (``federated.privacy``).
 """
 
 from typing import TYPE_CHECKING
@@ -27,18 +27,22 @@ if TYPE_CHECKING:
         composed_gaussian_epsilon,
         composed_gaussian_sigma,
         guarantee,
+        in_parallel,
         total_epsilon,
     )
+    from .budget_file import BudgetFile
     from .events import Event
 
 HOMES = {
     "accountants": "calibrate_noise epsilon noise_for",
-    "budget": "Budget Guarantee composed_gaussian_epsilon composed_gaussian_sigma guarantee total_epsilon",
+    "budget": "Budget Guarantee composed_gaussian_epsilon composed_gaussian_sigma guarantee in_parallel total_epsilon",
+    "budget_file": "BudgetFile",
     "events": "Event",
 }
 
 __all__ = [
     "Budget",
+    "BudgetFile",
     "Event",
     "Guarantee",
     "calibrate_noise",
@@ -46,6 +50,7 @@ __all__ = [
     "composed_gaussian_sigma",
     "epsilon",
     "guarantee",
+    "in_parallel",
     "noise_for",
     "total_epsilon",
 ]

@@ -1,15 +1,17 @@
 """What several private releases cost together: guarantees, and budgets that refuse what exceeds them.
 
 Belongs here: a guarantee as data, that of an event, a budget that adds guarantees up, compositions of Gaussian releases.
-Does not belong here: what an event costs and which noise it needs (``accountants``); the curves of single mechanisms
-(``privacy``, ``mechanisms``); publishing the best of several runs (``tuning``).
+Does not belong here: budgets that outlive a process (``budget_file``); what an event costs and which noise it needs
+(``accountants``); the curves of single mechanisms (``privacy``, ``mechanisms``); publishing the best of several runs
+(``tuning``).
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -32,6 +34,7 @@ __all__ = [
     "composed_gaussian_epsilon",
     "composed_gaussian_sigma",
     "guarantee",
+    "in_parallel",
 ]
 
 ADJACENCIES = {
@@ -41,8 +44,10 @@ ADJACENCIES = {
     "client add-remove": "one client with all its rows is added or removed",
 }
 ROUNDING = 1e-9  # by which a sum of parts of a budget may exceed it
+COPIED = "each copy would spend it anew; make clients where they run, or give them one accounting.BudgetFile"
 TINY = 1e-12  # eps below which a release is not worth a distribution of losses
 CLAIMS = ("mrmtl:appA:composition:adaptive", "mrmtl:eq13")
+SIMULATED = "simulated, no guarantee"
 
 
 def budget_numbers(eps: float, delta: float) -> tuple[float, float]:
@@ -70,6 +75,8 @@ class Guarantee:
     events : tuple of Event, what was released, where that is known.
     accountant : what computed eps, with its version, as ``accountants.stated`` says it.
     claims : ids of the claims that it rests on.
+    simulated : whether the noise came from a seeded generator, which whoever knows the seed can subtract: then nothing is
+        protected, and the numbers are what noise from the system's entropy would give.
 
     >>> print(Guarantee(1.0, 0.0, "client", "client", "two-point", claims=("generative:qpriv",)))
     eps=1, delta=0 (two-point): all rows of one client take any other values; the numbers of rows and of clients are public
@@ -85,18 +92,24 @@ class Guarantee:
     claims: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     accountant: str = field(default_factory=lambda: stated("exact"))
+    simulated: bool = False
 
     def __post_init__(self):
         budget_numbers(self.eps, self.delta)
         choice("adjacency", self.adjacency, ADJACENCIES)
         choice("trusted", self.trusted, ("client", "server"))
+        if not isinstance(self.simulated, bool):
+            raise ValueError(f"simulated must be True or False, got {type(self.simulated).__name__}")
         if self.rho is not None:
             nonnegative("rho", self.rho, infinite=True)
-        if self.renyi is not None and len(self.renyi) != len(ORDERS):
-            raise ValueError(f"renyi must have one entry for each of the {len(ORDERS)} ORDERS, got {len(self.renyi)}")
+        if self.renyi is not None:
+            if len(self.renyi) != len(ORDERS):
+                raise ValueError(f"renyi must have one entry for each of the {len(ORDERS)} ORDERS, got {len(self.renyi)}")
+            nonnegative("renyi", self.renyi, infinite=True)
 
     def __str__(self):
-        return f"eps={self.eps:g}, delta={self.delta:g} ({self.mechanism}): {ADJACENCIES[self.adjacency]}"
+        text = f"eps={self.eps:g}, delta={self.delta:g} ({self.mechanism}): {ADJACENCIES[self.adjacency]}"
+        return f"{SIMULATED}; the system's entropy would give {text}" if self.simulated else text
 
     def covers(self, adjacency: str) -> bool:
         """Whether the guarantee holds for that adjacency; replacing all rows includes replacing one."""
@@ -134,15 +147,19 @@ class Guarantee:
             "trusted": self.trusted,
             "mechanism": self.mechanism,
             "rho": None if self.rho is None else _plain(self.rho),
+            "renyi": None if self.renyi is None else [_plain(x) for x in self.renyi],
             "claims": list(self.claims),
+            "events": [{**asdict(event), "noise": _plain(event.noise)} for event in self.events],
             "accountant": self.accountant,
+            "simulated": self.simulated,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the guarantee that `to_dict` gave."""
         try:
-            rho = data["rho"]
+            rho, renyi = data["rho"], data.get("renyi")
+            events = [dict(event) for event in data.get("events", ())]
             return cls(
                 eps=float(data["eps"]),
                 delta=float(data["delta"]),
@@ -150,8 +167,11 @@ class Guarantee:
                 trusted=data["trusted"],
                 mechanism=str(data["mechanism"]),
                 rho=None if rho is None else float(rho),
+                renyi=None if renyi is None else tuple(map(float, renyi)),
                 claims=tuple(map(str, data["claims"])),
+                events=tuple(Event(**{**event, "noise": float(event["noise"])}) for event in events),
                 accountant=str(data.get("accountant", "not stated")),
+                simulated=data.get("simulated", False),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"guarantee is incomplete or has wrong types: {error!r}") from None
@@ -159,6 +179,45 @@ class Guarantee:
 
 def _plain(value):
     return "inf" if np.isinf(value) else float(value)
+
+
+def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Guarantee of releases about different clients together: nobody's rows are in two of them, so the worst one holds.
+
+    Parameters
+    ----------
+    guarantees : at least one Guarantee, of one adjacency and one trust.
+
+    Returns
+    -------
+    Guarantee, each of its numbers the largest; the rate rho and the divergences only where all have them.
+
+    >>> print(in_parallel([Guarantee(e, 0.0, "row", "client", "answers") for e in (0.5, 1.0)]))
+    eps=1, delta=0 (answers): one row of a client takes any other value; the numbers of rows are public
+    """
+    found = list(dict.fromkeys(guarantees))
+    if not found or not all(isinstance(each, Guarantee) for each in found):
+        raise ValueError("guarantees must hold at least one Guarantee, and nothing else")
+    if len(found) == 1:
+        return found[0]
+    kinds = {(each.adjacency, each.trusted) for each in found}
+    if len(kinds) > 1:
+        raise ValueError(f"guarantees must have one adjacency and be trusted by one, got {sorted(kinds)}")
+    curves = [each.divergences() for each in found]
+    worst = None if any(curve is None for curve in curves) else np.max([c for c in curves if c is not None], axis=0)
+    rates = [each.rho for each in found if each.rho is not None]
+    return Guarantee(
+        max(each.eps for each in found),
+        max(each.delta for each in found),
+        found[0].adjacency,
+        found[0].trusted,
+        ", ".join(sorted({each.mechanism for each in found})),
+        rho=max(rates) if len(rates) == len(found) else None,
+        renyi=None if worst is None else tuple(worst.tolist()),
+        claims=tuple(sorted({claim for each in found for claim in each.claims})),
+        accountant=", ".join(sorted({each.accountant for each in found})),
+        simulated=any(each.simulated for each in found),
+    )
 
 
 class Budget:
@@ -170,6 +229,9 @@ class Budget:
     are added plainly to the rest.  Later releases may depend on earlier answers; their eps, delta and mechanisms must have
     been planned without looking at those (otherwise the smaller of several bounds is not a valid stopping rule; Rogers et
     al. 2016).
+
+    It counts in the memory of one process, so it refuses to be copied or pickled, and to be spent in a forked process: each
+    copy would count for itself.  One file for all of them is ``budget_file.BudgetFile``.
 
     Parameters
     ----------
@@ -189,7 +251,11 @@ class Budget:
     def __init__(self, *, eps: float, delta: float, adjacency: str) -> None:
         self.eps, self.delta = budget_numbers(eps, delta)
         self.adjacency = choice("adjacency", adjacency, ADJACENCIES)
-        self.releases = []
+        self.releases: list[Guarantee] = []
+        self.process = os.getpid()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: {COPIED}")
 
     def check(self, guarantee: Guarantee) -> None:
         """Raise ValueError if the release has another adjacency or would exceed the budget."""
@@ -209,6 +275,8 @@ class Budget:
 
     def spend(self, guarantee: Guarantee) -> None:
         """Enter a release, or raise ValueError and enter nothing.  Call it before the release leaves."""
+        if os.getpid() != self.process:
+            raise ValueError(f"this budget counts in another process, of which this one is a fork: {COPIED}")
         self.check(guarantee)
         self.releases.append(guarantee)
 

@@ -170,8 +170,8 @@ class MeanClient:
         Parameters
         ----------
         rows : array (n,) of finite numbers, n >= 1.
-        generator : numpy.random.Generator, or None for fresh entropy of the operating system.  A seed that somebody else
-            can know or guess removes the privacy; give generators for simulations only.
+        generator : numpy.random.Generator, or None for fresh entropy of the operating system.  Whoever knows
+            a generator's seed can subtract the noise, so a report made with one says "simulated, no guarantee".
 
         Raises
         ------
@@ -341,7 +341,9 @@ class RateClient:
             return RateReport(self.name, n, guarantee, self.statistic, 1, value, variance)
         if self.mechanism == "answers":
             flip = flip_probability(self.eps)
-            guarantee = Guarantee(self.eps, 0.0, "row", "client", "answers", claims=("generative:qpriv",))
+            guarantee = Guarantee(
+                self.eps, 0.0, "row", "client", "answers", claims=("generative:qpriv",), simulated=generator is not None
+            )
             self.budget.spend(guarantee)
             said = sum(randomised_response(int(a), flip, generator) for a in answers)
             wrong = flip[0] / flip[1]
@@ -423,7 +425,8 @@ class AtHomeRate:
 def two_point(bit: int, eps: float, budget: Budget, generator: np.random.Generator | None) -> tuple[float, float, Guarantee]:
     """Return an unbiased report of a bit, its variance given the bit, and the guarantee, which is spent first."""
     flip = flip_probability(eps)
-    guarantee = Guarantee(eps, 0.0, "client", "client", "two-point", claims=("generative:qpriv", "generative:qpriv:ldp"))
+    claims = "generative:qpriv", "generative:qpriv:ldp"
+    guarantee = Guarantee(eps, 0.0, "client", "client", "two-point", claims=claims, simulated=generator is not None)
     budget.spend(guarantee)
     wrong = flip[0] / flip[1]
     value = (randomised_response(bit, flip, generator) - wrong) / (1 - 2 * wrong)

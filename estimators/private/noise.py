@@ -109,7 +109,8 @@ def add_noise(
     """
     eps, delta = budget_numbers(eps, delta)
     if np.isinf(eps):
-        return Noisy(list(totals), [0.0] * len(totals), Guarantee(np.inf, delta, adjacency, trusted, "none"))
+        guarantee = Guarantee(np.inf, delta, adjacency, trusted, "none", simulated=generator is not None)
+        return Noisy(list(totals), [0.0] * len(totals), guarantee)
     assert mechanism is not None
     if mechanism == "discrete-laplace":
         assert sensitivities is not None and shares is not None  # noqa: PT018
@@ -130,7 +131,9 @@ def add_noise(
             rho = float(Fraction(sensitivities[0] ** 2, 2 * sigma2s[0])) if sigma2s[0] else 0.0
         noise = [discrete_gaussian(v, generator) for v in sigma2s]
         variances = [discrete_gaussian_variance(v) for v in sigma2s]
-    guarantee = Guarantee(eps, delta, adjacency, trusted, mechanism, rho=rho, claims=CLAIMS[mechanism])
+    guarantee = Guarantee(
+        eps, delta, adjacency, trusted, mechanism, rho=rho, claims=CLAIMS[mechanism], simulated=generator is not None
+    )
     return Noisy([t + z for t, z in zip(totals, noise, strict=True)], variances, guarantee)
 
 
@@ -172,7 +175,8 @@ def laplace(
         scale = (ceil(Fraction(sensitivity) / (Fraction(eps) * Fraction(share)) * LAPLACE_DENOMINATOR), LAPLACE_DENOMINATOR)
         noisy.append(total + discrete_laplace(scale, generator) if sensitivity else total)
         variances.append(float(discrete_laplace_variance(scale[0] / scale[1])) if sensitivity else 0.0)
-    return Noisy(noisy, variances, Guarantee(eps, 0.0, adjacency, trusted, "discrete-laplace"))
+    simulated = generator is not None
+    return Noisy(noisy, variances, Guarantee(eps, 0.0, adjacency, trusted, "discrete-laplace", simulated=simulated))
 
 
 def flip_probability(eps: float) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Held", "locked", "write", "write_all"]
+__all__ = ["Held", "locked", "settle", "write", "write_all"]
 
 PART = ".part"
 PAUSE = 0.02  # seconds between two attempts to take a lock
@@ -78,6 +78,16 @@ def write_all(contents: Mapping[Path, bytes | str], keep: Path | None = None) ->
         for part in waiting:
             with suppress(OSError):
                 part.unlink()
+
+
+def settle(folder: Path) -> None:
+    """Put the names of files in a folder on the disk, so that the newest content survives a loss of power too."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def sweep(path: Path) -> None:

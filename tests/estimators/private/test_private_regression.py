@@ -144,7 +144,8 @@ def test_guarantees_and_summary():
         model = PrivateRegressionMeans().fit(reports(RNG(12), data, norm=3.0, eps=5.0, delta=1e-4, mechanism="gaussian"))
     assert set(model.guarantee_.values()) == {50}
     summary = model.prior_summary()
-    assert summary["guarantees"][0].startswith("50 clients: eps=5, delta=0.0001 (gaussian): one row")
+    seeded = "50 clients: simulated, no guarantee; the system's entropy would give eps=5, delta=0.0001 (gaussian): one row"
+    assert summary["guarantees"][0].startswith(seeded)
     assert RegressionPrior.from_json(model.prior_.to_json()) == model.prior_
 
 

@@ -1,0 +1,315 @@
+"""A budget that remembers: what was spent on a data set, in a file that outlives processes and that all of them share.
+
+Every release is entered, and is on the disk, before it leaves.  So a process killed at any moment can have entered a release
+that never left, but none can have left that was not entered.  The file is whole or not there, one process changes it at a
+time, and a file that is damaged, of another data set or older than this object has seen allows nothing.
+
+What a file cannot do: whoever may write it may also replace it by an older copy between two runs, or start a second one for
+the same people.  It belongs where the data are, under the same permissions.
+
+Belongs here: `BudgetFile` and what is in the file.  Does not belong here: how guarantees add up (``budget``), atomic writing
+and locks (``system.files``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from estimators.accounting.budget import ADJACENCIES, SIMULATED, Budget, Guarantee, total_epsilon
+from estimators.system import files
+from estimators.system.untrusted import TEXT, read_bytes, read_json, shown
+
+__all__ = ["BudgetFile", "Entry"]
+
+VERSION = 1
+NAME = 200  # letters that a data set's name may have
+ENTRIES = 10_000  # which keep a file far below what is read
+KEYS = {"kind", "version", "id", "data", "eps", "delta", "adjacency", "releases", "checksum"}
+
+
+class Entry(NamedTuple):
+    """One release: when it was entered (UTC, to the second), what released it, and its guarantee."""
+
+    time: str
+    what: str
+    guarantee: Guarantee
+
+
+class State(NamedTuple):
+    """What is in a file."""
+
+    identity: str
+    data: str
+    eps: float
+    delta: float
+    adjacency: str
+    entries: tuple[Entry, ...]
+
+
+class BudgetFile(Budget):
+    """A `Budget` in a file: of one data set, for all processes, whatever ends them.
+
+    Clients take it as ``budget``, and copies and pickled clients all charge the one file.  A data set is known by the name
+    that its owner gives it, which says who is in it; nothing is computed from its rows, so they may grow or be corrected
+    and the budget stays the same people's.
+
+    Parameters
+    ----------
+    path : file that `create` made; it is never made anew, for a lost budget is not an unspent one.
+    data : str, the name of the data set, or None for whatever the file is of.
+
+    Attributes
+    ----------
+    eps, delta, adjacency, data : the limit, what it protects, and the data set's name; releases : the guarantees so far.
+
+    Raises
+    ------
+    ValueError
+        For a file that is damaged, or of another data set.
+    OSError
+        For one that is not there or cannot be written.
+
+    >>> import tempfile
+    >>> from estimators.private import RateClient
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     budget = BudgetFile.create(Path(folder, "a.budget"), data="ward 7", eps=2.0)
+    ...     for _ in range(2):
+    ...         report = RateClient(eps=1.0, budget=BudgetFile(budget.path)).report([0, 1, 1])
+    ...     print(budget.spent(), budget.left(), len(budget.entries))
+    2.0 0.0 2
+    """
+
+    def __init__(self, path: str | os.PathLike[str], data: str | None = None) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.identity, self.seen = "", (0, digest([]))
+        self.data = "" if data is None else named(data)
+        self.load()
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], *, data: str, eps: float = np.inf, delta: float = 0.0, adjacency: str = "row"
+    ) -> Self:
+        """Make a new file; FileExistsError if there is one.
+
+        Parameters
+        ----------
+        path : its place, in a folder that exists.
+        data : str, the name of the data set, which is written into the file.
+        eps : number > 0, the limit; inf counts what is spent and refuses nothing.
+        delta : number in [0, 1); adjacency : key of ``ADJACENCIES``.
+        """
+        path, limit = Path(os.path.abspath(path)), Budget(eps=eps, delta=delta, adjacency=adjacency)
+        state = State(secrets.token_hex(16), named(data), limit.eps, limit.delta, adjacency, ())
+        if not path.parent.is_dir():
+            raise FileNotFoundError(2, "No such file or directory", str(path.parent))
+        with files.locked(path):
+            if os.path.lexists(path):
+                raise FileExistsError(17, "there is a file already, which may hold a budget", str(path))
+            store(path, state)
+        return cls(path, data)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return reopen, (str(self.path), self.data, self.identity, self.seen)
+
+    def load(self) -> State:
+        """Return what is in the file now, checked against what this object knows of it."""
+        state = read(self.path)
+        if self.identity and state.identity != self.identity:
+            raise ValueError(f"{self.path} is another budget than the one that was opened; put that one back")
+        if self.data and state.data != self.data:
+            raise ValueError(
+                f"{self.path} is the budget of the data set {state.data!r}, not of {self.data!r}; give the right file, or, "
+                f"if it holds the same people, the name {state.data!r}"
+            )
+        number, before = self.seen
+        if len(state.entries) < number or digest(state.entries[:number]) != before:
+            raise ValueError(f"{self.path} has lost releases that were in it: it is an older copy; put the newest one back")
+        self.identity, self.seen = state.identity, (len(state.entries), digest(state.entries))
+        self.data, self.eps, self.delta, self.adjacency = state.data, state.eps, state.delta, state.adjacency
+        self.releases = [entry.guarantee for entry in state.entries]
+        return state
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All releases, the first one first."""
+        return self.load().entries
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything is ever refused for its eps."""
+        return bool(np.isfinite(self.eps))
+
+    def stated_delta(self, more: float = 0.0) -> float:
+        """Return the delta that totals are stated at: the limit's; without a limit at least what the releases have."""
+        spent = sum(each.delta for each in self.releases) + more
+        return self.delta if self.limited else min(max(self.delta, spent), np.nextafter(1.0, 0.0))
+
+    def check(self, guarantee: Guarantee) -> None:
+        """Raise ValueError if the release is simulated, has another adjacency, or would exceed what is left in the file."""
+        self.load()
+        if isinstance(guarantee, Guarantee) and guarantee.simulated:
+            raise ValueError(
+                f"this release is {SIMULATED}, so no budget can account for it; leave out the generator (or the seed)"
+            )
+        try:
+            super().check(guarantee)
+        except ValueError as error:
+            raise ValueError(f"{error} ({self.path}, data set {self.data!r})") from None
+
+    def spend(self, guarantee: Guarantee, what: str = "report") -> None:
+        """Enter a release on the disk, or raise and enter nothing.  Call it before the release leaves.
+
+        Parameters
+        ----------
+        guarantee : of the release; what : str, a word for the list of releases.
+        """
+        with files.locked(self.path):
+            self.check(guarantee)
+            state = self.load()
+            if len(state.entries) >= ENTRIES:
+                raise ValueError(f"{self.path} holds {ENTRIES} releases, as many as it can; close it and make one anew")
+            entry = Entry(datetime.now(UTC).isoformat(timespec="seconds"), named(what), guarantee)
+            store(self.path, state._replace(entries=(*state.entries, entry)))
+            self.load()
+
+    def lower(self, *, eps: float, delta: float = 0.0) -> None:
+        """Set a lower limit; what was spent stays.  A limit that was promised is never raised.
+
+        Parameters
+        ----------
+        eps : number > 0, at most the limit's; delta : number in [0, 1), at most the limit's unless it has no eps yet.
+        """
+        limit = Budget(eps=eps, delta=delta, adjacency=self.adjacency)
+        with files.locked(self.path):
+            state = self.load()
+            if limit.eps > state.eps or (limit.delta > state.delta and self.limited):
+                raise ValueError(
+                    f"the limit of {self.path}, eps={state.eps:g} at delta={state.delta:g}, can be lowered but not raised"
+                )
+            store(self.path, state._replace(eps=limit.eps, delta=limit.delta))
+            self.load()
+
+    def spent(self) -> float:
+        """Upper bound on eps at `stated_delta` of all releases in the file together; 0 before the first."""
+        self.load()
+        return total_epsilon(tuple(self.releases), self.stated_delta())
+
+    def left(self) -> float:
+        """What is missing to the limit's eps, never below 0."""
+        spent = self.spent()  # which reads the limit too
+        return max(0.0, self.eps - spent) if self.limited else np.inf
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was spent and what is left as plain values, an eps that is infinite as None."""
+        spent = self.spent()
+        return {
+            "file": str(self.path), "data": self.data, "adjacency": self.adjacency, "releases": len(self.releases),
+            "spent": finite(spent), "delta": self.stated_delta(), "limit": finite(self.eps), "left": finite(self.left()),
+        }  # fmt: skip
+
+    def __str__(self):
+        facts = self.summary()
+        number = facts["releases"]
+        spent = np.inf if facts["spent"] is None else facts["spent"]
+        limit = f"of eps={self.eps:g}, eps={facts['left']:g} is left" if self.limited else "no limit is set"
+        return (
+            f"data set {self.data!r}: eps={spent:g} at delta={facts['delta']:g} spent in {number} "
+            f"release{'s' if number != 1 else ''}; {limit} ({ADJACENCIES[self.adjacency]})"
+        )
+
+
+def reopen(path: str, data: str, identity: str, seen: tuple[int, str]) -> BudgetFile:
+    """Return a pickled budget: the same file, with what had been seen in it."""
+    budget = BudgetFile(path, data)
+    budget.identity, budget.seen = identity, (seen[0], seen[1])
+    budget.load()
+    return budget
+
+
+def named(name: object) -> str:
+    """Return a name that a person can read and a file can hold."""
+    if not isinstance(name, str) or not name.strip() or len(name) > NAME or not name.isprintable():
+        raise ValueError(f"data and what must be names of 1 to {NAME} printable letters, got {shown(name)}")
+    return name.strip()
+
+
+def finite(value: float) -> float | None:
+    """Return a number that JSON has, or None."""
+    return float(value) if np.isfinite(value) else None
+
+
+def plain(entries: tuple[Entry, ...] | list[Entry]) -> list[dict[str, Any]]:
+    """Return entries as plain values."""
+    return [{"time": e.time, "what": e.what, "guarantee": e.guarantee.to_dict()} for e in entries]
+
+
+def digest(value: Any) -> str:
+    """Return SHA-256 of entries, or of plain values, as sorted JSON text."""
+    value = plain(value) if isinstance(value, (list, tuple)) else value
+    return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def store(path: Path, state: State) -> None:
+    """Write a file whole, and its name too, onto the disk."""
+    content = {
+        "kind": "budget", "version": VERSION, "id": state.identity, "data": state.data,
+        "eps": "inf" if np.isinf(state.eps) else state.eps, "delta": state.delta, "adjacency": state.adjacency,
+        "releases": plain(state.entries),
+    }  # fmt: skip
+    text = json.dumps({**content, "checksum": digest(content)}, indent=1, allow_nan=False) + "\n"
+    if len(text) > TEXT:
+        raise ValueError(f"{path} would have more than {TEXT} bytes; close it and make one anew")
+    parse(text, f"what was to be written to {path}")  # what could not be read again would block the budget for ever
+    files.write(path, text)
+    files.settle(path.parent)
+
+
+def read(path: Path) -> State:
+    """Return what is in a file; ValueError for all that `store` does not write."""
+    what = f"the budget {path}"
+    if not os.path.lexists(path):
+        raise FileNotFoundError(2, "no budget is here; make one (borrow budget), or put the lost one back", str(path))
+    content = read_bytes(path, largest=TEXT, what=what)
+    if path.stat().st_nlink > 1:
+        raise ValueError(f"{what} has a second name (a hard link), which would go on with an old copy; remove one of them")
+    return parse(content, what)
+
+
+def parse(text: str | bytes, what: str) -> State:
+    """Return the state in the text of a file."""
+    content = read_json(text, what=what)
+    try:
+        if not isinstance(content, dict) or content.keys() != KEYS:
+            raise ValueError("its entries are not those of a budget")
+        if content["kind"] != "budget" or type(content["version"]) is not int or content["version"] != VERSION:
+            raise ValueError(f"it is of another kind or version than {VERSION}")
+        if content.pop("checksum") != digest(content):
+            raise ValueError("it does not fit its checksum: somebody or something has changed it")
+        limit = Budget(eps=float(content["eps"]), delta=float(content["delta"]), adjacency=content["adjacency"])
+        if not isinstance(content["id"], str) or not isinstance(content["releases"], list):
+            raise ValueError("its entries have wrong types")
+        entries = tuple(entry_of(release) for release in content["releases"])
+        for entry in entries:
+            if not entry.guarantee.covers(limit.adjacency) or entry.guarantee.simulated:
+                raise ValueError("it holds releases of another adjacency, or simulated ones")
+        return State(content["id"], named(content["data"]), limit.eps, limit.delta, limit.adjacency, entries)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise ValueError(
+            f"{what} is damaged or no budget ({str(error)[:200]}); put a whole copy back that holds every release"
+        ) from None
+
+
+def entry_of(release: dict[str, Any]) -> Entry:
+    """Return one release out of a file."""
+    if release.keys() != {"time", "what", "guarantee"}:
+        raise ValueError("a release is incomplete")
+    datetime.fromisoformat(release["time"])
+    return Entry(release["time"], named(release["what"]), Guarantee.from_dict(release["guarantee"]))
