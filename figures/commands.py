@@ -16,6 +16,7 @@ COMMANDS = {
     "figures": ("compute, check and draw the theory figures", "figures.commands:add_figures"),
     "report": ("write a browsable site of all claims", "figures.report.command:add_report"),
     "fit": ("improve every client's estimate by borrowing from the others", "figures.fit.command:add_arguments"),
+    "budget": ("show what was spent on a data set, or set a limit", "figures.fit.budget:add_arguments"),
     "learn": ("run the learning experiments of the papers", "figures.learn.command:add_learn"),
 }
 """Each command's help, and the function that adds its arguments."""

@@ -35,6 +35,7 @@ __all__ = [
     "VERMILLION",
     "blues",
     "curve",
+    "footed",
     "legend",
     "new_figure",
     "note",
@@ -130,6 +131,14 @@ def render(figure, form, title, dpi=DPI):
     options = {"dpi": dpi} if form == "png" else {}
     figure.savefig(stream, format=form, metadata={**METADATA[form], "Title": title}, **options)
     return in_few_colours(stream) if form == "png" and dpi < DPI else stream.getvalue()
+
+
+@styled
+def footed(figure, text):
+    """Return the figure with a line of text below everything, if there is any."""
+    if text:
+        figure.supxlabel(text, fontsize=7, color=INK, parse_math=False)
+    return figure
 
 
 def in_few_colours(stream):

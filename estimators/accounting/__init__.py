@@ -30,18 +30,19 @@ if TYPE_CHECKING:
         in_parallel,
         total_epsilon,
     )
-    from .budget_file import BudgetFile
+    from .budget_file import BudgetError, BudgetFile
     from .events import Event
 
 HOMES = {
     "accountants": "calibrate_noise epsilon noise_for",
     "budget": "Budget Guarantee composed_gaussian_epsilon composed_gaussian_sigma guarantee in_parallel total_epsilon",
-    "budget_file": "BudgetFile",
+    "budget_file": "BudgetError BudgetFile",
     "events": "Event",
 }
 
 __all__ = [
     "Budget",
+    "BudgetError",
     "BudgetFile",
     "Event",
     "Guarantee",

@@ -23,16 +23,20 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from estimators.accounting.budget import ADJACENCIES, SIMULATED, Budget, Guarantee, total_epsilon
+from estimators.accounting.budget import SIMULATED, Budget, Guarantee, total_epsilon
 from estimators.system import files
 from estimators.system.untrusted import TEXT, read_bytes, read_json, shown
 
-__all__ = ["BudgetFile", "Entry"]
+__all__ = ["BudgetError", "BudgetFile", "Entry"]
 
 VERSION = 1
 NAME = 200  # letters that a data set's name may have
 ENTRIES = 10_000  # which keep a file far below what is read
 KEYS = {"kind", "version", "id", "data", "eps", "delta", "adjacency", "releases", "checksum"}
+
+
+class BudgetError(ValueError):
+    """A budget refuses: it is spent, damaged, of another data set or another adjacency, and nothing may be released."""
 
 
 class Entry(NamedTuple):
@@ -72,8 +76,8 @@ class BudgetFile(Budget):
 
     Raises
     ------
-    ValueError
-        For a file that is damaged, or of another data set.
+    BudgetError
+        A ValueError, for a file that is damaged, or of another data set.
     OSError
         For one that is not there or cannot be written.
 
@@ -123,15 +127,15 @@ class BudgetFile(Budget):
         """Return what is in the file now, checked against what this object knows of it."""
         state = read(self.path)
         if self.identity and state.identity != self.identity:
-            raise ValueError(f"{self.path} is another budget than the one that was opened; put that one back")
+            raise BudgetError(f"{self.path} is another budget than the one that was opened; put that one back")
         if self.data and state.data != self.data:
-            raise ValueError(
+            raise BudgetError(
                 f"{self.path} is the budget of the data set {state.data!r}, not of {self.data!r}; give the right file, or, "
                 f"if it holds the same people, the name {state.data!r}"
             )
         number, before = self.seen
         if len(state.entries) < number or digest(state.entries[:number]) != before:
-            raise ValueError(f"{self.path} has lost releases that were in it: it is an older copy; put the newest one back")
+            raise BudgetError(f"{self.path} has lost releases that were in it: it is an older copy; put the newest one back")
         self.identity, self.seen = state.identity, (len(state.entries), digest(state.entries))
         self.data, self.eps, self.delta, self.adjacency = state.data, state.eps, state.delta, state.adjacency
         self.releases = [entry.guarantee for entry in state.entries]
@@ -156,13 +160,13 @@ class BudgetFile(Budget):
         """Raise ValueError if the release is simulated, has another adjacency, or would exceed what is left in the file."""
         self.load()
         if isinstance(guarantee, Guarantee) and guarantee.simulated:
-            raise ValueError(
+            raise BudgetError(
                 f"this release is {SIMULATED}, so no budget can account for it; leave out the generator (or the seed)"
             )
         try:
             super().check(guarantee)
         except ValueError as error:
-            raise ValueError(f"{error} ({self.path}, data set {self.data!r})") from None
+            raise BudgetError(f"{error} ({self.path}, data set {self.data!r})") from None
 
     def spend(self, guarantee: Guarantee, what: str = "report") -> None:
         """Enter a release on the disk, or raise and enter nothing.  Call it before the release leaves.
@@ -175,7 +179,7 @@ class BudgetFile(Budget):
             self.check(guarantee)
             state = self.load()
             if len(state.entries) >= ENTRIES:
-                raise ValueError(f"{self.path} holds {ENTRIES} releases, as many as it can; close it and make one anew")
+                raise BudgetError(f"{self.path} holds {ENTRIES} releases, as many as it can; close it and make one anew")
             entry = Entry(datetime.now(UTC).isoformat(timespec="seconds"), named(what), guarantee)
             store(self.path, state._replace(entries=(*state.entries, entry)))
             self.load()
@@ -191,7 +195,7 @@ class BudgetFile(Budget):
         with files.locked(self.path):
             state = self.load()
             if limit.eps > state.eps or (limit.delta > state.delta and self.limited):
-                raise ValueError(
+                raise BudgetError(
                     f"the limit of {self.path}, eps={state.eps:g} at delta={state.delta:g}, can be lowered but not raised"
                 )
             store(self.path, state._replace(eps=limit.eps, delta=limit.delta))
@@ -222,7 +226,7 @@ class BudgetFile(Budget):
         limit = f"of eps={self.eps:g}, eps={facts['left']:g} is left" if self.limited else "no limit is set"
         return (
             f"data set {self.data!r}: eps={spent:g} at delta={facts['delta']:g} spent in {number} "
-            f"release{'s' if number != 1 else ''}; {limit} ({ADJACENCIES[self.adjacency]})"
+            f"release{'s' if number != 1 else ''}; {limit}"
         )
 
 
@@ -266,7 +270,7 @@ def store(path: Path, state: State) -> None:
     }  # fmt: skip
     text = json.dumps({**content, "checksum": digest(content)}, indent=1, allow_nan=False) + "\n"
     if len(text) > TEXT:
-        raise ValueError(f"{path} would have more than {TEXT} bytes; close it and make one anew")
+        raise BudgetError(f"{path} would have more than {TEXT} bytes; close it and make one anew")
     parse(text, f"what was to be written to {path}")  # what could not be read again would block the budget for ever
     files.write(path, text)
     files.settle(path.parent)
@@ -279,13 +283,16 @@ def read(path: Path) -> State:
         raise FileNotFoundError(2, "no budget is here; make one (borrow budget), or put the lost one back", str(path))
     content = read_bytes(path, largest=TEXT, what=what)
     if path.stat().st_nlink > 1:
-        raise ValueError(f"{what} has a second name (a hard link), which would go on with an old copy; remove one of them")
+        raise BudgetError(f"{what} has a second name (a hard link), which would go on with an old copy; remove one of them")
     return parse(content, what)
 
 
 def parse(text: str | bytes, what: str) -> State:
     """Return the state in the text of a file."""
-    content = read_json(text, what=what)
+    try:
+        content = read_json(text, what=what)
+    except ValueError as error:
+        raise BudgetError(f"{error}; put a whole copy back that holds every release") from None
     try:
         if not isinstance(content, dict) or content.keys() != KEYS:
             raise ValueError("its entries are not those of a budget")
@@ -302,7 +309,7 @@ def parse(text: str | bytes, what: str) -> State:
                 raise ValueError("it holds releases of another adjacency, or simulated ones")
         return State(content["id"], named(content["data"]), limit.eps, limit.delta, limit.adjacency, entries)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise ValueError(
+        raise BudgetError(
             f"{what} is damaged or no budget ({str(error)[:200]}); put a whole copy back that holds every release"
         ) from None
 

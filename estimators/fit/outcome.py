@@ -52,6 +52,7 @@ class Outcome:
     weight: np.ndarray | None = None
     coefficients: tuple = ()
     privacy: tuple = ()
+    budget: dict | None = None  # what was spent, of private fits that were charged
     covariates: tuple = ()  # their names
     measured: str = ""  # the column that tells what true values are of, where the user named one
     interval: str = "posterior"
@@ -129,6 +130,8 @@ class Outcome:
         if self.coefficients:
             columns["coefficient"] = list(self.coefficients) * len(self.clients)
         columns["n"] = [None] * len(self.mean) if self.n is None else np.repeat(self.n, repeat).tolist()
+        if self.privacy:
+            columns["guarantee"] = self.promises()
         for name, values in {
             "estimate": self.own,
             "standard_error": self.error,
@@ -140,6 +143,18 @@ class Outcome:
         }.items():
             columns[name] = [None] * len(self.mean) if values is None else finite_list(values)
         return columns | self.decisions()
+
+    def promises(self) -> list[str]:
+        """Return each row's guarantee in a few words, of private fits."""
+        from estimators.private.provenance import in_short
+
+        return [in_short(each) for each in self.model.guarantees_ for _ in range(self.per_client)]
+
+    def provenance(self) -> dict[str, Any] | None:
+        """Return what the guarantees of a private fit rest on, or None."""
+        from estimators.private.provenance import provenance_of
+
+        return provenance_of(self.model.guarantees_) if self.privacy else None
 
     def decisions(self) -> dict[str, list[Any]]:
         """Return the columns that `decided` adds."""
@@ -252,7 +267,8 @@ class Outcome:
             }
         if self.check is not None:
             facts["prior_check"] = {name: value for name, value in self.check._asdict().items() if name != "pit"}
-        return plain({**facts, "privacy": list(self.privacy), "notes": self.notes})
+        told = {"privacy": list(self.privacy), "provenance": self.provenance(), "budget": self.budget}
+        return plain({**facts, **told, "notes": self.notes})
 
 
 def plain(value: Any) -> Any:

@@ -6,26 +6,49 @@ Belongs here: from raw rows to reports to a fitted server model.  Mechanisms, re
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from estimators.accounting.budget import Guarantee, in_parallel
 from estimators.fit.models import Model, build
 from estimators.fit.outcome import Outcome
 from estimators.tables.client_table import AnyTable, BinomialTable, ClientTable
 
 if TYPE_CHECKING:
+    from estimators.accounting.budget_file import BudgetFile
     from estimators.private.reports import MeanReport, RateReport, Report
 
 
-__all__ = ["model_for", "private_outcome"]
+__all__ = ["model_for", "private_outcome", "untold"]
+
+T = TypeVar("T")
 
 VARIANCE_SHARE = 0.25
 """Part of the budget spent on the variance among a client's rows, if that is not given."""
 
 NEAR = 0.05
 """Part of the width of the bounds that counts as at an end."""
+
+
+def untold(read: Callable[[], T], source: str) -> T:
+    """Return what `read` does with a table; its errors say where something is wrong and never what stands there.
+
+    Nothing of the table is in the exception, nor in one behind it, nor in a warning.
+
+    Parameters
+    ----------
+    read : function without arguments; source : what it reads, for messages.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return read()
+    except ValueError as error:
+        said = getattr(error, "untold", None) or f"{source} cannot be used; a run without --eps says why, and may show cells"
+    raise ValueError(said)
 
 
 def model_for(table: AnyTable, options: Mapping[str, Any], bounds: tuple[float, float] | None) -> tuple[Model, Any]:
@@ -53,6 +76,7 @@ def private_outcome(
     level: float,
     generator: np.random.Generator | None,
     progress: Callable[[list[Any]], Iterable[Any]],
+    charge: Callable[[Guarantee], BudgetFile] | None = None,
 ) -> Outcome:
     """Return the `Outcome` of a private fit.
 
@@ -63,10 +87,15 @@ def private_outcome(
     bounds : pair, for measurements.
     generator : numpy.random.Generator, or None for the operating system's randomness.
     progress : function that wraps an iterable of clients.
+    charge : function that enters the guarantee of all reports together into a budget, before anything is computed from
+        them, and returns that budget; or None.
     """
     adjacency = "client" if local else "row"
+    budget = None
     if kind is RATES:
         reports = rate_reports(table, eps, delta, adjacency, generator, progress)
+        if charge is not None:
+            budget = charge(in_parallel(report.guarantee for report in reports))
         model.fit(reports)
         own = np.array([report.value / report.trials for report in reports])
         noise = np.array([report.noise_variance / report.trials**2 for report in reports])
@@ -76,6 +105,8 @@ def private_outcome(
     else:
         assert bounds is not None  # see model_for
         reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator, progress)
+        if charge is not None:
+            budget = charge(in_parallel(report.guarantee for report in reports))
         model.fit(reports)
         own = np.array([report.estimate for report in reports])
         sampling, noise = model.variances_, 0.0
@@ -83,7 +114,8 @@ def private_outcome(
         notes = clipping(reports, bounds, model.sigma2_ - 2 * model.prior_.sigma2_sd if told else 0.0)
     return Outcome.of(
         kind, model, table.clients, own, np.sqrt(sampling + noise), np.array([report.n for report in reports]), level,
-        privacy=lines(model), notes=[*unspent(delta, reports), *notes],
+        privacy=lines(model, budget), budget=None if budget is None else budget.summary(),
+        notes=[*unspent(delta, reports), *notes],
     )  # fmt: skip
 
 
@@ -149,13 +181,18 @@ MEANS = Private(
 RATES = Private("beta-binomial", "binomial", "PrivateRates", "each trial succeeds with its client's own probability")
 
 
-def lines(model: Any) -> tuple[str, ...]:
-    """Return the guarantees in words, with who sees what."""
+def lines(model: Any, budget: BudgetFile | None) -> tuple[str, ...]:
+    """Return the guarantees in words, with who sees what, what was spent, and what is not promised."""
+    from estimators.private.provenance import provenance_of
     from estimators.private.server import guarantee_lines
 
+    found = provenance_of(model.guarantees_)
     return (
         *guarantee_lines(model.guarantees_),
         "estimate is what a client's report says, noise included; raw values went into the reports only.",
+        *([] if budget is None else [f"budget of {budget}."]),
+        f"public: {'; '.join(found['public'])}.",
+        f"not covered: {'; '.join(found['not_covered'])}.",
     )
 
 

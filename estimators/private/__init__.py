@@ -5,7 +5,7 @@ turns reports into a prior and estimates (``server``, ``rates``, ``regression``)
 releases a prior once (``central``).  Each report carries its guarantee, with the adjacency that it holds for.
 
 Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` what is added, ``rate_laws`` the exact law of a noisy
-rate, ``prior`` what the server broadcasts.
+rate, ``prior`` what the server broadcasts, ``provenance`` what guarantees rest on.
 
 Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
 ``accounting``.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .central import CentralPrior, release_prior
     from .client import AtHome, MeanClient, RateClient, a_priori_bounds
     from .prior import BetaPrior, Prior
+    from .provenance import provenance_of
     from .rates import PrivateRates, noisy_rate_moments
     from .regression import PrivateRegressionMeans, RegressionClient, RegressionPrior
     from .reports import MeanReport, RateReport, RegressionReport, read_report, read_reports
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AtHome", "BetaPrior", "CentralPrior", "MeanClient", "MeanReport", "Prior", "PrivateGaussianMeans", "PrivateRates",
     "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient", "RegressionPrior", "RegressionReport",
-    "a_priori_bounds", "guarantee_lines", "noisy_rate_moments", "read_report", "read_reports", "release_prior",
+    "a_priori_bounds", "guarantee_lines", "noisy_rate_moments", "provenance_of", "read_report", "read_reports",
+    "release_prior",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
@@ -36,6 +38,7 @@ __getattr__, __dir__ = attach(
         "central": "CentralPrior release_prior",
         "client": "AtHome MeanClient RateClient a_priori_bounds",
         "prior": "BetaPrior Prior",
+        "provenance": "provenance_of",
         "rates": "PrivateRates noisy_rate_moments",
         "regression": "PrivateRegressionMeans RegressionClient RegressionPrior",
         "reports": "MeanReport RateReport RegressionReport read_report read_reports",

@@ -16,6 +16,7 @@ import numpy as np
 
 from estimators.numerics.arrays import Bools, Floats, Ints
 from estimators.numerics.validation import texts
+from estimators.tables.columns import Untold
 from estimators.tables.table_file import number_problem, open_table
 
 if TYPE_CHECKING:
@@ -259,7 +260,8 @@ def expected() -> str:
 def require(table: Table, column: str, why: str) -> None:
     """Raise ValueError unless the table has `column`."""
     if column not in table.header:
-        raise ValueError(f"{table.head}: no column {column!r} ({why}); the columns are {table.shown()}")
+        missing = f"{table.head}: no column {column!r} ({why})"
+        raise Untold(f"{missing}; the columns are {table.shown()}", missing)
 
 
 def choose(table: Table, named: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -282,10 +284,8 @@ def choose(table: Table, named: Mapping[str, str]) -> tuple[str, dict[str, str]]
             "as in --mean COLUMN"
         )
     if not fitting:
-        raise ValueError(
-            f"{table.head}: missing columns in {table.shown()}; give {expected()}, or say which play these roles, "
-            "as in --client COLUMN"
-        )
+        give = f"give {expected()}, or say which play these roles, as in --client COLUMN"
+        raise Untold(f"{table.head}: missing columns in {table.shown()}; {give}", f"{table.head}: missing columns; {give}")
     return next(iter(fitting.items()))
 
 
@@ -484,7 +484,8 @@ def regression(
 ) -> RegressionTable:
     """Return the table of the regressions of `target` on `features`."""
     if target is None or not features:
-        raise ValueError("a regression needs both a target and features: give --target COLUMN --features COLUMN,COLUMN")
+        needed = "a regression needs both a target and features: give --target COLUMN --features COLUMN,COLUMN"
+        raise Untold(needed, needed)
     extra = sorted(named.keys() - {"client"})
     if extra:
         raise ValueError(f"a regression has the columns client, target and features; leave out the role {extra[0]!r}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.numerics.arrays import Bools, Floats, Ints
 
-__all__ = ["Names", "Table", "printable"]
+__all__ = ["Names", "Table", "Untold", "mistake", "printable"]
 
 
 def printable(text: str) -> str:
@@ -20,6 +20,14 @@ def printable(text: str) -> str:
     'a\\nb'
     """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+class Untold(ValueError):
+    """A mistake in a table, with `untold`, the same message without anything that stands in a cell but a client's name."""
+
+    def __init__(self, message: str, untold: str) -> None:
+        super().__init__(message)
+        self.untold = untold
 
 
 class Names:
@@ -39,6 +47,11 @@ class Names:
                 break
             first[code] = row
         return where
+
+
+def mistake(place: str, problem: str) -> ValueError:
+    """Return the error of one cell."""
+    return Untold(f"{place}: {problem}", f"{place}: cannot be used; what is there is not shown in a private run")
 
 
 class Table:
@@ -65,7 +78,7 @@ class Table:
 
     def error(self, column: str, row: int, problem: str) -> ValueError:
         """Return the ValueError for the cell of `column` in data row `row`, counted from 0."""
-        return ValueError(f"{self.name}, {self.place(row)}, column {column!r}: {problem}")
+        return mistake(f"{self.name}, {self.place(row)}, column {column!r}", problem)
 
     def first_bad(self, column: str, bad: Bools, problem: Callable[[int], str]) -> None:
         """Raise the error of the first row where `bad` is true; `problem` makes its text from the row."""

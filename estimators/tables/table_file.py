@@ -27,7 +27,7 @@ from estimators.numerics.arrays import Floats
 from estimators.numerics.validation import listing
 from estimators.system.untrusted import may_have_no_end
 from estimators.tables import table_arrow
-from estimators.tables.columns import Names, Table
+from estimators.tables.columns import Names, Table, Untold, mistake
 
 __all__ = ["CsvTable", "number_problem", "open_table"]
 
@@ -223,14 +223,15 @@ class CsvTable(Table):
             for line, cells in rows:
                 if len(cells) != len(self.header):
                     found = f"{len(cells)} cells under {len(self.header)} column names"
-                    raise ValueError(f"{self.name}, line {line}: {found}; check for missing or unquoted commas")
+                    said = f"{self.name}, line {line}: {found}; check for missing or unquoted commas"
+                    raise Untold(said, said)
                 cell = dict(zip(self.header, cells, strict=True))
                 if client is not None and not cell[client]:
                     problem = "is blank; every row needs the name of its client"
-                    raise ValueError(f"{self.name}, line {line}, column {client!r}: {problem}")
+                    raise mistake(f"{self.name}, line {line}, column {client!r}", problem)
                 for column in numbers:
                     if problem := number_problem(cell[column]):
-                        raise ValueError(f"{self.name}, line {line}, column {column!r}: {problem}")
+                        raise mistake(f"{self.name}, line {line}, column {column!r}", problem)
 
 
 @contextmanager

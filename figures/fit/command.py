@@ -9,6 +9,7 @@ import hashlib
 import os
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["add_arguments", "run"]
@@ -36,7 +37,7 @@ SHARED = ("prior", "mu", "tau2")
 METHODS = ("posterior", "integrated", "bootstrap", "robust", "every-client")
 """Ways to an interval, those of ``estimators.model``, which is not loaded for a look at the options."""
 
-PRIVATE = ("eps", "delta", "bounds", "sigma2")
+PRIVATE = ("eps", "delta", "bounds", "sigma2", "budget", "data")
 """Options of private fits by their names in ``estimators.private``."""
 
 PICTURES = {form: f"shrinkage.{form}" for form in ("svg", "png")}
@@ -106,6 +107,10 @@ def add_arguments(parser):
     private.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="to which values are clipped")
     private.add_argument("--local", action="store_true", help="protect all rows of a client together, not one of them")
     private.add_argument("--sigma2", type=float, metavar="V", help="variance of one row, if known (else it is reported too)")
+    private.add_argument(
+        "--budget", metavar="BUDGET", help="file that counts what is spent (default: FILE.budget, made if need be)"
+    )
+    private.add_argument("--data", metavar="NAME", help="name of the data set in it (default: that of FILE)")
     parser.set_defaults(run=run)
 
 
@@ -137,15 +142,19 @@ def run(args):
     with steps() as step:
         with warnings.catch_warnings(record=True) as caught:  # said in the report, as notes
             warnings.simplefilter("always")
-            table = read_client_table(
-                example_lines() if args.example else args.file,
-                columns,
-                args.target,
-                features,
-                not args.no_intercept,
-                lambda rows: step(f"reading, {rows} rows"),
-                covariates,
-            )
+
+            def read():
+                return read_client_table(
+                    example_lines() if args.example else args.file,
+                    columns,
+                    args.target,
+                    features,
+                    not args.no_intercept,
+                    lambda rows: step(f"reading, {rows} rows"),
+                    covariates,
+                )
+
+            table = read() if args.eps is None else read_untold(read, args.file)
             step("fitting")
             outcome = decided(args, fit(args, table), step)
         words = wording(args, table, outcome.model)
@@ -277,7 +286,7 @@ def fit(args, table):
     options = model_options(args)
     if args.eps is not None:
         return private_fit(args, table, options)
-    for flag in ("delta", "bounds", "local", "sigma2"):
+    for flag in ("delta", "bounds", "local", "sigma2", "budget", "data"):
         given = getattr(args, flag)
         if given is not None and given is not False:  # 0 is given
             raise ValueError(f"--{flag} is for private fits; give --eps too")
@@ -342,6 +351,7 @@ def private_fit(args, table, options):
     import numpy as np
     from tqdm import tqdm
 
+    from estimators.accounting import BudgetError
     from estimators.fit.private import model_for, private_outcome
 
     if args.covariates is not None:
@@ -351,6 +361,8 @@ def private_fit(args, table, options):
     if args.interval not in (None, "posterior"):
         raise ValueError(f"--interval {args.interval} has no private version here; leave it out")
     if args.seed is not None:
+        if args.budget is not None:
+            raise ValueError("--seed makes the noise predictable, so no --budget can account for it; leave out one of them")
         print("borrow: --seed makes the noise predictable: for experiments only, it is no privacy", file=sys.stderr)
     if args.bounds is not None and not args.bounds[0] < args.bounds[1]:
         raise ValueError(f"--bounds must be two numbers, the smaller one first, got {args.bounds[0]:g} {args.bounds[1]:g}")
@@ -367,20 +379,59 @@ def private_fit(args, table, options):
             level=args.level,
             generator=None if args.seed is None else np.random.default_rng(args.seed),
             progress=lambda clients: tqdm(clients, unit="client", disable=None, leave=False),
+            charge=None if args.seed is not None else lambda guarantee: charge(args, guarantee),
         )
+    except BudgetError:
+        raise
     except ValueError as error:
         raise ValueError(wording(args, table, model)(error)) from None
 
 
+def charge(args, guarantee):
+    """Enter what all reports cost together into the budget of the data set, and return that budget."""
+    from estimators.accounting import BudgetFile
+
+    path = args.budget
+    if path is None:
+        if not Path(args.file).is_file():
+            raise ValueError(f"{args.file} is read only once, so its budget has no place; give --budget")
+        path = f"{args.file}.budget"
+    name = args.data or Path(args.file).name
+    try:
+        if args.budget is None and not os.path.lexists(path):
+            with suppress(FileExistsError):  # of another run, which is as early
+                BudgetFile.create(path, data=name, delta=guarantee.delta, adjacency=guarantee.adjacency)
+        budget = BudgetFile(path, name)
+        budget.spend(guarantee, "borrow fit")
+    except PermissionError:
+        raise ValueError(f"{path} cannot be written; give --budget, a file that is kept as safe as the data") from None
+    return budget
+
+
 def pictures(outcome, name, truth=None):
-    """Return the pictures of the outcome as {file name: bytes}."""
+    """Return the pictures of the outcome as {file name: bytes}, with the guarantee of private ones in each."""
     from figures import league, shrinkage, style
 
-    title = f"shrinkage of {name}"
-    found = {file: style.render(shrinkage.picture(outcome, truth), form, title) for form, file in PICTURES.items()}
+    promises = dict.fromkeys(outcome.promises()) if outcome.privacy else {}
+    promise = "; ".join(promises) if len(promises) <= 2 else f"{len(promises)} different guarantees"
+
+    def rendered(picture, title, kinds):
+        return {
+            file: style.render(style.footed(picture(), promise), form, f"{title}: {promise}" if promise else title)
+            for form, file in kinds.items()
+        }
+
+    found = rendered(lambda: shrinkage.picture(outcome, truth), f"shrinkage of {name}", PICTURES)
     if outcome.ranks is not None and not outcome.coefficients:
-        found |= {file: style.render(league.picture(outcome), form, f"ranks of {name}") for form, file in RANKS.items()}
+        found |= rendered(lambda: league.picture(outcome), f"ranks of {name}", RANKS)
     return found
+
+
+def read_untold(read, source):
+    """Return the table of a private run, whose errors show no cell."""
+    from estimators.fit.private import untold
+
+    return untold(read, source or "the example")
 
 
 def example_lines():

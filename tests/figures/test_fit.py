@@ -575,7 +575,8 @@ def test_private_fits_say_their_guarantee_and_hold_nothing_raw(local, raw, tmp_p
     assert main(raw, *flags) == 0
     said = capsys.readouterr()
     protects = "all rows of one client take any other values" if local else "one row of a client takes any other value"
-    assert f"Privacy: 8 clients: eps=2, delta=0 (discrete-laplace): {protects}" in said.out
+    promise = "eps=2, delta=0 (discrete-laplace)"
+    assert f"Privacy: 8 clients: simulated, no guarantee; the system's entropy would give {promise}: {protects}" in said.out
     assert "experiments only" in said.err
     table = read_client_table(raw)
     private = numbers_in(tmp_path / "out")
@@ -605,7 +606,7 @@ def test_private_rates(tmp_path, capsys):
     path.write_text("client,successes,trials\n" + "".join(f"s{i},{10 + 7 * (i % 5)},{60 + i}\n" for i in range(20)))
     assert main(path, "--eps", 1, "--seed", 2, "--json", "--no-plot", "--out", tmp_path / "out") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["privacy"][0].startswith("20 clients: eps=1, delta=0 (discrete-laplace): one row of a client")
+    assert "would give eps=1, delta=0 (discrete-laplace): one row of a client" in found["privacy"][0]
     assert [client["n"] for client in found["clients"]] == [60 + i for i in range(20)]
     own = [client["estimate"] for client in found["clients"]]
     assert np.mean(own) == pytest.approx(24 / 69.5, abs=0.05)
