@@ -6,6 +6,7 @@ releases a prior once (``central``).  Each report carries its guarantee, with th
 
 Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` what is added, ``rate_laws`` the exact law of a noisy
 rate, ``prior`` what the server broadcasts, ``provenance`` what guarantees rest on.
+Before a fit, ``agreement`` and ``outlying`` are the doubts of a server whose clients may lie.
 
 Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
 ``accounting``.
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING
 from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
+    from .agreement import Agreement, Heard, Rejection
     from .central import CentralPrior, release_prior
     from .client import AtHome, MeanClient, RateClient, a_priori_bounds
+    from .outlying import doubt
     from .prior import BetaPrior, Prior
     from .provenance import provenance_of
     from .rates import PrivateRates, noisy_rate_moments
@@ -26,17 +29,19 @@ if TYPE_CHECKING:
     from .server import PrivateGaussianMeans, guarantee_lines
 
 __all__ = [
-    "AtHome", "BetaPrior", "CentralPrior", "MeanClient", "MeanReport", "Prior", "PrivateGaussianMeans", "PrivateRates",
-    "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient", "RegressionPrior", "RegressionReport",
-    "a_priori_bounds", "guarantee_lines", "noisy_rate_moments", "provenance_of", "read_report", "read_reports",
-    "release_prior",
+    "Agreement", "AtHome", "BetaPrior", "CentralPrior", "Heard", "MeanClient", "MeanReport", "Prior", "PrivateGaussianMeans",
+    "PrivateRates", "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient", "RegressionPrior",
+    "RegressionReport", "Rejection", "a_priori_bounds", "doubt", "guarantee_lines", "noisy_rate_moments",
+    "provenance_of", "read_report", "read_reports", "release_prior",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
     __name__,
     {
+        "agreement": "Agreement Heard Rejection",
         "central": "CentralPrior release_prior",
         "client": "AtHome MeanClient RateClient a_priori_bounds",
+        "outlying": "doubt",
         "prior": "BetaPrior Prior",
         "provenance": "provenance_of",
         "rates": "PrivateRates noisy_rate_moments",
