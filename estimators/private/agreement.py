@@ -25,7 +25,7 @@ from estimators.private.regression import RegressionClient
 from estimators.private.reports import MeanReport, RateReport, RegressionReport, Report, read_report
 from estimators.system.untrusted import shown
 
-__all__ = ["Agreement", "Heard", "Rejection", "noise_reach"]
+__all__ = ["Agreement", "Heard", "Rejection"]
 
 KINDS = {MeanClient: MeanReport, RateClient: RateReport, RegressionClient: RegressionReport}
 FREE = {"client", "guarantee", "estimate", "variance", "variance_noise", "value", "products"}
@@ -67,37 +67,46 @@ class Agreement:
 
     Parameters
     ----------
-    client : MeanClient, RateClient or RegressionClient, made with the settings that all clients agreed to.
+    client : the class MeanClient, RateClient or RegressionClient.
+    settings : dict of its arguments that all clients agreed to, all but `name` and `budget`; clients are made with
+        client(**settings, name=...).
     sizes : dict from the name of each client to its number of rows, or None: any names, and numbers of rows up to 1,000,000
         that clients say themselves (a client that claims more rows has more weight).
     columns : whole number >= 1 of columns of x, for a RegressionClient and only there.
 
     >>> from estimators.private import MeanClient
-    >>> client = MeanClient(bounds=(0.0, 10.0), eps=1.0, name="a")
-    >>> honest = client.report([4.0] * 50)
+    >>> agreed = Agreement(MeanClient, {"bounds": (0.0, 10.0), "eps": 1.0})
+    >>> honest = MeanClient(**agreed.settings, name="a").report([4.0] * 50)
     >>> import dataclasses
     >>> hostile = dataclasses.replace(honest, client="b", estimate=1e6)
-    >>> heard = Agreement(client).screen([honest, hostile, "{"])
+    >>> heard = agreed.screen([honest, hostile, "{"])
     >>> [report.client for report in heard.reports], [each.client for each in heard.rejected]
     (['a'], ['b', ''])
     >>> heard.rejected[0].why[:60]
     'estimate is 1e+06, beyond what data between 0 and 10 and noi'
     """
 
-    client: MeanClient | RateClient | RegressionClient
+    client: type[Any]
+    settings: Mapping[str, Any]
     sizes: Mapping[str, int] | None = None
     columns: int | None = None
     examples: dict[int, Report] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        if type(self.client) not in KINDS:
+        if self.client not in KINDS:
             names = ", ".join(kind.__name__ for kind in KINDS)
-            raise ValueError(f"client must be one of {names}, got {type(self.client).__name__}")
+            raise ValueError(f"client must be one of the classes {names}, got {shown(self.client)}")
+        if not isinstance(self.settings, Mapping) or {"name", "budget"} & self.settings.keys():
+            raise ValueError("settings must be a dict of the client's arguments, without name and budget")
+        try:
+            self.client(**self.settings)
+        except TypeError as error:
+            raise ValueError(f"settings must be arguments of {self.client.__name__}: {str(error)[:200]}") from None
         if self.sizes is not None:
             if not isinstance(self.sizes, Mapping):
                 raise ValueError(f"sizes must be a dict from names to numbers of rows, got {type(self.sizes).__name__}")
             object.__setattr__(self, "sizes", {name: int(single(count, "sizes", n)) for name, n in self.sizes.items()})
-        if isinstance(self.client, RegressionClient) != (self.columns is not None):
+        if (self.client is RegressionClient) != (self.columns is not None):
             raise ValueError("columns must be given for a RegressionClient, and only there")
         if self.columns is not None:
             object.__setattr__(self, "columns", int(single(count, "columns", self.columns)))
@@ -138,7 +147,7 @@ class Agreement:
         ----------
         report : of the kind that the agreed client sends; alpha : probability in (0, 1) that an honest one is refused.
         """
-        alpha, kind = single(probability, "alpha", alpha), KINDS[type(self.client)]
+        alpha, kind = single(probability, "alpha", alpha), KINDS[self.client]
         if not isinstance(report, kind):
             raise ValueError(f"report must be a {kind.__name__}, got {type(report).__name__}")
         if self.sizes is None:
@@ -159,7 +168,7 @@ class Agreement:
             told, agreed = getattr(report, name), getattr(example, name)
             if not alike(told, agreed):
                 raise ValueError(f"{name} is {shown(told)}, agreed was {shown(agreed)}")
-        for name, told, low, high, reach in ranges(self.client, report, example, alpha):
+        for name, told, low, high, reach in ranges(self.client(**self.settings), report, example, alpha):
             slack = ALIKE * (abs(low) + abs(high))
             if not low - reach - slack <= told <= high + reach + slack:
                 raise ValueError(
@@ -174,10 +183,8 @@ class Agreement:
     def example(self, report: Any) -> Any:
         """Return what a client that keeps to the agreement sends for so many rows, all of them 0."""
         if report.n not in self.examples:
-            settings = {name: value for name, value in vars(self.client).items() if name not in ("budget", "name")}
-            sender: Any = type(self.client)(**settings)
             data = [np.zeros(report.n)] if self.columns is None else [np.zeros((report.n, self.columns)), np.zeros(report.n)]
-            self.examples[report.n] = sender.report(*data, np.random.default_rng(0))
+            self.examples[report.n] = self.client(**self.settings).report(*data, np.random.default_rng(0))
         return self.examples[report.n]
 
 

@@ -27,7 +27,7 @@ from estimators.numerics.validation import instance, nonnegative, probability, s
 from estimators.private.agreement import Heard, Rejection
 from estimators.private.reports import MeanReport
 
-__all__ = ["doubt", "tail"]
+__all__ = ["doubt"]
 
 ADDED = ("discrete-laplace", "discrete-gaussian", "gaussian", "none")
 FALSE_ALARM = 0.01  # chance that any report of honest clients alone is rejected
@@ -88,10 +88,11 @@ def doubt(heard: Heard, *, hostile: float, sigma2: float | None = None) -> Heard
 
     >>> from estimators.private import Agreement, MeanClient
     >>> rng = np.random.default_rng(0)
-    >>> clients = [MeanClient(bounds=(0.0, 100.0), eps=1.0, name=f"c{i}") for i in range(200)]
+    >>> agreed = Agreement(MeanClient, {"bounds": (0.0, 100.0), "eps": 1.0})
+    >>> clients = [MeanClient(**agreed.settings, name=f"c{i}") for i in range(200)]
     >>> reports = [each.report(rng.normal(rng.normal(5.0, 1.0), 1.0, 50), rng) for each in clients[:190]]
     >>> reports += [each.report([100.0] * 50, rng) for each in clients[190:]]  # ten lie as much as they can
-    >>> heard = doubt(Agreement(clients[0]).screen(reports), hostile=0.1)
+    >>> heard = doubt(agreed.screen(reports), hostile=0.1)
     >>> len(heard.rejected), round(heard.influence, 2)
     (10, 1.17)
     """

@@ -5,7 +5,6 @@ No list of functions is kept here: the calls are those of the doctests, the doma
 lies beyond it is refused, by the argument's name.
 """
 
-import copy
 import importlib
 import inspect
 import pkgutil
@@ -74,9 +73,9 @@ def cases(doctest_calls):
                     yield label, function, bound, name, value, belongs
 
 
-def refused(function, bound, name, value):
+def refused(function, bound, name, value, copied):
     """What is said of the argument by name, or None."""
-    changed = copy.deepcopy(bound)
+    changed = copied(bound)
     changed.arguments[name] = value
     try:
         with warnings.catch_warnings():
@@ -89,11 +88,11 @@ def refused(function, bound, name, value):
     return None
 
 
-def test_the_ends_of_every_stated_domain(doctest_calls):
+def test_the_ends_of_every_stated_domain(doctest_calls, copied):
     seen, wrong = 0, []
     for label, function, bound, name, value, belongs in cases(doctest_calls):
         seen += 1
-        said = refused(function, bound, name, value)
+        said = refused(function, bound, name, value, copied)
         if belongs and said is not None and re.match(rf"{name} must be\b", said):
             wrong.append(f"{label}({name}={value!r}) is refused, which its docstring allows: {said}")
         if not belongs and said is None:

@@ -4,7 +4,6 @@ No list of functions is kept here: the calls are those of the doctests, which ev
 cannot forget to check its arguments.
 """
 
-import copy
 import importlib
 import inspect
 import pkgutil
@@ -113,13 +112,13 @@ def cases(doctest_calls):
                 yield label, function, bound, name, value
 
 
-def test_every_public_function_refuses_what_is_more_than_numbers(doctest_calls):
+def test_every_public_function_refuses_what_is_more_than_numbers(doctest_calls, copied):
     """More than 300 functions and arguments, a dozen kinds each."""
     seen, wrong = set(), []
     for label, function, bound, name, value in cases(doctest_calls):
         seen.add((label, name))
         for kind, bad in more_than_numbers(value, name in OUTCOMES).items():
-            changed = copy.deepcopy(bound)
+            changed = copied(bound)
             changed.arguments[name] = bad
             try:
                 with warnings.catch_warnings():
@@ -153,7 +152,7 @@ class Column:
         return iter(self.values)
 
 
-def test_every_public_function_refuses_labels_that_differ(doctest_calls):
+def test_every_public_function_refuses_labels_that_differ(doctest_calls, copied):
     seen, wrong = 0, []
     for label, function, bound, name, value in cases(doctest_calls):
         others = [
@@ -161,7 +160,7 @@ def test_every_public_function_refuses_labels_that_differ(doctest_calls):
         ]
         if np.ndim(value) == 0 or not others:
             continue
-        changed = copy.deepcopy(bound)
+        changed = copied(bound)
         for key, shift in ((name, 0), (others[0], 1)):
             array = np.asarray(bound.arguments[key])
             changed.arguments[key] = Column(array, np.arange(len(array)) + 7 + shift)

@@ -53,8 +53,9 @@ def test_honest_means_pass(name):
     clients = [MeanClient(bounds=BOUNDS, name=f"c{i}", **MEANS[name]) for i in range(200)]
     sizes = {each.name: int(rng.integers(1, 40)) for each in clients}
     reports = [each.report(rng.normal(rng.normal(5, 6), 2.0, sizes[each.name]), rng) for each in clients]
-    assert Agreement(clients[0], sizes).screen(reports) == Heard(reports, list(range(200)), [])
-    assert Agreement(clients[0]).screen([each.to_json() for each in reports]).rejected == []
+    agreed = {"bounds": BOUNDS, **MEANS[name]}
+    assert Agreement(MeanClient, agreed, sizes).screen(reports) == Heard(reports, list(range(200)), [])
+    assert Agreement(MeanClient, agreed).screen([each.to_json() for each in reports]).rejected == []
 
 
 @pytest.mark.parametrize("name", RATES)
@@ -62,17 +63,18 @@ def test_honest_rates_pass(name):
     rng = RNG(2)
     clients = [RateClient(name=f"c{i}", **RATES[name]) for i in range(200)]
     reports = [each.report(rng.random(rng.integers(2, 40)) < rng.choice([0.0, 0.3, 1.0]), rng) for each in clients]
-    assert Agreement(clients[0]).screen(reports).rejected == []
+    assert Agreement(RateClient, RATES[name]).screen(reports).rejected == []
 
 
 def test_honest_regressions_pass():
     rng = RNG(3)
-    clients = [RegressionClient(name=f"c{i}", norm=2.0, eps=2.0, delta=1e-5) for i in range(40)]
+    agreed = Agreement(RegressionClient, {"norm": 2.0, "eps": 2.0, "delta": 1e-5}, columns=2)
+    clients = [RegressionClient(name=f"c{i}", **agreed.settings) for i in range(40)]
     reports = [each.report(X := rng.normal(size=(30, 2)) * 9, X[:, 0], rng) for each in clients]
-    assert Agreement(clients[0], columns=2).screen(reports).rejected == []
-    wide = clients[0].__class__(name="w", norm=2.0, eps=2.0, delta=1e-5).report(np.ones((30, 3)), np.ones(30), rng)
+    assert agreed.screen(reports).rejected == []
+    wide = RegressionClient(name="w", **agreed.settings).report(np.ones((30, 3)), np.ones(30), rng)
     huge = dataclasses.replace(reports[0], client="h", products=tuple(map(tuple, np.diag([1.0, 1.0, 1e9]))))
-    why = [each.why for each in Agreement(clients[0], columns=2).screen([*reports, wide, huge]).rejected]
+    why = [each.why for each in agreed.screen([*reports, wide, huge]).rejected]
     assert "products have 3 columns of x, agreed were 2" in why[0]
     assert "the largest of products is 1e+09, beyond" in why[1]
 
@@ -115,7 +117,7 @@ def honest():
 
 @pytest.fixture
 def agreed():
-    return Agreement(MeanClient(bounds=BOUNDS, eps=1.0), {f"c{i}": 50 for i in range(200)})
+    return Agreement(MeanClient, {"bounds": BOUNDS, "eps": 1.0}, {f"c{i}": 50 for i in range(200)})
 
 
 @pytest.mark.parametrize("name", LIES)
@@ -138,25 +140,31 @@ def test_two_reports_of_one_name_are_both_rejected(honest, agreed):
 
 
 def test_a_claim_of_very_many_rows_costs_no_memory(honest):
-    heard = Agreement(MeanClient(bounds=BOUNDS, eps=1.0)).screen([dataclasses.replace(honest[0], n=10**15)])
+    heard = Agreement(MeanClient, {"bounds": BOUNDS, "eps": 1.0}).screen([dataclasses.replace(honest[0], n=10**15)])
     assert "more than the 1000000 that a client may claim" in heard.rejected[0].why
 
 
 def test_one_bit_reports_are_one_of_two(honest):
-    client = MeanClient(bounds=BOUNDS, eps=1.0, adjacency="client", mechanism="two-point", name="a")
-    report = client.report([3.0], RNG(0))
-    (rejection,) = Agreement(client).screen([dataclasses.replace(report, estimate=5.0)]).rejected
+    agreed = Agreement(MeanClient, {"bounds": BOUNDS, **MEANS["two-point"]})
+    report = MeanClient(**agreed.settings, name="a").report([3.0], RNG(0))
+    (rejection,) = agreed.screen([dataclasses.replace(report, estimate=5.0)]).rejected
     assert "not one of the two answers" in rejection.why
 
 
 def test_what_is_agreed_is_checked():
-    client = RegressionClient(norm=1.0, eps=1.0, delta=1e-5)
+    eps = {"eps": 1.0}
     for wrong, why in (
-        (lambda: Agreement(7), "client must be one of MeanClient"),
-        (lambda: Agreement(client), "columns must be given for a RegressionClient"),
-        (lambda: Agreement(RateClient(eps=1.0), columns=2), "and only there"),
-        (lambda: Agreement(RateClient(eps=1.0), [3]), "sizes must be a dict"),
-        (lambda: Agreement(RateClient(eps=1.0), {"a": 0}), "sizes must"),
+        (lambda: Agreement(7, {}), "client must be one of the classes MeanClient"),
+        (
+            lambda: Agreement(RegressionClient, {"norm": 1.0, "eps": 1.0, "delta": 1e-5}),
+            "columns must be given for a RegressionClient",
+        ),
+        (lambda: Agreement(RateClient, eps, columns=2), "and only there"),
+        (lambda: Agreement(RateClient, {**eps, "name": "a"}), "settings must be a dict"),
+        (lambda: Agreement(RateClient, {"epsilon": 1.0}), "settings must be arguments of RateClient"),
+        (lambda: Agreement(RateClient, {"eps": -1.0}), "eps must be > 0"),
+        (lambda: Agreement(RateClient, eps, [3]), "sizes must be a dict"),
+        (lambda: Agreement(RateClient, eps, {"a": 0}), "sizes must"),
     ):
         with pytest.raises(ValueError, match=why):
             wrong()
@@ -259,8 +267,8 @@ def test_rejections_go_to_json(honest, agreed):
 
 def test_wrong_arguments_of_doubt(honest, agreed):
     heard = agreed.screen(honest)
-    bit = MeanClient(bounds=BOUNDS, eps=1.0, adjacency="client", mechanism="two-point")
-    bits = Heard([bit.__class__(**settings(bit, i)).report([1.0], RNG(i)) for i in range(20)], list(range(20)), [])
+    bit = {"bounds": BOUNDS, **MEANS["two-point"]}
+    bits = Heard([MeanClient(**bit, name=f"c{i}").report([1.0], RNG(i)) for i in range(20)], list(range(20)), [])
     for call, why in (
         (lambda: doubt(heard, hostile=0.5), "below 0.5"),
         (lambda: doubt(heard, hostile=-0.1), "hostile"),
@@ -271,8 +279,3 @@ def test_wrong_arguments_of_doubt(honest, agreed):
     ):
         with pytest.raises(ValueError, match=why):
             call()
-
-
-def settings(client, number):
-    kept = {name: value for name, value in vars(client).items() if name != "budget"}
-    return {**kept, "name": f"c{number}"}
