@@ -136,10 +136,14 @@ class BudgetFile(Budget):
         number, before = self.seen
         if len(state.entries) < number or digest(state.entries[:number]) != before:
             raise BudgetError(f"{self.path} has lost releases that were in it: it is an older copy; put the newest one back")
+        self.know(state)
+        return state
+
+    def know(self, state: State) -> None:
+        """Keep what is in the file."""
         self.identity, self.seen = state.identity, (len(state.entries), digest(state.entries))
         self.data, self.eps, self.delta, self.adjacency = state.data, state.eps, state.delta, state.adjacency
         self.releases = [entry.guarantee for entry in state.entries]
-        return state
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -159,6 +163,10 @@ class BudgetFile(Budget):
     def check(self, guarantee: Guarantee) -> None:
         """Raise ValueError if the release is simulated, has another adjacency, or would exceed what is left in the file."""
         self.load()
+        self.admit(guarantee)
+
+    def admit(self, guarantee: Guarantee) -> None:
+        """Do what `check` does with what was in the file when it was last read."""
         if isinstance(guarantee, Guarantee) and guarantee.simulated:
             raise BudgetError(
                 f"this release is {SIMULATED}, so no budget can account for it; leave out the generator (or the seed)"
@@ -176,13 +184,14 @@ class BudgetFile(Budget):
         guarantee : of the release; what : str, a word for the list of releases.
         """
         with files.locked(self.path):
-            self.check(guarantee)
             state = self.load()
+            self.admit(guarantee)
             if len(state.entries) >= ENTRIES:
                 raise BudgetError(f"{self.path} holds {ENTRIES} releases, as many as it can; close it and make one anew")
             entry = Entry(datetime.now(UTC).isoformat(timespec="seconds"), named(what), guarantee)
-            store(self.path, state._replace(entries=(*state.entries, entry)))
-            self.load()
+            state = state._replace(entries=(*state.entries, entry))
+            store(self.path, state)
+            self.know(state)
 
     def lower(self, *, eps: float, delta: float = 0.0) -> None:
         """Set a lower limit; what was spent stays.  A limit that was promised is never raised.
@@ -198,8 +207,9 @@ class BudgetFile(Budget):
                 raise BudgetError(
                     f"the limit of {self.path}, eps={state.eps:g} at delta={state.delta:g}, can be lowered but not raised"
                 )
-            store(self.path, state._replace(eps=limit.eps, delta=limit.delta))
-            self.load()
+            state = state._replace(eps=limit.eps, delta=limit.delta)
+            store(self.path, state)
+            self.know(state)
 
     def spent(self) -> float:
         """Upper bound on eps at `stated_delta` of all releases in the file together; 0 before the first."""
