@@ -58,7 +58,7 @@ Ltac nonzero_model :=
     | lra
     | solve [ apply Rlt_not_eq; apply Ropp_lt_cancel; rewrite Ropp_0; ring_simplify; positive ] ].
 
-Ltac algebra := unfold_levels; letters; first [ ring | solve [ field; nonzero_model ] | lra ].
+Ltac algebra := unfold_levels; letters; first [ solve [ rational; nonzero_model ] | ring | solve [ field; nonzero_model ] | lra ].
 
 Ltac side :=
   unfold_levels;
@@ -81,7 +81,7 @@ Ltac each_level :=
     | destruct l as [| [| [| l]]]; [| | | exfalso; lia ] ];
   side.
 
-Ltac identity_of_letters := first [ ring | solve [ field; nonzero_model ] | lra ].
+Ltac identity_of_letters := first [ solve [ rational; nonzero_model ] | ring | solve [ field; nonzero_model ] | lra ].
 
 (* Variances at a point are not negative. *)
 Ltac each_level_exists :=

@@ -76,6 +76,16 @@ def _enclosed(letters: Sequence[Any], box: Mapping[Any, tuple[Any, Any]]) -> str
     return f"({'; '.join([*cuts, f'first [ {tries} ]'])})"
 
 
+def _collected(terms: Terms, form: Any) -> Any:
+    """A polynomial by powers of its function of the most letters, where it has several functions: an enclosure is the wider
+    the more often a letter stands in a form.
+    """
+    letters = {s: terms.letters(s) for s in sorted(form.free_symbols & terms.nodes.keys(), key=str)}
+    if sum(map(bool, letters.values())) < 2:
+        return form
+    return sp.collect(form, max(letters, key=lambda s: (len(letters[s]), sum(x.has(s) for x in form.args))))
+
+
 def _by_factors(
     terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]], lemma: str = "at_most _ _"
 ) -> list[str]:
@@ -97,7 +107,7 @@ def _by_factors(
             if not generator.structural(base):
                 letters = sorted(terms.letters(base), key=str)
                 sign = "<" if below else "<="
-                fact = f"L{len(lines) + 1} : 0 {sign} {terms.text(base, unfolded=True)}"
+                fact = f"L{len(lines) + 1} : 0 {sign} {terms.text(_collected(terms, base), unfolded=True)}"
                 lines.append(f"assert ({fact}) by {_enclosed(letters, box)}.")
     if bottom.is_number and len(sp.Mul.make_args(top)) == 1:
         return []

@@ -10,7 +10,6 @@ Belongs here: these statements, their files, running coqc on them.  Does not bel
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +22,7 @@ import sympy as sp
 
 from estimators.system import files
 from estimators.system.processes import worker_pool, workers_for
-from theory.coq import generator, model_proofs, prove
+from theory.coq import functions, generator, libraries, model_proofs, prove
 from theory.coq.generator import SameText, Theorem, Unprovable, term
 from theory.coq.prove import Outcome
 from theory.engine import reach
@@ -135,10 +134,6 @@ def _known() -> dict[str, list[str]]:
         return {}
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def check(
     chosen: Sequence[Claim], jobs: int | None = None, fresh: bool = False, progress: Callable[[Outcome], None] | None = None,
     again: bool = False,
@@ -177,6 +172,10 @@ def _run(
     path, version = prove.coqc()
     prove.prepare(path)
     noted, outcomes, texts = _known(), [], {}
+    known = libraries.fingerprints([functions.LIBRARY])
+
+    def by_coqc(text: str) -> list[str]:
+        return [version, libraries.resting_on(text, known)]
 
     def settle(claim_id: str, state: str, detail: str = "") -> None:
         count = prove.count_theorems(texts.get(claim_id, ""))
@@ -192,14 +191,14 @@ def _run(
             )
             del texts[claim.id]
     ids = [c.id for c in chosen if keep or c.id in texts]
-    follow = {i: [version, _digest(texts[i]), basis(find(i))] for i in ids if i in texts}
+    follow = {i: [*by_coqc(texts[i]), basis(find(i))] for i in ids if i in texts}
     done = [i for i in follow if not fresh and noted.get(i) == follow[i]]
     for claim_id in done:
         settle(claim_id, "proved")
     todo = {}
 
     def note(claim_id: str) -> None:
-        noted[claim_id] = [version, _digest(texts[claim_id]), basis(find(claim_id))]
+        noted[claim_id] = [*by_coqc(texts[claim_id]), basis(find(claim_id))]
         files.write(STATUS, json.dumps(noted, indent=1, sort_keys=True) + "\n")
 
     for claim_id, text, why in generate([i for i in ids if i not in done], jobs):
@@ -208,7 +207,7 @@ def _run(
         elif not keep and text != texts[claim_id]:
             changed = why or "the claim or its code has changed since its proof was generated"
             settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
-        elif not fresh and noted.get(claim_id, [])[:2] == [version, _digest(text)]:  # coqc has accepted this text
+        elif not fresh and noted.get(claim_id, [])[:2] == by_coqc(text):
             note(claim_id)
             settle(claim_id, "proved")
         else:

@@ -17,12 +17,11 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import sympy as sp
 
-from theory.coq import boxes, functions, generator
+from theory.coq import boxes, functions, generator, libraries
 from theory.coq.functions import Terms
 from theory.coq.generator import Theorem, Unprovable, name_of, term
 from theory.engine import domain
@@ -30,9 +29,8 @@ from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.domain import Case
 
-# Definitions that a reader has to believe, and lemmas about them, in the order in which they are compiled.
+# Definitions that a reader has to believe, and lemmas about them.
 LIBRARIES = ("Objects", "Gauss", "Losses", "Laws", "Counts", "Outputs", "Lines", "Bounds")
-MODEL_FILES = ("Sums", "Model", "Risks", "Witness", "Levels", "Scripts")  # of theory/coq, which they require
 DEFINED = {"Beta_of", "RisingFactorial_of", "factorial_of"}  # functions of formulas that Objects.v defines
 PLACE = re.compile(r"\b(formula|derived|printed)(?:_(\d+))?\b")
 
@@ -220,16 +218,6 @@ def _list(x: Any) -> list[Any]:
     return list(x) if isinstance(x, list | tuple) else [x]
 
 
-def folder() -> Path:
-    """Where the definitions and lemmas are."""
-    return Path(__file__).resolve().parents[1] / "proofs"
-
-
-def text_of_libraries() -> str:
-    """Definitions and lemmas, one after the other."""
-    return "".join((folder() / f"{name}.v").read_text(encoding="utf-8") for name in LIBRARIES)
-
-
 # The fingerprint of Objects.v. To change a definition knowingly: read what the statements that use it then say, put the new
 # fingerprint here in the same commit, and say in its message what the definition means now.
 PINNED = "79af3f3310032c52"
@@ -237,13 +225,11 @@ PINNED = "79af3f3310032c52"
 
 def tampered() -> bool:
     """Whether the definitions are not as pinned."""
-    text = (folder() / f"{LIBRARIES[0]}.v").read_text(encoding="utf-8")
-    return hashlib.sha256(text.encode()).hexdigest()[:16] != PINNED
+    return hashlib.sha256(libraries.text_of(LIBRARIES[0]).encode()).hexdigest()[:16] != PINNED
 
 
 __all__ = [
     "LIBRARIES",
-    "MODEL_FILES",
     "OBJECTS",
     "PINNED",
     "About",
@@ -251,11 +237,9 @@ __all__ = [
     "Object",
     "Parts",
     "about",
-    "folder",
     "formulas",
     "listed",
     "of_object",
     "tampered",
-    "text_of_libraries",
     "theorems",
 ]

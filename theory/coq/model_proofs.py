@@ -23,7 +23,7 @@ from pathlib import Path
 
 from estimators.system import files
 from estimators.system.processes import worker_pool
-from theory.coq import model, prove, statements
+from theory.coq import libraries, model, prove, statements
 from theory.coq.generator import Unprovable
 from theory.coq.models import NAMED, unlike
 from theory.coq.prove import NOT_DECIDED, UNSTATED, Outcome, ProofError
@@ -32,8 +32,8 @@ from theory.engine.algebra import TimeLimit, time_limit
 from theory.engine.claim import Claim
 from theory.engine.registry import find, known
 
-HERE = Path(__file__).resolve().parent
-LIBRARY = ("Sums", "Model", "Risks", "Witness", "Levels", "Scripts")  # in the order in which they are compiled
+HERE = libraries.MODELS
+LIBRARY = ("Sums", "Model", "Risks", "Witness", "Levels", "Scripts")
 TRUSTED = ("Sums", "Model")  # what a reader has to believe: the definitions that statements are made of
 # Fingerprints of the trusted files. To change one knowingly: read what every statement then says (`theory/proofs/*/model`),
 # put the new fingerprint here in the same commit, and say in its message what the definition means now.
@@ -60,7 +60,7 @@ ANY = {
 ALL = {"generative:eq46": "best_of_all_is_met"}
 GENERATE_SECONDS = 120.0
 SLOWER = 2.5  # times the processor time that coqc gets for a claim's algebra
-BATCH = 4
+BATCH = 12
 REASONS = "unproved.json"
 
 
@@ -148,7 +148,7 @@ def prepare(path: str) -> None:
             f"{', '.join(changed)} is not the file that statements were read against; restore it, or change it knowingly as "
             f"theory/coq/{Path(__file__).name} says at PINNED"
         )
-    prove.compile_library(path, [prove.FOLDER / "Positive.v", *(HERE / f"{n}.v" for n in (*LIBRARY, *BY_HAND))])
+    prove.compile_libraries(path, (*LIBRARY, *BY_HAND))
 
 
 # --- generating --------------------------------------------------------------------------------------------------------
@@ -216,8 +216,7 @@ class _Known:
     """Texts that coqc has accepted, and what they followed from."""
 
     def __init__(self, version: str):
-        library = "".join((HERE / f"{n}.v").read_text(encoding="utf-8") for n in LIBRARY)
-        self.key = version + _digest((prove.FOLDER / "Positive.v").read_text(encoding="utf-8") + library)[:16]
+        self.key = version + libraries.fingerprints(LIBRARY)[LIBRARY[-1]][:16]
         self.file = prove.WORK / "models.json"
         self.accepted: dict[str, str] = {}
         self.followed: dict[str, list[str]] = {}
@@ -273,7 +272,7 @@ def check(
     path, version = prove.coqc()
     prepare(path)
     if again:
-        accepted, why = prove.recheck(path, ["Positive", *LIBRARY, "Any"], prove.COQC_SECONDS)
+        accepted, why = prove.recheck(path, libraries.behind((*LIBRARY, "Any")), prove.COQC_SECONDS)
         if not accepted:
             raise ProofError(f"the hand-written files: {why}")
     noted, reasons = _Known(version), unproved()

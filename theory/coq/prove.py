@@ -22,17 +22,17 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from estimators.system import files
 from estimators.system.processes import program, worker_pool, workers_for
-from theory.coq import boxes, defined, functions
+from theory.coq import boxes, defined, functions, libraries
 from theory.coq import generator as coq
 from theory.coq.generator import SAME_TEXT, SHOW
 from theory.coq.objects import OBJECTS
@@ -43,7 +43,7 @@ from theory.engine.evidence import with_lemmas
 from theory.engine.paper import papers
 from theory.engine.registry import find
 
-FOLDER = Path(__file__).resolve().parents[1] / "proofs"
+FOLDER = libraries.PROOFS
 UNPROVED = FOLDER / "unproved.json"
 WORK = Path("build") / "proofs"
 STATUS = WORK / "status.json"
@@ -56,15 +56,14 @@ MODES = {
     "boxes": 60.0,
 }  # for a file that is new; checking it gets more
 LIBRARIES = {"model": "Positive", "simplified": "Positive", "functions": functions.LIBRARY}
-ENCLOSING = (*boxes.LIBRARIES, *defined.LIBRARIES)  # what needs coq-interval, in the order of compilation
-PLAIN = ("Positive", functions.LIBRARY)  # what all proofs share that need no coq-interval, in the order of compilation
+ENCLOSING = (*boxes.LIBRARIES, *defined.LIBRARIES)  # what needs coq-interval
 CHECK_SECONDS = 240.0
 COQC_SECONDS = 60.0  # for one claim, twice as much for a whole batch: what takes longer is halved
 RECHECK = 4.0  # times coqc's limit, for coqchk
 PATIENCE = 10.0  # times its processor time, by the clock: then coqc waits for something that does not come
-# Claims per run of coqc, which takes a second to load files and to say what all rest on; of those that coq-interval decides
-# each may take long. A run's limit is that of one claim, and again for every eight.
-BATCH, HEAVY, SHARE = 24, 8, 8
+# Claims per run of coqc, which takes seconds to load files and to say what all rest on: with coq-interval 1 and 6. A run's
+# limit is that of one claim, and again for every eight.
+BATCH, SHARE = 24, 8
 NOT_ALGEBRAIC = "not algebra over the reals"
 NO_INTERVAL = "coq-interval is not installed"
 NOT_DECIDED = "not decided"
@@ -345,11 +344,17 @@ def coqc() -> tuple[str, str]:
     path = shutil.which("coqc")
     if path is None:
         raise ProofError(f"coqc is not on the PATH; {INSTALL}, then run `borrow prove` again")
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"version (\S+)", answer)
+    version = _version(path)
     if version is None:
         raise ProofError(f"{path} --version does not say its version; {INSTALL}, then run `borrow prove` again")
-    return path, version[1]
+    return path, version
+
+
+@cache
+def _version(path: str) -> str | None:
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"version (\S+)", answer)
+    return found and found[1]
 
 
 def _run(path: str, file: Path, seconds: float) -> tuple[bool | None, str, str]:
@@ -379,7 +384,10 @@ def compile_texts(path: str, texts: Mapping[str, str], again: bool = False) -> t
     Each text becomes a module. What the theorems rest on is asked once, for all of them, because Coq takes more than a
     second to answer.
     """
-    modules, ends = [], []
+    modules = [
+        f"Require Borrow.{name}.\n" for name in sorted({x for text in texts.values() for x in libraries.required(text)})
+    ]
+    ends = []
     for claim_id, text in texts.items():
         names = re.findall(r"^Theorem (\w+)", text, re.MULTILINE)
         if not names or f"Definition all_theorems := ({', '.join(names)}).\n{SHOW}" not in text:
@@ -390,11 +398,17 @@ def compile_texts(path: str, texts: Mapping[str, str], again: bool = False) -> t
     return run_text(path, "\n".join([*modules, ends]), COQC_SECONDS * (1 + (len(texts) - 1) / SHARE), again)
 
 
+def _may_assume(text: str) -> tuple[bool, bool]:
+    """Whether a text requires Coq's analysis, or coq-interval, and so may assume what these do."""
+    required = {*libraries.required(text)}
+    whole = bool(required & {*ENCLOSING})
+    return whole or functions.LIBRARY in required, whole
+
+
 def strange(axioms: Iterable[str], text: str) -> list[str]:
     """What a text assumes beyond Coq's real numbers, its analysis and coq-interval's arithmetic where it requires these."""
-    required = set(re.findall(r"^Require Import Borrow\.(\w+)\.", text, re.MULTILINE))
-    whole = bool(required & {*ENCLOSING})
-    allowed = AXIOMS | (CLASSIC if whole or functions.LIBRARY in required else set())
+    classic, whole = _may_assume(text)
+    allowed = AXIOMS | (CLASSIC if classic else set())
     return sorted(a for a in axioms if a not in allowed and not (whole and WHOLE_NUMBERS.fullmatch(a)))
 
 
@@ -469,13 +483,14 @@ def run_text(path: str, whole: str, seconds: float, again: bool = False) -> tupl
 def judge_texts(
     path: str, texts: Mapping[str, str], jobs: int, compiled: Compiled | None = None, batch: int = BATCH
 ) -> Iterable[tuple[str, bool | None, str]]:
-    """(id, accepted, why not) for every text: in batches that require the same, halved where one is not accepted."""
+    """(id, accepted, why not) for every text: in batches that may assume the same, halved where one is not accepted."""
     compiled = compiled or compile_texts
-    groups: dict[str, list[str]] = {}
-    for i, text in texts.items():
-        groups.setdefault(text[text.find("Require Import") :].split("\n")[0], []).append(i)
-    sizes = {head: min(batch, HEAVY) if any(f"Borrow.{x}." in head for x in ENCLOSING) else batch for head in groups}
-    batches = [ids[k : k + sizes[head]] for head, ids in groups.items() for k in range(0, len(ids), sizes[head])]
+    groups: dict[tuple[bool, bool], list[str]] = {}
+    for i, text in sorted(texts.items(), key=lambda item: len(item[1])):
+        groups.setdefault(_may_assume(text), []).append(i)
+    counts = {what: math.ceil(len(ids) / batch) for what, ids in groups.items()}
+    # Of long and short texts as many in each, so that none takes long; first those that may assume most, which take longest.
+    batches = [groups[what][k :: counts[what]] for what in sorted(groups, reverse=True) for k in range(counts[what])]
     with ThreadPoolExecutor(jobs) as pool:
         running: dict[Any, list[str]] = {}
 
@@ -498,7 +513,7 @@ def judge_texts(
 
 def prepare(path: str, enclosures: bool = False) -> None:
     """Compile what all proofs share, and what needs coq-interval where told. Raises ProofError where coqc does not."""
-    compile_library(path, [FOLDER / f"{name}.v" for name in (*PLAIN, *(boxes.LIBRARIES if enclosures else ()))])
+    compile_libraries(path, (functions.LIBRARY, *(boxes.LIBRARIES if enclosures else ())))
 
 
 def prepare_objects(path: str) -> None:
@@ -510,9 +525,7 @@ def prepare_objects(path: str) -> None:
             f"{defined.LIBRARIES[0]}.v is not the file that statements were read against; restore it, or change it "
             f"knowingly as theory/coq/{Path(defined.__file__).name} says at PINNED"
         )
-    models = [Path(__file__).with_name(f"{name}.v") for name in defined.MODEL_FILES]
-    compile_library(path, [FOLDER / "Positive.v", *models])
-    compile_library(path, [FOLDER / f"{name}.v" for name in (*PLAIN, *ENCLOSING)])
+    compile_libraries(path, defined.LIBRARIES)
 
 
 def has_interval(path: str) -> bool:
@@ -521,32 +534,45 @@ def has_interval(path: str) -> bool:
     return (Path(where) / "user-contrib" / "Interval" / "Tactic.vo").exists()
 
 
-def compile_library(path: str, sources: Sequence[Path]) -> None:
-    """Compile files that others require, in this order, once for each content. Raises ProofError where coqc does not."""
+def compile_libraries(path: str, names: Iterable[str], jobs: int | None = None) -> None:
+    """Compile files that others require, and what they require, once for each content and as many at once as may be. Raises
+    ProofError where coqc does not.
+    """
     WORK.mkdir(parents=True, exist_ok=True)
-    before = ""
-    for source in sources:
-        before = _digest(before + source.read_text(encoding="utf-8"))
-        done, stamp = WORK / f"{source.stem}.vo", WORK / f"{source.stem}.stamp"
-        if done.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == before + coqc()[1]:
-            continue
-        with tempfile.TemporaryDirectory(dir=WORK) as folder:
-            for made in WORK.glob("*.vo"):
-                shutil.copy(made, folder)
-            file = Path(shutil.copy(source, folder))
-            accepted, _, why = _run(path, file, COQC_SECONDS)
-            if not accepted:
-                raise ProofError(f"coqc does not compile {file.name}: {why}")
-            files.write(done, file.with_suffix(".vo").read_bytes())  # at once, for another run may be reading it
-            files.write(stamp, before + coqc()[1])
+    prints = libraries.fingerprints(names)
+    compiled: dict[str, Future[None]] = {}
+    with ThreadPoolExecutor(workers_for(jobs)) as pool:
+        for name in prints:  # what it waits for has begun before it
+            waits = [compiled[x] for x in libraries.required(libraries.text_of(name))]
+            compiled[name] = pool.submit(_compile_library, path, name, prints[name], waits)
+    for one in compiled.values():
+        one.result()
+
+
+def _compile_library(path: str, name: str, print_: str, waits: Iterable[Future[None]]) -> None:
+    for one in waits:
+        one.result()
+    done, stamp = WORK / f"{name}.vo", WORK / f"{name}.stamp"
+    if done.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == print_ + coqc()[1]:
+        return
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        *required, _ = libraries.behind([name])
+        for other in required:
+            shutil.copy(WORK / f"{other}.vo", folder)
+        file = Path(shutil.copy(libraries.path_of(name), folder))
+        accepted, _, why = _run(path, file, COQC_SECONDS)
+        if not accepted:
+            raise ProofError(f"coqc does not compile {file.name}: {why}")
+        files.write(done, file.with_suffix(".vo").read_bytes())  # at once, for another run may be reading it
+        files.write(stamp, print_ + coqc()[1])
 
 
 class _Known:
     """Texts that coqc has accepted, and what texts followed from, so that neither has to be found out twice."""
 
     def __init__(self, version: str):
-        shared = "".join((FOLDER / f"{name}.v").read_text(encoding="utf-8") for name in (*PLAIN, *boxes.LIBRARIES))
-        self.key = version + _digest(shared)[:16]
+        self.key = version
+        self.libraries = libraries.fingerprints((functions.LIBRARY, *ENCLOSING))
         self.texts: dict[str, str] = {}
         self.stated: dict[str, list[Any]] = {}
         try:
@@ -558,7 +584,7 @@ class _Known:
 
     def has(self, claim_id: str, text: str) -> bool:
         """Whether coqc has accepted the text."""
-        return self.texts.get(claim_id) == _accepted(text)
+        return self.texts.get(claim_id) == libraries.resting_on(text, self.libraries)
 
     def follows(self, claim: Claim, mode: str, text: str) -> bool:
         """Whether the text is what the generator gave, and nothing has changed since that it follows from."""
@@ -578,7 +604,7 @@ class _Known:
 
     def add(self, claim_id: str, text: str) -> None:
         """Note that coqc has accepted a text."""
-        self.texts[claim_id] = _accepted(text)
+        self.texts[claim_id] = libraries.resting_on(text, self.libraries)
         self._write()
 
     def state(self, mode: str, found: Generated) -> None:
@@ -593,12 +619,6 @@ class _Known:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _accepted(text: str) -> str:
-    """Fingerprint of a text and, where it is about an object, of the definitions and lemmas that it requires."""
-    about = any(f"Require Import Borrow.{name}." in text for name in defined.LIBRARIES)
-    return _digest(text + (defined.text_of_libraries() if about else ""))
 
 
 def _module(claim_id: str) -> str:
@@ -788,7 +808,7 @@ __all__ = [
     "ProofError",
     "category",
     "check",
-    "compile_library",
+    "compile_libraries",
     "compile_texts",
     "coqc",
     "count_theorems",

@@ -247,12 +247,15 @@ Qed.
 
 (* --- the arguments of erfc that papers write, and what is proved of them ------------------------------------------------- *)
 
-Lemma root_2 : 0 < sqrt 2 /\ sqrt 2 * sqrt 2 = 2.
-Proof. split; [apply sqrt_lt_R0 | apply sqrt_sqrt]; lra. Qed.
+Lemma root_two : 0 < sqrt 2.
+Proof. apply sqrt_lt_R0. lra. Qed.
+
+Lemma root_two_square : sqrt 2 ^ 2 = 2.
+Proof. apply pow2_sqrt. lra. Qed.
 
 Lemma over_root : forall c a, 0 < a -> c / sqrt (2 * a) = sqrt 2 * c / (2 * sqrt a).
 Proof.
-  intros c a A. destruct root_2 as [P Q]. assert (S := sqrt_lt_R0 a A). rewrite sqrt_mult by lra. rewrite <- Q at 3. field. lra.
+  intros c a A. assert (P := root_two). assert (Q := root_two_square). assert (S := sqrt_lt_R0 a A). rewrite sqrt_mult by lra. rewrite <- Q at 3. field. lra.
 Qed.
 
 Lemma over_root_of_ratio : forall c a n, 0 < a -> 0 < n -> c / sqrt (2 * (a / n)) = sqrt 2 * sqrt n * c / (2 * sqrt a).
@@ -265,11 +268,11 @@ Lemma normal_at_0 : forall mu a n, 0 < a -> 0 < n ->
   2 * (a / n) * normal mu (a / n) 0 = sqrt 2 * sqrt a * exp (- (n * mu ^ 2) / (2 * a)) / (sqrt n * sqrt PI).
 Proof.
   intros mu a n A N. unfold normal. replace (- (0 - mu) ^ 2 / (2 * (a / n))) with (- (n * mu ^ 2) / (2 * a)) by (field; lra).
-  destruct root_2 as [P Q]. assert (S := sqrt_lt_R0 a A). assert (T := sqrt_lt_R0 n N). assert (U := sqrt_pi). assert (V := PI_RGT_0).
+  assert (P := root_two). assert (Q := root_two_square). assert (S := sqrt_lt_R0 a A). assert (T := sqrt_lt_R0 n N). assert (U := sqrt_pi). assert (V := PI_RGT_0).
   assert (W : 0 < a / n) by (apply Rdiv_lt_0_compat; assumption).
   rewrite (sqrt_mult (2 * PI) (a / n)), (sqrt_mult 2 PI), sqrt_div by lra.
   assert (X : sqrt a * sqrt a = a) by (apply sqrt_sqrt; lra). assert (Y : sqrt n * sqrt n = n) by (apply sqrt_sqrt; lra).
-  set (e := exp _). transitivity (sqrt 2 * sqrt 2 * (sqrt a * sqrt a / (sqrt n * sqrt n)) * (e / (sqrt 2 * sqrt PI * (sqrt a / sqrt n)))).
+  set (e := exp _). transitivity (sqrt 2 ^ 2 * (sqrt a * sqrt a / (sqrt n * sqrt n)) * (e / (sqrt 2 * sqrt PI * (sqrt a / sqrt n)))).
   - rewrite Q, X, Y. reflexivity.
   - field. lra.
 Qed.

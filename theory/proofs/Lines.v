@@ -2,12 +2,6 @@
 Require Export Borrow.Laws.
 Open Scope R_scope.
 
-Lemma root_two : 0 < sqrt 2.
-Proof. apply root_2. Qed.
-
-Lemma root_two_square : sqrt 2 ^ 2 = 2.
-Proof. simpl. rewrite Rmult_1_r. apply root_2. Qed.
-
 Lemma whole_ext : forall f g w, (forall x, f x = g x) -> whole_line f w -> whole_line g w.
 Proof. intros f g w. apply line_ext; apply Rbar_locally_filter. Qed.
 

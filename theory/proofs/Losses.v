@@ -85,23 +85,37 @@ Ltac lists := cbn [length added fold_right]; rewrite ?Rabs_pos_eq by lra; cbn [I
 Lemma Rpower_whole : forall x n, 0 < x -> Rpower x (INR n) = x ^ n.
 Proof. intros x n P. unfold Rpower. rewrite (exp_power n _ (ln x) eq_refl), exp_ln by exact P. reflexivity. Qed.
 
+(* The divergence as the mean of a power of the likelihood ratio. *)
+Lemma renyi_mean : forall n a P Q, (forall i, 0 < P i) -> (forall i, 0 < Q i) ->
+  renyi n a P Q = ln (sum n (fun i => P i * Rpower (P i / Q i) (a - 1))) / (a - 1).
+Proof.
+  intros n a P Q A B. unfold renyi. f_equal. f_equal. apply sum_ext. intros i _. specialize (A i). specialize (B i).
+  rewrite <- (exp_ln (P i) A) at 2. unfold Rpower. rewrite ln_div, <- !exp_plus by assumption. f_equal. ring.
+Qed.
+
+Lemma two_positive : forall p, 0 < p < 1 -> forall i, 0 < two p (1 - p) i.
+Proof. intros p H [| i]; simpl; lra. Qed.
+
+Lemma renyi_of_two : forall p q a k, 0 < p < 1 -> 0 < q < 1 -> a = INR k + 1 ->
+  renyi 2 a (two p (1 - p)) (two q (1 - q)) = ln (p * (p / q) ^ k + (1 - p) * ((1 - p) / (1 - q)) ^ k) / k.
+Proof.
+  intros p q a k P Q ->. rewrite renyi_mean by now apply two_positive. unfold sum, two.
+  replace (INR k + 1 - 1) with (INR k) by ring.
+  rewrite !Rpower_whole by (apply Rdiv_lt_0_compat; lra). rewrite Rplus_0_l. reflexivity.
+Qed.
+
 Lemma two_answers : forall n order p q, order = INR (S (S n)) -> 0 < p < 1 -> 0 < q < 1 ->
   exp ((order - 1) * renyi 2 order (two p (1 - p)) (two q (1 - q)))
     = q * (p / q) ^ S (S n) + (1 - q) * ((1 - p) / (1 - q)) ^ S (S n).
 Proof.
-  intros n order p q -> P Q. unfold renyi. assert (N := pos_INR n). rewrite !S_INR.
-  replace ((INR n + 1 + 1 - 1) * (ln _ / (INR n + 1 + 1 - 1))) with
-    (ln (sum 2 (fun i => Rpower (two p (1 - p) i) (INR n + 1 + 1) * Rpower (two q (1 - q) i) (1 - (INR n + 1 + 1)))))
-    by (field; lra).
-  assert (G : forall x y, 0 < x -> 0 < y ->
-    Rpower x (INR n + 1 + 1) * Rpower y (1 - (INR n + 1 + 1)) = y * (x / y) ^ S (S n)).
-  { intros x y X Y. rewrite <- !S_INR, Rpower_whole by exact X.
-    replace (1 - INR (S (S n))) with (- INR (S n)) by (rewrite (S_INR (S n)); ring).
-    rewrite Rpower_Ropp, Rpower_whole by exact Y. unfold Rdiv. rewrite Rpow_mult_distr, pow_inv.
-    change (y ^ S (S n)) with (y * y ^ S n). field. split; [apply pow_nonzero |]; lra. }
-  assert (T : forall x y k, 0 < x -> 0 < y -> 0 < y * (x / y) ^ k).
-  { intros. apply Rmult_lt_0_compat; [assumption |]. apply pow_lt, Rdiv_lt_0_compat; assumption. }
-  cbn [sum two]. rewrite !G by lra. rewrite exp_ln; [ring |]. assert (A := T p q (S (S n))). assert (B := T (1 - p) (1 - q) (S (S n))). lra.
+  intros n order p q -> P Q. rewrite S_INR, (renyi_of_two p q _ (S n)) by (assumption || reflexivity).
+  assert (N := pos_INR n). assert (M := S_INR n). replace (INR (S n) + 1 - 1) with (INR (S n)) by ring.
+  match goal with |- exp (?k * (ln ?s / ?k)) = _ => replace (k * (ln s / k)) with (ln s) by (field; lra) end.
+  assert (T : forall x y, 0 < x -> 0 < y -> 0 < x * (x / y) ^ S n /\ x * (x / y) ^ S n = y * (x / y) ^ S (S n)).
+  { intros x y X Y. split; [apply Rmult_lt_0_compat; [exact X | now apply pow_lt, Rdiv_lt_0_compat] |].
+    change ((x / y) ^ S (S n)) with (x / y * (x / y) ^ S n). field. lra. }
+  destruct (T p q) as [A E]; [lra | lra |]. destruct (T (1 - p) (1 - q)) as [B F]; [lra | lra |].
+  rewrite exp_ln by lra. rewrite E, F. reflexivity.
 Qed.
 
 Lemma sum_le : forall n f g, (forall i, (i < n)%nat -> f i <= g i) -> sum n f <= sum n g.

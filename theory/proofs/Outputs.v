@@ -5,25 +5,6 @@ Open Scope R_scope.
 
 (* --- two outputs ------------------------------------------------------------------------------------------------------------ *)
 
-(* The divergence as the mean of a power of the likelihood ratio. *)
-Lemma renyi_mean : forall n a P Q, (forall i, 0 < P i) -> (forall i, 0 < Q i) ->
-  renyi n a P Q = ln (sum n (fun i => P i * Rpower (P i / Q i) (a - 1))) / (a - 1).
-Proof.
-  intros n a P Q A B. unfold renyi. f_equal. f_equal. apply sum_ext. intros i _. specialize (A i). specialize (B i).
-  rewrite <- (exp_ln (P i) A) at 2. unfold Rpower. rewrite ln_div, <- !exp_plus by assumption. f_equal. ring.
-Qed.
-
-Lemma two_positive : forall p, 0 < p < 1 -> forall i, 0 < two p (1 - p) i.
-Proof. intros p H [| i]; simpl; lra. Qed.
-
-Lemma renyi_of_two : forall p q a k, 0 < p < 1 -> 0 < q < 1 -> a = INR k + 1 ->
-  renyi 2 a (two p (1 - p)) (two q (1 - q)) = ln (p * (p / q) ^ k + (1 - p) * ((1 - p) / (1 - q)) ^ k) / k.
-Proof.
-  intros p q a k P Q ->. rewrite renyi_mean by now apply two_positive. unfold sum, two.
-  replace (INR k + 1 - 1) with (INR k) by ring.
-  rewrite !Rpower_whole by (apply Rdiv_lt_0_compat; lra). rewrite Rplus_0_l. reflexivity.
-Qed.
-
 Theorem renyi_to_kl : forall p q, 0 < p < 1 -> 0 < q < 1 ->
   is_lim (fun order => renyi 2 order (two p (1 - p)) (two q (1 - q))) 1 (p * ln (p / q) + (1 - p) * ln ((1 - p) / (1 - q))).
 Proof.

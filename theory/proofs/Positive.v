@@ -1,5 +1,5 @@
 (* What all proofs of this folder share: signs of rational functions, and new letters for bounded ones. *)
-Require Export Reals Lra Psatz.
+Require Export Borrow.Rational.
 Open Scope R_scope.
 
 Lemma above : forall low x, low <= x -> exists n, 0 <= n /\ x = low + n.
@@ -62,11 +62,11 @@ Ltac nonzero :=
   first
     [ assumption
     | match goal with
-      | H : ?d <> 0 |- ?e <> 0 => solve [ let Z := fresh in intro Z; apply H; rewrite <- Z; ring ]
+      | H : ?d <> 0 |- ?e <> 0 => solve [ let Z := fresh in intro Z; apply H; transitivity e; [ rational_or ltac:(fun _ => ring) | exact Z ] ]
       end
     | solve [ apply not_zero; positive ]
     | lra
     | solve [ apply not_zero; nra ] ].
 
 (* An identity of rational functions. *)
-Ltac identity := first [ solve [ field; nonzero ] | ring | lra | reflexivity ].
+Ltac identity := first [ solve [ rational; nonzero ] | solve [ field; nonzero ] | ring | lra | reflexivity ].

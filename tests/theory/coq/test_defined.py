@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from theory import claims, find
-from theory.coq import defined, generator, model_proofs, prove
+from theory.coq import defined, generator, libraries, model_proofs, prove
 from theory.coq.objects import OBJECTS
 from theory.coq.prove import ProofError
 
@@ -100,7 +100,7 @@ def judged(path, claim_id, theorems):
 
 def test_the_definitions_are_as_pinned_and_are_definitions_only():
     assert not defined.tampered()
-    text = (defined.folder() / f"{defined.LIBRARIES[0]}.v").read_text()
+    text = libraries.text_of(defined.LIBRARIES[0])
     assert set(re.findall(r"^(\w+)", re.sub(r"\(\*.*?\*\)", "", text, flags=re.DOTALL), re.MULTILINE)) == {
         "Require", "From", "Export", "Open", "Definition", "Fixpoint",
     }  # fmt: skip
@@ -108,18 +108,18 @@ def test_the_definitions_are_as_pinned_and_are_definitions_only():
 
 def test_edited_definitions_are_refused_by_name(tmp_path, monkeypatch):
     for name in defined.LIBRARIES:
-        shutil.copy(defined.folder() / f"{name}.v", tmp_path)
+        shutil.copy(libraries.path_of(name), tmp_path)
     edited = tmp_path / "Objects.v"
     text = edited.read_text()
     assert text.count("exp (- Rabs x / b)") == 1
     edited.write_text(text.replace("exp (- Rabs x / b)", "exp (- Rabs x)"))
-    monkeypatch.setattr(defined, "folder", lambda: tmp_path)
+    monkeypatch.setattr(libraries, "PROOFS", tmp_path)
     with pytest.raises(ProofError, match=r"Objects\.v .*PINNED"):
         prove.prepare_objects("coqc")
 
 
 def test_nothing_is_assumed_by_hand():
-    text = re.sub(r"\(\*.*?\*\)", "", defined.text_of_libraries(), flags=re.DOTALL)
+    text = re.sub(r"\(\*.*?\*\)", "", "".join(map(libraries.text_of, defined.LIBRARIES)), flags=re.DOTALL)
     assert not re.search(r"\b(Axiom|Parameter|Conjecture|Admitted|admit|Unset|bypass_check)\b", text)
 
 

@@ -37,7 +37,8 @@ def folder(tmp_path, monkeypatch):
 def accepted(claim, mode, folder):
     path, _ = prove.coqc()
     prove.prepare(path, mode == "boxes")
-    text = prove.coq.source(claim, boxes.theorems(claim, mode == "boxes"), prove.LIBRARIES[mode])
+    stated = boxes.theorems(claim, mode == "boxes")
+    text = prove.coq.source(claim, stated, boxes.library_of(stated) if mode == "boxes" else prove.LIBRARIES[mode])
     return prove.compile_texts(path, {claim.id: text})
 
 

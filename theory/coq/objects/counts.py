@@ -9,6 +9,9 @@ from theory.coq.defined import About, about
 
 LAW = "truncated_negative_binomial eta gamma"
 ABOVE = "assert (A : -1 < eta) by lra."
+BY_SLOPE = (
+    "match goal with |- mean_runs _ ?g => replace g with ((1 - gamma) * slope eta (1 - gamma) / G eta (1 - gamma)) end;"
+)
 
 
 @about("Counts", "mrmtl:tnb:pmf", "mrmtl:tnb:pmf:positive")
@@ -42,13 +45,9 @@ def _mean() -> About:
             ABOVE,
             "intros f T. assert (N := mean eta A gamma H_gamma f T).",
             "try (destruct (Req_EM_T eta 0) as [Z | Z]; [assert (C := mean_closed_0 eta A gamma H_gamma f _ Z T N);"
-            " match goal with |- mean_runs _ ?g => replace g with ((1 - gamma) * slope eta (1 - gamma) / G eta"
-            " (1 - gamma)) end;"
-            " first [exact N | rewrite C; f_equal; field; lra] |]).",
+            f" {BY_SLOPE} first [exact N | rewrite C; f_equal; field; lra] |]).",
             "assert (Z' : eta <> 0) by (assumption || lra). assert (C := mean_closed eta A gamma H_gamma f _ Z' T N).",
-            "match goal with |- mean_runs _ ?g => replace g with ((1 - gamma) * slope eta (1 - gamma) / G eta"
-            " (1 - gamma)) end;"
-            " first [exact N | rewrite C; f_equal; ring].",
+            f"{BY_SLOPE} first [exact N | rewrite C; f_equal; ring].",
         ],
     )
 

@@ -23,14 +23,14 @@ def _best(loss: str, c: str, a: str, k: str, lemma: str, whole: tuple[str, ...] 
     return (About(says, f"falls_then_rises {loss} formula", script, whole=whole),)
 
 
-@about("Laws", "generative:eq12:laplace:scale")
+@about("Losses", "generative:eq12:laplace:scale")
 def _scale(gaps: Any) -> tuple[About, ...]:
     data, k = listed(gaps), len(gaps)
     total = " + ".join(map(str, gaps))
     return _best(f"(fun b => surprise (laplace b) {data})", str(k), total, f"{k} * ln 2", "surprise_laplace")
 
 
-@about("Laws", "generative:eq19:variance")
+@about("Losses", "generative:eq19:variance")
 def _variance(squares: Any, d: Any, b: Any) -> tuple[About, ...]:
     data, k = listed(squares), len(squares)
     total = " + ".join(map(str, squares))
@@ -38,7 +38,7 @@ def _variance(squares: Any, d: Any, b: Any) -> tuple[About, ...]:
     return _best(loss, f"{k} * d / 2", f"({total}) / 2 + {b}", f"{k} * d / 2 * ln (2 * PI)", "surprise_normal", ("d",))
 
 
-@about("Laws", "generative:eq23:psi")
+@about("Losses", "generative:eq23:psi")
 def _psi(kd: Any, b: Any) -> tuple[About, ...]:
     data, k = listed(kd), len(kd)
     total = " + ".join(map(str, kd))
@@ -49,7 +49,7 @@ def _psi(kd: Any, b: Any) -> tuple[About, ...]:
 # --- privacy -----------------------------------------------------------------------------------------------------------
 
 
-@about("Laws", "generative:def3")
+@about("Losses", "generative:def3")
 def _def3(p: Any, q: Any, order: int) -> tuple[About, ...]:
     said = f"exp (({order} - 1) * renyi 2 {order} (two p (1 - p)) (two q (1 - q)))\n    = formula"
     script = (f"rewrite (two_answers {order - 2}) by (first [ assumption | simpl INR; lra ]).", "cbn [pow]. field. lra.")
@@ -57,7 +57,7 @@ def _def3(p: Any, q: Any, order: int) -> tuple[About, ...]:
     return (About(says, said, script),)
 
 
-@about("Laws", "generative:lemma2:delta")
+@about("Losses", "generative:lemma2:delta")
 def _delta() -> tuple[About, ...]:
     most = "forall k P Q, law k P -> law k Q -> renyi k order P Q <= rdp -> delta_at k eps P Q <= formula"
     least = "forall c, (forall loss, 1 - exp (eps - loss) <= c * exp ((order - 1) * (loss - rdp))) <-> formula <= c"
@@ -73,7 +73,7 @@ def _delta() -> tuple[About, ...]:
     return (About(says, f"({most}) /\\\n    ({least})", script),)
 
 
-@about("Laws", "generative:fact1")
+@about("Losses", "generative:fact1")
 def _fact1() -> tuple[About, ...]:
     said = (
         "forall (Y : (R -> R) -> R) (X : R -> (R -> R) -> R),\n"
@@ -89,14 +89,14 @@ def _fact1() -> tuple[About, ...]:
 # --- counts ------------------------------------------------------------------------------------------------------------
 
 
-@about("Laws", "generative:neighbours")
+@about("Losses", "generative:neighbours")
 def _neighbours() -> tuple[About, ...]:
     said = "forall N D D', users_apart N 1 D D' = users -> items_apart N 1 D D' = formula"
     says = "Where the data of so many people differ, of any number with one item each, the formula's number of items does."
     return (About(says, said, ("intros N D D' U. rewrite apart_of_one. exact U.",)),)
 
 
-@about("Laws", "generative:exp:writers")
+@about("Losses", "generative:exp:writers")
 def _writers(authors: int) -> tuple[About, ...]:
     said = (
         f"forall groups : list (list nat), (forall g, In g groups -> length g = {authors}%nat) ->\n"
@@ -113,7 +113,7 @@ def _writers(authors: int) -> tuple[About, ...]:
 # --- numbers that a formula implies ------------------------------------------------------------------------------------
 
 
-@about("Laws", "generative:exp:bernoulli:implied")
+@about("Losses", "generative:exp:bernoulli:implied")
 def _implied() -> tuple[About, ...]:
     within, between = "s / ((s + 1) * 14)", "1 / (s + 1)"
     risk = f"fun w => w ^ 2 * ({within}) + (1 - w) ^ 2 * ({between})"
@@ -314,8 +314,8 @@ def _needed() -> tuple[About, ...]:
     script = (
         "rewrite sqrt_1. apply needed_at_most; [assumption | assumption |].",
         "assert (P : 0 < ln (2 / delta)) by interval with (i_bisect delta, i_prec 40). assert (L := sqrt_lt_R0 _ P). "
-        "destruct root_2 as [A B].",
-        "transitivity (sqrt 2 * sqrt 2 / 2 * (sqrt (ln (2 / delta)) - eps0 / (4 * sqrt (ln (2 / delta))))); "
+        "assert (A := root_two). assert (B := root_two_square).",
+        "transitivity (sqrt 2 ^ 2 / 2 * (sqrt (ln (2 / delta)) - eps0 / (4 * sqrt (ln (2 / delta))))); "
         "[field; lra | rewrite B; field; lra].",
     )
     return (About("The delta that the mechanism needs is at most the formula.", "derived <= formula", script),)

@@ -63,6 +63,15 @@ def _run(adjacency: str) -> About:
     )
 
 
+def _root(above: str, below: str) -> list[str]:
+    """Lines that say of the root of a fraction's logarithm that it is positive, and what its square is."""
+    return [
+        f"assert (L : 0 < ln ({above} / {below})) by (rewrite <- ln_1; apply ln_increasing; [lra |];"
+        f" apply Rmult_lt_reg_r with {below}; [lra |]; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra).",
+        "assert (B := Functions.sqrt_square _ L). assert (P := sqrt_lt_R0 _ L).",
+    ]
+
+
 @about("Bounds", "mrmtl:no-clip")
 def _clipped(parts: Parts, n: int) -> About:
     # `beyond` is set to 0 before: the centre is within the bound, and the two tails are at these distances.
@@ -76,10 +85,8 @@ def _clipped(parts: Parts, n: int) -> About:
         "derived <= formula",
         [
             square,
-            f"assert (A : 0 <= {root}) by apply sqrt_pos.",
-            f"assert (L : 0 < ln ({n} / beta)) by (rewrite <- ln_1; apply ln_increasing; [lra |];"
-            f" apply Rmult_lt_reg_r with beta; [lra |]; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra).",
-            f"assert (B : {root} ^ 2 = ln ({n} / beta)) by (apply Functions.sqrt_square; exact L).",
+            *_root(str(n), "beta"),
+            "assert (A := Rlt_le _ _ P).",
             f"assert (X : {tail} = {root}) by (field [S]).",
             f"assert (Y : {other} = {root} + sqrt 2 * bound) by (field [S]).",
             "assert (K : 0 <= sqrt 2 * bound) by (apply Rmult_le_pos; lra).",
@@ -94,15 +101,6 @@ def _clipped(parts: Parts, n: int) -> About:
             "first [exact T | simpl pow in T; lra].",
         ],
     )
-
-
-def _root(above: str, below: str) -> list[str]:
-    """Lines that say of the root of a fraction's logarithm that it is positive, and what its square is."""
-    return [
-        f"assert (L : 0 < ln ({above} / {below})) by (rewrite <- ln_1; apply ln_increasing; [lra |];"
-        f" apply Rmult_lt_reg_r with {below}; [lra |]; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra).",
-        "assert (B := Functions.sqrt_square _ L). assert (P := sqrt_lt_R0 _ L).",
-    ]
 
 
 @about("Bounds", "robusthdp:thm1")
