@@ -38,8 +38,8 @@ browser:  ## Debian's headless browser for the tests of the report (they skip wi
 	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; } || \
 	  echo "no browser: apt-get install chromium chromium-driver" >&2
 
-test: $(VENV)/.installed  ## run the tests
-	$(BIN)/python -m pytest -n auto --benchmark-disable
+test: $(VENV)/.installed  ## run the tests, but for those that take minutes of coqc, which make nightly runs
+	$(BIN)/python -m pytest -n auto --benchmark-disable -m "not nightly"
 
 mutants: $(VENV)/.installed  ## how many slips of code in estimators the tests notice; SEED and COUNT choose the sample
 	$(BIN)/python tests/mutants.py --seed $(or $(SEED),$(error SEED: give one, make mutants SEED=7)) --count $(or $(COUNT),300)
@@ -66,9 +66,10 @@ gallery: $(VENV)/.installed  ## draw the pictures of README.md again
 	$(BIN)/borrow fit estimators/tables/data/surgical_mortality.csv --client hospital --successes deaths --trials operations \
 	  --out build/gallery/hospitals >/dev/null && cp build/gallery/hospitals/shrinkage.png figures/gallery/hospitals.png
 
-nightly: $(VENV)/.installed coq  ## what takes longer than CI may: other seeds, every proof and figure from nothing, notebooks, benchmarks
+nightly: $(VENV)/.installed coq  ## what takes longer than CI may: other seeds, every proof and figure from nothing, controls, notebooks, benchmarks
 	$(BIN)/borrow verify --fresh --mc-seed any --ledger build/nightly.json
-	$(BIN)/borrow prove --fresh --recheck
+	$(BIN)/borrow prove --fresh --recheck --attack
+	$(BIN)/python -m pytest -n auto --benchmark-disable -m nightly
 	$(MAKE) report bench
 	$(BIN)/python notebooks/run.py --check
 

@@ -35,7 +35,7 @@ LINKED = ("theory", "figures", "notebooks", "borrow.py", "pyproject.toml", "READ
 PRELOADED = ("numpy", "scipy.integrate", "scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats", "scipy.stats.qmc",
              "numba", "sympy", "hypothesis.strategies", "hypothesis.extra.numpy", "tqdm", "jinja2")  # fmt: skip
 COMPILED = ("jit", "vectorize", "overload", "register_jitable", "intrinsic", "cfunc")  # decorators of numba and jax
-QUIET = ("-q", "-m", "not slow", "--benchmark-disable", "-p", "no:cacheprovider", "-p", "no:xdist",
+QUIET = ("-q", "-m", "not slow and not nightly", "--benchmark-disable", "-p", "no:cacheprovider", "-p", "no:xdist",
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
 MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
 PATIENCE = 10  # times its processor time that a job may last, on a machine that others use too

@@ -20,9 +20,11 @@ import sympy as sp
 from tqdm import tqdm
 
 from estimators.system import files
+from estimators.system.processes import workers_for
 from theory import api
 from theory.chain import chain, state_of_code
 from theory.coq import code_proofs, model_proofs, prove
+from theory.coq.attack import run as attack
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
 from theory.engine.claim import Claim
@@ -55,6 +57,7 @@ def add_prove(p: argparse.ArgumentParser) -> None:
     p.add_argument("--write", action="store_true", help="generate the proof files anew from the claims")
     p.add_argument("--fresh", action="store_true", help="run coqc also on files that it has accepted before")
     p.add_argument("--recheck", action="store_true", help="have coqchk check what coqc accepts")
+    p.add_argument("--attack", action="store_true", help="also try to break what is stated, without coqc (as --write does)")
     p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.set_defaults(run=_prove)
@@ -213,14 +216,17 @@ def _prove(a: argparse.Namespace) -> int:
             algebra, models, code = (m(chosen, jobs=a.jobs, progress=progress) for m in make)
     outcomes = [*algebra, *models, *code]
     broken = _name_malformed(() if a.ids else malformed(a.paper))
-    ok = all(o.ok for o in outcomes) and not broken
+    attacks = attack.attack(chosen, workers_for(a.jobs)) if a.write or a.attack else {}
+    faults = attack.broken(attacks)
+    ok = all(o.ok for o in outcomes) and not broken and not faults
     proved = [o for o in algebra if o.state == "proved"]
     from_model = [o for o in models if o.state == "proved"]
     undecided = [o for o in outcomes if o.state == "undecided"]
-    status = 0 if ok else 1 if broken or any(not o.ok and o not in undecided for o in outcomes) else 3
+    status = 0 if ok else 1 if broken or faults or any(not o.ok and o not in undecided for o in outcomes) else 3
     if a.json:
         of = {"claims": algebra, "models": models, "code": code}
-        print(json.dumps({"ok": ok} | {k: {o.claim: vars(o) for o in found} for k, found in of.items()}, indent=1))
+        by_claim = {k: {o.claim: vars(o) for o in found} for k, found in of.items()}
+        print(json.dumps({"ok": ok, "faults": faults, **by_claim}, indent=1))
         return status
     for o in outcomes:
         if o.state != "proved":
@@ -239,6 +245,10 @@ def _prove(a: argparse.Namespace) -> int:
         about_code = [o for o in code if o.state == "proved"]
         print(f"{len(about_code)} of {len(code)} claims whose running code is proved to compute the formula: "
               f"{sum(o.theorems for o in about_code)} theorems")  # fmt: skip
+    for fault in faults:
+        print(f"FAULT     {fault}")
+    if attacks:
+        print(attack.summary(x for found in attacks.values() for x in found))
     same = sum(o.detail == prove.SAME_TEXT for o in outcomes)
     if same:
         print(f"{same} claims are not counted: {prove.SAME_TEXT}")

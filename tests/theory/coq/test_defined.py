@@ -173,7 +173,7 @@ STATED = re.compile(r"^Theorem (\w+) :\n(.*?)\.\nProof\.", re.MULTILINE | re.DOT
 LIBRARY = re.compile(r"^Require Import Borrow\.(\w+)\.", re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_interval
 @pytest.mark.parametrize("paper", ["fedhdp", "feo2", "generative", "mrmtl", "robusthdp"])
 def test_no_statement_on_file_holds_by_reading_both_sides(paper, coqc):
@@ -219,7 +219,7 @@ def changed(claim_id, monkeypatch, change):
 
 
 def ids(some):
-    return [pytest.param(i, marks=() if i in some else pytest.mark.slow) for i in sorted(OBJECTS)]
+    return [pytest.param(i, marks=() if i in some else pytest.mark.nightly) for i in sorted(OBJECTS)]
 
 
 @needs_interval
@@ -239,7 +239,7 @@ def test_another_object_is_refused(claim_id, coqc, monkeypatch):
     assert judged(coqc, claim_id, theorems)[0] is False
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_interval
 @pytest.mark.parametrize(
     ("claim_id", "old", "new"),

@@ -252,7 +252,7 @@ def test_the_right_model_is_accepted_and_a_changed_variance_is_not(claim_id, coq
     assert refused(coqc, claim_id, monkeypatch, lambda d: with_clients(d, CHANGES[name])), name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_coqc
 @pytest.mark.parametrize("claim_id", sorted(model.MODELS.keys() - UNDECIDED - FROM_BELOW))
 def test_another_model_of_any_claim_is_refused(claim_id, coqc, monkeypatch):
