@@ -115,9 +115,10 @@ class ClientModel:
         method : None for the model's own (``default_interval``), or
             "posterior", equal tails of the posterior; it holds on average over clients and priors as far as the prior is
             averaged over what the data leave open about it ("bayes"), and too seldom where a fitted prior is taken for true;
-            "integrated", for mixtures: the posterior averaged over what all clients leave open about the prior;
-            "bootstrap", for a prior of any shape: the prior is learnt again from data drawn from the fitted one, and the
-            client's posteriors under all of these are mixed (Laird and Louis 1987, type III; Carlin and Gelfand 1991);
+            "integrated", for mixtures and priors of any shape: the posterior averaged over what all clients leave open
+            about the prior;
+            "bootstrap", for mixtures: the prior is learnt again from data drawn from the fitted one, and the client's
+            posteriors under all of these are mixed (Laird and Louis 1987, type III; Carlin and Gelfand 1991);
             "robust", for normal estimates: holds on average over clients whatever law the true values have (Armstrong,
             Kolesar and Plagborg-Moller 2022; ``closed_forms.intervals``), around a shrunken estimate of its own;
             "every-client", for normal estimates: holds for every client, whatever its true value is (Hoff and Yu 2018).
@@ -138,13 +139,13 @@ class ClientModel:
 
     def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return the intervals of method="integrated"."""
-        raise ValueError(f"method='integrated' is for mixtures; {type(self).__name__} has method='posterior' for it")
+        raise ValueError(
+            f"method='integrated' is for mixtures and priors of any shape; {type(self).__name__} has 'posterior' for it"
+        )
 
     def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return the intervals of method="bootstrap"."""
-        raise ValueError(
-            f"method='bootstrap' is for priors of any shape, and {type(self).__name__} has none; use method='posterior'"
-        )
+        raise ValueError(f"method='bootstrap' is for mixtures, and {type(self).__name__} has none; leave out method")
 
     def normal_estimates(self) -> tuple[Floats, Floats]:
         """Return the estimates and their known variances, arrays (m,), of a model of normal estimates."""
@@ -208,8 +209,8 @@ class ClientModel:
     def averaged(self, seed: int = 0) -> Self:
         """Return the model whose posteriors decisions are made from: this one, unless its default intervals are others.
 
-        Priors of any shape take the fitted prior for true; their bootstrap mixes posteriors under priors learnt anew from
-        drawn data (`interval`), and so do the decisions of these models.
+        Priors of any shape take the fitted prior for true; their intervals mix posteriors under priors drawn from what all
+        clients leave open (`interval`), and so do the decisions of these models.
         """
         self.require_fit()
         return self

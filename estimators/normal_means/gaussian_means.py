@@ -26,6 +26,7 @@ __all__ = ["GaussianMeans", "read_estimates"]
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments", "fixed")
 BLOCK = 16384  # numbers in a work array; small ones stay in the processor's cache and cost no fresh memory
+WIDE = 1 << 20  # numbers in a work array for compiled quantiles, which want many clients at a time
 MANY = 8192  # clients from whom on compiled kernels are worth the time to load them
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
 MANY_PAIRS = 2000  # clients from whom on what is unknown of the prior, of order one over their number, moves no pair
@@ -428,20 +429,20 @@ class GaussianMeans(ClientModel):
             found["new client"] = (float(low), float(high))
         return found
 
-    def mixtures(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+    def mixtures(self, block: int = BLOCK) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield slices of clients with own weights, means and variances of their posteriors at each node of tau2.
 
-        Means are in units of 2^`_exponent`, as are the nodes.
+        Means are in units of 2^`_exponent`, as are the nodes; `block` is how many numbers are in an array.
         """
         tau2s, _, _, shares = self._nodes
         estimates, variances = self._scaled
-        for rows in parts(estimates.size, max(1, BLOCK // shares.size)):
+        for rows in parts(estimates.size, max(1, block // shares.size)):
             v = np.minimum(variances[rows, None], HUGE)
             precision = 1 / (v + tau2s)
             own, rest = tau2s * precision, v * precision
             mus, mu_variances = self.centres(rows)
             mean = mus + own * (estimates[rows, None] - mus)
-            yield rows, own, mean, tau2s * rest + mu_variances * rest**2
+            yield rows, own, mean, rest * (tau2s + mu_variances * rest)
 
     def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
@@ -455,7 +456,7 @@ class GaussianMeans(ClientModel):
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
         found = []
-        for _, _, means, variances in self.mixtures():
+        for _, _, means, variances in self.mixtures(WIDE):
             found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
         return np.ldexp(np.concatenate(found), self._exponent)
 

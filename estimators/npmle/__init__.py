@@ -6,8 +6,8 @@ f_i dG over all G (Kiefer & Wolfowitz 1956, Ann. Math. Statist. 27:887; Lindsay 
 
 Belongs here: the optimisation, free of what its result is used for (``clients`` are the likelihoods, ``solver`` and
 ``dual`` the search and its certificate, ``kernels`` the compiled loops, ``arrays`` the same in NumPy for few clients), and
-the models with a `fit` method and posteriors, in ``nonparametric``.  Does not belong here: priors of a given shape
-(``normal_means``, ``counts``).
+the models with a `fit` method and posteriors, in ``nonparametric``; what clients leave open about the prior is in
+``dirichlet``.  Does not belong here: priors of a given shape (``normal_means``, ``counts``).
 
 How it works.  With D(theta) = (1/n) sum_i w_i f_i(theta) / f_i(G), no mixing distribution has a log-likelihood above
 that of G plus n log max D.  A coordinate t in which all clients' likelihoods have constant width s_i (theta itself,

@@ -6,7 +6,7 @@ mixing distribution is found and certified, which is in ``npmle``; whether inter
 The maximum likelihood prior is discrete, with few atoms.  Posterior means and likelihoods are as good as those of a smooth
 prior; posterior distributions are discrete too, and close to a client's own true value only as far as atoms are: taken
 for true, over 20 to 1000 clients with a normal prior they held 47 to 77 % of the truths at 95 %.  Intervals therefore mix
-posteriors under many priors, each learnt from data drawn from a smoothed version of the fitted one.
+posteriors under many priors, drawn from what all clients leave open about it (``dirichlet``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import numpy as np
 
 from estimators import npmle
 from estimators.model import ClientModel
+from estimators.npmle import dirichlet
 from estimators.npmle.clients import shapes
+from estimators.npmle.solver import read_grid
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
 from estimators.numerics.mixture_draws import drawn_parts
 from estimators.numerics.validation import count, finite, nonnegative, paired, probability, single
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["NonparametricCounts", "NonparametricMeans", "NonparametricRates", "robbins"]
 
-BLOCK = 8192
-REFITS = 40  # priors that intervals mix
-LEARNERS = 2000  # clients whom each of them is learnt from, if there are more
-BANDWIDTH = 0.5  # sd of what smooths the prior before new truths are drawn from it, in typical standard errors
+BLOCK = 8192  # clients at a time
+CELLS = 1 << 20  # clients times cells at a time
+MIXED = 1 << 23  # clients times cells times drawn priors
+THINNED = 5  # sweeps from one prior to the next where there would be more
+LEARNERS = 1000  # clients whom priors are drawn from, if there are more
 
 
 class Nonparametric(ClientModel):
@@ -65,8 +68,8 @@ class Nonparametric(ClientModel):
     origin_: float
     parameters: Callable[[Floats, Floats], tuple[Floats, Floats]]
 
-    default_interval = "bootstrap"
-    _priors: list[Self] | None = None  # that are averaged over
+    default_interval = "integrated"
+    _drawn: tuple[dirichlet.Lattice, Floats] | None = None  # cells, and priors on them that are averaged over
 
     def __init__(
         self, grid: ArrayLike | None = None, tolerance: float = 1e-4, max_iter: int = 200, threads: int | None = None
@@ -106,19 +109,22 @@ class Nonparametric(ClientModel):
         )
         return self
 
-    def blocks(self, prior: Self | None = None) -> Iterator[Floats]:
-        """Yield posterior probabilities, clients by atoms, for blocks of clients; under the fitted prior or another's."""
-        t = self.t_ if prior is None else self._clients.coordinate(prior.support_)
-        alpha, beta = shapes(t, self.family_)[:2]
+    def log_likelihoods(self, t: Floats, rows: slice | Ints) -> Floats:
+        """Return log-likelihoods of those clients at places t of the coordinate, clients by places, but for constants."""
+        p1, p2 = self.parameters(self.first_[rows], self.second_[rows])
+        with np.errstate(over="ignore"):
+            if self.family_ == "gaussian":
+                return -0.5 * np.square((t - p1[:, None]) * p2[:, None])
+            alpha, beta = shapes(t, self.family_)[:2]
+            return p1[:, None] * alpha + p2[:, None] * beta
+
+    def blocks(self) -> Iterator[Floats]:
+        """Yield posterior probabilities, clients by atoms, for blocks of clients, under the fitted prior."""
         with np.errstate(divide="ignore"):
-            log_masses = np.log((self if prior is None else prior).masses_)
+            log_masses = np.log(self.masses_)
         for begin in range(0, self.first_.size, BLOCK):
-            p1, p2 = self.parameters(self.first_[begin : begin + BLOCK], self.second_[begin : begin + BLOCK])
-            with np.errstate(over="ignore"):
-                if self.family_ == "gaussian":
-                    weights = log_masses - 0.5 * np.square((t - p1[:, None]) * p2[:, None])
-                else:
-                    weights = log_masses + p1[:, None] * alpha + p2[:, None] * beta
+            weights = self.log_likelihoods(self.t_, slice(begin, begin + BLOCK))
+            weights += log_masses
             weights -= weights.max(axis=1, keepdims=True)
             np.exp(weights, out=weights)
             weights /= weights.sum(axis=1, keepdims=True)
@@ -132,93 +138,119 @@ class Nonparametric(ClientModel):
     def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
-        t, found = single(finite, "t", t), []
-        for prior in self._priors or [self]:
-            below = prior.support_ < t if strict else prior.support_ <= t
-            found.append(np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks(prior)]))
-        return np.mean(found, axis=0)
+        t = single(finite, "t", t)
+        if self._drawn is None:
+            below = self.support_ < t if strict else self.support_ <= t
+            return np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks()])
+        low, high = (self._clients.parameter(end) for end in self._drawn[0][:2])
+        inside, width = self._clients.coordinate(np.clip(t, low[0], high[-1])), self._drawn[0].high - self._drawn[0].low
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.clip((inside - self._drawn[0].low) / width, 0.0, 1.0)
+        part = np.where(width > 0, part, low < t if strict else low <= t)
+        return np.concatenate([np.minimum(np.einsum("ik,k->i", w, part), 1.0) for w in self.averages()])
 
     def posterior_quantile(self, q: float) -> Floats:
-        """Return the smallest atom t with P(theta_i <= t) >= q given the data, one entry per client."""
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
         q = single(probability, "q", q)
-        if self._priors is not None:
-            return self.mixed_quantiles([q])[0]
+        if self._drawn is not None:
+            return self.averaged_quantiles([q])[0]
         # Sums of probabilities are exact to rounding only; a shortfall of that size counts as reached.
         return np.concatenate([self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()])
 
-    def bootstrap_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
-        """Return quantiles of the average of each client's posteriors under the priors of `refits`."""
-        low, high = self.averaged(seed).mixed_quantiles([(1 - level) / 2, (1 + level) / 2])
+    def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
+        """Return quantiles of the average of each client's posteriors under priors drawn given all clients."""
+        low, high = self.averaged(seed).averaged_quantiles([(1 - level) / 2, (1 + level) / 2])
         return low, high
 
     def averaged(self, seed: int = 0) -> Self:
-        """Return a model with the average of posteriors under the priors of `refits`; its prior is the same."""
+        """Return a model with the average of posteriors under priors drawn given all clients; its prior is the same.
+
+        Of more than 1000 clients they are drawn given 1000, so that the prior is believed a little less than it could be.
+        If there is a `grid`, all is on its points.
+        """
         self.require_fit()
+        generator, clients = np.random.default_rng(seed), self._clients
+        cells = dirichlet.lattice(clients) if self.grid is None else dirichlet.points(read_grid(clients, self.grid))
+        rows = np.flatnonzero(self.informed(self.second_))
+        if rows.size > LEARNERS:
+            rows = np.sort(generator.choice(rows, LEARNERS, replace=False))
+        likelihoods = cells.heard(self.likelihoods(cells.places, rows))
+        every = 1 if self.first_.size * cells.low.size * dirichlet.SWEEPS <= MIXED else THINNED
+        start = np.abs(cells.centres[:, None] - self.t_).argmin(axis=0), self.masses_
+        priors = dirichlet.chain(generator, np.log(np.maximum(likelihoods, 1e-300)), cells.base, start, every)
         found = copy.copy(self)
-        found._priors = self.refits(seed)
+        found._drawn = cells, cells.spread(priors)
         return found
+
+    def likelihoods(self, t: Floats, rows: slice | Ints) -> Floats:
+        """Return likelihoods of those clients at places t, clients by places, relative to the largest of each client."""
+        found = self.log_likelihoods(t, rows)
+        found -= found.max(axis=1, keepdims=True)
+        return np.exp(found, out=found)
 
     @property
     def independent(self) -> bool:
         """Whether one prior is taken for true."""
-        return self._priors is None
+        return self._drawn is None
 
-    def mixed_quantiles(self, levels: list[float]) -> Floats:
-        """Return quantiles of the averages, array (levels, m)."""
-        assert self._priors is not None
-        atoms = np.concatenate([prior.support_ for prior in self._priors])
-        order = np.argsort(atoms, kind="stable")
-        atoms, ends = atoms[order], []
-        for posteriors in zip(*(self.blocks(prior) for prior in self._priors), strict=True):
-            below = np.cumsum(np.concatenate(posteriors, axis=1)[:, order], axis=1) / len(self._priors)
-            ends.append([atoms[np.argmax(below >= q - 1e-12, axis=1)] for q in levels])
-        return np.concatenate(ends, axis=1)
+    def averages(self) -> Iterator[Floats]:
+        """Yield averages of posterior probabilities under the drawn priors, clients by cells, for blocks of clients."""
+        assert self._drawn is not None
+        cells, priors = self._drawn
+        for rows in self.parts():
+            heard = self.likelihoods(cells.places, rows)
+            whole = np.einsum("ik,bk->ib", heard, priors)
+            heard *= np.einsum("ib,bk->ik", 1 / np.maximum(whole, 1e-300), priors)
+            heard /= heard.sum(axis=1, keepdims=True)
+            yield heard
 
-    def refits(self, seed: int) -> list[Self]:
-        """Return `REFITS` priors learnt from drawn data.
+    def parts(self) -> list[slice]:
+        """Return slices of clients whose tables over the cells are of a size."""
+        assert self._drawn is not None
+        length = max(1, CELLS // self._drawn[0].low.size)
+        return [slice(begin, begin + length) for begin in range(0, self.first_.size, length)]
 
-        New truths come from the fitted prior, each moved by half a typical standard error in the coordinate where errors are
-        alike (a smoothed bootstrap; Silverman and Young 1987, Biometrika 74:469): a prior of any shape is not known to be
-        as discrete as the most likely one.  Of more than 2000 clients each prior is learnt from 2000, drawn anew, so that it
-        is believed a little less than it could be.
-        """
-        import warnings
-
-        generator, clients = np.random.default_rng(seed), self._clients
-        width = BANDWIDTH / np.sqrt(np.average(1 / clients.s**2, weights=clients.weights))
-        informed = np.flatnonzero(self.informed(self.second_))
-        options = {**self.get_params(), "tolerance": max(self.tolerance, 1e-2)}
-        priors = []
-        for _ in range(REFITS):
-            t = clients.coordinate(self.truths(generator)) + width * generator.standard_normal(self.first_.size)
-            _, (first, second) = self.draw(generator, clients.parameter(t))
-            rows = informed
-            if rows.size > LEARNERS:
-                rows = np.sort(generator.choice(rows, LEARNERS, replace=False))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                priors.append(type(self)(**options).fit(first[rows], second[rows]))
-        return priors
+    def averaged_quantiles(self, levels: list[float]) -> Floats:
+        """Return quantiles of the averages, array (levels, m); within a cell probability is even."""
+        assert self._drawn is not None
+        (low, high, *_), ends = self._drawn[0], []
+        for weights in self.averages():
+            below = np.cumsum(weights, axis=1)
+            clients, found = np.arange(len(below)), []
+            for q in levels:
+                cell = np.argmax(below >= q - 1e-12, axis=1)
+                share = 1 - (below[clients, cell] - q) / np.maximum(weights[clients, cell], 1e-300)
+                found.append(low[cell] + (high - low)[cell] * np.clip(share, 0.0, 1.0))
+            ends.append(found)
+        return self._clients.parameter(np.concatenate(ends, axis=1))
 
     def atoms(self) -> Floats:
-        """Return the support of the prior."""
+        """Return the support of the prior, or where an average has points."""
         self.require_fit()
-        return self.support_
+        if self._drawn is None:
+            return self.support_
+        low, high = self._drawn[0][:2]
+        return self._clients.parameter(low[low == high])
 
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
-        """Return draws (size, m) of all true values given the data, all of them atoms of the prior, or of one drawn."""
+        """Return draws (size, m) of all true values given the data, under the fitted prior or, each of them, one drawn."""
         self.require_fit()
-        priors = self._priors or [self]
+        if self._drawn is None:
+            laws = [(len(weights), weights) for weights in self.blocks()]
+            return np.concatenate(
+                [self.support_[drawn_parts(weights, generator.random((size, m)))] for m, weights in laws], axis=1
+            )
+        cells, priors = self._drawn
         drawn = np.bincount(generator.integers(len(priors), size=size), minlength=len(priors))
-        found = []
-        for prior, part in zip(priors, drawn.tolist(), strict=True):
-            if part:
-                laws = [(len(weights), weights) for weights in self.blocks(prior)]
-                found.append(np.concatenate(
-                    [prior.support_[drawn_parts(weights, generator.random((part, m)))] for m, weights in laws], axis=1
-                ))  # fmt: skip
-        return np.concatenate(found)
+        found = np.empty((size, self.first_.size))
+        for rows in self.parts():
+            heard, ends = self.likelihoods(cells.places, rows), np.cumsum(drawn)
+            for prior, begin, end in zip(priors, ends - drawn, ends, strict=True):
+                if end > begin:
+                    cell = drawn_parts(heard * prior, generator.random((end - begin, len(heard))))
+                    found[begin:end, rows] = cells.low[cell] + (cells.high - cells.low)[cell] * generator.random(cell.shape)
+        return self._clients.parameter(found)
 
     def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
         """Return the clients' own estimates, shares or rates; NaN for those who know nothing."""

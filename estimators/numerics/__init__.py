@@ -8,6 +8,7 @@ processes (``system``). A map:
 - ``exact`` (with ``exact_kernels``) sums without rounding, ``tally_state`` saves and loads what was summed;
 - ``surfaces`` (with ``surface_kernels``) are smooth functions at very many places, ``quadrature`` few places
   that stand for many;
-- ``inversion`` finds quantiles, ``normal_mixture`` and ``logistic_normal`` are laws, ``mixture_draws`` draws from some;
+- ``inversion`` finds quantiles, ``normal_mixture`` (with ``mixture_kernels``) and ``logistic_normal`` are laws,
+  ``mixture_draws`` draws from some;
 - ``arrays`` names the types that annotations use.
 """

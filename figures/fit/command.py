@@ -73,7 +73,7 @@ def add_arguments(parser):
         "--interval",
         metavar="METHOD",
         choices=METHODS,
-        help="posterior, integrated (mixtures), bootstrap, robust (holds on average whatever law the values have) or "
+        help="posterior, integrated or bootstrap (mixtures), robust (holds on average whatever law the values have) or "
         "every-client (holds for each client by itself; both for measurements); default: the model's own",
     )
     parser.add_argument("--rank", action="store_true", help="rank the clients, 1 for the largest true value")

@@ -32,7 +32,7 @@ VALUES = {"means": "values", "binomial": "probabilities", "poisson": "rates"}
 NONE_SEEN = "The data show no difference between clients beyond their noise"
 
 METHODS = {
-    "integrated": "Intervals count what the clients leave unknown about the groups: they average over likely ones.",
+    "integrated": "Intervals count what the clients leave unknown about the prior: they average over likely ones.",
     "bootstrap": "Intervals count what the clients leave unknown about the prior: it was learnt again from drawn data.",
     "robust": "Intervals hold on average over clients, whatever law true values have; they are around shrunken estimates "
     "of their own, which keep the most of precise clients.",

@@ -163,5 +163,5 @@ def test_infinite_variances_and_bad_input():
     for method in ("robust", "every-client"):
         with pytest.raises(ValueError, match="which NonparametricRates has not"):
             rates.interval(method=method)
-    with pytest.raises(ValueError, match="'bootstrap' is for priors of any shape"):
+    with pytest.raises(ValueError, match="'bootstrap' is for mixtures"):
         GaussianMeans().fit([1.0, 2.0, 3.0], 1.0).interval(method="bootstrap")

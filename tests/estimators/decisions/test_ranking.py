@@ -74,7 +74,7 @@ def test_integrals_against_brute_force_over_a_grid(model):
     brute = np.einsum("ci,cj->ij", cells, below)
     np.fill_diagonal(brute, 0.5)
     assert expected_below(model) == pytest.approx(brute.sum(axis=1) - 0.5, abs=2e-4)
-    if model.averaged() is model:  # priors of any shape decide by averages over refits
+    if model.averaged() is model:  # priors of any shape decide by averages over drawn priors
         assert pairwise(model) == pytest.approx(brute, abs=3e-5)
         assert model.rank().expected == pytest.approx(1 + brute.sum(axis=0) - 0.5, abs=2e-4)
 
@@ -139,7 +139,7 @@ def test_ranks_add_up_and_turn_around():
 
 @pytest.mark.parametrize("make", [NonparametricMeans, lambda: MixtureMeans(2)], ids=["npmle", "mixture"])
 def test_priors_of_any_shape_decide_by_what_their_intervals_count(make):
-    """Under a normal prior fitted points are believed too much: ranks of refits hold more often, signs err less."""
+    """Under a normal prior fitted points are believed too much: ranks of averages hold more often, signs err less."""
     generator, held, wrong = np.random.default_rng(9), {}, {}
     v = np.linspace(0.3, 2, 20)
     truths = generator.normal(0.5, 1.0, (12, 20))

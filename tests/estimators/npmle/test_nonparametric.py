@@ -138,7 +138,7 @@ def test_posteriors(index):
 
 def test_intervals_count_that_the_prior_was_learnt():
     """A normal prior of 40 clients: posteriors of its few fitted points hold half of the truths, intervals nearly all."""
-    held, generator = {"bootstrap": [], "posterior": []}, np.random.default_rng(7)
+    held, generator = {"integrated": [], "posterior": []}, np.random.default_rng(7)
     for _ in range(12):
         truth = generator.standard_normal(40)
         model = NonparametricMeans().fit(generator.normal(truth, 1.0), np.ones(40))
@@ -146,7 +146,7 @@ def test_intervals_count_that_the_prior_was_learnt():
             low, high = model.interval(method=method)
             found.append(np.mean((low <= truth) & (truth <= high)))
             assert method == "posterior" or (low < high).all()
-    assert np.mean(held["bootstrap"]) > 0.93 - 5 * np.std(held["bootstrap"]) / np.sqrt(12)
+    assert np.mean(held["integrated"]) > 0.93 - 5 * np.std(held["integrated"]) / np.sqrt(12)
     assert np.mean(held["posterior"]) < 0.75
     # Equal clients fix no point either; all families, and clients without information.
     for model, data in (

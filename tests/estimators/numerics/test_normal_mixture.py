@@ -25,10 +25,30 @@ def test_cdf_is_the_weighted_sum(seed, k, t):
 def test_quantile_inverts_cdf(seed, k, q):
     """Far apart narrow components make the distribution function nearly flat between them; the step is found."""
     weights, means, sds = some_mixtures(seed, 4, k)
-    t = normal_mixture.quantile(q, weights, means, sds)
-    width = 1e-8 * sds.max(axis=1)
-    assert (normal_mixture.cdf(t - width, weights, means, sds) <= q).all()
-    assert (normal_mixture.cdf(t + width, weights, means, sds) >= q).all()
+    width, side = 1e-8 * sds.max(axis=1), 1 if q < 0.5 else -1  # an upper tail is judged in the mirror, unrounded
+    tail = q if q < 0.5 else 1 - q
+    for t in (normal_mixture.quantile(q, weights, means, sds), compiled(q, weights, means, sds)):
+        assert (normal_mixture.cdf(side * t - width, weights, side * means, sds) <= tail).all()
+        assert (normal_mixture.cdf(side * t + width, weights, side * means, sds) >= tail).all()
+
+
+def compiled(q, weights, means, sds):
+    """Quantiles by the loop for very many mixtures, of which the first ones are these."""
+    copies = -(-normal_mixture.MANY // len(means))
+    many = (np.tile(a, (copies, 1)) for a in (weights, means, sds))
+    return normal_mixture.quantile(q, *many)[: len(means)]
+
+
+def test_compiled_quantiles_are_the_same_for_posteriors():
+    """Components that nearly agree, as posteriors under several priors do: both ways to rounding, each level by itself."""
+    generator = np.random.default_rng(3)
+    weights, means = generator.dirichlet(np.ones(5), 9000), generator.normal(0, 0.1, (9000, 5))
+    sds = np.exp(generator.uniform(-0.2, 0.2, (9000, 5)))
+    q = generator.uniform(0.001, 0.999, 9000)
+    found = normal_mixture.quantile(q, weights, means, sds)
+    few = slice(0, 300)
+    np.testing.assert_allclose(found[few], normal_mixture.quantile(q[few], weights[few], means[few], sds[few]), atol=1e-12)
+    np.testing.assert_allclose(normal_mixture.cdf(found, weights, means, sds), q, rtol=1e-11)
 
 
 def test_atoms():
