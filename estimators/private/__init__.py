@@ -4,8 +4,9 @@ A client turns its raw rows into a small report (``client``, ``regression``); re
 turns reports into a prior and estimates (``server``, ``rates``, ``regression``), or, if it is trusted with raw means,
 releases a prior once (``central``).  Each report carries its guarantee, with the adjacency that it holds for.
 
-Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` what is added, ``rate_laws`` the exact law of a noisy
-rate, ``prior`` what the server broadcasts.
+Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` (single draws) and ``exact_batches`` (arrays) what is
+added, ``staircase`` and ``finite_output`` (designed in ``window_designs``) the purely private laws with the least variance,
+``mechanisms`` which one to choose; ``rate_laws`` the exact law of a noisy rate, ``prior`` what the server broadcasts.
 
 Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
 ``accounting``.
@@ -18,16 +19,19 @@ from estimators.system.lazy import attach
 if TYPE_CHECKING:
     from .central import CentralPrior, release_prior
     from .client import AtHome, MeanClient, RateClient, a_priori_bounds
+    from .finite_output import FiniteOutput
     from .prior import BetaPrior, Prior
     from .rates import PrivateRates, noisy_rate_moments
     from .regression import PrivateRegressionMeans, RegressionClient, RegressionPrior
     from .reports import MeanReport, RateReport, RegressionReport, read_report, read_reports
     from .server import PrivateGaussianMeans, guarantee_lines
+    from .staircase import Staircase
 
 __all__ = [
-    "AtHome", "BetaPrior", "CentralPrior", "MeanClient", "MeanReport", "Prior", "PrivateGaussianMeans", "PrivateRates",
-    "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient", "RegressionPrior", "RegressionReport",
-    "a_priori_bounds", "guarantee_lines", "noisy_rate_moments", "read_report", "read_reports", "release_prior",
+    "AtHome", "BetaPrior", "CentralPrior", "FiniteOutput", "MeanClient", "MeanReport", "Prior", "PrivateGaussianMeans",
+    "PrivateRates", "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient", "RegressionPrior",
+    "RegressionReport", "Staircase", "a_priori_bounds", "guarantee_lines", "noisy_rate_moments", "read_report",
+    "read_reports", "release_prior",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
@@ -35,10 +39,12 @@ __getattr__, __dir__ = attach(
     {
         "central": "CentralPrior release_prior",
         "client": "AtHome MeanClient RateClient a_priori_bounds",
+        "finite_output": "FiniteOutput",
         "prior": "BetaPrior Prior",
         "rates": "PrivateRates noisy_rate_moments",
         "regression": "PrivateRegressionMeans RegressionClient RegressionPrior",
         "reports": "MeanReport RateReport RegressionReport read_report read_reports",
         "server": "PrivateGaussianMeans guarantee_lines",
+        "staircase": "Staircase",
     },
 )
