@@ -4,9 +4,11 @@ A client turns its raw rows into a small report (``client``, ``regression``); re
 turns reports into a prior and estimates (``server``, ``rates``, ``regression``), or, if it is trusted with raw means,
 releases a prior once (``central``).  Each report carries its guarantee, with the adjacency that it holds for.
 
-Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` what is added, ``rate_laws`` the exact law of a noisy
-rate, ``prior`` what the server broadcasts, ``provenance`` what guarantees rest on.
-Before a fit, ``agreement`` and ``outlying`` are the doubts of a server whose clients may lie.
+Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` (single draws) and ``exact_batches`` (arrays) what is
+added, ``staircase`` and ``finite_output`` (designed in ``window_designs``) the purely private laws with the least variance,
+``mechanisms`` which one to choose; ``rate_laws`` the exact law of a noisy rate, ``prior`` what the server broadcasts,
+``provenance`` what guarantees rest on.  Before a fit, ``agreement`` and ``outlying`` are the doubts of a server whose clients
+may lie.
 
 Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
 ``accounting``.
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from .agreement import Agreement, Heard, Rejection
     from .central import CentralPrior, release_prior
     from .client import AtHome, MeanClient, RateClient, a_priori_bounds
+    from .finite_output import FiniteOutput
     from .outlying import doubt
     from .prior import BetaPrior, Prior
     from .provenance import provenance_of
@@ -27,12 +30,13 @@ if TYPE_CHECKING:
     from .regression import PrivateRegressionMeans, RegressionClient, RegressionPrior
     from .reports import MeanReport, RateReport, RegressionReport, read_report, read_reports
     from .server import PrivateGaussianMeans, guarantee_lines
+    from .staircase import Staircase
 
 __all__ = [
-    "Agreement", "AtHome", "BetaPrior", "CentralPrior", "Heard", "MeanClient", "MeanReport", "Prior", "PrivateGaussianMeans",
-    "PrivateRates", "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient", "RegressionPrior",
-    "RegressionReport", "Rejection", "a_priori_bounds", "doubt", "guarantee_lines", "noisy_rate_moments",
-    "provenance_of", "read_report", "read_reports", "release_prior",
+    "Agreement", "AtHome", "BetaPrior", "CentralPrior", "FiniteOutput", "Heard", "MeanClient", "MeanReport", "Prior",
+    "PrivateGaussianMeans", "PrivateRates", "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient",
+    "RegressionPrior", "RegressionReport", "Rejection", "Staircase", "a_priori_bounds", "doubt", "guarantee_lines",
+    "noisy_rate_moments", "provenance_of", "read_report", "read_reports", "release_prior",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
@@ -41,6 +45,7 @@ __getattr__, __dir__ = attach(
         "agreement": "Agreement Heard Rejection",
         "central": "CentralPrior release_prior",
         "client": "AtHome MeanClient RateClient a_priori_bounds",
+        "finite_output": "FiniteOutput",
         "outlying": "doubt",
         "prior": "BetaPrior Prior",
         "provenance": "provenance_of",
@@ -48,5 +53,6 @@ __getattr__, __dir__ = attach(
         "regression": "PrivateRegressionMeans RegressionClient RegressionPrior",
         "reports": "MeanReport RateReport RegressionReport read_report read_reports",
         "server": "PrivateGaussianMeans guarantee_lines",
+        "staircase": "Staircase",
     },
 )

@@ -11,6 +11,7 @@ reports in ``server``.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,11 +30,11 @@ from estimators.numerics.validation import (
     probability,
     single,
 )
-from estimators.private.exact_noise import randomised_response
+from estimators.private.exact_noise import check_generator, randomised_response
+from estimators.private.finite_output import FiniteOutput
 from estimators.private.noise import (
     MECHANISMS,
     add_noise,
-    check_generator,
     choose_mechanism,
     flip_probability,
     quantised_integers,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
 
 MAX_BITS = 20
+BOUNDED = ("two-point", "finite-output")  # mechanisms for one number between bounds
 
 
 def a_priori_bounds(*, centre: float, radius: float, tau2: float, sigma2: float, n: int, m: int) -> tuple[float, float]:
@@ -104,9 +106,11 @@ class MeanClient:
     adjacency : "row" protects one row of the client, whose own computer is trusted with all of them (n public);
         "client" protects all rows together: local differential privacy (n public).
     mechanism : "discrete-laplace" (purely eps-private, whatever delta) or "discrete-gaussian" (delta > 0); by default the
-        one with the smaller noise variance, which for single numbers mostly is Laplace.  Or "gaussian" (real-valued; exact
-        accounting of several reports, but open to attacks on the last bits of floats, Mironov 2012), or "two-point"
-        (adjacency="client", one bit on the wire; generative:qpriv).
+        one with the smaller noise variance, which for single numbers mostly is Laplace.  Or "staircase" (purely private,
+        least noise on a sum); "gaussian" (real-valued; exact accounting of several reports, but open to attacks on the last
+        bits of floats, Mironov 2012); with adjacency="client" "finite-output" (purely private, least noise on a bounded
+        mean, see ``FiniteOutput``) or "two-point" (one bit on the wire; generative:qpriv).  "best" is the one of all these
+        but "gaussian" with the least noise.
     bits : whole number in 1..20; rows or means are rounded at random to 2^bits levels, without bias.
     variance_share : number in [0, 1), the share of the budget for the variance among the client's rows (of eps for
         Laplace noise, else of the squared ratio of sensitivity to noise); with 0 it is not reported.
@@ -145,17 +149,19 @@ class MeanClient:
         self.bounds = low_high("bounds", bounds)
         self.eps, self.delta = budget_numbers(eps, delta)
         self.adjacency = choice("adjacency", adjacency, ("row", "client"))
-        options = (*MECHANISMS, "two-point") if adjacency == "client" else MECHANISMS
-        self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, options)
+        self.variance_share = single(probability, "variance_share", variance_share)
+        if self.variance_share == 1 or (self.variance_share > 0 and mechanism in BOUNDED):
+            raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point' or 'finite-output'")
+        bounded = BOUNDED if adjacency == "client" and self.variance_share == 0 else ()
+        self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, (*MECHANISMS, *bounded))
+        if self.mechanism == "finite-output" and np.isfinite(self.eps):
+            finite_output(self.bounds, self.eps)
         if mechanism == "two-point":
             flip_probability(self.eps)
             bits = 1
         self.bits = int(single(count, "bits", bits))
         if self.bits > MAX_BITS:
             raise ValueError(f"bits must be at most {MAX_BITS}, got {self.bits}")
-        self.variance_share = single(probability, "variance_share", variance_share)
-        if self.variance_share == 1 or (self.variance_share > 0 and mechanism == "two-point"):
-            raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point'")
         needed = self.variance_share > 0 and adjacency == "client"
         if needed != (variance_bound is not None):
             raise ValueError("variance_bound must be given exactly if adjacency='client' and variance_share > 0")
@@ -184,6 +190,12 @@ class MeanClient:
         levels, n = 2**self.bits - 1, len(rows)
         step = (high - low) / levels
         two = self.variance_share > 0 and n >= 2
+        if self.mechanism == "finite-output" and np.isfinite(self.eps):
+            law = finite_output(self.bounds, self.eps)
+            guarantee = Guarantee(self.eps, 0.0, "client", "client", "finite-output", simulated=generator is not None)
+            self.budget.spend(guarantee)
+            said = float(law.release(np.clip(mean_of(rows), low, high), generator))
+            return MeanReport(self.name, n, guarantee, said, law.worst_variance, 0.0, self.bounds)
         if self.adjacency == "row":
             whole = quantised_integers((np.clip(rows, low, high) - low) / step, levels, generator)
             total = int(whole.sum())
@@ -287,8 +299,9 @@ class RateClient:
     eps : number > 0, or inf; delta : number in [0, 1).
     adjacency : "row" protects one answer, "client" all answers of the client together; n is public in both.
     mechanism : "discrete-laplace", "discrete-gaussian" (by default the one with the smaller variance) or "gaussian" noise
-        on the number of ones; "answers" randomises every answer on its own (adjacency="row"; those who answer need
-        not even trust the client); "two-point" sends one random bit (adjacency="client").
+        on the number of ones, or "staircase"; "answers" randomises every answer on its own (adjacency="row"; those who
+        answer need not even trust the client); with adjacency="client" "finite-output" releases the rate with the least
+        noise that a purely private report can have, "two-point" sends one random bit.  "best": as for `MeanClient`.
     statistic : "ones"; or "pairs" with mechanism="two-point": the share of pairs of answers that are both ones, from
         which the server learns the prior's variance (generative:thm4:protocol).  Which clients report what must not
         depend on their data.
@@ -313,11 +326,13 @@ class RateClient:
     ) -> None:
         self.eps, self.delta = budget_numbers(eps, delta)
         self.adjacency = choice("adjacency", adjacency, ("row", "client"))
-        options = (*MECHANISMS, "answers" if adjacency == "row" else "two-point")
+        options = (*MECHANISMS, *(("answers",) if adjacency == "row" else BOUNDED))
         self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, options)
         self.statistic = choice("statistic", statistic, ("ones", "pairs") if mechanism == "two-point" else ("ones",))
         if self.mechanism in ("answers", "two-point"):
             flip_probability(self.eps)
+        if self.mechanism == "finite-output" and np.isfinite(self.eps):
+            finite_output((0.0, 1.0), self.eps)
         self.name = name
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
@@ -339,7 +354,12 @@ class RateClient:
             bit = int(quantised_integers(np.asarray(part), 1, generator))
             value, variance, guarantee = two_point(bit, self.eps, self.budget, generator)
             return RateReport(self.name, n, guarantee, self.statistic, 1, value, variance)
-        if self.mechanism == "answers":
+        if self.mechanism == "finite-output" and np.isfinite(self.eps):
+            law = finite_output((0.0, 1.0), self.eps)
+            guarantee = Guarantee(self.eps, 0.0, "client", "client", "finite-output", simulated=generator is not None)
+            self.budget.spend(guarantee)
+            value, variance = n * float(law.release(ones / n, generator)), n**2 * law.worst_variance
+        elif self.mechanism == "answers":
             flip = flip_probability(self.eps)
             guarantee = Guarantee(
                 self.eps, 0.0, "row", "client", "answers", claims=("generative:qpriv",), simulated=generator is not None
@@ -431,6 +451,12 @@ def two_point(bit: int, eps: float, budget: Budget, generator: np.random.Generat
     wrong = flip[0] / flip[1]
     value = (randomised_response(bit, flip, generator) - wrong) / (1 - 2 * wrong)
     return value, wrong * (1 - wrong) / (1 - 2 * wrong) ** 2, guarantee
+
+
+@lru_cache(maxsize=1024)
+def finite_output(bounds: tuple[float, float], eps: float) -> FiniteOutput:
+    """Return the mechanism on which clients of equal bounds and eps agree, made once."""
+    return FiniteOutput(bounds=bounds, eps=eps)
 
 
 def own_budget(budget: Budget | None, eps: float, delta: float, adjacency: str) -> Budget:

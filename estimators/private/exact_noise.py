@@ -5,13 +5,14 @@ reaches depend on where it is added.  Here data and noise are Python integers, a
 random bits (Canonne, Kamath and Steinke 2020).  How long a draw takes depends on the noise, so an attacker must not be
 able to time it.
 
-Belongs here: samplers, their variances, and the exact delta of discrete Gaussian noise.  What noise a budget needs is in
-``noise``.
+Belongs here: samplers of single numbers, their variances, the exact delta of discrete Gaussian noise, bounds that integers
+prove.  Samplers of arrays are in ``exact_batches``; what noise a budget needs is in ``noise``.
 """
 
 from __future__ import annotations
 
 import secrets
+from fractions import Fraction
 from math import isqrt
 
 import numpy as np
@@ -19,13 +20,42 @@ import numpy as np
 from estimators.numerics.validation import count, nonnegative, positive, single
 
 __all__ = [
+    "BITS",
+    "check_generator",
     "discrete_gaussian",
     "discrete_gaussian_delta",
     "discrete_gaussian_variance",
     "discrete_laplace",
     "discrete_laplace_variance",
+    "exponential_floor",
     "randomised_response",
 ]
+
+BITS = 64  # after the point of an exponential that is bounded
+
+
+def check_generator(generator: object) -> None:
+    """Raise ValueError unless it is a NumPy Generator or None."""
+    if generator is not None and not isinstance(generator, np.random.Generator):
+        raise ValueError(
+            f"generator must be a numpy.random.Generator, or None for fresh entropy, got {type(generator).__name__}"
+        )
+
+
+def exponential_floor(x: Fraction | float) -> int:
+    """Return an integer that is at most e^x 2^64, and less than 2^-50 of it below, for 0 < x <= 700; certain.
+
+    The series of positive terms in whole multiples of 2^-128, each rounded down.
+
+    >>> exponential_floor(1.0) / 2**64
+    2.718281828459045
+    """
+    x = Fraction(x)
+    term, total, k = 1 << (2 * BITS), 0, 0
+    while term:
+        total, k = total + term, k + 1
+        term = term * x.numerator // (x.denominator * k)
+    return total >> BITS
 
 
 def below(limit: int, generator: np.random.Generator | None) -> int:

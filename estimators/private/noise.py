@@ -26,24 +26,26 @@ from estimators.private.exact_noise import (
     discrete_laplace,
     discrete_laplace_variance,
 )
+from estimators.private.mechanisms import least_noise
+from estimators.private.staircase import Staircase
 
 __all__ = [
     "MECHANISMS",
     "Noisy",
     "add_noise",
-    "check_generator",
     "choose_mechanism",
     "flip_probability",
     "quantised_integers",
 ]
 
-MECHANISMS = ("discrete-gaussian", "discrete-laplace", "gaussian")
+MECHANISMS = ("discrete-gaussian", "discrete-laplace", "staircase", "gaussian")
 CLAIMS = {
     "discrete-gaussian": ("mrmtl:appA:zcdp", "mrmtl:appA:composition"),
     "discrete-laplace": (),
     "gaussian": ("mrmtl:sigma-dp:exact", "mrmtl:sigma-dp:vector"),
     "none": (),
 }
+COMPARED = ("discrete-laplace", "staircase", "discrete-gaussian", "finite-output")  # the others are never less
 LAPLACE_DENOMINATOR = 1 << 30
 SMALLEST_EPS = 1e-70
 SUMMABLE = 1e12  # largest sigma2 at which the exact delta is summed
@@ -57,22 +59,19 @@ class Noisy(NamedTuple):
     guarantee: Guarantee
 
 
-def check_generator(generator: object) -> None:
-    """Raise ValueError unless it is a NumPy Generator or None."""
-    if generator is not None and not isinstance(generator, np.random.Generator):
-        raise ValueError(
-            f"generator must be a numpy.random.Generator, or None for fresh entropy, got {type(generator).__name__}"
-        )
-
-
 def choose_mechanism(mechanism: str | None, eps: float, delta: float, options: Sequence[str] = MECHANISMS) -> str:
-    """Return the mechanism to use, checked against eps and delta; None is the one with the least noise on one number."""
+    """Return the mechanism to use, checked against eps and delta.
+
+    None is the one of discrete Laplace and Gaussian noise that is less on one number; "best" is the least of all options.
+    """
     eps, delta = budget_numbers(eps, delta)
     if eps < SMALLEST_EPS:
         raise ValueError(f"eps must be at least {SMALLEST_EPS:g} for noise whose variance can be calculated, got {eps:g}")
     if mechanism is None:
         pure = delta == 0 or np.isinf(eps) or 2 / eps / eps <= 1 / largest_ratio("gaussian", eps, delta) ** 2
         mechanism = "discrete-laplace" if pure else "discrete-gaussian"
+    if mechanism == "best":
+        mechanism = least_noise(eps=eps, delta=delta, options=[option for option in options if option in COMPARED])
     choice("mechanism", mechanism, options)
     if mechanism.endswith("gaussian") and delta == 0 and np.isfinite(eps):
         raise ValueError(f"delta must be > 0 for mechanism={mechanism!r}, which is never purely private")
@@ -112,9 +111,17 @@ def add_noise(
         guarantee = Guarantee(np.inf, delta, adjacency, trusted, "none", simulated=generator is not None)
         return Noisy(list(totals), [0.0] * len(totals), guarantee)
     assert mechanism is not None
-    if mechanism == "discrete-laplace":
+    if mechanism in ("discrete-laplace", "staircase"):
         assert sensitivities is not None and shares is not None  # noqa: PT018
-        return laplace(totals, sensitivities, shares, eps, adjacency, trusted, generator)
+        one = laplace if mechanism == "discrete-laplace" else staircase
+        pairs = [
+            one(int(total), int(sensitivity), Fraction(eps) * Fraction(share), generator)
+            if sensitivity
+            else (int(total), 0.0)
+            for total, sensitivity, share in zip(totals, sensitivities, shares, strict=True)
+        ]
+        guarantee = Guarantee(eps, 0.0, adjacency, trusted, mechanism, simulated=generator is not None)
+        return Noisy([value for value, _ in pairs], [variance for _, variance in pairs], guarantee)
     if squares is None:
         assert sensitivities is not None and shares is not None  # noqa: PT018
         squares = [Fraction(s) ** 2 / Fraction(part) for s, part in zip(sensitivities, shares, strict=True)]
@@ -160,23 +167,23 @@ def scalar_gaussian(sensitivity: int, eps: float, delta: float, enough: int) -> 
     return enough
 
 
-def laplace(
-    totals: Sequence[int],
-    sensitivities: Sequence[int],
-    shares: Sequence[int | Fraction],
-    eps: float,
-    adjacency: str,
-    trusted: str,
-    generator: np.random.Generator | None,
-) -> Noisy:
-    """Return numbers with discrete Laplace noise, each with its share of eps."""
-    noisy, variances = [], []
-    for total, sensitivity, share in zip(totals, sensitivities, shares, strict=True):
-        scale = (ceil(Fraction(sensitivity) / (Fraction(eps) * Fraction(share)) * LAPLACE_DENOMINATOR), LAPLACE_DENOMINATOR)
-        noisy.append(total + discrete_laplace(scale, generator) if sensitivity else total)
-        variances.append(float(discrete_laplace_variance(scale[0] / scale[1])) if sensitivity else 0.0)
-    simulated = generator is not None
-    return Noisy(noisy, variances, Guarantee(eps, 0.0, adjacency, trusted, "discrete-laplace", simulated=simulated))
+def laplace(total: int, sensitivity: int, eps: Fraction, generator: np.random.Generator | None) -> tuple[int, float]:
+    """Return a number with discrete Laplace noise, and its variance."""
+    scale = (ceil(sensitivity / eps * LAPLACE_DENOMINATOR), LAPLACE_DENOMINATOR)
+    return total + discrete_laplace(scale, generator), float(discrete_laplace_variance(scale[0] / scale[1]))
+
+
+def staircase(total: int, sensitivity: int, eps: Fraction, generator: np.random.Generator | None) -> tuple[int, float]:
+    """Return a number with staircase noise, and its variance."""
+    law = staircase_law(sensitivity, eps)
+    return total + int(law.noise(1, generator)[0]), law.variance
+
+
+@lru_cache(maxsize=1024)
+def staircase_law(sensitivity: int, eps: Fraction) -> Staircase:
+    """Return the law for a part of a budget, whose nearest float may be above it and the next one below is not."""
+    nearest = float(eps)
+    return Staircase(sensitivity=sensitivity, eps=nearest if Fraction(nearest) <= eps else float(np.nextafter(nearest, 0.0)))
 
 
 def flip_probability(eps: float) -> tuple[int, int]:

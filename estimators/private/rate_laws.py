@@ -20,6 +20,8 @@ from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, probability, single
 from estimators.private.exact_noise import discrete_gaussian
+from estimators.private.finite_output import FiniteOutput
+from estimators.private.staircase import Staircase
 
 if TYPE_CHECKING:
     from estimators.private.reports import RateReport
@@ -58,8 +60,8 @@ def wrong_probability(trials: int, noise_variance: float) -> float:
 def log_likelihood(report: RateReport) -> Floats:
     """Return log P(report | k ones), up to a constant, for k = 0..trials.
 
-    Discrete Laplace, discrete and continuous Gaussian noise; randomised answers ("answers", "two-point"); other mechanisms
-    are taken as normal.  A report without noise tells k.
+    Discrete Laplace, staircase, discrete and continuous Gaussian noise; finite outputs, randomised answers ("answers",
+    "two-point"); other mechanisms are taken as normal.  A report without noise tells k.
 
     >>> from estimators.private import RateClient
     >>> report = RateClient(eps=1.0).report([1, 0], np.random.default_rng(3))
@@ -79,6 +81,10 @@ def log_likelihood(report: RateReport) -> Floats:
     mechanism = report.guarantee.mechanism
     if mechanism == "discrete-laplace":
         return -np.abs(away) * laplace_rate(variance)
+    if mechanism == "staircase":
+        return staircase(report.guarantee.adjacency, n, report.guarantee.eps).log_likelihood(report.value, k)
+    if mechanism == "finite-output":
+        return finite_output(report.guarantee.eps).log_likelihood(report.value / n, k / n)
     if mechanism in ("answers", "two-point") and counted <= EXACT_ANSWERS:
         wrong = wrong_probability(counted, variance)
         said = int(np.clip(np.rint(report.value * (1 - 2 * wrong) + counted * wrong), 0, counted))
@@ -90,6 +96,18 @@ def log_likelihood(report: RateReport) -> Floats:
 def laplace_rate(variance: float) -> float:
     """Fall of the log probability per step of discrete Laplace noise of that variance; inverse of its formula."""
     return 2 * np.arcsinh(1 / np.sqrt(2 * variance))
+
+
+@lru_cache(maxsize=64)
+def finite_output(eps: float) -> FiniteOutput:
+    """Return the mechanism of clients who report a rate."""
+    return FiniteOutput(bounds=(0.0, 1.0), eps=eps)
+
+
+@lru_cache(maxsize=64)
+def staircase(adjacency: str, trials: int, eps: float) -> Staircase:
+    """Return the noise on a number of ones, of which one row may change one, or a client all."""
+    return Staircase(sensitivity=1 if adjacency == "row" else trials, eps=eps)
 
 
 @lru_cache(maxsize=64)
@@ -115,6 +133,12 @@ def noisy_value(report: RateReport, rate: float, generator: np.random.Generator)
         return float(hits + generator.geometric(stop) - generator.geometric(stop))
     if mechanism == "discrete-gaussian":
         return float(hits + discrete_gaussian(round(variance), generator))
+    if mechanism == "staircase":
+        return float(
+            hits + staircase(report.guarantee.adjacency, report.trials, report.guarantee.eps).noise(1, generator)[0]
+        )
+    if mechanism == "finite-output":
+        return report.trials * float(finite_output(report.guarantee.eps).release(hits / report.trials, generator))
     if mechanism in ("answers", "two-point"):
         wrong = wrong_probability(counted, variance)
         said = generator.binomial(hits, 1 - wrong) + generator.binomial(counted - hits, wrong)

@@ -25,7 +25,8 @@ from estimators.closed_forms import regression
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.validation import count, finite, instance, nonnegative, paired, positive, single
 from estimators.private.client import own_budget, raw
-from estimators.private.noise import add_noise, check_generator, choose_mechanism
+from estimators.private.exact_noise import check_generator
+from estimators.private.noise import add_noise, choose_mechanism
 from estimators.private.prior import Broadcast, cut_mean, normalised
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read

@@ -186,7 +186,7 @@ def test_the_default_mechanism_has_the_least_noise():
         (lambda: noise.choose_mechanism("uniform", 1.0, 0.1), "mechanism"),
         (lambda: noise.choose_mechanism(None, 0.0, 0.1), "eps must be > 0"),
         (lambda: noise.flip_probability(31.0), "at most 30"),
-        (lambda: noise.check_generator(1), "generator"),
+        (lambda: exact_noise.check_generator(1), "generator"),
         (lambda: exact_noise.discrete_gaussian_delta(eps=1.0, sensitivity=1, sigma2=1e15), "sigma2"),
     ],
 )

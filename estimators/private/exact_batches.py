@@ -1,0 +1,176 @@
+"""Noise on whole numbers in batches: the laws of ``exact_noise``, and uniform and geometric parts, by arrays of integers.
+
+Each draw is an exact consequence of random words, as there; here many are made at once, in 64-bit integers that never
+overflow: every function says why next to its limit, and refuses what is beyond.  Events of probability exp(-x y z) are
+events of probability x y z / k in a row, and a product of fractions is an event for each, so that nothing is multiplied out.
+
+Belongs here: samplers of arrays.  Single draws of any size are in ``exact_noise``, laws that a client releases in
+``finite_output`` and ``staircase``.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from math import isqrt
+
+import numpy as np
+
+from estimators.numerics.arrays import Ints
+
+__all__ = ["discrete_gaussians", "discrete_laplaces", "exponential_events", "geometrics", "signed", "uniforms"]
+
+MOST_UNITS = 1 << 10  # whole units of an exponential variable; more have probability exp(-1024), below 1e-444
+MOST_SCALE = 1 << 50  # of geometric noise: times MOST_UNITS it stays below 2^60
+MOST_SIGMA2 = 1 << 40  # of Gaussian noise: draws stay below 2^20 (MOST_UNITS + 1), so their squares below 2^61
+
+
+def words(size: int, generator: np.random.Generator | None) -> np.ndarray:
+    """Return random 64-bit words, from the operating system's entropy if `generator` is None."""
+    if generator is None:
+        return np.frombuffer(secrets.token_bytes(8 * size), np.uint64)
+    return generator.integers(0, 2**64 - 1, size, np.uint64, endpoint=True)
+
+
+def uniforms(limit: int, size: int, generator: np.random.Generator | None = None) -> Ints:
+    """Return uniform integers in 0..limit-1, for a limit in 1..2^63; exact, by rejection.
+
+    >>> uniforms(6, 8, np.random.default_rng(0)).tolist()
+    [5, 2, 0, 0, 4, 0, 4, 5]
+    """
+    if not 1 <= limit <= 1 << 63:
+        raise ValueError(f"limit must lie in 1..2^63, got {limit}")
+    bits = (limit - 1).bit_length()
+    found = np.zeros(size, np.int64)
+    waiting = np.arange(size if bits else 0)
+    while waiting.size:
+        draws = (words(waiting.size, generator) >> np.uint64(64 - bits)).astype(np.int64)  # below 2^63
+        good = draws < limit
+        found[waiting[good]] = draws[good]
+        waiting = waiting[~good]
+    return found
+
+
+def exponential_events(
+    factors: Sequence[tuple[Ints | int, int]], size: int, generator: np.random.Generator | None = None
+) -> np.ndarray:
+    """Return events of probability exp(-x), x the product of fractions in [0, 1]; exact.
+
+    The number of successes in a row of events of probability x/1, x/2, x/3, ... is even with probability exp(-x).
+
+    Parameters
+    ----------
+    factors : list of (numerator, denominator), whole numbers, the numerator an array (size,) or one for all.
+    size : number of events; generator : as in `uniforms`.
+    """
+    even = np.zeros(size, bool)
+    waiting, tries = np.arange(size), 1
+    while waiting.size:
+        go = uniforms(tries, waiting.size, generator) == 0
+        for numerator, denominator in factors:
+            mine = numerator if isinstance(numerator, int) else numerator[waiting]
+            go &= uniforms(denominator, waiting.size, generator) < mine
+        even[waiting[~go]] = tries % 2 == 1
+        waiting, tries = waiting[go], tries + 1
+    return even
+
+
+def survivals(
+    numerator: Ints,
+    denominator: int,
+    generator: np.random.Generator | None,
+    factors: Sequence[tuple[Ints | int, int]] = (),
+) -> np.ndarray:
+    """Return events of probability exp(-numerator / denominator * product of factors), the first fraction of any size."""
+    whole, rest = np.divmod(numerator, denominator)
+    alive = exponential_events([(rest, denominator), *factors], len(whole), generator)
+    units = 0
+    while (waiting := np.flatnonzero(alive & (whole > units))).size:
+        mine = [(n if isinstance(n, int) else n[waiting], d) for n, d in factors]
+        alive[waiting] = exponential_events(mine, waiting.size, generator)
+        units += 1
+    return alive
+
+
+def geometrics(scale: tuple[int, int], size: int, generator: np.random.Generator | None = None) -> Ints:
+    """Return integers X >= 0 with P(X >= k) = exp(-k / scale); exact.
+
+    An exponential variable in units of 1/t is a uniform rest, kept with probability exp(-rest / t), and a number of whole
+    units (Canonne, Kamath and Steinke 2020).
+
+    Parameters
+    ----------
+    scale : pair (t, s) of whole numbers >= 1 for t / s, t at most 2^62 and t / s at most 2^50.
+    size : number of draws; generator : as in `uniforms`.
+
+    >>> geometrics((3, 1), 6, np.random.default_rng(1)).tolist()
+    [0, 2, 0, 1, 2, 4]
+    """
+    t, s = scale
+    if not (1 <= s <= 1 << 30 and 1 <= t <= 1 << 62 and t <= MOST_SCALE * s):
+        raise ValueError(f"scale must be a ratio of whole numbers up to 2^62 and 2^30, and at most 2^50, got {t} / {s}")
+    rest = uniforms(t, size, generator)
+    waiting = np.arange(size)
+    while (waiting := waiting[~exponential_events([(rest[waiting], t)], waiting.size, generator)]).size:
+        rest[waiting] = uniforms(t, waiting.size, generator)
+    whole = np.zeros(size, np.int64)
+    waiting = np.arange(size)
+    while (waiting := waiting[exponential_events((), waiting.size, generator)]).size:
+        whole[waiting] += 1
+        if whole[waiting[0]] >= MOST_UNITS:
+            raise OverflowError("a draw of probability below 1e-444; the source of random words is broken")
+    # floor((rest + t whole) / s) with t = step s + left: whole < 2^10, left < s <= 2^30 and step <= 2^50.
+    step, left = divmod(t, s)
+    return step * whole + (rest + left * whole) // s  # rest < 2^62 and left whole < 2^40
+
+
+def signed(magnitudes: Ints, generator: np.random.Generator | None) -> tuple[Ints, np.ndarray]:
+    """Return magnitudes with random signs, and which count: of the two zeros one does not."""
+    negative = uniforms(2, len(magnitudes), generator) == 1
+    return np.where(negative, -magnitudes, magnitudes), ~(negative & (magnitudes == 0))
+
+
+def discrete_laplaces(scale: tuple[int, int], size: int, generator: np.random.Generator | None = None) -> Ints:
+    """Return integers y with probabilities proportional to exp(-|y| / scale); exact.  Arguments as in `geometrics`.
+
+    >>> discrete_laplaces((3, 1), 6, np.random.default_rng(1)).tolist()
+    [0, -2, 1, -1, -2, 4]
+    """
+    found = np.empty(size, np.int64)
+    waiting = np.arange(size)
+    while waiting.size:
+        found[waiting], good = signed(geometrics(scale, waiting.size, generator), generator)
+        waiting = waiting[~good]
+    return found
+
+
+def discrete_gaussians(sigma2: int, size: int, generator: np.random.Generator | None = None) -> Ints:
+    """Return integers y with probabilities proportional to exp(-y^2 / (2 sigma2)); exact.
+
+    From discrete Laplace draws of scale t, kept with probability exp(-x^2 / (2 sigma2)), x = |y| - sigma2 / t
+    (Canonne, Kamath and Steinke 2020).  With |x| = whole + part / t the exponent is a sum of three products.
+
+    Parameters
+    ----------
+    sigma2 : whole number in 0..2^40 (0 gives zeros); size : number of draws; generator : as in `uniforms`.
+
+    >>> discrete_gaussians(100, 6, np.random.default_rng(1)).tolist()
+    [-8, 8, -13, 6, -9, 14]
+    """
+    if not 0 <= sigma2 <= MOST_SIGMA2:
+        raise ValueError(f"sigma2 must lie in 0..2^40 for draws in batches, got {sigma2}; use discrete_gaussian")
+    found = np.zeros(size, np.int64)
+    waiting = np.arange(size if sigma2 else 0)
+    t = isqrt(sigma2) + 1
+    middle, left = divmod(sigma2, t)
+    while waiting.size:
+        y = discrete_laplaces((t, 1), waiting.size, generator)
+        beyond = abs(y) > middle
+        whole = np.where(beyond, abs(y) - middle - 1, middle - abs(y))
+        part = (np.where(beyond, t - left, left), t)
+        good = survivals(whole**2, 2 * sigma2, generator)
+        good &= survivals(whole, sigma2, generator, [part])
+        good &= exponential_events([(1, 2 * sigma2), part, part], waiting.size, generator)
+        found[waiting[good]] = y[good]
+        waiting = waiting[~good]
+    return found

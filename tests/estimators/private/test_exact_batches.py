@@ -1,0 +1,207 @@
+"""Noise in batches and staircases: laws by enumeration, privacy of all outcomes, and integers at their limits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import chi2
+
+from estimators.private import MeanClient, Staircase
+from estimators.private.exact_batches import (
+    MOST_SCALE,
+    MOST_SIGMA2,
+    discrete_gaussians,
+    discrete_laplaces,
+    geometrics,
+    survivals,
+    uniforms,
+    words,
+)
+from estimators.private.exact_noise import discrete_gaussian_variance, discrete_laplace_variance, exponential_floor
+from estimators.private.staircase import best_inner, staircase_variance
+
+few = settings(max_examples=max(1, settings().max_examples // 4))
+SIZE = 200_000
+
+
+def agrees(draws, weights):
+    """Whether draws follow weights at 0, 1, 2, ..., of which the last stands for all beyond."""
+    p = np.asarray(weights) / np.sum(weights)
+    counts = np.bincount(np.minimum(draws, len(p) - 1), minlength=len(p))
+    return np.sum((counts - len(draws) * p) ** 2 / (len(draws) * p)) < chi2.isf(1e-6, len(p) - 1)
+
+
+# --- samplers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [2, 3, 10, 64, 1000])
+def test_uniform_integers(limit):
+    assert agrees(uniforms(limit, SIZE, np.random.default_rng(limit)), np.ones(limit))
+
+
+def test_uniform_integers_at_the_limit():
+    draws = uniforms(1 << 63, 10_000, np.random.default_rng(0))
+    assert draws.min() >= 0
+    assert draws.max() > 1 << 62
+    assert abs(np.mean(draws / 2.0**63) - 0.5) < 5 / np.sqrt(12 * 10_000)
+    assert uniforms(1, 3).tolist() == [0, 0, 0]
+    assert words(4, None).dtype == np.uint64
+
+
+@pytest.mark.parametrize("sigma2", [1, 2, 7, 400])
+def test_discrete_gaussians(sigma2):
+    draws = discrete_gaussians(sigma2, SIZE, np.random.default_rng(sigma2))
+    reach = int(4 * np.sqrt(sigma2))
+    y = np.arange(-20 * reach, 20 * reach + 1)
+    law = np.exp(-(y**2) / (2 * sigma2))
+    tail = law[y >= reach].sum()
+    assert agrees(np.maximum(draws + reach, 0), [tail, *law[(y > -reach) & (y < reach)], tail])
+
+
+@pytest.mark.parametrize("scale", [(1, 1), (5, 1), (7, 3), (1, 4)])
+def test_discrete_laplaces_and_geometrics(scale):
+    t, s = scale
+    law, cut = np.exp(-np.arange(200) * s / t), 4 * t // s + 2
+    assert agrees(geometrics(scale, SIZE, np.random.default_rng(t)), [*law[:cut], law[cut:].sum()])
+    draws = discrete_laplaces(scale, SIZE, np.random.default_rng(t + 1))
+    both = np.concatenate([law[1:][::-1], law])
+    at = 199
+    low, high = at - cut, at + cut
+    assert agrees(np.maximum(draws + cut, 0), [both[: low + 1].sum(), *both[low + 1 : high], both[high:].sum()])
+
+
+def test_exponential_events_of_any_size():
+    for numerator, denominator, factors in ((0, 1, ()), (7, 3, ()), (5, 2, [(1, 3)]), (1, 4, [(2, 3), (1, 2)])):
+        x = numerator / denominator * np.prod([n / d for n, d in factors])
+        hits = survivals(np.full(SIZE, numerator), denominator, np.random.default_rng(3), factors).mean()
+        assert abs(hits - np.exp(-x)) <= 5 * np.sqrt(np.exp(-x) * (1 - np.exp(-x)) / SIZE)
+
+
+def test_the_largest_scales_do_not_overflow():
+    """Variances in floats, so that a wrapped integer would show."""
+    rng = np.random.default_rng(1)
+    for scale in ((MOST_SCALE, 1), (1 << 62, 1 << 12), ((1 << 62) - 57, (1 << 12) + 1)):
+        draws = discrete_laplaces(scale, SIZE, rng).astype(float)
+        variance = discrete_laplace_variance(scale[0] / scale[1])
+        assert abs(np.mean(draws**2) / variance - 1) < 5 * np.sqrt(5 / SIZE)
+        assert abs(draws.mean()) < 5 * np.sqrt(variance / SIZE)
+    draws = discrete_gaussians(MOST_SIGMA2, SIZE, rng).astype(float)
+    assert abs(np.mean(draws**2) / discrete_gaussian_variance(MOST_SIGMA2) - 1) < 5 * np.sqrt(2 / SIZE)
+
+
+def test_fresh_entropy_and_seeds():
+    first, second = (discrete_gaussians(10**6, 5).tolist() for _ in range(2))
+    assert first != second
+    first, second = (discrete_gaussians(10**6, 5, np.random.default_rng(0)).tolist() for _ in range(2))
+    assert first == second
+
+
+@given(st.floats(1e-9, 40.0))
+def test_a_floor_of_the_exponential_is_one(x):
+    import mpmath
+
+    with mpmath.workprec(300):
+        exact = mpmath.exp(mpmath.mpf(x)) * 2**64
+        assert exponential_floor(x) <= exact
+        assert exponential_floor(x) > exact * (1 - mpmath.mpf(2) ** -50)
+
+
+# --- staircases --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sensitivity", "eps"), [(1, 1.0), (3, 0.5), (5, 4.0), (40, 8.0)])
+def test_staircase_draws_follow_their_law(sensitivity, eps):
+    law = Staircase(sensitivity=sensitivity, eps=eps)
+    y = np.arange(-4000, 4001)
+    p = np.exp(law.log_likelihood(y, 0))
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    assert p @ y**2 == pytest.approx(law.variance, rel=1e-9)
+    reach = 3 * sensitivity
+    middle = np.abs(y) < reach
+    draws = np.clip(law.noise(SIZE, np.random.default_rng(sensitivity)), -reach, reach) + reach
+    tails = p[y >= reach].sum()
+    assert agrees(draws, [tails, *p[middle], tails])
+
+
+@few
+@given(st.integers(1, 30), st.floats(0.05, 20.0))
+def test_staircases_are_private_for_every_smaller_change(sensitivity, eps):
+    law = Staircase(sensitivity=sensitivity, eps=eps)
+    y = np.arange(-6 * sensitivity, 6 * sensitivity + 1)
+    losses = [np.abs(law.log_likelihood(y, 0) - law.log_likelihood(y, change)).max() for change in range(1, sensitivity + 2)]
+    assert max(losses[:-1]) <= eps * (1 + 1e-9)
+    assert max(losses[:-1]) == pytest.approx(eps, rel=1e-6)
+    assert losses[-1] > 1.5 * eps  # the negative control: noise for a smaller change is caught
+
+
+@pytest.mark.parametrize(("sensitivity", "eps"), [(3, 1.0), (5, 2.0), (5, 4.0)])
+def test_no_additive_noise_is_better(sensitivity, eps):
+    """A linear program over all symmetric laws on -120..120, where e^-eps of mass per block is left out."""
+    reach = 120
+    y = np.arange(reach + 1)
+    weight = np.where(y == 0, 1.0, 2.0)
+    rows = []
+    for change in range(1, sensitivity + 1):
+        for at in range(-reach, reach + 1):
+            for other in (at + change, at - change):
+                if abs(other) <= reach:
+                    row = np.zeros(reach + 1)
+                    row[abs(at)] += 1
+                    row[abs(other)] -= np.exp(eps)
+                    rows.append(row)
+    rows = np.unique(rows, axis=0)
+    # At the solver's usual 1e-7 it leaves privacy by as much in the tails, where it counts y^2 times.
+    strict = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    found = linprog(weight * y**2, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=[weight], b_eq=[1.0], options=strict)
+    assert found.success
+    ours = Staircase(sensitivity=sensitivity, eps=eps).variance
+    assert found.fun == pytest.approx(ours, rel=1e-5)
+
+
+def test_the_step_is_the_best_one_and_the_variances_are_those_known():
+    """Geng and Viswanath's continuous variances at eps 1, 2, 4, 8, to the digits of a fine grid."""
+    for sensitivity, eps in ((7, 0.1), (3, 1.0), (64, 3.0), (500, 8.0)):
+        variances = [staircase_variance(sensitivity, inner, eps) for inner in range(1, sensitivity + 1)]
+        assert variances[best_inner(sensitivity, eps) - 1] == pytest.approx(min(variances), rel=1e-12)
+    for eps, known in ((1.0, 1.918104), (2.0, 0.422733), (4.0, 0.0649788), (8.0, 0.00337983)):
+        assert Staircase(sensitivity=1 << 20, eps=eps).variance / 2.0**40 == pytest.approx(known, rel=3e-6)
+    assert Staircase(sensitivity=1, eps=0.7).variance == pytest.approx(discrete_laplace_variance(1 / 0.7), rel=1e-7)
+
+
+def test_large_staircases_do_not_overflow():
+    for sensitivity, eps in ((1 << 20, 1e-9), (1 << 50, 1.0), (1 << 40, 0.01)):
+        law = Staircase(sensitivity=sensitivity, eps=eps)
+        draws = law.noise(20_000, np.random.default_rng(0)).astype(float)
+        assert abs(np.mean(draws**2) / law.variance - 1) < 5 * np.sqrt(5 / 20_000)
+
+
+def test_a_client_adds_a_staircase_and_halves_the_variance_of_laplace_noise():
+    make = {"bounds": (0.0, 10.0), "eps": 4.0}
+    rows = np.linspace(2.0, 4.0, 10)
+    stairs, laplace = (
+        MeanClient(**make, mechanism=mechanism).report(rows, np.random.default_rng(0))
+        for mechanism in ("staircase", "discrete-laplace")
+    )
+    assert stairs.guarantee.mechanism == "staircase"
+    assert 0.51 < stairs.noise_variance / laplace.noise_variance < 0.53
+    two = MeanClient(**make, mechanism="staircase", variance_share=0.3).report(rows)
+    assert two.variance is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: uniforms(0, 1), "limit"),
+        (lambda: discrete_gaussians(MOST_SIGMA2 + 1, 1), "sigma2"),
+        (lambda: geometrics((MOST_SCALE + 1, 1), 1), "scale"),
+        (lambda: Staircase(sensitivity=0, eps=1.0), "sensitivity"),
+        (lambda: Staircase(sensitivity=1 << 50, eps=0.5), "sensitivity must be at most"),
+        (lambda: Staircase(sensitivity=1, eps=-1.0), "eps"),
+        (lambda: Staircase(sensitivity=1, eps=1.0).release([0.5]), "totals must be whole"),
+        (lambda: Staircase(sensitivity=1, eps=1.0).release([2.0**60]), "totals must be whole"),
+    ],
+)
+def test_bad_input_is_named(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
