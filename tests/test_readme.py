@@ -232,10 +232,11 @@ def folder(tmp_path, monkeypatch):
     rng = np.random.default_rng(3)
     rows = ["hospital,deaths,operations", *(f"{i},{rng.binomial(50, 0.1)},50" for i in range(9))]
     (tmp_path / "surgery.csv").write_text("\n".join(rows))
-    rows = ["ward,stay,age,severity,beds"]
+    rows = ["ward,stay,age,severity,beds,hospital"]
     for ward in range(8):
         for age, severity in rng.uniform(0, 5, (30, 2)):
-            rows.append(f"{ward},{5 + ward / 4 + severity + rng.normal():.3f},{40 + 8 * age:.1f},{severity:.2f},{12 + ward}")
+            stay = 5 + ward / 4 + severity + rng.normal()
+            rows.append(f"{ward},{stay:.3f},{40 + 8 * age:.1f},{severity:.2f},{12 + ward},{ward % 3}")
     (tmp_path / "visits.csv").write_text("\n".join(rows))
     return tmp_path
 

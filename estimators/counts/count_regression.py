@@ -253,7 +253,7 @@ class BetaBinomialRegression(CountRegression):
         a, b = mean * phi, np.clip(expit(-eta), 1e-15, 1) * phi
         value = rise(a, x) + rise(b, n - x) - rise(np.full(n.shape, phi), n)
         value += gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
-        A, B = digamma(a + x) - digamma(a), digamma(b + n - x) - digamma(b)
+        A, B = digamma(a + x) - digamma(a), digamma(b + (n - x)) - digamma(b)
         by_phi = mean * A + (1 - mean) * B - digamma(phi + n) + digamma(phi)
         return value, phi * (A - B) * mean * (1 - mean), phi * by_phi
 

@@ -100,9 +100,11 @@ DATA = {
 
 
 def arguments(kind: Model, table: AnyTable) -> tuple[Any, ...]:
-    """Return what `fit` of a model of this kind takes from the table, covariates included."""
+    """Return what `fit` of a model of this kind takes from the table, covariates and groups included."""
     covariates = getattr(table, "covariates", None)
     data = DATA[table.data](table)
+    if getattr(table, "groups", None) is not None:
+        data = *data, table.groups  # pyright: ignore[reportAttributeAccessIssue]
     if kind.path == "SampleMeans":
         if not isinstance(table, ClientTable) or table.row_variances is None:
             raise ValueError(f"--model {kind.name} needs raw rows, client,value, or client,mean,variance,n")

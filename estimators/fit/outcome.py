@@ -33,9 +33,9 @@ class Outcome:
 
     `row_clients` names the client of each row; `coefficient` the coefficient, for regressions only.  `own` is what the
     client knows by itself, `error` its standard error if the model is right, `weight` the part of `own` in `mean` (for
-    regressions its average over a client's coefficients), None where the model has no such part; `interval` how `low` and
-    `high` were made, a method of ``ClientModel.interval``.  `ranks`, `discoveries` and `check` are there if `decided` asked
-    for them.
+    regressions its average over a client's coefficients, NaN for those that all clients share), None where the model has no
+    such part; `interval` how `low` and `high` were made, a method of ``ClientModel.interval``.  `ranks`, `discoveries` and
+    `check` are there if `decided` asked for them.
     """
 
     model: Any
@@ -54,6 +54,7 @@ class Outcome:
     privacy: tuple = ()
     budget: dict | None = None  # what was spent, of private fits that were charged
     covariates: tuple = ()  # their names
+    grouped: str = ""  # the column of clients' groups
     measured: str = ""  # the column that tells what true values are of, where the user named one
     interval: str = "posterior"
     ranks: Ranks | None = None
@@ -87,6 +88,8 @@ class Outcome:
         if weight is None and hasattr(model, "borrowed_"):
             weight = 1 - np.asarray(model.borrowed_, float)
             weight = weight[:, None] if weight.ndim < len(shape) else weight
+            shared = np.isin(np.arange(shape[-1]), model.get_params().get("shared", ()))
+            weight = np.where(shared, np.nan, weight) if shared.any() else weight
         return cls(
             model, kind, tuple(clients), n, flat(own), flat(error), flat(model.posterior_mean_), flat(model.posterior_sd_),
             flat(low), flat(high), level, None if weight is None else flat(weight), tuple(coefficients),
@@ -117,6 +120,11 @@ class Outcome:
         if self.coefficients and self.n is not None:  # regressions have counts of rows
             return np.repeat(self.n, self.per_client) > 0
         return np.isfinite(self.own) & np.isfinite(self.error)
+
+    @property
+    def shared(self) -> Bools:
+        """Rows of coefficients that all clients share."""
+        return np.zeros(len(self.mean), bool) if self.weight is None else np.isnan(self.weight)
 
     @property
     def per_client(self) -> int:
@@ -229,7 +237,7 @@ class Outcome:
     def summary(self) -> dict[str, Any]:
         """Return what was borrowed, as plain values."""
         model, known = self.model, np.isfinite(self.own)
-        moved = np.where(known, np.abs(self.mean - self.own), -1.0)
+        moved = np.where(known & ~self.shared, np.abs(self.mean - self.own), -1.0)
         most = int(moved.argmax())
         facts = {
             "model": self.kind.name,
@@ -247,7 +255,7 @@ class Outcome:
         else:
             facts |= {"centre": self.centre, "spread": self.spread}
         if self.weight is not None:
-            weight = self.weight[self.heard] if self.heard.any() else self.weight
+            weight = self.weight[~self.shared & (self.heard if self.heard.any() else True)]
             facts |= {"smallest_weight_on_own": float(weight.min()), "largest_weight_on_own": float(weight.max())}
         if not self.coefficients and np.isfinite(self.error).all() and np.isfinite(self.sd).all():
             facts["expected_squared_error_before"] = float((self.error**2).sum())

@@ -1,13 +1,13 @@
 """Rows of many clients, checked and in batches of similar length, and what a linear regression needs of them.
 
-Belongs here: the rows of all clients below each other (``numerics.rows`` reads them), and `RegressionTally`, the sufficient
-statistics of one client's linear regression.  The models that are fitted to them are in ``linear_clients`` and
-``logistic_clients``.
+Belongs here: the rows of all clients below each other (``numerics.rows`` reads them), which group each client is of, and
+`RegressionTally`, the sufficient statistics of one client's linear regression.  The models that are fitted to them are in
+``linear_clients`` and ``logistic_clients``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints, Numbers
 from estimators.numerics.rows import all_finite, read_rows
 from estimators.numerics.validation import count, finite, listing
 
-__all__ = ["ClientRows", "RegressionTally", "Tallies"]
+__all__ = ["ClientRows", "Groups", "RegressionTally", "Tallies"]
 
 
 def triangle(matrix: Floats) -> Floats:
@@ -61,6 +61,41 @@ class ClientRows:
             else:
                 X, Y = np.zeros((*rows.shape, self.X.shape[1])), np.zeros(rows.shape)
             yield clients, X, Y, real
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of clients: their labels in the order of their first clients, and the place of each client's in them, (m,)."""
+
+    labels: tuple[Hashable, ...]
+    codes: np.ndarray
+
+    @classmethod
+    def read(cls, groups: Sequence[Hashable] | None, m: int, learnt: bool) -> Self | None:
+        """Check one label per client; None for none.  `learnt`: whether the covariance is."""
+        if groups is None:
+            return None
+        names = np.asarray(groups, object) if not hasattr(groups, "tolist") else np.asarray(groups).astype(object)
+        if names.shape != (m,):
+            raise ValueError(f"groups must have one label per client, {m}, got shape {names.shape}")
+        if not learnt:
+            raise ValueError("groups need a covariance that is learnt, of clients and of groups; leave it a name of a shape")
+        labels: dict[Hashable, int] = {}
+        for name in names.tolist():
+            if name is None or name != name:
+                raise ValueError("groups must name a group for every client, and holds a missing value")
+            labels.setdefault(name, len(labels))
+        codes = np.array([labels[name] for name in names.tolist()])
+        if len(labels) < 2:
+            raise ValueError("groups must name at least two groups; one says nothing about how groups vary")
+        if len(labels) == m:
+            raise ValueError("groups holds one client per group, so that groups cannot be told from clients; leave it out")
+        return cls(tuple(labels), codes)
+
+    def sums(self, values: Floats) -> Floats:
+        """Return sums (g, ...) of the clients' values (m, ...) over each group."""
+        order = np.argsort(self.codes, kind="stable")
+        return np.add.reduceat(values[order], np.searchsorted(self.codes[order], np.arange(len(self.labels))), axis=0)
 
 
 @dataclass(frozen=True)

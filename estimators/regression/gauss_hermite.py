@@ -1,12 +1,14 @@
-"""The likelihood of logistic regressions of many clients with one or two coefficients each, by adaptive quadrature.
+"""The likelihood of logistic regressions of many clients of whose coefficients one or two vary, by quadrature.
 
-Belongs here: `Quadrature`, which serves ``logistic_clients`` in the place of its variational bound.  Each client's integral
-over its coefficients is a sum over Gauss-Hermite nodes about its mode, scaled by the curvature there (Liu and Pierce 1994,
-Biometrika 81:624; lme4's ``glmer(nAGQ=)``).
+Belongs here: `Quadrature`, which serves ``logistic_clients`` in the place of its variational bound, and ``nested_logistic``
+for the clients of a group.  Each client's integral over its coefficients is a sum over Gauss-Hermite nodes about its mode,
+scaled by the curvature there (Liu and Pierce 1994, Biometrika 81:624; lme4's ``glmer(nAGQ=)``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,12 +16,12 @@ import numpy as np
 
 from estimators.numerics.arrays import Bools, Floats
 from estimators.regression.client_rows import ClientRows
-from estimators.regression.coefficient_model import Coordinates
+from estimators.regression.covariances import Coordinates
 
-__all__ = ["MOST", "Quadrature"]
+__all__ = ["MOST", "POINTS", "Quadrature", "grid", "observed"]
 
 MOST = 2
-"""Coefficients per client up to which the nodes are few enough."""
+"""Coefficients that vary up to which the nodes are few enough."""
 
 POINTS = {1: 25, 2: 15}
 """Nodes along each direction, by the number of directions."""
@@ -34,6 +36,8 @@ class Quadrature:
     theta_i = mu + root u_i with u_i ~ N(0, I); mu has the coordinates phi.  A new root starts from the last phi and modes.
     """
 
+    points = POINTS
+
     def __init__(self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float) -> None:
         self.tol, self.learnt = tol, mu is None
         self.m, self.r = len(rows.counts), coordinates.out.shape[1]
@@ -47,17 +51,25 @@ class Quadrature:
         self.phi, self.modes = np.zeros(self.r), None
 
     def look(self, root: Floats, phi: Floats) -> SimpleNamespace:
-        """Return the value and, for each client, posterior means of what slopes and curvatures need."""
+        """Return `integrals` of all clients about one phi."""
+        if self.modes is None or self.modes.shape[1] != root.shape[1]:
+            self.modes = np.zeros((self.m, root.shape[1]))
+        return self.integrals(root, np.broadcast_to(phi, (self.m, self.r)), self.modes)
+
+    def integrals(self, root: Floats, phi: Floats, start: Floats) -> SimpleNamespace:
+        """Return minus the log-likelihood (m,) of each client about its phi (m, r), and what slopes and curvatures need.
+
+        These are posterior means: of its score g, a; of g g', gg; of minus its second derivative, A; of u, nu; of g u',
+        cross; and the covariance of u, cov.  `start` (m, k) holds modes to start from, and gets the new ones.
+        """
         k, r, m = root.shape[1], self.r, self.m
-        nodes, masses = grid(k)
-        if self.modes is None or self.modes.shape[1] != k:
-            self.modes = np.zeros((m, k))
-        found = SimpleNamespace(value=0.0, a=np.empty((m, r)), A=np.empty((m, r, r)), gg=np.empty((m, r, r)))
+        nodes, masses = grid(k, self.points[k])
+        found = SimpleNamespace(value=np.empty(m), a=np.empty((m, r)), A=np.empty((m, r, r)), gg=np.empty((m, r, r)))
         found.nu, found.cov, found.cross = np.empty((m, k)), np.empty((m, k, k)), np.empty((m, r, k))
         for clients, X, Y, real, offset in self.batches:
-            base, B = offset + np.einsum("bnr,r->bn", X, phi), X @ root
-            mode, scale = modes(base, B, Y, real, self.modes[clients])
-            self.modes[clients] = mode
+            base, B = offset + np.einsum("bnr,br->bn", X, phi[clients]), X @ root
+            mode, scale = modes(base, B, Y, real, start[clients])
+            start[clients] = mode
             u = mode[:, None] + np.einsum("bkl,ql->bqk", scale, nodes)
             odds = u @ np.swapaxes(B, 1, 2) + base[:, None]
             small = np.exp(-np.abs(odds))
@@ -67,7 +79,7 @@ class Quadrature:
             top = logs.max(axis=1)
             chance = np.exp(logs - top[:, None])
             total = chance.sum(axis=1)
-            found.value -= np.sum(top + np.log(total) + np.log(np.einsum("bkk->bk", scale)).sum(axis=1))
+            found.value[clients] = -(top + np.log(total) + np.log(np.einsum("bkk->bk", scale)).sum(axis=1))
             chance /= total[:, None]
             p = np.where(odds >= 0, 1.0, small) / (1 + small)
             mean_weight = (chance[:, None] @ (small / (1 + small) ** 2))[:, 0]
@@ -82,42 +94,62 @@ class Quadrature:
             found.cov[clients] = np.einsum("bq,bqk,bql->bkl", chance, apart, apart)
         return found
 
-    def at(self, root: Floats, max_iter: int = 50) -> SimpleNamespace:
-        """Maximise over mu for a root (r, k) of the covariance, by Newton's method."""
-        phi, settled = self.phi, False
-        now = self.look(root, phi)
-        for _ in range(max_iter):
-            slope = now.a.sum(axis=0) * self.learnt
-            settled = bool(np.abs(slope).max() <= self.tol * self.m / 10)
-            if settled:
-                break
-            curvature = now.A.sum(axis=0) - (now.gg - now.a[:, :, None] * now.a[:, None, :]).sum(axis=0)
-            values, vectors = np.linalg.eigh(curvature)
-            values = np.maximum(values, 1e-3 * np.trace(now.A.sum(axis=0)) / self.r)
-            move, share = vectors @ ((vectors.T @ slope) / values), 1.0
-            ahead = self.look(root, phi + move)
-            # Gains this small are within what sums over nodes are off by; slopes are not.
-            while ahead.value > now.value and slope @ move > SMALL * self.m and share > 1e-6:
-                share /= 2
-                ahead = self.look(root, phi + share * move)
-            phi, now = phi + share * move, ahead
-        self.phi = phi
+    def at(self, root: Floats) -> SimpleNamespace:
+        """Maximise over mu for a root (r, k) of the covariance, and return that state."""
+        now, settled = self.centre(
+            lambda phi: self.look(root, phi), lambda now: now.a.sum(axis=0), lambda now: observed(now).sum(axis=0)
+        )
         return SimpleNamespace(
-            loss=float(now.value),
+            loss=float(now.value.sum()),
             by_root=-now.cross.sum(axis=0),
             by_covariance=(now.gg - now.A).sum(axis=0) / 2,
             P=np.eye(root.shape[1]) - now.cov,
             profiled=0,
-            phi=phi,
+            phi=self.phi,
             nu=now.nu,
-            K=np.linalg.inv(now.cov),
+            cov=now.cov,
+            by_phi=np.swapaxes(now.cross, 1, 2) - now.nu[:, :, None] * now.a[:, None, :],
+            information=observed(now).sum(axis=0),
             settled=settled,
         )
 
+    def centre(
+        self,
+        look: Callable[[Floats], SimpleNamespace],
+        slope_of: Callable[[SimpleNamespace], Floats],
+        curvature_of: Callable[[SimpleNamespace], Floats],
+        max_iter: int = 50,
+    ) -> tuple[SimpleNamespace, bool]:
+        """Return what `look` sees at the best phi, found by Newton's method and kept, and whether the search settled."""
+        phi, settled = self.phi, False
+        now = look(phi)
+        for _ in range(max_iter):
+            slope = slope_of(now) * self.learnt
+            settled = bool(np.abs(slope).max() <= self.tol * self.m / 10)
+            if settled:
+                break
+            values, vectors = np.linalg.eigh(curvature_of(now))
+            values = np.maximum(values, 1e-3 * np.trace(now.A.sum(axis=0)) / self.r)
+            move, share = vectors @ ((vectors.T @ slope) / values), 1.0
+            ahead = look(phi + move)
+            # Gains this small are within what sums over nodes are off by; slopes are not.
+            while ahead.value.sum() > now.value.sum() and slope @ move > SMALL * self.m and share > 1e-6:
+                share /= 2
+                ahead = look(phi + share * move)
+            phi, now = phi + share * move, ahead
+        self.phi = phi
+        return now, settled
 
-def grid(k: int) -> tuple[Floats, Floats]:
-    """Return the nodes (q, k) and masses (q,) of the rule for N(0, I) in k dimensions."""
-    x, w = np.polynomial.hermite_e.hermegauss(POINTS[k])
+
+def observed(now: SimpleNamespace) -> Floats:
+    """Return each client's observed information about phi (m, r, r), from its `Quadrature.integrals`."""
+    return now.A - (now.gg - now.a[:, :, None] * now.a[:, None, :])
+
+
+@cache
+def grid(k: int, points: int) -> tuple[Floats, Floats]:
+    """Return the nodes (q, k) and masses (q,) of the rule for N(0, I) in k dimensions, with so many points along each."""
+    x, w = np.polynomial.hermite_e.hermegauss(points)
     nodes = np.stack(np.meshgrid(*[x] * k, indexing="ij"), axis=-1).reshape(-1, k)
     masses = np.prod(np.stack(np.meshgrid(*[w / np.sqrt(2 * np.pi)] * k, indexing="ij"), axis=-1).reshape(-1, k), axis=1)
     return nodes, masses

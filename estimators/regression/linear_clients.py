@@ -1,31 +1,26 @@
 """Linear regressions of many clients whose coefficients come from one normal population, known or learnt.
 
-Belongs here: the model `LinearClients`, a linear mixed model in which every coefficient is random, fitted exactly.  The
-posterior of one client with a known prior is in ``regression``, the sufficient statistics are in ``client_rows``, labels of
-two classes in ``logistic_clients``, and the papers' gradient algorithms in ``gradient_personalization``.
+Belongs here: the model `LinearClients`, a linear mixed model of clients, and of groups of them, fitted exactly.  The
+likelihood with groups is in ``nested_linear``, the posterior of one client with a known prior in ``regression``, the
+sufficient statistics are in ``client_rows``, labels of two classes in ``logistic_clients``, and the papers' gradient
+algorithms in ``gradient_personalization``.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from estimators.numerics.arrays import ArrayLike, Bools, Floats, Numbers
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints, Numbers
 from estimators.numerics.validation import choice, count, paired, positive, single
-from estimators.regression.client_rows import Tallies
-from estimators.regression.coefficient_model import (
-    CoefficientModel,
-    Coordinates,
-    Factor,
-    climb,
-    climb_inside,
-    read_prior,
-    score,
-)
+from estimators.regression.client_rows import Groups, Tallies, triangle
+from estimators.regression.coefficient_model import CoefficientModel
+from estimators.regression.covariances import Coordinates, Levels, climb, read_prior, read_shared, seek
+from estimators.regression.nested_linear import centred, evaluate_nested, nested_posterior
 
 if TYPE_CHECKING:
     from estimators.regression.client_rows import RegressionTally
@@ -38,7 +33,9 @@ class LinearClients(CoefficientModel):
     """Linear regressions of many clients that share a normal prior on their coefficients.
 
     Model: Y_i = X_i theta_i + noise, noise ~ N(0, sigma2 I), theta_i ~ N(mu, Sigma), i = 1..m: the linear mixed model in
-    which each coefficient has a mean and varies between clients.  The marginal likelihood of the responses,
+    which each coefficient has a mean and, unless it is `shared`, varies between clients.  With groups of clients (pupils of
+    classes, which are the clients, in schools) theta_i ~ N(mu + b_g, Sigma), b_g ~ N(0, Sigma_groups) for the clients of
+    group g; the same coefficients vary at both levels (lme4's ``(1 + x | school/class)``).  The marginal likelihood,
     Y_i ~ N(X_i mu, X_i Sigma X_i' + sigma2 I), is exact; mu and sigma2 are eliminated from it in closed form, and a root of
     Sigma maximises it by a quasi-Newton method, a local optimum.  Claims: generative:thm6 (posterior),
     generative:eq19:marginal-floor (there is a maximum), generative:eq19:fisher (slopes), generative:eq19 (why the joint
@@ -56,14 +53,17 @@ class LinearClients(CoefficientModel):
         of 50 clients with 3 rows and 2 coefficients, 95 % intervals held 83.7, 87.6 and 92.5 % of the coefficients in a
         simulation, and the squared error was 0.252, 0.251 and 0.248; with 10 rows they held 94.0, 94.3 and 94.3 %.
     mu : array (d,) or number, the prior mean; None to learn it.
-    covariance : "full", "diagonal" (of independent coefficients) or "scalar" (and of equal variances), to be learnt; or the
-        known one, array (d, d) or (d,) or a number.
+    covariance : "full", "diagonal" (of independent coefficients) or "scalar" (and of equal variances), to be learnt, of
+        groups in the same way; or the known one, array (d, d) or (d,) or a number.
+    shared : positions of coefficients that are the same for all clients, as of a feature that tells clients apart and
+        hardly varies within them ("fixed effects" without a random part); none by default.
     sigma2 : variance > 0 of a response, a number or one per client; None to learn one for all.
     max_iter : whole number >= 1; tol : the largest slope, in nats per client and relative change, at a maximum.
 
     Attributes
     ----------
     mu_, covariance_, sigma2_ : the prior and the noise; ``mu_covariance_`` (d, d), how far off mu_ may be, given the rest.
+    group_covariance_, groups_, group_mean_, group_sd_ : of groups; see ``coefficient_model``.
     log_likelihood_ : exact, in nats, constants included; of the residual likelihood for the last two; without penalty.
     posterior_mean_, posterior_covariance_, posterior_sd_, borrowed_, unseen_ : see ``coefficient_model``.
     converged_, n_iter_.
@@ -72,7 +72,8 @@ class LinearClients(CoefficientModel):
     ------
     ValueError
         Naming the argument that is out of its domain or has the wrong shape; for fewer than two clients where something of
-        the prior is to be learnt; where the responses are interpolated, so that no sigma2 > 0 is most likely.
+        the prior is to be learnt; where the responses are interpolated (one row per client will do, if an intercept varies),
+        so that no sigma2 > 0 is most likely; for groups of one client each, fewer than two, or with a known covariance.
 
     References
     ----------
@@ -86,6 +87,17 @@ class LinearClients(CoefficientModel):
     >>> model.converged_, model.mu_.round(1).tolist(), np.sqrt(np.diag(model.covariance_)).round(1).tolist()
     (True, [2.8, -1.0], [2.0, 0.6])
     >>> mean, sd = model.predict(0, [[1.0, 2.0]], return_sd=True)
+
+    Three classes in each of 40 schools, whose pupils all gain the same from the feature:
+
+    >>> schools = np.repeat(np.arange(40), 3)
+    >>> levels = rng.normal(5.0, 2.0, 40)[schools] + rng.normal(0.0, 1.0, 120)
+    >>> Xs = [np.column_stack([np.ones(6), rng.normal(size=6)]) for _ in levels]
+    >>> Ys = [X @ [level, 0.7] + rng.normal(0.0, 1.0, 6) for X, level in zip(Xs, levels)]
+    >>> model = LinearClients(shared=[1]).fit(Xs, Ys, schools)
+    >>> model.mu_.round(1).tolist(), [float(C[0, 0].round(1)) for C in (model.covariance_, model.group_covariance_)]
+    ([5.0, 0.7], [0.9, 4.1])
+    >>> new_class = model.predict(None, [[1.0, 2.0]], group=17)
     """
 
     sigma2_: Numbers
@@ -100,6 +112,7 @@ class LinearClients(CoefficientModel):
         sigma2: ArrayLike | None = None,
         max_iter: int = 1000,
         tol: float = 1e-6,
+        shared: Sequence[int] = (),
     ) -> None:
         self.prior = prior
         self.mu = mu
@@ -107,28 +120,56 @@ class LinearClients(CoefficientModel):
         self.sigma2 = sigma2
         self.max_iter = max_iter
         self.tol = tol
+        self.shared = shared
 
     @paired
-    def fit(self, Xs: Sequence[ArrayLike] | Sequence[RegressionTally], Ys: Sequence[ArrayLike] | None = None) -> Self:
-        """Fit to lists of designs (n_i, d) and responses (n_i,), or to a list of `RegressionTally`; return self."""
+    def fit(
+        self,
+        Xs: Sequence[ArrayLike] | Sequence[RegressionTally],
+        Ys: Sequence[ArrayLike] | None = None,
+        groups: Sequence[Hashable] | None = None,
+    ) -> Self:
+        """Fit to lists of designs (n_i, d) and responses (n_i,), or to a list of `RegressionTally`; return self.
+
+        `groups` holds a label for each client, of the group that it is in; None for no groups.
+        """
         choice("prior", self.prior, ("marginal-likelihood", "reml", "penalised-reml"))
         max_iter, tol = int(single(count, "max_iter", self.max_iter)), single(positive, "tol", self.tol)
         tallies = Tallies.read(Xs, Ys)
         d = tallies.factors.shape[2] - 1
         mu, root = read_prior(self.mu, self.covariance, d)
-        learnt = mu is None or root is None
-        if learnt and np.count_nonzero(tallies.counts) < 2:
+        varying = read_shared(self.shared, d, self.covariance)
+        nested = Groups.read(groups, len(tallies.counts), root is None)
+        if (mu is None or root is None) and np.count_nonzero(tallies.counts) < 2:
             raise ValueError("Xs must hold at least two clients with rows; one says nothing about how clients vary")
         data = self.white(tallies, mu)
-        if data.known is None and interpolates(tallies.factors):
+        if data.known is None and interpolates(tallies.factors, varying):
             raise ValueError(
                 "Xs interpolates every response, so sigma2 cannot be told from the covariance; give sigma2, or clients more "
-                "rows than coefficients"
+                "rows than coefficients that vary"
             )
-        best, factor_root, self.n_iter_, self.converged_ = self.search(data, root, max_iter, tol)
+        if root is not None:
+            best, self.n_iter_, self.converged_ = self.known_covariance(data, root, max_iter, tol)
+            root = root if data.known is not None else root / np.sqrt(best.s)
+            self.store(data, best, root, int(varying.sum()), mu is not None)
+        else:
+            pooled, levels = tallies.pooled(data.sd), 1 if nested is None else 2
+            size = 1 / len(data.coordinates.into)
+            search = Levels.of(self.covariance, pooled, varying, data.coordinates, data.n_all, size, levels)  # pyright: ignore[reportArgumentType]
+            if nested is not None:
+                data = centred(data)
+
+            def at(*roots: Floats) -> SimpleNamespace:
+                return evaluate(data, *roots) if nested is None else evaluate_nested(data, nested, *roots)
+
+            x, self.n_iter_, self.converged_ = seek(at, search, self.prior == "penalised-reml", max_iter, tol, len(data.z))
+            best, roots = at(*search.roots(x)), search.roots(x, white=False)
+            if nested is None:
+                self.store(data, best, roots[0], int(varying.sum()), False)
+            else:
+                self.store_nested(data, nested, best, roots[0], roots[1], int(varying.sum()))
         if not self.converged_:
             warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=3)
-        self.store(data, best, factor_root, root is not None and mu is not None)
         self.tallies_ = tallies
         return self
 
@@ -154,87 +195,86 @@ class LinearClients(CoefficientModel):
             n_all=n_all,
             free=n_all - reml * coordinates.out.shape[1],
             mu=mu,
+            sd=sd,
             known=None if self.sigma2 is None else float(2 * np.sum(tallies.counts * np.log(sd))),
             reml=reml,
         )
 
-    def search(
-        self, data: SimpleNamespace, root: Floats | None, max_iter: int, tol: float
-    ) -> tuple[SimpleNamespace, Floats, int, bool]:
-        """Return the state at the largest likelihood, the root of the relative covariance, steps, and convergence."""
-        m, into = len(data.z), data.coordinates.into
-        if root is not None and data.known is not None:
-            return evaluate(data, into @ root), root, 0, True
-        if root is not None:
+    def known_covariance(
+        self, data: SimpleNamespace, root: Floats, max_iter: int, tol: float
+    ) -> tuple[SimpleNamespace, int, bool]:
+        """Return the state at the likeliest noise where the covariance root root' is known, steps, and convergence."""
+        into = data.coordinates.into
+        if data.known is not None:
+            return evaluate(data, into @ root), 0, True
 
-            def by_noise(x):  # the noise alone is unknown: x is half the log of its variance
-                s = np.exp(2 * x[0])
-                state = evaluate(data, into @ root / np.sqrt(s), s)
-                slope = data.free - state.Q / s - np.sum(state.by_root * (into @ root)) / np.sqrt(s)
-                return state.loss, np.array([slope])
-
-            s = max(evaluate(data, into @ root * 0.0).Q, 1e-300) / data.n_all
-            x, steps, good = climb(by_noise, np.array([np.log(s) / 2]), max_iter, tol, m)
+        def by_noise(x):  # x is half the log of the noise's variance
             s = np.exp(2 * x[0])
-            return evaluate(data, into @ root / np.sqrt(s), s), root / np.sqrt(s), steps, good
+            state = evaluate(data, into @ root / np.sqrt(s), s)
+            slope = data.free - state.Q / s - np.sum(state.by_root * (into @ root)) / np.sqrt(s)
+            return state.loss, np.array([slope])
 
-        factor = Factor.of(self.covariance, data.coordinates, 1 / len(into))
-        white = Factor(into @ factor.base, factor.shape)
-        x, steps, good = white.start, 0, False
+        s = max(evaluate(data, into @ root * 0.0).Q, 1e-300) / data.n_all
+        x, steps, good = climb(by_noise, np.array([np.log(s) / 2]), max_iter, tol, len(data.z))
+        s = np.exp(2 * x[0])
+        return evaluate(data, into @ root / np.sqrt(s), s), steps, good
 
-        def by_covariance(x):
-            state = evaluate(data, white.root(x))
-            return state.loss, white.pull(state.by_root)
-
-        if self.prior == "penalised-reml":
-            x, steps, good = climb_inside(by_covariance, x, max_iter, tol, m)
-            return evaluate(data, white.root(x)), factor.root(x), steps, good
-        for _ in range(5):  # once, unless it ends where a variance is 0 that should not be
-            x, more = score(lambda x: evaluate(data, white.root(x)), white, x, max_iter - steps, tol)
-            x, yet, good = climb(by_covariance, x, max_iter - steps - more, tol, m)
-            steps += more + yet
-            slope, elsewhere = white.escape(x, evaluate(data, white.root(x)).by_covariance / m)
-            if slope <= 1e3 * tol or steps >= max_iter:
-                break
-            x, good = elsewhere, False
-        return evaluate(data, white.root(x)), factor.root(x), steps, good
-
-    def store(self, data: SimpleNamespace, best: SimpleNamespace, root: Floats, known: bool) -> None:
+    def store(self, data: SimpleNamespace, best: SimpleNamespace, root: Floats, varying: int, known: bool) -> None:
         """Set the fitted attributes from the state at the maximum and a root of the covariance over sigma2."""
         out, s = data.coordinates.out, best.s
+        m, d = len(data.z), len(out)
         centre = out @ best.phi if data.mu is None else data.mu
-        K = np.eye(root.shape[1]) + np.einsum("mij,mik->mjk", best.M, best.M)
-        half = np.linalg.solve(np.linalg.cholesky(K), np.broadcast_to(root.T, (len(K), *root.T.shape)))
-        covariance = s * np.einsum("mki,mkj->mij", half, half)
-        self.mu_covariance_ = np.zeros((len(centre),) * 2)
-        if data.mu is None:
-            self.mu_covariance_ = s * out @ np.linalg.inv(best.information) @ out.T
+        terms = [self.own_term(best, root)]
         if data.reml:
             moved = out - np.einsum("dk,mkr->mdr", root, best.GtR)
             spread = np.linalg.solve(np.linalg.cholesky(best.information), np.swapaxes(moved, 1, 2))
-            covariance = covariance + s * np.einsum("mri,mrj->mij", spread, spread)
-        self.mu_ = np.array(centre)
+            terms.append((np.zeros(m, int), np.sqrt(s) * np.swapaxes(spread, 1, 2)))
+        self.store_prior(data, best, centre, root, varying)
+        self.set_posterior(centre + best.deviation @ root.T, terms, np.zeros((d, 0)) if known else data.coordinates.unseen)
+        self.set_groups(None, np.zeros((d, d)), np.zeros((0, d)), [])
+
+    def store_nested(
+        self, data: SimpleNamespace, groups: Groups, best: SimpleNamespace, root: Floats, outer: Floats, varying: int
+    ) -> None:
+        """As `store`, with a root of the covariance of groups."""
+        of_groups, mean, group_terms, client_terms = nested_posterior(data, groups, best, root, outer)
+        units = [groups.codes, np.zeros(len(mean), int)]
+        terms = [self.own_term(best, root), *zip(units, client_terms, strict=False)]
+        centre = data.coordinates.out @ (data.origin + best.phi) if data.mu is None else data.mu
+        self.store_prior(data, best, centre, root, varying)
+        self.set_posterior(mean, terms, data.coordinates.unseen)
+        self.set_groups(groups, best.s * outer @ outer.T, of_groups, group_terms)
+
+    def own_term(self, best: SimpleNamespace, root: Floats) -> tuple[Ints, Floats]:
+        """Return the part of posteriors that is each client's own."""
+        K = np.eye(root.shape[1]) + np.einsum("mij,mik->mjk", best.M, best.M)
+        half = np.linalg.solve(np.linalg.cholesky(K), np.broadcast_to(root.T, (len(K), *root.T.shape)))
+        return np.arange(len(K)), np.sqrt(best.s) * np.swapaxes(half, 1, 2)
+
+    def store_prior(self, data: SimpleNamespace, best: SimpleNamespace, centre: Floats, root: Floats, varying: int) -> None:
+        """Set the attributes that say what was learnt of all clients."""
+        out, s = data.coordinates.out, best.s
+        self.mu_, self.mu_counts_ = np.array(centre), data.reml
+        self.mu_covariance_ = np.zeros((len(centre),) * 2)
+        if data.mu is None:
+            self.mu_covariance_ = s * out @ np.linalg.inv(best.information) @ out.T
         self.covariance_ = s * root @ root.T
         self.sigma2_ = float(s) if self.sigma2 is None else np.asarray(self.sigma2, float)[()]
         self.log_likelihood_ = -float(best.loss)
-        self.posterior_mean_ = centre + best.deviation @ root.T
-        self.posterior_covariance_ = covariance
-        self.unseen_ = np.zeros((len(centre), 0)) if known else data.coordinates.unseen
-        self.posterior_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("mii->mi", covariance)))
-        own = np.linalg.eigvalsh(K) - 1
-        self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / len(centre)
+        own = np.linalg.eigvalsh(np.einsum("mij,mik->mjk", best.M, best.M))
+        self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / varying
 
     def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, i: int | None = None, X: ArrayLike | None = None, return_sd: bool = False
+        self, i: int | None = None, X: ArrayLike | None = None, return_sd: bool = False, group: Hashable | None = None
     ) -> Floats | tuple[Floats, Floats]:
-        """Predict client i's responses to the rows X (n, d); i=None is a client without data.
+        """Predict client i's responses to the rows X (n, d); i=None is a client without data, of that `group` if given.
 
         Without X, return its expected coefficients (d,).  With `return_sd`, also the standard deviation of a new response,
         its noise included; it is inf for rows with features that no client had.
         """
         if X is None:
-            return self.expected(i)
-        mean, sd = self.linear_predictor(i, X)
+            return self.expected(i, group)
+        mean, sd = self.linear_predictor(i, X, group)
         if not return_sd:
             return mean
         noise = np.asarray(self.sigma2_)
@@ -246,17 +286,12 @@ class LinearClients(CoefficientModel):
         """Return the fitted prior and the noise as plain Python values."""
         return {**super().prior_summary(), "sigma2": np.asarray(self.sigma2_).tolist()}
 
-    def draw(
-        self, generator: np.random.Generator, truth: ArrayLike | None = None
-    ) -> tuple[Floats, tuple[list[RegressionTally]]]:
-        """Return (truth (m, d), (tallies,)): new coefficients from the fitted prior and new responses to the same rows."""
+    def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
+        """Return (truth (m, d), arguments of `fit`): new coefficients from the fitted prior, new responses of these rows."""
         self.require_fit()
         F, counts = self.tallies_.factors, self.tallies_.counts
         m, d = F.shape[0], F.shape[1] - 1
-        values, vectors = np.linalg.eigh(self.covariance_)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        new_truth = self.mu_ + generator.standard_normal((m, d)) @ root.T
-        truth = new_truth if truth is None else self.read_truth(truth, (m, d))
+        truth = self.draw_truth(generator, truth)
         sd = np.sqrt(np.broadcast_to(self.sigma2_, (m,)))[:, None]
         U, seen = column_spaces(F)
         noise = np.einsum("mij,mj->mi", U, np.where(seen, generator.standard_normal((m, d)), 0.0))
@@ -265,7 +300,8 @@ class LinearClients(CoefficientModel):
         new[:, :d, -1] = np.einsum("mij,mj->mi", F[:, :d, :-1], truth) + sd * noise
         new[:, d, -1] = sd[:, 0] * np.sqrt(generator.chisquare(np.maximum(rest, 1)) * (rest > 0))
         tallies = Tallies(new, counts)
-        return truth, ([tallies.client(i) for i in range(m)],)
+        drawn = [tallies.client(i) for i in range(m)]
+        return truth, (drawn,) if self._groups is None else (drawn, None, [self.groups_[g] for g in self._groups.codes])
 
 
 def column_spaces(factors: Floats) -> tuple[Floats, Bools]:
@@ -275,13 +311,19 @@ def column_spaces(factors: Floats) -> tuple[Floats, Bools]:
     return U, singular > R.shape[1] * np.finfo(float).eps * singular[:, :1]
 
 
-def interpolates(factors: Floats) -> bool:
-    """Whether every client's responses are linear in its features."""
+def interpolates(factors: Floats, varying: Bools) -> bool:
+    """Whether every client's responses are linear in its features, where the `varying` (d,) have coefficients of its own."""
     total = np.sum(factors[:, :, -1] ** 2)
     if np.sum(factors[:, -1, -1] ** 2) > 1e-24 * total:
         return False
-    U, seen = column_spaces(factors)
-    return bool(np.sum(np.where(seen, 0.0, np.einsum("mij,mi->mj", U, factors[:, :-1, -1])) ** 2) <= 1e-24 * total)
+    rows, d = factors[:, :-1], len(varying)
+    U, singular, _ = np.linalg.svd(rows[:, :, :-1][:, :, varying])
+    seen = np.zeros((len(rows), d), bool)
+    seen[:, : singular.shape[1]] = singular > d * np.finfo(float).eps * singular[:, :1]
+    rest = np.where(seen[..., None], 0.0, np.swapaxes(U, 1, 2) @ rows)  # beside the features that vary
+    rest = triangle(np.concatenate([rest[:, :, :-1][:, :, ~varying], rest[:, :, -1:]], axis=2).reshape(len(rows) * d, -1))
+    shared = rest.shape[1] - 1
+    return bool(np.sum(rest[shared:, -1] ** 2) <= 1e-24 * total)
 
 
 def evaluate(data: SimpleNamespace, root: Floats, s: Numbers | None = None) -> SimpleNamespace:

@@ -117,12 +117,13 @@ class PoissonTable:
 
 @dataclass(frozen=True, eq=False)
 class RegressionTable:
-    """Regressions: name, design (n_i, d) and targets (n_i,) of every client, and the names of the d columns."""
+    """Regressions: name, design (n_i, d) and targets (n_i,) of every client, the names of the d columns, clients' groups."""
 
     clients: tuple[str, ...]
     designs: list[np.ndarray]
     targets: list[np.ndarray]
     features: tuple[str, ...]
+    groups: tuple[str, ...] | None = None
     data: str = field(default="regression", init=False)
 
 
@@ -143,6 +144,7 @@ def read_client_table(
     intercept: bool = True,
     progress: Callable[[int], None] | None = None,
     covariates: Sequence[str] | None = None,
+    group: str | None = None,
 ) -> AnyTable:
     """Read clients from a CSV or Parquet file, in one of these forms, told apart by the names of the columns.
 
@@ -168,6 +170,8 @@ def read_client_table(
     target : name of the column to be predicted, or None.
     features : list of names of columns to predict it from; `intercept` puts a column of ones before them.
     progress : function that is told the number of rows read so far, or None.
+    group : for regressions, name of a column with the group that each client is in; equal names in two groups are two
+        clients, who are called group/client.
     covariates : list of names of columns that say something about the client, the same in all of its rows; not for
         regressions.  A column of words becomes one of 0 and 1 for each of them but the first in the alphabet.
 
@@ -208,7 +212,9 @@ def read_client_table(
     if target is not None or features is not None:
         if covariates:
             raise ValueError("covariates are for one number per client; a regression has --features, which serve for them")
-        return regression(table, named, target, features, intercept, progress)
+        return regression(table, named, target, features, intercept, progress, group)
+    if group is not None:
+        raise ValueError("groups of clients are for regressions; give --target and --features too")
     for role, column in named.items():
         require(table, column, f"for {role}")
         other = next(first for first, same in named.items() if same == column)
@@ -481,6 +487,7 @@ def regression(
     features: Sequence[str] | None,
     intercept: bool,
     progress: Callable[[int], None] | None,
+    group: str | None,
 ) -> RegressionTable:
     """Return the table of the regressions of `target` on `features`."""
     if target is None or not features:
@@ -491,16 +498,29 @@ def regression(
         raise ValueError(f"a regression has the columns client, target and features; leave out the role {extra[0]!r}")
     client, target = named.get("client", "client"), target.strip().lower()
     features = [column.strip().lower() for column in features]
-    for column, why in ((client, "the client"), (target, "the target"), *((f, "a feature") for f in features)):
+    group = None if group is None else group.strip().lower()
+    wanted = [(client, "the client"), (target, "the target"), *((f, "a feature") for f in features)]
+    for column, why in [*wanted, *([] if group is None else [(group, "the group")])]:
         require(table, column, why)
     used = [target, *features]
-    for column in used:
-        if used.count(column) > 1 or column == client:
-            raise ValueError(f"column {column!r} is named twice among client, target and features; name it once")
+    named_all = [client, *([] if group is None else [group]), *used]
+    for column in named_all:
+        if named_all.count(column) > 1:
+            raise ValueError(f"column {column!r} is named twice among client, group, target and features; name it once")
     names, columns = table.read(used, client, progress)
     for column, values in columns.items():
         too_large(table, column, values)
     X = np.column_stack([*([np.ones(names.codes.size)] if intercept else []), *(columns[f] for f in features)])
-    m = len(names.labels)
-    designs, targets = by_client(names.codes, X, m), by_client(names.codes, columns[target], m)
-    return RegressionTable(names.labels, designs, targets, (*(["intercept"] if intercept else []), *features))
+    labels, codes, groups = names.labels, names.codes, None
+    if group is not None:
+        whole = table.read([], group)[0]
+        assert whole is not None  # a column that is there
+        pairs, first, codes = np.unique(whole.codes * len(labels) + codes, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # clients keep the order of their first row
+        codes = np.argsort(order)[codes]
+        outer, inner = np.divmod(pairs[order], len(labels))
+        groups = tuple(whole.labels[g] for g in outer)
+        labels = tuple(f"{g}/{labels[i]}" for g, i in zip(groups, inner, strict=True))
+    m = len(labels)
+    designs, targets = by_client(codes, X, m), by_client(codes, columns[target], m)
+    return RegressionTable(labels, designs, targets, (*(["intercept"] if intercept else []), *features), groups)

@@ -22,6 +22,7 @@ EPILOG = """columns, told apart by their names (any case; a file of yours with o
   client,count,exposure        numbers of events; without exposure, all 1
   --covariates A,B             besides: numbers or words known of each client, towards whose average it is shrunk
   --target Y --features A,B    one regression per client, with --model linear or logistic
+  --shared A,B --group G       besides: features that mean the same for all clients; the group that each client is in
 decisions, from the posteriors of any model (also of private reports, at no cost):
   --rank                       expected ranks with intervals, and chances to be first; the table is in their order
   --discoveries [ALPHA]        clients surely above or below the centre (or --at X), at most ALPHA of them wrongly
@@ -100,6 +101,8 @@ def add_arguments(parser):
     columns.add_argument("--covariates", metavar="COL,COL", help="what is known of clients beforehand, by which they differ")
     columns.add_argument("--target", metavar="COL", help="what a regression predicts")
     columns.add_argument("--features", metavar="COL,COL", help="what it predicts from")
+    columns.add_argument("--shared", metavar="COL,COL", help="features whose coefficients are the same for all clients")
+    columns.add_argument("--group", metavar="COL", help="groups of clients, as schools of classes, which differ, too")
     columns.add_argument("--no-intercept", action="store_true", help="leave out the column of ones")
     private = parser.add_argument_group("privacy: each client turns raw rows into a noisy report, and only reports are used")
     private.add_argument("--eps", type=float, metavar="E", help="budget of each client")
@@ -137,8 +140,9 @@ def run(args):
         raise ValueError("--at is for discoveries; give --discoveries too")
     if args.seed is not None and args.seed < 0:
         raise ValueError(f"--seed must be a whole number >= 0, got {args.seed}")
-    if args.no_intercept and args.target is None:
-        raise ValueError("--no-intercept is for regressions; give --target and --features too")
+    for flag in ("no_intercept", "shared", "group"):
+        if getattr(args, flag) and args.target is None:
+            raise ValueError(f"--{flag.replace('_', '-')} is for regressions; give --target and --features too")
     with steps() as step:
         with warnings.catch_warnings(record=True) as caught:  # said in the report, as notes
             warnings.simplefilter("always")
@@ -152,6 +156,7 @@ def run(args):
                     not args.no_intercept,
                     lambda rows: step(f"reading, {rows} rows"),
                     covariates,
+                    args.group,
                 )
 
             table = read() if args.eps is None else read_untold(read, args.file)
@@ -291,6 +296,10 @@ def fit(args, table):
         if given is not None and given is not False:  # 0 is given
             raise ValueError(f"--{flag} is for private fits; give --eps too")
     kind = choose(args.model, table)
+    if args.shared is not None:
+        if "shared" in options:
+            raise ValueError("shared is given twice, by --shared and by --with; give it once")
+        options["shared"] = places(args.shared, table.features)
     model = build(kind, options, args.seed)
     if args.seed is not None and "seed" not in model.get_params() and not (args.rank or args.check):
         warnings.warn(f"--seed changes nothing: the model {kind.name} draws no random numbers", stacklevel=1)
@@ -312,13 +321,23 @@ def fit(args, table):
     names = () if covariates is None else covariates.names
     try:
         return Outcome.of(
-            kind, model, table.clients, own, error, n, args.level, coefficients, args.interval, covariates=names
-        )
+            kind, model, table.clients, own, error, n, args.level, coefficients, args.interval, covariates=names,
+            grouped=args.group or "",
+        )  # fmt: skip
     except ValueError as error:
         if args.interval is None:
             raise
         why = str(error).replace("; leave out method", "; leave it out")
         raise ValueError(f"--interval {args.interval}: {why}") from None
+
+
+def places(names, features):
+    """Return the positions of the features called `names`, which commas part."""
+    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        if name not in features:
+            raise ValueError(f"--shared names {name!r}, which is no feature; those are {', '.join(features)}")
+    return [features.index(name) for name in wanted]
 
 
 def model_options(args):
@@ -342,7 +361,7 @@ def wording(args, table, model):
     private = () if args.eps is None else PRIVATE
     known, covariates = list(model.get_params()), getattr(table, "covariates", None)
     flags = [*private, *(name for name in known if name in (*SHARED, "seed") and name not in private)]
-    names = () if covariates is None else covariates.names
+    names = getattr(table, "features", ()) if covariates is None else covariates.names
     return lambda message: in_flags(str(message), flags, [name for name in known if name not in flags], table.data, names)
 
 

@@ -75,7 +75,7 @@ def table(outcome):
             lines.append(f"... {total - SHOWN} more in estimates.csv")
         n = "-" if outcome.n is None else f"{outcome.n[i // repeat]:.6g}"
         numbers = " ".join(number(values[i]) for values in (outcome.own, outcome.error, outcome.mean, outcome.sd))
-        own = "-" if outcome.weight is None else f"{outcome.weight[i]:.0%}"
+        own = "-" if outcome.weight is None or outcome.shared[i] else f"{outcome.weight[i]:.0%}"
         lines.append(
             f"{name:{width}} {n:>6} {numbers} {own:>5}  {decisions[1 + i]}[{outcome.low[i]:.4g}, {outcome.high[i]:.4g}]"
         )
@@ -153,10 +153,7 @@ def sureness(outcome):
     found, sds = prior.get("found_by"), prior.get("sds", [1.0])
     if found in ("bayes", "integrated"):
         return "Intervals count what the clients leave unknown about the prior."
-    if outcome.coefficients:
-        counted = found in ("reml", "penalised-reml") and outcome.model.mu is None
-    else:
-        counted = prior.get("mean_standard_error", 0.0) > 0
+    counted = outcome.model.mu_counts_ if outcome.coefficients else prior.get("mean_standard_error", 0.0) > 0
     what = "count how uncertain the centre is and take the spread" if counted else "take the prior"
     if found == "fixed":
         return f"Intervals {what} as given."
@@ -333,11 +330,34 @@ def fits(outcome):
 
 
 def coefficients(outcome):
-    """Return the mean and the spread of each coefficient."""
-    prior = outcome.model.prior_summary()
+    """Return the mean and the spread of each coefficient, within groups and between them, and what all clients share."""
+    prior, model = outcome.model.prior_summary(), outcome.model
     sds = prior.get("sd", [float("nan")] * len(outcome.coefficients))
-    triples = zip(outcome.coefficients, prior["mean"], sds, strict=True)
-    return ["Clients' coefficients: " + "; ".join(f"{name} around {m:.4g}, sd {s:.4g}" for name, m, s in triples) + "."]
+    within, between = prior.get("sd_within_groups", sds), prior.get("sd_between_groups")
+    shared, group = outcome.shared[: outcome.per_client], short(outcome.grouped or "group")
+    own, same = [], []
+    for j, (name, mean) in enumerate(zip(outcome.coefficients, prior["mean"], strict=True)):
+        if shared[j]:
+            error = outcome.sd[j] if model.blind_[j] else np.sqrt(model.mu_covariance_[j, j])
+            same.append(f"{name} {mean:.4g}" + (f" (standard error {error:.2g})" if error else ""))
+        elif between is None:
+            own.append(f"{name} around {mean:.4g}, sd {sds[j]:.4g}")
+        else:
+            own.append(
+                f"{name} around {mean:.4g}, sd {within[j]:.4g} within one {group} and {between[j]:.4g} from one to another"
+            )
+    lines = [f"Clients' coefficients: {'; '.join(own)}."]
+    if same:
+        lines.append(f"The same for all clients: {'; '.join(same)}.")
+    if between is not None:
+        means, level = model.group_mean_, int(np.argmin(shared))  # the first that varies
+        order = np.argsort(means[:, level], kind="stable")
+        ends = [f"{short(model.groups_[g])} ({means[g, level]:.4g})" for g in (order[0], order[-1])]
+        lines.append(
+            f"By {group}, {outcome.coefficients[level]} is expected to be lowest in {ends[0]} and highest in {ends[1]}, of "
+            f"{len(means)}; a client is drawn to its {group}, and each {group} to all."
+        )
+    return lines
 
 
 def borrowed(outcome, facts):
@@ -346,7 +366,7 @@ def borrowed(outcome, facts):
     if outcome.weight is None:
         lines += [ways(outcome.own[heard], outcome.mean[heard], facts["centre"])] if facts["spread"] else []
     elif facts.get("spread") != 0 and heard.any():
-        places = np.flatnonzero(heard)
+        places = np.flatnonzero(heard & ~outcome.shared)
         ends = [places[pick(outcome.weight[places])] for pick in (np.argmin, np.argmax)]
         shares = [f"{outcome.weight[i]:.0%}" for i in ends]
         why = ""
@@ -381,7 +401,8 @@ def goes_with_size(outcome):
         return False
     else:
         noise = -np.repeat(np.asarray(outcome.n, float), outcome.per_client)
-    noise, weight = noise[outcome.heard], outcome.weight[outcome.heard]
+    told = outcome.heard & ~outcome.shared
+    noise, weight = noise[told], outcome.weight[told]
     steps = np.diff(weight[np.lexsort((weight, noise))])  # of equally noisy ones the lightest comes first
     return bool((steps <= 1e-12).all())
 

@@ -11,7 +11,7 @@ COLUMNS = {
     "means": {"covariates": "--covariates"},
     "binomial": {"x": "successes", "n": "trials"},
     "poisson": {"x": "count"},
-    "regression": {"Xs": "the table", "Ys": "the target"},
+    "regression": {"Xs": "the table", "Ys": "the target", "groups": "--group", "shared": "--shared"},
 }
 """Columns by the names that models have for them, for each kind of data."""
 
@@ -23,14 +23,14 @@ def in_flags(message, flags, options, data, covariates=()):
     ----------
     message : str, of an error or a warning.
     flags : names that are options of the command line; options : other arguments of the model, given by --with.
-    data : kind of the table; covariates : names of its covariates.
+    data : kind of the table; covariates : names of its covariates or features.
 
     >>> in_flags("tau2 must be given for prior='fixed' and left out otherwise", ["prior", "tau2"], [], "means")
     '--tau2 must be given for --prior fixed and left out otherwise'
     >>> in_flags("x must hold two clients; give alpha", [], ["alpha"], "binomial")
     'successes must hold two clients; give --with alpha=VALUE'
     """
-    message = re.sub(r"covariates\[:, (\d+)\]", lambda match: repr(covariates[int(match[1])]), message)
+    message = re.sub(r"(?:covariates|Xs)\[:, (\d+)\]", lambda match: repr(covariates[int(match[1])]), message)
     spelt = {**{name: f"--with {name}" for name in options}, **{name: f"--{name}" for name in flags}}
     first, space, rest = message.partition(" ")
     message = COLUMNS.get(data, {}).get(first, first) + space + rest

@@ -495,6 +495,79 @@ def test_regression_rows_are_one_per_coefficient(regressions, tmp_path, capsys):
     assert found["clients"][3 * few]["estimate"] is None
 
 
+@pytest.fixture
+def classes(tmp_path):
+    """Pupils of two classes in each of eight schools, which every school calls a and b; what hours do is the same in all."""
+    rng = np.random.default_rng(3)
+    path, rows = tmp_path / "pupils.csv", ["Score,Passed,Hours,Class,School"]
+    for school in range(8):
+        of_school = rng.normal(0, 2)
+        for name in "ab":
+            of_class = of_school + rng.normal(0, 1)
+            for hours in rng.uniform(0, 4, 7):
+                score = 5 + of_class + 1.5 * hours + rng.normal()
+                rows.append(f"{score},{int(score > 8)},{hours},{name},s{school}")
+    path.write_text("\n".join(rows))
+    return path
+
+
+def test_classes_in_schools(classes, tmp_path, capsys):
+    from estimators import LinearClients, LogisticClients
+
+    flags = ["--client", "class", "--group", "School", "--features", "hours", "--shared", "hours", "--out", tmp_path / "out"]
+    table = read_client_table(classes, {"client": "class"}, "score", ["hours"], group="school")
+    assert table.clients[:3] == ("s0/a", "s0/b", "s1/a")
+    assert table.groups[:3] == ("s0", "s0", "s1")
+    assert main(classes, *flags, "--target", "score", "--rank") == 0
+    said = capsys.readouterr().out
+    model = LinearClients(shared=[1]).fit(table.designs, table.targets, table.groups)
+    within, between = np.sqrt(model.covariance_[0, 0]), np.sqrt(model.group_covariance_[0, 0])
+    assert f"intercept around {model.mu_[0]:.4g}, sd {within:.4g} within one School and {between:.4g} from one to" in said
+    error = np.sqrt(model.mu_covariance_[1, 1])
+    assert f"The same for all clients: hours {model.mu_[1]:.4g} (standard error {error:.2g})." in said
+    best = table.groups[2 * int(np.argmax(model.group_mean_[:, 0]))]
+    assert f"highest in {best} ({model.group_mean_[:, 0].max():.4g}), of 8" in said
+    assert main(classes, *flags, "--target", "passed", "--json", "--no-plot") == 0
+    found = json.loads(capsys.readouterr().out)
+    table = read_client_table(classes, {"client": "class"}, "passed", ["hours"], group="school")
+    model = LogisticClients(shared=[1]).fit(table.designs, table.targets, table.groups)
+    assert [row["shrunken"] for row in found["clients"]] == pytest.approx(model.posterior_mean_.ravel().tolist())
+    assert {row["weight_on_own"] for row in found["clients"][1::2]} == {None}
+    assert found["moved_most_coefficient"] == "intercept"
+    assert found["prior"]["sd_between_groups"] == pytest.approx(np.sqrt(np.diag(model.group_covariance_)).tolist())
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (
+            ["--features", "hours", "--shared", "size"],
+            "--shared names 'size', which is no feature; those are intercept, hours",
+        ),
+        (["--features", "hours", "--shared", "intercept,hours"], "--shared must leave a coefficient that varies"),
+        (["--features", "hours", "--group", "district"], r"no column 'district' \(the group\)"),
+        (["--features", "hours", "--group", "class"], "'class' is named twice among client, group, target and features"),
+        (["--features", "hours,passed", "--group", "hours"], "'hours' is named twice among client, group"),
+        (["--features", "hours", "--shared", "hours", "--with", "shared=1"], "given twice, by --shared and by --with"),
+    ],
+)
+def test_groups_and_shared_features_that_cannot_be(classes, flags, says, tmp_path):
+    with pytest.raises(ValueError, match=says):
+        main(classes, "--client", "class", "--target", "score", *flags, "--out", tmp_path / "out")
+    with pytest.raises(ValueError, match="--group is for regressions; give --target and --features too"):
+        main(classes, "--client", "class", "--value", "score", "--group", "school", "--out", tmp_path / "out")
+
+
+def test_separated_labels_are_named_by_their_column(classes, tmp_path):
+    lines = classes.read_text().splitlines()
+    rare = [f"{line},{int(j % 9 == 0)}" for j, line in enumerate(lines[1:])]
+    rare = [line.replace(",0,", ",1,", 1) if line.endswith(",1") else line for line in rare]
+    classes.write_text("\n".join([f"{lines[0]},gifted", *rare]))
+    flags = ["--client", "class", "--target", "passed", "--features", "hours,gifted", "--shared", "hours,gifted"]
+    with pytest.raises(ValueError, match=r"^the target has labels that 'gifted' separates: .* leave out a feature"):
+        main(classes, *flags, "--out", tmp_path / "out")
+
+
 def test_least_squares_of_one_client():
     X = np.column_stack([np.ones(4), [0.0, 1.0, 2.0, 3.0]])
     found, error = least_squares(X, np.array([1.0, 3.0, 5.0, 7.0]))

@@ -48,6 +48,7 @@ WITHIN = (
     "npmle",
     "conjugate",
     "coefficient_model",
+    "covariances",
     "validation",
 )
 APART = ("kernels", "jax", "reference_backend", "numpy_backend", "federated", "exact_noise", "montecarlo")

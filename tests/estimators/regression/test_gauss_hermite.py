@@ -6,7 +6,7 @@ from scipy import integrate
 from scipy.special import expit, log_expit
 
 from estimators.regression.client_rows import ClientRows, Tallies
-from estimators.regression.coefficient_model import Coordinates
+from estimators.regression.covariances import Coordinates
 from estimators.regression.gauss_hermite import Quadrature
 from estimators.regression.logistic_clients import LogisticClients
 
@@ -120,7 +120,7 @@ def test_clients_of_one_label_and_few_rows():
 
 def test_what_takes_which():
     Xs, Ys = some_clients(3)
-    with pytest.raises(ValueError, match="2 coefficients at most, got 3"):
+    with pytest.raises(ValueError, match="2 coefficients at most that vary, got 3"):
         LogisticClients(likelihood="quadrature").fit(Xs, Ys)
     with pytest.raises(ValueError, match="likelihood"):
         LogisticClients(likelihood="laplace").fit(Xs, Ys)

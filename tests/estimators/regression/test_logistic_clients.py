@@ -8,7 +8,7 @@ from scipy.special import expit, log_expit
 
 from estimators.numerics.logistic_normal import logistic_normal
 from estimators.regression.client_rows import ClientRows, Tallies
-from estimators.regression.coefficient_model import Coordinates
+from estimators.regression.covariances import Coordinates
 from estimators.regression.logistic_clients import Bound, LogisticClients
 
 ML = "marginal-likelihood"
