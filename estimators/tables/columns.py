@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.numerics.arrays import Bools, Floats, Ints
 
-__all__ = ["Names", "Table", "printable"]
+__all__ = ["Names", "Table", "printable", "shortened"]
 
 
 def printable(text: str) -> str:
@@ -20,6 +20,15 @@ def printable(text: str) -> str:
     'a\\nb'
     """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shortened(text: str, most: int = 18) -> str:
+    """Return `text` cut to `most` characters, for a column or an axis.
+
+    >>> shortened("St Mary's, Paddington")
+    "St Mary's, Paddin…"
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class Names:
