@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.validation import choice, finite, index, probability, single
+from estimators.numerics.validation import choice, finite, fraction, index, single
 
 if TYPE_CHECKING:
     from estimators.decisions.ranking import Ranks
@@ -125,7 +125,7 @@ class ClientModel:
         seed : whole number >= 0, of the draws of "integrated" and "bootstrap".
         """
         self.require_fit()
-        level = self.read_level(level)
+        level = single(fraction, "level", level)
         method = self.default_interval if method is None else method
         choice("method", method, METHODS)
         if method == "posterior":
@@ -171,14 +171,6 @@ class ClientModel:
         return np.where(weights > 0, worst_noncoverage(np.maximum(weights, 1e-6), level), 1.0)
 
     @staticmethod
-    def read_level(level: float) -> float:
-        """Return the probability of an interval, checked."""
-        level = single(probability, "level", level)
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
-        return level
-
-    @staticmethod
     def read_truth(truth: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
         """Return true values that are given to `draw`, checked to be like the clients'."""
         given: Any = truth
@@ -209,8 +201,8 @@ class ClientModel:
     def averaged(self, seed: int = 0) -> Self:
         """Return the model whose posteriors decisions are made from: this one, unless its default intervals are others.
 
-        Priors of any shape take the fitted prior for true; their intervals mix posteriors under priors drawn from what all
-        clients leave open (`interval`), and so do the decisions of these models.
+        Models that fit one prior but by default give intervals averaged over others that the data allow (mixtures, whose
+        hyperparameters are integrated; priors of any shape, drawn from what all clients leave open) decide from that average.
         """
         self.require_fit()
         return self

@@ -5,6 +5,7 @@ Belongs here: drawing ranks.  The ranks are in ``estimators.decisions.ranking``.
 
 import numpy as np
 
+from estimators.tables.columns import shortened
 from figures import style
 
 __all__ = ["draw", "picture"]
@@ -43,7 +44,7 @@ def draw(clients, expected, low, high, level=0.95, what="largest"):
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     if few:
-        names = [name if len(name) <= 18 else f"{name[:17]}…" for name in clients]
+        names = [shortened(name) for name in clients]
         axes.set_yticks(rows, [names[i] for i in order], parse_math=False)
     else:
         axes.set_yticks([])

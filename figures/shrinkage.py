@@ -8,6 +8,7 @@ get a panel per coefficient.
 
 import numpy as np
 
+from estimators.tables.columns import shortened
 from figures import style
 
 __all__ = ["NAMED", "PANELS", "draw", "draw_coefficients", "draw_many", "picture"]
@@ -30,11 +31,6 @@ def picture(outcome, truth=None):
         return draw_many(outcome.own, outcome.mean, outcome.centre, own_name)
     values = outcome.own, outcome.mean, outcome.low, outcome.high
     return draw(outcome.clients, *values, outcome.centre, outcome.level, own_name, truth)
-
-
-def labels_of(clients):
-    """Return names that fit on an axis."""
-    return [name if len(name) <= 18 else f"{name[:17]}…" for name in clients]
 
 
 def draw_rows(axes, estimates, shrunken, low, high, centre):
@@ -62,7 +58,7 @@ def draw_rows(axes, estimates, shrunken, low, high, centre):
 
 def name_rows(axes, clients):
     """Write the names of the clients at their rows.  They are the user's: a dollar sign in one is no formula."""
-    axes.set_yticks(np.arange(len(clients)), labels_of(clients), parse_math=False)
+    axes.set_yticks(np.arange(len(clients)), [shortened(name) for name in clients], parse_math=False)
     axes.tick_params(axis="y", length=0)
 
 

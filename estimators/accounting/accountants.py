@@ -39,7 +39,16 @@ from estimators.accounting.privacy import ORDERS
 from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet
-from estimators.numerics.validation import choice, finite, nonnegative, number, paired, positive, probability, single
+from estimators.numerics.validation import (
+    choice,
+    fraction,
+    nonnegative,
+    number,
+    paired,
+    positive,
+    probability,
+    single,
+)
 
 if TYPE_CHECKING:
     from estimators.accounting.tuning import Runs
@@ -258,9 +267,7 @@ def noise_for(event: Event, *, eps: float, delta: float, accountant: str = "pld"
     """
     choice("accountant", accountant, ACCOUNTANTS)
     (event,) = listed(event.at(1.0) if isinstance(event, Event) else event)
-    eps, delta = float(single(positive, "eps", eps)), float(single(positive, "delta", delta))
-    if not delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+    eps, delta = float(single(positive, "eps", eps)), single(fraction, "delta", delta)
     return known_noise(event, eps, delta, accountant, float(single(nonnegative, "rho", rho)))
 
 
@@ -316,6 +323,5 @@ def tuned_noise_multiplier(runs: Runs, event: Event, *, eps: float, delta: float
     """
     from estimators.accounting.tuning import tuned_epsilon
 
-    if not 0 < single(finite, "delta", delta) < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+    single(fraction, "delta", delta)
     return calibrate_noise(lambda z: tuned_epsilon(runs, ORDERS, divergences(event.at(z)), delta=delta), eps=eps)

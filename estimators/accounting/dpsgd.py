@@ -14,7 +14,16 @@ import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet, times
-from estimators.numerics.validation import choice, count, finite, nonnegative, number, paired, positive, probability
+from estimators.numerics.validation import (
+    choice,
+    count,
+    finite,
+    fraction,
+    nonnegative,
+    paired,
+    positive,
+    probability,
+)
 
 __all__ = [
     "batch_gradient_variance",
@@ -149,8 +158,6 @@ def closed_form_noise_multiplier(*, eps: ArrayLike, delta: ArrayLike, steps: Arr
     >>> round(float(closed_form_noise_multiplier(eps=1.0, delta=1e-5, steps=1)), 6)
     4.900555
     """
-    eps, steps, delta = positive("eps", eps), count("steps", steps), number("delta", delta)
-    if ((delta <= 0) | (delta >= 1)).any():
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    eps, steps, delta = positive("eps", eps), count("steps", steps), fraction("delta", delta)
     log_delta = -np.log(delta)
     return (np.sqrt(steps / 2) * (np.sqrt(log_delta + eps) + np.sqrt(log_delta)) / eps)[()]

@@ -20,7 +20,7 @@ from estimators.accounting.privacy import curve_of, delta_from_rdp, epsilon_from
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet
-from estimators.numerics.validation import count, finite, paired, positive, probability, shown, single
+from estimators.numerics.validation import count, finite, fraction, paired, positive, probability, shown, single
 
 __all__ = [
     "FixedRuns",
@@ -57,8 +57,7 @@ class TruncatedNegativeBinomial:
     def __post_init__(self):
         if not (np.ndim(self.eta) == 0 and finite("eta", self.eta) > -1):
             raise ValueError(f"eta must be one number > -1, got {self.eta}")
-        if not (np.ndim(self.gamma) == 0 and 0 < finite("gamma", self.gamma) < 1):
-            raise ValueError(f"gamma must lie strictly between 0 and 1, got {self.gamma}")
+        single(fraction, "gamma", self.gamma)
 
     @classmethod
     def with_mean(cls, *, eta: float, mean: float) -> Self:
@@ -329,9 +328,7 @@ def noise_inflation(runs: Runs, *, eps: float, delta: float) -> float:
     >>> round(noise_inflation(TruncatedNegativeBinomial.with_mean(eta=0, mean=10), eps=1.0, delta=1e-7), 3)
     2.309
     """
-    eps, log_delta = single(positive, "eps", eps), -np.log(single(positive, "delta", delta))
-    if not log_delta > 0:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta}")
+    eps, log_delta = single(positive, "eps", eps), -np.log(single(fraction, "delta", delta))
     one = _root_rho(1.0, np.sqrt(log_delta), eps)
     if isinstance(runs, FixedRuns):
         return float(runs.runs)

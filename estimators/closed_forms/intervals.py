@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats, Numbers
-from estimators.numerics.validation import finite, nonnegative, paired, positive, probability, single
+from estimators.numerics.validation import finite, fraction, nonnegative, paired, positive, probability, single
 
 __all__ = [
     "SecondMoments",
@@ -154,7 +154,7 @@ def worst_noncoverage(w: ArrayLike, level: float = 0.95, kappa: float = np.inf) 
     """
     from scipy.special import ndtri
 
-    w, level, kappa = probability("w", w), read_level(level), read_kappa(kappa)
+    w, level, kappa = probability("w", w), single(fraction, "level", level), read_kappa(kappa)
     if w.size and w.min() <= 0:
         raise ValueError(f"w must be > 0, got {w.min()}")
     z = ndtri((1 + level) / 2)
@@ -191,7 +191,7 @@ def robust_critical_value(m2: ArrayLike, kappa: float = np.inf, level: float = 0
 
     from estimators.numerics.inversion import root
 
-    m2, level, kappa = nonnegative("m2", m2), read_level(level), read_kappa(kappa)
+    m2, level, kappa = nonnegative("m2", m2), single(fraction, "level", level), read_kappa(kappa)
     alpha, z = 1 - level, float(ndtri((1 + level) / 2))
 
     def at(ratio: float) -> float:
@@ -228,14 +228,6 @@ def tabled(function: Callable[[float], float], x: Floats) -> Floats:
                 fitted = Chebyshev.interpolate(at_each, 12, edges[k : k + 2])
                 found[inside] = fitted(logs[inside])
     return found[inverse].reshape(x.shape)
-
-
-def read_level(level: float) -> float:
-    """Return a checked level."""
-    level = single(probability, "level", level)
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
-    return level
 
 
 @paired
@@ -295,7 +287,7 @@ def fab_interval(y: ArrayLike, s2: ArrayLike, mu: ArrayLike, tau2: ArrayLike, le
     [-0.262941, 3.144854]
     """
     y, s2, mu, tau2 = np.broadcast_arrays(finite("y", y), positive("s2", s2), finite("mu", mu), positive("tau2", tau2))
-    alpha, s = 1 - read_level(level), np.sqrt(s2)
+    alpha, s = 1 - single(fraction, "level", level), np.sqrt(s2)
     b = (y - mu) / s
     ratio = tau2 / s2
     # By symmetry the lower end at b is minus the upper end at -b.

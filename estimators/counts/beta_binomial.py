@@ -29,7 +29,7 @@ from estimators.counts.tallies import (
     square_sums,
 )
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
-from estimators.numerics.limits import times
+from estimators.numerics.limits import ratio, times
 from estimators.numerics.validation import choice, count, finite, paired, positive, probability, single
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
@@ -463,9 +463,7 @@ class BetaBinomial(ConjugateModel):
     def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
         """Return the clients' shares of ones, NaN for those without trials."""
         self.require_fit()
-        n = self.clients_[1]
-        x = self.clients_[0] if arguments is None else np.asarray(arguments[0])
-        return np.where(n > 0, x / np.maximum(n, 1), np.nan)
+        return ratio(self.clients_[0] if arguments is None else np.asarray(arguments[0]), self.clients_[1])
 
 
 def shapes(mean: float, rho: float) -> tuple[float, float, float]:

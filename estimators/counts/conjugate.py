@@ -24,7 +24,7 @@ from estimators.numerics.inversion import lattice_quantile, quantiles
 from estimators.numerics.limits import share
 from estimators.numerics.quadrature import deviation, gauss
 from estimators.numerics.surfaces import from_cells
-from estimators.numerics.validation import finite, probability, single
+from estimators.numerics.validation import finite, fraction, single
 
 __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
 
@@ -320,7 +320,7 @@ class ConjugateModel(ClientModel):
         Posterior quantiles, from a finer lattice than clients need, good to a few thousandths of their distance.
         """
         self.require_fit()
-        level = self.read_level(level)
+        level = single(fraction, "level", level)
         if self.components_.weights.size == 1:
             return {}
         locations, rhos, weights = average(*self._learnt, *FINE, condensed=False)
@@ -358,9 +358,7 @@ class ConjugateModel(ClientModel):
         from scipy.special import expit
 
         self.require_fit()
-        q = single(probability, "q", q)
-        if not 0 < q < 1:
-            raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
+        q = single(fraction, "q", q)
         rows, inverse = self._distinct()
         rhos = self.components_.rhos
         if rows[0].size <= MANY or not (rhos.min() > NARROW and np.isfinite(rhos).all()):

@@ -16,7 +16,8 @@ from estimators.counts import beta_binomial, gamma_poisson
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
-from estimators.numerics.validation import finite, nonnegative, paired, probability, single
+from estimators.numerics.limits import ratio
+from estimators.numerics.validation import finite, fraction, nonnegative, paired, probability, single
 
 __all__ = ["BetaBinomialRegression", "GammaPoissonRegression"]
 
@@ -188,9 +189,7 @@ class CountRegression(ClientModel):
         from scipy.special import ndtri
 
         self.require_fit()
-        level = single(probability, "level", level)
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+        level = single(fraction, "level", level)
         reach = float(ndtri((1 + level) / 2))
         ends = [
             (float(b - reach * s), float(b + reach * s))
@@ -278,7 +277,7 @@ class BetaBinomialRegression(CountRegression):
         """Return the clients' own shares, NaN for those without trials."""
         self.require_fit()
         x = self._x if arguments is None else np.asarray(arguments[0])
-        return np.where(self._n > 0, x / np.where(self._n > 0, self._n, 1.0), np.nan)
+        return ratio(x, self._n)
 
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, n[, covariates])) from the fitted prior."""
@@ -358,7 +357,7 @@ class GammaPoissonRegression(CountRegression):
         """Return the clients' own rates, NaN for those without exposure."""
         self.require_fit()
         x = self._x if arguments is None else np.asarray(arguments[0])
-        return np.where(self._e > 0, x / np.where(self._e > 0, self._e, 1.0), np.nan)
+        return ratio(x, self._e)
 
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, exposure[, covariates])) from the fitted prior."""

@@ -28,6 +28,7 @@ from estimators.counts.tallies import (
     square_sums,
 )
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
+from estimators.numerics.limits import ratio
 from estimators.numerics.units import exponent, represented
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired, positive, single
 
@@ -441,7 +442,7 @@ class GammaPoisson(ConjugateModel):
         self.require_fit()
         e = np.ldexp(self.clients_[1], self._exponent)
         x = self.clients_[0] if arguments is None else np.asarray(arguments[0])
-        return np.where(e > 0, x / np.where(e > 0, e, 1.0), np.nan)
+        return ratio(x, e)
 
 
 def shapes(mean: float, rho: float) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
-from estimators.numerics.validation import choice, finite, probability, single
+from estimators.numerics.validation import choice, finite, fraction, probability, single
 
 __all__ = ["SIDES", "Discoveries", "discoveries", "exceedance", "tail_averages"]
 
@@ -100,9 +100,7 @@ def discoveries(
     ([True, True, False, True], [1.0, -1.0, 1.0, 1.0], [0.0, 0.0002, 0.3274, 0.0899])
     """
     model.require_fit()
-    alpha = single(probability, "alpha", alpha)
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+    alpha = single(fraction, "alpha", alpha)
     choice("side", side, SIDES)
     place = reference(model) if at is None else single(finite, "at", at)
     if not np.isfinite(place):

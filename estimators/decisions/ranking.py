@@ -19,7 +19,7 @@ import numpy as np
 from estimators.decisions.posterior import Posterior, blocks, several
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.inversion import root
-from estimators.numerics.validation import count, finite, index, paired, positive, probability, single
+from estimators.numerics.validation import count, finite, fraction, index, paired, positive, single
 
 __all__ = ["Ranks", "pairwise", "rank", "simultaneous_ranks"]
 
@@ -75,7 +75,7 @@ def rank(
 ) -> Ranks:
     """Return the Ranks of the clients of a fitted model; `ClientModel.rank` says what the arguments are."""
     m = several(model, "rank")
-    level = open_level(level)
+    level = single(fraction, "level", level)
     first = index("first", first, 1, m)
     shape = model.posterior_mean_.shape
     width = model.posterior_mean_[0].size
@@ -102,14 +102,6 @@ def rank(
         percentile=((m - expected) / (m - 1)).reshape(shape), low=ends[0].reshape(shape), high=ends[1].reshape(shape),
         top=top.reshape(shape), level=level, first=first, draws=draws, method="posterior",
     )  # fmt: skip
-
-
-def open_level(level: float) -> float:
-    """Return a level strictly between 0 and 1."""
-    level = single(probability, "level", level)
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
-    return level
 
 
 def ranks_of(values: Floats) -> Floats:
@@ -284,7 +276,7 @@ def simultaneous_ranks(
     [[1.0, 2.0, 2.0], [1.0, 3.0, 3.0]]
     """
     y, v = finite("estimates", estimates), positive("variances", variances)
-    level = open_level(level)
+    level = single(fraction, "level", level)
     if y.ndim != 1 or y.size < 2 or v.shape not in ((), y.shape):
         raise ValueError(
             f"estimates must be of at least two clients, with one variance or one each, got shapes {y.shape} and {v.shape}"

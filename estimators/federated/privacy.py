@@ -38,7 +38,7 @@ from estimators.accounting.budget import guarantee
 from estimators.accounting.events import Event
 from estimators.federated.kinds import typed
 from estimators.numerics.arrays import ArrayLike
-from estimators.numerics.validation import choice, count, nonnegative, number, positive, probability, shown, single
+from estimators.numerics.validation import choice, count, fraction, nonnegative, number, positive, probability, shown, single
 
 if TYPE_CHECKING:
     from estimators.accounting.budget import Guarantee
@@ -117,11 +117,10 @@ class RowPrivacy:
     accountant: str = "pld"
 
     def __post_init__(self):
-        eps, delta = number("eps", self.eps), number("delta", self.delta)
+        eps = number("eps", self.eps)
         if not (eps > 0).all():
             raise ValueError(f"eps must be > 0 (inf: no privacy), got {eps.min()}")
-        if not ((delta > 0) & (delta < 1)).all():
-            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        fraction("delta", self.delta)
         positive("clip", self.clip)
         choice("accountant", self.accountant, ACCOUNTANTS)
 

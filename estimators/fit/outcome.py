@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -209,6 +210,7 @@ class Outcome:
             found = []
         return sorted((group for group in found if group[0] > 0), reverse=True)
 
+    @cached_property
     def prior_intervals(self) -> dict[str, Any]:
         """Return the intervals for the prior that the model has, slopes by the names of their covariates."""
         found = self.model.prior_interval(self.level)
@@ -216,6 +218,7 @@ class Outcome:
             found = {**found, "slopes": dict(zip(self.covariates, found["slopes"], strict=True))}
         return found
 
+    @cached_property
     def heterogeneity(self) -> Heterogeneity | None:
         """Return how much estimates differ beyond their noise, for the models of ``prior_inference`` and enough clients."""
         if not hasattr(self.model, "coefficient_covariance_") or self.heard.sum() <= self.model.coefficient_slopes.shape[1]:
@@ -260,8 +263,8 @@ class Outcome:
         if not self.coefficients and np.isfinite(self.error).all() and np.isfinite(self.sd).all():
             facts["expected_squared_error_before"] = float((self.error**2).sum())
             facts["expected_squared_error_after"] = float((self.sd**2).sum())
-        facts["prior_intervals"] = self.prior_intervals()
-        told = self.heterogeneity()
+        facts["prior_intervals"] = self.prior_intervals
+        told = self.heterogeneity
         if told is not None:
             facts["heterogeneity"] = told._asdict()
         if self.ranks is not None:

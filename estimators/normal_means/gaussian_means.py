@@ -472,8 +472,7 @@ class GaussianMeans(ClientModel):
         _, mus, variances, _ = self._nodes
         if self._design is None:
             return (mus[nodes] + np.sqrt(variances[nodes]) * generator.standard_normal(nodes.size))[:, None]
-        values, vectors = np.linalg.eigh(variances)
-        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        roots = covariance_root(variances)
         gamma = mus[nodes] + np.einsum("spq,sq->sp", roots[nodes], generator.standard_normal((nodes.size, mus.shape[1])))
         return self._origin + np.einsum("ip,sp->si", self._design.basis, gamma)
 
@@ -507,8 +506,7 @@ class GaussianMeans(ClientModel):
             if self._design is None:
                 taken = (rest * np.sqrt(spreads[k]))[:, None]
             else:
-                values, vectors = np.linalg.eigh(spreads[k])
-                taken = np.einsum("i,ip,pq->iq", rest, self._design.basis, vectors * np.sqrt(np.maximum(values, 0.0)))
+                taken = np.einsum("i,ip,pq->iq", rest, self._design.basis, covariance_root(spreads[k]))
             theta, variance = means[:, k] + own * (y - means[:, k]), tau2 * rest
             gap, total = theta[rows, None] - theta, variance[rows, None] + variance
             for column in taken.T:
@@ -767,6 +765,12 @@ class RegressionLikelihood(Regression, MarginalLikelihood):
             return super().maximise()
         freedom = self.size - (self.prior != "marginal-likelihood") * self.coefficients
         return max(0.0, self.within / freedom - float(self.v[0])), True
+
+
+def covariance_root(covariances: Floats) -> Floats:
+    """Return roots R of covariance matrices (..., p, p), each R R' up to rounding: rounding may leave no Cholesky factor."""
+    values, vectors = np.linalg.eigh(covariances)
+    return vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
 
 
 def summary(w: Floats, mass: Floats) -> tuple[float, float, float]:

@@ -22,7 +22,7 @@ from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import quantiles
 from estimators.numerics.mixture_draws import drawn_parts
 from estimators.numerics.units import LOG2, gaussian_unit, represented
-from estimators.numerics.validation import choice, count, finite, paired, positive, probability, single
+from estimators.numerics.validation import choice, count, finite, fraction, paired, positive, single
 
 __all__ = ["MixtureMeans"]
 
@@ -340,9 +340,7 @@ class MixtureMeans(ClientModel):
         from scipy.special import ndtr, ndtri
 
         self.require_fit()
-        q = single(probability, "q", q)
-        if not 0 < q < 1:
-            raise ValueError(f"q must lie strictly between 0 and 1, got {q}")
+        q = single(fraction, "q", q)
         k, m, d = self._centres.shape
         centres = self._centres.reshape(k, m * d)
         sds, weights = (np.repeat(a.reshape(k, m), d, axis=1) for a in (self._sds, self._weights))
@@ -370,8 +368,7 @@ class MixtureMeans(ClientModel):
 
     def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return quantiles of the posteriors of `averaged`."""
-        mixed = self.averaged(seed)
-        return mixed.posterior_quantile((1 - level) / 2), mixed.posterior_quantile((1 + level) / 2)
+        return self.averaged(seed).interval(level, "posterior")
 
     @property
     def independent(self) -> bool:
@@ -423,8 +420,7 @@ class MixtureMeans(ClientModel):
                 warnings.simplefilter("ignore", RuntimeWarning)
                 prior = type(self)(**options).fit(y[rows], v[rows])
             priors.append((prior.p_, np.ldexp(prior._mus, -k), np.ldexp(prior.tau2s_, -2 * k)))
-        mixed = self._mixed(priors)
-        return mixed.posterior_quantile((1 - level) / 2), mixed.posterior_quantile((1 + level) / 2)
+        return self._mixed(priors).interval(level, "posterior")
 
     def _mixed(self, priors):
         """Return a model with the average of clients' posteriors under priors (p, mus, tau2s) in the unit of the fit."""

@@ -18,7 +18,7 @@ from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.units import LOG2, gaussian_unit, represented
-from estimators.numerics.validation import choice, finite, paired, single
+from estimators.numerics.validation import choice, finite, fraction, paired, single
 
 if TYPE_CHECKING:
     from estimators.normal_means import spike_average
@@ -284,7 +284,7 @@ class PointNormalMeans(ClientModel):
         none, and with thousands of clients, where four nodes stand for a normal law, there is none for "sd".
         """
         self.require_fit()
-        level, found = self.read_level(level), {}
+        level, found = single(fraction, "level", level), {}
         if self._nodes is None:
             return {}
         slabs, tau2s, modes, mode_sds, shares = self._nodes

@@ -17,7 +17,7 @@ import numpy as np
 from estimators.model import ClientModel
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
-from estimators.numerics.validation import choice, probability, shown, single
+from estimators.numerics.validation import choice, fraction, shown, single
 
 __all__ = [
     "Heterogeneity",
@@ -103,10 +103,7 @@ def fitted(model: NormalModel, name: str = "model") -> NormalModel:
 
 def tail(level: float) -> float:
     """Return the probability above the upper end."""
-    level = single(probability, "level", level)
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
-    return (1 - level) / 2
+    return (1 - single(fraction, "level", level)) / 2
 
 
 def method_of(model: NormalModel, method: str | None, methods: tuple[str, ...], default: str) -> Any:

@@ -13,7 +13,7 @@ from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.units import exponents
 from estimators.numerics.validation import number
 
-__all__ = ["harmonic", "pooled_variance", "quotient", "relative_precisions", "share", "split", "times"]
+__all__ = ["harmonic", "pooled_variance", "quotient", "ratio", "relative_precisions", "share", "split", "times"]
 
 quiet = partial(np.errstate, divide="ignore", invalid="ignore", over="ignore")
 
@@ -38,6 +38,17 @@ def quotient(x: Numbers, y: Numbers) -> Floats:
     x, y = np.asarray(x, float), np.asarray(y, float)
     with quiet():
         return np.where(x == 0, 0.0, x / np.where(y == 0, 0.0, y))[()]  # a denominator of -0.0 becomes 0.0
+
+
+def ratio(x: Numbers, y: Numbers) -> Floats:
+    """Return x / y, where anything over 0 is NaN: events per trial of those who have no trials.
+
+    >>> ratio([1.0, 0.0], [4.0, 0.0]).tolist()
+    [0.25, nan]
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    with quiet():
+        return np.where(y == 0, np.nan, x / y)[()]
 
 
 def ordered(x: Numbers, y: Numbers) -> tuple[Floats, Floats, Floats]:

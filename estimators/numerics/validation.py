@@ -399,6 +399,21 @@ def probability(name: str, value: ArrayLike) -> np.ndarray:
     return array
 
 
+def fraction(name: str, value: ArrayLike) -> np.ndarray:
+    """Return `value` as a float array of numbers strictly between 0 and 1.
+
+    >>> single(fraction, "level", 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: level must lie strictly between 0 and 1, got 1
+    """
+    array = number(name, value)
+    bad = (array <= 0) | (array >= 1)
+    if bad.any():
+        refuse(name, "lie strictly between 0 and 1", value if array.ndim == 0 else array, bad)
+    return array
+
+
 def index(name: str, value: Any, first: int, last: int = LARGEST) -> int:
     """Return `value` as an int in first..last.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from estimators.accounting.budget import Budget, Guarantee
 from estimators.numerics.arrays import ArrayLike
-from estimators.numerics.validation import nonnegative, paired, probability, single
+from estimators.numerics.validation import fraction, nonnegative, paired, single
 from estimators.private.client import MeanClient, read_rows
 from estimators.private.prior import Prior, grid_posterior, log_normal
 
@@ -87,8 +87,7 @@ def release_prior(
         raise ValueError(
             f"means must be of at least two clients, with one variance or one each, got {means.shape} and {variances.shape}"
         )
-    if not 0 < single(probability, "variance_share", variance_share) < 1:
-        raise ValueError(f"variance_share must lie strictly between 0 and 1, got {variance_share}")
+    single(fraction, "variance_share", variance_share)
     server = MeanClient(bounds=bounds, eps=eps, delta=delta, mechanism=mechanism, bits=bits, variance_share=variance_share)
     report = server.report(means, generator)
     guarantee = replace(report.guarantee, adjacency="client", trusted="server")

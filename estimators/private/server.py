@@ -22,7 +22,7 @@ from estimators.accounting.budget import Guarantee
 from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
-from estimators.numerics.validation import choice, finite, instance, listing, nonnegative, single
+from estimators.numerics.validation import choice, finite, fraction, instance, listing, nonnegative, single
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
@@ -212,7 +212,7 @@ class PrivateGaussianMeans(PrivateModel):
         from estimators.numerics import normal_mixture
 
         self.require_fit()
-        level, prior = self.read_level(level), self.prior_
+        level, prior = single(fraction, "level", level), self.prior_
         tails = (1 - level) / 2, (1 + level) / 2
         tau, weight, mu, mu_sd = (np.array(column) for column in (prior.tau, prior.weight, prior.mu, prior.mu_sd))
         low, high = (float(normal_mixture.quantile(q, weight, mu, mu_sd)) for q in tails)

@@ -10,7 +10,7 @@ import numpy as np
 
 from estimators.numerics.arrays import Bools, Floats, Ints
 
-__all__ = ["Names", "Table", "Untold", "mistake", "printable"]
+__all__ = ["Names", "Table", "Untold", "mistake", "printable", "shortened"]
 
 
 def printable(text: str) -> str:
@@ -28,6 +28,15 @@ class Untold(ValueError):
     def __init__(self, message: str, untold: str) -> None:
         super().__init__(message)
         self.untold = untold
+
+
+def shortened(text: str, most: int = 18) -> str:
+    """Return `text` cut to `most` characters, for a column or an axis.
+
+    >>> shortened("St Mary's, Paddington")
+    "St Mary's, Paddin…"
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class Names:

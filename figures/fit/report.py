@@ -5,7 +5,7 @@ Belongs here: words.  Numbers are in ``outcome``.
 
 import numpy as np
 
-from estimators.tables.columns import printable
+from estimators.tables.columns import printable, shortened
 
 __all__ = ["SHOWN", "report"]
 
@@ -109,8 +109,7 @@ def chance(p):
 
 def short(name):
     """Return a name of at most 18 characters, in one line."""
-    name = printable(name)
-    return name if len(name) <= 18 else f"{name[:17]}…"
+    return shortened(printable(name))
 
 
 def number(value):
@@ -208,7 +207,7 @@ def centre(outcome, facts):
 
 def intervals(outcome):
     """Return how sure the prior is: its slopes, and intervals for it."""
-    found, level = outcome.prior_intervals(), f"{outcome.level * 100:g}%"
+    found, level = outcome.prior_intervals, f"{outcome.level * 100:g}%"
     slopes = outcome.model.prior_summary().get("slopes", []) if outcome.covariates else []
     link = outcome.model.prior_summary().get("link")
     scale = {"logit": "log-odds", "log": "logarithm of the rate"}.get(link)
@@ -228,7 +227,7 @@ def intervals(outcome):
     texts = [f"{word} [{found[name][0]:.4g}, {found[name][1]:.4g}]" for name, word in parts.items() if name in found]
     if texts:
         lines.append(f"{level} intervals for what all share: {', '.join(texts)}.")
-    told = outcome.heterogeneity()
+    told = outcome.heterogeneity
     if told is not None:
         lines.append(
             f"Of the variance of a typical estimate {told.I2:.0%} is between clients (I2); if nothing were, estimates would "

@@ -7,6 +7,8 @@ import math
 
 from markupsafe import Markup, escape
 
+from estimators.tables.columns import shortened
+
 __all__ = ["chart"]
 
 WIDTH, HEIGHT = 480, 260
@@ -60,8 +62,7 @@ def chart(curve):
     if curve["x"][0] <= curve["example"] <= curve["x"][-1]:
         at = x(curve["example"])
         parts.append(f'<line class="example" x1="{at}" x2="{at}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
-    label = f"{curve['name']}: {curve['meaning']}"
-    label = label if len(label) <= 70 else label[:69] + "…"
+    label = shortened(f"{curve['name']}: {curve['meaning']}", 70)
     parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 4}" text-anchor="middle">{escape(label)}</text>')
     return Markup("".join(parts) + "</svg>")
 

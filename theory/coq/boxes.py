@@ -15,9 +15,11 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import functions, generator
+from theory.coq import certificates, functions, generator
 from theory.coq.functions import Terms, setting_for
-from theory.coq.generator import SAME_TEXT, SameText, Setting, Theorem, Unprovable, must_be_met, name_of, term
+from theory.coq.generator import must_be_met
+from theory.coq.setting import Setting, structural
+from theory.coq.terms import SAME_TEXT, SameText, Theorem, Unprovable, name_of, term
 from theory.engine import domain
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
@@ -90,7 +92,7 @@ def _by_factors(
     terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]], lemma: str = "at_most _ _"
 ) -> list[str]:
     """Lines that show a gap as a product of factors of plain or enclosed signs; none where it is one factor only."""
-    form = generator.factored(gap)
+    form = certificates.factored(gap)
     top, bottom = sp.fraction(form)
     lines: list[str] = []
     shown = sp.Integer(1)
@@ -104,7 +106,7 @@ def _by_factors(
             base = -base if values.value(base) < 0 else base
             base = sp.expand(base) if base.is_Mul else base
             shown *= base ** (-power if below else power)
-            if not generator.structural(base):
+            if not structural(base):
                 letters = sorted(terms.letters(base), key=str)
                 sign = "<" if below else "<="
                 fact = f"L{len(lines) + 1} : 0 {sign} {terms.text(_collected(terms, base), unfolded=True)}"
@@ -119,7 +121,7 @@ def _divisors(terms: Terms, sides: Sequence[Any], at: Mapping[Any, Any], box: Ma
     found: list[Any] = []
     for e in (x for side in sides for x in sp.preorder_traversal(side)):
         if isinstance(e, sp.Pow) and e.exp.is_Integer and e.exp < 0 and e.base.is_polynomial(*e.base.free_symbols):
-            found += [f for f in sp.Mul.make_args(e.base) if not f.is_Number and not generator.structural(f)]
+            found += [f for f in sp.Mul.make_args(e.base) if not f.is_Number and not structural(f)]
     lines = []
     for k, base in enumerate(dict.fromkeys(found), 1):
         sign = "<" if functions.Canonical(terms, {}, False, at).value(base) > 0 else ">"
@@ -174,7 +176,7 @@ def _by_tails(
     roots = functions.roots_of(steps)
     same = f"first [ identity | solve [ field [{roots}]; nonzero ] | ring [{roots}] ]" if roots else "identity"
     inside = [x for x in steps if x.startswith("try rewrite")]
-    if generator.factored(value) == 0:
+    if certificates.factored(value) == 0:
         inside += ["right. symmetry. identity."]
     else:
         inside += _by_factors(terms, value, at, box, "at_least_0 _") or [f"{enclosed}."]

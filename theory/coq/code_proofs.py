@@ -23,8 +23,8 @@ import sympy as sp
 from estimators.system import files
 from estimators.system.processes import worker_pool, workers_for
 from theory.coq import functions, generator, libraries, model_proofs, prove
-from theory.coq.generator import SameText, Theorem, Unprovable, term
 from theory.coq.prove import Outcome
+from theory.coq.terms import SameText, Theorem, Unprovable, term
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, entries, time_limit
 from theory.engine.claim import Claim

@@ -23,7 +23,8 @@ import sympy as sp
 
 from theory.coq import boxes, functions, generator, libraries
 from theory.coq.functions import Terms
-from theory.coq.generator import Theorem, Unprovable, name_of, term
+from theory.coq.setting import setting_of
+from theory.coq.terms import Theorem, Unprovable, name_of, term
 from theory.engine import domain
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
@@ -182,7 +183,7 @@ def _of_case(claim: Claim, case: Case, conditions: Sequence[Any], end: str) -> l
     at = functions.point_at(claim, case, conditions)
     found: list[Theorem] = []
     for one in said:
-        setting = generator.setting_of(claim, case, letters, conditions)
+        setting = setting_of(claim, case, letters, conditions)
         generator.must_be_met(claim, case, setting.needs)
         whole = [s for s in setting.symbols if str(s) in one.whole]
         real = [s for s in setting.symbols if s not in whole]

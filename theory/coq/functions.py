@@ -5,7 +5,7 @@ first (`Canonical`), and each such equation becomes a step of the script. What i
 function that Coq does not have (gamma, beta, ...) is any function: what is proved holds whatever it is.
 
 Belongs here: functions, their equations and scripts. Does not belong here: rational functions, settings and theorems
-(generator.py), inequalities that only enclosures settle (boxes.py), files and coqc (prove.py).
+(terms.py, generator.py), inequalities that only enclosures settle (boxes.py), files and coqc (prove.py).
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import generator
-from theory.coq.generator import Setting, Theorem, Unprovable, must_be_met, setting_of, term
+from theory.coq import certificates
+from theory.coq.generator import must_be_met
+from theory.coq.setting import Setting, setting_of
+from theory.coq.terms import Theorem, Unprovable, name_of, term
 from theory.engine import domain
 from theory.engine.claim import Claim
 from theory.engine.condition import met
@@ -209,7 +211,7 @@ class Canonical:
         return text
 
     def _exp(self, s: Any, c: Any) -> Any:
-        c = generator.factored(self._squared(sp.expand(c)))
+        c = certificates.factored(self._squared(sp.expand(c)))
         product, leaves = sp.Integer(1), []
         for r, m in self._terms_of(c):
             inside = self.terms.nodes.get(m)
@@ -255,7 +257,7 @@ class Canonical:
 
     def _factors(self, c: Any) -> list[tuple[Any, int]]:
         """Positive factors of a positive term, with their powers."""
-        c = generator.factored(c)
+        c = certificates.factored(c)
         found: list[tuple[Any, int]] = []
         sign = 1
         for part, one in zip(sp.fraction(c), (1, -1), strict=True):
@@ -350,7 +352,7 @@ class Canonical:
 
     def _other(self, s: Any, *c: Any) -> Any:
         self.proofs[s] = ["f_equal; identity."]
-        return self.terms.node(self.terms.nodes[s].kind, tuple(map(generator.factored, c)), self.terms.nodes[s].name)
+        return self.terms.node(self.terms.nodes[s].kind, tuple(map(certificates.factored, c)), self.terms.nodes[s].name)
 
     def vanishes(self, e: Any) -> bool:
         """Whether a canonical expression is zero, roots being roots."""
@@ -427,7 +429,7 @@ def _script(terms: Terms, sides: Sequence[Any], canonical: Canonical, values: Se
     conditions = [
         name
         for name, text in setting.hypotheses
-        if name.startswith("C") and any(text.startswith(f"{generator.name_of(s)} =") for s in setting.where)
+        if name.startswith("C") and any(text.startswith(f"{name_of(s)} =") for s in setting.where)
     ]
     given, rewrites = list(conditions), []
     ordered: list[Any] = []
@@ -481,7 +483,7 @@ def setting_for(terms: Terms, claim: Claim, case: Case, sides: Sequence[Any], co
     known = {
         s for v in claim.variables if v.kind != "choice" for s in _list(domain.symbols_of(claim.variables, case)[v.name])
     }
-    extra = {s: ("0 < " if s.is_positive else "0 <= ") + generator.name_of(s) if s.is_nonnegative else "" for s in
+    extra = {s: ("0 < " if s.is_positive else "0 <= ") + name_of(s) if s.is_nonnegative else "" for s in
              sorted(letters - known, key=str)}  # fmt: skip
     return setting_of(claim, case, [*sorted(letters & known, key=str)], conditions, extra)
 
@@ -533,7 +535,7 @@ def at_most(name: str, says: str, claim: Claim, case: Case, small: Any, large: A
             forms[:] = [sp.Integer(0)]
             return True
         try:
-            forms[:] = [generator.nonnegative_form(gap)]
+            forms[:] = [certificates.nonnegative_form(gap)]
         except (Unprovable, sp.PolynomialError):
             return False
         return True

@@ -7,7 +7,7 @@
     (alpha2 + tau2)/N
 
 Belongs here: the records and the risks' closed forms (which Coq does not trust: it proves them equal to Model.v's
-expectation). Does not belong here: Coq text (statements.py), which claim has which model (models/).
+expectation). Does not belong here: Coq text (frame.py, sayings.py), which claim has which model (models/).
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from pathlib import Path
 from estimators.system import files
 from estimators.system.processes import worker_pool
 from theory.coq import libraries, model, prove, statements
-from theory.coq.generator import Unprovable
 from theory.coq.models import NAMED, unlike
 from theory.coq.prove import NOT_DECIDED, UNSTATED, Outcome, ProofError
+from theory.coq.terms import Unprovable
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, time_limit
 from theory.engine.claim import Claim

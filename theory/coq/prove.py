@@ -32,10 +32,11 @@ from typing import Any, NamedTuple
 
 from estimators.system import files
 from estimators.system.processes import program, worker_pool, workers_for
-from theory.coq import boxes, defined, functions, libraries
+from theory.coq import boxes, defined, functions, libraries, terms
 from theory.coq import generator as coq
-from theory.coq.generator import SAME_TEXT, SHOW
+from theory.coq.generator import SHOW
 from theory.coq.objects import OBJECTS
+from theory.coq.terms import SAME_TEXT
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, leave_unsimplified, time_limit
 from theory.engine.claim import Claim
@@ -220,7 +221,7 @@ class Generated(NamedTuple):
     lemmas: tuple[str, ...] = ()
 
 
-def _theorems(claim: Claim, mode: str) -> list[coq.Theorem]:
+def _theorems(claim: Claim, mode: str) -> list[terms.Theorem]:
     if mode == "defined":
         return defined.theorems(claim)
     if mode in ("functions", "boxes"):
@@ -228,7 +229,7 @@ def _theorems(claim: Claim, mode: str) -> list[coq.Theorem]:
     return coq.theorems(claim, mode == "simplified")
 
 
-def _library(claim: Claim, mode: str, proved: Sequence[coq.Theorem]) -> str:
+def _library(claim: Claim, mode: str, proved: Sequence[terms.Theorem]) -> str:
     """The file of lemmas that a claim's theorems use."""
     if mode == "defined":
         return OBJECTS[claim.id].library
@@ -242,7 +243,7 @@ def _generate(claim_id: str, mode: str, seconds: float) -> Generated:
             proved = _theorems(claim, mode)
             text = coq.source(claim, proved, _library(claim, mode, proved))
             return Generated(claim_id, text, "", tuple({x for case in claim.cases() for x in claim.derivation(case).lemmas}))
-    except coq.Unprovable as error:
+    except terms.Unprovable as error:
         reason = str(error)
     except TimeLimit as error:
         reason = f"{NOT_DECIDED}: {error}"
@@ -779,7 +780,7 @@ def _adds_nothing(mode: str, reason: str) -> bool:
     if reason == SAME_TEXT or mode == "defined":
         return True
     if mode == "simplified":
-        return coq.NOT_RATIONAL not in reason
+        return terms.NOT_RATIONAL not in reason
     return mode == "functions" and boxes.NEEDED not in reason
 
 

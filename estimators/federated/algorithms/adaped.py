@@ -21,7 +21,7 @@ from estimators.federated.algorithms.distillation import Coupled
 from estimators.federated.kinds import typed
 from estimators.federated.pairs import PairStep
 from estimators.federated.schedule import Schedule
-from estimators.numerics.validation import number, positive, single
+from estimators.numerics.validation import fraction, number, positive, single
 
 if TYPE_CHECKING:
     from estimators.federated.schedule import GaussianNoise
@@ -175,8 +175,7 @@ class DPAdaPeD(AdaPeD):
     def __post_init__(self):
         if not single(number, "eps", self.eps) > 0:
             raise ValueError(f"eps must be > 0 (inf: no privacy), got {self.eps}")
-        if not 0 < single(number, "delta", self.delta) < 1:
-            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        single(fraction, "delta", self.delta)
         if self.rate is not None:
             raise ValueError("rate cannot be used with privacy of clients here; give number, the participants of a round")
         super().__post_init__()

@@ -21,7 +21,7 @@ from estimators.federated.predictions import example_losses
 from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.federated.schedule import stream
 from estimators.federated.task import weighted_sum
-from estimators.numerics.validation import choice, index, nonnegative, positive, probability, single
+from estimators.numerics.validation import choice, fraction, index, nonnegative, positive, probability, single
 
 if TYPE_CHECKING:
     from estimators.accounting.budget import Guarantee
@@ -86,8 +86,7 @@ class IFCA(RowTraining):
         index("clusters", self.clusters, 1, 10**6)
         if not single(probability, "choosing", self.choosing) > 0:
             raise ValueError("choosing must be > 0: clients choose in at least one round")
-        if not 0 < single(probability, "eps_share", self.eps_share) < 1:
-            raise ValueError(f"eps_share must lie strictly between 0 and 1, got {self.eps_share}")
+        single(fraction, "eps_share", self.eps_share)
         if self.cap is not None:
             positive("cap", self.cap)
         choice("weights", self.weights, WEIGHTS)

@@ -22,7 +22,7 @@ from estimators.federated.privacy import RowPrivacy
 from estimators.federated.row_accounting import TunedRowPrivacy
 from estimators.federated.schedule import sequence, stream
 from estimators.federated.task import Task
-from estimators.numerics.validation import positive
+from estimators.numerics.validation import fraction, positive, single
 
 if TYPE_CHECKING:
     from estimators.accounting.budget import Guarantee
@@ -70,8 +70,7 @@ class Tuned:
     def __post_init__(self):
         for name in ("mean", "score_noise"):
             positive(name, getattr(self, name))
-        if not 0 < self.validation < 1:
-            raise ValueError(f"validation must lie strictly between 0 and 1, got {self.validation}")
+        single(fraction, "validation", self.validation)
         if not self.grid or any(len(values) == 0 for values in self.grid.values()):
             raise ValueError("grid must name at least one setting, each with at least one value")
         if self.cap is not None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from estimators.federated.kinds import several, typed
 from estimators.numerics.arrays import ArrayLike, Ints
-from estimators.numerics.validation import count, flags, index, nonnegative, real, same_labels, shown
+from estimators.numerics.validation import count, flags, fraction, index, nonnegative, real, same_labels, shown, single
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -30,7 +30,6 @@ __all__ = [
     "Federation",
     "apportion",
     "fixed",
-    "fraction",
     "generator",
     "held_share",
     "labels",
@@ -162,7 +161,7 @@ class Examples:
 
         Raises ValueError if there is a test part already, or `share` is outside (0, 1).
         """
-        share = fraction("share", share)
+        share = single(fraction, "share", share)
         if self.test.any():
             raise ValueError(f"{self.name} has {int(self.test.sum())} test rows already; they are kept as they are")
         rng, test = generator(seed, "split_test"), np.zeros(len(self), dtype=bool)
@@ -347,14 +346,6 @@ def rows_of(name: str, rows: ArrayLike, total: int) -> np.ndarray:
 def client_rows(part: str, names: Any, rows: Any, total: int) -> tuple[np.ndarray, ...]:
     """Each client's row numbers, checked."""
     return tuple(rows_of(f"{part} rows of client {name}", own, total) for name, own in zip(names, rows, strict=True))
-
-
-@typed
-def fraction(name: str, value: ArrayLike) -> float:
-    """Return `value` as a float strictly between 0 and 1."""
-    if not isinstance(value, (int, float, np.floating)) or not 0 < value < 1:
-        raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
-    return float(value)
 
 
 @typed

@@ -7,7 +7,7 @@ import pytest
 
 from estimators.closed_forms import aggregation
 from theory.coq import code_proofs, generator, model_proofs, prove
-from theory.coq.generator import SameText, Unprovable
+from theory.coq.terms import SameText, Unprovable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import claims, find
 

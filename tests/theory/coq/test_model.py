@@ -9,7 +9,7 @@ import sympy as sp
 
 import borrow
 from theory import claims, find
-from theory.coq import generator, model, model_proofs, prove, statements
+from theory.coq import model, model_proofs, prove, statements, terms
 from theory.coq.models import unlike
 from theory.coq.prove import ProofError
 
@@ -198,7 +198,7 @@ def refused(path, claim_id, monkeypatch, wrong):
     claim = find(claim_id)
     try:
         stated = statements.statements(claim)
-    except generator.Unprovable:
+    except terms.Unprovable:
         return True
     return any(judged(path, claim_id, statements.texts(claim, part))[0] is False for part in (stated[:2], stated))
 

@@ -10,7 +10,7 @@ import sympy as sp
 
 import borrow
 from theory import find
-from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import code_proofs, model_proofs, prove, terms
 from theory.coq import generator as coq
 from theory.coq.prove import ProofError, check, path_of, read, with_header
 from theory.engine import reach
@@ -67,24 +67,24 @@ def accepted(claim, folder):
 )
 def test_terms_read_as_formulas(expression, text):
     letters = {s: sp.Symbol(s, positive=True) for s in "xyzw"}
-    assert coq.term(sp.sympify(expression, letters)) == text
+    assert terms.term(sp.sympify(expression, letters)) == text
 
 
 def test_a_term_means_what_the_expression_means():
     """Coq's operators bind as Python's, with ^ for **."""
     x, y, z = sp.symbols("x y z")
     for e in (x - (y - z), x / (y / z), -(x**2), (-x) ** 2, x * (-y) / z - 2, 1 / (x - 1 / (y + z)), (x / y) ** 3):
-        text = coq.term(e).replace("^", "**")
+        text = terms.term(e).replace("^", "**")
         assert sp.simplify(sp.sympify(text) - e) == 0, text
 
 
 def test_what_is_no_rational_function_is_not_stated():
-    with pytest.raises(coq.Unprovable, match="exp"):
-        coq.term(sp.exp(sp.Symbol("x")))
+    with pytest.raises(terms.Unprovable, match="exp"):
+        terms.term(sp.exp(sp.Symbol("x")))
 
 
 def test_words_of_coq_are_no_letters():
-    assert coq.term(sp.Symbol("at")) == "at_"
+    assert terms.term(sp.Symbol("at")) == "at_"
 
 
 # --- statements follow the claim -----------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def sides(theorem):
 
 
 def test_a_claim_that_is_derived_as_it_is_printed_has_nothing_to_prove():
-    with pytest.raises(coq.SameText, match="same text"):
+    with pytest.raises(terms.SameText, match="same text"):
         coq.theorems(find(SAME))
 
 
@@ -167,7 +167,7 @@ def test_the_order_of_terms_makes_no_theorem_and_a_step_of_algebra_does():
         return coq.theorems(small)
 
     for one, other in ((x + y, y + x), (x * y / 2, y * x / 2), ((x + y) / x, (y + x) / x), (x + x, 2 * x)):
-        with pytest.raises(coq.SameText):
+        with pytest.raises(terms.SameText):
             theorems(one, other)
     assert len(theorems(1 + y / x, (x + y) / x)) == 1
 

@@ -7,6 +7,7 @@ import sympy as sp
 
 from theory import claims, find
 from theory.coq import generator as coq
+from theory.coq import terms
 from theory.engine.algebra import nonnegative
 from theory.engine.claim import Claim
 from theory.engine.condition import alternatives, met, moved, on_condition, substitutions
@@ -150,7 +151,7 @@ def test_a_theorem_keeps_the_domain_and_the_condition():
 
 @pytest.mark.parametrize("name", ["outside the domain", "an order that contradicts an equation", "an end that is excluded"])
 def test_a_theorem_without_a_point_is_not_stated(name):
-    with pytest.raises(coq.Unprovable, match="no point of the domain"):
+    with pytest.raises(terms.Unprovable, match="no point of the domain"):
         coq.theorems(BAD[name])
 
 
