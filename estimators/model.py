@@ -202,7 +202,7 @@ class ClientModel:
         """Return the model whose posteriors decisions are made from: this one, unless its default intervals are others.
 
         Models that fit one prior but by default give intervals averaged over others that the data allow (mixtures, whose
-        hyperparameters are integrated; priors of any shape, drawn from what all clients leave open) decide from that average.
+        hyperparameters are integrated; priors of any shape, drawn from what clients leave open) decide from that average.
         """
         self.require_fit()
         return self

@@ -7,8 +7,8 @@ releases a prior once (``central``).  Each report carries its guarantee, with th
 Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` (single draws) and ``exact_batches`` (arrays) what is
 added, ``staircase`` and ``finite_output`` (designed in ``window_designs``) the purely private laws with the least variance,
 ``mechanisms`` which one to choose; ``rate_laws`` the exact law of a noisy rate, ``prior`` what the server broadcasts,
-``provenance`` what guarantees rest on.  Before a fit, ``agreement`` and ``outlying`` are the doubts of a server whose clients
-may lie.
+``provenance`` what guarantees rest on.  Before a fit, ``agreement`` and ``outlying`` are the doubts of a server whose
+clients may lie.
 
 Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
 ``accounting``.

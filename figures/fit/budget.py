@@ -45,6 +45,7 @@ def run(args):
         raise ValueError("--local is for a new file; give --eps too, and a BUDGET that is not there yet")
     delta = args.delta or 0.0
     if made:
+        assert args.eps is not None
         name = args.data or os.path.basename(args.file).removesuffix(".budget")
         adjacency = "client" if args.local else "row"
         budget = BudgetFile.create(args.file, data=name, eps=args.eps, delta=delta, adjacency=adjacency)

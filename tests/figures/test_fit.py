@@ -517,6 +517,7 @@ def test_classes_in_schools(classes, tmp_path, capsys):
     flags = ["--client", "class", "--group", "School", "--features", "hours", "--shared", "hours", "--out", tmp_path / "out"]
     table = read_client_table(classes, {"client": "class"}, "score", ["hours"], group="school")
     assert table.clients[:3] == ("s0/a", "s0/b", "s1/a")
+    assert table.groups is not None
     assert table.groups[:3] == ("s0", "s0", "s1")
     assert main(classes, *flags, "--target", "score", "--rank") == 0
     said = capsys.readouterr().out

@@ -235,7 +235,9 @@ def test_intervals_of_redrawn_clients(kind):
     assert np.ptp(ranks.expected[:, 0]) > 20
     draws = model.posterior_draws(2000, seed=1)
     np.testing.assert_allclose(draws.std(axis=0), model.posterior_sd_, rtol=0.15)
-    pairs = model.exceedances(slice(0, 3))[:, :, 0]
+    chances = model.exceedances(slice(0, 3))
+    assert chances is not None
+    pairs = chances[:, :, 0]
     np.testing.assert_allclose(
         np.mean(draws[:, :3, None, 0] > draws[:, None, :, 0], axis=0) + 0.5 * np.eye(3, 60), pairs, atol=0.06
     )
@@ -371,13 +373,11 @@ def test_separated_labels_are_refused_by_feature():
 
 def test_statsmodels_agrees():
     """MixedLM with groups and a variance component of plots, REML; its tolerance is about 1e-4 here."""
-    MixedLM = pytest.importorskip("statsmodels.regression.mixed_linear_model").MixedLM
-    from statsmodels.regression.mixed_linear_model import VCSpec
-
+    mixed_linear_model = pytest.importorskip("statsmodels.regression.mixed_linear_model")
     X, Y = np.tile(NITRO, (18, 1)), YIELDS.ravel()
     plots = [[np.kron(np.eye(3), np.ones((4, 1)))] * 6]
-    spec = VCSpec(["plot"], [[["a", "b", "c"]] * 6], plots)
-    theirs = MixedLM(Y, X, np.repeat(BLOCKS, 4), exog_re=np.ones((72, 1)), exog_vc=spec).fit(reml=True)
+    spec = mixed_linear_model.VCSpec(["plot"], [[["a", "b", "c"]] * 6], plots)
+    theirs = mixed_linear_model.MixedLM(Y, X, np.repeat(BLOCKS, 4), exog_re=np.ones((72, 1)), exog_vc=spec).fit(reml=True)
     ours = LinearClients(REML, shared=[1], tol=1e-8).fit([NITRO] * 18, list(YIELDS), BLOCKS)
     assert theirs.llf == pytest.approx(ours.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(theirs.fe_params, ours.mu_, rtol=1e-6)
