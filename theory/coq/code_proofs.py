@@ -33,7 +33,7 @@ from theory.engine.registry import find
 from theory.engine.traced import traced
 
 GRADE = "code"
-GENERATE_SECONDS = 60.0
+GENERATE_SECONDS = 240.0
 REACHED = ("variables", "printed", "corrected", "derive", "computed", "relation", "condition", "shifts")
 STATUS = prove.WORK / "code.json"
 
@@ -206,7 +206,10 @@ def _run(
             path_of(claim_id).unlink(missing_ok=True)
         elif not keep and text != texts[claim_id]:
             changed = why or "the claim or its code has changed since its proof was generated"
-            settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
+            if why.startswith(prove.NOT_DECIDED):  # a slow machine, which says nothing of the proof
+                settle(claim_id, "undecided", why)
+            else:
+                settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
         elif not fresh and noted.get(claim_id, [])[:2] == by_coqc(text):
             note(claim_id)
             settle(claim_id, "proved")

@@ -58,7 +58,7 @@ ANY = {
     "mrmtl:negative": "outlier_of_any_silos",
 }  # fmt: skip
 ALL = {"generative:eq46": "best_of_all_is_met"}
-GENERATE_SECONDS = 120.0
+GENERATE_SECONDS = 360.0
 SLOWER = 2.5  # times the processor time that coqc gets for a claim's algebra
 BATCH = 12
 REASONS = "unproved.json"

@@ -58,7 +58,7 @@ MODES = {
 }  # for a file that is new; checking it gets more
 LIBRARIES = {"model": "Positive", "simplified": "Positive", "functions": functions.LIBRARY}
 ENCLOSING = (*boxes.LIBRARIES, *defined.LIBRARIES)  # what needs coq-interval
-CHECK_SECONDS = 240.0
+CHECK_SECONDS = 600.0
 COQC_SECONDS = 60.0  # for one claim, twice as much for a whole batch: what takes longer is halved
 RECHECK = 4.0  # times coqc's limit, for coqchk
 PATIENCE = 10.0  # times its processor time, by the clock: then coqc waits for something that does not come
