@@ -16,7 +16,7 @@ import numpy as np
 
 from estimators.accounting.budget import budget_numbers
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
-from estimators.numerics.validation import count, finite, paired, single
+from estimators.numerics.validation import count, finite, paired, positive, probability, single
 from estimators.private.exact_batches import MOST_SCALE, geometrics, signed, uniforms
 from estimators.private.exact_noise import BITS, check_generator, exponential_floor
 from estimators.private.window_designs import descent
@@ -39,8 +39,11 @@ def staircase_variance(sensitivity: int, inner: int, eps: float, step: float | N
     >>> round(staircase_variance(3, 2, 1.0), 6), round(staircase_variance(5, 2, 4.0), 6)
     (17.238791, 1.753556)
     """
-    D, r, b, rest = float(sensitivity), float(inner), np.exp(-eps), -np.expm1(-eps)
-    low = b if step is None else step
+    D, r, eps = single(count, "sensitivity", sensitivity), single(count, "inner", inner), single(positive, "eps", eps)
+    if r > D:
+        raise ValueError(f"inner must be at most the sensitivity, {D:g}, got {r:g}")
+    b, rest = np.exp(-eps), -np.expm1(-eps)
+    low = b if step is None else single(probability, "step", step)
     # Sums of place^k over a block, each place with the height of its side of the step, k = 0, 1, 2.
     sums = [(n, n * (n - 1) / 2, n * (n - 1) * (2 * n - 1) / 6) for n in (r, D)]
     zero, one, two = (before + low * (all_places - before) for before, all_places in zip(*sums, strict=True))
@@ -56,6 +59,7 @@ def best_inner(sensitivity: int, eps: float) -> int:
     >>> best_inner(3, 1.0), best_inner(5, 4.0), best_inner(4095, 1.0)
     (2, 2, 1707)
     """
+    sensitivity, eps = int(single(count, "sensitivity", sensitivity)), single(positive, "eps", eps)
     b = np.exp(-eps)
     share = -b / (1 - b) + np.cbrt(b - 2 * b**2 + 2 * b**4 - b**5) / (np.cbrt(2) * (1 - b) ** 2) if eps > 0.01 else 0.5
     return descent(

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.numerics.arrays import Floats
+from estimators.numerics.validation import positive, single
 from estimators.private.exact_noise import BITS, exponential_floor
 
 __all__ = ["LARGEST_EPS", "SMALLEST_EPS", "Design", "descent", "design", "two_point"]
@@ -117,6 +118,7 @@ def two_point(eps: float) -> Design:
     >>> round(float(two_point(1.0).worst_variance()), 6)  # ((e + 1)/(e - 1))^2
     4.682694
     """
+    eps = single(positive, "eps", eps)
     return Design(eps, 1, *weights(eps, 2, 1), (-1, 1))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import estimators
 
 ROOMS = ("accounting", "closed_forms", "counts", "private", "server")
-APART = ("kernels", "exact_noise")  # machinery, whose arguments others have checked
+APART = ("kernels", "exact_noise", "exact_batches")  # machinery, whose arguments others have checked
 ENTRY = re.compile(r"(?P<names>[A-Za-z]\w*(?:, [A-Za-z]\w*)*) : (?P<kind>[^;\n]*)")
 LEAST = re.compile(r"(?P<whole>whole )?numbers? (?P<sign>>=?) (?P<low>\d+)(?![\w.])")
 WITHIN = re.compile(r"numbers? in (?P<left>[\[(])(?P<low>\d+), (?P<high>\d+)(?P<right>[\])])")

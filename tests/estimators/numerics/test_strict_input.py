@@ -51,7 +51,7 @@ WITHIN = (
     "covariances",
     "validation",
 )
-APART = ("kernels", "jax", "reference_backend", "numpy_backend", "federated", "exact_noise", "montecarlo")
+APART = ("kernels", "jax", "reference_backend", "numpy_backend", "federated", "exact_noise", "exact_batches", "montecarlo")
 OUTCOMES = {"Ys", "Y", "answers"}  # may be True and False
 SAMPLING = {"self", "cls", "generator", "rng"}
 
