@@ -1,4 +1,4 @@
-"""The commands `borrow figures` and `borrow fit`, of which the second has its own package, ``fit``.
+"""The command `borrow figures`, and the names of those that have their own packages.
 
 Belongs here: arguments, text output and exit status.  Does not belong here: computing, drawing.  Imports that
 cost time happen inside the functions, because the console script loads this module for every command.
@@ -18,6 +18,7 @@ COMMANDS = {
     "fit": ("improve every client's estimate by borrowing from the others", "figures.fit.command:add_arguments"),
     "budget": ("show what was spent on a data set, or set a limit", "figures.fit.budget:add_arguments"),
     "learn": ("run the learning experiments of the papers", "figures.learn.command:add_learn"),
+    "audit": ("prove lower bounds on the eps of mechanisms beside their claims", "figures.audit.command:add_audit"),
 }
 """Each command's help, and the function that adds its arguments."""
 

@@ -7,6 +7,7 @@ releases a prior once (``central``).  Each report carries its guarantee, with th
 Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` (single draws) and ``exact_batches`` (arrays) what is
 added, ``staircase`` and ``finite_output`` (designed in ``window_designs``) the purely private laws with the least variance,
 ``mechanisms`` which one to choose; ``rate_laws`` the exact law of a noisy rate, ``prior`` what the server broadcasts,
+``audit_cases`` what an adversary proves against each release,
 ``provenance`` what guarantees rest on.  Before a fit, ``agreement`` and ``outlying`` are the doubts of a server whose
 clients may lie.
 

@@ -53,7 +53,7 @@ WITHIN = (
 )
 APART = ("kernels", "jax", "reference_backend", "numpy_backend", "federated", "exact_noise", "exact_batches", "montecarlo")
 OUTCOMES = {"Ys", "Y", "answers"}  # may be True and False
-SAMPLING = {"self", "cls", "generator", "rng"}
+SAMPLING = {"self", "cls", "generator", "rng", "pairs"}  # `pairs` of data sets of any kind, for a user's own mechanism
 
 
 def public_modules():
