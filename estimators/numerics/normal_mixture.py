@@ -113,7 +113,9 @@ def quantile(q: ArrayLike, weights: Floats, means: Floats, sds: Floats) -> Float
 def expanded(z: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats]:
     """Return sds of mixtures and their quantiles by Cornish and Fisher's expansion, where a normal law is near, at z."""
     mean = np.einsum("ik,ik->i", weights, means)
-    away, variances = means - mean[:, None], sds**2
+    away = means - mean[:, None]
+    unit = np.frexp(np.max(np.maximum(np.abs(away), sds), axis=1))[1]  # so that fourth powers neither over- nor underflow
+    away, variances = np.ldexp(away, -unit[:, None]), np.ldexp(sds, -unit[:, None]) ** 2
     squares = away**2
     second = np.einsum("ik,ik->i", weights, squares + variances)
     third = np.einsum("ik,ik->i", weights, away * (squares + 3 * variances))
@@ -122,4 +124,5 @@ def expanded(z: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Fl
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         skew, heavy = third / (second * spread), fourth / second**2 - 3
         moved = skew * (z * z - 1) / 6 + heavy * (z**3 - 3 * z) / 24 - skew * skew * (2 * z**3 - 5 * z) / 36
+    spread = np.ldexp(spread, unit)
     return spread, mean + spread * (z + np.where((np.abs(skew) < 1) & (np.abs(heavy) < 2), moved, 0.0))
