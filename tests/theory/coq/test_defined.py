@@ -8,9 +8,10 @@ import pytest
 import sympy as sp
 
 from theory import claims, find
-from theory.coq import defined, generator, libraries, model_proofs, prove, terms
+from theory.coq import defined, generator, libraries, model_proofs, prove
 from theory.coq.objects import OBJECTS
 from theory.coq.prove import ProofError
+from theory.coq.terms import Unprovable
 
 needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
 ENCLOSED = bool(shutil.which("coqc")) and prove.has_interval(shutil.which("coqc") or "")
@@ -143,7 +144,7 @@ def test_every_entry_of_a_formula_is_said_of_something_and_hypotheses_can_be_met
         assert bool(t.hypotheses) == t.render().startswith(f"Lemma met_{t.name} :")
     nothing = defined.About("", "True", ("exact I.",))
     monkeypatch.setitem(OBJECTS, claim_id, replace(OBJECTS[claim_id], said=lambda **v: nothing))
-    with pytest.raises(terms.Unprovable, match="entries of the formula"):
+    with pytest.raises(Unprovable, match="entries of the formula"):
         defined.theorems(find(claim_id))
 
 
@@ -153,7 +154,7 @@ def test_a_claim_has_one_object():
 
 
 def test_a_function_that_nothing_defines_is_refused_by_name():
-    with pytest.raises(terms.Unprovable, match=r"Objects\.v does not define zeta_of"):
+    with pytest.raises(Unprovable, match=r"Objects\.v does not define zeta_of"):
         defined.DefinedTerms().of(sp.zeta(sp.Symbol("x", positive=True)))
 
 
@@ -161,9 +162,9 @@ def test_cases_are_told_apart_by_one_equation_or_refused():
     x = sp.Symbol("x", real=True)
     terms = defined.DefinedTerms()
     assert terms.of(sp.Piecewise((1, sp.Eq(x, 0)), (x, True))) == "((if Req_EM_T (x) (0) then 1 else x))"
-    with pytest.raises(terms.Unprovable, match="not told apart by one equation"):
+    with pytest.raises(Unprovable, match="not told apart by one equation"):
         terms.of(sp.Piecewise((1, x > 0), (x, True)))
-    with pytest.raises(terms.Unprovable, match="cases inside"):
+    with pytest.raises(Unprovable, match="cases inside"):
         terms.of(2 + sp.Piecewise((1, sp.Eq(x, 0)), (x**2, True), evaluate=False))
 
 
