@@ -398,7 +398,7 @@ def test_split_test_is_by_class_and_happens_once():
     with pytest.raises(ValueError, match="150 test rows already"):
         split.split_test(0.5, seed=0)
     for share in (0, 1, -1, np.nan, "a"):
-        with pytest.raises(ValueError, match="share (must lie strictly between 0 and 1|must|holds)"):
+        with pytest.raises(ValueError, match=r"share (must lie strictly between 0 and 1|must|holds)"):
             examples.split_test(share, seed=0)
     with pytest.raises(ValueError, match="seed must be"):
         examples.split_test(0.5, seed=-1)
