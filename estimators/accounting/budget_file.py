@@ -46,6 +46,10 @@ class Entry(NamedTuple):
     what: str
     guarantee: Guarantee
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as the file has them."""
+        return {"time": self.time, "what": self.what, "guarantee": self.guarantee.to_dict()}
+
 
 class State(NamedTuple):
     """What is in a file."""
@@ -262,7 +266,7 @@ def finite(value: float) -> float | None:
 
 def plain(entries: tuple[Entry, ...] | list[Entry]) -> list[dict[str, Any]]:
     """Return entries as plain values."""
-    return [{"time": e.time, "what": e.what, "guarantee": e.guarantee.to_dict()} for e in entries]
+    return [entry.to_dict() for entry in entries]
 
 
 def digest(value: Any) -> str:

@@ -91,12 +91,15 @@ def private_outcome(
         them, and returns that budget; or None.
     """
     adjacency = "client" if local else "row"
-    budget = None
+
+    def charged_fit(reports: Sequence[Report]) -> BudgetFile | None:
+        budget = None if charge is None else charge(in_parallel(report.guarantee for report in reports))
+        model.fit(reports)
+        return budget
+
     if kind is RATES:
         reports = rate_reports(table, eps, delta, adjacency, generator, progress)
-        if charge is not None:
-            budget = charge(in_parallel(report.guarantee for report in reports))
-        model.fit(reports)
+        budget = charged_fit(reports)
         own = np.array([report.value / report.trials for report in reports])
         noise = np.array([report.noise_variance / report.trials**2 for report in reports])
         rate = model.posterior_mean_
@@ -105,9 +108,7 @@ def private_outcome(
     else:
         assert bounds is not None  # see model_for
         reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator, progress)
-        if charge is not None:
-            budget = charge(in_parallel(report.guarantee for report in reports))
-        model.fit(reports)
+        budget = charged_fit(reports)
         own = np.array([report.estimate for report in reports])
         sampling, noise = model.variances_, 0.0
         told = model.sigma2 is None and not local  # with `local` it is not rows that are clipped

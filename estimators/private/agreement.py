@@ -90,6 +90,7 @@ class Agreement:
     settings: Mapping[str, Any]
     sizes: Mapping[str, int] | None = None
     columns: int | None = None
+    own: Any = field(default=None, init=False, repr=False, compare=False)  # a client that keeps to the agreement
     examples: dict[int, Report] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -99,7 +100,7 @@ class Agreement:
         if not isinstance(self.settings, Mapping) or {"name", "budget"} & self.settings.keys():
             raise ValueError("settings must be a dict of the client's arguments, without name and budget")
         try:
-            self.client(**self.settings)
+            object.__setattr__(self, "own", self.client(**self.settings))
         except TypeError as error:
             raise ValueError(f"settings must be arguments of {self.client.__name__}: {str(error)[:200]}") from None
         if self.sizes is not None:
@@ -168,7 +169,7 @@ class Agreement:
             told, agreed = getattr(report, name), getattr(example, name)
             if not alike(told, agreed):
                 raise ValueError(f"{name} is {shown(told)}, agreed was {shown(agreed)}")
-        for name, told, low, high, reach in ranges(self.client(**self.settings), report, example, alpha):
+        for name, told, low, high, reach in ranges(self.own, report, example, alpha):
             slack = ALIKE * (abs(low) + abs(high))
             if not low - reach - slack <= told <= high + reach + slack:
                 raise ValueError(

@@ -154,8 +154,7 @@ class MeanClient:
             raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point' or 'finite-output'")
         bounded = BOUNDED if adjacency == "client" and self.variance_share == 0 else ()
         self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, (*MECHANISMS, *bounded))
-        if self.mechanism == "finite-output" and np.isfinite(self.eps):
-            finite_output(self.bounds, self.eps)
+        self.law = finite_law(self.mechanism, self.bounds, self.eps)
         if mechanism == "two-point":
             flip_probability(self.eps)
             bits = 1
@@ -190,12 +189,9 @@ class MeanClient:
         levels, n = 2**self.bits - 1, len(rows)
         step = (high - low) / levels
         two = self.variance_share > 0 and n >= 2
-        if self.mechanism == "finite-output" and np.isfinite(self.eps):
-            law = finite_output(self.bounds, self.eps)
-            guarantee = Guarantee(self.eps, 0.0, "client", "client", "finite-output", simulated=generator is not None)
-            self.budget.spend(guarantee)
-            said = float(law.release(np.clip(mean_of(rows), low, high), generator))
-            return MeanReport(self.name, n, guarantee, said, law.worst_variance, 0.0, self.bounds)
+        if self.law is not None:
+            said, guarantee = one_output(np.clip(mean_of(rows), low, high), self.law, self.budget, generator)
+            return MeanReport(self.name, n, guarantee, said, self.law.worst_variance, 0.0, self.bounds)
         if self.adjacency == "row":
             whole = quantised_integers((np.clip(rows, low, high) - low) / step, levels, generator)
             total = int(whole.sum())
@@ -331,8 +327,7 @@ class RateClient:
         self.statistic = choice("statistic", statistic, ("ones", "pairs") if mechanism == "two-point" else ("ones",))
         if self.mechanism in ("answers", "two-point"):
             flip_probability(self.eps)
-        if self.mechanism == "finite-output" and np.isfinite(self.eps):
-            finite_output((0.0, 1.0), self.eps)
+        self.law = finite_law(self.mechanism, (0.0, 1.0), self.eps)
         self.name = name
         self.budget = own_budget(budget, self.eps, self.delta, adjacency)
 
@@ -354,11 +349,9 @@ class RateClient:
             bit = int(quantised_integers(np.asarray(part), 1, generator))
             value, variance, guarantee = two_point(bit, self.eps, self.budget, generator)
             return RateReport(self.name, n, guarantee, self.statistic, 1, value, variance)
-        if self.mechanism == "finite-output" and np.isfinite(self.eps):
-            law = finite_output((0.0, 1.0), self.eps)
-            guarantee = Guarantee(self.eps, 0.0, "client", "client", "finite-output", simulated=generator is not None)
-            self.budget.spend(guarantee)
-            value, variance = n * float(law.release(ones / n, generator)), n**2 * law.worst_variance
+        if self.law is not None:
+            said, guarantee = one_output(ones / n, self.law, self.budget, generator)
+            value, variance = n * said, n**2 * self.law.worst_variance
         elif self.mechanism == "answers":
             flip = flip_probability(self.eps)
             guarantee = Guarantee(
@@ -454,9 +447,18 @@ def two_point(bit: int, eps: float, budget: Budget, generator: np.random.Generat
 
 
 @lru_cache(maxsize=1024)
-def finite_output(bounds: tuple[float, float], eps: float) -> FiniteOutput:
-    """Return the mechanism on which clients of equal bounds and eps agree, made once."""
-    return FiniteOutput(bounds=bounds, eps=eps)
+def finite_law(mechanism: str, bounds: tuple[float, float], eps: float) -> FiniteOutput | None:
+    """Return what clients of equal bounds and eps agree on, made once; None for other mechanisms and without privacy."""
+    return FiniteOutput(bounds=bounds, eps=eps) if mechanism == "finite-output" and np.isfinite(eps) else None
+
+
+def one_output(
+    truth: float, law: FiniteOutput, budget: Budget, generator: np.random.Generator | None
+) -> tuple[float, Guarantee]:
+    """Return an unbiased report of a number between the bounds, and the guarantee, which is spent first."""
+    guarantee = Guarantee(law.eps, 0.0, "client", "client", "finite-output", simulated=generator is not None)
+    budget.spend(guarantee)
+    return float(law.release(truth, generator)), guarantee
 
 
 def own_budget(budget: Budget | None, eps: float, delta: float, adjacency: str) -> Budget:

@@ -9,6 +9,7 @@ Belongs here: that comparison.  Does not belong here: the mechanisms (``finite_o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,8 +45,9 @@ def worst_variances(*, eps: float, delta: float = 0.0, options: Iterable[str]) -
     return {name: worst_variance(name, eps, delta) for name in options}
 
 
+@lru_cache(maxsize=1024)
 def worst_variance(name: str, eps: float, delta: float) -> float:
-    """Return the entry of `worst_variances` for one mechanism."""
+    """Return the entry of `worst_variances` for one mechanism, found once: every client of a federation asks for it."""
     if np.isinf(eps):
         return 0.0
     if name.endswith("gaussian"):

@@ -42,8 +42,12 @@ def staircase_variance(sensitivity: int, inner: int, eps: float, step: float | N
     D, r, eps = single(count, "sensitivity", sensitivity), single(count, "inner", inner), single(positive, "eps", eps)
     if r > D:
         raise ValueError(f"inner must be at most the sensitivity, {D:g}, got {r:g}")
+    return variance_of(D, r, eps, np.exp(-eps) if step is None else single(probability, "step", step))
+
+
+def variance_of(D: float, r: float, eps: float, low: float) -> float:
+    """Return `staircase_variance` of checked numbers, `low` the ratio of heights."""
     b, rest = np.exp(-eps), -np.expm1(-eps)
-    low = b if step is None else single(probability, "step", step)
     # Sums of place^k over a block, each place with the height of its side of the step, k = 0, 1, 2.
     sums = [(n, n * (n - 1) / 2, n * (n - 1) * (2 * n - 1) / 6) for n in (r, D)]
     zero, one, two = (before + low * (all_places - before) for before, all_places in zip(*sums, strict=True))
@@ -62,9 +66,8 @@ def best_inner(sensitivity: int, eps: float) -> int:
     sensitivity, eps = int(single(count, "sensitivity", sensitivity)), single(positive, "eps", eps)
     b = np.exp(-eps)
     share = -b / (1 - b) + np.cbrt(b - 2 * b**2 + 2 * b**4 - b**5) / (np.cbrt(2) * (1 - b) ** 2) if eps > 0.01 else 0.5
-    return descent(
-        lambda inner: staircase_variance(sensitivity, inner, eps), max(round(share * sensitivity), 1), 1, sensitivity
-    )
+    start = max(round(share * sensitivity), 1)
+    return descent(lambda inner: variance_of(float(sensitivity), float(inner), eps, b), start, 1, sensitivity)
 
 
 class Staircase:

@@ -55,8 +55,7 @@ def run(args):
             budget.lower(eps=args.eps, delta=delta)
     entries = budget.entries
     if args.json:
-        listed = [{"time": e.time, "what": e.what, "guarantee": e.guarantee.to_dict()} for e in entries]
-        print(to_json({**budget.summary(), "entries": listed}, ascii_only=True), end="")
+        print(to_json({**budget.summary(), "entries": [entry.to_dict() for entry in entries]}, ascii_only=True), end="")
         return 0
     print(f"Budget of {budget}.", f"Protected: {ADJACENCIES[budget.adjacency]}.", sep="\n")
     for number, entry in enumerate(entries, 1):

@@ -58,7 +58,12 @@ def fingerprints(names: Iterable[str]) -> dict[str, str]:
 
 def resting_on(text: str, known: Mapping[str, str]) -> str:
     """A fingerprint of a text and of the files that it requires, by theirs."""
-    return hashlib.sha256("\n".join((text, *(known.get(name, "") for name in required(text)))).encode()).hexdigest()
+    return digest("\n".join((text, *(known.get(name, "") for name in required(text)))))
 
 
-__all__ = ["MODELS", "PROOFS", "behind", "fingerprints", "path_of", "required", "resting_on", "text_of"]
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+__all__ = ["MODELS", "PROOFS", "behind", "digest", "fingerprints", "path_of", "required", "resting_on", "text_of"]
