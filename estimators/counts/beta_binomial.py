@@ -269,6 +269,7 @@ class BetaBinomial(ConjugateModel):
         if self.prior == "fixed":
             alpha, beta = single(positive, "alpha", self.alpha), single(positive, "beta", self.beta)
             mean, rho = alpha / (alpha + beta), 1 / (alpha + beta)
+            found = alpha, beta, alpha + beta  # of mean and rho alone, a beta far below alpha would be lost
         elif self.prior in ("bayes", "marginal-likelihood"):
             mean, rho = self._maximise(tally)
         else:
@@ -276,8 +277,8 @@ class BetaBinomial(ConjugateModel):
             most = mean * (1 - mean)
             rho = 0.0 if sigma2 <= 0 else np.inf if sigma2 >= most else sigma2 / (most - sigma2)
         self.mean_, self._rho = float(mean), float(rho)
-        self.alpha_, self.beta_, self.concentration_ = shapes(self.mean_, self._rho)
-        self.log_likelihood_ = log_chance(tally, self.mean_, self._rho)
+        self.alpha_, self.beta_, self.concentration_ = found if self.prior == "fixed" else shapes(self.mean_, self._rho)
+        self.log_likelihood_ = log_chance(tally, self.mean_, self.alpha_, self.beta_)
         self.components_, self._stated = Priors(*np.array([[self.mean_], [self._rho], [1.0]])), (self.mean_, self._rho)
         if self.prior == "bayes":
             self._average(tally)
@@ -486,17 +487,17 @@ def both_kinds(tally: BetaBinomialTally) -> int:
     return int(clients + tally.clients[tally.trials == 0].sum() - no_one - no_zero)
 
 
-def log_chance(tally: BetaBinomialTally, mean: float, rho: float) -> float:
-    """Return the log-likelihood, binomial coefficients included, also at the ends of both parameters."""
+def log_chance(tally: BetaBinomialTally, mean: float, alpha: float, beta: float) -> float:
+    """Return the log-likelihood, binomial coefficients included, also at the ends of all parameters."""
     tables = tally.totals, tally.ones, tally.zeros
-    if 0 < rho < np.inf and 0 < mean < 1:
-        total, ones, zeros = map(log_rises_over_factorials, tables, np.array([1, mean, 1 - mean]) / rho)
+    if 0 < alpha < np.inf and 0 < beta < np.inf:
+        total, ones, zeros = map(log_rises_over_factorials, tables, (alpha + beta, alpha, beta))
         return ones + zeros - total
-    ones, zeros = tally.ones.sum, tally.zeros.sum
-    if np.isinf(rho) and both_kinds(tally) == 0:  # every client is one draw of 0 or 1
+    apart, ones, zeros = alpha == beta == 0, tally.ones.sum, tally.zeros.sum
+    if apart and both_kinds(tally) == 0:  # every client is one draw of 0 or 1
         ones, zeros = (int(table.counts[table.values > 0].sum()) for table in (tally.ones, tally.zeros))
-    elif np.isinf(rho) or (mean == 0 and ones) or (mean == 1 and zeros):
+    elif apart or (mean == 0 and ones) or (mean == 1 and zeros):
         return -np.inf
     total, *own = (float(np.einsum("q,q->", w, np.log1p(j))) for j, w in (table.nodes for table in tables))  # of v!
-    ways = 0.0 if np.isinf(rho) else total - sum(own)
+    ways = 0.0 if apart else total - sum(own)
     return float(ways + (ones * np.log(mean) if ones else 0.0) + (zeros * np.log1p(-mean) if zeros else 0.0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, optimize, stats
+from scipy import integrate, optimize, special, stats
 
 from estimators import BetaBinomial
 from estimators.closed_forms import bernoulli
@@ -183,6 +183,23 @@ def test_corners_are_limits():
     np.testing.assert_allclose(wide.log_likelihood_, np.log(0.24), rtol=1e-7)
     only_zeros = BetaBinomial("fixed", alpha=2, beta=3).fit([0, 0], [2, 300])
     np.testing.assert_allclose(only_zeros.log_likelihood_, stats.betabinom.logpmf([0, 0], [2, 300], 2, 3).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("small", [5e-324, 1e-300, 1e-20, 1e-12, 1.0])
+@pytest.mark.parametrize("x", [[0, 0], [0, 5], [1, 30]])
+def test_a_given_prior_keeps_its_numbers_however_far_apart(small, x):
+    """Of the mean and the concentration alone a beta of 1e-20 beside an alpha of 3 would be 0."""
+    n = np.array([2, 30])
+    one = BetaBinomial("fixed", alpha=small, beta=3).fit(x, n)
+    two = BetaBinomial("fixed", alpha=3, beta=small).fit(n - x, n)  # the other name of the outcomes
+    assert (one.alpha_, one.beta_, one.concentration_) == (two.beta_, two.alpha_, two.concentration_) == (small, 3, small + 3)
+
+    def log_rise(start, steps):  # of start (start + 1) ...
+        return sum(np.log(start + j) for j in range(steps))
+
+    chances = [log_rise(small, k) + log_rise(3, m - k) - log_rise(3 + small, m) for k, m in zip(x, n, strict=True)]
+    right = sum(chances) + np.log(special.comb(n, x)).sum()
+    assert one.log_likelihood_ == two.log_likelihood_ == pytest.approx(right, rel=1e-13, abs=1e-13)
 
 
 def test_without_trials_a_client_gets_the_prior():
