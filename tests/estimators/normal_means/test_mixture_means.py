@@ -158,6 +158,24 @@ def test_search_for_the_number_of_components():
     assert (one.k_, list(one.path_)) == (1, [1, 2, 3])
 
 
+@pytest.mark.parametrize(
+    ("components", "d", "free"),
+    [("gaussian", 1, {1: 2, 2: 5}), ("points", 1, {1: 1, 2: 3}), ("gaussian", 2, {1: 3, 2: 7}), ("points", 2, {1: 2, 2: 5})],
+)
+def test_the_criterion_is_schwarzs_in_any_unit(components, d, free):
+    """Free are all weights but one, every coordinate of a centre, and one variance for each Gaussian."""
+    rng = np.random.default_rng(10)
+    y, v = np.repeat([-3.0, 3.0], 20)[:, None] + rng.standard_normal((40, d)), rng.uniform(0.5, 1.5, 40)
+    plain, large = MixtureMeans(components=components).fit(y, v), MixtureMeans(components=components).fit(1e5 * y, 1e10 * v)
+    for model, unit in ((plain, 1.0), (large, 1e5)):
+        for k, number in free.items():
+            value, criterion = model.path_[k]
+            assert criterion == pytest.approx(number * np.log(40) - 2 * value, rel=1e-12)
+            assert value + y.size * np.log(unit) == pytest.approx(plain.path_[k][0], rel=1e-9)
+        assert model.k_ == min(model.path_, key=lambda k: model.path_[k][1]) == 2
+        assert model.log_likelihood_ == model.path_[2][0]
+
+
 def test_coverage_and_reproducibility():
     _, y, v = sample(3000, [0.5, 0.5], [0, 3], [0.3, 0.8], 8)
     model = MixtureMeans(k=2, seed=1).fit(y, v)
