@@ -1,6 +1,6 @@
 """FedHDP beyond two privacy levels, what its modules have in common (Appendix A.6).
 
-Belongs here: variables, examples, the paper's products, federations of l levels. Does not belong here: claims.
+Belongs here: variables, examples, an edit, the paper's products, federations of l levels. Does not belong here: claims.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import sympy as sp
 
 from theory.engine import simulation
 from theory.engine.domain import Variable
+from theory.engine.edit import Edit
 from theory.papers.shared import ALPHA2, ANY_LEVEL, GAMMA2S, ONE, SIGMA2_C, SIZES, TAU2
 
 ZERO = sp.Integer(0)
+MEMBERS = Edit(printed=r"\sum_{i=[l]}", read=r"\sum_{i\in[l]}", reason="[l] is a set, as in the other sums")
 SERVER = (SIZES, GAMMA2S, SIGMA2_C)
 CLIENT = (SIZES, GAMMA2S, ALPHA2, TAU2, ANY_LEVEL)
 SERVER_EXAMPLES = (

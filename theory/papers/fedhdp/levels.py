@@ -17,7 +17,6 @@ from theory.engine.algebra import simplest
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
-from theory.engine.edit import Edit
 from theory.engine.hierarchy import CENTRE, Group, posterior
 from theory.engine.registry import register
 from theory.papers.fedhdp.federation import (
@@ -30,6 +29,7 @@ from theory.papers.fedhdp.federation import (
 from theory.papers.fedhdp.level_sizes import (
     CLIENT,
     EXAMPLES,
+    MEMBERS,
     SIZES2,
     ZERO,
     arguments,
@@ -135,8 +135,9 @@ register(
         title="Bayes risk of a client, l levels",
         place="Appendix A.6, (74)",
         statement="Posterior variance of phi_j given the own estimate and all other messages.",
-        latex=r"""\Sigma_{\theta_j^*}=\bigg(\Big(\frac{\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}%
-            {\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\Big)^{-1}+(\sigma_c^2-\tau^2)^{-1}\bigg)^{-1}I_d""",
+        latex=r"""\Sigma_{\theta_j^*}=\bigg(\Big(\frac{\prod_{i\in[l]}\sigma_{p_i}^2+\tau^2\sum_{i\in[l]}M_i%
+            \prod_{k\in[l]\setminus i}\sigma_{p_k}^2}{\sum_{i\in[l]}M_i\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}\Big)^{-1}%
+            +(\sigma_c^2-\tau^2)^{-1}\bigg)^{-1}I_d""",
         kind="identity",
         variables=CLIENT,
         examples=EXAMPLES,
@@ -235,7 +236,7 @@ register(
         slip="as in (34): the estimate is the posterior mean alone; also, psi_i under the sum over k_2 is psi_{k_2}",
         finding=SPREAD_ADDED,
         counterexample=PAIRED_EXAMPLES[0],
-        edits=(Edit(printed=r"\sum_{i=[l]}", read=r"\sum_{i\in[l]}", reason="[l] is a set, as in the other sums"),),
+        edits=(MEMBERS,),
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:eq34", "fedhdp:eq68"),
@@ -372,8 +373,9 @@ register(
         statement="""The Bayes estimate has these coefficients on the own estimate and on a message of each level, plus p of
             variance (74). Judged: the coefficients and the error variance of the estimate.""",
         latex=r"""\theta_j^*=\Sigma_{\theta_j^*}(\sigma_c^2-\tau^2)^{-1}\hat\phi_j+\Sigma_{\theta_j^*}\Big(\frac{1}%
-            {\prod_i\sigma_{p_i}^2+\tau^2\sum_iM_i\prod_{k\neq i}\sigma_{p_k}^2}\sum_{i}\prod_{k_1\neq i}%
-            \sigma_{p_{k_1}}^2\sum_{c_{k_2}\in\mathcal C_i,k_2\neq j}\psi_i\Big)+p_{\theta_j^*}""",
+            {\prod_{i\in[l]}\sigma_{p_i}^2+\tau^2\sum_{i\in[l]}M_i\prod_{k\in[l]\setminus i}\sigma_{p_k}^2}%
+            \sum_{i=[l]}\prod_{k_1\in[l]\setminus i}\sigma_{p_{k_1}}^2\sum_{c_{k_2}\in\mathcal C_i,k_2\neq j}\psi_i%
+            \Big)+p_{\theta_j^*}""",
         kind="identity",
         variables=PAIRED,
         examples=PAIRED_EXAMPLES,
@@ -388,6 +390,7 @@ register(
         slip="as in (34): the estimate is the posterior mean alone; also, psi_i under the sum over k_2 is psi_{k_2}",
         finding=SPREAD_ADDED,
         counterexample=PAIRED_EXAMPLES[0],
+        edits=(MEMBERS,),
         assumes=MODEL,
         unit="dimensionless; variance",
         related=("fedhdp:eq74", "fedhdp:eq42"),

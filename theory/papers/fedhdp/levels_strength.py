@@ -20,7 +20,16 @@ from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.papers.fedhdp.federation import OWN_NOISE_TEXT, returned_model, simulated_combination
-from theory.papers.fedhdp.level_sizes import CLIENT, EXAMPLES, SIZES2, ZERO, arguments, federation_of, others_weights
+from theory.papers.fedhdp.level_sizes import (
+    CLIENT,
+    EXAMPLES,
+    MEMBERS,
+    SIZES2,
+    ZERO,
+    arguments,
+    federation_of,
+    others_weights,
+)
 from theory.papers.shared import (
     ANY_LEVEL,
     GAMMA2S,
@@ -91,8 +100,9 @@ register(
         title="The personalised estimate as a combination of messages, l levels",
         place="Appendix A.6, (76)-(77)",
         statement="The client's solution has these coefficients, and nothing of its own noise stays in it.",
-        latex=r"""\hat\theta_j(\lambda_j)=\frac{1}{1+\lambda_j}\bigg(\frac{\sum_iN_ir_i+\lambda_ji_j}{\sum_iN_ir_i}\hat%
-            \phi_j+\frac{1}{\sum_iN_ir_i}\sum_{i\in[l]}\lambda_jr_i\sum_{c_k\in\mathcal C_i,k\neq j}\psi_k\bigg)""",
+        latex=r"""\hat\theta_j(\lambda_j)=\frac{1}{1+\lambda_j}\bigg(\frac{\sum_{i=[l]}N_ir_i+\lambda_ji_j}%
+            {\sum_{i=[l]}N_ir_i}\hat\phi_j+\frac{1}{\sum_{i=[l]}N_ir_i}\sum_{i\in[l]}\lambda_jr_i%
+            \sum_{c_k\in\mathcal C_i,k\neq j}\psi_k\bigg)""",
         kind="identity",
         variables=(SIZES2, GAMMA2S, RATIOS, LAM, ANY_LEVEL, OWN_NOISE),
         examples=(
@@ -104,6 +114,7 @@ register(
         oracle=_eq77_oracle,
         computed=_eq77_float,
         simulate=_eq77_simulate,
+        edits=(MEMBERS,),
         assumes=MODEL | {"pivot": "model"},
         condition=lambda own_noise, gamma2s, level: Or(Eq(own_noise, 0), Eq(gamma2s[level - 1], 0)),
         condition_text=OWN_NOISE_TEXT,
