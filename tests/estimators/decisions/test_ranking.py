@@ -79,6 +79,37 @@ def test_integrals_against_brute_force_over_a_grid(model):
         assert model.rank().expected == pytest.approx(1 + brute.sum(axis=0) - 0.5, abs=2e-4)
 
 
+class Spiked:
+    """Each client is at one of some atoms with its own probability, else anywhere between 0 and a width of its own."""
+
+    def __init__(self, atoms, p, width):
+        self.places, self.p, self.width = np.array(atoms), p, width
+        self.posterior_mean_ = p * self.places.mean() + (1 - p) * width / 2
+        square = p * (self.places**2).mean() + (1 - p) * width**2 / 3
+        self.posterior_sd_ = np.sqrt(square - self.posterior_mean_**2)
+
+    def atoms(self):
+        return self.places
+
+    def posterior_cdf(self, t, strict=False):
+        there = (self.places < t if strict else self.places <= t).mean()
+        return self.p * there + (1 - self.p) * np.clip(t / self.width, 0, 1)
+
+
+@pytest.mark.parametrize("atoms", [[0.0], [2.0], [0.0, 2.0], [0.3], [0.2, 0.4]])
+def test_laws_with_atoms_are_not_taken_for_atoms_alone(atoms):
+    """Whatever else there is lies beyond the last atom, before the first, between them, or around."""
+    p, width = np.array([0.9, 0.5, 0.2, 0.7]), np.array([2.0, 1.0, 0.5, 1.5])
+    one, other = p[:, None], p[None, :]
+    ratio = width[None, :] / width[:, None]
+    spread = np.where(ratio <= 1, 1 - ratio / 2, 1 / (2 * ratio))  # that one uniform number is above the other
+    above = np.clip(np.array(atoms)[:, None] / width, 0, 1).mean(axis=0)  # that an atom is above the uniform number
+    chance = (1 - one) * (1 - other) * spread + one * (1 - other) * above[None, :]
+    chance += (1 - one) * other * (1 - above[:, None]) + one * other / 2
+    right = chance.sum(axis=1) - np.diag(chance)
+    assert expected_below(Spiked(atoms, p, width)) == pytest.approx(right, abs=2e-4)
+
+
 @pytest.mark.parametrize(
     "model",
     [
