@@ -3,9 +3,9 @@
     python tests/mutants.py --seed 7 --count 300 [--jobs 2]
 
 A mutant is one changed operator, comparison, number or sign in the body of one function.  It is killed when one of the
-tests that enter the function, or a function that calls it, fails, or does not end.  Mutants that compute the same value
-stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so that a run that was stopped goes
-on, one after new tests tries the survivors only, and tests that killed in a file come first there.
+tests that enter the function, or a function that calls it, fails, or spins far beyond its usual processor time.  Mutants
+that compute the same value stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so
+that a run that was stopped goes on, one after new tests tries the survivors only; tests that killed in a file come first.
 
 Most run in forks of one session (swaps.py); what runs at import or in other processes gets a tree of its own.
 
@@ -251,9 +251,12 @@ def fate(mutant, parts, kernel, stale, home):
 
 
 def ended(status):
-    """What a status says of a mutant; a test that hangs, and one that ends the process, are noticed, too."""
+    """What a status says of a mutant; a test that spins, and one that ends the process, are noticed, too.
+
+    One that the clock has stopped may have waited for ever, or for a busy machine: it is tried again, and not dead.
+    """
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
-        return "timeout"
+        return "timeout" if status == -signal.SIGXCPU else "stuck"
     return "killed" if status < 0 else {0: "survived", 1: "killed", 2: "killed", 5: "survived"}.get(status, "broken")
 
 
@@ -388,7 +391,7 @@ def told(sample, known):
         if end not in ("killed", "timeout"):
             print(f"{end:10} {m.file}:{m.line} {m.function}: {m.before} -> {m.after}")
     killed = fates["killed"] + fates["timeout"]
-    judged = killed + fates["survived"] + fates["unreached"]
+    judged = killed + fates["survived"] + fates["unreached"] + fates["stuck"]
     if judged:
         low, high = binomtest(killed, judged).proportion_ci(method="exact")
         print(f"{killed} of {judged} killed: {killed / judged:.1%}, 95 % interval {low:.1%} to {high:.1%};", dict(fates))

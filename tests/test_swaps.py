@@ -165,7 +165,7 @@ def test_a_session_tells_killed_from_survived_and_by_which_test(tmp_path, monkey
     [(_, status, _)] = swaps.warm.run([("session", lambda home: swaps.tried(trials, 2, told, home), 60.0)], 1)
     assert status == 0
     found = {name: (int(end), by) for name, end, by in (line.split(" ") for line in ends.read_text().splitlines())}
-    assert mutants.ended(found.pop("never")[0]) == "timeout"
+    assert mutants.ended(found.pop("never")[0]) in ("timeout", "stuck")
     assert found == {
         "none": (0, ""),
         "third": (1, "test_of_seven"),
