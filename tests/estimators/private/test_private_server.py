@@ -26,6 +26,7 @@ from estimators.private import (
 from estimators.private.noise import flip_probability
 from estimators.private.prior import NormalMixtures, grid_posterior
 from estimators.private.rate_laws import log_likelihood, noisy_value, rate_posteriors
+from estimators.private.rates import pair_errors
 from estimators.private.server import pooled_sigma2
 
 RNG = np.random.default_rng
@@ -339,6 +340,32 @@ def test_moments_are_unbiased_for_unequal_clients_and_noise():
     found = np.array([noisy_rate_moments(row, n, noise, weights=weights)[:2] for row in x])
     for values, truth in zip(found.T, (0.4, float(bernoulli.prior_variance(2, 3))), strict=True):
         assert abs(values.mean() - truth) < 5 * values.std() / np.sqrt(4000)
+
+
+@pytest.mark.parametrize(("a", "b", "m1", "m2", "eps"), [(1, 1, 100, 100, 1.0), (2, 5, 7, 30, 2.0), (0.5, 9, 3, 1, 4.0)])
+def test_errors_of_moments_from_pairs_are_those_of_the_claim(a, b, m1, m2, eps):
+    """generative:thm4:protocol:variance, where noise may differ between clients: its mean counts."""
+    mu, noise = a / (a + b), float(bernoulli.report_variance(0.0, eps=eps))
+    sigma2 = mu * (1 - mu) / (a + b + 1)
+    uneven = [noise * (np.linspace(0.5, 1.5, m) if m > 1 else np.ones(1)) for m in (m1, m2)]
+    of_mean, of_variance = pair_errors(mu, sigma2, *uneven)
+    assert of_variance**2 == pytest.approx(float(bernoulli.private_variance(a, b, m1, m2, eps=eps)), rel=1e-12)
+    assert of_mean**2 == pytest.approx((noise + mu * (1 - mu)) / m1, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("found", "nearest"),
+    [
+        ((-0.3, -0.5), (0, 0)),
+        ((-0.3, 0.5), (0, 0.5)),
+        ((1.4, 0.1), (1, 0)),
+        ((0.5, 0.9), (0.5, 0.75)),
+        ((0.5, -1), (0.5, -0.25)),
+    ],
+)
+def test_errors_of_moments_that_cannot_be_are_those_of_the_nearest(found, nearest):
+    noise = np.full(5, 0.3), np.full(4, 0.2)
+    assert pair_errors(*found, *noise) == pair_errors(*nearest, *noise)
 
 
 def test_without_noise_rates_are_the_beta_posterior():
