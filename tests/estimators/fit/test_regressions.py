@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from estimators.fit.regressions import least_squares, own_logistic
 
@@ -33,3 +34,43 @@ def test_rows_that_determine_nothing_have_no_estimate(own, X):
 def test_shapes_that_do_not_fit_are_named(own, X, y):
     with pytest.raises(ValueError, match="X must be"):
         own(X, y)
+
+
+def rows_of_two_classes(n=80, seed=1):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
+    return X, (rng.random(n) < 1 / (1 + np.exp(-X @ [0.3, 1.0, -2.0]))) * 1.0
+
+
+def test_own_coefficients_are_the_most_likely_with_errors_from_the_curvature_there():
+    X, y = rows_of_two_classes()
+    found, error = own_logistic(X, y)
+
+    def loss(b):
+        return np.logaddexp(0, X @ b).sum() - y @ X @ b
+
+    best = minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 10_000})
+    assert found == pytest.approx(best.x, abs=1e-6)
+    steps = 1e-4 * np.eye(3)
+    curvature = [[sum(s * t * loss(found + s * a + t * b) for s in (1, -1) for t in (1, -1)) / 4e-8 for a in steps]
+                 for b in steps]  # fmt: skip
+    assert error == pytest.approx(np.sqrt(np.diag(np.linalg.inv(curvature))), rel=1e-5)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.5])
+def test_separated_classes_have_no_estimate(gap):
+    """By a plane, with or without a gap; or but for rows that lie on it."""
+    X, _ = rows_of_two_classes()
+    X = X[np.abs(X[:, 1]) > gap]
+    y = (X[:, 1] > 0) * 1.0
+    assert np.isnan(own_logistic(X, y)).all()
+    on_it, both = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]), [0.0, 1.0, 0.0, 1.0]
+    assert np.isnan(own_logistic(np.vstack((X, on_it)), np.append(y, both))).all()
+
+
+def test_features_that_are_nearly_one_have_no_coefficients_of_their_own():
+    """At a distance of 1e-7 half of the digits of a coefficient would be noise; at 1e-3 there is an estimate."""
+    X, y = rows_of_two_classes()
+    for apart, known in ((1e-3, True), (1e-7, False)):
+        twins = np.column_stack([X, X[:, 1] + apart * np.sin(np.arange(len(X)))])
+        assert np.isfinite(own_logistic(twins, y)).all() == known
