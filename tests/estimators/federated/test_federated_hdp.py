@@ -41,6 +41,20 @@ def test_same_bits_for_any_workers_and_after_a_resume(algorithm, same_bits):
     same_bits(algorithm, task)
 
 
+@pytest.mark.parametrize(
+    ("settings", "clients", "noise"),
+    [
+        ({"rate": 0.5}, 400, 10.0),
+        ({"number": 60}, 400, 3.0),
+        ({"rate": 0.5}, 8, 0.5),  # a twentieth would be less than the multiplier
+        ({"rate": 0.5, "count_noise": 7.0}, 400, 7.0),
+        ({"rate": 0.5, "clip_rate": 0.0}, 400, np.inf),  # nothing is counted where S stays
+    ],
+)
+def test_counts_get_a_twentieth_of_the_expected_participants_as_noise(settings, clients, noise):
+    assert DPFedAvg(learning_rate=0.1, **PRIVATE, **settings).counts(task(clients=clients, groups=None)) == noise
+
+
 # --- the printed lines, plainly ----------------------------------------------------------------------------------------
 
 
