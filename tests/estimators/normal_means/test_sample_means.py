@@ -64,6 +64,19 @@ def test_variances_that_do_not_differ_are_pooled():
     np.testing.assert_allclose(model.interval(), same.interval(), rtol=1e-7)
 
 
+def test_expected_variances_are_the_means_of_their_laws():
+    """Scaled inverse chi-squares given the rows; up to 2 degrees of freedom they have no mean."""
+    y, s2 = np.arange(8.0), np.array([1e-3, 2e-3, 0.5, 1.0, 2.0, 300.0, 900.0, 1e3])
+    model = SampleMeans().fit(y, s2, np.array([2, 3, 4, 8, 2, 3, 4, 8]))
+    assert 0 < model.prior_degrees_ < 1  # so that those of clients are on both sides of 2 and 3
+    laws = stats.invgamma(model.degrees_ / 2, scale=model.degrees_ * model.variances_ / 2)
+    np.testing.assert_allclose(model.expected_variances_, laws.mean(), rtol=1e-12)
+    assert np.isinf(model.expected_variances_[[0, 4]]).all()
+    assert np.isfinite(model.expected_variances_[[1, 2, 3]]).all()
+    alike = SampleMeans().fit(y, np.full(8, 2.0), 5)  # one variance for all is known
+    np.testing.assert_allclose(alike.expected_variances_, 2.0 / 5)
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_a_client_against_quadrature(given):
     """mu and tau2 given: the posterior of a client is a normal prior times a t likelihood, and so are its quantiles."""
