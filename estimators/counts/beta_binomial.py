@@ -265,11 +265,11 @@ class BetaBinomial(ConjugateModel):
         choice("prior", self.prior, ("bayes", "marginal-likelihood", "moments", "naive-moments", "fixed"))
         if (self.prior == "fixed") != (self.alpha is not None) or (self.prior == "fixed") != (self.beta is not None):
             raise ValueError("alpha and beta must be given for prior='fixed' and left out otherwise, where they are learnt")
-        self.converged_, self.n_iter_ = True, 0
+        self.converged_, self.n_iter_, given = True, 0, None
         if self.prior == "fixed":
             alpha, beta = single(positive, "alpha", self.alpha), single(positive, "beta", self.beta)
             mean, rho = alpha / (alpha + beta), 1 / (alpha + beta)
-            found = alpha, beta, alpha + beta  # of mean and rho alone, a beta far below alpha would be lost
+            given = alpha, beta, alpha + beta  # of mean and rho alone, a beta far below alpha would be lost
         elif self.prior in ("bayes", "marginal-likelihood"):
             mean, rho = self._maximise(tally)
         else:
@@ -277,7 +277,7 @@ class BetaBinomial(ConjugateModel):
             most = mean * (1 - mean)
             rho = 0.0 if sigma2 <= 0 else np.inf if sigma2 >= most else sigma2 / (most - sigma2)
         self.mean_, self._rho = float(mean), float(rho)
-        self.alpha_, self.beta_, self.concentration_ = found if self.prior == "fixed" else shapes(self.mean_, self._rho)
+        self.alpha_, self.beta_, self.concentration_ = given or shapes(self.mean_, self._rho)
         self.log_likelihood_ = log_chance(tally, self.mean_, self.alpha_, self.beta_)
         self.components_, self._stated = Priors(*np.array([[self.mean_], [self._rho], [1.0]])), (self.mean_, self._rho)
         if self.prior == "bayes":
