@@ -65,7 +65,7 @@ def test_a_slip_in_any_value_that_is_read_is_noticed(paper):
 SLIPS = [
     ("fedhdp:thm8:p", r"(N-N_{\mathrm p}+1)", r"(N-N_{\mathrm p}-1)"),
     ("fedhdp:eq61", r"\sum_{i\in[l]}", r"\prod_{i\in[l]}"),
-    ("fedhdp:eq75", r"\prod_{k_1\neq i}", r"\prod_{k_1}"),
+    ("fedhdp:eq75", r"\prod_{k_1\in[l]\setminus i}", r"\prod_{k_1\in[l]}"),
     ("mrmtl:thmE.5", r"\sum_{j\neq k}", r"\sum_{j}"),
     ("mrmtl:tnb:pmf", r"\ell+1", r"\ell+2"),
     ("robusthdp:eq8:loss", "i<j", "i"),
