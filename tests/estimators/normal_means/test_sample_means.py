@@ -53,6 +53,15 @@ def test_moderation_in_formulas():
     np.testing.assert_allclose(found.variances / 1e200, shrunk)
 
 
+@pytest.mark.parametrize("unit", [1e-150, 1e-9, 1e-3, 1e9])
+def test_variances_are_moderated_alike_in_any_unit(unit):
+    s2, d = np.array([0.5, 1, 2, 4, 8, 0.3, 0.9, 1.5]), np.array([4, 3, 0, 5, 4, 9, 2, 4])
+    plain, other = moderated_variances(s2, d), moderated_variances(unit * s2, d)
+    np.testing.assert_allclose(other.degrees, plain.degrees, rtol=1e-9)
+    assert other.prior_variance == pytest.approx(unit * plain.prior_variance, rel=1e-9)
+    np.testing.assert_allclose(other.variances, unit * plain.variances, rtol=1e-9)
+
+
 def test_variances_that_do_not_differ_are_pooled():
     found = moderated_variances([1.0, 1.1, 0.9, 1.0, 7.0], [4, 4, 4, 4, 0])
     assert found.prior_degrees == np.inf
