@@ -208,3 +208,14 @@ def test_blowing_up_is_said():
     Xs, Ys, _ = simulate(m=3)
     with pytest.warns(UserWarning, match="left its domain"):
         assert not gp.linear_descent(Xs, Ys, eta=1.0, T=1000, as_printed=True).converged
+
+
+def test_the_printed_mixture_gradient_is_the_slope_of_the_printed_objective():
+    """Of the last sum of (21) as printed, whose exponents have the wrong sign, by differences."""
+    theta, mus, v, m = np.array([[0.3, -0.4], [1.0, 0.2]]), np.array([[0.0, 0.5], [1.5, -1.0]]), np.array([0.5, 2.0]), 2
+
+    def printed(t):
+        return np.log(np.sum(np.exp(((t - mus) ** 2).sum(axis=1) / (2 * v)) / (2 * np.pi * np.sqrt(v)) ** (m * 2 / 2)))
+
+    slopes = [[(printed(t + h) - printed(t - h)) / 2e-6 for h in 1e-6 * np.eye(2)] for t in theta]
+    np.testing.assert_allclose(gp.printed_mixture_gradient(theta, [0.5, 0.5], mus, v, m), slopes, rtol=1e-8)
