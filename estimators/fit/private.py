@@ -7,7 +7,7 @@ Belongs here: from raw rows to reports to a fitted server model.  Mechanisms, re
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -75,7 +75,6 @@ def private_outcome(
     local: bool,
     level: float,
     generator: np.random.Generator | None,
-    progress: Callable[[list[Any]], Iterable[Any]],
     charge: Callable[[Guarantee], BudgetFile] | None = None,
 ) -> Outcome:
     """Return the `Outcome` of a private fit.
@@ -86,7 +85,6 @@ def private_outcome(
     eps, delta : budget of every client; `local`: of all its rows together, else of one row.
     bounds : pair, for measurements.
     generator : numpy.random.Generator, or None for the operating system's randomness.
-    progress : function that wraps an iterable of clients.
     charge : function that enters the guarantee of all reports together into a budget, before anything is computed from
         them, and returns that budget; or None.
     """
@@ -98,7 +96,7 @@ def private_outcome(
         return budget
 
     if kind is RATES:
-        reports = rate_reports(table, eps, delta, adjacency, generator, progress)
+        reports = rate_reports(table, eps, delta, adjacency, generator)
         budget = charged_fit(reports)
         own = np.array([report.value / report.trials for report in reports])
         noise = np.array([report.noise_variance / report.trials**2 for report in reports])
@@ -107,7 +105,7 @@ def private_outcome(
         notes = []
     else:
         assert bounds is not None  # see model_for
-        reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator, progress)
+        reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator)
         budget = charged_fit(reports)
         own = np.array([report.estimate for report in reports])
         sampling, noise = model.variances_, 0.0
@@ -205,9 +203,8 @@ def mean_reports(
     adjacency: Literal["row", "client"],
     sigma2: float | None,
     generator: np.random.Generator | None,
-    progress: Callable[[list[Any]], Iterable[Any]],
 ) -> list[MeanReport]:
-    """Return one MeanReport per client."""
+    """Return one MeanReport per client, all made at once."""
     from estimators.private import MeanClient
     from estimators.private.reports import low_high
 
@@ -217,12 +214,8 @@ def mean_reports(
     bound = (high - low) ** 2 / 2 if share and adjacency == "client" else None
     samples = table.samples()
     assert samples is not None  # see model_for
-    return [
-        MeanClient(
-            bounds=bounds, eps=eps, delta=delta, adjacency=adjacency, variance_share=share, variance_bound=bound, name=name
-        ).report(rows, generator)
-        for name, rows in progress(list(zip(table.clients, samples, strict=True)))
-    ]
+    client = MeanClient(bounds=bounds, eps=eps, delta=delta, adjacency=adjacency, variance_share=share, variance_bound=bound)
+    return client.reports(samples, table.clients, generator)
 
 
 def rate_reports(
@@ -231,19 +224,12 @@ def rate_reports(
     delta: float,
     adjacency: Literal["row", "client"],
     generator: np.random.Generator | None,
-    progress: Callable[[list[Any]], Iterable[Any]],
 ) -> list[RateReport]:
-    """Return one RateReport per client."""
+    """Return one RateReport per client, all made at once."""
     from estimators.private import RateClient
 
     if (table.trials == 0).any():
         client = table.clients[int(np.argmax(table.trials == 0))]
         raise ValueError(f"client {client!r} has no trials, so nothing to report; drop it")
-    return [
-        RateClient(eps=eps, delta=delta, adjacency=adjacency, name=name).report(
-            np.repeat([1.0, 0.0], [ones, trials - ones]), generator
-        )
-        for name, ones, trials in progress(
-            list(zip(table.clients, table.successes.tolist(), table.trials.tolist(), strict=True))
-        )
-    ]
+    client = RateClient(eps=eps, delta=delta, adjacency=adjacency)
+    return client.reports(table.successes, table.trials, table.clients, generator)

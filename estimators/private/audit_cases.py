@@ -215,7 +215,7 @@ class HalfNoise(MeanClient):
 
     def randomise(self, totals: Any, sensitivities: Any, two: Any, generator: Any) -> Any:
         """Return numbers with too little noise."""
-        return super().randomise(totals, [s // 2 for s in sensitivities], two, generator)
+        return super().randomise(totals, [[s // 2 for s in column] for column in sensitivities], two, generator)
 
 
 class OwnBounds(MeanClient):

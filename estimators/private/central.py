@@ -79,7 +79,7 @@ def release_prior(
     >>> means = rng.normal(3.0, 1.0, 2000) + rng.normal(0.0, 0.5, 2000)
     >>> found = release_prior(means, 0.25, bounds=(-2.0, 8.0), eps=1.0, delta=1e-6, generator=rng)
     >>> round(found.prior.mean, 1), round(found.prior.variance, 1), found.guarantee.adjacency
-    (3.0, 0.9, 'client')
+    (3.0, 0.8, 'client')
     """
     means = read_rows(means, "means")
     variances = nonnegative("variances", variances)

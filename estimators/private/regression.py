@@ -152,7 +152,7 @@ class RegressionClient:
         sums = np.einsum("ij,ik->jk", whole, whole)[upper].tolist()
         largest = Fraction(2 * 2 ** (4 * self.bits))
         noisy = add_noise(
-            sums,
+            [[each] for each in sums],
             squares=[largest if j == k else largest / 2 for j, k in zip(*upper, strict=True)],
             eps=self.eps,
             delta=self.delta,
@@ -161,13 +161,14 @@ class RegressionClient:
             trusted="client",
             generator=generator,
         )
-        self.budget.spend(noisy.guarantee)
+        (guarantee,) = noisy.guarantees
+        self.budget.spend(guarantee)
         unit = (self.norm / 2**self.bits) ** 2
         matrix = np.zeros((size, size))
-        matrix[upper] = [unit * float(value) for value in noisy.values]
+        matrix[upper] = [unit * float(value) for (value,) in noisy.values]
         matrix = np.triu(matrix) + np.triu(matrix, 1).T
         return RegressionReport(
-            self.name, n, noisy.guarantee, tuple(map(tuple, matrix.tolist())), unit**2 * noisy.variances[0], self.norm
+            self.name, n, guarantee, tuple(map(tuple, matrix.tolist())), unit**2 * noisy.variances[0][0], self.norm
         )
 
     @paired

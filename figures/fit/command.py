@@ -368,7 +368,6 @@ def wording(args, table, model):
 def private_fit(args, table, options):
     """Return the `Outcome` of the private way."""
     import numpy as np
-    from tqdm import tqdm
 
     from estimators.accounting import BudgetError
     from estimators.fit.private import model_for, private_outcome
@@ -397,7 +396,6 @@ def private_fit(args, table, options):
             local=args.local,
             level=args.level,
             generator=None if args.seed is None else np.random.default_rng(args.seed),
-            progress=lambda clients: tqdm(clients, unit="client", disable=None, leave=False),
             charge=None if args.seed is not None else lambda guarantee: charge(args, guarantee),
         )
     except BudgetError:
