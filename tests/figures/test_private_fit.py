@@ -271,7 +271,7 @@ def test_a_column_of_budgets(visits, fit):
     "arguments", [[*STAY, "--central", "--bounds", "0", "10"], [*LINE, "--delta", "1e-5", "--norm", "6"]]
 )
 def test_a_prior_is_released_alone(arguments, visits, fit, tmp_path):
-    found = fit(visits, *arguments, "--eps", "300")
+    found = fit(visits, *arguments, "--eps", "1000")
     assert found.status == 0
     assert set(found.files) == {"prior.json", ".fit"}
     kept = json.loads(found.files["prior.json"])
@@ -279,7 +279,7 @@ def test_a_prior_is_released_alone(arguments, visits, fit, tmp_path):
     assert kept["budget"]["releases"] == 1
     assert "no number about a single one is released" in found.out
     assert (tmp_path / "visits.csv.budget").exists()
-    seeded = fit(visits, *arguments, "--eps", "300", "--seed", "1", "--json")
+    seeded = fit(visits, *arguments, "--eps", "1000", "--seed", "1", "--json")
     for text in (seeded.out, seeded.files["prior.json"].decode()):
         assert json.loads(text)["provenance"]["simulated"]
         assert "simulated, no guarantee" in text
