@@ -22,12 +22,13 @@ from typing import Any, Literal
 import numpy as np
 
 from estimators.accounting.budget import ADJACENCIES, budget_numbers
+from estimators.accounting.shuffling import shuffled_epsilon
 from estimators.federated.audit import epsilon_bound
 from estimators.federated.audit_cases import Case
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, count, finite, fraction, single
 from estimators.private.central import noisy_moments
-from estimators.private.client import MeanClient, RateClient
+from estimators.private.client import MeanClient, RateClient, two_point
 from estimators.private.regression import RegressionClient
 from estimators.private.reports import low_high
 
@@ -250,6 +251,19 @@ def regression(*, eps: float = 1.0, **more: Any) -> Case:
     return audit_draws(draws, pairs, eps=eps, delta=TIGHT, name="regression", **more)
 
 
+def shuffled_bits(*, n: int = 10, eps: float = 1.0, **more: Any) -> Case:
+    """Audit what a server sees of shuffled random bits, their number: one client's bit is 0 or 1, those of others are 0."""
+
+    def draws(bit: float, runs: int, generator: np.random.Generator) -> Floats:
+        made = two_point([int(bit), *[0] * (n - 1)] * runs, eps, generator)
+        return np.array(made.values[0]).reshape(runs, n).sum(axis=1)
+
+    claimed = shuffled_epsilon(delta=TIGHT, eps0=eps, n=n)
+    return audit_draws(
+        draws, [(0.0, 1.0)], eps=claimed, delta=TIGHT, adjacency="client", name=f"{n} shuffled bits", **more
+    )  # fmt: skip
+
+
 CASES: dict[str, Callable[..., Case]] = {
     **{
         f"mean, row, {m}": partial(mean, m, "row")
@@ -265,6 +279,7 @@ CASES: dict[str, Callable[..., Case]] = {
     **{f"rate, client, {m}": partial(rate, m, "client") for m in ("discrete-laplace", "two-point", "finite-output")},
     "central prior": central,
     "regression": regression,
+    "shuffled bits": shuffled_bits,
 }
 """Audits of what the toolkit releases; each takes seconds at tens of thousands of runs, which are drawn together."""
 
