@@ -18,10 +18,12 @@ guarantees: ``budget``), sampling (``accountants``).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from estimators.accounting.budget import Guarantee, budget_numbers
+from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.validation import count, fraction, nonnegative, paired, positive, single
 
 __all__ = ["closed_form_epsilon", "shuffled", "shuffled_delta", "shuffled_epsilon"]
@@ -50,21 +52,30 @@ def shuffled_delta(*, eps: float, eps0: float, n: int) -> float:
     return 0.0 if eps >= eps0 else clone_delta(eps, eps0, n)
 
 
-def clone_delta(eps: float, eps0: float, n: int) -> float:
-    """Return delta of checked numbers, eps < eps0."""
+@lru_cache(maxsize=256)
+def clones_of(eps0: float, n: int) -> tuple[Ints, Floats, float]:
+    """Return numbers C of clones, their probabilities, and the probability of all that are left out."""
     from scipy.stats import binom
 
     others = binom(n - 1, np.exp(-eps0))
     low, high = (int(others.ppf(LEFT_OUT)), int(others.isf(LEFT_OUT))) if n > 1 else (0, 0)
     clones = np.arange(max(low - 1, 0), min(high + 1, n - 1) + 1)
-    out = others.cdf(clones[0] - 1) + others.sf(clones[-1])
+    return clones, others.pmf(clones), float(others.cdf(clones[0] - 1) + others.sf(clones[-1]))
+
+
+def clone_delta(eps: float, eps0: float, n: int) -> float:
+    """Return delta of checked numbers, eps < eps0."""
+    from scipy.stats import binom
+
+    clones, chances, out = clones_of(eps0, n)
     honest, other = 1 / (1 + np.exp(-eps0)), 1 / (1 + np.exp(eps0))
     # P / Q = (honest j + other (c + 1 - j)) / (other j + honest (c + 1 - j)) at j ones of c + 1, which rises with j.
     at = (honest * np.exp(eps) - other) / ((honest - other) * (1 + np.exp(eps)))
     first = np.floor((clones + 1) * at).astype(int) + 1
-    more, less = binom.sf(first - 2, clones, 0.5), binom.sf(first - 1, clones, 0.5)  # P(A + 1 >= first), P(A >= first)
+    less = binom.sf(first - 1, clones, 0.5)  # P(A >= first); P(A + 1 >= first) is more by one probability
+    more = less + binom.pmf(first - 1, clones, 0.5)
     gain = (honest * more + other * less) - np.exp(eps) * (other * more + honest * less)
-    delta = float(np.sum(others.pmf(clones) * np.maximum(gain, 0.0)) + out)
+    delta = float(np.sum(chances * np.maximum(gain, 0.0)) + out)
     return min(delta * (1 + ROUNDING) + 2 * LEFT_OUT, 1.0)
 
 
