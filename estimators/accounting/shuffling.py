@@ -60,7 +60,7 @@ def clones_of(eps0: float, n: int) -> tuple[Ints, Floats, float]:
     others = binom(n - 1, np.exp(-eps0))
     low, high = (int(others.ppf(LEFT_OUT)), int(others.isf(LEFT_OUT))) if n > 1 else (0, 0)
     clones = np.arange(max(low - 1, 0), min(high + 1, n - 1) + 1)
-    return clones, others.pmf(clones), float(others.cdf(clones[0] - 1) + others.sf(clones[-1]))
+    return clones, binom.pmf(clones, n - 1, np.exp(-eps0)), float(others.cdf(clones[0] - 1) + others.sf(clones[-1]))
 
 
 def clone_delta(eps: float, eps0: float, n: int) -> float:
