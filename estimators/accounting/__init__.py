@@ -11,8 +11,9 @@ True
 Belongs here: ``events`` (what was released), ``accountants`` (eps, and the noise that a promise needs), ``losses`` (privacy
 loss distributions), ``budget`` (guarantees that add up), ``budget_file`` (a budget that remembers), ``privacy``
 (divergences, conversions, curves of one mechanism), ``mechanisms`` (sensitivities, exact Gaussian noise and releases of
-real numbers), ``tuning`` (the best of several runs), ``dpsgd`` and ``adaped`` (the papers' algorithms). Does not belong
-here: a client's reports (``private``), training (``federated.privacy``).
+real numbers), ``tuning`` (the best of several runs), ``shuffling`` (reports whose senders are hidden), ``dpsgd`` and
+``adaped`` (the papers' algorithms). Does not belong here: a client's reports (``private``), training
+(``federated.privacy``).
 """
 
 from typing import TYPE_CHECKING

@@ -7,12 +7,12 @@ Belongs here: from raw rows to reports to a fitted server model.  Mechanisms, re
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from estimators.accounting.budget import Guarantee, in_parallel
+from estimators.accounting.budget import Guarantee, budget_numbers, in_parallel
 from estimators.fit.models import Model, build
 from estimators.fit.outcome import Outcome
 from estimators.tables.client_table import AnyTable, BinomialTable, ClientTable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from estimators.private.reports import MeanReport, RateReport, Report
 
 
-__all__ = ["model_for", "private_outcome", "untold"]
+__all__ = ["groups_of", "model_for", "private_outcome", "untold"]
 
 T = TypeVar("T")
 
@@ -69,13 +69,12 @@ def private_outcome(
     kind: Model,
     model: Any,
     *,
-    eps: float,
+    eps: float | Mapping[str, float],
     delta: float,
     bounds: tuple[float, float] | None,
     local: bool,
     level: float,
     generator: np.random.Generator | None,
-    progress: Callable[[list[Any]], Iterable[Any]],
     charge: Callable[[Guarantee], BudgetFile] | None = None,
 ) -> Outcome:
     """Return the `Outcome` of a private fit.
@@ -83,10 +82,10 @@ def private_outcome(
     Parameters
     ----------
     table : ClientTable with raw rows, or BinomialTable; kind, model : from `model_for`.
-    eps, delta : budget of every client; `local`: of all its rows together, else of one row.
+    eps : budget of every client, or a dict with one for each, by names; public, so none may depend on a client's data.
+    delta : number in [0, 1), the same for all; `local`: of all its rows together, else of one row.
     bounds : pair, for measurements.
     generator : numpy.random.Generator, or None for the operating system's randomness.
-    progress : function that wraps an iterable of clients.
     charge : function that enters the guarantee of all reports together into a budget, before anything is computed from
         them, and returns that budget; or None.
     """
@@ -98,7 +97,7 @@ def private_outcome(
         return budget
 
     if kind is RATES:
-        reports = rate_reports(table, eps, delta, adjacency, generator, progress)
+        reports = rate_reports(table, eps, delta, adjacency, generator)
         budget = charged_fit(reports)
         own = np.array([report.value / report.trials for report in reports])
         noise = np.array([report.noise_variance / report.trials**2 for report in reports])
@@ -107,7 +106,7 @@ def private_outcome(
         notes = []
     else:
         assert bounds is not None  # see model_for
-        reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator, progress)
+        reports = mean_reports(table, eps, delta, bounds, adjacency, model.sigma2, generator)
         budget = charged_fit(reports)
         own = np.array([report.estimate for report in reports])
         sampling, noise = model.variances_, 0.0
@@ -199,15 +198,14 @@ def lines(model: Any, budget: BudgetFile | None) -> tuple[str, ...]:
 
 def mean_reports(
     table: ClientTable,
-    eps: float,
+    eps: float | Mapping[str, float],
     delta: float,
     bounds: tuple[float, float],
     adjacency: Literal["row", "client"],
     sigma2: float | None,
     generator: np.random.Generator | None,
-    progress: Callable[[list[Any]], Iterable[Any]],
 ) -> list[MeanReport]:
-    """Return one MeanReport per client."""
+    """Return one MeanReport per client, all made at once."""
     from estimators.private import MeanClient
     from estimators.private.reports import low_high
 
@@ -217,33 +215,64 @@ def mean_reports(
     bound = (high - low) ** 2 / 2 if share and adjacency == "client" else None
     samples = table.samples()
     assert samples is not None  # see model_for
-    return [
-        MeanClient(
-            bounds=bounds, eps=eps, delta=delta, adjacency=adjacency, variance_share=share, variance_bound=bound, name=name
-        ).report(rows, generator)
-        for name, rows in progress(list(zip(table.clients, samples, strict=True)))
-    ]
+    found: dict[int, MeanReport] = {}
+    for one, places in groups_of(eps, table.clients):
+        client = MeanClient(
+            bounds=bounds, eps=one, delta=delta, adjacency=adjacency, variance_share=share, variance_bound=bound
+        )
+        mine = client.reports([samples[i] for i in places], [table.clients[i] for i in places], generator)
+        found |= zip(places, mine, strict=True)
+    return [found[i] for i in range(len(samples))]
+
+
+def groups_of(eps: float | Mapping[str, float], clients: Sequence[str]) -> list[tuple[float, list[int]]]:
+    """Return the places of the clients with each eps, who report together.
+
+    Parameters
+    ----------
+    eps : number > 0, or a dict from the names of all `clients` to such numbers.
+
+    Raises
+    ------
+    ValueError
+        Naming a client that has no eps or one that is no number > 0, and a name that is no client's.
+
+    >>> groups_of({"a": 1.0, "b": 0.5, "c": 1.0}, ["a", "b", "c"])
+    [(0.5, [1]), (1.0, [0, 2])]
+    """
+    if not isinstance(eps, Mapping):
+        return [(eps, list(range(len(clients))))]
+    strange = sorted(map(str, eps.keys() - set(clients)))
+    if strange:
+        raise ValueError(f"eps names {strange[0]!r}, which is no client")
+    found: dict[float, list[int]] = {}
+    for place, name in enumerate(clients):
+        try:
+            found.setdefault(budget_numbers(eps[name], 0.0)[0], []).append(place)
+        except KeyError:
+            raise ValueError(f"eps has no number for the client {name!r}; give one for each") from None
+        except (TypeError, ValueError):
+            raise ValueError(f"eps of the client {name!r} must be one number > 0") from None
+    return sorted(found.items())
 
 
 def rate_reports(
     table: BinomialTable,
-    eps: float,
+    eps: float | Mapping[str, float],
     delta: float,
     adjacency: Literal["row", "client"],
     generator: np.random.Generator | None,
-    progress: Callable[[list[Any]], Iterable[Any]],
 ) -> list[RateReport]:
-    """Return one RateReport per client."""
+    """Return one RateReport per client, all made at once."""
     from estimators.private import RateClient
 
     if (table.trials == 0).any():
         client = table.clients[int(np.argmax(table.trials == 0))]
         raise ValueError(f"client {client!r} has no trials, so nothing to report; drop it")
-    return [
-        RateClient(eps=eps, delta=delta, adjacency=adjacency, name=name).report(
-            np.repeat([1.0, 0.0], [ones, trials - ones]), generator
-        )
-        for name, ones, trials in progress(
-            list(zip(table.clients, table.successes.tolist(), table.trials.tolist(), strict=True))
-        )
-    ]
+    found: dict[int, RateReport] = {}
+    for one, places in groups_of(eps, table.clients):
+        client = RateClient(eps=one, delta=delta, adjacency=adjacency)
+        names = [table.clients[i] for i in places]
+        mine = client.reports(table.successes[places], table.trials[places], names, generator)
+        found |= zip(places, mine, strict=True)
+    return [found[i] for i in range(len(table.clients))]

@@ -176,6 +176,8 @@ class Agreement:
                     f"{name} is {told:.6g}, beyond what data between {low:g} and {high:g} and noise can give "
                     f"(up to {reach:.3g} outside, but with a probability of {alpha:.1g})"
                 )
+            if (law := getattr(self.own, "law", None)) is not None and report.guarantee.mechanism == "finite-output":
+                law.position(told / (1 if isinstance(report, MeanReport) else report.trials))
             if report.guarantee.mechanism == "two-point" and low - told + reach > slack and told - high + reach > slack:
                 raise ValueError(
                     f"{name} is {told:.6g}, not one of the two answers {low - reach:.6g} and {high + reach:.6g}"

@@ -10,15 +10,16 @@ Belongs here: that release.  Clients who trust no server use ``client`` and ``se
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimators.accounting.budget import Budget, Guarantee
-from estimators.numerics.arrays import ArrayLike
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import fraction, nonnegative, paired, single
 from estimators.private.client import MeanClient, read_rows
 from estimators.private.prior import Prior, grid_posterior, log_normal
+from estimators.private.reports import MeanReport
 
 __all__ = ["CentralPrior", "release_prior"]
 
@@ -79,7 +80,7 @@ def release_prior(
     >>> means = rng.normal(3.0, 1.0, 2000) + rng.normal(0.0, 0.5, 2000)
     >>> found = release_prior(means, 0.25, bounds=(-2.0, 8.0), eps=1.0, delta=1e-6, generator=rng)
     >>> round(found.prior.mean, 1), round(found.prior.variance, 1), found.guarantee.adjacency
-    (3.0, 0.9, 'client')
+    (3.0, 0.8, 'client')
     """
     means = read_rows(means, "means")
     variances = nonnegative("variances", variances)
@@ -88,8 +89,10 @@ def release_prior(
             f"means must be of at least two clients, with one variance or one each, got {means.shape} and {variances.shape}"
         )
     single(fraction, "variance_share", variance_share)
-    server = MeanClient(bounds=bounds, eps=eps, delta=delta, mechanism=mechanism, bits=bits, variance_share=variance_share)
-    report = server.report(means, generator)
+    (report,) = noisy_moments(
+        [means], [""], bounds=bounds, eps=eps, delta=delta, generator=generator, variance_share=variance_share,
+        mechanism=mechanism, bits=bits,
+    )  # fmt: skip
     guarantee = replace(report.guarantee, adjacency="client", trusted="server")
     if budget is not None:
         if not isinstance(budget, Budget):
@@ -108,3 +111,15 @@ def release_prior(
     low, high = report.bounds
     prior = grid_posterior(given_tau, (high - low) / 2, None if sigma2 is None else float(sigma2))
     return CentralPrior(prior, guarantee, total, report.noise_variance, told)
+
+
+def noisy_moments(
+    means: list[Floats],
+    names: list[str],
+    *,
+    generator: np.random.Generator | None,
+    variance_share: float = 0.5,
+    **settings: Any,
+) -> list[MeanReport]:
+    """Return the noisy mean and variance of each list of clients' means: a client is a row of the trusted server."""
+    return MeanClient(variance_share=variance_share, **settings).reports(means, names, generator)

@@ -4,53 +4,60 @@ The steps are: clip to bounds fixed in advance (never read off the data), reduce
 add noise.  Rounding decides only which whole number is protected, so that rounding errors of floats cost no privacy;
 sums and noise are integers (``exact_noise``), unless mechanism="gaussian" is asked for.
 
+Clients who keep to the same settings can report at once (``reports``), with noise drawn for all of them together; as
+nobody's rows are in two samples, a batch costs each what one report costs.
+
 Belongs here: clients with a mean or a rate.  Clients with a regression are in ``regression``, what the server makes of
 reports in ``server``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from estimators.accounting.budget import Budget, Guarantee, budget_numbers
-from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.accounting.budget import Budget, Guarantee, budget_numbers, in_parallel
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import (
     choice,
     count,
     finite,
     instance,
+    listing,
     nonnegative,
     paired,
     positive,
     probability,
     single,
 )
-from estimators.private.exact_noise import check_generator, randomised_response
+from estimators.private.exact_noise import check_generator
 from estimators.private.finite_output import FiniteOutput
 from estimators.private.noise import (
     MECHANISMS,
+    Noisy,
     add_noise,
     choose_mechanism,
     flip_probability,
     quantised_integers,
+    wrong_answers,
 )
 from estimators.private.prior import BetaPrior, Prior
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
 
 if TYPE_CHECKING:
-    from estimators.private.noise import Noisy
     from estimators.private.prior import NormalMixtures
 
 
 __all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
 
 MAX_BITS = 20
+MOST_TRIALS = 2.0**50
 BOUNDED = ("two-point", "finite-output")  # mechanisms for one number between bounds
 
 
@@ -183,56 +190,96 @@ class MeanClient:
         ValueError
             For rows that are empty or not finite, and when the budget is exceeded.
         """
-        rows = read_rows(rows)
+        return self.answer([read_rows(rows)], [self.name], generator)[0]
+
+    @paired
+    def reports(
+        self, samples: Sequence[ArrayLike], names: Sequence[str], generator: np.random.Generator | None = None
+    ) -> list[MeanReport]:
+        """Return the reports of many clients who keep to these settings, at once; the budget is charged once for all.
+
+        Parameters
+        ----------
+        samples : list of m arrays (n_i,) of finite numbers, each of one client, so that nobody's rows are in two of them.
+        names : list of m different strings, the clients' public names.
+        generator : as for `report`.
+
+        >>> client = MeanClient(bounds=(0.0, 10.0), eps=1.0)
+        >>> made = client.reports([[2.0, 4.0], [5.0]], ["a", "b"], np.random.default_rng(0))
+        >>> [(report.client, report.n) for report in made]
+        [('a', 2), ('b', 1)]
+        """
+        read = read_samples(samples)
+        return self.answer(read, read_names(names, len(read)), generator)
+
+    def answer(self, samples: list[Floats], names: list[str], generator: np.random.Generator | None) -> list[MeanReport]:
+        """Return the reports of checked samples; those of one row have no variance, and so a smaller noise."""
         check_generator(generator)
+        found: dict[int, MeanReport] = {}
+        spent: list[Guarantee] = []
+        for two in (False, True):
+            places = [i for i, rows in enumerate(samples) if two == (self.variance_share > 0 and len(rows) >= 2)]
+            if places:
+                mine = [samples[i] for i in places]
+                columns, guarantees = self.noisy_columns(mine, two, generator)
+                spent += guarantees
+                for i, guarantee, numbers in zip(places, guarantees, zip(*columns, strict=True), strict=True):
+                    estimate, noise, rounding, *more = numbers
+                    n = len(samples[i])
+                    found[i] = MeanReport(names[i], n, guarantee, estimate, noise, rounding, self.bounds, *more)
+        self.budget.spend(in_parallel(spent))
+        return [found[i] for i in range(len(samples))]
+
+    def noisy_columns(
+        self, samples: list[Floats], two: bool, generator: np.random.Generator | None
+    ) -> tuple[list[list[float]], list[Guarantee]]:
+        """Return the numbers of reports, a list of each kind, and the guarantees; `two` with variances."""
         low, high = self.bounds
-        levels, n = 2**self.bits - 1, len(rows)
+        levels, m = 2**self.bits - 1, len(samples)
         step = (high - low) / levels
-        two = self.variance_share > 0 and n >= 2
-        if self.law is not None:
-            said, guarantee = one_output(np.clip(mean_of(rows), low, high), self.law, self.budget, generator)
-            return MeanReport(self.name, n, guarantee, said, self.law.worst_variance, 0.0, self.bounds)
+        sizes = np.array([len(rows) for rows in samples])
         if self.adjacency == "row":
-            whole = quantised_integers((np.clip(rows, low, high) - low) / step, levels, generator)
-            total = int(whole.sum())
-            totals, sensitivities, units = [total], [levels], [step / n]
+            whole = quantised_integers((np.clip(np.concatenate(samples), low, high) - low) / step, levels, generator)
+            totals = [exact_sums(whole, sizes)]
+            sensitivities, units, rounding = [[levels] * m], [step / sizes], step**2 / (4 * sizes)
             if two:  # n (n - 1) times the sample variance; replacing a row moves it by at most (n - 1) levels^2
-                totals.append(n * sum(r * r for r in whole.tolist()) - total * total)
-                sensitivities.append((n - 1) * levels**2)
-                units.append(step**2 / (n * (n - 1)))
+                squares = zip(sizes.tolist(), exact_sums(whole**2, sizes), totals[0], strict=True)
+                totals.append([n * square - total * total for n, square, total in squares])
+                sensitivities.append([(n - 1) * levels**2 for n in sizes.tolist()])
+                units.append(step**2 / (sizes * (sizes - 1.0)))
         else:
-            position = (np.clip(mean_of(rows), low, high) - low) / step
-            totals, sensitivities, units = [int(quantised_integers(position, levels, generator))], [levels], [step]
+            means = np.array([mean_of(rows) for rows in samples])
+            truth = np.clip(means, low, high)
+            if self.law is not None:
+                said = self.law.release(truth, generator).tolist()
+                columns = [said, [self.law.worst_variance] * m, [0.0] * m]
+                return columns, [one_output(self.law, generator)] * m
+            position = np.minimum((truth - low) / step, levels)
+            totals = [quantised_integers(position, levels, generator).tolist()]
+            sensitivities, units, rounding = [[levels] * m], [np.full(m, step)], np.full(m, step**2 / 4)
             if two:
+                assert self.variance_bound is not None
                 unit = self.variance_bound / levels
                 with quiet():
-                    spread = np.clip(np.sum((rows - mean_of(rows)) ** 2) / (n - 1) / unit, 0.0, levels)
-                totals.append(int(quantised_integers(spread, levels, generator)))
-                sensitivities.append(levels)
-                units.append(unit)
-        values, variances, guarantee = self.randomise(totals, sensitivities, two, generator)
-        return MeanReport(
-            client=self.name,
-            n=n,
-            guarantee=guarantee,
-            estimate=low + units[0] * float(values[0]),
-            noise_variance=units[0] ** 2 * variances[0],
-            rounding_variance=step**2 / (4 * n) if self.adjacency == "row" else step**2 / 4,
-            bounds=self.bounds,
-            variance=units[1] * float(values[1]) if two else None,
-            variance_noise=units[1] ** 2 * variances[1] if two else None,
-        )
+                    sums = np.array([np.sum((rows - mean) ** 2) for rows, mean in zip(samples, means, strict=True)])
+                    spread = np.clip(sums / (sizes - 1) / unit, 0.0, levels)
+                totals.append(quantised_integers(spread, levels, generator).tolist())
+                sensitivities.append([levels] * m)
+                units.append(np.full(m, unit))
+        values, variances, guarantees = self.randomise(totals, sensitivities, two, generator)
+        numbers = [unit * np.array(column, float) for unit, column in zip(units, values, strict=True)]
+        noise = [unit**2 * np.array(column) for unit, column in zip(units, variances, strict=True)]
+        columns = [low + numbers[0], noise[0], rounding, *([numbers[1], noise[1]] if two else [])]
+        return [column.tolist() for column in columns], guarantees
 
     def randomise(
-        self, totals: list[int], sensitivities: list[int], two: bool, generator: np.random.Generator | None
-    ) -> Noisy | tuple[list[float], list[float], Guarantee]:
-        """Return noisy numbers, variances and the guarantee, which is spent first."""
+        self, totals: list[list[int]], sensitivities: list[list[int]], two: bool, generator: np.random.Generator | None
+    ) -> Noisy:
+        """Return noisy numbers, variances and guarantees."""
         if self.mechanism == "two-point":
-            value, variance, guarantee = two_point(totals[0], self.eps, self.budget, generator)
-            return [value], [variance], guarantee
+            return two_point(totals[0], self.eps, generator)
         part = Fraction(self.variance_share)  # so that the shares add to one without rounding
-        shares = [1 - part, part] if two else [1]
-        noisy = add_noise(
+        return add_noise(
             totals,
             sensitivities=sensitivities,
             eps=self.eps,
@@ -241,10 +288,8 @@ class MeanClient:
             adjacency=self.adjacency,
             trusted="client",
             generator=generator,
-            shares=shares,
+            shares=[1 - part, part] if two else [1],
         )
-        self.budget.spend(noisy.guarantee)
-        return noisy
 
     @paired
     def share_clipped(self, rows: ArrayLike) -> float:
@@ -340,42 +385,93 @@ class RateClient:
         answers : array (n,) of 0 and 1 (or booleans), n >= 1; generator : see ``MeanClient.report``.
         """
         answers = read_answers(answers)
+        return self.answer([int(answers.sum())], [len(answers)], [self.name], generator)[0]
+
+    @paired
+    def reports(
+        self, ones: ArrayLike, trials: ArrayLike, names: Sequence[str], generator: np.random.Generator | None = None
+    ) -> list[RateReport]:
+        """Return the reports of many clients who keep to these settings, at once; the budget is charged once for all.
+
+        Parameters
+        ----------
+        ones, trials : arrays (m,) of whole numbers, 0 <= ones <= trials and trials >= 1: answers that are 1, and all, of
+            each client; nobody's answers are with two clients.
+        names : list of m different strings, the clients' public names; generator : see ``MeanClient.report``.
+
+        >>> client = RateClient(eps=1.0)
+        >>> [r.value for r in client.reports([30, 1], [100, 4], ["a", "b"], np.random.default_rng(2))]
+        [30.0, 1.0]
+        """
+        x, n = read_rows(ones, "ones"), read_rows(trials, "trials")
+        if x.shape != n.shape:
+            raise ValueError(f"ones and trials must be as many, got {len(x)} and {len(n)}")
+        wrong = (x != np.rint(x)) | (n != np.rint(n)) | (x < 0) | (x > n) | (n < 1) | (n > MOST_TRIALS)
+        if wrong.any():
+            raise ValueError(
+                f"ones and trials must be whole numbers with 0 <= ones <= trials and trials in 1..2^50; those at position "
+                f"{int(np.argmax(wrong))} are not"
+            )
+        return self.answer(x.astype(int).tolist(), n.astype(int).tolist(), read_names(names, len(x)), generator)
+
+    def answer(
+        self, ones: list[int], trials: list[int], names: list[str], generator: np.random.Generator | None
+    ) -> list[RateReport]:
+        """Return the reports of checked counts."""
         check_generator(generator)
-        n, ones = len(answers), int(answers.sum())
         if self.mechanism == "two-point":
-            if self.statistic == "pairs" and n < 2:
+            if self.statistic == "pairs" and min(trials) < 2:
                 raise ValueError("answers must be at least two for statistic='pairs'; report 'ones' instead")
-            part = ones / n if self.statistic == "ones" else ones * (ones - 1) / (n * (n - 1))
-            bit = int(quantised_integers(np.asarray(part), 1, generator))
-            value, variance, guarantee = two_point(bit, self.eps, self.budget, generator)
-            return RateReport(self.name, n, guarantee, self.statistic, 1, value, variance)
+            pairs = self.statistic == "pairs"
+            parts = [
+                x * (x - 1) / (n * (n - 1)) if pairs else x / n for x, n in zip(ones, trials, strict=True)
+            ]  # fmt: skip
+            bits = quantised_integers(np.array(parts), 1, generator).tolist()
+            (values,), (variances,), guarantees = two_point(bits, self.eps, generator)
+            kind, sizes = self.statistic, [1] * len(trials)
+        else:
+            kind, sizes = "ones", trials
+            values, variances, guarantees = self.noisy_counts(ones, trials, generator)
+        self.budget.spend(in_parallel(guarantees))
+        return [
+            RateReport(name, n, guarantee, kind, size, float(value), variance)
+            for name, n, guarantee, size, value, variance in zip(
+                names, trials, guarantees, sizes, values, variances, strict=True
+            )
+        ]
+
+    def noisy_counts(
+        self, ones: list[int], trials: list[int], generator: np.random.Generator | None
+    ) -> tuple[list[float], list[float], list[Guarantee]]:
+        """Return noisy numbers of ones, the variances of their noise, and guarantees."""
+        n = np.array(trials, float)
         if self.law is not None:
-            said, guarantee = one_output(ones / n, self.law, self.budget, generator)
-            value, variance = n * said, n**2 * self.law.worst_variance
-        elif self.mechanism == "answers":
+            said = self.law.release(np.array(ones) / n, generator)
+            guarantees = [one_output(self.law, generator)] * len(ones)
+            return (n * said).tolist(), (n**2 * self.law.worst_variance).tolist(), guarantees
+        if self.mechanism == "answers":
             flip = flip_probability(self.eps)
+            wrong = flip[0] / flip[1]
             guarantee = Guarantee(
                 self.eps, 0.0, "row", "client", "answers", claims=("generative:qpriv",), simulated=generator is not None
             )
-            self.budget.spend(guarantee)
-            said = sum(randomised_response(int(a), flip, generator) for a in answers)
-            wrong = flip[0] / flip[1]
-            value, variance = (said - n * wrong) / (1 - 2 * wrong), n * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
-        else:
-            noisy = add_noise(
-                [ones],
-                sensitivities=[1 if self.adjacency == "row" else n],
-                eps=self.eps,
-                delta=self.delta,
-                mechanism=self.mechanism,
-                adjacency=self.adjacency,
-                trusted="client",
-                generator=generator,
-                shares=[1],
-            )
-            (value,), (variance,), guarantee = noisy
-            self.budget.spend(guarantee)
-        return RateReport(self.name, n, guarantee, "ones", n, float(value), variance)
+            answers = np.concatenate([np.arange(size) < x for x, size in zip(ones, trials, strict=True)])
+            answers = answers ^ wrong_answers(flip, answers.size, generator)
+            said = np.array(exact_sums(answers, np.array(trials)))
+            variances = n * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
+            return ((said - n * wrong) / (1 - 2 * wrong)).tolist(), variances.tolist(), [guarantee] * len(ones)
+        (values,), (variances,), guarantees = add_noise(
+            [ones],
+            sensitivities=[[1] * len(ones) if self.adjacency == "row" else trials],
+            eps=self.eps,
+            delta=self.delta,
+            mechanism=self.mechanism,
+            adjacency=self.adjacency,
+            trusted="client",
+            generator=generator,
+            shares=[1],
+        )
+        return values, variances, guarantees
 
     @paired
     def at_home(self, answers: ArrayLike, prior: BetaPrior) -> AtHomeRate:
@@ -435,15 +531,15 @@ class AtHomeRate:
         return float(betaincinv(a, b, (1 - level) / 2)), float(betaincinv(a, b, (1 + level) / 2))
 
 
-def two_point(bit: int, eps: float, budget: Budget, generator: np.random.Generator | None) -> tuple[float, float, Guarantee]:
-    """Return an unbiased report of a bit, its variance given the bit, and the guarantee, which is spent first."""
+def two_point(bits: list[int], eps: float, generator: np.random.Generator | None) -> Noisy:
+    """Return unbiased reports of bits, their variances given the bits, and guarantees."""
     flip = flip_probability(eps)
     claims = "generative:qpriv", "generative:qpriv:ldp"
     guarantee = Guarantee(eps, 0.0, "client", "client", "two-point", claims=claims, simulated=generator is not None)
-    budget.spend(guarantee)
     wrong = flip[0] / flip[1]
-    value = (randomised_response(bit, flip, generator) - wrong) / (1 - 2 * wrong)
-    return value, wrong * (1 - wrong) / (1 - 2 * wrong) ** 2, guarantee
+    said = np.array(bits) ^ wrong_answers(flip, len(bits), generator)
+    variance = wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
+    return Noisy([((said - wrong) / (1 - 2 * wrong)).tolist()], [[variance] * len(bits)], [guarantee] * len(bits))
 
 
 @lru_cache(maxsize=1024)
@@ -452,13 +548,9 @@ def finite_law(mechanism: str, bounds: tuple[float, float], eps: float) -> Finit
     return FiniteOutput(bounds=bounds, eps=eps) if mechanism == "finite-output" and np.isfinite(eps) else None
 
 
-def one_output(
-    truth: float, law: FiniteOutput, budget: Budget, generator: np.random.Generator | None
-) -> tuple[float, Guarantee]:
-    """Return an unbiased report of a number between the bounds, and the guarantee, which is spent first."""
-    guarantee = Guarantee(law.eps, 0.0, "client", "client", "finite-output", simulated=generator is not None)
-    budget.spend(guarantee)
-    return float(law.release(truth, generator)), guarantee
+def one_output(law: FiniteOutput, generator: np.random.Generator | None) -> Guarantee:
+    """Return the guarantee of one output of a law."""
+    return Guarantee(law.eps, 0.0, "client", "client", "finite-output", simulated=generator is not None)
 
 
 def own_budget(budget: Budget | None, eps: float, delta: float, adjacency: str) -> Budget:
@@ -512,6 +604,35 @@ def read_rows(rows: ArrayLike, name: str = "rows", booleans: bool = False) -> Fl
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} must be a 1-d array with at least one value, got shape {array.shape}")
     return array
+
+
+def read_samples(samples: Sequence[ArrayLike]) -> list[Floats]:
+    """Return many clients' rows, each as `read_rows` returns them; what are arrays of floats are looked at together."""
+    found = list(listing("samples", samples))
+    if not found:
+        raise ValueError("samples must hold the rows of at least one client")
+    plain = all(type(rows) is np.ndarray and rows.dtype == np.float64 and rows.ndim == 1 and rows.size for rows in found)
+    if plain and np.isfinite(np.concatenate(found)).all():
+        return [np.asarray(rows) for rows in found]
+    return [read_rows(rows, f"samples[{i}]") for i, rows in enumerate(found)]
+
+
+def read_names(names: Sequence[str], m: int) -> list[str]:
+    """Return the public names of m clients, checked to be different."""
+    found = list(listing("names", names))
+    if len(found) != m or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"names must be {m} strings, one for each client, got {len(found)} entries")
+    if len(set(found)) < m:
+        twice = next(name for i, name in enumerate(found) if name in found[:i])
+        raise ValueError(f"names hold {twice!r} twice; a client reports once")
+    return found
+
+
+def exact_sums(values: Ints, sizes: Ints) -> list[int]:
+    """Return sums of whole numbers in 0..2^62, each of the next so many of them; Python's integers, halves added apart."""
+    starts = np.cumsum(sizes) - sizes
+    high, low = (np.add.reduceat(part, starts).tolist() for part in (values >> 32, values & 0xFFFFFFFF))
+    return [(h << 32) + rest for h, rest in zip(high, low, strict=True)]
 
 
 def mean_of(rows: Floats) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from math import isqrt
+from typing import Any
 
 import numpy as np
 
@@ -32,27 +33,36 @@ def words(size: int, generator: np.random.Generator | None) -> np.ndarray:
     return generator.integers(0, 2**64 - 1, size, np.uint64, endpoint=True)
 
 
-def uniforms(limit: int, size: int, generator: np.random.Generator | None = None) -> Ints:
-    """Return uniform integers in 0..limit-1, for a limit in 1..2^63; exact, by rejection.
+def uniforms(limit: int | Ints, size: int, generator: np.random.Generator | None = None) -> Ints:
+    """Return uniform integers in 0..limit-1, for a limit in 1..2^63 or an array (size,) of such; exact, by rejection.
 
     >>> uniforms(6, 8, np.random.default_rng(0)).tolist()
     [5, 2, 0, 0, 4, 0, 4, 5]
     """
-    if not 1 <= limit <= 1 << 63:
+    if not np.all((np.greater_equal(limit, 1)) & np.less_equal(limit, 1 << 63)):
         raise ValueError(f"limit must lie in 1..2^63, got {limit}")
-    bits = (limit - 1).bit_length()
     found = np.zeros(size, np.int64)
-    waiting = np.arange(size if bits else 0)
+    if isinstance(limit, int):
+        bits = (limit - 1).bit_length()
+        waiting, shift = np.arange(size if bits else 0), np.uint64(64 - bits)
+    else:  # a float is at least the number up to its rounding, so that no bit is missing; one too many is rejected below
+        waiting, shift = np.arange(size), 64 - np.maximum(np.frexp(limit.astype(float))[1], 1).astype(np.uint64)
     while waiting.size:
-        draws = (words(waiting.size, generator) >> np.uint64(64 - bits)).astype(np.int64)  # below 2^63
-        good = draws < limit
+        mine, top = of(shift, waiting), of(limit, waiting)
+        draws = (words(waiting.size, generator) >> mine).astype(np.int64)  # below 2^63
+        good = draws < top
         found[waiting[good]] = draws[good]
         waiting = waiting[~good]
     return found
 
 
+def of(values: Any, places: Ints) -> Any:
+    """Return the entries of an array, or the number that stands for all."""
+    return values[places] if isinstance(values, np.ndarray) else values
+
+
 def exponential_events(
-    factors: Sequence[tuple[Ints | int, int]], size: int, generator: np.random.Generator | None = None
+    factors: Sequence[tuple[Ints | int, Ints | int]], size: int, generator: np.random.Generator | None = None
 ) -> np.ndarray:
     """Return events of probability exp(-x), x the product of fractions in [0, 1]; exact.
 
@@ -60,7 +70,7 @@ def exponential_events(
 
     Parameters
     ----------
-    factors : list of (numerator, denominator), whole numbers, the numerator an array (size,) or one for all.
+    factors : list of (numerator, denominator), whole numbers, each an array (size,) or one for all.
     size : number of events; generator : as in `uniforms`.
     """
     even = np.zeros(size, bool)
@@ -68,8 +78,7 @@ def exponential_events(
     while waiting.size:
         go = uniforms(tries, waiting.size, generator) == 0
         for numerator, denominator in factors:
-            mine = numerator if isinstance(numerator, int) else numerator[waiting]
-            go &= uniforms(denominator, waiting.size, generator) < mine
+            go &= uniforms(of(denominator, waiting), waiting.size, generator) < of(numerator, waiting)
         even[waiting[~go]] = tries % 2 == 1
         waiting, tries = waiting[go], tries + 1
     return even
@@ -77,22 +86,22 @@ def exponential_events(
 
 def survivals(
     numerator: Ints,
-    denominator: int,
+    denominator: Ints | int,
     generator: np.random.Generator | None,
-    factors: Sequence[tuple[Ints | int, int]] = (),
+    factors: Sequence[tuple[Ints | int, Ints | int]] = (),
 ) -> np.ndarray:
     """Return events of probability exp(-numerator / denominator * product of factors), the first fraction of any size."""
     whole, rest = np.divmod(numerator, denominator)
     alive = exponential_events([(rest, denominator), *factors], len(whole), generator)
     units = 0
     while (waiting := np.flatnonzero(alive & (whole > units))).size:
-        mine = [(n if isinstance(n, int) else n[waiting], d) for n, d in factors]
+        mine = [(of(n, waiting), of(d, waiting)) for n, d in factors]
         alive[waiting] = exponential_events(mine, waiting.size, generator)
         units += 1
     return alive
 
 
-def geometrics(scale: tuple[int, int], size: int, generator: np.random.Generator | None = None) -> Ints:
+def geometrics(scale: tuple[Ints | int, Ints | int], size: int, generator: np.random.Generator | None = None) -> Ints:
     """Return integers X >= 0 with P(X >= k) = exp(-k / scale); exact.
 
     An exponential variable in units of 1/t is a uniform rest, kept with probability exp(-rest / t), and a number of whole
@@ -100,19 +109,22 @@ def geometrics(scale: tuple[int, int], size: int, generator: np.random.Generator
 
     Parameters
     ----------
-    scale : pair (t, s) of whole numbers >= 1 for t / s, t at most 2^62 and t / s at most 2^50.
+    scale : pair (t, s) of whole numbers >= 1 for t / s, t at most 2^62 and t / s at most 2^50; each an array (size,) or one
+        for all.
     size : number of draws; generator : as in `uniforms`.
 
     >>> geometrics((3, 1), 6, np.random.default_rng(1)).tolist()
     [0, 2, 0, 1, 2, 4]
     """
     t, s = scale
-    if not (1 <= s <= 1 << 30 and 1 <= t <= 1 << 62 and t <= MOST_SCALE * s):
+    whole_t, whole_s = np.asarray(t), np.asarray(s)
+    possible = (whole_s >= 1) & (whole_s <= 1 << 30) & (whole_t >= 1) & (whole_t <= 1 << 62)
+    if not (possible.all() and (-(-whole_t // MOST_SCALE) <= whole_s).all()):
         raise ValueError(f"scale must be a ratio of whole numbers up to 2^62 and 2^30, and at most 2^50, got {t} / {s}")
     rest = uniforms(t, size, generator)
     waiting = np.arange(size)
-    while (waiting := waiting[~exponential_events([(rest[waiting], t)], waiting.size, generator)]).size:
-        rest[waiting] = uniforms(t, waiting.size, generator)
+    while (waiting := waiting[~exponential_events([(rest[waiting], of(t, waiting))], waiting.size, generator)]).size:
+        rest[waiting] = uniforms(of(t, waiting), waiting.size, generator)
     whole = np.zeros(size, np.int64)
     waiting = np.arange(size)
     while (waiting := waiting[exponential_events((), waiting.size, generator)]).size:
@@ -120,7 +132,7 @@ def geometrics(scale: tuple[int, int], size: int, generator: np.random.Generator
         if whole[waiting[0]] >= MOST_UNITS:
             raise OverflowError("a draw of probability below 1e-444; the source of random words is broken")
     # floor((rest + t whole) / s) with t = step s + left: whole < 2^10, left < s <= 2^30 and step <= 2^50.
-    step, left = divmod(t, s)
+    step, left = t // s, t % s
     return step * whole + (rest + left * whole) // s  # rest < 2^62 and left whole < 2^40
 
 
@@ -130,7 +142,7 @@ def signed(magnitudes: Ints, generator: np.random.Generator | None) -> tuple[Int
     return np.where(negative, -magnitudes, magnitudes), ~(negative & (magnitudes == 0))
 
 
-def discrete_laplaces(scale: tuple[int, int], size: int, generator: np.random.Generator | None = None) -> Ints:
+def discrete_laplaces(scale: tuple[Ints | int, Ints | int], size: int, generator: np.random.Generator | None = None) -> Ints:
     """Return integers y with probabilities proportional to exp(-|y| / scale); exact.  Arguments as in `geometrics`.
 
     >>> discrete_laplaces((3, 1), 6, np.random.default_rng(1)).tolist()
@@ -139,12 +151,13 @@ def discrete_laplaces(scale: tuple[int, int], size: int, generator: np.random.Ge
     found = np.empty(size, np.int64)
     waiting = np.arange(size)
     while waiting.size:
-        found[waiting], good = signed(geometrics(scale, waiting.size, generator), generator)
+        mine = of(scale[0], waiting), of(scale[1], waiting)
+        found[waiting], good = signed(geometrics(mine, waiting.size, generator), generator)
         waiting = waiting[~good]
     return found
 
 
-def discrete_gaussians(sigma2: int, size: int, generator: np.random.Generator | None = None) -> Ints:
+def discrete_gaussians(sigma2: int | Ints, size: int, generator: np.random.Generator | None = None) -> Ints:
     """Return integers y with probabilities proportional to exp(-y^2 / (2 sigma2)); exact.
 
     From discrete Laplace draws of scale t, kept with probability exp(-x^2 / (2 sigma2)), x = |y| - sigma2 / t
@@ -152,25 +165,27 @@ def discrete_gaussians(sigma2: int, size: int, generator: np.random.Generator | 
 
     Parameters
     ----------
-    sigma2 : whole number in 0..2^40 (0 gives zeros); size : number of draws; generator : as in `uniforms`.
+    sigma2 : whole number in 0..2^40 (0 gives zeros), or an array (size,) of such; size : number of draws; generator : as in
+        `uniforms`.
 
     >>> discrete_gaussians(100, 6, np.random.default_rng(1)).tolist()
     [-8, 8, -13, 6, -9, 14]
     """
-    if not 0 <= sigma2 <= MOST_SIGMA2:
+    if not np.all(np.greater_equal(sigma2, 0) & np.less_equal(sigma2, MOST_SIGMA2)):
         raise ValueError(f"sigma2 must lie in 0..2^40 for draws in batches, got {sigma2}; use discrete_gaussian")
     found = np.zeros(size, np.int64)
-    waiting = np.arange(size if sigma2 else 0)
-    t = isqrt(sigma2) + 1
-    middle, left = divmod(sigma2, t)
+    waiting = np.flatnonzero(np.broadcast_to(sigma2, size))
     while waiting.size:
+        mine = of(sigma2, waiting)
+        t = isqrt(mine) + 1 if isinstance(mine, int) else np.sqrt(mine.astype(float)).astype(np.int64) + 1  # any t is right
+        middle, left = mine // t, mine % t
         y = discrete_laplaces((t, 1), waiting.size, generator)
         beyond = abs(y) > middle
         whole = np.where(beyond, abs(y) - middle - 1, middle - abs(y))
         part = (np.where(beyond, t - left, left), t)
-        good = survivals(whole**2, 2 * sigma2, generator)
-        good &= survivals(whole, sigma2, generator, [part])
-        good &= exponential_events([(1, 2 * sigma2), part, part], waiting.size, generator)
+        good = survivals(whole**2, 2 * mine, generator)
+        good &= survivals(whole, mine, generator, [part])
+        good &= exponential_events([(1, 2 * mine), part, part], waiting.size, generator)
         found[waiting[good]] = y[good]
         waiting = waiting[~good]
     return found

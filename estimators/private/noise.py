@@ -1,7 +1,8 @@
 """Noise for whole numbers that a budget asks for: how much, drawn, and with its guarantee.
 
-Belongs here: from (eps, delta), sensitivities and a mechanism to noisy numbers, the variances of the noise and a
-`Guarantee`.  The samplers are in ``exact_noise``; what the numbers mean is in ``client`` and ``central``.
+Belongs here: from (eps, delta), sensitivities and a mechanism to noisy numbers of one client or of many, the variances of
+the noise and a `Guarantee`.  The samplers are in ``exact_noise`` and ``exact_batches``; what the numbers mean is in
+``client`` and ``central``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from estimators.accounting.mechanisms import gaussian_sigma
 from estimators.accounting.privacy import zcdp_from_epsilon
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.validation import choice
+from estimators.private.exact_batches import MOST_SCALE, MOST_SIGMA2, discrete_gaussians, discrete_laplaces, uniforms
 from estimators.private.exact_noise import (
     discrete_gaussian,
     discrete_gaussian_delta,
     discrete_gaussian_variance,
     discrete_laplace,
     discrete_laplace_variance,
+    randomised_response,
 )
 from estimators.private.mechanisms import least_noise
 from estimators.private.staircase import Staircase
@@ -36,6 +39,7 @@ __all__ = [
     "choose_mechanism",
     "flip_probability",
     "quantised_integers",
+    "wrong_answers",
 ]
 
 MECHANISMS = ("discrete-gaussian", "discrete-laplace", "staircase", "gaussian")
@@ -47,16 +51,21 @@ CLAIMS = {
 }
 COMPARED = ("discrete-laplace", "staircase", "discrete-gaussian", "finite-output")  # the others are never less
 LAPLACE_DENOMINATOR = 1 << 30
+LARGEST_NUMERATOR = 1 << 62  # of a scale that arrays of 64-bit integers draw at
+FEW = 8  # draws up to which one at a time is faster than arrays
 SMALLEST_EPS = 1e-70
 SUMMABLE = 1e12  # largest sigma2 at which the exact delta is summed
 
 
 class Noisy(NamedTuple):
-    """Noisy numbers, the variance of each one's noise, and what protects them together."""
+    """Noisy numbers, the variance of each one's noise, and what protects the numbers of each client together.
+
+    `values` and `variances` have a list for each number that clients release, with an entry for each client.
+    """
 
     values: list
     variances: list
-    guarantee: Guarantee
+    guarantees: list[Guarantee]
 
 
 def choose_mechanism(mechanism: str | None, eps: float, delta: float, options: Sequence[str] = MECHANISMS) -> str:
@@ -79,7 +88,7 @@ def choose_mechanism(mechanism: str | None, eps: float, delta: float, options: S
 
 
 def add_noise(
-    totals: Sequence[int],
+    totals: Sequence[Sequence[int]],
     *,
     eps: float,
     delta: float,
@@ -87,17 +96,17 @@ def add_noise(
     adjacency: str,
     trusted: str,
     generator: np.random.Generator | None,
-    sensitivities: Sequence[int] | None = None,
+    sensitivities: Sequence[Sequence[int]] | None = None,
     shares: Sequence[int | Fraction] | None = None,
     squares: Sequence[int | Fraction] | None = None,
 ) -> Noisy:
-    """Add noise to whole numbers so that together they are (eps, delta)-private.
+    """Add noise to whole numbers of clients so that all those of one client together are (eps, delta)-private.
 
     Parameters
     ----------
-    totals : list of ints.
-    sensitivities : list of ints >= 0, the largest change of each number under `adjacency`; shares : list of numbers > 0
-        that add to 1, the part of the budget for each.  Or, for Gaussian noise on numbers that change together,
+    totals : list of lists of ints, one for each number that is released, in it an entry for each client.
+    sensitivities : of the shape of `totals`, ints >= 0, the largest change of each number under `adjacency`; shares : list
+        of numbers > 0 that add to 1, the part of the budget for each.  Or, for Gaussian noise on what changes together,
     squares : list of numbers q_i > 0 such that the sum of (change_i)^2 / q_i never exceeds 1.
     eps, delta, mechanism, adjacency, trusted : see ``accounting.Guarantee``; the mechanism is checked already.
     generator : numpy.random.Generator or None.
@@ -107,41 +116,56 @@ def add_noise(
     Noisy, whose values are ints unless mechanism="gaussian".
     """
     eps, delta = budget_numbers(eps, delta)
+    clients = len(totals[0])
+    simulated = generator is not None
     if np.isinf(eps):
-        guarantee = Guarantee(np.inf, delta, adjacency, trusted, "none", simulated=generator is not None)
-        return Noisy(list(totals), [0.0] * len(totals), guarantee)
+        guarantee = Guarantee(np.inf, delta, adjacency, trusted, "none", simulated=simulated)
+        return Noisy([list(column) for column in totals], [[0.0] * clients for _ in totals], [guarantee] * clients)
     assert mechanism is not None
     if mechanism in ("discrete-laplace", "staircase"):
         assert sensitivities is not None and shares is not None  # noqa: PT018
-        one = laplace if mechanism == "discrete-laplace" else staircase
-        pairs = [
-            one(int(total), int(sensitivity), Fraction(eps) * Fraction(share), generator)
-            if sensitivity
-            else (int(total), 0.0)
-            for total, sensitivity, share in zip(totals, sensitivities, shares, strict=True)
+        one = laplaces if mechanism == "discrete-laplace" else staircases
+        drawn = [
+            one(column, Fraction(eps) * Fraction(share), generator)
+            for column, share in zip(sensitivities, shares, strict=True)
         ]
-        guarantee = Guarantee(eps, 0.0, adjacency, trusted, mechanism, simulated=generator is not None)
-        return Noisy([value for value, _ in pairs], [variance for _, variance in pairs], guarantee)
-    if squares is None:
-        assert sensitivities is not None and shares is not None  # noqa: PT018
-        squares = [Fraction(s) ** 2 / Fraction(part) for s, part in zip(sensitivities, shares, strict=True)]
+        guarantee = Guarantee(eps, 0.0, adjacency, trusted, mechanism, simulated=simulated)
+        return Noisy(
+            added(totals, [noise for noise, _ in drawn]), [variances for _, variances in drawn], [guarantee] * clients
+        )
     ratio = largest_ratio(mechanism, eps, delta)
-    sigma2s = [ceil(square / Fraction(ratio) ** 2) for square in squares]
-    rho = ratio**2 / 2
+    rhos = [ratio**2 / 2] * clients
+    if squares is not None:
+        sigma2s = [[enough(Fraction(square), ratio)] * clients for square in squares]
+    else:
+        assert sensitivities is not None and shares is not None  # noqa: PT018
+        sigma2s = [
+            [enough(Fraction(change) ** 2 / Fraction(part), ratio) for change in column]
+            for column, part in zip(sensitivities, shares, strict=True)
+        ]
     if mechanism == "gaussian":
         source = np.random.default_rng() if generator is None else generator
-        noise = (np.sqrt(np.array(sigma2s, float)) * source.standard_normal(len(totals))).tolist()
-        variances = [float(v) for v in sigma2s]
+        noise = [(np.sqrt(np.array(column, float)) * source.standard_normal(clients)).tolist() for column in sigma2s]
+        variances = [[float(v) for v in column] for column in sigma2s]
     else:
         if len(totals) == 1 and sensitivities is not None:
-            sigma2s = [scalar_gaussian(sensitivities[0], eps, delta, sigma2s[0])]
-            rho = float(Fraction(sensitivities[0] ** 2, 2 * sigma2s[0])) if sigma2s[0] else 0.0
-        noise = [discrete_gaussian(v, generator) for v in sigma2s]
-        variances = [discrete_gaussian_variance(v) for v in sigma2s]
-    guarantee = Guarantee(
-        eps, delta, adjacency, trusted, mechanism, rho=rho, claims=CLAIMS[mechanism], simulated=generator is not None
-    )
-    return Noisy([t + z for t, z in zip(totals, noise, strict=True)], variances, guarantee)
+            pairs = list(zip(sensitivities[0], sigma2s[0], strict=True))
+            sigma2s = [[scalar_gaussian(change, eps, delta, most) for change, most in pairs]]
+            rhos = [
+                float(Fraction(change**2, 2 * v)) if v else 0.0 for (change, _), v in zip(pairs, sigma2s[0], strict=True)
+            ]
+        noise = [gaussians(column, generator) for column in sigma2s]
+        variances = [[gaussian_variance(v) for v in column] for column in sigma2s]
+    made = {
+        rho: Guarantee(eps, delta, adjacency, trusted, mechanism, rho=rho, claims=CLAIMS[mechanism], simulated=simulated)
+        for rho in set(rhos)
+    }
+    return Noisy(added(totals, noise), variances, [made[rho] for rho in rhos])
+
+
+def added(totals: Sequence[Sequence[int]], noise: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return numbers with noise; Python's integers, so that none overflows."""
+    return [[t + z for t, z in zip(*columns, strict=True)] for columns in zip(totals, noise, strict=True)]
 
 
 @lru_cache(maxsize=1024)
@@ -150,6 +174,12 @@ def largest_ratio(mechanism: str, eps: float, delta: float) -> float:
     if mechanism == "gaussian":
         return float(1 / gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0))
     return float(np.sqrt(2 * zcdp_from_epsilon(eps=eps, delta=delta)))
+
+
+@lru_cache(maxsize=1024)
+def enough(square: Fraction, ratio: float) -> int:
+    """Return a whole sigma2 that is enough for a squared change at the largest ratio of change to deviation."""
+    return ceil(square / Fraction(ratio) ** 2)
 
 
 @lru_cache(maxsize=1024)
@@ -167,16 +197,66 @@ def scalar_gaussian(sensitivity: int, eps: float, delta: float, enough: int) -> 
     return enough
 
 
-def laplace(total: int, sensitivity: int, eps: Fraction, generator: np.random.Generator | None) -> tuple[int, float]:
-    """Return a number with discrete Laplace noise, and its variance."""
-    scale = (ceil(sensitivity / eps * LAPLACE_DENOMINATOR), LAPLACE_DENOMINATOR)
-    return total + discrete_laplace(scale, generator), float(discrete_laplace_variance(scale[0] / scale[1]))
+def laplaces(
+    sensitivities: Sequence[int], eps: Fraction, generator: np.random.Generator | None
+) -> tuple[list[int], list[float]]:
+    """Return discrete Laplace noise for each sensitivity, 0 for a number that does not change, and its variances."""
+    scales = [laplace_scale(int(change), eps) for change in sensitivities]
+    variances = [laplace_variance(scale) if scale else 0.0 for scale in scales]
+    loud = [scale for scale in scales if scale]
+    if len(loud) <= FEW or any(t > MOST_SCALE * s for t, s in loud):
+        return [discrete_laplace(scale, generator) if scale else 0 for scale in scales], variances
+    if len(loud) == len(scales) and len(set(loud)) == 1:
+        return discrete_laplaces(loud[0], len(loud), generator).tolist(), variances
+    t, s = np.array(loud, np.int64).T
+    drawn = iter(discrete_laplaces((t, s), len(loud), generator).tolist())
+    return [next(drawn) if scale else 0 for scale in scales], variances
 
 
-def staircase(total: int, sensitivity: int, eps: Fraction, generator: np.random.Generator | None) -> tuple[int, float]:
-    """Return a number with staircase noise, and its variance."""
-    law = staircase_law(sensitivity, eps)
-    return total + int(law.noise(1, generator)[0]), law.variance
+@lru_cache(maxsize=4096)
+def laplace_scale(sensitivity: int, eps: Fraction) -> tuple[int, int] | None:
+    """Return sensitivity / eps as a fraction, rounded up, with a numerator that arrays hold up to scales of 2^50."""
+    if sensitivity == 0:
+        return None
+    scale = sensitivity / eps
+    parts = max(min(LAPLACE_DENOMINATOR, LARGEST_NUMERATOR // ceil(scale)), 1)
+    return ceil(scale * parts), parts
+
+
+@lru_cache(maxsize=4096)
+def laplace_variance(scale: tuple[int, int]) -> float:
+    """Return the variance of discrete Laplace noise of a scale."""
+    return float(discrete_laplace_variance(scale[0] / scale[1]))
+
+
+@lru_cache(maxsize=4096)
+def gaussian_variance(sigma2: int) -> float:
+    """Return the variance of discrete Gaussian noise."""
+    return discrete_gaussian_variance(sigma2)
+
+
+def gaussians(sigma2s: Sequence[int], generator: np.random.Generator | None) -> list[int]:
+    """Return discrete Gaussian noise for each sigma2."""
+    if len(sigma2s) <= FEW or max(sigma2s) > MOST_SIGMA2:
+        return [discrete_gaussian(v, generator) for v in sigma2s]
+    same = len(set(sigma2s)) == 1
+    return discrete_gaussians(sigma2s[0] if same else np.array(sigma2s, np.int64), len(sigma2s), generator).tolist()
+
+
+def staircases(
+    sensitivities: Sequence[int], eps: Fraction, generator: np.random.Generator | None
+) -> tuple[list[int], list[float]]:
+    """Return staircase noise for each sensitivity, 0 for a number that does not change, and its variances."""
+    noise, variances = [0] * len(sensitivities), [0.0] * len(sensitivities)
+    places: dict[int, list[int]] = {}
+    for place, change in enumerate(sensitivities):
+        if change:
+            places.setdefault(int(change), []).append(place)
+    for change, mine in places.items():
+        law = staircase_law(change, eps)
+        for place, drawn in zip(mine, law.noise(len(mine), generator).tolist(), strict=True):
+            noise[place], variances[place] = drawn, law.variance
+    return noise, variances
 
 
 @lru_cache(maxsize=1024)
@@ -196,6 +276,21 @@ def flip_probability(eps: float) -> tuple[int, int]:
         raise ValueError(f"eps must be at most 30 for randomised answers, got {eps:g}; beyond, hardly any is changed")
     denominator = 1 << 80
     return ceil(Fraction(1 / (1 + np.exp(eps))) * (1 + Fraction(1, 1 << 50)) * denominator), denominator
+
+
+def wrong_answers(flip: tuple[int, int], size: int, generator: np.random.Generator | None) -> Ints:
+    """Return for each of many answers whether it is to be changed, 1 or 0; exact.
+
+    `flip` is what `flip_probability` returned.  A draw below 2^80 is two below 2^40, of which mostly the first decides.
+    """
+    if size <= FEW:
+        return np.array([randomised_response(0, flip, generator) for _ in range(size)], np.int64)
+    high, low = divmod(flip[0], 1 << 40)
+    draw = uniforms(1 << 40, size, generator)
+    wrong = draw < high
+    open_yet = np.flatnonzero(draw == high)
+    wrong[open_yet] = uniforms(1 << 40, open_yet.size, generator) < low
+    return wrong.astype(np.int64)
 
 
 def quantised_integers(position: Floats, levels: int, generator: np.random.Generator | None) -> Ints:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from estimators.accounting.budget import budget_numbers
+from estimators.accounting.budget import budget_numbers, in_parallel
 from estimators.closed_forms import regression
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
-from estimators.numerics.validation import count, finite, instance, nonnegative, paired, positive, single
-from estimators.private.client import own_budget, raw
+from estimators.numerics.validation import count, finite, instance, listing, nonnegative, paired, positive, single
+from estimators.private.client import own_budget, raw, read_names
 from estimators.private.exact_noise import check_generator
 from estimators.private.noise import add_noise, choose_mechanism
 from estimators.private.prior import Broadcast, cut_mean, normalised
@@ -143,16 +143,44 @@ class RegressionClient:
         ----------
         X : array (n, d); Y : array (n,); generator : see ``MeanClient.report``.
         """
-        whole = self.clip(X, Y)
+        return self.answer([self.clip(X, Y)], [self.name], generator)[0]
+
+    @paired
+    def reports(
+        self,
+        Xs: Sequence[ArrayLike],
+        Ys: Sequence[ArrayLike],
+        names: Sequence[str],
+        generator: np.random.Generator | None = None,
+    ) -> list[RegressionReport]:
+        """Return the reports of many clients who keep to these settings, at once; the budget is charged once for all.
+
+        Parameters
+        ----------
+        Xs, Ys : lists of m arrays (n_i, d) and (n_i,), each of one client, so that nobody's rows are in two of them.
+        names : list of m different strings, the clients' public names; generator : see ``MeanClient.report``.
+        """
+        Xs, Ys = listing("Xs", Xs), listing("Ys", Ys)
+        if len(Xs) != len(Ys) or not len(Xs):
+            raise ValueError(f"Xs and Ys must be as many, at least one, got {len(Xs)} and {len(Ys)}")
+        names = read_names(names, len(Xs))
+        whole = [self.clip(X, Y) for X, Y in zip(Xs, Ys, strict=True)]
+        widths = {rows.shape[1] - 1 for rows in whole}
+        if len(widths) > 1:
+            raise ValueError(f"Xs must have the same number of columns for all clients, got {sorted(widths)}")
+        return self.answer(whole, names, generator)
+
+    def answer(self, samples: list[Ints], names: list[str], generator: np.random.Generator | None) -> list[RegressionReport]:
+        """Return the reports of clipped rows."""
         check_generator(generator)
-        n, size = whole.shape
-        if n << (2 * self.bits) >= 1 << 62:
+        size = samples[0].shape[1]
+        if max(map(len, samples)) << (2 * self.bits) >= 1 << 62:
             raise ValueError(f"rows must be fewer than 2^{62 - 2 * self.bits} at bits={self.bits}; lower bits")
         upper = np.triu_indices(size)
-        sums = np.einsum("ij,ik->jk", whole, whole)[upper].tolist()
+        sums = np.array([np.einsum("ij,ik->jk", whole, whole)[upper] for whole in samples])
         largest = Fraction(2 * 2 ** (4 * self.bits))
         noisy = add_noise(
-            sums,
+            sums.T.tolist(),
             squares=[largest if j == k else largest / 2 for j, k in zip(*upper, strict=True)],
             eps=self.eps,
             delta=self.delta,
@@ -161,14 +189,16 @@ class RegressionClient:
             trusted="client",
             generator=generator,
         )
-        self.budget.spend(noisy.guarantee)
+        self.budget.spend(in_parallel(noisy.guarantees))
         unit = (self.norm / 2**self.bits) ** 2
-        matrix = np.zeros((size, size))
-        matrix[upper] = [unit * float(value) for value in noisy.values]
-        matrix = np.triu(matrix) + np.triu(matrix, 1).T
-        return RegressionReport(
-            self.name, n, noisy.guarantee, tuple(map(tuple, matrix.tolist())), unit**2 * noisy.variances[0], self.norm
-        )
+        found = []
+        for i, values in enumerate(zip(*noisy.values, strict=True)):
+            matrix = np.zeros((size, size))
+            matrix[upper] = [unit * float(value) for value in values]
+            matrix = np.triu(matrix) + np.triu(matrix, 1).T
+            products, noise = tuple(map(tuple, matrix.tolist())), unit**2 * noisy.variances[0][i]
+            found.append(RegressionReport(names[i], len(samples[i]), noisy.guarantees[i], products, noise, self.norm))
+        return found
 
     @paired
     def at_home(self, X: ArrayLike, Y: ArrayLike, prior: RegressionPrior) -> tuple[Floats, Floats]:

@@ -11,6 +11,8 @@ from importlib import import_module
 
 __all__ = ["add_audit"]
 
+RUNS, OWN_RUNS = 20_000, 5_000
+
 
 def add_audit(parser):
     """Add the arguments of `borrow audit`."""
@@ -27,7 +29,12 @@ def add_audit(parser):
     parser.add_argument("--adjacency", choices=("row", "client"), default="row", help="(default: %(default)s)")
     parser.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), default=(0.0, 1.0), help="of its rows")
     parser.add_argument("--rows", type=int, default=3, metavar="N", help="that it is given (default: %(default)s)")
-    parser.add_argument("--runs", type=int, default=5000, metavar="N", help="for each data set (default: %(default)s)")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        metavar="N",
+        help=f"for each data set (default: {RUNS:,}, drawn together; {OWN_RUNS:,} of your own mechanism)",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the rows of the table as JSON")
     parser.set_defaults(run=run_audit)
@@ -70,7 +77,7 @@ def cases(args):
     from estimators.federated import audit_cases as training
     from estimators.private import audit_cases as releases
 
-    size = {"runs": args.runs, "seed": args.seed}
+    size = {"runs": RUNS if args.runs is None else args.runs, "seed": args.seed}
     found = {name: ("release", partial(case, **size)) for name, case in releases.CASES.items()}
     found |= {f"broken: {name}": ("broken", partial(case, **size)) for name, case in releases.BROKEN.items()}
     return found | {name: ("training", partial(case, seed=args.seed)) for name, case in training.CASES.items()}
@@ -95,7 +102,7 @@ def own_case(place, args):
         delta=args.delta,
         adjacency=args.adjacency,
         name=place,
-        runs=args.runs,
+        runs=OWN_RUNS if args.runs is None else args.runs,
         seed=args.seed,
     )
 

@@ -27,6 +27,11 @@ decisions, from the posteriors of any model (also of private reports, at no cost
   --rank                       expected ranks with intervals, and chances to be first; the table is in their order
   --discoveries [ALPHA]        clients surely above or below the centre (or --at X), at most ALPHA of them wrongly
   --check                      whether the clients' estimates go with the prior that was learnt
+privacy, of raw rows and of counts out of trials:
+  --eps 1 --bounds 0 30        each client sends a noisy report; one row is protected, with --local all rows of a client
+  --eps budget --bounds 0 30   each client has its own budget, in the column `budget` of your file
+  --eps 1 --bounds 0 30 --central                     you see all rows and release the centre and the spread alone
+  --eps 4 --delta 1e-6 --norm 5 --target Y --features A,B    what regressions have in common, from noisy sums
 models: normal (the default for measurements; for raw ones sample-means, with a variance for each client), point-normal,
   mixture, points, npmle; beta-binomial, npmle for counts out of trials; gamma-poisson, npmle for events; with --covariates
   beta-binomial-regression and gamma-poisson-regression; linear, logistic.
@@ -38,12 +43,13 @@ SHARED = ("prior", "mu", "tau2")
 METHODS = ("posterior", "integrated", "bootstrap", "robust", "every-client")
 """Ways to an interval, those of ``estimators.model``, which is not loaded for a look at the options."""
 
-PRIVATE = ("eps", "delta", "bounds", "sigma2", "budget", "data")
+PRIVATE = ("eps", "delta", "bounds", "sigma2", "budget", "data", "norm")
 """Options of private fits by their names in ``estimators.private``."""
 
 PICTURES = {form: f"shrinkage.{form}" for form in ("svg", "png")}
 RANKS = {form: f"ranks.{form}" for form in ("svg", "png")}
-OUTPUTS = {"estimates.csv", *PICTURES.values(), *RANKS.values()}
+PRIOR = "prior.json"
+OUTPUTS = {"estimates.csv", PRIOR, *PICTURES.values(), *RANKS.values()}
 """All that this command writes into a folder for readers."""
 
 MEASURED = ("value", "mean", "estimate", "successes", "outcome", "count", "target")
@@ -105,10 +111,21 @@ def add_arguments(parser):
     columns.add_argument("--group", metavar="COL", help="groups of clients, as schools of classes, which differ, too")
     columns.add_argument("--no-intercept", action="store_true", help="leave out the column of ones")
     private = parser.add_argument_group("privacy: each client turns raw rows into a noisy report, and only reports are used")
-    private.add_argument("--eps", type=float, metavar="E", help="budget of each client")
+    private.add_argument(
+        "--eps", metavar="E", help="budget of each client: a number, or a column with one for each client, which is public"
+    )
     private.add_argument("--delta", type=float, metavar="D", help="(default: 0)")
     private.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="to which values are clipped")
     private.add_argument("--local", action="store_true", help="protect all rows of a client together, not one of them")
+    private.add_argument(
+        "--central",
+        action="store_true",
+        help="you are trusted with all rows: only the centre and the spread of the clients are released, with noise added "
+        "once, and a whole client is protected",
+    )
+    private.add_argument(
+        "--norm", type=float, metavar="R", help="for regressions: longest that a row (features and target) may be"
+    )
     private.add_argument("--sigma2", type=float, metavar="V", help="variance of one row, if known (else it is reported too)")
     private.add_argument(
         "--budget", metavar="BUDGET", help="file that counts what is spent (default: FILE.budget, made if need be)"
@@ -120,6 +137,7 @@ def add_arguments(parser):
 def run(args):
     """Read, fit, print, and write estimates.csv and the pictures."""
     from estimators.fit.outcome import to_csv
+    from estimators.fit.released import Released
     from estimators.tables.client_table import ROLES, read_client_table
     from figures.fit.report import report
     from figures.saving import prepare, to_json, write_all
@@ -140,6 +158,13 @@ def run(args):
         raise ValueError("--at is for discoveries; give --discoveries too")
     if args.seed is not None and args.seed < 0:
         raise ValueError(f"--seed must be a whole number >= 0, got {args.seed}")
+    args.eps, eps_column = eps_or_column(args.eps)
+    if eps_column is not None:
+        if covariates is not None:
+            raise ValueError("--covariates has no private version here; leave it out")
+        if args.target is not None or args.central:
+            raise ValueError("--eps COLUMN is for reports of means and counts; give one number")
+        covariates = [eps_column]
     for flag in ("no_intercept", "shared", "group"):
         if getattr(args, flag) and args.target is None:
             raise ValueError(f"--{flag.replace('_', '-')} is for regressions; give --target and --features too")
@@ -159,9 +184,21 @@ def run(args):
                     args.group,
                 )
 
-            table = read() if args.eps is None else read_untold(read, args.file)
+            try:
+                table = read() if args.eps is None else read_untold(read, args.file)
+            except ValueError as error:
+                if eps_column is None:
+                    raise
+                wanted = f"--eps {eps_column} must name a column with one number for each client, the same in all its rows"
+                raise ValueError(f"{error}; {wanted}") from None
+            if eps_column is not None:
+                table, args.eps = own_budgets(table, eps_column)
             step("fitting")
-            outcome = decided(args, fit(args, table), step)
+            made = fit(args, table)
+            alone = isinstance(made, Released)
+            outcome = None if alone else decided(args, made, step)
+        if alone:
+            return released(args, made, [str(warning.message) for warning in caught])
         words = wording(args, table, outcome.model)
         outcome.notes.extend(dict.fromkeys(words(warning.message) for warning in caught))
         folder = prepare(args.out or default_folder(args.file))
@@ -184,6 +221,48 @@ def run(args):
         if removed:
             print("removed, because an earlier fit made them:", *removed)
     return 0 if outcome.model.converged_ else 1
+
+
+def eps_or_column(text):
+    """Return (number, None), or (inf, the name of a column) of what --eps says; (None, None) without it."""
+    if text is None:
+        return None, None
+    try:
+        return float(text), None
+    except ValueError:
+        return float("inf"), text
+
+
+def own_budgets(table, column):
+    """Return the table without the column of budgets, and these by clients; a cell is never told."""
+    from dataclasses import replace
+
+    names, values = table.covariates.names, table.covariates.values
+    if len(names) != 1 or names[0] != column.strip().lower():
+        raise ValueError(f"--eps {column}: the column must hold numbers > 0")
+    return replace(table, covariates=None), dict(zip(table.clients, values[:, 0].tolist(), strict=True))
+
+
+def released(args, made, warned):
+    """Print a prior that was released, and write it."""
+    from figures.fit.report import prior_report
+    from figures.saving import prepare, to_json, write_all
+
+    made.notes.extend(dict.fromkeys(warned))
+    folder = prepare(args.out or default_folder(args.file))
+    mark = own_folder(folder, args.file, chosen=args.out is not None)
+    contents = {PRIOR: to_json(made.summary()).encode()}
+    files = write_all(folder, {**contents, MARK: mark.encode()})[:-1]
+    removed = remove(folder / name for name in OUTPUTS - contents.keys())
+    if args.json:
+        paths = {"files": [str(path) for path in files], "removed": [str(path) for path in removed]}
+        print(to_json({**made.summary(), **paths}, ascii_only=True), end="")
+    else:
+        print(prior_report(made))
+        print("written:", *files)
+        if removed:
+            print("removed, because an earlier fit made them:", *removed)
+    return 0 if made.converged else 1
 
 
 def share(text):
@@ -291,7 +370,7 @@ def fit(args, table):
     options = model_options(args)
     if args.eps is not None:
         return private_fit(args, table, options)
-    for flag in ("delta", "bounds", "local", "sigma2", "budget", "data"):
+    for flag in ("delta", "bounds", "local", "sigma2", "budget", "data", "central", "norm"):
         given = getattr(args, flag)
         if given is not None and given is not False:  # 0 is given
             raise ValueError(f"--{flag} is for private fits; give --eps too")
@@ -368,7 +447,6 @@ def wording(args, table, model):
 def private_fit(args, table, options):
     """Return the `Outcome` of the private way."""
     import numpy as np
-    from tqdm import tqdm
 
     from estimators.accounting import BudgetError
     from estimators.fit.private import model_for, private_outcome
@@ -385,6 +463,12 @@ def private_fit(args, table, options):
         print("borrow: --seed makes the noise predictable: for experiments only, it is no privacy", file=sys.stderr)
     if args.bounds is not None and not args.bounds[0] < args.bounds[1]:
         raise ValueError(f"--bounds must be two numbers, the smaller one first, got {args.bounds[0]:g} {args.bounds[1]:g}")
+    generator = None if args.seed is None else np.random.default_rng(args.seed)
+    charging = None if args.seed is not None else lambda guarantee: charge(args, guarantee)
+    if args.central or table.data == "regression":
+        return private_prior(args, table, options, generator, charging)
+    if args.norm is not None:
+        raise ValueError("--norm is for private regressions; give --target and --features too")
     kind, model = model_for(table, options, args.bounds)
     try:
         return private_outcome(
@@ -396,14 +480,47 @@ def private_fit(args, table, options):
             bounds=args.bounds and tuple(args.bounds),
             local=args.local,
             level=args.level,
-            generator=None if args.seed is None else np.random.default_rng(args.seed),
-            progress=lambda clients: tqdm(clients, unit="client", disable=None, leave=False),
-            charge=None if args.seed is not None else lambda guarantee: charge(args, guarantee),
+            generator=generator,
+            charge=charging,
         )
     except BudgetError:
         raise
     except ValueError as error:
         raise ValueError(wording(args, table, model)(error)) from None
+
+
+def private_prior(args, table, options, generator, charging):
+    """Return the `Released` prior of a trusted curator, or of private regressions."""
+    from estimators.accounting import BudgetError
+    from estimators.fit.released import central, regression
+    from figures.fit.wording import in_flags
+
+    if args.rank or args.check or args.discoveries is not None:
+        raise ValueError("--rank, --discoveries and --check need a number about each client, and none is released here")
+    if args.local:
+        why = "--central trusts you with all rows" if args.central else "a regression protects one row of a client"
+        raise ValueError(f"{why}; leave out --local")
+    unknown = [name for name in options if name != "sigma2"]
+    if unknown:
+        raise ValueError(f"--with {unknown[0]} (or --{unknown[0]}) has no private version here; leave it out")
+    common = {"eps": args.eps, "delta": args.delta or 0.0, "sigma2": args.sigma2, "generator": generator, "charge": charging}
+    try:
+        if args.central:
+            if table.data == "regression" or args.norm is not None:
+                raise ValueError("--central is for measurements and counts; regressions send reports, leave it out")
+            return central(table, bounds=args.bounds and tuple(args.bounds), **common)
+        if args.group is not None or args.shared is not None:
+            raise ValueError("--group and --shared have no private version here; leave them out")
+        if args.bounds is not None or args.norm is None:
+            raise ValueError("--norm R must be given for a private regression instead of --bounds: the longest that a row "
+                             "of features and target may be, known without the data")  # fmt: skip
+        if not common["delta"] > 0:
+            raise ValueError("--delta must be given for a private regression, whose noise is Gaussian; 1e-6 is common")
+        return regression(table, norm=args.norm, **common)
+    except BudgetError:
+        raise
+    except ValueError as error:
+        raise ValueError(in_flags(str(error), PRIVATE, [], table.data)) from None
 
 
 def charge(args, guarantee):

@@ -7,7 +7,7 @@ import numpy as np
 
 from estimators.tables.columns import printable, shortened
 
-__all__ = ["SHOWN", "report"]
+__all__ = ["SHOWN", "prior_report", "report"]
 
 SHOWN = 40
 """Most rows printed; the file has all of them."""
@@ -53,6 +53,23 @@ LESS = {
 def report(outcome):
     """Return the table and the explanation as text."""
     return "\n".join([*table(outcome), "", *explanation(outcome)])
+
+
+def prior_report(made):
+    """Return what is said of a prior that was released alone."""
+    width = max(map(len, made.numbers))
+    lines = [f"{'of all clients':{width}} {'value':>10} {'std error':>10}"]
+    for name, (value, error) in made.numbers.items():
+        lines.append(f"{name:{width}} {number(value):>10} {'' if error is None else number(error):>10}".rstrip())
+    lines += [
+        "",
+        f"Learnt from {made.clients} clients, with noise for their privacy; no number about a single one is released.",
+    ]
+    lines.append(
+        "A client's own estimate comes from its exact rows and this prior, at home (`at_home` in Python), and stays there."
+    )
+    lines += [f"Privacy: {line}" for line in made.lines]
+    return "\n".join([*lines, *(f"Note: {note}" for note in made.notes)])
 
 
 def table(outcome):

@@ -237,3 +237,75 @@ def test_parquet_too(tmp_path, fit):
         parquet.write_table(pyarrow.table(table), path)
         found = fit(path, *PRIVATE)
         assert (found.status, SECRET in found.err, "e+205" in found.err) == (2, False, False)
+
+
+# --- budgets of each client, a trusted curator, regressions ------------------------------------------------------------
+
+
+@pytest.fixture
+def visits(tmp_path):
+    path = tmp_path / "visits.csv"
+    rng = np.random.default_rng(0)
+    rows = [
+        f"ward {w},{3 + 2 * x + rng.normal():.6f},{x:.6f},{(0.5, 2)[w % 2]}"
+        for w in range(30)
+        for x in rng.uniform(0, 1, 20)
+    ]
+    path.write_text("\n".join(["ward,stay,age,budget", *rows]))
+    return path
+
+
+STAY = ["--client", "ward", "--value", "stay"]
+LINE = ["--client", "ward", "--target", "stay", "--features", "age"]
+
+
+def test_a_column_of_budgets(visits, fit):
+    found = fit(visits, *STAY, "--eps", "Budget", "--bounds", "0", "10", "--sigma2", "1", "--json", "--no-plot")
+    assert found.status == 0
+    facts = json.loads(found.out)
+    assert [row["guarantee"] for row in facts["clients"]][:2] == [f"eps={e}, delta=0 for one row" for e in (0.5, 2)]
+    assert facts["budget"]["spent"] == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [[*STAY, "--central", "--bounds", "0", "10"], [*LINE, "--delta", "1e-5", "--norm", "6"]]
+)
+def test_a_prior_is_released_alone(arguments, visits, fit, tmp_path):
+    found = fit(visits, *arguments, "--eps", "1000")
+    assert found.status == 0
+    assert set(found.files) == {"prior.json", ".fit"}
+    kept = json.loads(found.files["prior.json"])
+    assert kept["provenance"]["randomness"] == "the operating system's entropy"
+    assert kept["budget"]["releases"] == 1
+    assert "no number about a single one is released" in found.out
+    assert (tmp_path / "visits.csv.budget").exists()
+    seeded = fit(visits, *arguments, "--eps", "1000", "--seed", "1", "--json")
+    for text in (seeded.out, seeded.files["prior.json"].decode()):
+        assert json.loads(text)["provenance"]["simulated"]
+        assert "simulated, no guarantee" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([*STAY, "--eps", "nosuch", "--bounds", "0", "10"], "no column 'nosuch'"),
+        ([*STAY, "--eps", "ward", "--bounds", "0", "10"], "--eps ward must name a column with one number"),
+        ([*STAY, "--eps", "stay", "--bounds", "0", "10"], "--eps stay must name a column with one number"),
+        ([*STAY, "--eps", "nan", "--bounds", "0", "10"], "--eps holds NaN"),
+        ([*STAY, "--eps", "1", "--central"], "--bounds must be given"),
+        ([*STAY, "--eps", "1", "--central", "--local", "--bounds", "0", "10"], "leave out --local"),
+        ([*STAY, "--eps", "1", "--central", "--rank", "--bounds", "0", "10"], "none is released here"),
+        ([*STAY, "--eps", "budget", "--central", "--bounds", "0", "10"], "give one number"),
+        ([*STAY, "--eps", "1", "--norm", "3", "--bounds", "0", "10"], "--norm is for private regressions"),
+        ([*STAY, "--central"], "--central is for private fits; give --eps too"),
+        ([*LINE, "--eps", "1", "--norm", "3"], "--delta must be given"),
+        ([*LINE, "--eps", "1", "--delta", "1e-5"], "--norm R must be given"),
+        ([*LINE, "--eps", "1", "--delta", "1e-5", "--norm", "3", "--local"], "leave out --local"),
+        ([*LINE, "--eps", "1", "--delta", "1e-5", "--norm", "3", "--central"], "--central is for measurements and counts"),
+        ([*LINE, "--eps", "0.01", "--delta", "1e-5", "--norm", "3"], "within 3 times the noise"),
+    ],
+)
+def test_bad_arguments_of_the_new_doors_are_named(arguments, says, visits, fit):
+    found = fit(visits, *arguments)
+    assert (found.status, found.out, found.files) == (2, "", {})
+    assert says in found.err

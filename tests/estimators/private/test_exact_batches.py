@@ -71,6 +71,40 @@ def test_discrete_laplaces_and_geometrics(scale):
     assert agrees(np.maximum(draws + cut, 0), [both[: low + 1].sum(), *both[low + 1 : high], both[high:].sum()])
 
 
+def test_each_draw_of_an_array_has_its_own_scale():
+    """Scales of one batch, one of each kind in turn, so that an entry that took its neighbour's would show."""
+    rng, kinds = np.random.default_rng(3), np.arange(3 * SIZE // 2) % 3
+    limits = np.array([1, 3, 10])
+    drawn = uniforms(limits[kinds], kinds.size, rng)
+    assert all(agrees(drawn[kinds == k], np.ones(limit)) for k, limit in enumerate(limits) if limit > 1)
+    assert not drawn[kinds == 0].any()
+    scales = np.array([(5, 1), (7, 3), (1, 4)])
+    drawn = geometrics(tuple(scales[kinds].T), kinds.size, rng)
+    for k, (t, s) in enumerate(scales):
+        law, cut = np.exp(-np.arange(200) * s / t), 4 * t // s + 2
+        assert agrees(drawn[kinds == k], [*law[:cut], law[cut:].sum()])
+    sigma2s = np.array([2, 0, 400])
+    drawn = discrete_gaussians(sigma2s[kinds], kinds.size, rng)
+    assert not drawn[kinds == 1].any()
+    for k in (0, 2):
+        reach = int(4 * np.sqrt(sigma2s[k]))
+        y = np.arange(-20 * reach, 20 * reach + 1)
+        law = np.exp(-(y**2) / (2 * sigma2s[k]))
+        tail = law[y >= reach].sum()
+        assert agrees(np.maximum(drawn[kinds == k] + reach, 0), [tail, *law[(y > -reach) & (y < reach)], tail])
+
+
+def test_arrays_beyond_the_limits_are_refused():
+    for call in (
+        lambda: uniforms(np.array([2, 0]), 2),
+        lambda: geometrics((np.array([1 << 62, 1]), np.array([1, 1])), 2),
+        lambda: geometrics((np.array([1, 1]), np.array([0, 1])), 2),
+        lambda: discrete_gaussians(np.array([MOST_SIGMA2 + 1, 1]), 2),
+    ):
+        with pytest.raises(ValueError, match="must"):
+            call()
+
+
 def test_exponential_events_of_any_size():
     for numerator, denominator, factors in ((0, 1, ()), (7, 3, ()), (5, 2, [(1, 3)]), (1, 4, [(2, 3), (1, 2)])):
         x = numerator / denominator * np.prod([n / d for n, d in factors])

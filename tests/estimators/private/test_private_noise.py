@@ -107,14 +107,14 @@ def test_discrete_gaussian_delta_is_nearly_the_continuous_one():
 
 def release(mechanism, eps, delta, sensitivities=(1,), shares=(1.0,), **more):
     return noise.add_noise(
-        [0] * len(sensitivities),
+        [[0]] * len(sensitivities),
         eps=eps,
         delta=delta,
         mechanism=mechanism,
         adjacency="row",
         trusted="client",
         generator=np.random.default_rng(0),
-        sensitivities=list(sensitivities),
+        sensitivities=[[change] for change in sensitivities],
         shares=list(shares),
         **more,
     )
@@ -123,7 +123,7 @@ def release(mechanism, eps, delta, sensitivities=(1,), shares=(1.0,), **more):
 @few
 @given(st.floats(0.05, 6.0), st.floats(1e-9, 1e-2), st.integers(1, 30))
 def test_calibrated_discrete_gaussian_meets_its_budget(eps, delta, change):
-    sigma2 = release("discrete-gaussian", eps, delta, [change]).guarantee.rho
+    sigma2 = release("discrete-gaussian", eps, delta, [change]).guarantees[0].rho
     sigma2 = round(change**2 / (2 * sigma2))
     assert exact_noise.discrete_gaussian_delta(eps=eps, sensitivity=change, sigma2=sigma2) <= delta
     if sigma2 > 50:  # and not with much more noise than needed; whole variances are coarse below
@@ -134,7 +134,7 @@ def test_calibrated_discrete_gaussian_meets_its_budget(eps, delta, change):
 @given(st.floats(0.05, 6.0), st.integers(1, 30))
 def test_calibrated_laplace_meets_its_budget(eps, change):
     """The largest ratio of probabilities over all outcomes is at most e^eps, and attained."""
-    variance = release("discrete-laplace", eps, 0.0, [change]).variances[0]
+    variance = release("discrete-laplace", eps, 0.0, [change]).variances[0][0]
     scale = 1 / (2 * np.arcsinh(1 / np.sqrt(2 * variance)))
     pmf = laplace_pmf(scale, change + 5)
     loss = np.log(pmf[change:] / pmf[:-change]).max()
@@ -144,18 +144,18 @@ def test_calibrated_laplace_meets_its_budget(eps, change):
 
 def test_two_numbers_share_a_budget():
     g = release("discrete-gaussian", 1.0, 1e-6, [3, 40], [0.8, 0.2])
-    rho = sum(s**2 / (2 * v) for s, v in zip([3, 40], g.variances, strict=True))
-    stated = float(g.guarantee.rho or 0.0)
+    rho = sum(s**2 / (2 * v) for s, v in zip([3, 40], [v for (v,) in g.variances], strict=True))
+    stated = float(g.guarantees[0].rho or 0.0)
     assert stated * 0.99 < rho <= stated * (1 + 1e-12)
     laplace = release("discrete-laplace", 1.0, 0.0, [30, 40], [0.8, 0.2])
-    scales = [1 / (2 * np.arcsinh(1 / np.sqrt(2 * v))) for v in laplace.variances]
+    scales = [1 / (2 * np.arcsinh(1 / np.sqrt(2 * v))) for (v,) in laplace.variances]
     assert sum(s / b for s, b in zip([30, 40], scales, strict=True)) == pytest.approx(1.0, rel=1e-6)
 
 
 def test_negative_control_a_broken_calibration_is_caught():
     """Noise for a sensitivity of half the true one, as printed in mrmtl:sigma-dp, fails the enumeration."""
     change, eps, delta = 20, 1.0, 1e-5
-    sigma2 = round((change // 2) ** 2 / (2 * release("discrete-gaussian", eps, delta, [change // 2]).guarantee.rho))
+    sigma2 = round((change // 2) ** 2 / (2 * release("discrete-gaussian", eps, delta, [change // 2]).guarantees[0].rho))
     pmf = gaussian_pmf(sigma2, int(14 * np.sqrt(sigma2)))
     assert hockey_stick(*shifted(pmf, change), eps) > 50 * delta
     assert hockey_stick(*shifted(pmf, change // 2), eps) <= delta
@@ -175,7 +175,7 @@ def test_the_default_mechanism_has_the_least_noise():
     assert noise.choose_mechanism(None, 1.0, 1e-6) == "discrete-laplace"
     assert noise.choose_mechanism(None, 1.0, 0.0) == "discrete-laplace"
     assert noise.choose_mechanism(None, 0.01, 0.1) == "discrete-gaussian"
-    laplace, gauss = (release(m, 1.0, 1e-6, [1000]).variances[0] for m in ("discrete-laplace", "discrete-gaussian"))
+    laplace, gauss = (release(m, 1.0, 1e-6, [1000]).variances[0][0] for m in ("discrete-laplace", "discrete-gaussian"))
     assert laplace < gauss / 5
 
 
