@@ -218,9 +218,10 @@ class TestStudentsRule:
     def test_plans_average_nets_where_means_are_skewed(self):
         # A squared normal in one dimension has skewed means at any size of nets; a sum over many dimensions has not.
         one = mc.ClientsExperiment(1.0, 0.0, 0.0, 0, np.ones((1, 1)), [0, 0, 0, 1], [0, 0, 0, 1])
+        many = mc.ClientsExperiment(1.0, 1.0, 1.0, 0, np.ones((1, 16)) / 4, [0, 0, 0, 1], [0, 0, 0, 1])
         plans = [
             mc.plan_nets(experiment, [mc.Check("mse", [1], mean, mean)], "skewed", detectable=1e-3)
-            for experiment, mean in ((one, 1.0), (CLIENTS, clients_mean()))
+            for experiment, mean in ((one, 1.0), (many, 3.0))
         ]
         assert plans[0].averaged >= 4
         assert plans[1].averaged <= 2
