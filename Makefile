@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: nightly verify prove coq ledger joint mutants report test browser bench arena figures gallery notebooks lint clean
+.PHONY: nightly verify verify-deep prove coq ledger joint mutants report test browser bench arena figures gallery notebooks lint clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -14,6 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 verify: $(VENV)/.installed  ## verify every claim at every level; the ledger is build/ledger.json
 	$(BIN)/borrow verify
+
+verify-deep: $(VENV)/.installed  ## the same, where simulations on nets see errors of 1e-5
+	$(BIN)/borrow verify --deep --ledger build/deep.json
 
 prove: $(VENV)/.installed coq  ## check the Coq proofs of the claims
 	$(BIN)/borrow prove

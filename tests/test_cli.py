@@ -243,6 +243,34 @@ def test_evaluate_with_simulation(borrow):
     assert "simulated not possible: " in out
 
 
+def test_evaluate_to_digits(borrow):
+    status, out, _ = borrow("evaluate", "mrmtl:eq5", "--simulate", "--digits", "4", "--json", "--at", *AT)
+    assert status == 0
+    data = json.loads(out)
+    found = data["simulated"]
+    assert found["digits"] >= 4
+    assert abs(found["value"] / data["derived"] - 1) < 1e-4
+    assert abs(found["value"] - data["derived"]) < 4 * found["half_width"]
+    assert found["sure"].startswith(f"{found['digits']} digits sure at 99%")
+    status, out, _ = borrow("evaluate", "mrmtl:eq5", "--simulate", "--digits", "9", "--seconds", "0.01", "--at", *AT)
+    assert status == 0
+    assert "9 digits were not reached in the time given" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (("--digits", "4"), "--digits: say --simulate too"),
+        (("--simulate", "--digits", "0"), "--digits: expected 1 .. 12, got 0"),
+        (("--simulate", "--digits", "3", "--seconds", "nan"), "--seconds: expected a number > 0, got nan"),
+    ],
+)
+def test_digits_that_cannot_be_asked_for(borrow, arguments, match):
+    status, _, err = borrow("evaluate", "mrmtl:eq5", *arguments, "--at", *AT)
+    assert status != 0
+    assert match in err
+
+
 @pytest.mark.parametrize(
     ("at", "named"),
     [

@@ -75,6 +75,7 @@ def verify(
     *,
     paper: str | None = None,
     quick: bool = False,
+    deep: bool = False,
     fresh: bool = False,
     root: int = DEFAULT_ROOT,
     jobs: int | None = None,
@@ -92,6 +93,7 @@ def verify(
     paper : key of a paper, to verify its claims only.
         What of them could not be read is in the report's `malformed`.
     quick : leave out the simulated level.
+    deep : simulations on nets see ten times smaller errors (1e-5); always made anew.
     fresh : ignore evidence in the ledger.
     root : root of all random streams; the same root gives the same bits for any number of jobs.
     jobs : worker processes (default: one per core, 1 for a handful of claims).
@@ -111,7 +113,7 @@ def verify(
     chosen = select([ids] if isinstance(ids, str) else ids, paper)
     store = Ledger.load(ledger) if ledger is not None else None
     done: dict[str, Record] = {}
-    if store is not None and not fresh:
+    if store is not None and not fresh and not deep:
         for claim in chosen:
             record = store.fresh(claim, root, quick)
             if record is not None:
@@ -121,7 +123,7 @@ def verify(
     reused = len(done)
     todo = [c.id for c in chosen if c.id not in done]
     seconds = {k: r.seconds for k, r in store.records.items()} if store is not None else {}
-    with closing(_judge_all(todo, root, quick, jobs, seconds)) as judged:
+    with closing(_judge_all(todo, root, (quick, deep), jobs, seconds)) as judged:
         for record in judged:
             done[record.claim] = record
             if store is not None:
@@ -133,10 +135,10 @@ def verify(
     return Report(tuple(done[c.id] for c in chosen), reused, path, broken, outdated)
 
 
-def _judge_one(claim_id: str, root: int, quick: bool) -> Record:
+def _judge_one(claim_id: str, root: int, depth: tuple[bool, bool]) -> Record:
     from theory.engine.judging import judge
 
-    return judge(find(claim_id), root, quick)
+    return judge(find(claim_id), root, *depth)
 
 
 def _begin() -> None:
@@ -157,17 +159,17 @@ def longest_first(ids: Iterable[str], seconds: Mapping[str, float]) -> list[str]
 
 
 def _judge_all(
-    ids: list[str], root: int, quick: bool, jobs: int | None, seconds: Mapping[str, float]
+    ids: list[str], root: int, depth: tuple[bool, bool], jobs: int | None, seconds: Mapping[str, float]
 ) -> Generator[Record, None, None]:
     if jobs is None:
         jobs = min(workers_for(None), 8) if len(ids) > 4 else 1
     jobs = workers_for(jobs)
     if jobs == 1:
         for claim_id in ids:
-            yield _judge_one(claim_id, root, quick)
+            yield _judge_one(claim_id, root, depth)
         return
     with worker_pool(jobs, _begin, environment=REMEMBERED) as pool:
-        for future in as_completed([pool.submit(_judge_one, i, root, quick) for i in longest_first(ids, seconds)]):
+        for future in as_completed([pool.submit(_judge_one, i, root, depth) for i in longest_first(ids, seconds)]):
             yield future.result()
 
 
@@ -188,13 +190,17 @@ def verdict_of(claim_id: str) -> str:
     return (record or quick_record(claim_id)).verdict()
 
 
-def evaluate(claim_id: str, *, simulate: bool = False, **point: Any) -> Mapping[str, Any]:
+def evaluate(
+    claim_id: str, *, simulate: bool = False, digits: int | None = None, seconds: float = 10, **point: Any
+) -> Mapping[str, Any]:
     """Printed, derived and (on request) simulated value of a claim's formula at a point of its domain.
 
     Parameters
     ----------
     claim_id : permanent id such as "mrmtl:thm6.3".
     simulate : also simulate the model at this point (value and standard error).
+    digits : how many significant digits the simulated value should have, on randomised nets; implies `simulate`.
+    seconds : about how long that may take on two cores; what is reached by then is told.
     **point : the claim's variables by name. Numbers, fractions, or text such as "1/3"; lists where the claim
         has lists. Letters that follow from others may be left out (sigma2_c from alpha2 and tau2, ...).
 
@@ -234,8 +240,8 @@ def evaluate(claim_id: str, *, simulate: bool = False, **point: Any) -> Mapping[
     variants = _variants(claim, exact_point)
     if variants:
         result["variants"] = variants
-    if simulate:
-        result["simulated"] = _simulated_value(claim, exact_point)
+    if simulate or digits is not None:
+        result["simulated"] = _simulated_value(claim, exact_point, digits, seconds)
     return result
 
 
@@ -256,8 +262,9 @@ def _variants(claim: Claim, point: domain.Point) -> list[dict[str, Any]]:
     return found
 
 
-def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
+def _simulated_value(claim: Claim, point: domain.Point, digits: int | None, seconds: float) -> dict[str, Any]:
     from estimators.montecarlo import run
+    from theory.engine.digits import to_digits
     from theory.engine.judging import simulate_at
 
     if claim.simulate is None:
@@ -265,14 +272,22 @@ def _simulated_value(claim: Claim, point: domain.Point) -> dict[str, Any]:
     simulation = simulate_at(claim, point)
     if simulation is None:
         return {"value": None, "why": "this point cannot be simulated (a limit or an empty group)"}
-    moments = run(simulation.experiment, 2_000_000, key=f"{claim.id}#evaluate", root=DEFAULT_ROOT)
+    key = f"{claim.id}#evaluate"
+    found = {}
+    if digits is None:
+        moments = run(simulation.experiment, 2_000_000, key=key, root=DEFAULT_ROOT)
+        replicates = moments.count
+    else:
+        digital = to_digits(simulation, key, DEFAULT_ROOT, digits, seconds)
+        moments, replicates, found = digital.moments, digital.replicates, digital.to_json()
     values, labels = simulation.read(moments), [reading.label for reading in simulation.readings]
     single = len(values) == 1
     return {
         "value": number(values[0][0]) if single else [number(v) for v, _ in values],
         "standard_error": number(values[0][1]) if single else [number(s) for _, s in values],
-        "replicates": moments.count,
+        "replicates": replicates,
         "what": labels[0] if single else labels,
+        **found,
     }
 
 

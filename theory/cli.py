@@ -33,6 +33,7 @@ from theory.engine.evidence import DEFAULT_LEDGER, LEVELS, VERDICTS, Ledger, Led
 from theory.engine.paper import papers
 from theory.engine.problem import Problem
 from theory.engine.registry import claims, find, malformed
+from theory.engine.sampling import percent
 from theory.strength import counts as strengths
 from theory.strength import strength
 
@@ -42,6 +43,7 @@ def add_verify(p: argparse.ArgumentParser) -> None:
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
     p.add_argument("--paper", metavar="KEY", help="claims of one paper")
     p.add_argument("--quick", action="store_true", help="leave out the simulated level")
+    p.add_argument("--deep", action="store_true", help="simulations on nets see errors of 1e-5; all judged anew")
     p.add_argument("--fresh", action="store_true", help="make all evidence anew")
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER, help="evidence file (default: %(default)s)")
     p.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
@@ -91,6 +93,10 @@ def add_evaluate(p: argparse.ArgumentParser) -> None:
     p.add_argument("id", metavar="ID")
     p.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="a point; lists as 1,2,3")
     p.add_argument("--simulate", action="store_true", help="simulate the model at this point too")
+    p.add_argument("--digits", type=int, metavar="N", help="with --simulate: integrate the model to N significant digits")
+    p.add_argument(
+        "--seconds", type=float, default=10, metavar="S", help="about how long on two cores (default: %(default)s)"
+    )
     p.add_argument("--json", action="store_true")
     p.set_defaults(run=_evaluate)
 
@@ -125,7 +131,7 @@ def _verify(a: argparse.Namespace) -> int:
 
     with bar:
         report = api.verify(
-            a.ids, paper=a.paper, quick=a.quick, fresh=a.fresh, root=root, jobs=a.jobs, ledger=a.ledger,
+            a.ids, paper=a.paper, quick=a.quick, deep=a.deep, fresh=a.fresh, root=root, jobs=a.jobs, ledger=a.ledger,
             progress=progress,
         )  # fmt: skip
     _say_outdated(report.outdated)
@@ -181,17 +187,17 @@ def _say_outdated(sentence: str) -> None:
 
 def _verify_table(records: Sequence[Record]) -> None:
     width = max((len(r.claim) for r in records), default=10)
-    head = f"{'claim':{width}}  {'verdict':11}  der com sim att ind lit  {'max |z|':>7}  {'sees':>6}  {'mutants':>9}"
+    head = f"{'claim':{width}}  {'verdict':11}  der com sim att ind lit  {'max |z|':>7}  {'sees':>7}  {'mutants':>9}"
     print(head + "\n" + "-" * len(head))
     marks = {"pass": "+", "fail": "FAIL", "unknown": "?", "not applicable": "."}
     for r in records:
         shown = "".join(f"{marks.get(r.levels.get(name, {}).get('status', ''), ' '):^4}" for name in LEVELS)
         sim = r.levels.get("simulated", {})
         z = f"{sim['largest_z']:.2f}" if "largest_z" in sim else ""
-        sees = f"{sim['smallest_detectable']:.2%}" if "smallest_detectable" in sim else ""
+        sees = percent(sim["smallest_detectable"]) if "smallest_detectable" in sim else ""
         killed, lived = r.mutants.get("killed"), r.mutants.get("survived")
         mutants = "" if killed is None else f"{killed}/{killed + lived + r.mutants['equivalent']}"
-        print(f"{r.claim:{width}}  {r.verdict():11} {shown} {z:>7}  {sees:>6}  {mutants:>9}")
+        print(f"{r.claim:{width}}  {r.verdict():11} {shown} {z:>7}  {sees:>7}  {mutants:>9}")
 
 
 # --- prove -----------------------------------------------------------------------------------------------------------
@@ -439,7 +445,9 @@ def _evaluate(a: argparse.Namespace) -> int:
     point = read_point(a.at)
     lists = {v.name for v in claim.variables if v.lengths is not None}
     point = {k: [v] if k in lists and not isinstance(v, list) else v for k, v in point.items()}
-    result = api.evaluate(a.id, simulate=a.simulate, **point)
+    if a.digits is not None and not a.simulate:
+        raise ValueError("--digits: say --simulate too; derived values have all digits")
+    result = api.evaluate(a.id, simulate=a.simulate, digits=a.digits, seconds=a.seconds, **point)
     if a.json:
         print(json.dumps(result, indent=1))
         return 0
@@ -458,6 +466,8 @@ def _evaluate(a: argparse.Namespace) -> int:
             print(f"  simulated not possible: {s['why']}")
         else:
             print(f"  simulated {in_line(s['value'])} ± {in_line(s['standard_error'])} ({s['replicates']} replicates)")
+        if "sure" in s:
+            print(f"  {s['sure']}")
     for v in result.get("variants", ()):
         switch = next(k for k in v if k not in ("meaning", "derived"))
         print(f"  with {switch}={v[switch]}: derived {in_line(v['derived'])}")

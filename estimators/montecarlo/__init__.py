@@ -1,9 +1,10 @@
 """Monte Carlo engine: streams, compiled kernels, mergeable moments, checks with declared error rates.
 
 Belongs here: the public names, imported on first use so that importing this package costs nothing
-and never imports numba. Does not belong here: code. ``streams`` are random numbers, ``kernels`` the compiled loops and
-``reference`` their plain twins, ``runner`` draws replicates in chunks, ``moments`` merges them, ``independence`` refuses
-replicates that repeat, ``checks`` decides.
+and never imports numba. Does not belong here: code. ``streams`` are random numbers, ``nets`` points that are more even,
+``smoothness`` says whom they serve, ``kernels`` are the compiled loops over either and ``reference`` their plain twins,
+``runner`` draws replicates in chunks, ``randomisations`` integrates over nets, ``moments`` merges, ``independence`` refuses
+replicates that repeat, ``checks`` decides from many replicates and ``student`` from a few nets.
 """
 
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         smallest_detectable,
     )
     from .moments import Moments, combine
+    from .randomisations import run_nets
     from .runner import (
         CHUNK,
         ClientsExperiment,
@@ -35,12 +37,15 @@ if TYPE_CHECKING:
         run,
         run_chunks,
     )
+    from .smoothness import NoNet
     from .streams import DEFAULT_ROOT, stream
+    from .student import STUDENT, StudentRule, perform_on_nets, plan_nets
 
 __all__ = [
-    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MISS", "Check", "CheckResult", "ClientsExperiment", "Experiment",
-    "JamesSteinExperiment", "Moments", "RegressionExperiment", "SampledExperiment", "TwoStageRule", "combine",
-    "merge_chunks", "n_chunks", "perform", "required_reps", "run", "run_chunks", "smallest_detectable", "stream",
+    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MISS", "STUDENT", "Check", "CheckResult", "ClientsExperiment",
+    "Experiment", "JamesSteinExperiment", "Moments", "NoNet", "RegressionExperiment", "SampledExperiment", "StudentRule",
+    "TwoStageRule", "combine", "merge_chunks", "n_chunks", "perform", "perform_on_nets", "plan_nets", "required_reps", "run",
+    "run_chunks", "run_nets", "smallest_detectable", "stream",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
@@ -48,8 +53,11 @@ __getattr__, __dir__ = attach(
     {
         "checks": "DECLARED FALSE_ALARM MISS Check CheckResult TwoStageRule perform required_reps smallest_detectable",
         "moments": "Moments combine",
+        "randomisations": "run_nets",
         "runner": "CHUNK ClientsExperiment Experiment JamesSteinExperiment RegressionExperiment SampledExperiment "
         "merge_chunks n_chunks run run_chunks",
+        "smoothness": "NoNet",
+        "student": "STUDENT StudentRule perform_on_nets plan_nets",
         "streams": "DEFAULT_ROOT stream",  # streams.streams would clash with the module's name
     },
 )

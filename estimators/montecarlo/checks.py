@@ -26,13 +26,15 @@ their average, which the false-alarm rate is made of, is unaffected to first ord
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 
+from .moments import Moments
 from .runner import CHUNK, Experiment, run
 from .streams import DEFAULT_ROOT
 
@@ -83,6 +85,9 @@ class TwoStageRule:
     miss: float = 1e-6
     growth: int = 2
 
+    floor: ClassVar[float] = ROUNDING
+    """Least standard error, relative to the scale of a check."""
+
     def __post_init__(self):
         for name in ("alpha1", "alpha2", "miss"):
             if not 0 < getattr(self, name) < 1:
@@ -127,6 +132,10 @@ class TwoStageRule:
             middle = (low + high) / 2
             low, high = (middle, high) if self.miss_probability(middle) > self.miss else (low, middle)
         return high
+
+    def smallest_detectable(self, standard_error: float, scale: float = 1.0) -> float:
+        """Smallest error, relative to `scale`, that is caught with probability 1 - `miss`, from stage 1's standard error."""
+        return self.detectable_shift * standard_error / scale
 
     def required_reps(self, relative_sd: float, detectable: float = 0.01) -> int:
         """Stage-1 replicates that make an error of `detectable` detectable.
@@ -180,7 +189,7 @@ def smallest_detectable(standard_error: float, scale: float = 1.0) -> float:
         raise ValueError(f"standard_error must be >= 0, got {standard_error}")
     if not scale > 0:
         raise ValueError(f"scale must be > 0, got {scale}")
-    return DECLARED.detectable_shift * standard_error / scale
+    return DECLARED.smallest_detectable(standard_error, scale)
 
 
 @dataclass(frozen=True)
@@ -221,7 +230,8 @@ class CheckResult:
     `estimate`, `standard_error`, `z` and `reps` are those of the last stage performed (stage 2 is
     independent of the selection made by stage 1, so its estimate is unbiased). `smallest_detectable` is
     relative to the scale of the check; `reached` says whether it is as small as was asked. A check that
-    passed without reaching its target is weaker evidence and must be reported so.
+    passed without reaching its target is weaker evidence and must be reported so. `nets` is the number of randomised nets
+    that the `reps` points belong to, 0 for plain draws.
     """
 
     label: str
@@ -234,13 +244,14 @@ class CheckResult:
     smallest_detectable: float
     reached: bool
     passed: bool
+    nets: int = 0
 
     def __str__(self):
         target = "" if self.reached else " (target not reached within max_reps)"
         return (
             f"{'passed' if self.passed else 'FAILED'} {self.label}: {self.estimate:.6g} +- "
             f"{self.standard_error:.2g}, claimed {self.expected:.6g}, z = {self.z:.2f} "
-            f"after {self.stages} stage(s), {self.reps} replicates; "
+            f"after {self.stages} stage(s), {self.reps} replicates{f' on {self.nets} nets' if self.nets else ''}; "
             f"an error of {self.smallest_detectable:.2%} would have been caught{target}"
         )
 
@@ -297,15 +308,7 @@ def perform(
     >>> right.passed, wrong.passed, wrong.stages, right.reached
     (True, False, 2, True)
     """
-    checks = list(checks)
-    if not checks:
-        raise ValueError("checks must hold at least one Check")
-    for check in checks:
-        if len(check.coefficients) != experiment.n_statistics:
-            raise ValueError(
-                f"checks: {check.label!r} has {len(check.coefficients)} coefficients "
-                f"for {experiment.n_statistics} statistics"
-            )
+    checks = fitting(checks, experiment)
     if not 0 < detectable <= 0.01:
         raise ValueError(f"detectable must be in (0, 0.01] (no check weaker than 1 %), got {detectable}")
     if max_reps < MIN_REPS:
@@ -320,19 +323,46 @@ def perform(
         for check in checks
     )
     reps = min(reps, max_reps)
-    first = simulate(1, reps)
-    judged = [_judge(check, first) for check in checks]
-    exceeding = any(rule.exceeds(z) for *_, z in judged)
-    second = simulate(2, rule.growth * reps) if exceeding else None
+    return decide(rule, checks, lambda stage: simulate(stage, reps if stage == 1 else rule.growth * reps), detectable)
 
+
+def fitting(checks: Sequence[Check], experiment: Experiment) -> list[Check]:
+    """The checks as a list; ValueError unless there are some, each with a coefficient per statistic of the experiment."""
+    checks = list(checks)
+    if not checks:
+        raise ValueError("checks must hold at least one Check")
+    for check in checks:
+        if len(check.coefficients) != experiment.n_statistics:
+            raise ValueError(
+                f"checks: {check.label!r} has {len(check.coefficients)} coefficients "
+                f"for {experiment.n_statistics} statistics"
+            )
+    return checks
+
+
+def decide(
+    rule: TwoStageRule, checks: Sequence[Check], simulate: Callable[[int], Moments], detectable: float, points: int = 1
+) -> list[CheckResult]:
+    """Results of checks under a two-stage rule.
+
+    Parameters
+    ----------
+    simulate : function
+        Stage, 1 or 2, to its moments; stage 2 is simulated if some check exceeded, and judges only those.
+    points : int
+        Replicates behind one of what the moments count: 1, or the points of a net.
+    """
+    first, second = simulate(1), None
     results = []
-    for check, (estimate, standard_error, z) in zip(checks, judged, strict=True):
-        smallest = rule.detectable_shift * standard_error / check.scale
-        stages, passed = 1, True
+    for check in checks:
+        moments, stages, passed = first, 1, True
+        estimate, standard_error, z = _judge(check, first, rule.floor)
+        smallest = rule.smallest_detectable(standard_error, check.scale)
         if rule.exceeds(z):
-            z1 = z
-            estimate, standard_error, z = _judge(check, second)
-            stages, passed = 2, not rule.confirms(z1, z)
+            z1, stages = z, 2
+            moments = second = second or simulate(2)
+            estimate, standard_error, z = _judge(check, second, rule.floor)
+            passed = not rule.confirms(z1, z)
         results.append(
             CheckResult(
                 label=check.label,
@@ -341,19 +371,20 @@ def perform(
                 standard_error=standard_error,
                 z=z,
                 stages=stages,
-                reps=reps if stages == 1 else rule.growth * reps,
+                reps=moments.count * points,
                 smallest_detectable=smallest,
                 reached=smallest <= detectable,
                 passed=passed,
+                nets=moments.count if points > 1 else 0,
             )
         )
     return results
 
 
-def _judge(check, moments):
+def _judge(check, moments, floor=ROUNDING):
     """Estimate, standard error and z-score of a check."""
     estimate, standard_error = moments.linear(check.coefficients)
-    standard_error = max(standard_error, ROUNDING * check.scale)
+    standard_error = max(standard_error, floor * check.scale)
     return estimate, standard_error, (estimate - check.expected) / standard_error
 
 

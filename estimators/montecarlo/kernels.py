@@ -1,7 +1,8 @@
 """Compiled loops that draw replicates of a model and return moments of statistics.
 
 Belongs here: ``@njit`` functions ``(gen, reps, *scalars and arrays) -> (mean[M], scatter[M, M], batch means[K, M])``,
-with everything they call, because numba's on-disk cache does not notice changes in other files.
+with everything they call, because numba's on-disk cache does not notice changes in other files. What normals come from is
+a NumPy generator or a ``nets.Net``; the kernels are the same text for both, and only `_draw` tells them apart.
 Does not belong here: validation (``runner``), vectorised twins (``reference``), formulas under test.
 
 How they stay close to the bare cost of their draws: replicates are drawn one after another (the
@@ -16,17 +17,26 @@ Scatter is accumulated around a shift: the first replicate, or zero where the mo
 variance of a statistic is at least twice its squared mean (products of jointly Gaussian, centred factors).
 The shift keeps the relative accuracy of the scatter when the spread is tiny compared with the mean.
 
-Compiled on first use, cached on disk, and they release the GIL. Give each call its own generator.
+Compiled on first use, cached on disk, and they release the GIL. Give each call its own generator or net.
 """
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 # The fastest of 16, 32, 64, 128 for every kernel. A constant of this file, so the cache sees it change.
 LANES = 64
 
 # Replicates of a batch, ``moments.BATCH``, a multiple of LANES; also a constant of this file.
 BATCH = 256
+
+LOG2_LANES = 6
+
+# Of ``nets.quantile_table``: mantissa bits below those that choose a row, number of the first row, degree; its PARTS and
+# LOWEST are 32 and -33, and a test holds both files to each other.
+MANTISSA = 52 - 5
+FIRST_ROW = (1023 - 33) * 32
+DEGREE = 6
 
 
 @njit(nogil=True, cache=True)
@@ -38,12 +48,112 @@ def bare_kernel(gen, draws):
     return total
 
 
+def _draw(source, normals):
+    """Fill normals[draws, LANES] with the next LANES replicates (columns) of a generator or a net."""
+    (_net_block if isinstance(source, tuple) else _stream_block)(source, normals)
+
+
+@overload(_draw)
+def _draw_compiled(source, normals):
+    """The same choice, made when a kernel is compiled for its source."""
+    if isinstance(source, types.BaseNamedTuple):
+        return lambda source, normals: _net_block(source, normals)
+    return lambda source, normals: _stream_block(source, normals)
+
+
 @njit(nogil=True, cache=True)
-def _draw(gen, normals):
-    """Fill normals[draws, LANES], one replicate (column) after another."""
+def _stream_block(gen, normals):
+    """One replicate after another."""
     for lane in range(LANES):
         for draw in range(normals.shape[0]):
             normals[draw, lane] = gen.standard_normal()
+
+
+@njit(nogil=True, cache=True)
+def _net_block(net, normals):
+    """The next block of points, by the polynomials of ``nets.quantile_table``."""
+    signed, beyond, along = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    bits = beyond.view(np.int64)
+    row = np.empty(LANES, np.int64)
+    for draw in range(normals.shape[0]):
+        for lane in range(LANES):
+            # The point minus 1/2, exactly, and the probability beyond it on its side.
+            signed[lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) - 2147483647.5) * 2.0**-32
+            beyond[lane] = 0.5 - abs(signed[lane])
+        for lane in range(LANES):
+            # Exponent and leading bits of the mantissa say which polynomial, the other bits where along its part.
+            row[lane] = (bits[lane] >> MANTISSA) - FIRST_ROW
+            along[lane] = np.float64(bits[lane] & ((1 << MANTISSA) - 1)) * (2.0 / (1 << MANTISSA)) - 1.0
+        for lane in range(LANES):
+            value = net.quantile[row[lane], DEGREE]
+            for power in range(DEGREE - 1, -1, -1):
+                value = value * along[lane] + net.quantile[row[lane], power]
+            normals[draw, lane] = value * signed[lane]
+    _next_block(net)
+
+
+@njit(nogil=True, cache=True)
+def _next_block(net):
+    """Go on to the next block, by its place in the Gray code."""
+    block, blocks = net.block
+    if block >= blocks:
+        raise ValueError("net: used beyond its last point, where its points would repeat; make one with more points")
+    block += 1
+    net.block[0] = block
+    if block < blocks:
+        bit = 0
+        while block >> bit & 1 == 0:
+            bit += 1
+        for draw in range(net.base.shape[0]):
+            net.base[draw] ^= net.steps[draw, LOG2_LANES + bit]
+
+
+@njit(nogil=True, cache=True)
+def scramble(plain, random):
+    """Direction numbers[D, bits] times a lower triangular matrix of random bits, and the points of the first block.
+
+    Column k of a coordinate's matrix is 1 on the diagonal and has the bits of random[D, k] below it.
+    """
+    dimensions, count = plain.shape
+    steps = np.zeros((dimensions, count), np.uint32)
+    within = np.zeros((dimensions, LANES), np.uint32)
+    for d in range(dimensions):
+        for bit in range(count):
+            diagonal = np.uint32(1) << np.uint32(count - 1 - bit)
+            column = diagonal | (random[d, bit] & (diagonal - np.uint32(1)))
+            for k in range(count):
+                if plain[d, k] & diagonal:
+                    steps[d, k] ^= column
+        for lane in range(1, LANES):
+            bit = 0
+            while lane >> bit & 1 == 0:
+                bit += 1
+            within[d, lane] = within[d, lane & (lane - 1)] ^ steps[d, bit]
+    return steps, within
+
+
+@njit(nogil=True, cache=True)
+def skip_blocks(net, blocks):
+    """Go on by so many blocks."""
+    for _ in range(blocks):
+        _next_block(net)
+
+
+@njit(nogil=True, cache=True)
+def net_normals(net, blocks):
+    """Fill blocks[B, draws, LANES] with the normals of the next blocks of a net."""
+    for block in range(blocks.shape[0]):
+        _net_block(net, blocks[block])
+
+
+@njit(nogil=True, cache=True)
+def net_uniforms(net, blocks):
+    """Fill blocks[B, draws, LANES] with the next blocks of a net."""
+    for block in range(blocks.shape[0]):
+        for draw in range(blocks.shape[1]):
+            for lane in range(LANES):
+                blocks[block, draw, lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) + 0.5) * 2.0**-32
+        _next_block(net)
 
 
 @njit(nogil=True, cache=True)
@@ -100,7 +210,7 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
 
     Parameters
     ----------
-    gen : numpy.random.Generator
+    gen : numpy.random.Generator or nets.Net
     reps : int, >= 1
     tau_sd, alpha_sd, nu_sd : float array, shape (N,)
         Standard deviations.
@@ -180,7 +290,7 @@ def regression_kernel(gen, reps, design, centre, prior_sd, noise_sd, gain, offse
 
     Parameters
     ----------
-    gen : numpy.random.Generator
+    gen : numpy.random.Generator or nets.Net
     reps : int, >= 1
     design : float array, shape (n, d)
     centre, prior_sd, offset : float array, shape (d,)
@@ -250,7 +360,7 @@ def james_stein_kernel(gen, reps, m, mu, theta_sd, noise_sd, shrink):
 
     Parameters
     ----------
-    gen : numpy.random.Generator
+    gen : numpy.random.Generator or nets.Net
     reps : int, >= 1
     m : int, >= 4
     mu, theta_sd, noise_sd, shrink : float

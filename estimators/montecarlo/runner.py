@@ -13,7 +13,7 @@ of completion and any split of the chunks among workers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import Field, dataclass, fields, replace
 from operator import index
@@ -26,7 +26,11 @@ from estimators.numerics.validation import finite
 
 from .independence import require_independent, require_own_streams
 from .moments import Moments, batch_means, combine
+from .nets import LANES, Drawn, Net, dimensions_of, draw_on
 from .streams import DEFAULT_ROOT, stream
+
+Source = np.random.Generator | Net
+"""What normals are drawn from."""
 
 CHUNK = 65_536
 """Replicates per chunk. A constant, because changing it changes every random draw."""
@@ -45,11 +49,15 @@ class Experiment(Protocol):
         """Standard normals drawn for one replicate."""
         ...
 
-    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def net_order(self) -> np.ndarray:
+        """For each draw of a replicate the coordinate of the net that serves it; raises NoNet where none can."""
+        ...
+
+    def kernel_call(self, gen: Source, reps: int) -> Moments:
         """Moments of `reps` replicates, by the compiled kernel."""
         ...
 
-    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def reference_call(self, gen: Source, reps: int) -> Moments:
         """Moments of the same replicates, by plain NumPy."""
         ...
 
@@ -157,21 +165,25 @@ class ClientsExperiment(_Arrays):
         seen[self.client] = True
         return int(np.count_nonzero((np.stack([self.tau2, self.alpha2, self.nu2]) > 0) & seen))
 
+    def net_order(self) -> np.ndarray:
+        """The draws in their own order."""
+        return np.arange(self.draws_per_replicate)
+
     def _arguments(self):
         scales = np.sqrt(self.tau2), np.sqrt(self.alpha2), np.sqrt(self.nu2)
         return *scales, self.client, self.weights, self.left, self.right
 
-    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def kernel_call(self, gen: Source, reps: int) -> Moments:
         """Moments of `reps` replicates, by the compiled kernel."""
         from .kernels import clients_kernel
 
         return Moments(reps, *clients_kernel(gen, reps, *self._arguments()))
 
-    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def reference_call(self, gen: Source, reps: int) -> Moments:
         """Moments of the same replicates, by plain NumPy."""
         from .reference import clients_reference
 
-        return Moments(reps, *clients_reference(gen, reps, *self._arguments()))
+        return Moments(reps, *clients_reference(plain(gen, reps), reps, *self._arguments()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,21 +251,25 @@ class RegressionExperiment(_Arrays):
         """The d deviations of theta and the n noise terms."""
         return sum(self.design.shape)
 
+    def net_order(self) -> np.ndarray:
+        """The draws in their own order: theta's deviations, which all rows share, first."""
+        return np.arange(self.draws_per_replicate)
+
     def _arguments(self):
         scales = np.sqrt(self.prior_variance), np.sqrt(self.noise_variance)
         return self.design, self.centre, *scales, self.gain, self.offset
 
-    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def kernel_call(self, gen: Source, reps: int) -> Moments:
         """Moments of `reps` replicates, by the compiled kernel."""
         from .kernels import regression_kernel
 
         return Moments(reps, *regression_kernel(gen, reps, *self._arguments()))
 
-    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def reference_call(self, gen: Source, reps: int) -> Moments:
         """Moments of the same replicates, by plain NumPy."""
         from .reference import regression_reference
 
-        return Moments(reps, *regression_reference(gen, reps, *self._arguments()))
+        return Moments(reps, *regression_reference(plain(gen, reps), reps, *self._arguments()))
 
 
 @dataclass(frozen=True)
@@ -317,20 +333,24 @@ class JamesSteinExperiment:
         """Deviation and noise of each coordinate."""
         return 2 * self.m
 
+    def net_order(self) -> np.ndarray:
+        """The draws in their own order."""
+        return np.arange(self.draws_per_replicate)
+
     def _arguments(self):
         return self.m, self.mu, self.theta_variance**0.5, self.noise_variance**0.5, self.shrink
 
-    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def kernel_call(self, gen: Source, reps: int) -> Moments:
         """Moments of `reps` replicates, by the compiled kernel."""
         from .kernels import james_stein_kernel
 
         return Moments(reps, *james_stein_kernel(gen, reps, *self._arguments()))
 
-    def reference_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def reference_call(self, gen: Source, reps: int) -> Moments:
         """Moments of the same replicates, by plain NumPy."""
         from .reference import james_stein_reference
 
-        return Moments(reps, *james_stein_reference(gen, reps, *self._arguments()))
+        return Moments(reps, *james_stein_reference(plain(gen, reps), reps, *self._arguments()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,9 +387,10 @@ class SampledExperiment:
             if _integer(name, getattr(self, name)) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
 
-    def kernel_call(self, gen: np.random.Generator, reps: int) -> Moments:
+    def kernel_call(self, gen: Source, reps: int) -> Moments:
         """Moments of `reps` replicates."""
-        sizes = [self.batch] * (reps // self.batch) + [reps % self.batch] * (reps % self.batch > 0)
+        batch = max(self.batch // LANES, 1) * LANES if isinstance(gen, Net) else self.batch  # a net's blocks stay whole
+        sizes = [batch] * (reps // batch) + [reps % batch] * (reps % batch > 0)
         rows = np.empty((self.n_statistics, reps))  # one row per statistic: sums over columns of a few are slow
         done = 0
         for size in sizes:
@@ -379,11 +400,20 @@ class SampledExperiment:
 
     reference_call = kernel_call
 
+    def net_order(self) -> np.ndarray:
+        """The draws in the order in which they are asked for; raises NoNet where a net cannot serve them."""
+        return np.arange(dimensions_of(self.draw))
+
     def _sample(self, gen, size):
-        sample = np.asarray(self.draw(gen, size), float)
+        sample = np.asarray(draw_on(self.draw, gen, size) if isinstance(gen, Net) else self.draw(gen, size), float)
         if sample.shape != (size, self.n_statistics):
             raise ValueError(f"draw must return an array of shape {(size, self.n_statistics)}, got {sample.shape}")
         return sample
+
+
+def plain(source: Source, reps: int) -> np.random.Generator:
+    """The source as a generator, for functions that draw all of `reps` replicates in one call."""
+    return Drawn(source, reps) if isinstance(source, Net) else source
 
 
 def n_chunks(reps: int) -> int:
@@ -433,10 +463,6 @@ def run_chunks(
     for chunk in chunks:
         if not 0 <= _integer("chunks", chunk) < total:
             raise ValueError(f"chunks must be in 0 .. {total - 1}, got {chunk}")
-    if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if _integer("threads", threads) < 1:
-        raise ValueError(f"threads must be >= 1, got {threads}")
 
     def simulate(chunk):
         generator = stream(key, chunk, root)
@@ -444,11 +470,7 @@ def run_chunks(
         moments = experiment.kernel_call(generator, min(CHUNK, reps - chunk * CHUNK))
         return generator, before, _flat(generator.bit_generator.state), moments
 
-    if threads == 1 or len(chunks) <= 1:
-        used = dict(zip(chunks, map(simulate, chunks), strict=True))
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            used = dict(zip(chunks, pool.map(simulate, chunks), strict=True))
+    used = dict(zip(chunks, mapped(simulate, chunks, threads), strict=True))
     require_own_streams(used)
     return {chunk: moments for chunk, (*_, moments) in used.items()}
 
@@ -484,6 +506,18 @@ def run(
     """
     chunks = range(n_chunks(reps))
     return merge_chunks(run_chunks(experiment, reps, key, chunks, threads=threads, root=root), reps)
+
+
+def mapped(function: Callable[[Any], Any], tasks: Sequence[Any], threads: int | None) -> list[Any]:
+    """``map`` on threads (default: all CPUs this process may use), in the order of the tasks."""
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if _integer("threads", threads) < 1:
+        raise ValueError(f"threads must be >= 1, got {threads}")
+    if threads == 1 or len(tasks) <= 1:
+        return list(map(function, tasks))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, tasks))
 
 
 def _flat(state):

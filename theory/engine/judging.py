@@ -34,7 +34,8 @@ from theory.engine.domain import Case, Point, as_float, as_text
 from theory.engine.evidence import Record, source_hash
 from theory.engine.literal import literal
 from theory.engine.mutants import classify, mutants
-from theory.engine.simulation import Simulation, compared
+from theory.engine.sampling import DEEP, SEEN, in_words, performed
+from theory.engine.simulation import Simulation
 from theory.engine.traced import traced
 from theory.engine.values import DIGITS, Values, differs, in_digits
 
@@ -50,8 +51,11 @@ SHOWN = 3  # of what makes judges dependent
 SLIP_LEAVES = 2  # a slip of the pen changes at most so many letters or numbers of a formula
 
 
-def judge(claim: Claim, root: int, quick: bool = False) -> Record:
-    """All levels of evidence on a claim. Errors of a level become its status, never an exception."""
+def judge(claim: Claim, root: int, quick: bool = False, deep: bool = False) -> Record:
+    """All levels of evidence on a claim. Errors of a level become its status, never an exception.
+
+    `quick` leaves out the simulated level; `deep` has simulations on nets see ten times smaller errors.
+    """
     start = time.perf_counter()
     record = Record(claim.id, "", root, quick)
     record.levels["derived"] = _guard(_derived, claim)
@@ -60,7 +64,7 @@ def judge(claim: Claim, root: int, quick: bool = False) -> Record:
     try:
         record.levels["computed"] = _guard(_computed, claim, record.levels["derived"])
         if not quick:
-            record.levels["simulated"] = _guard(_simulated, claim, root)
+            record.levels["simulated"] = _guard(_simulated, claim, root, DEEP if deep else SEEN)
         record.levels["attacked"] = _guard(_attacked, claim, record.levels["derived"])
         record.mutants = _guard(_mutants, claim, record.levels["derived"], record.levels.get("simulated", {}))
     finally:
@@ -458,23 +462,21 @@ def float_error(claim: Claim, point: Point, truth: Any) -> float:
 # --- simulated ---------------------------------------------------------------------------------------------------
 
 
-def _simulated(claim: Claim, root: int) -> dict[str, Any]:
+def _simulated(claim: Claim, root: int, detectable: float = SEEN) -> dict[str, Any]:
     if claim.simulate is None:
         refused = exemption_checks.refused(claim, claim.not_simulated, exemption_checks.SIMULATED)
         if refused:
             return {"status": "unknown", "detail": refused}
         return {"status": "not applicable", "detail": exemption.text_of(claim.not_simulated, exemption.SIMULATED)}
-    from estimators.montecarlo import perform
-
-    results = []
+    done = []
     for i, example in enumerate(claim.examples[:SIMULATED_EXAMPLES]):
         point = claim.point(example)
         simulation = simulate_at(claim, point)
         if simulation is not None:
-            checks = compared(simulation, derived_floats(claim, point))
-            results += perform(simulation.experiment, checks, key=f"{claim.id}#{i}", root=root, threads=1)
-    if not results:
+            done.append(performed(simulation, derived_floats(claim, point), f"{claim.id}#{i}", root, detectable))
+    if not done:
         return {"status": "unknown", "detail": "no example could be simulated"}
+    results = [r for p in done for r in p.results]
     failed = [r for r in results if not r.passed]
     blunt = [r for r in results if not r.reached]
     level = {
@@ -484,13 +486,14 @@ def _simulated(claim: Claim, root: int) -> dict[str, Any]:
         "smallest_detectable": max(r.smallest_detectable for r in results),
         "replicates": sum(r.reps for r in results),
         "second_stages": sum(r.stages > 1 for r in results),
+        "methods": [p.method for p in done],
     }
     level["detail"] = (
         "; ".join(f"{r.label}: {r.estimate:.6g} against the claim, z = {r.z:.2f}" for r in failed)
         if failed
         else f"a check cannot see errors of 1 %, only of {max(r.smallest_detectable for r in blunt):.1%}"
         if blunt
-        else f"largest |z| {level['largest_z']:.2f}; an error of {level['smallest_detectable']:.2%} would be seen"
+        else f"largest |z| {level['largest_z']:.2f}; {in_words(done)}"
     )
     return level
 

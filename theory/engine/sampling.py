@@ -1,0 +1,78 @@
+"""Performing a simulation: on randomised nets where all its draws are quantiles of uniforms, else on plain draws.
+
+Belongs here: which of the two a simulation gets, how small an error each is asked to see, and what is recorded of it.
+Does not belong here: experiments and readings (simulation.py), nets and decision rules (estimators.montecarlo).
+
+Nets serve smooth statistics only, which is seen by running them (estimators.montecarlo.smoothness), and where pilots say
+that even then they see less than plain draws are asked to, plain draws serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from estimators.montecarlo import CheckResult, NoNet, perform, perform_on_nets, plan_nets
+from theory.engine.simulation import Simulation, compared
+
+SEEN = 1e-4
+"""Relative error that simulations on nets are asked to see."""
+
+DEEP = 1e-5
+"""The same for ``make verify-deep``."""
+
+BLUNT = 1e-2
+"""Relative error that plain draws see; nets that see less than that are not worth their cost."""
+
+COORDINATES = 2**28
+"""Coordinates of the nets of one point's first stage, a second's work; deep, `DEEPER` times as many."""
+
+DEEPER = 32
+
+
+@dataclass(frozen=True)
+class Performed:
+    """Results of a simulation at one point, and how it was performed."""
+
+    results: tuple[CheckResult, ...]
+    method: str
+
+    @property
+    def seen(self) -> float:
+        """The smallest relative error that every check would have caught."""
+        return max(r.smallest_detectable for r in self.results)
+
+
+def performed(simulation: Simulation, value: Any, key: str, root: int, detectable: float = SEEN) -> Performed:
+    """The simulation against a claim's value, with the method that sees more."""
+    checks, experiment = compared(simulation, value), simulation.experiment
+    most = COORDINATES * (1 if detectable >= SEEN else DEEPER)
+    settings: dict[str, Any] = {"root": root, "threads": 1}
+    try:
+        plan = plan_nets(experiment, checks, key, detectable=detectable, max_coordinates=most, **settings)
+    except NoNet as why:
+        return Performed(tuple(perform(experiment, checks, key, **settings)), f"plain draws ({why})")
+    if plan.expected > BLUNT:
+        why = f"nets of 2^{plan.log2_points} points would see {plan.expected:.1%}"
+        return Performed(tuple(perform(experiment, checks, key, **settings)), f"plain draws ({why})")
+    size, averaged = plan.log2_points, plan.averaged
+    results = perform_on_nets(experiment, checks, key, size, averaged=averaged, detectable=BLUNT, **settings)
+    return Performed(tuple(results), f"nets of 2^{size} points in {plan.dimensions} dimensions")
+
+
+def in_words(done: Sequence[Performed]) -> str:
+    """How simulations were performed and what each would have seen."""
+    return "; ".join(dict.fromkeys(f"{p.method}: an error of {percent(p.seen)} would be seen" for p in done))
+
+
+def percent(share: float) -> str:
+    """A small share to two digits.
+
+    >>> percent(0.00954), percent(4.3e-05)
+    ('0.95%', '0.0043%')
+    """
+    return f"{100 * share:.2g}%"
+
+
+__all__ = ["DEEP", "SEEN", "Performed", "in_words", "percent", "performed"]
