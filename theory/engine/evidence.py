@@ -2,7 +2,7 @@
 
 Belongs here: the shape of evidence, when it is stale, verdicts as a function of evidence, the file that several
 processes share.
-Does not belong here: producing evidence (judging.py). A verdict is always computed here and never read from a file.
+Does not belong here: producing evidence (theory.engine.levels). A verdict is always computed here, never read from a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JUDGED = (
     "not_computed", "shares", "latex", "kind", "objective",
 )  # fmt: skip
 TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
-LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated", "_independent", "_literal")
+LEVEL_CODE = ("derived", "computed", "attacked", "mutated", "simulated", "independent", "literal")  # of theory.engine.levels
 
 
 class LedgerError(ValueError):
@@ -54,8 +54,9 @@ _hashes: dict[tuple[Any, ...], tuple[Claim, str]] = {}  # with the claim, so tha
 
 def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> tuple[set[reach.Node], set[str]]:
     """The definitions that the judges of a claim can reach, and the values that it gives them, as text."""
-    levels = [name for name in LEVEL_CODE if name != "_simulated" or claim.simulate is not None]
-    reached = reach.Reached(nodes={("theory.engine.judging", name) for name in levels}, texts={str(bool(claim.slip))})
+    levels = [name for name in LEVEL_CODE if name != "simulated" or claim.simulate is not None]
+    level_code = {(f"theory.engine.levels.{name}", "level") for name in levels}
+    reached = reach.Reached(nodes=level_code, texts={str(bool(claim.slip))})
     for name in JUDGED:
         reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
         reached.texts.add(f"{name}: {reach.shape(getattr(claim, name))}")

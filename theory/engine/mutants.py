@@ -1,6 +1,6 @@
 """Mutants: small wrong variations of a formula, which the checks must reject.
 
-Belongs here: generating and classifying them. Does not belong here: how a check decides (judging.py).
+Belongs here: generating and classifying them. Does not belong here: how a check decides (levels.mutated).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ expressions share, such as a formula and its mutants, is evaluated once.  Digits
 are given only where an enclosure is narrow enough to fix them.
 
 Belongs here: evaluating at a point, and whether two values differ.  Does not belong here: enclosing on a whole box
-(intervals.py), whether a claim holds at a point (judging.py).
+(intervals.py), whether a claim holds at a point (levels.counterexample).
 """
 
 from __future__ import annotations
