@@ -50,12 +50,12 @@ def level(claim: Claim, derived: Mapping[str, Any], simulated: Mapping[str, Any]
                 continue
             for mutant in mutants(entry):
                 truths = ((at, entries(truth)[i]) for at, truth in samples)
-                fate = classify(mutant, entry, truths, lambda f, at: tidy(at.digits(f)), differs)
+                fate = classify(mutant, entry, truths, lambda m, at: tidy(m.digits(at)), differs)
                 tally[fate] += 1
                 if fate == "survived":
                     survivors.append(f"{mutant.change} ({case.label() or 'one case'})")
                 if fate == "killed" and seen is not None:
-                    truth, value = (tidy(x) for x in (in_digits(entries(first[1])[i]), first[0].digits(mutant.formula)))
+                    truth, value = (tidy(x) for x in (in_digits(entries(first[1])[i]), mutant.digits(first[0])))
                     if truth.is_finite and truth != 0 and value.is_finite:
                         by_simulation += bool(abs(value / truth - 1) > seen)
     if not sampled:
