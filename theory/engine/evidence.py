@@ -187,6 +187,7 @@ class Ledger:
         self.path = Path(path)
         self.records: dict[str, Record] = {}
         self.seen: tuple[int, ...] | None = None
+        self._texts: dict[str, tuple[Record, str]] = {}  # of records in the file: each is put into words once
         self.outdated = ""  # why what is in the file counts as nothing, for readers
 
     @classmethod
@@ -243,16 +244,21 @@ class Ledger:
                     record = other
                 self.records |= there
             self.records[record.claim] = record
+            self._texts.pop(record.claim, None)
             self._write()
 
     def save(self) -> None:
         """Write these records, whatever is in the file."""
+        self._texts = {}
         with files.locked(self.path):
             self._write()
 
     def _write(self) -> None:
-        data = {"schema": SCHEMA, "claims": {k: r.to_json() for k, r in sorted(self.records.items())}}
-        files.write(self.path, json.dumps(data, indent=1) + "\n")
+        for name, record in self.records.items():
+            if self._texts.get(name, (None,))[0] is not record:
+                self._texts[name] = record, json.dumps(record.to_json(), indent=1).replace("\n", "\n  ")
+        claims = ",\n".join(f"  {json.dumps(name)}: {self._texts[name][1]}" for name in sorted(self.records))
+        files.write(self.path, f'{{\n "schema": {SCHEMA},\n "claims": {{\n{claims}\n }}\n}}\n')
         self.seen = self._stamp()
 
     def _stamp(self) -> tuple[int, ...] | None:

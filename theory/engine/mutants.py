@@ -1,7 +1,7 @@
 """Mutants: small wrong variations of a formula, which the checks must reject.
 
-A mutant is a place in the formula and what stands there instead.  SymPy takes far longer to build its expression than anybody
-to evaluate it, so it is built only where it is needed: values at a point tell most mutants apart.
+A mutant is a place in the formula and what stands there instead.  SymPy takes far longer to build its expression than
+anybody to evaluate it, so it is built only where it is needed: values at a point tell most mutants apart.
 
 Belongs here: generating and classifying them. Does not belong here: how a check decides (levels.mutated).
 """

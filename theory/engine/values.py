@@ -18,7 +18,7 @@ from typing import Any
 
 import sympy as sp
 from flint import arb, ctx, fmpq
-from mpmath.libmp import from_man_exp
+from mpmath.libmp import from_man_exp, from_rational
 
 from theory.engine.intervals import FUNCTIONS, NotEnclosed
 
@@ -159,7 +159,7 @@ class Values:
         return self._of_parts(e, parts) if value is None else value
 
     def _of_parts(self, e: Any, parts: list[Any]) -> Any:
-        """A sum, product, power or function of rational numbers and balls that is not plain arithmetic of rational numbers."""
+        """A sum, product, power or function of numbers and balls; plain arithmetic of rational numbers has been tried."""
         if e.is_Add:
             return sum(parts[1:], parts[0])
         if e.is_Mul:
@@ -258,7 +258,10 @@ def differs(a: Any, b: Any) -> bool:
 
 def in_digits(value: Any) -> Any:
     """A number in 50 digits, of which 35 are compared."""
-    return sp.N(Values({}).digits(value), DIGITS)
+    value = Values({}).digits(value)
+    if value.is_Rational:
+        return sp.Float(from_rational(int(value.p), int(value.q), FLOAT_BITS, "n"), precision=FLOAT_BITS)
+    return value if value.is_Float and value._prec == FLOAT_BITS else sp.N(value, DIGITS)
 
 
 __all__ = ["DIGITS", "TooLong", "Values", "differs", "in_digits"]

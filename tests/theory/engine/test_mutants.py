@@ -33,7 +33,7 @@ def test_mutants_are_distinct_and_thinned(formula):
 
 
 def test_trees_that_nobody_asks_for_are_not_built(monkeypatch):
-    """A large formula's mutants are told apart, and judged at a point, by their values; a tree is built when it is asked for."""
+    """A large formula's mutants are told apart, and judged at a point, by their values; trees are built when asked for."""
     made = []
     before = m._rebuilt
     monkeypatch.setattr(
