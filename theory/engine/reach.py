@@ -436,9 +436,7 @@ def _binds(node: Any) -> tuple[frozenset[str], list[ast.AST]]:
             names.add(part.target.id)
         if not isinstance(part, SCOPES) or isinstance(part, COMPREHENSIONS):
             targets = {id(n) for g in getattr(part, "generators", ()) for n in walk(g.target)}
-            waiting.extend(
-                n for n in _children(part) if id(n) not in targets and not isinstance(n, ast.comprehension)
-            )
+            waiting.extend(n for n in _children(part) if id(n) not in targets and not isinstance(n, ast.comprehension))
             waiting.extend(x for g in getattr(part, "generators", ()) for x in (g.iter, *g.ifs))
     return frozenset(names - said_global), list(_children(node))
 
