@@ -165,7 +165,8 @@ class Values:
         if e.is_Mul:
             return reduce(mul, parts)
         if e.is_Pow:
-            return _power(*parts, self.roots)
+            base, exponent = parts
+            return _power(base, exponent, self.roots)
         if all(isinstance(v, fmpq) and v.q == 1 for v in parts):  # there a function may have a rational value
             value = _native(e.func(*map(_symbolic, parts)))
             if isinstance(value, fmpq):
