@@ -265,7 +265,7 @@ def _variants(claim: Claim, point: domain.Point) -> list[dict[str, Any]]:
 def _simulated_value(claim: Claim, point: domain.Point, digits: int | None, seconds: float) -> dict[str, Any]:
     from estimators.montecarlo import run
     from theory.engine.digits import to_digits
-    from theory.engine.judging import simulate_at
+    from theory.engine.levels.simulated import simulate_at
 
     if claim.simulate is None:
         return {"value": None, "why": text_of(claim.not_simulated, SIMULATED)}

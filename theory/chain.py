@@ -1,6 +1,6 @@
 """From the sentence in the paper to the number that a program prints: every step, and how it is checked.
 
-Belongs here: reading the steps off evidence and proofs.  Does not belong here: judging (engine/judging.py), proofs (coq),
+Belongs here: reading the steps off evidence and proofs.  Does not belong here: judging (engine.levels), proofs (coq),
 drawing them (figures.report).
 """
 

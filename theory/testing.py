@@ -11,7 +11,7 @@ Points are searched by Hypothesis, from the simple to the extreme and at the end
 told at the smallest point that was found.
 
 Belongs here: strategies for points, and the check.  Does not belong here: what a domain is (engine.domain), how claims
-are judged (engine.judging).
+are judged (engine.levels).
 """
 
 from __future__ import annotations

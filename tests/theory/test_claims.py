@@ -23,7 +23,8 @@ from theory.engine.algebra import entrywise
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
 from theory.engine.evidence import VERDICTS, Record
-from theory.engine.judging import judge, violates
+from theory.engine.judging import judge
+from theory.engine.levels.counterexample import violates
 
 ROOT = api.DEFAULT_ROOT
 HOLD = ["fedhdp:lemma2:rstar", "fedhdp:lemma6:var", "mrmtl:eq5", "mrmtl:thm6.3", "generative:thm1:estimator"]

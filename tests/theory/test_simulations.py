@@ -8,7 +8,7 @@ import pytest
 from estimators.montecarlo import perform
 from theory import claims
 from theory.engine.disturbance import disturbed
-from theory.engine.judging import SIMULATED_EXAMPLES, derived_floats, simulate_at
+from theory.engine.levels.simulated import SIMULATED_EXAMPLES, derived_floats, simulate_at
 from theory.engine.simulation import compared
 
 # What a claim says of means does not depend on how far draws spread; these simulations are not counted.

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 from hypothesis import given, settings
 
-from theory.engine.judging import FLOAT_TOLERANCE
+from theory.engine.levels.computed import FLOAT_TOLERANCE
 from theory.engine.registry import UnknownClaim, claims, find
 from theory.testing import Checked, Mismatch, check, points
 

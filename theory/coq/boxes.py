@@ -24,7 +24,7 @@ from theory.engine import domain
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.domain import Case
-from theory.engine.judging import find_counterexample
+from theory.engine.levels.counterexample import find_counterexample
 
 LIBRARIES = ("Boxes", "Tails")
 LIBRARY = LIBRARIES[-1]

@@ -43,7 +43,7 @@ from theory.engine.algebra import entries, time_limit
 from theory.engine.claim import Claim
 from theory.engine.condition import alternatives, met, substitutions
 from theory.engine.domain import Case
-from theory.engine.judging import find_counterexample
+from theory.engine.levels.counterexample import find_counterexample
 
 LARGEST = 900  # operations of an unsimplified formula; beyond, the simplified one is stated
 

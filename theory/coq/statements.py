@@ -32,7 +32,7 @@ from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.condition import alternatives, met, substitutions
 from theory.engine.domain import Case
-from theory.engine.judging import find_counterexample
+from theory.engine.levels.counterexample import find_counterexample
 
 GRADE = "model"
 _FREELY = {s: sp.Integer(1 if s.is_positive else 0) for s in model.FREE}  # at a point

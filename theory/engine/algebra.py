@@ -180,11 +180,21 @@ def covers(shifts: Mapping[Any, Any], values: Mapping[Any, Any]) -> bool:
                 return False
             continue
         (letter,) = expression.free_symbols
-        roots = [r for r in sp.solve(expression - values[s], letter) if r >= 0]
+        roots = [r for r in _roots(expression - values[s], letter) if r >= 0]
         if not roots and sp.limit(expression, letter, sp.oo) != values[s]:
             return False
         known[letter] = roots[0] if roots else sp.oo
     return True
+
+
+def _roots(expression: Any, letter: sp.Symbol) -> list[Any]:
+    """Where an expression of one letter is zero; most are fractions whose numerator is linear."""
+    with suppress(NotRational):
+        top, _ = Fractions((letter,)).of(expression)
+        if top.total_degree() == 1:
+            terms = top.to_dict()
+            return [sp.Rational(-int(terms.get((0,), 0)), int(terms[(1,)]))]
+    return sp.solve(expression, letter)
 
 
 def _positive_sums(expression: sp.Expr) -> set[sp.Expr]:

@@ -1,7 +1,7 @@
 """A claim: a formula with its source, domain, assumptions, and the functions that judge it.
 
 Belongs here: the record and what can be read off it (cases, arguments, values at a point). Does not belong here:
-judging (judging.py), storage (evidence.py), any concrete claim (one module per paper).
+judging (engine.levels), storage (evidence.py), any concrete claim (one module per paper).
 """
 
 from __future__ import annotations

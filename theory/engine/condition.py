@@ -1,7 +1,7 @@
 """Where a claim's condition holds: its alternatives, its equations as substitutions, points of the domain that meet it.
 
 Belongs here: reading conditions as relations between letters, and points that meet relations. Does not belong here:
-judging what holds there (judging.py), stating it (coq.py).
+judging what holds there (engine.levels), stating it (coq.py).
 """
 
 from __future__ import annotations

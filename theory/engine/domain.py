@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -85,14 +86,7 @@ class Variable:
 
     def symbol(self, suffix: str = "") -> sp.Symbol:
         """The SymPy symbol of this variable (of one entry, with a suffix, when it is a list)."""
-        assumptions = {
-            "real": {"real": True},
-            "nonnegative": {"nonnegative": True},
-            "positive": {"positive": True},
-            "size": {"positive": True, "integer": True} if self.low > 0 else {"nonnegative": True, "integer": True},
-            "fraction": {"nonnegative": True} if self.closed else {"positive": True},
-        }[self.kind]
-        return sp.Symbol(self.name + suffix, **assumptions)
+        return _symbol(self.name + suffix, self.kind, self.low > 0, self.closed)
 
     def check(self, value: Any) -> Any:
         """Return `value` as an exact number (or choice), or raise DomainError naming this variable."""
@@ -185,6 +179,18 @@ class Variable:
         if self.kind == "nonnegative" and rng.random() < 0.1:
             return sp.Integer(0)
         return value if self.kind != "real" else value * (-1) ** int(rng.integers(2))
+
+
+@cache
+def _symbol(name: str, kind: str, counted_from_one: bool, closed: bool) -> sp.Symbol:
+    assumptions = {
+        "real": {"real": True},
+        "nonnegative": {"nonnegative": True},
+        "positive": {"positive": True},
+        "size": {"positive": True, "integer": True} if counted_from_one else {"nonnegative": True, "integer": True},
+        "fraction": {"nonnegative": True} if closed else {"positive": True},
+    }[kind]
+    return sp.Symbol(name, **assumptions)
 
 
 def exact(value: Any, name: str = "value") -> Any:

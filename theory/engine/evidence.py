@@ -2,7 +2,7 @@
 
 Belongs here: the shape of evidence, when it is stale, verdicts as a function of evidence, the file that several
 processes share.
-Does not belong here: producing evidence (judging.py). A verdict is always computed here and never read from a file.
+Does not belong here: producing evidence (theory.engine.levels). A verdict is always computed here, never read from a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JUDGED = (
     "not_computed", "shares", "latex", "kind", "objective",
 )  # fmt: skip
 TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
-LEVEL_CODE = ("_derived", "_computed", "_attacked", "_mutants", "_simulated", "_independent", "_literal")
+LEVEL_CODE = ("derived", "computed", "attacked", "mutated", "simulated", "independent", "literal")  # of theory.engine.levels
 
 
 class LedgerError(ValueError):
@@ -54,8 +54,9 @@ _hashes: dict[tuple[Any, ...], tuple[Claim, str]] = {}  # with the claim, so tha
 
 def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> tuple[set[reach.Node], set[str]]:
     """The definitions that the judges of a claim can reach, and the values that it gives them, as text."""
-    levels = [name for name in LEVEL_CODE if name != "_simulated" or claim.simulate is not None]
-    reached = reach.Reached(nodes={("theory.engine.judging", name) for name in levels}, texts={str(bool(claim.slip))})
+    levels = [name for name in LEVEL_CODE if name != "simulated" or claim.simulate is not None]
+    level_code = {(f"theory.engine.levels.{name}", "level") for name in levels}
+    reached = reach.Reached(nodes=level_code, texts={str(bool(claim.slip))})
     for name in JUDGED:
         reached.texts.add(f"{name} is None: {getattr(claim, name) is None}")
         reached.texts.add(f"{name}: {reach.shape(getattr(claim, name))}")
@@ -186,6 +187,7 @@ class Ledger:
         self.path = Path(path)
         self.records: dict[str, Record] = {}
         self.seen: tuple[int, ...] | None = None
+        self._texts: dict[str, tuple[Record, str]] = {}  # of records in the file: each is put into words once
         self.outdated = ""  # why what is in the file counts as nothing, for readers
 
     @classmethod
@@ -242,16 +244,21 @@ class Ledger:
                     record = other
                 self.records |= there
             self.records[record.claim] = record
+            self._texts.pop(record.claim, None)
             self._write()
 
     def save(self) -> None:
         """Write these records, whatever is in the file."""
+        self._texts = {}
         with files.locked(self.path):
             self._write()
 
     def _write(self) -> None:
-        data = {"schema": SCHEMA, "claims": {k: r.to_json() for k, r in sorted(self.records.items())}}
-        files.write(self.path, json.dumps(data, indent=1) + "\n")
+        for name, record in self.records.items():
+            if self._texts.get(name, (None,))[0] is not record:
+                self._texts[name] = record, json.dumps(record.to_json(), indent=1).replace("\n", "\n  ")
+        claims = ",\n".join(f"  {json.dumps(name)}: {self._texts[name][1]}" for name in sorted(self.records))
+        files.write(self.path, f'{{\n "schema": {SCHEMA},\n "claims": {{\n{claims}\n }}\n}}\n')
         self.seen = self._stamp()
 
     def _stamp(self) -> tuple[int, ...] | None:

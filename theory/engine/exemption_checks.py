@@ -81,10 +81,11 @@ def _leans(field: str) -> Check:
 
 
 def _related(claim: Claim, other: Claim) -> bool:
-    if other.id in taken(claim) or claim.id in taken(other) or other.id in claim.related or claim.id in other.related:
+    if other.id in claim.related or claim.id in other.related or other.id in taken(claim):
         return True
     shared = _closure(claim, "derive", "oracle", "printed") & _closure(other, "derive", "oracle", "printed")
-    return any(not module.startswith("theory.engine") for module, _ in shared)
+    # What the other one takes is asked last: that derives it, which is its own judging's work.
+    return any(not module.startswith("theory.engine") for module, _ in shared) or claim.id in taken(other)
 
 
 def _limit(field: str) -> Check:

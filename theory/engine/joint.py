@@ -8,7 +8,7 @@ derivation, oracle, simulation, or in the float function.  A wrong model is real
 Every comparison keeps its points and its rule.
 
 Belongs here: errors, who misses them, rates and ratios with intervals.  Does not belong here: how a claim is judged
-(judging.py), the page that shows this (theory.page).
+(theory.engine.levels), the page that shows this (theory.page).
 """
 
 from __future__ import annotations
@@ -29,15 +29,9 @@ from theory.engine import domain
 from theory.engine.algebra import entries, is_zero
 from theory.engine.claim import Claim
 from theory.engine.domain import Case, Point, as_float
-from theory.engine.judging import (
-    FLOAT_TOLERANCE,
-    attack_points,
-    derived_floats,
-    extreme_points,
-    float_error,
-    oracle_points,
-    simulate_at,
-)
+from theory.engine.levels.computed import FLOAT_TOLERANCE, float_error
+from theory.engine.levels.points import attack_points, extreme_points, oracle_points
+from theory.engine.levels.simulated import derived_floats, simulate_at
 from theory.engine.mutants import mutants
 from theory.engine.simulation import Simulation, compared
 from theory.engine.values import Values, differs, in_digits

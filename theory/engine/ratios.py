@@ -18,7 +18,7 @@ import sympy as sp
 from flint import Ordering, fmpq, fmpq_mpoly_ctx
 
 UNITS, ATOMS = 24, 12  # letters for units, and for values of functions that are not rational
-WORK = 200_000  # terms of polynomials that a case may take, so that what is traced does not depend on a machine's speed
+WORK = 100_000  # terms of polynomials that a case may take, so that what is traced does not depend on a machine's speed
 FACTORABLE = 10**18  # whole numbers that are taken apart into primes; longer ones are floats' digits, and can take minutes
 FEW = 3  # terms of a polynomial that is looked at anew more quickly than remembered
 OF_FLOATS = 4  # units in which floats are taken apart, one after the other

@@ -34,6 +34,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = (*FUNCTIONS, ast.Lambda, *COMPREHENSIONS)
 
+PLAIN = ("ctx", "op", "ops", "id", "attr", "arg", "kind", "module", "level", "conversion", "type_comment")
+
 Node = tuple[str, str]
 """A definition: the module, and the name that it defines there."""
 
@@ -61,19 +63,54 @@ class Module:
     @functools.cached_property
     def lambdas(self) -> list[ast.Lambda]:
         """All lambdas of the file."""
-        return [n for n in ast.walk(self.tree) if isinstance(n, ast.Lambda)]
+        return [n for n in walk(self.tree) if isinstance(n, ast.Lambda)]
 
     @functools.cached_property
     def inner(self) -> dict[tuple[int, str], ast.AST]:
         """The functions of the file that others hold, by first line and name."""
-        outer = [n for n in ast.walk(self.tree) if isinstance(n, FUNCTIONS)]
-        held = [n for f in outer for n in ast.walk(f) if n is not f and isinstance(n, FUNCTIONS)]
+        outermost, waiting = [], list(self.tree.body)
+        while waiting:
+            node: Any = waiting.pop()
+            if isinstance(node, FUNCTIONS):
+                outermost.append(node)
+            else:
+                waiting += _children(node)
+        held = [n for f in outermost for n in walk(f)[1:] if isinstance(n, FUNCTIONS)]
         return {(min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.name): n for n in held}
+
+
+def walk(tree: ast.AST) -> list[ast.AST]:
+    """The nodes of a tree, each before what it holds, but for operators and contexts: what takes most of the time of
+    `ast.walk`, and nobody asks for here.
+    """  # fmt: skip
+    found, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        waiting += reversed(_children(node))
+    return found
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    for name in _fields(type(node)):
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [part for part in value if isinstance(part, ast.AST)]
+    return found
+
+
+@functools.cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields that may hold nodes: no names, and neither operators nor contexts."""
+    return tuple(name for name in kind._fields if name not in PLAIN)
 
 
 def _homes(front: Module) -> Iterator[tuple[str, str]]:
     """The names that a front loads at first use (``lazy.attach``), and their modules."""
-    for call in (n for n in ast.walk(front.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "attach"):
+    for call in (n for n in walk(front.tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "attach"):
         table = call.args[1]
         if isinstance(table, ast.Name):
             table = _table(front, table.id)
@@ -107,9 +144,9 @@ def _defines(statement: ast.stmt) -> set[str]:
     """Names that a statement of a module gives a meaning, or changes: ``X = ``, ``X[...] = ``, ``X.update(...)``."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
-    found = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    for node in ast.walk(statement):
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+    found: set[str] = set()
+    for node in walk(statement):
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
             found.add(_head(node))
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         function = statement.value.func
@@ -144,7 +181,7 @@ def imported(statement: ast.AST, module: str, is_package: bool) -> dict[str, Nod
 def _without_docstrings(node: ast.AST) -> str:
     """Text of a definition without its docstrings and positions."""
     held = []
-    for part in ast.walk(node):
+    for part in walk(node):
         body = getattr(part, "body", None)
         if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(part) is not None:
             held.append((part, body))
@@ -201,6 +238,8 @@ class Sources:
         self._texts: dict[Node, str] = {}
         self._uses: dict[Node, frozenset[Node]] = {}
         self._strings: dict[Node, frozenset[str]] = {}
+        self._files: dict[Node, frozenset[Path]] = {}
+        self._prints: dict[Node, bytes] = {}
 
     # --- names
 
@@ -232,7 +271,7 @@ class Sources:
         """Definitions that a piece of a module's text names."""
         local: dict[str, Node | str] = {}
         home = self.modules[module]
-        nodes = list(ast.walk(tree))
+        nodes = list(walk(tree))
         for node in nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 local |= imported(node, module, home.is_package)
@@ -311,11 +350,20 @@ class Sources:
 
     def files(self, nodes: Iterable[Node]) -> set[Path]:
         """Data files beside a module that its reached definitions name."""
-        found = set()
-        for node in nodes:
+        return set().union(*map(self._files_of, nodes))
+
+    def _files_of(self, node: Node) -> frozenset[Path]:
+        if node not in self._files:
             folder = self.modules[node[0]].path.parent
-            found |= {folder / text for text in self.strings(node) if text.endswith(DATA) and folder / text in self.data}
-        return found
+            named = [folder / text for text in self.strings(node) if text.endswith(DATA)]
+            self._files[node] = frozenset(path for path in named if path in self.data)
+        return self._files[node]
+
+    def print_of(self, node: Node) -> bytes:
+        """Fingerprint of one definition."""
+        if node not in self._prints:
+            self._prints[node] = hashlib.sha256(f"{node[0]}:{node[1]}\0{self.text(node)}".encode()).digest()
+        return self._prints[node]
 
     def at(self, module: str, code: types.CodeType) -> tuple[list[ast.AST], set[Node]]:
         """A compiled function of a module: the own text of a lambda or of one that another holds, or its definition."""
@@ -348,7 +396,7 @@ def _bound(tree: ast.AST) -> set[int]:
             own, parts = _binds(node)
             names = outer | own
         else:
-            parts = list(ast.iter_child_nodes(node))
+            parts = list(_children(node))
         waiting = parts
         while waiting:
             part = waiting.pop()
@@ -357,7 +405,7 @@ def _bound(tree: ast.AST) -> set[int]:
             else:
                 if isinstance(part, ast.Name) and part.id in names:
                     found.add(id(part))
-                waiting.extend(ast.iter_child_nodes(part))
+                waiting.extend(_children(part))
         for part in inner:
             scope(part, names)
 
@@ -370,8 +418,8 @@ def _binds(node: Any) -> tuple[frozenset[str], list[ast.AST]]:
     """The names that a scope binds, and its parts."""
     names: set[str] = set()
     if isinstance(node, COMPREHENSIONS):
-        names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-        return frozenset(names), list(ast.iter_child_nodes(node))
+        names = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
+        return frozenset(names), list(_children(node))
     a = node.args
     names = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if x is not None}
     waiting = list(node.body) if isinstance(node.body, list) else [node.body]
@@ -387,17 +435,15 @@ def _binds(node: Any) -> tuple[frozenset[str], list[ast.AST]]:
         elif isinstance(part, ast.NamedExpr):
             names.add(part.target.id)
         if not isinstance(part, SCOPES) or isinstance(part, COMPREHENSIONS):
-            targets = {id(n) for g in getattr(part, "generators", ()) for n in ast.walk(g.target)}
-            waiting.extend(
-                n for n in ast.iter_child_nodes(part) if id(n) not in targets and not isinstance(n, ast.comprehension)
-            )
+            targets = {id(n) for g in getattr(part, "generators", ()) for n in walk(g.target)}
+            waiting.extend(n for n in _children(part) if id(n) not in targets and not isinstance(n, ast.comprehension))
             waiting.extend(x for g in getattr(part, "generators", ()) for x in (g.iter, *g.ifs))
-    return frozenset(names - said_global), list(ast.iter_child_nodes(node))
+    return frozenset(names - said_global), list(_children(node))
 
 
 def _texts_in(statements: Iterable[ast.AST]) -> Iterator[str]:
     for statement in statements:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
 
@@ -524,10 +570,9 @@ def libraries() -> str:
 
 def digest(sources: Sources, nodes: Iterable[Node], texts: Iterable[str] = ()) -> str:
     """Fingerprint of definitions, the data files that they name, further texts, and the versions of libraries."""
-    nodes = sorted(nodes)
+    nodes = list(nodes)
     total = hashlib.sha256(libraries().encode())
-    for node in nodes:
-        total.update(f"\0{node[0]}:{node[1]}\0{sources.text(node)}".encode())
+    total.update(b"".join(sorted(map(sources.print_of, nodes))))
     for text in sorted(texts):
         total.update(b"\0" + text.encode())
     for path in sorted(sources.files(nodes)):

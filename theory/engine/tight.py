@@ -3,7 +3,7 @@
 A bound that is attained somewhere cannot be loosened unnoticed; one that is nowhere attained says at a point how far it lies
 from what it bounds, which a loosened one would not.
 
-Belongs here: the record.  Does not belong here: its check, and whether the bound holds (judging.py).
+Belongs here: the record.  Does not belong here: its check, and whether the bound holds (engine.levels).
 """
 
 from __future__ import annotations

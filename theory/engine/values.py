@@ -5,20 +5,20 @@ expressions share, such as a formula and its mutants, is evaluated once.  Digits
 are given only where an enclosure is narrow enough to fix them.
 
 Belongs here: evaluating at a point, and whether two values differ.  Does not belong here: enclosing on a whole box
-(intervals.py), whether a claim holds at a point (judging.py).
+(intervals.py), whether a claim holds at a point (levels.counterexample).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import mul
 from typing import Any
 
 import sympy as sp
 from flint import arb, ctx, fmpq
-from mpmath.libmp import from_man_exp
+from mpmath.libmp import from_man_exp, from_rational
 
 from theory.engine.intervals import FUNCTIONS, NotEnclosed
 
@@ -34,7 +34,7 @@ class TooLong(ArithmeticError):
 
 
 class Values:
-    """Values at one point, which `rules` gives as a number for every symbol.
+    """Values at one point, which `rules` gives as a number for every symbol; with `roots` for enclosures only.
 
     >>> x = sp.Symbol("x", positive=True)
     >>> at = Values({x: sp.Rational(1, 3)})
@@ -42,7 +42,8 @@ class Values:
     (4, exp(1/3)/2, 0.28867513459481288225457439025097872782380087563506)
     """
 
-    def __init__(self, rules: Mapping[Any, Any]):
+    def __init__(self, rules: Mapping[Any, Any], roots: bool = False):
+        self.roots = roots  # as balls, also those that may be rational
         self.rules = {s: v for s, v in rules.items() if v is not sp.oo}
         self.infinite = [s for s, v in rules.items() if v is sp.oo]
         self._known: dict[Any, Any] = {s: _native(sp.sympify(v)) for s, v in self.rules.items()}
@@ -62,20 +63,40 @@ class Values:
         expression = sp.sympify(expression)
         if expression.is_Number:
             return expression
-        before = ctx.prec
+        found = self.digits_with(expression)
+        return self.exact(expression) if found is None else found
+
+    def digits_with(self, expression: Any, path: Sequence[int] = (), new: Any = None) -> Any:
+        """As `digits` of the expression with another part at a path of argument positions, which is not built; None where
+        no enclosure of it, as it stands, fixes the digits.
+
+        >>> x = sp.Symbol("x", positive=True)
+        >>> Values({x: sp.Integer(3)}).digits_with(1 + x**2, (1, 1), sp.Integer(4))
+        82
+        """  # fmt: skip
+        for bits in PRECISIONS:
+            value = self.enclosure(expression, path, new, bits)
+            if value is None:
+                return None
+            if isinstance(value, fmpq):
+                return _symbolic(value)
+            if value.rel_accuracy_bits() >= ENOUGH:
+                man, exp = value.mid().man_exp()
+                return sp.Float(from_man_exp(int(man), int(exp), FLOAT_BITS, "n"), precision=FLOAT_BITS)
+        return None
+
+    def enclosure(
+        self, expression: Any, path: Sequence[int] = (), new: Any = None, bits: int = PRECISIONS[0]
+    ) -> fmpq | arb | None:
+        """A rational value exactly, another one as a ball that holds it; with another part at a path, as `digits_with`."""
+        before, ctx.prec = ctx.prec, bits
         try:
-            for ctx.prec in PRECISIONS:
-                value = self._ball(expression, self._of_precision[ctx.prec])
-                if isinstance(value, fmpq):
-                    return _symbolic(value)
-                if value.is_finite() and value.rel_accuracy_bits() >= ENOUGH:
-                    man, exp = value.mid().man_exp()
-                    return sp.Float(from_man_exp(int(man), int(exp), FLOAT_BITS, "n"), precision=FLOAT_BITS)
+            value = self._changed(expression, path, new, self._of_precision[bits])
         except (NotEnclosed, ZeroDivisionError, OverflowError):
-            pass
+            return None
         finally:
             ctx.prec = before
-        return self.exact(expression)
+        return value if isinstance(value, fmpq) or value.is_finite() else None
 
     # --- exactly: a rational number of python-flint, or SymPy's own value
 
@@ -114,28 +135,43 @@ class Values:
         known = self._known.get(e)
         if isinstance(known, fmpq):
             return known
-        name = e.func.__name__
         if e.is_Piecewise:
             return self._ball(self._piece(e), balls)
         if hasattr(e.func, "formula"):  # a function of a paper, with its definition
             return self._ball(e.func.formula(*e.args), balls)
-        if not (e.is_Add or e.is_Mul or e.is_Pow or name in FUNCTIONS):
-            raise NotEnclosed(name)
+        _require_enclosed(e)
         parts = [self._ball(a, balls) for a in e.args]
-        if all(isinstance(v, fmpq) for v in parts):
-            value = _arithmetic(e, parts)
-            if value is not None:
-                self._known[e] = value
-                return value
-            if not e.is_Pow:  # at such numbers a function may have a rational value
-                value = _native(e.func(*map(_symbolic, parts))) if all(v.q == 1 for v in parts) else None
-                if isinstance(value, fmpq):
-                    return value
+        value = _arithmetic(e, parts) if all(isinstance(v, fmpq) for v in parts) else None
+        if value is not None:
+            self._known[e] = value
+            return value
+        return self._of_parts(e, parts)
+
+    def _changed(self, e: Any, path: Sequence[int], new: Any, balls: dict[Any, Any]) -> Any:
+        if not path:
+            return self._ball(e if new is None else sp.sympify(new), balls)
+        if hasattr(e.func, "formula"):
+            raise NotEnclosed(e.func.__name__)
+        _require_enclosed(e)
+        at, *rest = path
+        parts = [self._changed(a, rest, new, balls) if i == at else self._ball(a, balls) for i, a in enumerate(e.args)]
+        value = _arithmetic(e, parts) if all(isinstance(v, fmpq) for v in parts) else None
+        return self._of_parts(e, parts) if value is None else value
+
+    def _of_parts(self, e: Any, parts: list[Any]) -> Any:
+        """A sum, product, power or function of numbers and balls; plain arithmetic of rational numbers has been tried."""
         if e.is_Add:
             return sum(parts[1:], parts[0])
         if e.is_Mul:
             return reduce(mul, parts)
-        return _power(*parts) if e.is_Pow else FUNCTIONS[name](*parts)
+        if e.is_Pow:
+            base, exponent = parts
+            return _power(base, exponent, self.roots)
+        if all(isinstance(v, fmpq) and v.q == 1 for v in parts):  # there a function may have a rational value
+            value = _native(e.func(*map(_symbolic, parts)))
+            if isinstance(value, fmpq):
+                return value
+        return FUNCTIONS[e.func.__name__](*parts)
 
     def _piece(self, e: Any) -> Any:
         """The expression that holds at the point."""
@@ -157,6 +193,11 @@ class Values:
             sign, man, exponent, _ = e._mpf_
             return arb(int(-man if sign else man)) * arb(2) ** int(exponent)
         raise NotEnclosed(str(e))
+
+
+def _require_enclosed(e: Any) -> None:
+    if not (e.is_Add or e.is_Mul or e.is_Pow or e.func.__name__ in FUNCTIONS):
+        raise NotEnclosed(e.func.__name__)
 
 
 def _native(value: Any) -> Any:
@@ -188,7 +229,7 @@ def _is_long(base: fmpq, exponent: fmpq) -> bool:
     return abs(int(exponent.p) // int(exponent.q)) * digits > LONGEST and abs(base) != 1
 
 
-def _power(base: Any, exponent: Any) -> Any:
+def _power(base: Any, exponent: Any, as_ball: bool) -> Any:
     if isinstance(exponent, fmpq) and exponent.q == 1:
         return (arb(base) if isinstance(base, fmpq) and _is_long(base, exponent) else base) ** int(exponent.p)
     if isinstance(exponent, fmpq) and abs(exponent) == fmpq(1, 2):
@@ -198,7 +239,7 @@ def _power(base: Any, exponent: Any) -> Any:
                 return fmpq(*roots) if exponent > 0 else fmpq(*reversed(roots))
         return arb(base).sqrt() if exponent > 0 else arb(base).rsqrt()
     readable = isinstance(base, fmpq) and isinstance(exponent, fmpq) and exponent.q < 1000 and not _is_long(base, exponent)
-    if readable or not base > 0:
+    if (readable and not as_ball) or not base > 0:
         raise NotEnclosed("a root that may be rational")
     return (arb(exponent) * arb(base).log()).exp()
 
@@ -218,7 +259,10 @@ def differs(a: Any, b: Any) -> bool:
 
 def in_digits(value: Any) -> Any:
     """A number in 50 digits, of which 35 are compared."""
-    return sp.N(Values({}).digits(value), DIGITS)
+    value = Values({}).digits(value)
+    if value.is_Rational:
+        return sp.Float(from_rational(int(value.p), int(value.q), FLOAT_BITS, "n"), precision=FLOAT_BITS)
+    return value if value.is_Float and value._prec == FLOAT_BITS else sp.N(value, DIGITS)
 
 
 __all__ = ["DIGITS", "TooLong", "Values", "differs", "in_digits"]

@@ -362,11 +362,11 @@ def copied(tmp_path, module, old, new):
     [
         ("theory.coq.generator", "LARGEST = 900", "LARGEST = 900  # as before", False),
         ("theory.coq.terms", "A rational function as a Coq term over the reals.", "Another text.", False),
-        ("theory.engine.judging", "FLOAT_TOLERANCE = 1e-12", "FLOAT_TOLERANCE = 1e-11", False),
+        ("theory.engine.levels.computed", "FLOAT_TOLERANCE = 1e-12", "FLOAT_TOLERANCE = 1e-11", False),
         ("theory.coq.generator", "LARGEST = 900", "LARGEST = 901", True),
         ("theory.coq.terms", "return _term(sp.sympify(expression), 0)", "return _term(sp.sympify(expression), 1)", True),
         ("theory.engine.algebra", "return sp.factor(sp.cancel(sp.together(expression)))", "return expression", True),
-        ("theory.engine.judging", "COVER_PER_CASE = 8", "COVER_PER_CASE = 9", False),
+        ("theory.engine.levels.derived", "COVER_PER_CASE = 8", "COVER_PER_CASE = 9", False),
     ],
 )
 def test_a_text_follows_from_what_is_reached_and_from_nothing_else(module, old, new, changes, tmp_path):

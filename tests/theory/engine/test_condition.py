@@ -132,7 +132,7 @@ def test_nothing_compared_is_no_agreement():
 
 
 def test_every_committed_condition_is_met_in_its_domain():
-    from theory.engine.judging import condition_met
+    from theory.engine.levels.derived import condition_met
 
     conditional = [c for c in claims() if c.condition is not None]
     assert len(conditional) > 50

@@ -75,7 +75,7 @@ def test_kernels_constants_and_data_are_reached():
     simulated = nodes("mrmtl:lem6.2:var")
     assert any(module == "estimators.montecarlo.kernels" for module, _ in simulated)
     assert ("estimators.montecarlo.checks", "DECLARED") in simulated
-    assert ("theory.engine.judging", "MUTANT_POINTS") in simulated
+    assert ("theory.engine.levels.mutated", "MUTANT_POINTS") in simulated
     silent = next(c for c in claims() if c.simulate is None)
     assert not any(module.startswith("estimators.montecarlo") for module, _ in nodes(silent.id))
     tables = [c.id for c in claims() if {p.name for p in reach.sources().files(nodes(c.id))}]
@@ -112,8 +112,9 @@ def test_nothing_runs_that_is_not_reached(claim_id):
         sys.setprofile(None)
     sources = reach.sources()
     reached = reached_by(claim, record.lemmas, sources)[0] | {
-        ("theory.engine.judging", n) for n in ("judge", "_guard", "_simulated")
-    }
+        ("theory.engine.judging", "judge"), ("theory.engine.judging", "_guard"),
+        ("theory.engine.levels.oracle", "asked_once"), ("theory.engine.levels.simulated", "level"),
+    }  # fmt: skip
     called = {
         holder
         for code, module in seen.items()

@@ -8,10 +8,12 @@ import pytest
 import sympy as sp
 
 from theory import claims, find
-from theory.engine import exemption_checks, judging, registry
+from theory.engine import exemption_checks, registry
 from theory.engine.assumption import contradictions, inherited
 from theory.engine.edit import Edit
 from theory.engine.exemption import Exempt
+from theory.engine.levels import computed, derived
+from theory.engine.levels.slack import slack
 from theory.engine.problem import Malformed
 from theory.engine.steps import Steps
 from theory.engine.switches import SWITCHES
@@ -20,16 +22,16 @@ from theory.engine.tight import Tight
 HOLDS = find("feo2:gamma-prop")
 
 
-def derived(claim):
-    return judging._derived(claim)
+def judged(claim):
+    return derived.level(claim)
 
 
 def test_an_edit_that_changes_the_value_excludes_holds():
-    assert derived(HOLDS)["judgement"] == "agrees"
+    assert judged(HOLDS)["judgement"] == "agrees"
     harmless = Edit(printed=r"\gamma^2", read=r"\gamma_p^2", reason="the private group's noise")
-    assert derived(replace(HOLDS, edits=(harmless,)))["judgement"] == "agrees"
+    assert judged(replace(HOLDS, edits=(harmless,)))["judgement"] == "agrees"
     changing = replace(harmless, changes_value=True)
-    level = derived(replace(HOLDS, edits=(changing,)))
+    level = judged(replace(HOLDS, edits=(changing,)))
     assert level["status"] == "fail"
     assert "changes the value" in level["detail"]
 
@@ -57,18 +59,18 @@ def test_every_switch_has_answers_in_words():
 
 def test_a_claim_cannot_answer_otherwise_than_its_lemmas(monkeypatch):
     lemma, claim = find("fedhdp:lemma3:bayes"), replace(find("feo2:lemma2"), assumes={})
-    assert lemma.id in derived(claim)["lemmas"]
+    assert lemma.id in judged(claim)["lemmas"]
     flat = replace(lemma, assumes={"prior": "flat"})
     monkeypatch.setitem(registry._claims, lemma.id, flat)
     answers = inherited(claim, [lemma.id])
     assert ("prior", "flat", lemma.id) in [(a.switch, a.answer, a.by) for a in answers]
     assert contradictions(answers) == []
     proper = replace(claim, assumes={"prior": "proper"})
-    level = derived(proper)
+    level = judged(proper)
     assert level["status"] == "unknown"
     assert "on which it rests" in level["detail"]
     excused = replace(proper, although={lemma.id: "with no noise both priors give the same"})
-    assert derived(excused)["status"] == "pass"
+    assert judged(excused)["status"] == "pass"
 
 
 def _one(value):
@@ -84,21 +86,21 @@ def _a_bound():
 def test_a_stated_slack_is_checked_and_notices_a_loosened_bound():
     claim = _a_bound()
     point = claim.examples[0]
-    wrong = judging.slack(replace(claim, tight=Tight(at=point, ratio="17/19")))
+    wrong = slack(replace(claim, tight=Tight(at=point, ratio="17/19")))
     assert "times what it bounds" in wrong["wrong"]
     stated = wrong["wrong"].split(" is ")[1].split(" times")[0]
     right = replace(claim, tight=Tight(at=point, ratio=stated))
-    assert judging.slack(right)["wrong"] == ""
+    assert slack(right)["wrong"] == ""
     factor = 2 if claim.relation == "<=" else sp.Rational(1, 2)
     looser = replace(right, printed=lambda **v: claim.call(claim.printed, v) * factor)
-    assert "times what it bounds" in judging.slack(looser)["wrong"]
+    assert "times what it bounds" in slack(looser)["wrong"]
 
 
 def test_a_bound_that_is_no_fraction_can_be_attained():
     claim = find("generative:thm7:valid")
-    assert judging.slack(claim)["wrong"] == ""
+    assert slack(claim)["wrong"] == ""
     loose = replace(claim, tight=Tight(at=claim.tight.at, ratio="1.010000"))
-    assert "times what it bounds" in judging.slack(loose)["wrong"]
+    assert "times what it bounds" in slack(loose)["wrong"]
 
 
 def test_tight_is_of_bounds_only():
@@ -141,7 +143,7 @@ def test_exact_fractions_are_nothing_random():
 def test_an_exemption_that_stands_is_no_mark_against_a_claim():
     few = Exempt(kind="few", note="z^2 S^2 / N^2")
     assert exemption_checks.refused(find("feo2:theta-np"), few, exemption_checks.COMPUTED) == ""
-    level = judging._computed(
+    level = computed.level(
         replace(HOLDS, computed=None, not_computed=Exempt(kind="elsewhere", function="estimators.x.y")), {}
     )
     assert level["status"] == "unknown"

@@ -8,7 +8,7 @@ import pytest
 from estimators.montecarlo import Moments, perform, run
 from theory import claims, find
 from theory.engine import simulation
-from theory.engine.judging import SIMULATED_EXAMPLES, derived_floats, simulate_at
+from theory.engine.levels.simulated import SIMULATED_EXAMPLES, derived_floats, simulate_at
 from theory.engine.paper import papers
 from theory.engine.simulation import Mean, Ratio, compared
 

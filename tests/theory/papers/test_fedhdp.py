@@ -5,7 +5,7 @@ import math
 import pytest
 
 from theory import claims, find
-from theory.engine.judging import SIMULATED_EXAMPLES, derived_floats, simulate_at
+from theory.engine.levels.simulated import SIMULATED_EXAMPLES, derived_floats, simulate_at
 from theory.papers.fedhdp.tables import SETTINGS, accuracies, rows_of
 
 OFF, SEEN = 1.03, 0.01
