@@ -439,6 +439,14 @@ class BetaBinomial(ConjugateModel):
         return np.where((a > 0) & (b > 0), inside, at_ends)
 
     @staticmethod
+    def _alike_quantile(mean, sd, q):
+        from scipy.special import betaincinv
+
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            size = (mean / sd) * ((1 - mean) / sd) - 1
+            return betaincinv(mean * size, (1 - mean) * size, q)
+
+    @staticmethod
     def _prior_moments(location, rho):
         from scipy.special import expit
 
