@@ -215,11 +215,12 @@ class ConjugateModel(ClientModel):
     A subclass sets ``components_``, the Priors whose posteriors are averaged (one of weight 1 for a prior taken as known),
     and ``clients_`` (arrays of the data, one entry per client), and has functions of (location, rho, rows) with rows of
     the data: ``_moments`` (mean and variance), ``_cdf`` and ``_density`` (also of t), ``_quantile`` (also of q; for one
-    prior); ``_alike_quantile``, of (mean, sd, q), of the law of the family with these moments; ``_draws`` (also of a generator); ``_strength`` (the ratio of the weights that a client's own estimate and the
-    prior's mean get in its posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's
-    part of them), ``_added`` (the client's part) and ``_given`` (the data of that part).  ``_learnt`` is what priors were
-    averaged over, on the scale of the search, where ``_prior_moments`` gives their means and sds, and ``_keys`` are whole
-    numbers, equal for clients with equal data.
+    prior); ``_alike_quantile``, of (mean, sd, q), of the law of the family with these moments; ``_draws`` (also of a
+    generator); ``_strength`` (the ratio of the weights that a client's own estimate and the prior's mean get in its
+    posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's part of them),
+    ``_added`` (the client's part) and ``_given`` (the data of that part).  ``_learnt`` is what priors were averaged over, on
+    the scale of the search, where ``_prior_moments`` gives their means and sds, and ``_keys`` are whole numbers, equal for
+    clients with equal data.
 
     After `fit` or `posterior`, ``weights_`` (m,) is the weight of each client's own estimate in its posterior mean: how
     much the latter moves when the former moves by one.  Posterior means are linear in own estimates whether or not they
