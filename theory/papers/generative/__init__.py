@@ -60,5 +60,6 @@ PAPER = Paper(
         "regression_experiment",
         "networks",
         "connections",
+        "covariates",
     ),
 )
