@@ -236,7 +236,7 @@ def smoothed(rows: Ints, modes: Floats, shares: Floats, sd: float) -> tuple[Floa
 
 
 def posterior_terms(nodes: Nodes, y: Floats, v: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return, clients by laws, probabilities of slab and of spike, weight of own estimates in the slab, its means, variances.
+    """Return, clients by laws, probabilities of slab and spike, weight of own estimates in the slab, its means, variances.
 
     Probabilities add up to one over both and all laws.
     """

@@ -158,7 +158,9 @@ def exposures_cell(m: int, ratio: float, prior: str, seed: list[int]) -> dict[st
     e, mu = 5 * np.exp(np.linspace(-1, 1, m)), 1.0
     rho = ratio / (np.mean(e) * mu)
     wide = min(np.sqrt(rho), 0.99)
-    theta = g.gamma(1 / rho, rho * mu, (size, m)) if prior == "own family" else mu * (1 + wide * g.choice([-1, 1], (size, m)))
+    theta = (
+        g.gamma(1 / rho, rho * mu, (size, m)) if prior == "own family" else mu * (1 + wide * g.choice([-1, 1], (size, m)))
+    )
     x = g.poisson(e * theta)
     rhos, chance, measure, first, second = exposures_posteriors(x, e)
     places = gammainc(first, second * theta[:, :, None])
@@ -166,7 +168,12 @@ def exposures_cell(m: int, ratio: float, prior: str, seed: list[int]) -> dict[st
 
 
 def averaged(
-    t: np.ndarray, chance: np.ndarray, measure: np.ndarray, means: np.ndarray, places: np.ndarray, theta: np.ndarray,
+    t: np.ndarray,
+    chance: np.ndarray,
+    measure: np.ndarray,
+    means: np.ndarray,
+    places: np.ndarray,
+    theta: np.ndarray,
     own: np.ndarray,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return squared errors over the mean of own ones, and whether intervals hold, under every law and the likeliest prior."""

@@ -61,5 +61,6 @@ PAPER = Paper(
         "networks",
         "connections",
         "covariates",
+        "variances",
     ),
 )

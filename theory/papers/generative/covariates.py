@@ -101,13 +101,13 @@ def _fitted(n0: int, n1: int, z: float, tau2: float, alpha2: float, alpha2_0: fl
     return GaussianMeans("fixed", tau2=tau2).fit(np.zeros(variances.size), variances, covariates)
 
 
-def _risk_computed(
-    n0: int, n1: int, z: float, tau2: float, alpha2: float, alpha2_0: float, alpha2_1: float
-) -> float:
+def _risk_computed(n0: int, n1: int, z: float, tau2: float, alpha2: float, alpha2_0: float, alpha2_1: float) -> float:
     return float(_fitted(n0, n1, z, tau2, alpha2, alpha2_0, alpha2_1).posterior_sd_[0] ** 2)
 
 
-def _simulated(sizes: list[int], z: float, tau2: float, alpha2: list[float], own: float, label: str) -> simulation.Simulation:
+def _simulated(
+    sizes: list[int], z: float, tau2: float, alpha2: list[float], own: float, label: str
+) -> simulation.Simulation:
     """The error of w y + (1 - w) (mu + beta z), by generalised least squares over the clients with `own` weight or without."""
     X = np.repeat([[1.0, z], [1.0, 0.0], [1.0, 1.0]], sizes, axis=0)
     precision = 1 / (tau2 + np.repeat(alpha2, sizes))
@@ -134,7 +134,8 @@ register(
         statement="""With tau2 known and mu and beta unknown, the best linear unbiased predictor of a client's parameter has
             this mean squared error: what is left with the prior known, and what the line through the others leaves open.""",
         latex=r"""\frac{\tau^2\alpha^2}{\tau^2+\alpha^2}+\left(\frac{\alpha^2}{\tau^2+\alpha^2}\right)^2%
-            \frac{s}{ab+\frac{s}{\tau^2+\alpha^2}},\quad """ + ",\\quad ".join(WEIGHTS),
+            \frac{s}{ab+\frac{s}{\tau^2+\alpha^2}},\quad """
+        + ",\\quad ".join(WEIGHTS),
         kind="identity",
         variables=(N0, N1, Z, TAU2, ALPHA2, AT0, AT1),
         examples=({**EXAMPLE, "alpha2": 1},),
@@ -177,9 +178,7 @@ def _new_computed(n0: int, n1: int, z: float, tau2: float, alpha2_0: float, alph
     return float(_fitted(n0, n1, z, tau2, np.inf, alpha2_0, alpha2_1).predict([z], return_sd=True)[1][0] ** 2)
 
 
-def _new_simulate(
-    n0: int, n1: int, z: float, tau2: float, alpha2_0: float, alpha2_1: float
-) -> simulation.Simulation:
+def _new_simulate(n0: int, n1: int, z: float, tau2: float, alpha2_0: float, alpha2_1: float) -> simulation.Simulation:
     return _simulated([1, int(n0), int(n1)], z, tau2, [0.0, alpha2_0, alpha2_1], 0.0, "error for a new client")
 
 
