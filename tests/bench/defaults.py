@@ -1,4 +1,4 @@
-"""Which law of the spread between clients to average over when few clients tell it: risk and coverage of each, by simulation.
+"""Which law of the spread between clients to average over when few clients tell it: risk and coverage of each, simulated.
 
 By hand, a minute or two of one processor::
 
@@ -176,7 +176,7 @@ def averaged(
     theta: np.ndarray,
     own: np.ndarray,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return squared errors over the mean of own ones, and whether intervals hold, under every law and the likeliest prior."""
+    """Return squared errors over the mean of own ones, and whether intervals hold, by law and for the likeliest prior."""
     found = {}
     for name, density in LAWS.items():
         p = share(chance + measure, density(t))

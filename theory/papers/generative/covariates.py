@@ -108,7 +108,7 @@ def _risk_computed(n0: int, n1: int, z: float, tau2: float, alpha2: float, alpha
 def _simulated(
     sizes: list[int], z: float, tau2: float, alpha2: list[float], own: float, label: str
 ) -> simulation.Simulation:
-    """The error of w y + (1 - w) (mu + beta z), by generalised least squares over the clients with `own` weight or without."""
+    """The error of own y + (1 - own) (mu + beta z), the line by generalised least squares, of others alone for own = 0."""
     X = np.repeat([[1.0, z], [1.0, 0.0], [1.0, 1.0]], sizes, axis=0)
     precision = 1 / (tau2 + np.repeat(alpha2, sizes))
     precision[0] *= own > 0
@@ -147,8 +147,8 @@ register(
         unit="variance",
         ours=True,
         related=("generative:thm1:estimator", "generative:covariates:new-client"),
-        remark="""The first two terms of Prasad and Rao (1990); a tau2 that is estimated adds a third, of the order of one over
-            the number of clients. As n0 and n1 grow the second term goes away.""",
+        remark="""The first two terms of Prasad and Rao (1990); a tau2 that is estimated adds a third, of the order of one
+            over the number of clients. As n0 and n1 grow the second term goes away.""",
     )
 )
 

@@ -53,8 +53,8 @@ def _t_derive(d0: Any, d: Any, s0_2: Any) -> Derivation:
     for k in MOMENTS:
         top = mean(x**k, d0 + d)
         found.append(sp.factor(top / mean(x**k, d0 + d + 1)))
-    return e.conclude("""With the squared error B, A / (A + B) is independent of A + B (Lukacs), so the mean of its k-th power
-        is the ratio of those of A and A + B:""", tuple(found))  # fmt: skip
+    return e.conclude("""With the squared error B, A / (A + B) is independent of A + B (Lukacs), so the mean of its k-th
+        power is the ratio of those of A and A + B:""", tuple(found))  # fmt: skip
 
 
 def _t_oracle(d0: Any, d: Any, s0_2: Any) -> tuple[Any, ...]:
@@ -84,8 +84,8 @@ register(
         id="generative:variances:moderated-t",
         title="A moderated variance is worth d0 more rows",
         place="beside Section 2.1",
-        statement="""With the moderated variance (d0 s0^2 + d s^2)/(d0 + d) in the place of the sample variance, the error of a
-            client's mean over its standard error has Student's law with d0 + d degrees of freedom. Judged: the first three
+        statement="""With the moderated variance (d0 s0^2 + d s^2)/(d0 + d) in the place of the sample variance, the error of
+            a client's mean over its standard error has Student's law with d0 + d degrees of freedom. Judged: the first three
             moments of 1/(1 + t^2/(d0 + d)), which are those of that law, whatever s0^2.""",
         latex=r"""\mathbb{E}\left(1+\frac{t^2}{\nu}\right)^{-k}=\prod_{j<k}\frac{\nu+2j}{\nu+1+2j},\quad \nu=d_0+d,\quad%
             t^2=\frac{(\bar{y}-\theta)^2}{(d_0s_0^2+ds^2)/(d_0+d)}""",
