@@ -29,7 +29,7 @@ HOME = Path(__file__).parent
 COLUMNS = ("kind", "m", "ratio", "prior", "law", "risk", "held", "held_se")
 SIZES = (3, 5, 10, 20, 50)
 RATIOS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # variance between clients over (the harmonic mean of) the sampling variances
-TRUTHS = {"estimates": 24_000, "trials": 3_000, "exposures": 3_000, "regressions": 1_000}  # per cell
+TRUTHS = {"estimates": 24_000, "trials": 3_000, "exposures": 3_000, "regressions": 600}  # per cell
 TAILS = 0.025, 0.975
 
 # Densities of t, the variance between clients over the sampling variance, without constants.
@@ -82,7 +82,7 @@ def normal_cell(m: int, ratio: float, prior: str, seed: list[int]) -> dict[str, 
         v *= np.mean(1 / v)  # the harmonic mean is 1
         theta = np.sqrt(ratio) * SHAPES[prior](g, (size, m))
         y = theta + np.sqrt(v) * g.standard_normal((size, m))
-        t = np.append(1e-9, np.exp(np.linspace(np.log(1e-5), np.log(1e7), 140)))
+        t = np.exp(np.linspace(np.log(1e-9), np.log(1e7), 160))  # the first stands for 0
         logs, means, variances = normal_posteriors(y, v, t)
         places = ndtr((theta[:, :, None] - means) / np.sqrt(variances))
         scale = np.mean(v)
@@ -244,8 +244,85 @@ def run() -> str:
     return text.getvalue()
 
 
+# --- the page --------------------------------------------------------------------------------------------------------
+
+OWN = ("normal", "own family")  # families of priors that the models are made for
+
+
+def read(path: Path = HOME / "defaults.csv") -> list[dict[str, Any]]:
+    """Return the rows of the table of results, numbers as numbers."""
+    with open(path, newline="") as file:
+        return [
+            row | {"m": int(row["m"])} | {c: float(row[c]) for c in ("ratio", "risk", "held", "held_se")}
+            for row in csv.DictReader(file)
+        ]
+
+
+def summary(rows: list[dict[str, Any]], kind: str) -> dict[str, dict[str, float]]:
+    """Return, by law in all sizes, mean and worst risk over the least of the cell, and how often intervals hold.
+
+    That is in the family that the models are made for, on average and in the worst cell, and in the other families.
+    """
+    cells: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        if row["kind"] == kind:
+            cells.setdefault((row["m"], row["ratio"], row["prior"]), {})[row["law"]] = row
+    laws = list(dict.fromkeys(law for cell in cells.values() for law in cell))
+    found = {}
+    for law in laws:
+        there = [cell for cell in cells.values() if law in cell]
+        over = [cell[law]["risk"] / min(row["risk"] for row in cell.values()) for cell in there]
+        inside, outside = (
+            [cell[law]["held"] for cell in there if (cell[law]["prior"] in OWN) == own] for own in (True, False)
+        )
+        found[law] = {
+            "cells": len(there), "risk": float(np.exp(np.mean(np.log(over)))), "worst": max(over),
+            "held": float(np.mean(inside)), "least": min(inside), "outside": min(outside),
+        }  # fmt: skip
+    return found
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    """Return the page, from the rows of the table."""
+    lines = [
+        "# Defaults for few clients", "",
+        "Written by `python tests/bench/defaults.py page` from `defaults.csv`; do not edit.", "",
+        "Which law of the variance between clients should posteriors be averaged over? Each got the same simulated clients.",
+        "Risk is the mean squared error over that of clients' own estimates; *over least* is it over the least of its cell",
+        "(geometric mean of all cells, and the worst); *held* is how often 95 % intervals hold the truth where the prior is",
+        "of the model's family (mean, and the worst cell), and in the worst cell of other families. A law that has no",
+        "posterior for three clients is left out there. **Bold** is what the model does by default.", "",
+    ]  # fmt: skip
+    for kind in CELLS:
+        lines += [f"## {kind.capitalize()}", "", "| law | cells | over least | worst | held % | worst | other families |",
+                  "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+        for law, one in sorted(summary(rows, kind).items(), key=lambda item: item[1]["risk"]):
+            name = f"**{law}**" if law == DEFAULT[kind] else law
+            lines.append(
+                f"| {name} | {one['cells']} | {one['risk']:.2f} | {one['worst']:.2f} | {100 * one['held']:.1f} | "
+                f"{100 * one['least']:.1f} | {100 * one['outside']:.1f} |"
+            )
+        lines.append("")
+    lines += ["## Risk and % held, cell by cell", ""]
+    for kind, (_, sizes, ratios, priors) in CELLS.items():
+        laws = list(summary(rows, kind))
+        lines += [f"### {kind.capitalize()}", "", "| prior | m | between / within | " + " | ".join(laws) + " |",
+                  "| --- " * (3 + len(laws)) + "|"]  # fmt: skip
+        table = {(r["prior"], r["m"], r["ratio"], r["law"]): r for r in rows if r["kind"] == kind}
+        for prior in priors:
+            for m in sizes:
+                for ratio in ratios:
+                    here = [table.get((prior, m, ratio, law)) for law in laws]
+                    shown = ["" if one is None else f"{one['risk']:.3f}, {100 * one['held']:.1f}" for one in here]
+                    lines.append(f"| {prior} | {m} | {ratio:g} | " + " | ".join(shown) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["run"]:
         sys.stdout.write(run())
+    elif sys.argv[1:] == ["page"]:
+        sys.stdout.write(page(read()))
     else:
         raise SystemExit(__doc__)
