@@ -313,8 +313,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         if wanted != chosen:
             loss, least = (found[chosen][name] / found[wanted][name] for name in ("risk", "least"))
             said = (
-                f"Asked for: {wanted}. The default is {chosen}, whose risk is {loss:.2f} times as much on average, and whose "
-                f"intervals hold {least:.3f} times as often in the worst cell. {REASONS[kind]}"
+                f"Asked for: {wanted}. The default is {chosen}, whose risk is {loss:.2f} times as much on average, and "
+                f"whose intervals hold {least:.3f} times as often in the worst cell. {REASONS[kind]}"
             )
         lines += [f"## {kind.capitalize()}", "", said, ""]
         lines += ["| law | cells | over least | worst | held % | worst | other families |"]
