@@ -281,7 +281,7 @@ def summary(rows: list[dict[str, Any]], kind: str) -> dict[str, dict[str, float]
         )
         found[law] = {
             "cells": len(there), "risk": float(np.exp(np.mean(np.log(over)))), "worst": max(over),
-            "held": float(np.mean(inside)), "least": min(inside), "outside": min(outside),
+            "held": float(np.mean(inside)), "least": min(inside), "outside": min(outside, default=np.nan),
         }  # fmt: skip
     return found
 
@@ -324,7 +324,7 @@ def page(rows: list[dict[str, Any]]) -> str:
             over = " | " if law == MORRIS else f"{one['risk']:.2f} | {one['worst']:.2f}"
             lines.append(
                 f"| {name} | {one['cells']} | {over} | {100 * one['held']:.1f} | "
-                f"{100 * one['least']:.1f} | {100 * one['outside']:.1f} |"
+                f"{100 * one['least']:.1f} | {'' if np.isnan(one['outside']) else format(100 * one['outside'], '.1f')} |"
             )
         lines.append("")
     lines += ["## Risk and % held, cell by cell", ""]
