@@ -74,3 +74,11 @@ def test_the_words_of_normal_means_are_the_tables():
         f'it leaves {five["flat on tau2"]} of the squared error where "strawderman" leaves {five["Strawderman"]} '
         f'and "flat-tau" {five["flat on tau"]}.' in words
     )
+
+
+@pytest.mark.parametrize("kind", ["trials", "exposures"])
+def test_why_counts_keep_their_law(kind):
+    found = defaults.summary(defaults.read(), kind)
+    mine, other = found[defaults.DEFAULT[kind]], found["Strawderman"]
+    assert other["least"] > mine["least"]
+    assert mine["risk"] < other["risk"] < 1.03 * mine["risk"]
