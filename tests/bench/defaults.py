@@ -43,8 +43,8 @@ MORRIS = "Morris, equal"  # for equal variances alone, so that its risk is of ot
 LEAST = 0.94  # how often intervals must hold in every cell of the model's family
 DEFAULT = {"estimates": "Strawderman", "trials": "flat on tau", "exposures": "flat on tau", "regressions": "penalised-reml"}
 COUNTS = (
-    "It is the law of Gelman et al. (2013, section 5.3), which readers of counts know; Strawderman's would hold more often in "
-    "the worst cell, for a little more risk."
+    "It is the law of Gelman et al. (2013, section 5.3), which readers of counts know; Strawderman's would hold more often "
+    "in the worst cell, for a little more risk."
 )
 REASONS = {"trials": COUNTS, "exposures": COUNTS, "regressions": "No average over covariances is offered."}
 SHAPES = {
@@ -306,7 +306,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "Which law of the variance between clients should posteriors be averaged over? Each got the same simulated clients.",
         "Risk is the mean squared error over that of clients' own estimates; *over least* is it over the least of its cell",
         "(geometric mean of all cells, and the worst); *held* is how often 95 % intervals hold the truth where the prior is",
-        "of the model's family (mean, and the worst cell with its simulation's standard error), and in the worst cell of other families. A law that has no",
+        "of the model's family (mean, and the worst cell with its simulation's standard error), and in the worst cell of",
+        "other families. A law that has no",
         "posterior for three clients is left out there, and Morris's is for equal variances alone, so that its risk is not",
         "set beside the others'. **Bold** is what the model does by default. Asked for is the law of least risk among those",
         f"whose intervals hold {100 * LEAST:.0f} % or more in every cell of the family.", "",
@@ -314,7 +315,8 @@ def page(rows: list[dict[str, Any]]) -> str:
     for kind in CELLS:
         found = summary(rows, kind)
         wanted, chosen = asked(found), DEFAULT[kind]
-        said = f"Asked for: {wanted}; it is the default."
+        none = "" if found[wanted]["least"] >= LEAST else "None holds as often as that everywhere. "
+        said = f"{none}Asked for: {wanted}; it is the default."
         if wanted != chosen:
             loss, least = (found[chosen][name] / found[wanted][name] for name in ("risk", "least"))
             said = (
@@ -327,10 +329,9 @@ def page(rows: list[dict[str, Any]]) -> str:
         for law, one in sorted(found.items(), key=lambda item: item[1]["risk"]):
             name = f"**{law}**" if law == DEFAULT[kind] else law
             over = " | " if law == MORRIS else f"{one['risk']:.2f} | {one['worst']:.2f}"
-            lines.append(
-                f"| {name} | {one['cells']} | {over} | {100 * one['held']:.1f} | "
-                f"{100 * one['least']:.1f} ({100 * one['error']:.1f}) | {'' if np.isnan(one['outside']) else format(100 * one['outside'], '.1f')} |"
-            )
+            outside = "" if np.isnan(one["outside"]) else f"{100 * one['outside']:.1f}"
+            least = f"{100 * one['least']:.1f} ({100 * one['error']:.1f})"
+            lines.append(f"| {name} | {one['cells']} | {over} | {100 * one['held']:.1f} | {least} | {outside} |")
         lines.append("")
     lines += ["## Risk and % held, cell by cell", ""]
     for kind, (_, sizes, ratios, priors) in CELLS.items():
