@@ -329,7 +329,7 @@ class PointNormalMeans(ClientModel):
             return np.where(slab < self.slab_probability_, self.slab_mean_ + self.slab_sd_ * noise, self.mode_)
         nodes = self._nodes
         drawn = generator.choice(nodes.shares.size, size, p=nodes.shares / nodes.shares.sum())
-        here = spike_average.Nodes(*(column[drawn] for column in nodes[:4]), np.ones(size), np.arange(size))
+        here = spike_average.Nodes(*(column[drawn] for column in nodes[:4]), shares=np.ones(size), laws=np.arange(size))
         moved = here.mode_sds * generator.standard_normal(size)
         y, v = self._scaled
         # Given the mode the slab's law is narrower, by what the mode's own law puts into `posterior_terms`.

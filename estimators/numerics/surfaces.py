@@ -92,7 +92,7 @@ def interpolated(
     cut = [bool(size[-2:].max() > TAIL), bool(size[:, -2:].max() > TAIL)]
     if not any(cut):
         across, along = (int(np.flatnonzero(size.max(axis=axis) > TAIL / degree**2)[-1:].sum()) + 1 for axis in (1, 0))
-        chebyshev_surface(coefficients[:across, :along], *scaled, cell, found)
+        chebyshev_surface(coefficients[:across, :along], scaled[0], scaled[1], cell, found)
         return []
     pieces = [cell]
     for above, wanted in zip(upper, cut, strict=True):
