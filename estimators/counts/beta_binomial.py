@@ -193,7 +193,8 @@ class BetaBinomial(ConjugateModel):
     prior : how alpha and beta are found.
         "bayes" averages the posteriors over alpha and beta given all counts, so that intervals keep their promise with few
         clients too; the hyperprior is uniform in the mean and in (alpha + beta)^(-1/2) <= 100, with density proportional
-        to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data Analysis, 3rd ed. 2013, section 5.3).  It needs a client
+        to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data Analysis, 3rd ed. 2013, section 5.3); other laws are set
+        beside it in ``tests/bench/DEFAULTS.md``.  It needs a client
         with both ones and zeros.  Below, the four numbers of the prior are then the most likely ones, which posteriors do
         not use; `prior_summary` describes what they use;
         "marginal-likelihood" maximises the probability of the counts, exactly and globally along the overdispersion, and
@@ -438,6 +439,14 @@ class BetaBinomial(ConjugateModel):
         inside = betaincinv(np.where(a > 0, a, 1.0), np.where(b > 0, b, 1.0), q)
         at_ends = np.where(a > 0, 1.0, np.where(b > 0, 0.0, float(q > 1 - mu)))
         return np.where((a > 0) & (b > 0), inside, at_ends)
+
+    @staticmethod
+    def _alike_quantile(mean, sd, q):
+        from scipy.special import betaincinv
+
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            size = (mean / sd) * ((1 - mean) / sd) - 1
+            return betaincinv(mean * size, (1 - mean) * size, q)
 
     @staticmethod
     def _prior_moments(location, rho):

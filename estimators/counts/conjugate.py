@@ -33,6 +33,7 @@ FINE = 61, 200  # places across and along, for quantiles of the prior's paramete
 CELLS = 1_000_000  # clients times priors at a time
 SHARP = 0.25  # standard deviation, of log rho and of the location, up to which few priors stand for all
 MANY = 1_000  # different clients from whom on quantiles are interpolated between few of them
+WIDTH = np.log(4.0)  # of the first cells of that, in the logarithm of either parameter of a posterior
 EXACT = 1e-11  # share that a function may change by as they do
 
 
@@ -214,11 +215,12 @@ class ConjugateModel(ClientModel):
     A subclass sets ``components_``, the Priors whose posteriors are averaged (one of weight 1 for a prior taken as known),
     and ``clients_`` (arrays of the data, one entry per client), and has functions of (location, rho, rows) with rows of
     the data: ``_moments`` (mean and variance), ``_cdf`` and ``_density`` (also of t), ``_quantile`` (also of q; for one
-    prior); ``_draws`` (also of a generator); ``_strength`` (the ratio of the weights that a client's own estimate and the
-    prior's mean get in its posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's
-    part of them), ``_added`` (the client's part) and ``_given`` (the data of that part).  ``_learnt`` is what priors were
-    averaged over, on the scale of the search, where ``_prior_moments`` gives their means and sds, and ``_keys`` are whole
-    numbers, equal for clients with equal data.
+    prior); ``_alike_quantile``, of (mean, sd, q), of the law of the family with these moments; ``_draws`` (also of a
+    generator); ``_strength`` (the ratio of the weights that a client's own estimate and the prior's mean get in its
+    posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's part of them),
+    ``_added`` (the client's part) and ``_given`` (the data of that part).  ``_learnt`` is what priors were averaged over, on
+    the scale of the search, where ``_prior_moments`` gives their means and sds, and ``_keys`` are whole numbers, equal for
+    clients with equal data.
 
     After `fit` or `posterior`, ``weights_`` (m,) is the weight of each client's own estimate in its posterior mean: how
     much the latter moves when the former moves by one.  Posterior means are linear in own estimates whether or not they
@@ -237,6 +239,7 @@ class ConjugateModel(ClientModel):
     _cdf: Callable[..., Floats]
     _density: Callable[..., Floats]
     _quantile: Callable[..., Floats]
+    _alike_quantile: Callable[..., Floats]
     _draws: Callable[..., Floats]
     _prior_moments: Callable[..., tuple[Floats, Floats]]
     _learnt: tuple[Surface, Maximum]
@@ -368,24 +371,22 @@ class ConjugateModel(ClientModel):
         start = [min(first, 1e3 * column.max()) for first, column in zip(self._first(), columns, strict=True)]
 
         def log_odds(*places):
-            inside = (np.maximum(place - first, 0.0) for place, first in zip(places, start, strict=True))
+            inside = (np.maximum(np.exp(place) - first, 0.0) for place, first in zip(places, start, strict=True))
             t = self._quantile_of(self._given(*inside), q)
             return np.log(t) - (np.log1p(-t) if bounded else 0.0)
 
-        found = from_cells(log_odds, *(column + first for column, first in zip(columns, start, strict=True)))
+        places = (np.log(column + first) for column, first in zip(columns, start, strict=True))
+        found = from_cells(log_odds, *places, width=WIDTH)
         return (expit(found) if bounded else np.exp(found))[inverse]
 
     def _quantile_of(self, rows, q):
-        from scipy.special import ndtri
-
         if self.components_.weights.size == 1:
             return self._mixed(self._quantile, rows, q)
         mean, sd = self._mean_and_sd(rows)
         # No law has its quantiles beyond these (Cantelli's inequality).
         low = np.maximum(self._support[0], mean - sd * np.sqrt((1 - q) / q))
         high = np.minimum(self._support[1], mean + sd * np.sqrt(q / (1 - q)))
-        guess = mean + sd * ndtri(q)
-        guess = np.where(guess <= low, low + (mean - low) / 4, np.where(guess >= high, (high + mean) / 2, guess))
+        guess = self._alike_quantile(mean, sd, q)  # NaN where no law of the family has these moments
 
         def at(function):
             return lambda t, i: self._mixed(function, tuple(column[i] for column in rows), t)

@@ -422,6 +422,13 @@ class GammaPoisson(ConjugateModel):
         x, e = rows
         return gammaincinv(1 / rho + x, q) / (1 / (rho * mu) + e)
 
+    @staticmethod
+    def _alike_quantile(mean, sd, q):
+        from scipy.special import gammaincinv
+
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return gammaincinv((mean / sd) ** 2, q) * (sd / mean) * sd
+
     def _prior_moments(self, location, rho):
         mean = np.ldexp(np.exp(location), -self._exponent)
         return mean, mean * np.sqrt(rho)

@@ -105,7 +105,7 @@ def left_out(kept: Bools) -> str:
 class Regression:
     """What follows for y_i ~ N(origin + basis_i gamma, tau2 + v_i) at values of tau2, with gamma (p,) profiled out.
 
-    It serves ``gaussian_means.MarginalLikelihood`` as the part that knows how the prior's mean is made.  At every tau2 the
+    It serves ``tau2_likelihood.MarginalLikelihood`` as the part that knows how the prior's mean is made.  At every tau2 the
     weighted basis is made orthonormal, in order of growing variances, which keeps digits where these differ by many orders
     of magnitude.
     """

@@ -1,7 +1,7 @@
 """Draws from the posterior law of a mixture prior's weights, centres and variances, given all clients' estimates.
 
 Belongs here: the hyperprior and the Markov chain.  The most likely mixture, and clients' posteriors under given ones, are in
-``mixture_means``.
+``mixture_likelihood`` and ``mixture_means``.
 
 How it works.  Gibbs' sampler over which component each client comes from (with its true value integrated out), weights,
 variances (slice sampling, with the centre integrated out) and centres.  Components that no client comes from are drawn from

@@ -1,8 +1,8 @@
 """Sums and averages over many clients with a normal prior or slab, compiled: one pass without temporary arrays.
 
 Belongs here: kernels and nothing else.  Their NumPy twins, which serve few clients and as reference, are in
-``gaussian_means`` and ``point_normal``.  Sums may be reordered for vector units, so that bits depend on the processor
-but not on threads.
+``tau2_likelihood``, ``normal_posteriors`` and ``point_normal``.  Sums may be reordered for vector units, so that bits depend
+on the processor but not on threads.
 """
 
 import numpy as np

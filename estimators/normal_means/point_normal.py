@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from estimators.model import ClientModel
-from estimators.normal_means.gaussian_means import HUGE, MANY, MANY_PAIRS, GaussianMeans, parts, read_estimates
+from estimators.normal_means.gaussian_means import GaussianMeans, read_estimates
+from estimators.normal_means.normal_posteriors import HUGE, MANY_PAIRS
+from estimators.normal_means.tau2_likelihood import MANY, parts
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
@@ -148,14 +150,13 @@ class PointNormalMeans(ClientModel):
     def set_averages(self, nodes: spike_average.Nodes, exponent: int, origin: float, unit: float) -> None:
         """Set what follows for each client from the average over `nodes`, in units of 2^exponent `unit` from `origin`."""
         found = np.empty((6, self.estimates_.size))
-        for rows, slab, own, means, variances in self.mixtures():
-            p = slab * nodes.shares
+        modes, sds = nodes.modes[nodes.laws], nodes.mode_sds[nodes.laws]
+        for rows, p, rest, own, means, variances in self.mixtures():
             whole = np.maximum(p.sum(axis=1), 1e-300)
             inside = np.einsum("ik,ik->i", p, means)
-            rest = nodes.shares - p
-            mean = inside + rest @ nodes.modes
+            mean = inside + np.einsum("ik,k->i", rest, modes)
             spread = np.einsum("ik,ik->i", p, variances + (means - mean[:, None]) ** 2)
-            spread += np.einsum("ik,ik->i", rest, nodes.mode_sds**2 + (nodes.modes - mean[:, None]) ** 2)
+            spread += np.einsum("ik,ik->i", rest, sds**2 + (modes - mean[:, None]) ** 2)
             centre = inside / whole
             slab_spread = np.einsum("ik,ik->i", p, variances + (means - centre[:, None]) ** 2) / whole
             weight = np.einsum("ik,ik->i", p, own)
@@ -168,8 +169,8 @@ class PointNormalMeans(ClientModel):
             found
         )
 
-    def mixtures(self) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
-        """Yield slices of clients with, by node, the slab's chance, own weight, means and variances in it; standardised."""
+    def mixtures(self) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats, Floats]]:
+        """Yield slices of clients with what ``spike_average.posterior_terms`` returns; standardised."""
         from estimators.normal_means import spike_average
 
         assert self._nodes is not None
@@ -199,7 +200,7 @@ class PointNormalMeans(ClientModel):
         self.require_fit()
         mode, spike_weight, tau2 = self.mode_, self.spike_weight_, self.tau2_
         if self._nodes is not None:  # means, of tau2 the geometric one among slabs
-            slabs, tau2s, modes, _, shares = self._nodes
+            slabs, tau2s, modes, _, shares, _ = self._nodes
             k, origin, unit = self._scale
             mode = float(np.ldexp(origin + unit * product(shares, modes), k))
             slab = product(shares, slabs)
@@ -255,21 +256,21 @@ class PointNormalMeans(ClientModel):
         k, origin, unit = self._scale
         return (np.ldexp(t, -k) - origin) / unit
 
-    def _components(self, slab, own, means, variances):
+    def _components(self, slab, spike, _, means, variances):
         """Return weights, means and sds of the normal laws whose mixture is each client's posterior."""
         assert self._nodes is not None
-        p, shape = slab * self._nodes.shares, slab.shape
-        modes, sds = (np.broadcast_to(a, shape) for a in (self._nodes.modes, self._nodes.mode_sds))
+        first = self._nodes.laws
+        modes, sds = (np.broadcast_to(a[first], slab.shape) for a in (self._nodes.modes, self._nodes.mode_sds))
         if not self._nodes.mode_sds[0]:  # one atom
-            atom = 1 - p.sum(axis=1, keepdims=True), modes[:, :1], sds[:, :1]
+            atom = 1 - slab.sum(axis=1, keepdims=True), modes[:, :1], sds[:, :1]
         else:
-            atom = self._nodes.shares - p, modes, sds
-        return tuple(np.concatenate(pair, axis=1) for pair in zip(atom, (p, means, np.sqrt(variances)), strict=True))
+            atom = spike, modes, sds
+        return tuple(np.concatenate(pair, axis=1) for pair in zip(atom, (slab, means, np.sqrt(variances)), strict=True))
 
-    def _quantile_beside(self, q, slab, _, means, variances):
+    def _quantile_beside(self, q, p, _, __, means, variances):
         """Return quantiles of posteriors with an atom at the mode, which is known."""
         assert self._nodes is not None
-        mode, p, sds = self._nodes.modes[0], slab * self._nodes.shares, np.sqrt(variances)
+        mode, sds = self._nodes.modes[0], np.sqrt(variances)
         whole = np.maximum(p.sum(axis=1), 1e-300)
         weights = p / whole[:, None]
         below = whole * normal_mixture.cdf(mode, weights, means, sds)
@@ -287,7 +288,7 @@ class PointNormalMeans(ClientModel):
         level, found = single(fraction, "level", level), {}
         if self._nodes is None:
             return {}
-        slabs, tau2s, modes, mode_sds, shares = self._nodes
+        slabs, tau2s, modes, mode_sds, shares, _ = self._nodes
         k, origin, unit = self._scale
         tails = (1 - level) / 2, (1 + level) / 2
         if mode_sds[0]:
@@ -328,11 +329,11 @@ class PointNormalMeans(ClientModel):
             return np.where(slab < self.slab_probability_, self.slab_mean_ + self.slab_sd_ * noise, self.mode_)
         nodes = self._nodes
         drawn = generator.choice(nodes.shares.size, size, p=nodes.shares / nodes.shares.sum())
-        here = spike_average.Nodes(*(column[drawn] for column in nodes))
+        here = spike_average.Nodes(*(column[drawn] for column in nodes[:4]), shares=np.ones(size), laws=np.arange(size))
         moved = here.mode_sds * generator.standard_normal(size)
         y, v = self._scaled
         # Given the mode the slab's law is narrower, by what the mode's own law puts into `posterior_terms`.
-        chance, _, means, variances = (part.T for part in spike_average.posterior_terms(here, y, v))
+        chance, _, _, means, variances = (part.T for part in spike_average.posterior_terms(here, y, v))
         rest = v / (v + here.tau2s[:, None])
         own = np.sqrt(np.maximum(variances - (rest * here.mode_sds[:, None]) ** 2, 0.0))
         value = np.where(slab < chance, means + rest * moved[:, None] + own * noise, (here.modes + moved)[:, None])

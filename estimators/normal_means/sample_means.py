@@ -12,8 +12,9 @@ from typing import Literal, Self
 import numpy as np
 
 from estimators.model import ClientModel
-from estimators.normal_means.gaussian_means import BLOCK, HYPERPRIORS, GaussianMeans, MarginalLikelihood, parts
+from estimators.normal_means.gaussian_means import HYPERPRIORS, GaussianMeans
 from estimators.normal_means.meta_regression import Design, Regression
+from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, parts
 from estimators.normal_means.variances import moderated_variances
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats

@@ -36,6 +36,7 @@ NORMAL = 3_000  # clients from whom on the law of the parameters is taken for no
 CELLS = 1 << 21  # nodes times clients at a time
 FINE, COARSE = 0.6, 1.2  # steps in standard deviations given the rest; a normal law is summed to 1e-5 by the coarser one
 FEW = 300  # clients up to which steps are fine
+TOGETHER = 4  # neighbouring weights of the spike that share the laws of mode and slab
 KERNEL = (
     0.35  # sd of the normal laws that stand for the points of the lattice, in steps: each moves no tail by more than 3 %
 )
@@ -60,13 +61,17 @@ class Likelihood(Protocol):
 
 
 class Nodes(NamedTuple):
-    """Priors and their probabilities, arrays (k,): the mode is N(modes, mode_sds^2), clients differ with chance `slabs`."""
+    """Priors and their probabilities, arrays (k,): the mode is N(modes, mode_sds^2), clients differ with chance `slabs`.
+
+    Those that differ in the chance alone stand together; `laws` are the positions of the first of each such group.
+    """
 
     slabs: np.ndarray
     tau2s: np.ndarray
     modes: np.ndarray
     mode_sds: np.ndarray
     shares: np.ndarray
+    laws: np.ndarray
 
 
 def log_hyperprior(a: Floats, b: Floats) -> Floats:
@@ -189,13 +194,19 @@ def average(likelihood: Likelihood, best: Floats) -> tuple[Nodes, bool]:
     order = np.argsort(-mass, kind="stable")
     mass = mass[order] / mass.sum()
     kept = 1 + np.searchsorted(np.cumsum(mass), 1 - LOST)
-    order, mass = order[:kept], mass[:kept]
-    x, shares = x[order], mass / mass.sum()
+    order, shares = order[:kept], mass[:kept] / mass[:kept].sum()
+    index = index[order]
+    index[:, 0] //= TOGETHER
+    _, law = np.unique(index, axis=0, return_inverse=True)
+    together = np.argsort(law.ravel(), kind="stable")
+    laws = np.searchsorted(law.ravel()[together], np.arange(law.max() + 1))
+    order, index, shares = order[together], index[together], shares[together]
+    x = x[order]
     if known:
         modes, sds = np.full(len(x), best[2]), np.zeros(len(x))
     else:
-        modes, sds = smoothed(index[order, :2], x[:, 2], shares, KERNEL * steps[2])
-    return Nodes(1 / (1 + np.exp(-x[:, 0])), np.exp(x[:, 1]), modes, sds, shares), bool(enough)
+        modes, sds = smoothed(index[:, :2], x[:, 2], shares, KERNEL * steps[2])
+    return Nodes(1 / (1 + np.exp(-x[:, 0])), np.exp(x[:, 1]), modes, sds, shares, laws), bool(enough)
 
 
 def normal_law(best: Floats, covariance: Floats, known: bool) -> Nodes:
@@ -208,7 +219,7 @@ def normal_law(best: Floats, covariance: Floats, known: bool) -> Nodes:
         modes = modes + offsets @ slope
         sds = np.full(4, np.sqrt(covariance[2, 2] - slope @ covariance[:2, 2]))
     a, b = (best[:2] + offsets).T
-    return Nodes(1 / (1 + np.exp(-a)), np.exp(b), modes, sds, np.full(4, 0.25))
+    return Nodes(1 / (1 + np.exp(-a)), np.exp(b), modes, sds, np.full(4, 0.25), np.arange(4))
 
 
 def smoothed(rows: Ints, modes: Floats, shares: Floats, sd: float) -> tuple[Floats, Floats]:
@@ -224,12 +235,20 @@ def smoothed(rows: Ints, modes: Floats, shares: Floats, sd: float) -> tuple[Floa
     return mean[row] + shrink[row] * (modes - mean[row]), np.full(modes.size, sd)
 
 
-def posterior_terms(nodes: Nodes, y: Floats, v: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return, clients by nodes, the chance of the slab, weight of own estimates in it, its means and its variances."""
-    slabs, tau2s, modes, mode_sds, _ = nodes
+def posterior_terms(nodes: Nodes, y: Floats, v: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return, clients by laws, probabilities of slab and spike, weight of own estimates in the slab, its means, variances.
+
+    Probabilities add up to one over both and all laws.
+    """
+    first = nodes.laws
+    tau2s, modes, mode_sds = (column[first] for column in (nodes.tau2s, nodes.modes, nodes.mode_sds))
     v, residual = v[:, None], y[:, None] - modes
     precision = 1 / (v + tau2s)
     own, rest = tau2s * precision, v * precision
-    density = slabs * np.sqrt(rest)
-    slab = density / (density + (1 - slabs) * np.exp(-0.5 * own * residual**2 / v))
-    return slab, own, modes + own * residual, tau2s * rest + (rest * mode_sds) ** 2
+    # Both densities relative to the slab's exponential.
+    law = np.repeat(np.arange(first.size), np.diff(first, append=nodes.shares.size))
+    density = nodes.slabs * np.sqrt(rest)[:, law]
+    density /= density + (1 - nodes.slabs) * np.exp(-0.5 * own * residual**2 / v)[:, law]
+    slab = np.add.reduceat(nodes.shares * density, first, axis=1)
+    spike = np.maximum(np.add.reduceat(nodes.shares, first) - slab, 0.0)
+    return slab, spike, own, modes + own * residual, tau2s * rest + (rest * mode_sds) ** 2

@@ -1,6 +1,6 @@
 """Distribution functions and quantiles of finite mixtures of normals, one mixture per client.
 
-Belongs here: arithmetic of given mixtures.  The models whose posteriors they are live in ``gaussian_means`` and
+Belongs here: arithmetic of given mixtures.  The models whose posteriors they are live in ``normal_posteriors`` and
 ``point_normal``.
 """
 

@@ -1,7 +1,7 @@
 """Few places that stand for many: Gauss's rule for a law of points.
 
 Belongs here: rules for given laws.  Where they are enough is for those to say who know what is averaged
-(``normal_means.gaussian_means``, ``counts.conjugate``).
+(``normal_means.tau2_likelihood``, ``counts.conjugate``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A smooth function of two positive numbers at very many places, from its values at a few hundred.
+"""A smooth function of two numbers at very many places, from its values at a few hundred.
 
 Belongs here: interpolation on cells, and when it is exact enough.  The functions are the models' own (quantiles of
-posteriors over a client's counts, in ``counts.conjugate``).
+posteriors over what a client's data are, in ``counts.conjugate`` and ``normal_means.normal_posteriors``).
 """
 
 from __future__ import annotations
@@ -16,78 +16,88 @@ from estimators.numerics.arrays import Floats, Ints
 
 __all__ = ["from_cells"]
 
-DEGREE = 12
-WIDTH = np.log(4.0)  # of a cell in the logarithm of either number
-FEW = 1.5 * (DEGREE + 1) ** 2  # places in a cell up to which the function itself serves
+FEW = 1.5  # places in a cell, in evaluations that interpolation takes, up to which the function itself serves
 TAIL = 3e-12  # the last coefficients, up to which they count as rounding
 
 
 @cache
-def nodes() -> tuple[Floats, Floats]:
-    """Return Chebyshev's nodes on [-1, 1] and the matrix from values there to coefficients."""
-    unit = chebyshev.chebpts1(DEGREE + 1)
-    transform = np.asarray(chebyshev.chebvander(unit, DEGREE).T * (2 / (DEGREE + 1)), float)
+def nodes(degree: int) -> tuple[Floats, Floats]:
+    """Return Chebyshev's `degree` + 1 nodes on [-1, 1] and the matrix from values there to coefficients."""
+    unit = chebyshev.chebpts1(degree + 1)
+    transform = np.asarray(chebyshev.chebvander(unit, degree).T * (2 / (degree + 1)), float)
     transform[0] /= 2
     return unit, transform
 
 
-def from_cells(function: Callable[[Floats, Floats], Floats], a: Floats, b: Floats) -> Floats:
-    """Return function(a, b), arrays (m,) > 0, as exact as `function` but for `TAIL`, with few evaluations of it.
+def from_cells(
+    function: Callable[[Floats, Floats], Floats], x: Floats, y: Floats, degree: int = 12, width: float | None = None
+) -> Floats:
+    """Return function(x, y), arrays (m,), as exact as `function` but for `TAIL`, with few evaluations of it.
 
-    The function is interpolated by Chebyshev polynomials in (log a, log b) on cells; those where coefficients do not fall
-    to rounding are cut in four, and where that leaves few places, or the function is not finite, it is called for them.
+    The function is interpolated by Chebyshev polynomials on rectangles.  Those where coefficients do not fall to rounding
+    are cut across the sides along which they do not, and where that leaves few places, or the function is not finite, it is
+    called for them.
 
     Parameters
     ----------
-    function : analytic in log a and log b, with values of the order of 1; takes and returns arrays of the same shape (k,).
-    a, b : arrays (m,) > 0.
+    function : analytic, with values of the order of 1; takes and returns arrays of the same shape (k,).
+    x, y : arrays (m,).
+    degree : whole number >= 4 of the polynomials; more make cells larger that take (degree + 1)^2 evaluations each.
+    width : number > 0, sides of the first squares; None for one rectangle that holds all places.
 
-    >>> a, b = np.linspace(1, 100, 5000), np.linspace(9, 2, 5000)
+    >>> x, y = np.linspace(0, 4, 5000), np.linspace(2, 0.5, 5000)
     >>> called = []
-    >>> found = from_cells(lambda a, b: (called.append(a.size), np.log(a + b))[1], a, b)
-    >>> bool(np.abs(found - np.log(a + b)).max() < 1e-10), sum(called) < 5000
+    >>> found = from_cells(lambda x, y: (called.append(x.size), np.log(x + y))[1], x, y)
+    >>> bool(np.abs(found - np.log(x + y)).max() < 1e-10), sum(called) < 5000
     (True, True)
     """
-    x, y = np.log(a / a.min()), np.log(b / b.min())
-    column, row = (x / WIDTH).astype(np.int64), (y / WIDTH).astype(np.int64)
-    key = column * (int(row.max()) + 1) + row
-    order = np.argsort(key.astype(np.uint16) if key.max() < 2**16 else key, kind="stable")
-    cells = np.split(order, np.cumsum(np.bincount(key))[:-1])
-    found, direct = np.empty(a.size), []
-    waiting = [cell for cell in cells if cell.size]
+    found, direct, waiting, few = np.empty(x.size), [], [np.arange(x.size)], FEW * (degree + 1) ** 2
+    if width is not None:
+        column, row = (((z - z.min()) / width).astype(np.int64) for z in (x, y))
+        key = column * (int(row.max()) + 1) + row
+        order = np.argsort(key.astype(np.uint16) if key.max() < 2**16 else key, kind="stable")
+        waiting = [cell for cell in np.split(order, np.cumsum(np.bincount(key))[:-1]) if cell.size]
     while waiting:
-        direct += [cell for cell in waiting if cell.size <= FEW]
-        waiting = [piece for cell in waiting if cell.size > FEW for piece in interpolated(function, a, b, x, y, cell, found)]
+        direct += [cell for cell in waiting if cell.size <= few]
+        wide = [cell for cell in waiting if cell.size > few]
+        waiting = [piece for cell in wide for piece in interpolated(function, x, y, degree, cell, found)]
     if direct:
         left = np.sort(np.concatenate(direct))
-        found[left] = function(a[left], b[left])
+        found[left] = function(x[left], y[left])
     return found
 
 
 def interpolated(
-    function: Callable[[Floats, Floats], Floats], a: Floats, b: Floats, x: Floats, y: Floats, cell: Ints, found: Floats
+    function: Callable[[Floats, Floats], Floats], x: Floats, y: Floats, degree: int, cell: Ints, found: Floats
 ) -> list[Ints]:
-    """Fill `found` for the places of a cell; returns its quarters where that is not exact enough."""
+    """Fill `found` for the places of a cell; returns its halves or quarters where that is not exact enough."""
     from estimators.numerics.surface_kernels import chebyshev_surface
 
-    unit, transform = nodes()
-    here, scaled, at = [], [], []
-    for z, given in ((x, a), (y, b)):
-        mine = z[cell]
-        low, high = mine.min(), mine.max()
-        centre, half = (low + high) / 2, max((high - low) / 2, 1e-12)
-        here.append(mine > centre)
-        scaled.append((mine - centre) / half)
-        at.append(given.min() * np.exp(centre + half * unit))
+    unit, transform = nodes(degree)
+    upper, scaled, at = [], [], []
+    for z in (x[cell], y[cell]):
+        low, high = z.min(), z.max()
+        centre, half = (low + high) / 2, max((high - low) / 2, 1e-12 * max(1.0, abs(low), abs(high)))
+        upper.append(z > centre)
+        scaled.append((z - centre) / half)
+        at.append(centre + half * unit)
     places = np.meshgrid(*at, indexing="ij")
     with np.errstate(all="ignore"):
         values = function(*(place.ravel() for place in places)).reshape(places[0].shape)
-    coefficients = np.einsum("pi,ij,qj->pq", transform, values, transform)
-    last = np.concatenate((coefficients[-2:].ravel(), coefficients[:, -2:].ravel()))
-    if np.isfinite(values).all() and np.abs(last).max() <= TAIL:
-        chebyshev_surface(coefficients, scaled[0], scaled[1], cell, found)
-        return []
     if not np.isfinite(values).all():
-        found[cell] = function(a[cell], b[cell])
+        found[cell] = function(x[cell], y[cell])
         return []
-    return [cell[(here[0] == right) & (here[1] == upper)] for right in (False, True) for upper in (False, True)]
+    coefficients = np.einsum("pi,ij,qj->pq", transform, values, transform)
+    size = np.abs(coefficients)
+    cut = [bool(size[-2:].max() > TAIL), bool(size[:, -2:].max() > TAIL)]
+    if not any(cut):
+        across, along = (int(np.flatnonzero(size.max(axis=axis) > TAIL / degree**2)[-1:].sum()) + 1 for axis in (1, 0))
+        chebyshev_surface(coefficients[:across, :along], scaled[0], scaled[1], cell, found)
+        return []
+    pieces = [cell]
+    for above, wanted in zip(upper, cut, strict=True):
+        if wanted:
+            whole = np.zeros(x.size, bool)
+            whole[cell] = above
+            pieces = [piece[whole[piece] == side] for piece in pieces for side in (False, True)]
+    return pieces

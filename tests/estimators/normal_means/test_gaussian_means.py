@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
+from estimators.normal_means import normal_posteriors
 from estimators.normal_means.gaussian_means import GaussianMeans
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments")
@@ -304,6 +305,21 @@ def test_quantiles_invert_the_distribution_function(m, seed, q, prior):
     model = GaussianMeans(prior).fit(y, v)
     for i, t in enumerate(model.posterior_quantile(q)):
         assert model.posterior_cdf(t)[i] == pytest.approx(q, abs=1e-9)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("tau", [0.0, 0.1, 10.0])
+def test_interpolated_quantiles_are_those_of_each_client(monkeypatch, tau, spread):
+    """Also beside outliers, clients that say nothing, and clients that know nearly all."""
+    generator = np.random.default_rng(2)
+    v = np.exp(spread * generator.standard_normal(9000))
+    y = generator.normal(0, np.sqrt(tau**2 + v))
+    y[:3], v[3:5] = (50.0, -70.0, 1e3), (np.inf, 1e-6)
+    model = GaussianMeans().fit(y, v)
+    ends = model.interval()
+    monkeypatch.setattr(normal_posteriors, "ALIKE", 10**9)
+    for one, other in zip(ends, model.interval(), strict=True):
+        assert np.max(np.abs(one - other) / model.posterior_sd_) < 1e-9
 
 
 def test_far_units_and_ratios():

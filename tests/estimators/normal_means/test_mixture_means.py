@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from estimators import GaussianMeans, MixtureMeans
 from estimators.closed_forms import mixture
-from estimators.normal_means.mixture_means import Data, Prior
+from estimators.normal_means.mixture_likelihood import Data, Prior
 
 
 def sample(m, p, mus, sds, seed, smallest=0.2):

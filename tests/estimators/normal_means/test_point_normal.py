@@ -152,6 +152,50 @@ def test_averages_agree_with_brute_force(mode):
         assert np.all(upto > level - 4e-3)
 
 
+def product_rule(y, v, ends):
+    """P(theta_i <= end_i | data) for each row of `ends`, by Gauss-Legendre in weight and tau2, and trapezoids in the mode.
+
+    Half of the weights of the spike are 0, the others uniform; u = sqrt(edge / (edge + tau2)) is uniform; the modes are
+    sinh-spaced, as their law has long tails and a narrow middle.
+    """
+    edge = 4 / np.mean(1 / v)
+    legendre = [np.polynomial.legendre.leggauss(k) for k in (28, 160)]
+    (pi, of_pi), (u, of_u) = (((1 + x) / 2, w / 2) for x, w in legendre)
+    pi, of_pi = np.append(pi, 0.0)[:, None], np.append(of_pi / 2, 0.5)[:, None]
+    x, step = np.linspace(-14, 14, 1801, retstep=True)
+    modes, cells = np.median(y) + np.sqrt(edge) / 4 * np.sinh(x), np.sqrt(edge) / 4 * np.cosh(x)
+    gap, s = y[:, None] - modes, v[:, None]
+    spike = np.exp(-(gap**2) / (2 * s)) / np.sqrt(s)
+    tops, masses, below = np.empty(u.size), np.empty(u.size), np.empty((u.size, *ends.shape))
+    for k, tau2 in enumerate(edge * (u**-2 - 1)):
+        slab, own = np.exp(-(gap**2) / (2 * (s + tau2))) / np.sqrt(s + tau2), tau2 / (tau2 + v)
+        both = pi * spike[:, None] + (1 - pi) * slab[:, None]
+        with np.errstate(divide="ignore"):
+            logs = np.log(both).sum(axis=0)
+        tops[k] = logs.max()
+        mass = np.exp(logs - tops[k]) * of_pi * cells * of_u[k]
+        masses[k] = mass.sum()
+        for i in range(y.size):
+            inside = np.divide((1 - pi) * slab[i], both[i], out=np.ones(mass.shape), where=both[i] > 0)
+            of_slab, of_spike = (mass * inside).sum(axis=0), (mass * (1 - inside)).sum(axis=0)
+            t = ends[:, i, None]
+            slabs = stats.norm.cdf((t - modes - own[i] * gap[i]) / np.sqrt(v[i] * own[i]))
+            below[k, :, i] = slabs @ of_slab + np.clip((t - modes) / (cells * step) + 0.5, 0, 1) @ of_spike
+    weights = np.exp(tops - tops.max())
+    return np.einsum("k,kji->ji", weights, below) / (weights @ masses)
+
+
+@pytest.mark.parametrize(("m", "share", "seed"), [(5, 0.1, 6), (6, 0.3, 3), (12, 0.3, 2)])
+def test_default_intervals_are_the_posterior_by_a_product_rule(m, share, seed):
+    """No tail moves by more than the 3 % that ``spike_average.KERNEL`` states, for clients in the spike and outside."""
+    generator = np.random.default_rng(seed)
+    theta = 2 * generator.standard_normal(m) * (generator.random(m) < share)
+    v = np.exp(0.7 * generator.standard_normal(m))
+    y = theta + np.sqrt(v) * generator.standard_normal(m)
+    low, high = product_rule(y, v, np.array(PointNormalMeans().fit(y, v).interval()))
+    np.testing.assert_allclose([low, 1 - high], 0.025, rtol=0.03)
+
+
 def test_a_lattice_grows_to_where_a_density_ends():
     """A normal density in two dimensions, from one seed: all points within the depth, and 1 - exp(-depth) of the mass."""
     index, found = grow(lambda x: -0.5 * (x**2).sum(axis=1), np.zeros(2), np.ones(2), np.zeros((1, 2), int), 8.0, 1000)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from estimators import GammaPoisson, GaussianMeans, GaussianTally, MixtureMeans, PointNormalMeans, james_stein
 from estimators.closed_forms.gaussian import from_samples
-from estimators.normal_means.gaussian_means import MANY
+from estimators.normal_means.tau2_likelihood import MANY
 from estimators.numerics.units import WIDEST, exponent, gaussian_unit
 
 GAUSSIAN = [

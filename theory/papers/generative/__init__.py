@@ -60,5 +60,7 @@ PAPER = Paper(
         "regression_experiment",
         "networks",
         "connections",
+        "covariates",
+        "variances",
     ),
 )

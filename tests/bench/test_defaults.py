@@ -1,0 +1,84 @@
+"""The table of defaults: its averages are the estimators', its page and the words elsewhere are its numbers."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from estimators import BetaBinomial, GammaPoisson, GaussianMeans
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import defaults
+
+
+@pytest.mark.parametrize(("law", "hyperprior"), [("Strawderman", "strawderman"), ("flat on tau", "flat-tau")])
+def test_averages_of_normal_estimates_are_the_estimators(law, hyperprior):
+    y, v = np.array([1.0, -0.5, 0.3, 3.0, 0.2]), np.array([0.5, 1.0, 2.0, 1.0, 4.0])
+    v *= np.mean(1 / v)
+    t = np.exp(np.linspace(np.log(1e-10), np.log(1e8), 400))
+    logs, means, variances = defaults.normal_posteriors(y[None], v, t)
+    p = defaults.share(logs, defaults.LAWS[law](t) * t)[0]
+    model = GaussianMeans(hyperprior=hyperprior).fit(y, v)
+    np.testing.assert_allclose(means[0] @ p, model.posterior_mean_, atol=1e-4)
+    for end, tail in zip(model.interval(), defaults.TAILS, strict=True):
+        np.testing.assert_allclose(ndtr((end[:, None] - means[0]) / np.sqrt(variances)) @ p, tail, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("posteriors", "model", "x", "size"),
+    [
+        (defaults.trials_posteriors, BetaBinomial(), [3, 9, 5, 1, 14], [10, 20, 30, 15, 25]),
+        (defaults.exposures_posteriors, GammaPoisson(), [3, 9, 5, 1, 14], [1.0, 2.0, 3.0, 1.5, 2.5]),
+    ],
+)
+def test_averages_of_counts_are_the_estimators(posteriors, model, x, size):
+    x, size = np.array(x), np.array(size)
+    rho, chance, measure, first, second = posteriors(x[None], size)
+    p = defaults.share(chance + measure, defaults.LAWS["flat on tau"](rho))[0]
+    total = first + second if isinstance(model, BetaBinomial) else second
+    mean = (first / total)[0] @ p
+    np.testing.assert_allclose(mean, model.fit(x, size).posterior_mean_, rtol=2e-3)
+
+
+def test_the_page_is_what_the_table_says():
+    assert (defaults.HOME / "DEFAULTS.md").read_text(encoding="utf-8") == defaults.page(defaults.read())
+
+
+@pytest.mark.parametrize("kind", defaults.CELLS)
+def test_a_cell_is_drawn_again(kind):
+    """Each kind's first cell is as committed, and every cell is there."""
+    _, sizes, ratios, priors = defaults.CELLS[kind]
+    rows = [row for row in defaults.read() if row["kind"] == kind]
+    assert {(r["m"], r["ratio"], r["prior"]) for r in rows} == {(m, r, p) for m in sizes for r in ratios for p in priors}
+    m, ratio, prior = sizes[-1], ratios[0], priors[0]
+    mine = [r for r in rows if (r["m"], r["ratio"], r["prior"]) == (m, ratio, prior)]
+    for row, again in zip(mine, defaults.cell(kind, m, ratio, prior), strict=True):
+        assert row["law"] == again[4]
+        assert [row["risk"], row["held"]] == pytest.approx([float(again[5]), float(again[6])], abs=2e-3)
+
+
+def test_the_words_of_normal_means_are_the_tables():
+    """How its default law was chosen, and what five clients who differ little lose under the others."""
+    rows, words = defaults.read(), " ".join(str(GaussianMeans.__doc__).split())
+    found = defaults.summary(rows, "estimates")
+    assert defaults.asked(found) == defaults.DEFAULT["estimates"] == "Strawderman"
+    least = {law: f"{100 * one['least']:.1f}" for law, one in found.items()}
+    assert f"held the truth {least['Strawderman']} % of the time or more wherever true values were normal" in words
+    assert f'"flat-tau" came down to {least["flat on tau"]} %' in words
+    five = {r["law"]: f"{r['risk']:.2f}".lstrip("0") for r in rows
+            if (r["kind"], r["m"], r["ratio"], r["prior"]) == ("estimates", 5, 0.1, "normal")}  # fmt: skip
+    assert (
+        f'it leaves {five["flat on tau2"]} of the squared error where "strawderman" leaves {five["Strawderman"]} '
+        f'and "flat-tau" {five["flat on tau"]}.' in words
+    )
+
+
+@pytest.mark.parametrize("kind", ["trials", "exposures"])
+def test_why_counts_keep_their_law(kind):
+    found = defaults.summary(defaults.read(), kind)
+    mine, other = found[defaults.DEFAULT[kind]], found["Strawderman"]
+    assert other["least"] > mine["least"]
+    assert mine["risk"] < other["risk"] < 1.03 * mine["risk"]
