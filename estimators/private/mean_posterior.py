@@ -12,7 +12,7 @@ Belongs here: that likelihood and that prior.  Does not belong here: integrals o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -20,11 +20,13 @@ import numpy as np
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.limits import quiet
 from estimators.private.finite_output import FiniteOutput
+from estimators.private.noise import quantised_integers
 from estimators.private.noise_laws import LAWS, NoiseLaw, NormalNoise, StaircaseNoise
 from estimators.private.reports import MeanReport
 
 __all__ = ["MeanClients", "TruncatedNormals", "additive", "clipped_moments"]
 
+WITHOUT_NOISE = ("finite-output", "two-point")
 MOST_KNOTS = 64  # levels of a rounded mean that are summed over; more are a continuum
 
 
@@ -49,8 +51,27 @@ class TruncatedNormals:
         return np.ones_like(centre), np.ones_like(centre)
 
     def log_hyperprior(self, centre: Floats) -> Floats:
-        """Return 0: centres are uniform."""
-        return np.zeros_like(centre)
+        """Return the log density of centres, which are uniform."""
+        return np.full_like(centre, -np.log(self.high - self.low))
+
+    def moments(self, centre: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of N(centre, spread^2) cut off at the bounds."""
+        from scipy.special import ndtr
+
+        a, b = (self.low - centre) / spread, (self.high - centre) / spread
+        inside = ndtr(b) - ndtr(a)
+        at_a, at_b = (np.exp(-(z**2) / 2) / (np.sqrt(2 * np.pi) * inside) for z in (a, b))
+        shift = at_a - at_b
+        with quiet():
+            bend = np.where(at_a > 0, a * at_a, 0.0) - np.where(at_b > 0, b * at_b, 0.0)
+        return centre + spread * shift, spread**2 * np.maximum(1 + bend - shift**2, 0.0)
+
+    def draw(self, centre: float, spread: float, size: int, generator: np.random.Generator) -> Floats:
+        """Return draws from N(centre, spread^2) cut off at the bounds."""
+        from scipy.special import ndtr, ndtri
+
+        a, b = ndtr((self.low - centre) / spread), ndtr((self.high - centre) / spread)
+        return np.clip(centre + spread * ndtri(a + (b - a) * generator.random(size)), self.low, self.high)
 
     def value(self, below: Floats, above: Floats) -> Floats:
         """Return the means at places."""
@@ -116,10 +137,13 @@ class Outputs:
     Parameters
     ----------
     knots : array (k,); density : array (reports, k), the density or probability of each report at each knot.
+    sd : number >= 0, of the clients' means; release : function of means within the bounds that draws new reports.
     """
 
-    def __init__(self, knots: Floats, density: Floats, sd: float) -> None:
-        self.knots, self.density, self.sd = knots, density, sd
+    def __init__(
+        self, knots: Floats, density: Floats, sd: float, release: Callable[[Floats, np.random.Generator], Floats]
+    ) -> None:
+        self.knots, self.density, self.sd, self.draw = knots, density, sd, release
 
     def log_likelihood(self, rows: Ints, truth: Floats) -> Floats:
         """Return the log of the expected density at true means, over normal errors and clipping."""
@@ -155,12 +179,12 @@ class MeanClients:
         self.local = np.array([r.guarantee.adjacency == "client" for r in reports])
         steps, _ = steps_of(reports)
         self.rounding = np.array([r.rounding_variance for r in reports])
-        self.low_end, width = low, high - low
+        self.low_end, self.high_end, width = low, high, high - low
         members: dict[tuple[object, ...], list[int]] = {}
         coarse = self.local & (steps > width / MOST_KNOTS)
         for i, report in enumerate(reports):
             mechanism = report.guarantee.mechanism
-            if mechanism in ("finite-output", "two-point") or coarse[i]:
+            if mechanism in WITHOUT_NOISE or coarse[i]:
                 key = mechanism, report.guarantee.eps, report.n, float(steps[i])
             else:
                 key = (mechanism if mechanism in LAWS else "gaussian", bool(self.local[i]))
@@ -202,17 +226,39 @@ class MeanClients:
                 keys, back = np.unique(law.density[self.place[some]], axis=0, return_index=True, return_inverse=True)[1:]
                 found[mine] = law.log_likelihood(self.place[some][keys], self.low_end + below)[back.ravel()]
                 continue
-            n = self.n[some][:, None]
+            n, back = np.unique(self.n[some], return_inverse=True)
             if self.sigma == 0:
-                shift, variance = np.zeros((1, below.size)), np.zeros((1, below.size))
+                shift = variance = np.zeros((1, below.size))
             elif self.local[some[0]]:
-                shift, variance = clipped_moments(below, above, self.sigma / np.sqrt(n))
+                shift, variance = (x[back] for x in clipped_moments(below, above, self.sigma / np.sqrt(n[:, None])))
             else:
                 shift, variance = clipped_moments(below, above, np.array(self.sigma))
-                variance = variance / n
+                variance = variance / n[back][:, None]
             away = (self.centre[some] - self.low_end)[:, None] - below - shift
             variance = variance + self.rounding[some][:, None]
             found[mine] = law.log_density(self.place[some], away, np.broadcast_to(variance, away.shape))
+        return found
+
+
+    def draw(self, truth: Floats, generator: np.random.Generator) -> Floats:
+        """Return new estimates of clients with these true means."""
+        sd = self.sigma / np.sqrt(self.n)
+        below, above = truth - self.low_end, self.high_end - truth
+        if self.sigma > 0:
+            shift, variance = clipped_moments(below, above, np.array(self.sigma))
+            rows = truth + shift + np.sqrt(variance / self.n) * generator.standard_normal(truth.size)
+            mean = np.clip(truth + sd * generator.standard_normal(truth.size), self.low_end, self.high_end)
+            mean = np.where(self.local, mean, rows)
+        else:
+            mean = truth
+        found = np.empty(truth.size)
+        for kind, law in enumerate(self.laws):
+            some = np.flatnonzero(self.kind == kind)
+            if isinstance(law, Outputs):
+                found[some] = law.draw(mean[some], generator)
+            else:
+                rounding = np.sqrt(self.rounding[some]) * generator.standard_normal(some.size)
+                found[some] = mean[some] + rounding + law.draw(generator)
         return found
 
 
@@ -220,17 +266,20 @@ def outputs(mechanism: str, reports: Sequence[MeanReport], sd: float, step: floa
     """Return the law of reports of one mechanism, eps, n and number of levels."""
     low, high = reports[0].bounds
     values = np.array([r.estimate for r in reports])
-    if mechanism in ("finite-output", "two-point"):
+    if mechanism in WITHOUT_NOISE:
         law = finite_output(reports[0].bounds, reports[0].guarantee.eps, 2 if mechanism == "two-point" else None)
-        return Outputs(law.knots, np.exp(law.log_likelihood(values[:, None], law.knots)), sd)
+        return Outputs(law.knots, np.exp(law.log_likelihood(values[:, None], law.knots)), sd, law.release)
     knots = np.linspace(low, high, int(np.rint((high - low) / step)) + 1)
     noise = additive(mechanism, reports)
+
+    def release(mean, generator):
+        return low + step * quantised_integers((mean - low) / step, len(knots) - 1, generator) + noise.draw(generator)
+
     away = values[:, None] - knots
-    with quiet():
-        if (np.array([r.noise_variance for r in reports]) == 0).all():
-            return Outputs(knots, (np.abs(away) < step / 2).astype(float), sd)
-        log = noise.log_density(np.arange(values.size), away, np.zeros_like(away))
-    return Outputs(knots, np.exp(log - log.max(axis=1, keepdims=True)), sd)
+    if all(r.noise_variance == 0 for r in reports):
+        return Outputs(knots, (np.abs(away) < step / 2).astype(float), sd, release)
+    log = noise.log_density(np.arange(values.size), away, np.zeros_like(away))
+    return Outputs(knots, np.exp(log - log.max(axis=1, keepdims=True)), sd, release)
 
 
 @lru_cache(maxsize=64)

@@ -25,6 +25,7 @@ __all__ = ["LAWS", "LaplaceNoise", "NoiseLaw", "NormalNoise", "StaircaseNoise", 
 
 JUMPS = 24  # lengths that resolve a staircase, in one of its blocks
 KINK = 12  # and the kink of Laplace noise, in its scale
+LEAST = 1e-6  # of a scale, below which a normal error is none
 SMOOTH = 2.0  # blocks of a staircase below a normal deviation that leaves nothing of its steps
 
 
@@ -52,6 +53,10 @@ class NoiseLaw(Protocol):
 
     def reach(self, alpha: float) -> Floats:
         """Return how far noise goes but with a probability of at most alpha, array (m,); an upper bound."""
+        ...
+
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
         ...
 
 
@@ -89,6 +94,10 @@ class NormalNoise:
         """Return how far noise goes: 2 exp(-t^2 / 2 sigma^2), where sigma^2 is hardly above the variance."""
         return np.sqrt(2 * 1.01 * self.normal * np.log(2 / alpha))
 
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
+        return np.sqrt(self.normal) * generator.standard_normal(self.normal.size)
+
 
 class LaplaceNoise:
     """Laplace noise, on whole numbers `unit` apart or continuous (0).
@@ -108,27 +117,27 @@ class LaplaceNoise:
 
     def log_density(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
         """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
-        from scipy.special import log_ndtr
+        from scipy.special import erfcx
 
         b = column(self.scale, rows, away)
-        size = np.abs(away)
-        alone = -size / b
-        sd = np.sqrt(variance)
-        if (sd <= 1e-6 * b).all():
-            return alone - np.log(2 * b)
-        sd = np.maximum(sd, 1e-6 * b)
-        ratio = sd / b
-        z = size / sd
-        near = log_ndtr(z - ratio)
-        far = 2 * size / b + log_ndtr(-z - ratio)
-        return alone + ratio**2 / 2 + np.logaddexp(near, far) - np.log(2 * b)
+        size, sd = np.abs(away), np.sqrt(variance)
+        if (sd <= LEAST * b).all():
+            return -size / b - np.log(2 * b)
+        sd = np.maximum(sd, LEAST * b)
+        ratio, z = sd / b, size / sd
+        # exp(-z^2 / 2) [erfcx((ratio - z) / sqrt 2) + erfcx((ratio + z) / sqrt 2)] / 4 b, without what is out of range
+        outer, rest = z > ratio, np.abs(z - ratio)
+        fall = np.where(outer, np.exp(-(rest**2) / 2), 1.0)
+        near = erfcx(rest / np.sqrt(2))
+        total = np.where(outer, 2 - fall * near, near) + fall * erfcx((ratio + z) / np.sqrt(2))
+        return np.where(outer, ratio * (ratio / 2 - z), -(z**2) / 2) + np.log(total / (4 * b))
 
     def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
         """Return the probability that noise plus such an error exceeds a distance, on either side."""
         from scipy.special import log_ndtr, ndtr
 
         b = column(self.scale, rows, distance)
-        sd = np.maximum(np.sqrt(variance), 1e-6 * b)
+        sd = np.maximum(np.sqrt(variance), LEAST * b)
         ratio, z = sd / b, distance / sd
         near = np.exp(ratio**2 / 2 - distance / b + log_ndtr(z - ratio))
         far = np.exp(ratio**2 / 2 + distance / b + log_ndtr(-z - ratio))
@@ -137,6 +146,10 @@ class LaplaceNoise:
     def reach(self, alpha: float) -> Floats:
         """Return how far noise goes: 2 exp(-t / b), on whole numbers too."""
         return self.scale * np.log(2 / alpha)
+
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
+        return generator.laplace(0.0, self.scale)
 
 
 @lru_cache(maxsize=256)
@@ -239,7 +252,15 @@ class StaircaseNoise:
 
     def reach(self, alpha: float) -> Floats:
         """Return how far noise goes: beyond k blocks it is with a probability of exp(-k eps)."""
-        return self.width * (np.ceil(np.log(1 / alpha) / self.used))
+        return self.width * np.ceil(np.log(1 / alpha) / self.used)
+
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
+        m, g = self.width.size, self.inner
+        blocks = generator.geometric(-np.expm1(-self.used)) - 1
+        inside = generator.random(m) * (g + self.step * (1 - g)) < g
+        place = np.where(inside, g * generator.random(m), g + (1 - g) * generator.random(m))
+        return np.where(generator.random(m) < 0.5, 1.0, -1.0) * (blocks + place) * self.width
 
 
 LAWS: dict[str, type[NormalNoise] | type[LaplaceNoise] | type[StaircaseNoise]] = {

@@ -24,11 +24,12 @@ import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.limits import quiet
+from estimators.numerics.validation import finite, probability, single
 
 __all__ = ["Clients", "Family", "Fitted", "GridLaws", "fit"]
 
-FINE = 0.375  # steps per smallest feature of a likelihood
-NARROW = 1.5  # steps, below which a prior is interpolated
+FINE = 0.5  # steps per smallest feature of a likelihood
+NARROW = 1.0  # steps, below which a prior is interpolated
 REACH = 8.0  # spreads from the centre, beyond which a prior is negligible
 SPREADS, CENTRES = 16, 10  # nodes
 DROP = 14.0  # in log probability, where nodes end
@@ -195,11 +196,11 @@ class Table:
         octave = np.floor(np.log2(feature)).astype(int)
         centre = np.clip(clients.centre[rows], family.low, family.high)
         order = np.lexsort((centre, clients.kind[rows], octave))
-        rows, octave = rows[order], octave[order]
+        rows, octave, feature = rows[order], octave[order], feature[order]
         self.blocks: list[Block] = []
         for each in np.unique(octave):
-            places = Places(family.low, family.high, FINE * 2.0 ** int(each), family.depth)
             members = rows[octave == each]
+            places = Places(family.low, family.high, FINE * float(feature[octave == each].min()), family.depth)
             starts, stops = self.windows(clients, members, places)
             for first, last in cut(starts, stops):
                 window = Window(places, int(starts[first:last].min()), int(stops[first:last].max()))
@@ -349,7 +350,7 @@ class GridLaws:
 
     def cdf(self, t: float) -> Floats:
         """P(truth <= t) of each client."""
-        family = self.table.family
+        t, family = single(finite, "t", t), self.table.family
         low, high = (float(family.value(np.array(a), np.array(b))) for a, b in ((0.0, self.width), (self.width, 0.0)))
         if t <= low or t >= high:
             return np.full(self.size, float(t >= high))
@@ -371,6 +372,10 @@ class GridLaws:
 
     def quantile(self, q: float) -> Floats:
         """Quantile of each client's law."""
+        q = single(probability, "q", q)
+        family = self.table.family
+        if q in (0.0, 1.0):
+            return np.full(self.size, float(family.value(np.array(q * self.width), np.array((1 - q) * self.width))))
         found = np.empty(self.size)
         for block, part in zip(self.table.blocks, self.parts, strict=True):
             found[block.rows] = self.table.family.value(
@@ -479,13 +484,14 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
         width = ranges.high - ranges.low
         at = ranges.low + width * x
         spread = ranges.unit * np.sinh(at)
+        measure = np.log(width * wx * np.cosh(at) * ranges.unit / family.widest)
         low, high = (np.interp(at, ranges.at, ends) for ends in (ranges.centre_low, ranges.centre_high))
         centre = low[:, None] + (high - low)[:, None] * y
         nodes = Nodes(centre.ravel(), np.repeat(spread, CENTRES), np.ones(centre.size))
         log = table.log_marginals(nodes).reshape(centre.shape) + family.log_hyperprior(centre)
         weighted = log + np.log(wy) + np.log(high - low)[:, None]
         best = weighted.max(axis=1, keepdims=True)
-        rows = best[:, 0] + np.log(np.exp(weighted - best).sum(axis=1)) + np.log(width * wx * np.cosh(at))
+        rows = best[:, 0] + np.log(np.exp(weighted - best).sum(axis=1)) + measure
         here = rows - np.log(wx)
         matter = here > here.max() - DROP
         new_low, new_high, enough = shrunk(log, centre, low, high, family.low, family.high)
@@ -493,7 +499,7 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
         if (enough[matter].all() and many) or last == PASSES - 1:
             break
         ranges = Ranges(ranges.unit, float(first), float(end), at, new_low, new_high)
-    return ranges, nodes, (weighted + np.log(width * wx * np.cosh(at))[:, None]).ravel()
+    return ranges, nodes, (weighted + measure[:, None]).ravel()
 
 
 def shrunk(

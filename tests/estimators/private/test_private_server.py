@@ -64,7 +64,7 @@ def test_integrated_posterior_is_that_of_quadrature():
     """Posterior means over a flat prior for mu and tau in [0, 4] by an outside integral over tau."""
     x, v = np.array([0.3, -1.0, 1.4, 0.8, -0.2]), 0.1 + np.array([0.1, 0.4, 0.2, 0.3, 0.05])
     reports = [report(a, 10, noise) for a, noise in zip(x, v - 0.1, strict=True)]
-    model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
+    model = PrivateGaussianMeans("integrated", sigma2=1.0).fit(reports)
 
     def at(tau):
         p = 1 / (v + tau**2)
@@ -166,7 +166,7 @@ def test_home_is_never_much_worse_than_the_own_mean():
 def test_own_exact_rows_replace_the_own_report():
     """Without noise it makes no difference whether a client's value comes by its report or at home."""
     _, means, reports = simulated(RNG(7), 8, 10, 0.25, 0.0)
-    model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
+    model = PrivateGaussianMeans("integrated", sigma2=1.0).fit(reports)
     for i in range(8):
         law = model.prior_.at_home(means[i], 0.1, (reports[i].estimate, 0.1))
         assert law.mean()[0] == pytest.approx(model.posterior_mean_[i], rel=1e-6)
@@ -225,7 +225,7 @@ def test_one_bit_says_nothing_about_differences():
         MeanClient(bounds=(0.0, 1.0), eps=2.0, adjacency="client", mechanism="two-point").report([p] * 3, rng)
         for p in rng.uniform(0.2, 0.4, 300)
     ]
-    model = PrivateGaussianMeans(sigma2=0.01).fit(reports)
+    model = PrivateGaussianMeans("integrated", sigma2=0.01).fit(reports)
     assert model.mu_ == pytest.approx(0.3, abs=5 * 0.06)
     assert np.ptp(model.prior_.weight[1:-1]) < 1e-12  # every tau is as likely as before
     with pytest.raises(ValueError, match="one bit"):
@@ -237,7 +237,7 @@ def test_laplace_noise_is_not_taken_for_normal():
     rng = RNG(10)
     x = rng.normal(0, 0.5, 300) + rng.laplace(0, 1.0, 300)
     normal, laplace = (
-        PrivateGaussianMeans(sigma2=0.0).fit([report(a, 5, 2.0, k) for a in x]) for k in ("gaussian", "discrete-laplace")
+        PrivateGaussianMeans("integrated", sigma2=0.0).fit([report(a, 5, 2.0, k) for a in x]) for k in ("gaussian", "discrete-laplace")
     )
 
     def spread(model):
@@ -249,7 +249,7 @@ def test_laplace_noise_is_not_taken_for_normal():
 
 def test_guarantees_come_with_the_result():
     reports = [report(x, 5, 1.0) for x in (0.0, 1.0, 2.0)]
-    reports[0] = replace(reports[0], guarantee=Guarantee(1.0, 0.0, "client", "client", "two-point"), client="a")
+    reports[0] = replace(reports[0], guarantee=Guarantee(1.0, 0.0, "client", "client", "discrete-laplace"), client="a")
     model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
     assert model.guarantees_[0].adjacency == "client"
     assert sum(model.guarantee_.values()) == 3
