@@ -24,7 +24,7 @@ from estimators.private.noise import quantised_integers
 from estimators.private.noise_laws import LAWS, NoiseLaw, NormalNoise, StaircaseNoise
 from estimators.private.reports import MeanReport
 
-__all__ = ["MeanClients", "TruncatedNormals", "additive", "clipped_moments"]
+__all__ = ["MeanClients", "TruncatedNormals", "additive", "clipped_moments", "new_estimates"]
 
 WITHOUT_NOISE = ("finite-output", "two-point")
 MOST_KNOTS = 64  # levels of a rounded mean that are summed over; more are a continuum
@@ -168,18 +168,20 @@ class MeanClients:
 
     Parameters
     ----------
-    reports : list of MeanReport of equal bounds; sigma2 : number >= 0.
+    reports : list of MeanReport of equal bounds, each one different; sigma2 : number >= 0.
+    count : array of how many clients sent each.
     """
 
-    def __init__(self, reports: Sequence[MeanReport], sigma2: float) -> None:
+    def __init__(self, reports: Sequence[MeanReport], sigma2: float, count: Ints) -> None:
         low, high = reports[0].bounds
         m = len(reports)
+        self.count = count
         self.sigma = float(np.sqrt(sigma2))
         self.n = np.array([r.n for r in reports], float)
         self.local = np.array([r.guarantee.adjacency == "client" for r in reports])
         steps, _ = steps_of(reports)
         self.rounding = np.array([r.rounding_variance for r in reports])
-        self.low_end, self.high_end, width = low, high, high - low
+        self.low_end, width = low, high - low
         members: dict[tuple[object, ...], list[int]] = {}
         coarse = self.local & (steps > width / MOST_KNOTS)
         for i, report in enumerate(reports):
@@ -223,8 +225,7 @@ class MeanClients:
             mine = self.kind[rows] == kind
             some, law = rows[mine], self.laws[kind]
             if isinstance(law, Outputs):
-                keys, back = np.unique(law.density[self.place[some]], axis=0, return_index=True, return_inverse=True)[1:]
-                found[mine] = law.log_likelihood(self.place[some][keys], self.low_end + below)[back.ravel()]
+                found[mine] = law.log_likelihood(self.place[some], self.low_end + below)
                 continue
             n, back = np.unique(self.n[some], return_inverse=True)
             if self.sigma == 0:
@@ -237,28 +238,6 @@ class MeanClients:
             away = (self.centre[some] - self.low_end)[:, None] - below - shift
             variance = variance + self.rounding[some][:, None]
             found[mine] = law.log_density(self.place[some], away, np.broadcast_to(variance, away.shape))
-        return found
-
-
-    def draw(self, truth: Floats, generator: np.random.Generator) -> Floats:
-        """Return new estimates of clients with these true means."""
-        sd = self.sigma / np.sqrt(self.n)
-        below, above = truth - self.low_end, self.high_end - truth
-        if self.sigma > 0:
-            shift, variance = clipped_moments(below, above, np.array(self.sigma))
-            rows = truth + shift + np.sqrt(variance / self.n) * generator.standard_normal(truth.size)
-            mean = np.clip(truth + sd * generator.standard_normal(truth.size), self.low_end, self.high_end)
-            mean = np.where(self.local, mean, rows)
-        else:
-            mean = truth
-        found = np.empty(truth.size)
-        for kind, law in enumerate(self.laws):
-            some = np.flatnonzero(self.kind == kind)
-            if isinstance(law, Outputs):
-                found[some] = law.draw(mean[some], generator)
-            else:
-                rounding = np.sqrt(self.rounding[some]) * generator.standard_normal(some.size)
-                found[some] = mean[some] + rounding + law.draw(generator)
         return found
 
 
@@ -286,3 +265,25 @@ def outputs(mechanism: str, reports: Sequence[MeanReport], sd: float, step: floa
 def finite_output(bounds: tuple[float, float], eps: float, number: int | None) -> FiniteOutput:
     """Return the mechanism of clients who report a mean."""
     return FiniteOutput(bounds=bounds, eps=eps, outputs=number)
+
+
+def new_estimates(
+    reports: Sequence[MeanReport], sigma2: float, truth: Floats, generator: np.random.Generator
+) -> Floats:
+    """Return estimates of new reports like these by clients with these true means, within the bounds."""
+    clients = MeanClients(reports, sigma2, np.ones(len(reports), int))
+    (low, high), mean = reports[0].bounds, truth
+    if sigma2 > 0:
+        shift, variance = clipped_moments(truth - low, high - truth, np.array(clients.sigma))
+        rows = truth + shift + np.sqrt(variance / clients.n) * generator.standard_normal(truth.size)
+        own = np.clip(truth + clients.sigma / np.sqrt(clients.n) * generator.standard_normal(truth.size), low, high)
+        mean = np.where(clients.local, own, rows)
+    found = np.empty(truth.size)
+    for kind, law in enumerate(clients.laws):
+        some = np.flatnonzero(clients.kind == kind)
+        if isinstance(law, Outputs):
+            found[some] = law.draw(mean[some], generator)
+        else:
+            rounding = np.sqrt(clients.rounding[some]) * generator.standard_normal(some.size)
+            found[some] = mean[some] + rounding + law.draw(generator)
+    return found

@@ -16,7 +16,7 @@ Belongs here: that grid, the search for the ranges, and the laws that come out. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -26,7 +26,7 @@ from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, probability, single
 
-__all__ = ["Clients", "Family", "Fitted", "GridLaws", "fit"]
+__all__ = ["Clients", "Family", "Fitted", "GridLaws", "distinct", "fit"]
 
 FINE = 0.5  # steps per smallest feature of a likelihood
 NARROW = 1.0  # steps, below which a prior is interpolated
@@ -71,10 +71,11 @@ class Family(Protocol):
 
 
 class Clients(Protocol):
-    """Likelihoods of m clients' truths.
+    """Likelihoods of the truths behind m different reports.
 
     Attributes
     ----------
+    count : array (m,), how many clients sent each.
     kind : array (m,), by which clients are kept together whose likelihoods are computed together.
     centre, spread : arrays (m,): a rough estimate of each truth, perhaps outside, and its standard error.
     error : array (m,), of it the part of what is normal.
@@ -83,6 +84,7 @@ class Clients(Protocol):
     slope : array (m,), the largest change of the log likelihood per length, inf for normal errors.
     """
 
+    count: Ints
     kind: Ints
     centre: Floats
     spread: Floats
@@ -135,6 +137,7 @@ class Block(NamedTuple):
     """Some clients, the places that matter to them, and their likelihoods there over the largest one."""
 
     rows: Ints
+    count: Ints
     window: Window
     likelihood: Floats
     largest: Floats
@@ -208,7 +211,7 @@ class Table:
                 log = clients.log_likelihood(members[first:last], below, above)
                 largest = log.max(axis=1)
                 np.subtract(log, largest[:, None], out=log)
-                self.blocks.append(Block(members[first:last], window, np.exp(log, out=log), largest))
+                self.blocks.append(Block(members[first:last], clients.count[members[first:last]], window, np.exp(log, out=log), largest))
 
     def windows(self, clients: Clients, rows: Ints, places: Places) -> tuple[Ints, Ints]:
         """Return the first place and the one after the last at which each client's truth may be.
@@ -247,16 +250,16 @@ class Table:
         total = np.zeros(nodes.centre.size)
         for block, prior in self.densities(nodes):
             marginal = block.likelihood @ prior
-            total += np.log(np.maximum(marginal, TINY)).sum(axis=0) + block.largest.sum()
+            total += block.count @ np.log(np.maximum(marginal, TINY)) + block.count @ block.largest
         return total
 
-    def laws(self, nodes: Nodes) -> GridLaws:
+    def laws(self, nodes: Nodes, whose: Ints) -> GridLaws:
         """Return each client's law, averaged over the nodes as its own report among all would have them."""
         parts = []
         for block, prior in self.densities(nodes):
             marginal = np.maximum(block.likelihood @ prior, TINY)
             parts.append(block.likelihood * ((nodes.weight / marginal) @ prior.T))
-        return GridLaws(self, parts, nodes)
+        return GridLaws(self, parts, nodes, whose)
 
 
 def cut(starts: Ints, stops: Ints) -> Iterator[tuple[int, int]]:
@@ -316,13 +319,13 @@ def put(family: Family, window: Window, centre: float, spread: float, found: Flo
 
 
 class GridLaws:
-    """One law per client on the places of its block.
+    """One law per client on the places of its report's block; clients with the same report share theirs.
 
     Distribution functions are cubic between places, with the densities there as slopes, cut where they would not rise.
     """
 
-    def __init__(self, table: Table, parts: list[Floats], nodes: Nodes) -> None:
-        self.table, self.nodes, self.parts = table, nodes, parts
+    def __init__(self, table: Table, parts: list[Floats], nodes: Nodes, whose: Ints) -> None:
+        self.table, self.nodes, self.parts, self.whose = table, nodes, parts, whose
         self.size = sum(block.rows.size for block in table.blocks)
         self.means, self.sds = np.empty(self.size), np.empty(self.size)
         for block, part in zip(table.blocks, parts, strict=True):
@@ -342,18 +345,18 @@ class GridLaws:
 
     def mean(self) -> Floats:
         """Mean of each client's law."""
-        return self.means.copy()
+        return self.means[self.whose]
 
     def sd(self) -> Floats:
         """Standard deviation of each client's law."""
-        return self.sds.copy()
+        return self.sds[self.whose]
 
     def cdf(self, t: float) -> Floats:
         """P(truth <= t) of each client."""
         t, family = single(finite, "t", t), self.table.family
         low, high = (float(family.value(np.array(a), np.array(b))) for a, b in ((0.0, self.width), (self.width, 0.0)))
         if t <= low or t >= high:
-            return np.full(self.size, float(t >= high))
+            return np.full(self.whose.size, float(t >= high))
         found = np.empty(self.size)
         for block, part in zip(self.table.blocks, self.parts, strict=True):
             below, slopes = distribution(part)
@@ -363,7 +366,7 @@ class GridLaws:
                 continue
             first = min(int(u), part.shape[1] - 2)
             found[block.rows] = hermite(u - first, *(x[:, first + j] for x in (below, slopes) for j in (0, 1)))
-        return found
+        return found[self.whose]
 
     @property
     def width(self) -> float:
@@ -375,29 +378,31 @@ class GridLaws:
         q = single(probability, "q", q)
         family = self.table.family
         if q in (0.0, 1.0):
-            return np.full(self.size, float(family.value(np.array(q * self.width), np.array((1 - q) * self.width))))
+            return np.full(self.whose.size, float(family.value(np.array(q * self.width), np.array((1 - q) * self.width))))
         found = np.empty(self.size)
         for block, part in zip(self.table.blocks, self.parts, strict=True):
-            found[block.rows] = self.table.family.value(
-                *block.window.places.at(block.window.start + inverse(*distribution(part), np.full(len(part), q)))[:2]
-            )
-        return found
+            u = inverse(*distribution(part), np.full(len(part), q), np.arange(len(part)))
+            found[block.rows] = family.value(*block.window.places.at(block.window.start + u)[:2])
+        return found[self.whose]
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """Return joint draws (size, clients): a node, then every client given it."""
-        found = np.empty((size, self.size))
+        found = np.empty((size, self.whose.size))
         nodes = generator.choice(self.nodes.weight.size, size, p=self.nodes.weight / self.nodes.weight.sum())
-        uniform = generator.random((size, self.size))
+        uniform = generator.random(found.shape)
+        order = np.argsort(self.whose, kind="stable")
+        ends = np.searchsorted(self.whose[order], np.arange(self.size + 1))
         for block, prior in self.table.densities(self.nodes):
+            clients = np.concatenate([order[ends[row] : ends[row + 1]] for row in block.rows])
+            local = np.repeat(np.arange(block.rows.size), np.diff(ends)[block.rows])
             for node in np.unique(nodes):
-                these = np.flatnonzero(nodes == node)
                 part = np.maximum(block.likelihood * prior[:, node], 0.0)
                 part /= np.maximum(part.sum(axis=1, keepdims=True), TINY)
                 below, slopes = distribution(part)
-                for one in these:
-                    u = inverse(below, slopes, uniform[one, block.rows])
+                for one in np.flatnonzero(nodes == node):
+                    u = inverse(below, slopes, uniform[one, clients], local)
                     distances = block.window.places.at(block.window.start + u)[:2]
-                    found[one, block.rows] = self.table.family.value(*distances)
+                    found[one, clients] = self.table.family.value(*distances)
         return found
 
 
@@ -424,21 +429,25 @@ def hermite(t: Floats | float, f0: Floats, f1: Floats, d0: Floats, d1: Floats) -
     return f0 + t * (d0 + t * (3 * (f1 - f0) - 2 * d0 - d1 + t * (d0 + d1 - 2 * (f1 - f0))))
 
 
-def inverse(below: Floats, slopes: Floats, q: Floats) -> Floats:
-    """Return where each distribution function has a value, in numbers of places."""
-    rows = np.arange(len(below))
-    first = np.clip((below < q[:, None]).sum(axis=1) - 1, 0, below.shape[1] - 2)
+def inverse(below: Floats, slopes: Floats, q: Floats, rows: Ints) -> Floats:
+    """Return where the distribution functions of some rows have the values q, in numbers of places."""
+    first = np.clip((below[rows] < q[:, None]).sum(axis=1) - 1, 0, below.shape[1] - 2)
     ends = below[rows, first], below[rows, first + 1], slopes[rows, first], slopes[rows, first + 1]
     low, high = np.zeros(len(q)), np.ones(len(q))
     for _ in range(50):
         middle = (low + high) / 2
         enough = hermite(middle, *ends) >= q
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return first + np.where(q <= below[:, 0], 0.0, high)
+    return first + np.where(q <= below[rows, 0], 0.0, high)
 
 
-def fit(clients: Clients, family: Family) -> Fitted:
-    """Return the nodes of the posterior of centre and spread, the evidence, and all clients' laws."""
+def fit(clients: Clients, family: Family, whose: Ints) -> Fitted:
+    """Return the nodes of the posterior of centre and spread, the evidence, and all clients' laws.
+
+    Parameters
+    ----------
+    clients : likelihoods of the different reports; family : priors; whose : array, which report is whose.
+    """
     everybody = np.lexsort((clients.spread, clients.centre))
     stages = [everybody, everybody]
     if everybody.size > LEARNERS:
@@ -452,7 +461,7 @@ def fit(clients: Clients, family: Family) -> Fitted:
     evidence = largest + float(np.log(weight.sum()))
     kept = weight > NEGLIGIBLE * weight.max()
     nodes = Nodes(nodes.centre[kept], nodes.spread[kept], weight[kept] / weight[kept].sum())
-    return Fitted(nodes, evidence, table.laws(nodes))
+    return Fitted(nodes, evidence, table.laws(nodes, whose))
 
 
 def first_ranges(clients: Clients, rows: Ints, family: Family) -> Ranges:
@@ -461,10 +470,10 @@ def first_ranges(clients: Clients, rows: Ints, family: Family) -> Ranges:
     Spreads are in units that many clients might tell from none; above them, nodes are even in the logarithm.
     """
     error = clients.spread[rows]
-    unit = min(float(np.median(error)) / rows.size**0.25, family.widest)
+    unit = min(float(np.median(error)) / clients.count[rows].sum() ** 0.25, family.widest)
     high = float(np.arcsinh(family.widest / unit))
     at = np.linspace(0.0, high, 32)
-    precision = 1 / ((unit * np.sinh(at))[:, None] ** 2 + error**2)
+    precision = clients.count[rows] / ((unit * np.sinh(at))[:, None] ** 2 + error**2)
     total = precision.sum(axis=1)
     centre = np.clip((precision @ clients.centre[rows]) / total, family.low, family.high)
     reach = 8 / np.sqrt(total)
@@ -519,3 +528,15 @@ def shrunk(
         open_high, np.minimum(high + half, most), np.where(last == size - 1, high, at[rows, np.minimum(last + 1, size - 1)])
     )
     return new_low, new_high, ~open_low & ~open_high & (kept.sum(axis=1) > size // 2)
+
+
+def distinct(keys: Sequence[Hashable]) -> tuple[Ints, Ints, Ints]:
+    """Return the first place of each different key, which of them each key is, and how often each occurs.
+
+    >>> [found.tolist() for found in distinct(["b", "a", "b"])]
+    [[0, 1], [0, 1, 0], [2, 1]]
+    """
+    places: dict[Hashable, int] = {}
+    whose = np.array([places.setdefault(key, len(places)) for key in keys])
+    _, first, count = np.unique(whose, return_index=True, return_counts=True)
+    return first, whose, count

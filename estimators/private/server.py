@@ -23,8 +23,8 @@ from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.validation import choice, finite, fraction, instance, listing, nonnegative, single
-from estimators.private.mean_posterior import MeanClients, TruncatedNormals
-from estimators.private.posterior import GridLaws, Nodes, fit
+from estimators.private.mean_posterior import MeanClients, TruncatedNormals, new_estimates
+from estimators.private.posterior import GridLaws, Nodes, distinct, fit
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
@@ -131,7 +131,6 @@ class PrivateGaussianMeans(PrivateModel):
     posteriors_: NormalMixtures | GridLaws
     nodes_: Nodes
     family_: TruncatedNormals
-    likelihood_: MeanClients
 
     def __init__(
         self,
@@ -201,8 +200,11 @@ class PrivateGaussianMeans(PrivateModel):
                 f"reports must have equal bounds, between which all true means lie, got {some[0]} and {some[1]}; agree on "
                 "one pair, or give prior='integrated'"
             )
-        self.likelihood_, self.family_ = MeanClients(reports, self.sigma2_), TruncatedNormals(*reports[0].bounds)
-        found = fit(self.likelihood_, self.family_)
+        self.family_ = TruncatedNormals(*reports[0].bounds)
+        first, whose, count = distinct(
+            [(r.estimate, r.n, r.noise_variance, r.rounding_variance, r.guarantee) for r in reports]
+        )
+        found = fit(MeanClients([reports[i] for i in first], self.sigma2_, count), self.family_, whose)
         self.nodes_, self.posteriors_, self.log_likelihood_ = found.nodes, found.laws, found.evidence
         mean, variance = self.family_.moments(found.nodes.centre, found.nodes.spread)
         spreads, row = np.unique(found.nodes.spread, return_inverse=True)
@@ -294,7 +296,7 @@ class PrivateGaussianMeans(PrivateModel):
             low, high = self.reports_[0].bounds
             if ((truth < low) | (truth > high)).any():
                 raise ValueError(f"truth must lie within the bounds {low:g} to {high:g} of prior='exact'")
-            estimates = self.likelihood_.draw(truth, generator)
+            estimates = new_estimates(self.reports_, self.sigma2_, truth, generator)
             return truth, ([replace(r, estimate=float(e)) for r, e in zip(self.reports_, estimates, strict=True)],)
         node = int(generator.choice(len(self.prior_.tau), p=self.prior_.weight))
         if truth is None:
