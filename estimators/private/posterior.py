@@ -23,10 +23,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, probability, single
 
-__all__ = ["Clients", "Family", "Fitted", "GridLaws", "distinct", "fit"]
+__all__ = ["Clients", "Family", "Fitted", "GridLaws", "distinct", "fit", "node_interval"]
 
 FINE = 0.5  # steps per smallest feature of a likelihood
 NARROW = 1.0  # steps, below which a prior is interpolated
@@ -528,6 +529,11 @@ def shrunk(
         open_high, np.minimum(high + half, most), np.where(last == size - 1, high, at[rows, np.minimum(last + 1, size - 1)])
     )
     return new_low, new_high, ~open_low & ~open_high & (kept.sum(axis=1) > size // 2)
+
+
+def node_interval(values: Floats, weight: Floats, level: float) -> tuple[float, float]:
+    """Return the ends of the equal-tailed interval of a quantity that each node has one value of."""
+    return lattice_quantile(values, weight, (1 - level) / 2), lattice_quantile(values, weight, (1 + level) / 2)
 
 
 def distinct(keys: Sequence[Hashable]) -> tuple[Ints, Ints, Ints]:

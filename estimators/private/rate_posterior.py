@@ -37,6 +37,12 @@ class Betas:
         size = 1 / spread**2 - 1
         return size * np.sin(centre / 2) ** 2, size * np.cos(centre / 2) ** 2
 
+    @staticmethod
+    def moments(centre: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of the rates."""
+        mean = np.sin(centre / 2) ** 2
+        return mean, mean * np.cos(centre / 2) ** 2 * spread**2
+
     def log_density(self, below: Floats, above: Floats, centre: Floats, spread: Floats) -> Floats:
         """Return the log density of the angle."""
         from scipy.special import betaln

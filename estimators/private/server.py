@@ -24,7 +24,7 @@ from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.validation import choice, finite, fraction, instance, listing, nonnegative, single
 from estimators.private.mean_posterior import MeanClients, TruncatedNormals, new_estimates
-from estimators.private.posterior import GridLaws, Nodes, distinct, fit
+from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_interval
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
@@ -253,7 +253,7 @@ class PrivateGaussianMeans(PrivateModel):
         if self.prior == "exact":
             mean, variance = self.family_.moments(self.nodes_.centre, self.nodes_.spread)
             named = (("mean", mean), ("sd", np.sqrt(variance)))
-            return {name: tuple(lattice_quantile(x, self.nodes_.weight, q) for q in tails) for name, x in named}  # type: ignore
+            return {name: node_interval(x, self.nodes_.weight, level) for name, x in named}
         tau, weight, mu, mu_sd = (np.array(column) for column in (prior.tau, prior.weight, prior.mu, prior.mu_sd))
         low, high = (float(normal_mixture.quantile(q, weight, mu, mu_sd)) for q in tails)
         found: dict[str, Any] = {"mean": (low, high)}

@@ -345,7 +345,7 @@ def test_without_noise_rates_are_the_beta_posterior():
     rng = RNG(15)
     n = rng.integers(5, 60, 300)
     x = rng.binomial(n, rng.beta(4, 6, 300))
-    model = PrivateRates().fit(
+    model = PrivateRates("moments").fit(
         [RateReport("", int(k), EXACT, "ones", int(k), float(a), 0.0) for a, k in zip(x, n, strict=True)]
     )
     np.testing.assert_allclose(model.posterior_mean_, bernoulli.posterior_mean(x, n, model.alpha_, model.beta_), rtol=1e-9)
@@ -394,17 +394,17 @@ def test_one_bit_per_client_learns_the_prior():
         bit = rng.random() < (q * q if pairs else q)
         value = ((bit ^ (rng.random() < flip)) - flip) / (1 - 2 * flip)
         reports.append(RateReport("", 5, g, "pairs" if pairs else "ones", 1, float(value), wrong))
-    model = PrivateRates().fit(reports)
+    model = PrivateRates("moments").fit(reports)
     variance = float(bernoulli.private_variance(1, 3, m // 2, m // 2, eps=2.0))
     assert abs(model.moments_[1] - float(bernoulli.prior_variance(1, 3))) < 5 * np.sqrt(variance)
     assert (model.weights_[1::2] == 0).all()
     with pytest.raises(ValueError, match="pairs"):
-        PrivateRates().fit([replace(r, trials=2) if r.statistic == "ones" else r for r in reports[:10]])
+        PrivateRates("moments").fit([replace(r, trials=2) if r.statistic == "ones" else r for r in reports[:10]])
 
 
 def test_boundaries_are_told_and_leave_no_interval_of_width_zero():
     def fit(values, trials=20, noise=1.0):
-        return PrivateRates().fit([RateReport("", trials, EXACT, "ones", trials, float(v), noise) for v in values])
+        return PrivateRates("moments").fit([RateReport("", trials, EXACT, "ones", trials, float(v), noise) for v in values])
 
     with pytest.warns(UserWarning, match="no differences"):
         same = fit([10, 10, 10, 10])
@@ -554,7 +554,7 @@ def test_an_efficient_weighting_helps():
         (lambda: PrivateGaussianMeans(sigma2=1.0).fit([1.0, 2.0, 3.0]), "MeanReport"),
         (lambda: PrivateGaussianMeans(sigma2=1.0).fit([replace(report(0.0), client="a")] * 3), "two from the client 'a'"),
         (lambda: PrivateGaussianMeans(sigma2=1.0).interval(), "not been fitted"),
-        (lambda: PrivateRates().fit([RateReport("", 5, EXACT, "ones", 1, 1.0, 0.0)] * 3), "trials must be >= 2"),
+        (lambda: PrivateRates("moments").fit([RateReport("", 5, EXACT, "ones", 1, 1.0, 0.0)] * 3), "trials must be >= 2"),
         (lambda: PrivateRates().fit([]), "at least 2"),
         (
             lambda: PrivateRates().fit([RateReport("", 5, EXACT, "ones", 5, v, 0.0) for v in (1.5, 2.0)]),
