@@ -122,7 +122,7 @@ def additive(mechanism: str, reports: Sequence[MeanReport]) -> NoiseLaw:
     unit = steps_of(reports)[1]
     eps = np.array([r.guarantee.eps for r in reports])
     kind = LAWS.get(mechanism, NormalNoise)
-    if kind is not StaircaseNoise:
+    if not issubclass(kind, StaircaseNoise):
         return kind(variance, unit, eps)
     width = np.array([r.bounds[1] - r.bounds[0] for r in reports])
     rows = np.array([r.n if r.guarantee.adjacency == "row" else 1 for r in reports], float)
@@ -267,9 +267,7 @@ def finite_output(bounds: tuple[float, float], eps: float, number: int | None) -
     return FiniteOutput(bounds=bounds, eps=eps, outputs=number)
 
 
-def new_estimates(
-    reports: Sequence[MeanReport], sigma2: float, truth: Floats, generator: np.random.Generator
-) -> Floats:
+def new_estimates(reports: Sequence[MeanReport], sigma2: float, truth: Floats, generator: np.random.Generator) -> Floats:
     """Return estimates of new reports like these by clients with these true means, within the bounds."""
     clients = MeanClients(reports, sigma2, np.ones(len(reports), int))
     (low, high), mean = reports[0].bounds, truth

@@ -21,7 +21,7 @@ from estimators.numerics.limits import quiet
 from estimators.private.mechanisms import worst_variances
 from estimators.private.staircase import Staircase
 
-__all__ = ["LAWS", "LaplaceNoise", "NoiseLaw", "NormalNoise", "StaircaseNoise", "noise_law"]
+__all__ = ["LAWS", "LaplaceNoise", "NoiseLaw", "NormalNoise", "StaircaseNoise"]
 
 JUMPS = 24  # lengths that resolve a staircase, in one of its blocks
 KINK = 12  # and the kink of Laplace noise, in its scale
@@ -112,6 +112,7 @@ class LaplaceNoise:
         with quiet():
             steps = unit / np.sqrt(2 * variance)
             fine = steps < 1e-8
+            self.unit = np.where(fine, 0.0, unit)
             self.scale = np.where(fine, np.sqrt(variance / 2), unit / (2 * np.arcsinh(np.where(fine, 1.0, steps))))
         self.feature, self.slope = self.scale / KINK, 1 / self.scale
 
@@ -149,7 +150,10 @@ class LaplaceNoise:
 
     def draw(self, generator: np.random.Generator) -> Floats:
         """Return new noise of each report, array (m,)."""
-        return generator.laplace(0.0, self.scale)
+        with quiet():
+            stop = np.where(self.unit > 0, -np.expm1(-self.unit / self.scale), 1.0)
+        whole = generator.geometric(stop) - generator.geometric(stop)
+        return np.where(self.unit > 0, self.unit * whole, generator.laplace(0.0, self.scale))
 
 
 @lru_cache(maxsize=256)

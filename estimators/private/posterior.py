@@ -32,8 +32,9 @@ __all__ = ["Clients", "Family", "Fitted", "GridLaws", "distinct", "fit", "node_i
 FINE = 0.5  # steps per smallest feature of a likelihood
 NARROW = 1.0  # steps, below which a prior is interpolated
 REACH = 8.0  # spreads from the centre, beyond which a prior is negligible
-SPREADS, CENTRES = 16, 10  # nodes
-DROP = 14.0  # in log probability, where nodes end
+SPREADS, CENTRES = 16, 12  # nodes
+DROP = 13.0  # in log probability, where nodes end
+ENOUGH = 0.7  # part of the nodes that must be within
 OPEN = 9.0  # in log probability, above which a range has ended too early
 NEGLIGIBLE = 1e-9  # weight of a node over the largest
 LEARNERS = 1500  # clients that locate the ranges
@@ -138,7 +139,7 @@ class Block(NamedTuple):
     """Some clients, the places that matter to them, and their likelihoods there over the largest one."""
 
     rows: Ints
-    count: Ints
+    clients: Ints
     window: Window
     likelihood: Floats
     largest: Floats
@@ -212,7 +213,9 @@ class Table:
                 log = clients.log_likelihood(members[first:last], below, above)
                 largest = log.max(axis=1)
                 np.subtract(log, largest[:, None], out=log)
-                self.blocks.append(Block(members[first:last], clients.count[members[first:last]], window, np.exp(log, out=log), largest))
+                self.blocks.append(
+                    Block(members[first:last], clients.count[members[first:last]], window, np.exp(log, out=log), largest)
+                )
 
     def windows(self, clients: Clients, rows: Ints, places: Places) -> tuple[Ints, Ints]:
         """Return the first place and the one after the last at which each client's truth may be.
@@ -251,7 +254,7 @@ class Table:
         total = np.zeros(nodes.centre.size)
         for block, prior in self.densities(nodes):
             marginal = block.likelihood @ prior
-            total += block.count @ np.log(np.maximum(marginal, TINY)) + block.count @ block.largest
+            total += block.clients @ np.log(np.maximum(marginal, TINY)) + block.clients @ block.largest
         return total
 
     def laws(self, nodes: Nodes, whose: Ints) -> GridLaws:
@@ -450,13 +453,11 @@ def fit(clients: Clients, family: Family, whose: Ints) -> Fitted:
     clients : likelihoods of the different reports; family : priors; whose : array, which report is whose.
     """
     everybody = np.lexsort((clients.spread, clients.centre))
-    stages = [everybody, everybody]
-    if everybody.size > LEARNERS:
-        stages[0] = everybody[:: -(-everybody.size // LEARNERS)]
-    ranges = first_ranges(clients, stages[0], family)
-    for rows in stages:
-        table = Table(clients, rows, family, ranges)
-        ranges, nodes, log = located(table, ranges)
+    some = everybody[:: max(-(-everybody.size // LEARNERS), 1)]
+    ranges = first_ranges(clients, some, family)
+    ranges, _, _ = located(Table(clients, some, family, ranges), ranges)
+    table = Table(clients, everybody, family, ranges)
+    ranges, nodes, log = located(table, ranges)
     largest = float(log.max())
     weight = np.exp(log - largest)
     evidence = largest + float(np.log(weight.sum()))
@@ -490,7 +491,8 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
     family = table.family
     top = float(np.arcsinh(family.widest / ranges.unit))
     (x, wx), (y, wy) = legendre(SPREADS), legendre(CENTRES)
-    for last in range(PASSES):
+    passes = 0
+    while True:
         width = ranges.high - ranges.low
         at = ranges.low + width * x
         spread = ranges.unit * np.sinh(at)
@@ -506,29 +508,38 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
         matter = here > here.max() - DROP
         new_low, new_high, enough = shrunk(log, centre, low, high, family.low, family.high)
         (first,), (end,), (many,) = shrunk(here[None], at[None], ranges.low, ranges.high, 0.0, top)
-        if (enough[matter].all() and many) or last == PASSES - 1:
-            break
+        passes += 1
+        if (enough[matter].all() and many) or passes == PASSES:
+            return ranges, nodes, (weighted + measure[:, None]).ravel()
         ranges = Ranges(ranges.unit, float(first), float(end), at, new_low, new_high)
-    return ranges, nodes, (weighted + measure[:, None]).ravel()
 
 
 def shrunk(
     log: Floats, at: Floats, low: Floats | float, high: Floats | float, least: float, most: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return for each row of nodes the ends of the range that matters, and whether the old range was good."""
-    log = log - log.max(axis=1, keepdims=True)
-    size = log.shape[1]
-    kept = log > -DROP
+    """Return for each row of nodes the ends of the range that matters, and whether the old range was good.
+
+    A range ends where the log probability, as that of a normal law between two nodes, has fallen by `DROP`.
+    """
+    fall = np.sqrt(log.max(axis=1, keepdims=True) - log)
+    size, rows, reach = log.shape[1], np.arange(len(log)), float(np.sqrt(DROP))
+    kept = fall < reach
     low, high = np.broadcast_to(low, len(log)), np.broadcast_to(high, len(log))
-    first, last = kept.argmax(axis=1), size - 1 - kept[:, ::-1].argmax(axis=1)
-    rows, half = np.arange(len(log)), (high - low) / 2
-    open_low = (log[:, 0] > -OPEN) & (low > least)
-    open_high = (log[:, -1] > -OPEN) & (high < most)
-    new_low = np.where(open_low, np.maximum(low - half, least), np.where(first == 0, low, at[rows, np.maximum(first - 1, 0)]))
-    new_high = np.where(
-        open_high, np.minimum(high + half, most), np.where(last == size - 1, high, at[rows, np.minimum(last + 1, size - 1)])
-    )
-    return new_low, new_high, ~open_low & ~open_high & (kept.sum(axis=1) > size // 2)
+    ends = []
+    for inner, step, end, bound in (
+        (kept.argmax(axis=1), -1, low, least),
+        (size - 1 - kept[:, ::-1].argmax(axis=1), 1, high, most),
+    ):
+        outer = np.clip(inner + step, 0, size - 1)
+        near, far = fall[rows, inner], fall[rows, outer]
+        with quiet():
+            part = np.where(far > near, (reach - near) / (far - near), 0.0)
+        crossing = at[rows, inner] + part * (at[rows, outer] - at[rows, inner])
+        opened = (fall[rows, 0 if step < 0 else -1] < np.sqrt(OPEN)) & (end != bound)
+        beyond = np.clip(end + step * (high - low) / 2, least, most)
+        ends.append((np.where(opened, beyond, np.where(outer == inner, end, crossing)), opened))
+    (new_low, open_low), (new_high, open_high) = ends
+    return new_low, new_high, ~open_low & ~open_high & (kept.sum(axis=1) > ENOUGH * size)
 
 
 def node_interval(values: Floats, weight: Floats, level: float) -> tuple[float, float]:

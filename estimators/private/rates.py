@@ -252,7 +252,7 @@ class PrivateRates(PrivateModel):
     def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(p_i <= t) given the reports, one entry per client; P(p_i < t) is the same, as no rate has an atom."""
         self.require_fit()
-        return self.posteriors_.cdf(t)
+        return self.posteriors_.cdf(single(finite, "t", t))
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the q-quantile of each client's posterior."""

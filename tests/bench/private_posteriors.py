@@ -44,7 +44,9 @@ def means_drawn(rng, theta, n, eps, local, mechanism="discrete-laplace"):
         mean = centre + np.sqrt(variance / n) * rng.standard_normal(m)
     scale = WIDTH / eps / (1 if local else n)
     noise = rng.laplace(0, scale, m) if mechanism == "discrete-laplace" else np.sqrt(2) * scale * rng.standard_normal(m)
-    sent = Guarantee(eps, 0.0 if mechanism == "discrete-laplace" else 1e-6, "client" if local else "row", "client", mechanism)
+    sent = Guarantee(
+        eps, 0.0 if mechanism == "discrete-laplace" else 1e-6, "client" if local else "row", "client", mechanism
+    )
     return [MeanReport("", n, sent, float(y), 2 * scale**2, 0.0, (LOW, HIGH)) for y in mean + noise]
 
 
@@ -56,7 +58,9 @@ def means_by_quadrature(reports):
     centre, variance = clipped(theta, 1 / np.sqrt(n) if local else 1.0)
     sd = np.sqrt(variance if local else variance / n)
     z = stats.norm.ppf((np.arange(200) + 0.5) / 200)
-    likelihood = np.array([np.exp(-np.abs(r.estimate - centre[:, None] - sd[:, None] * z) / b).mean(axis=1) for r in reports])
+    likelihood = np.array(
+        [np.exp(-np.abs(r.estimate - centre[:, None] - sd[:, None] * z) / b).mean(axis=1) for r in reports]
+    )
     likelihood /= likelihood.max(axis=1, keepdims=True)
     spread = ((np.arange(60) + 0.5) / 60) ** 2
     sizes = np.log(spread) / 2
@@ -142,7 +146,9 @@ def cell(rng, runs, m, n, eps, kind, drawn=None, oracle=False):
     mine, old, reference = np.mean(risks, axis=0)
     error = np.std(cover) / np.sqrt(runs)
     ratio = f"{mine / reference:.4f}" if oracle else ""
-    return f"| {kind} | {eps:g} | {n} | {m} | {runs} | {np.mean(cover):.3f} ({error:.3f}) | {mine:.4g} | {old:.4g} | {ratio} |"
+    return (
+        f"| {kind} | {eps:g} | {n} | {m} | {runs} | {np.mean(cover):.3f} ({error:.3f}) | {mine:.4g} | {old:.4g} | {ratio} |"
+    )
 
 
 HEAD = "| reports | eps | n | m | runs | coverage (error) | risk | before | risk over quadrature |\n|---|---|---|---|---|---|---|---|---|"

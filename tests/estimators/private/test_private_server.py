@@ -237,7 +237,8 @@ def test_laplace_noise_is_not_taken_for_normal():
     rng = RNG(10)
     x = rng.normal(0, 0.5, 300) + rng.laplace(0, 1.0, 300)
     normal, laplace = (
-        PrivateGaussianMeans("integrated", sigma2=0.0).fit([report(a, 5, 2.0, k) for a in x]) for k in ("gaussian", "discrete-laplace")
+        PrivateGaussianMeans("integrated", sigma2=0.0).fit([report(a, 5, 2.0, k) for a in x])
+        for k in ("gaussian", "discrete-laplace")
     )
 
     def spread(model):
