@@ -3,8 +3,8 @@
 A client's n rows are normal around its true mean theta with variance sigma2, and clipped to the bounds, one by one
 (adjacency "row") or their mean (adjacency "client"); noise of known law is added, or one of finitely many outputs drawn.
 The mean of clipped rows is taken as normal with its exact mean and variance (with no clipping near, that is exact); noise
-and finite outputs are exact.  True means are N(mu, tau^2) cut off at the bounds, mu uniform between the bounds, tau uniform up
-to half of their width.
+and finite outputs are exact.  True means are N(mu, tau^2) cut off at the bounds, mu uniform between the bounds, tau uniform
+up to half of their width.
 
 Belongs here: that likelihood and that prior.  Does not belong here: integrals over them (``posterior``), laws of noise
 (``noise_laws``).

@@ -1,4 +1,4 @@
-"""Laws of added noise, by the name of the mechanism: densities, alone and behind a normal error, tails and how far noise goes.
+"""Laws of added noise, by the name of the mechanism: densities, alone and with a normal error, tails, how far noise goes.
 
 One table for everything that asks how a report is spread: posteriors (``mean_posterior``), plausibility (``agreement``) and
 doubt (``outlying``).  A law holds arrays, one entry per report.  Noise on whole numbers whose distance is known is taken as

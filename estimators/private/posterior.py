@@ -32,7 +32,8 @@ __all__ = ["Clients", "Family", "Fitted", "GridLaws", "distinct", "fit", "node_i
 FINE = 0.5  # steps per smallest feature of a likelihood
 NARROW = 1.0  # steps, below which a prior is interpolated
 REACH = 8.0  # spreads from the centre, beyond which a prior is negligible
-SPREADS, CENTRES = 16, 12  # nodes
+FEW, SEVERAL = 200, (24, 40)  # up to so many reports, nodes for spreads and for centres: their posterior may have corners
+MANY = 16, 12  # nodes where it is nearly normal
 DROP = 13.0  # in log probability, where nodes end
 ENOUGH = 0.7  # part of the nodes that must be within
 OPEN = 9.0  # in log probability, above which a range has ended too early
@@ -490,7 +491,8 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
     """
     family = table.family
     top = float(np.arcsinh(family.widest / ranges.unit))
-    (x, wx), (y, wy) = legendre(SPREADS), legendre(CENTRES)
+    spreads, centres = SEVERAL if sum(block.rows.size for block in table.blocks) <= FEW else MANY
+    (x, wx), (y, wy) = legendre(spreads), legendre(centres)
     passes = 0
     while True:
         width = ranges.high - ranges.low
@@ -499,7 +501,7 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
         measure = np.log(width * wx * np.cosh(at) * ranges.unit / family.widest)
         low, high = (np.interp(at, ranges.at, ends) for ends in (ranges.centre_low, ranges.centre_high))
         centre = low[:, None] + (high - low)[:, None] * y
-        nodes = Nodes(centre.ravel(), np.repeat(spread, CENTRES), np.ones(centre.size))
+        nodes = Nodes(centre.ravel(), np.repeat(spread, centres), np.ones(centre.size))
         log = table.log_marginals(nodes).reshape(centre.shape) + family.log_hyperprior(centre)
         weighted = log + np.log(wy) + np.log(high - low)[:, None]
         best = weighted.max(axis=1, keepdims=True)

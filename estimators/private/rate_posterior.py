@@ -108,7 +108,7 @@ class RateClients:
         self.feature = np.minimum(np.maximum(binomial, least), np.pi / 4)
         angles = 2 * np.arcsin(np.sqrt(ends / self.n[:, None]))
         self.low, self.high = angles[:, 0] - 9 * binomial, angles[:, 1] + 9 * binomial
-        sizes, back, many = np.unique(self.n, return_inverse=True, return_counts=True)
+        _, back, many = np.unique(self.n, return_inverse=True, return_counts=True)
         self.kind = np.where(many[back] >= MANY, back, -1)
 
     def log_likelihood(self, rows: Ints, below: Floats, above: Floats) -> Floats:

@@ -101,9 +101,10 @@ class PrivateRates(PrivateModel):
     With prior="moments" one prior is taken for true, from moments (`noisy_rate_moments`; ``bernoulli.moments_from_reports``
     if some clients report "pairs", generative:thm4:protocol), and a client's posterior is exact for that prior: with noise
     the mixture of Beta laws over the numbers of ones that the report leaves open, without noise a single one
-    (generative:bern:posterior).  Moments that noise moves out of their domain, or near its end, are no truth to take at face value: mu is the mean of the
-    normal law of its estimate and error cut off at 0 and 1, sigma2 likewise at 0 and mu (1 - mu).  Hence no interval has
-    width 0.  Where the estimate itself is outside there is a warning, and `boundary_` says which end it is beyond.
+    (generative:bern:posterior).  Moments that noise moves out of their domain, or near its end, are no truth to take at
+    face value: mu is the mean of the normal law of its estimate and error cut off at 0 and 1, sigma2 likewise at 0 and
+    mu (1 - mu).  Hence no interval has width 0.  Where the estimate itself is outside there is a warning, and `boundary_`
+    says which end it is beyond.
 
     Parameters
     ----------
@@ -114,7 +115,8 @@ class PrivateRates(PrivateModel):
     mu_, sigma2_ : mean and variance of the prior (averaged, for "exact"); prior_ : the `BetaPrior` to broadcast.
     alpha_, beta_ : of the Beta law with these.
     nodes_ : centres and spreads with their weights, for "exact"; log_likelihood_ is averaged over them.
-    moments_ : for "moments", as estimated, perhaps outside of their domain; moment_errors_ : their approximate standard errors.
+    moments_ : for "moments", as estimated, perhaps outside of their domain; moment_errors_ : their approximate standard
+        errors.
     boundary_ : None, "no differences" (estimated variance <= 0) or "only zeros and ones" (not
         below mu (1 - mu)).
     weights_ : weights of the clients' own reports in the best linear estimates, 0 for "pairs".

@@ -87,24 +87,30 @@ class PrivateModel(ClientModel):
 
 
 class PrivateGaussianMeans(PrivateModel):
-    """Empirical Bayes for the clients' means from private reports, with the noise of each report taken into account.
+    """Bayes for the clients' means from private reports, with the law of each report taken into account.
 
-    Model: theta_i ~ N(mu, tau2); report_i has mean theta_i and variance sigma2 / n_i + noise_i + rounding_i, of which the
-    last two are known; the noise is treated as normal.  With equal reports this is the noise of Theorem 2
-    (generative:thm2:a, generative:thm2:mse).  Clipping bias is not corrected: choose bounds with `a_priori_bounds`.  The
-    rounding variance is an upper bound, which hides differences between clients smaller than a step between levels; means
+    Model: report_i has mean theta_i and variance sigma2 / n_i + noise_i + rounding_i.  By default the law of the noise is
+    that of its mechanism, clipping included, true means lie within the public bounds, and centre and spread of all clients
+    are averaged over (``mean_posterior`` says how); noise of no known mechanism is taken as normal.
+
+    The other priors take the report as normal and true means as unbounded: with equal reports this is the noise of Theorem 2
+    (generative:thm2:a, generative:thm2:mse).  There clipping bias is not corrected: choose bounds with `a_priori_bounds`.
+    The rounding variance is an upper bound, which hides differences between clients smaller than a step between levels; means
     rounded to one bit ("two-point") reveal mu but nothing about tau2.
 
     Parameters
     ----------
-    prior : "integrated" averages over what the reports leave open about tau (flat prior for tau from 0 to half the width of
-        the bounds), which keeps intervals honest where noise hides tau2; or "marginal-likelihood", "reml", "moments": one
-        value of tau2, as in ``GaussianMeans``.
+    prior : "exact", for reports of equal bounds: mu uniform between the bounds, tau uniform up to half of their width;
+        "integrated" averages normal laws over what the reports leave open about tau (flat prior for tau from 0 to half the
+        width of the bounds), for unequal bounds; or "marginal-likelihood", "reml", "moments": one value of tau2, as in
+        ``GaussianMeans``.
     sigma2 : variance >= 0 of one row, the same for all clients, or None to take it from the clients' reported variances.
 
     Attributes
     ----------
-    mu_, mu_sd_, tau2_, sigma2_ : the parameters (means over the grid for "integrated"); prior_ : the `Prior` to broadcast.
+    mu_, mu_sd_, tau2_, sigma2_ : the parameters (means over the grid for "integrated"; for "exact" mean and variance of the
+        clients' true means); prior_ : the `Prior` to broadcast.
+    nodes_ : for "exact", centres and spreads with their weights; log_likelihood_ is averaged over them.
     variances_ : variance of each report about its client's mean; noise_variances_ : of it, the privacy noise.
     posterior_mean_, posterior_sd_, weights_, log_likelihood_, converged_, n_iter_ : as in ``GaussianMeans``.
     guarantees_, guarantee_, clients_ : see ``PrivateModel``.
@@ -145,8 +151,8 @@ class PrivateGaussianMeans(PrivateModel):
 
         Parameters
         ----------
-        reports : list of MeanReport, at least two (three for prior="integrated"); they may differ in n, noise, bounds and
-            guarantee.
+        reports : list of MeanReport, at least two (three for prior="exact" and "integrated"); they may differ in n, noise
+            and guarantee, and in bounds except for "exact".
 
         Returns
         -------

@@ -2,11 +2,11 @@
 
 Run it to print the tables of PRIVATE.md:  python tests/bench/private_posteriors.py > tests/bench/PRIVATE.md
 
-Truths are drawn from the prior that the fits state, hyperparameters included, or at fixed parameters; reports have the law of
-the clients' mechanism (rows drawn, clipped and averaged up to 1,000 of them; the normal law of their mean beyond).
+Truths are drawn from the prior that the fits state, hyperparameters included, or at fixed parameters; reports have the law
+of the clients' mechanism (rows drawn, clipped and averaged up to 1,000 of them; the normal law of their mean beyond).
 
-Belongs here: that simulation, and a quadrature that shares nothing with the fits: midpoints on dense grids of truths, centres
-and spreads, with laws of reports from sums.  Does not belong here: speed (``bench_private``).
+Belongs here: that simulation, and a quadrature that shares nothing with the fits: midpoints on dense grids of truths,
+centres and spreads, with laws of reports from sums.  Does not belong here: speed (``bench_private``).
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ def cell(rng, runs, m, n, eps, kind, drawn=None, oracle=False):
     )
 
 
-HEAD = "| reports | eps | n | m | runs | coverage (error) | risk | before | risk over quadrature |\n|---|---|---|---|---|---|---|---|---|"
+HEAD = (
+    "| reports | eps | n | m | runs | coverage (error) | risk | before | risk over quadrature |\n"
+    "|---|---|---|---|---|---|---|---|---|"
+)
 
 
 def main(part):
@@ -163,25 +166,26 @@ def main(part):
     if part in ("", "hyperprior"):
         print("## Averaged over the stated hyperprior\n\n" + HEAD, flush=True)
         for kind, n, eps, m, runs, oracle in (
-            ("local", 10, 0.1, 10, 300, True), ("local", 10, 1.0, 10, 300, True), ("local", 10, 10.0, 10, 300, True),
-            ("local", 10, 1.0, 100, 100, False), ("local", 1000, 4.0, 1000, 60, False),
-            ("row", 10, 0.1, 10, 300, True), ("row", 10, 1.0, 10, 300, True), ("row", 10, 10.0, 10, 300, True),
-            ("row", 100, 0.1, 10, 300, True), ("row", 1000, 1.0, 100, 100, False), ("row", 10_000, 10.0, 1000, 40, False),
-            ("row", 10, 0.1, 10_000, 12, False),
-            ("rates", 10, 0.1, 10, 300, True), ("rates", 10, 1.0, 10, 300, True), ("rates", 100, 10.0, 10, 300, True),
-            ("rates", 500, 1.0, 100, 100, False), ("rates", 10_000, 1.0, 1000, 30, False), ("rates", 20, 0.5, 10_000, 30, False),
+            ("local", 10, 0.1, 10, 80, True), ("local", 10, 1.0, 10, 80, True), ("local", 10, 10.0, 10, 80, True),
+            ("local", 10, 1.0, 100, 40, False), ("local", 1000, 4.0, 1000, 25, False),
+            ("row", 10, 0.1, 10, 80, True), ("row", 10, 1.0, 10, 80, True), ("row", 10, 10.0, 10, 80, True),
+            ("row", 100, 0.1, 10, 80, True), ("row", 1000, 1.0, 100, 40, False), ("row", 10_000, 10.0, 1000, 20, False),
+            ("row", 10, 0.1, 10_000, 6, False),
+            ("rates", 10, 0.1, 10, 80, True), ("rates", 10, 1.0, 10, 80, True), ("rates", 100, 10.0, 10, 80, True),
+            ("rates", 500, 1.0, 100, 40, False), ("rates", 10_000, 1.0, 1000, 15, False),
+            ("rates", 20, 0.5, 10_000, 20, False),
         ):  # fmt: skip
             print(cell(rng, runs, m, n, eps, kind, oracle=oracle), flush=True)
     if part in ("", "fixed"):
         print("\n## At fixed parameters\n\n| parameters " + HEAD.replace("\n|", "\n|---|", 1), flush=True)
         for kind, drawn, n, eps, m, runs in (
-            ("local", (0.0, 1.0), 10, 1.0, 10, 300), ("local", (2.0, 1.0), 10, 1.0, 10, 300),
-            ("local", (4.5, 1.0), 10, 1.0, 10, 300), ("local", (0.0, 1.0), 10, 1.0, 1000, 40),
-            ("row", (0.0, 1.0), 10, 0.1, 10, 300), ("row", (2.0, 1.0), 10, 0.1, 10, 300),
-            ("row", (0.0, 1.0), 10, 1.0, 10, 300), ("row", (0.0, 0.2), 10, 1.0, 100, 100),
-            ("row", (4.5, 1.0), 1000, 1.0, 100, 100),
-            ("rates", (0.3 / 30.3, 31.3**-0.5), 500, 1.0, 240, 60), ("rates", (0.3 / 30.3, 31.3**-0.5), 20, 1.0, 240, 60),
-            ("rates", (0.3, 11**-0.5), 50, 1.0, 100, 100), ("rates", (0.5, 3**-0.5), 20, 0.5, 240, 60),
+            ("local", (0.0, 1.0), 10, 1.0, 10, 200), ("local", (2.0, 1.0), 10, 1.0, 10, 200),
+            ("local", (4.5, 1.0), 10, 1.0, 10, 200), ("local", (0.0, 1.0), 10, 1.0, 1000, 40),
+            ("row", (0.0, 1.0), 10, 0.1, 10, 200), ("row", (2.0, 1.0), 10, 0.1, 10, 200),
+            ("row", (0.0, 1.0), 10, 1.0, 10, 200), ("row", (0.0, 0.2), 10, 1.0, 100, 50),
+            ("row", (4.5, 1.0), 1000, 1.0, 100, 50),
+            ("rates", (0.3 / 30.3, 31.3**-0.5), 500, 1.0, 240, 40), ("rates", (0.3 / 30.3, 31.3**-0.5), 20, 1.0, 240, 40),
+            ("rates", (0.3, 11**-0.5), 50, 1.0, 100, 50), ("rates", (0.5, 3**-0.5), 20, 0.5, 240, 40),
         ):  # fmt: skip
             print(f"| {drawn[0]:.3g}, {drawn[1]:.3g} " + cell(rng, runs, m, n, eps, kind, drawn), flush=True)
 
