@@ -182,7 +182,7 @@ class StaircaseNoise:
     >>> law = StaircaseNoise(np.array([1.918]), np.array([0.0]), np.array([1.0]), np.array([1.0]))
     >>> away = np.array([[0.0, 0.2, 0.5, 1.2]])
     >>> law.log_density(np.array([0]), away, np.array(0.0)).round(2).tolist()
-    [[-1.05, -1.05, -2.05, -2.05]]
+    [[-0.69, -0.69, -1.69, -1.69]]
     """
 
     LEVELS: ClassVar[int] = 1 << 12

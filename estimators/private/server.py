@@ -95,8 +95,8 @@ class PrivateGaussianMeans(PrivateModel):
 
     The other priors take the report as normal and true means as unbounded: with equal reports this is the noise of Theorem 2
     (generative:thm2:a, generative:thm2:mse).  There clipping bias is not corrected: choose bounds with `a_priori_bounds`.
-    The rounding variance is an upper bound, which hides differences between clients smaller than a step between levels; means
-    rounded to one bit ("two-point") reveal mu but nothing about tau2.
+    The rounding variance is an upper bound, which hides differences between clients smaller than a step between levels;
+    means rounded to one bit ("two-point") reveal mu but nothing about tau2.
 
     Parameters
     ----------
