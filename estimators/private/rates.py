@@ -1,7 +1,8 @@
 """What the server makes of reports about rates: noisy numbers of ones, or one random bit per client.
 
-Belongs here: moments of the prior from noisy counts, and the fitted model.  A client's law given its report is in
-``rate_laws``, what a client sends in ``client``; noise-free counts are in ``bernoulli``.
+Belongs here: moments of the prior from noisy counts, and the fitted model.  The exact likelihood and prior are in
+``rate_posterior``, a client's law given one prior in ``rate_laws``, what a client sends in ``client``; noise-free counts in
+``bernoulli``.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from estimators.closed_forms.bernoulli import moments_from_reports
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.validation import count, finite, nonnegative, paired, probability
+from estimators.numerics.validation import choice, count, finite, fraction, nonnegative, paired, probability, single
+from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_interval
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
+from estimators.private.rate_posterior import Betas, RateClients
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
 
@@ -88,27 +91,33 @@ def noisy_rate_moments(
 
 
 class PrivateRates(PrivateModel):
-    """Empirical Bayes for the clients' rates (probabilities) from private reports.
+    """Bayes for the clients' rates (probabilities) from private reports, with the exact law of each report.
 
-    Model: p_i ~ Beta(alpha, beta); a report is Binomial(trials_i, p_i) behind the known noise of its mechanism.  The
-    prior comes from moments (`noisy_rate_moments`; ``bernoulli.moments_from_reports`` if some clients report "pairs",
-    generative:thm4:protocol).  A client's posterior is exact for that prior: with noise the mixture of Beta laws over the
-    numbers of ones that the report leaves open, without noise a single one (generative:bern:posterior).  Noise of a
-    mechanism that ``RateClient`` does not have is taken as normal.
+    Model: p_i ~ Beta(alpha, beta); a report is Binomial(trials_i, p_i) behind the known noise of its mechanism.  By default
+    the prior's mean and its spread (alpha + beta + 1)^(-1/2) are uniform on (0, 1), and everything is averaged over what all
+    reports leave open about them (``rate_posterior``).  Noise of a mechanism that ``RateClient`` does not have is taken as
+    normal.
 
-    Moments that noise moves out of their domain, or near its end, are no truth to take at face value: mu is the mean of the
-    normal law of its estimate and error cut off at 0 and 1, sigma2 likewise at 0 and mu (1 - mu).  Hence no interval has
-    width 0.  Where the estimate itself is outside there is a warning, and `boundary_` says which end it is beyond.
+    With prior="moments" one prior is taken for true, from moments (`noisy_rate_moments`; ``bernoulli.moments_from_reports``
+    if some clients report "pairs", generative:thm4:protocol), and a client's posterior is exact for that prior: with noise
+    the mixture of Beta laws over the numbers of ones that the report leaves open, without noise a single one
+    (generative:bern:posterior).  Moments that noise moves out of their domain, or near its end, are no truth to take at
+    face value: mu is the mean of the normal law of its estimate and error cut off at 0 and 1, sigma2 likewise at 0 and
+    mu (1 - mu).  Hence no interval has width 0.  Where the estimate itself is outside there is a warning, and `boundary_`
+    says which end it is beyond.
 
     Parameters
     ----------
-    None.
+    prior : "exact" or "moments".
 
     Attributes
     ----------
-    mu_, sigma2_ : mean and variance of the prior as used; prior_ : the `BetaPrior` to broadcast.
-    moments_ : as estimated, perhaps outside of their domain; moment_errors_ : their approximate standard errors.
-    alpha_, beta_ : of the prior; boundary_ : None, "no differences" (estimated variance <= 0) or "only zeros and ones" (not
+    mu_, sigma2_ : mean and variance of the prior (averaged, for "exact"); prior_ : the `BetaPrior` to broadcast.
+    alpha_, beta_ : of the Beta law with these.
+    nodes_ : centres and spreads with their weights, for "exact"; log_likelihood_ is averaged over them.
+    moments_ : for "moments", as estimated, perhaps outside of their domain; moment_errors_ : their approximate standard
+        errors.
+    boundary_ : None, "no differences" (estimated variance <= 0) or "only zeros and ones" (not
         below mu (1 - mu)).
     weights_ : weights of the clients' own reports in the best linear estimates, 0 for "pairs".
     posterior_mean_, posterior_sd_ ; converged_ (True), n_iter_ (1), log_likelihood_ : log probability (for continuous
@@ -133,10 +142,11 @@ class PrivateRates(PrivateModel):
     beta_: float
     boundary_: str | None
     prior_: BetaPrior
-    posteriors_: BetaMixtures
+    posteriors_: BetaMixtures | GridLaws
+    nodes_: Nodes
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, prior: Literal["exact", "moments"] = "exact") -> None:
+        self.prior = prior
 
     def fit(self, reports: Sequence[RateReport]) -> Self:
         """Fit the prior and the posterior of every client.
@@ -152,11 +162,37 @@ class PrivateRates(PrivateModel):
         Raises
         ------
         ValueError
-            For reports that do not show the prior's variance, and for one without noise whose value is no number of ones.
+            For a report without noise whose value is no number of ones; with prior="moments" also for reports that do not
+            show the prior's variance.
         """
+        choice("prior", self.prior, ("exact", "moments"))
         reports = read(reports, RateReport)
         for report in reports:
             check(report)
+        (self.fit_exactly if self.prior == "exact" else self.fit_moments)(reports)
+        mu, sigma2 = self.mu_, self.sigma2_
+        trials, noise = (np.array([getattr(r, name) for r in reports], float) for name in ("trials", "noise_variance"))
+        sampling = (mu * (1 - mu) - sigma2) / trials + noise / trials**2
+        self.weights_ = np.where([r.statistic == "pairs" for r in reports], 0.0, sigma2 / (sigma2 + sampling))
+        self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
+        self.converged_, self.n_iter_ = True, 1
+        self.prior_ = BetaPrior(mu, sigma2)
+        self.keep(reports)
+        return self
+
+    def fit_exactly(self, reports: Sequence[RateReport]) -> None:
+        """Set the prior, the posteriors and the log likelihood of prior="exact"."""
+        first, whose, count = distinct([(r.statistic, r.trials, r.guarantee, r.noise_variance, r.value) for r in reports])
+        found = fit(RateClients([reports[i] for i in first], count), Betas(), whose)
+        self.nodes_, self.posteriors_, self.log_likelihood_ = found.nodes, found.laws, found.evidence
+        mean, variance = Betas.moments(found.nodes.centre, found.nodes.spread)
+        self.mu_, self.sigma2_ = float(found.nodes.weight @ mean), float(found.nodes.weight @ variance)
+        size = self.mu_ * (1 - self.mu_) / self.sigma2_ - 1
+        self.alpha_, self.beta_ = self.mu_ * size, (1 - self.mu_) * size
+        self.boundary_ = None
+
+    def fit_moments(self, reports: Sequence[RateReport]) -> None:
+        """Set the prior, the posteriors and the log likelihood of prior="moments"."""
         values, trials, noise = (
             np.array([getattr(r, name) for r in reports], float) for name in ("value", "trials", "noise_variance")
         )
@@ -173,21 +209,13 @@ class PrivateRates(PrivateModel):
             self.moments_ = mu, sigma2
             self.moment_errors_ = rate_errors(y, trials, noise, *self.moments_, within)
         self.settle()
-        mu, sigma2 = self.mu_, self.sigma2_
-        sampling = (mu * (1 - mu) - sigma2) / trials + noise / trials**2
-        self.weights_ = np.where(pairs, 0.0, sigma2 / (sigma2 + sampling))
         self.posteriors_, self.log_likelihood_ = rate_posteriors(reports, self.alpha_, self.beta_)
-        self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
-        self.converged_, self.n_iter_ = True, 1
-        self.prior_ = BetaPrior(mu, sigma2)
-        self.keep(reports)
-        return self
 
     def settle(self) -> None:
         """Set the prior from the estimated moments and their errors, inside the domain."""
         (mu, sigma2), (mu_error, sigma2_error) = self.moments_, self.moment_errors_
         if not 0 <= mu <= 1:
-            warnings.warn(f"the reports average to {mu:.3g}, outside [0, 1]: the noise is too large", stacklevel=3)
+            warnings.warn(f"the reports average to {mu:.3g}, outside [0, 1]: the noise is too large", stacklevel=4)
         self.mu_ = cut_mean(mu, mu_error, 1.0)
         largest = self.mu_ * (1 - self.mu_)
         self.boundary_ = None
@@ -196,14 +224,14 @@ class PrivateRates(PrivateModel):
             warnings.warn(
                 f"the estimated variance between clients is {sigma2:.3g} <= 0, with standard error {sigma2_error:.3g}: no "
                 "differences between clients are seen above sampling and privacy noise; what the error leaves open is used",
-                stacklevel=3,
+                stacklevel=4,
             )
         elif sigma2 >= largest:
             self.boundary_ = "only zeros and ones"
             warnings.warn(
                 f"the estimated variance between clients, {sigma2:.3g}, is not below mu (1 - mu) = {largest:.3g}, that of "
                 "rates 0 and 1 only; what its error leaves open is used",
-                stacklevel=3,
+                stacklevel=4,
             )
         self.sigma2_ = cut_mean(sigma2, sigma2_error, largest)
         size = largest / self.sigma2_ - 1
@@ -214,6 +242,7 @@ class PrivateRates(PrivateModel):
         self.require_fit()
         return {
             "family": "beta",
+            "found_by": self.prior,
             "mean": self.mu_,
             "sd": float(np.sqrt(self.sigma2_)),
             "alpha": self.alpha_,
@@ -225,12 +254,27 @@ class PrivateRates(PrivateModel):
     def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(p_i <= t) given the reports, one entry per client; P(p_i < t) is the same, as no rate has an atom."""
         self.require_fit()
-        return self.posteriors_.cdf(t)
+        return self.posteriors_.cdf(single(finite, "t", t))
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the q-quantile of each client's posterior."""
         self.require_fit()
         return self.posteriors_.quantile(q)
+
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return intervals for "mean" and "sd" of the clients' true rates, if they were averaged over."""
+        self.require_fit()
+        level = single(fraction, "level", level)
+        if self.prior != "exact":
+            return {}
+        mean, variance = Betas.moments(self.nodes_.centre, self.nodes_.spread)
+        return {name: node_interval(x, self.nodes_.weight, level) for name, x in (("mean", mean), ("sd", np.sqrt(variance)))}
+
+    @property
+    def independent(self) -> bool:
+        """Whether one prior is taken for true."""
+        self.require_fit()
+        return self.prior != "exact"
 
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
         """Return draws (size, m) of all rates given the reports."""
@@ -246,7 +290,11 @@ class PrivateRates(PrivateModel):
         """Return new rates from the fitted prior and new reports of the same design, with their mechanisms' noise."""
         self.require_fit()
         if truth is None:
-            truth = generator.beta(self.alpha_, self.beta_, len(self.reports_))
+            alpha, beta = self.alpha_, self.beta_
+            if self.prior == "exact":
+                one = generator.choice(self.nodes_.weight.size, p=self.nodes_.weight)
+                alpha, beta = Betas.shapes(self.nodes_.centre[one], self.nodes_.spread[one])
+            truth = generator.beta(alpha, beta, len(self.reports_))
         truth = probability("truth", self.read_truth(truth, (len(self.reports_),)))
         drawn = [replace(r, value=noisy_value(r, p, generator)) for p, r in zip(truth, self.reports_, strict=True)]
         return truth, (drawn,)

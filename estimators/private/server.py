@@ -23,6 +23,8 @@ from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.validation import choice, finite, fraction, instance, listing, nonnegative, single
+from estimators.private.mean_posterior import MeanClients, TruncatedNormals, new_estimates
+from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_interval
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
@@ -85,24 +87,30 @@ class PrivateModel(ClientModel):
 
 
 class PrivateGaussianMeans(PrivateModel):
-    """Empirical Bayes for the clients' means from private reports, with the noise of each report taken into account.
+    """Bayes for the clients' means from private reports, with the law of each report taken into account.
 
-    Model: theta_i ~ N(mu, tau2); report_i has mean theta_i and variance sigma2 / n_i + noise_i + rounding_i, of which the
-    last two are known; the noise is treated as normal.  With equal reports this is the noise of Theorem 2
-    (generative:thm2:a, generative:thm2:mse).  Clipping bias is not corrected: choose bounds with `a_priori_bounds`.  The
-    rounding variance is an upper bound, which hides differences between clients smaller than a step between levels; means
-    rounded to one bit ("two-point") reveal mu but nothing about tau2.
+    Model: report_i has mean theta_i and variance sigma2 / n_i + noise_i + rounding_i.  By default the law of the noise is
+    that of its mechanism, clipping included, true means lie within the public bounds, and centre and spread of all clients
+    are averaged over (``mean_posterior`` says how); noise of no known mechanism is taken as normal.
+
+    The other priors take the report as normal and true means as unbounded: with equal reports this is the noise of Theorem 2
+    (generative:thm2:a, generative:thm2:mse).  There clipping bias is not corrected: choose bounds with `a_priori_bounds`.
+    The rounding variance is an upper bound, which hides differences between clients smaller than a step between levels;
+    means rounded to one bit ("two-point") reveal mu but nothing about tau2.
 
     Parameters
     ----------
-    prior : "integrated" averages over what the reports leave open about tau (flat prior for tau from 0 to half the width of
-        the bounds), which keeps intervals honest where noise hides tau2; or "marginal-likelihood", "reml", "moments": one
-        value of tau2, as in ``GaussianMeans``.
+    prior : "exact", for reports of equal bounds: mu uniform between the bounds, tau uniform up to half of their width;
+        "integrated" averages normal laws over what the reports leave open about tau (flat prior for tau from 0 to half the
+        width of the bounds), for unequal bounds; or "marginal-likelihood", "reml", "moments": one value of tau2, as in
+        ``GaussianMeans``.
     sigma2 : variance >= 0 of one row, the same for all clients, or None to take it from the clients' reported variances.
 
     Attributes
     ----------
-    mu_, mu_sd_, tau2_, sigma2_ : the parameters (means over the grid for "integrated"); prior_ : the `Prior` to broadcast.
+    mu_, mu_sd_, tau2_, sigma2_ : the parameters (means over the grid for "integrated"; for "exact" mean and variance of the
+        clients' true means); prior_ : the `Prior` to broadcast.
+    nodes_ : for "exact", centres and spreads with their weights; log_likelihood_ is averaged over them.
     variances_ : variance of each report about its client's mean; noise_variances_ : of it, the privacy noise.
     posterior_mean_, posterior_sd_, weights_, log_likelihood_, converged_, n_iter_ : as in ``GaussianMeans``.
     guarantees_, guarantee_, clients_ : see ``PrivateModel``.
@@ -117,7 +125,7 @@ class PrivateGaussianMeans(PrivateModel):
     (0.0, 1.4, 0.8)
     """
 
-    prior: Literal["integrated", "marginal-likelihood", "reml", "moments"]
+    prior: Literal["exact", "integrated", "marginal-likelihood", "reml", "moments"]
     reports_: Sequence[MeanReport]
     sigma2_: float
     variances_: Floats
@@ -126,11 +134,13 @@ class PrivateGaussianMeans(PrivateModel):
     mu_: float
     mu_sd_: float
     tau2_: float
-    posteriors_: NormalMixtures
+    posteriors_: NormalMixtures | GridLaws
+    nodes_: Nodes
+    family_: TruncatedNormals
 
     def __init__(
         self,
-        prior: Literal["integrated", "marginal-likelihood", "reml", "moments"] = "integrated",
+        prior: Literal["exact", "integrated", "marginal-likelihood", "reml", "moments"] = "exact",
         sigma2: float | None = None,
     ) -> None:
         self.prior = prior
@@ -141,8 +151,8 @@ class PrivateGaussianMeans(PrivateModel):
 
         Parameters
         ----------
-        reports : list of MeanReport, at least two (three for prior="integrated"); they may differ in n, noise, bounds and
-            guarantee.
+        reports : list of MeanReport, at least two (three for prior="exact" and "integrated"); they may differ in n, noise
+            and guarantee, and in bounds except for "exact".
 
         Returns
         -------
@@ -155,8 +165,8 @@ class PrivateGaussianMeans(PrivateModel):
         """
         from estimators.normal_means.gaussian_means import GaussianMeans
 
-        choice("prior", self.prior, ("integrated", "marginal-likelihood", "reml", "moments"))
-        reports = read(reports, MeanReport, 3 if self.prior == "integrated" else 2)
+        choice("prior", self.prior, ("exact", "integrated", "marginal-likelihood", "reml", "moments"))
+        reports = read(reports, MeanReport, 3 if self.prior in ("exact", "integrated") else 2)
         known = self.sigma2 is not None
         self.sigma2_, error = (single(nonnegative, "sigma2", self.sigma2), 0.0) if known else pooled_sigma2(reports)
         x = np.array([r.estimate for r in reports])
@@ -164,7 +174,9 @@ class PrivateGaussianMeans(PrivateModel):
         self.variances_ = np.array([report_variance(r, self.sigma2_) for r in reports])
         if (self.variances_ <= 0).any():
             raise ValueError("sigma2 must be > 0 for reports without noise")
-        if self.prior == "integrated":
+        if self.prior == "exact":
+            self.fit_exactly(reports)
+        elif self.prior == "integrated":
             self.prior_ = integrated(x, self.variances_, reports, self.sigma2_)
             self.converged_, self.n_iter_ = True, len(self.prior_.tau)
         else:
@@ -175,20 +187,48 @@ class PrivateGaussianMeans(PrivateModel):
             self.converged_, self.n_iter_ = inner.converged_, inner.n_iter_
         self.prior_ = replace(self.prior_, sigma2_sd=error)
         self.mu_, self.mu_sd_, self.tau2_ = self.prior_.mean, self.prior_.mean_sd, self.prior_.variance
-        self.posteriors_ = self.prior_.posteriors(x, self.variances_)
+        if self.prior != "exact":
+            self.posteriors_ = self.prior_.posteriors(x, self.variances_)
+            density = log_normal(x - self.mu_, self.tau2_ + self.variances_) - np.log(2 * np.pi) / 2
+            self.log_likelihood_ = float(np.sum(density))
         self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
         tau2, weight, *_ = self.prior_.columns()
         self.weights_ = np.sum(weight * tau2 / (tau2 + self.variances_), axis=0)
-        density = log_normal(x - self.mu_, self.tau2_ + self.variances_) - np.log(2 * np.pi) / 2
-        self.log_likelihood_ = float(np.sum(density))
         self.keep(reports)
         return self
+
+    def fit_exactly(self, reports: Sequence[MeanReport]) -> None:
+        """Set the prior, the posteriors and the log likelihood of prior="exact"."""
+        bounds = {r.bounds for r in reports}
+        if len(bounds) > 1:
+            some = sorted(bounds)[:2]
+            raise ValueError(
+                f"reports must have equal bounds, between which all true means lie, got {some[0]} and {some[1]}; agree on "
+                "one pair, or give prior='integrated'"
+            )
+        self.family_ = TruncatedNormals(*reports[0].bounds)
+        first, whose, count = distinct(
+            [(r.estimate, r.n, r.noise_variance, r.rounding_variance, r.guarantee) for r in reports]
+        )
+        found = fit(MeanClients([reports[i] for i in first], self.sigma2_, count), self.family_, whose)
+        self.nodes_, self.posteriors_, self.log_likelihood_ = found.nodes, found.laws, found.evidence
+        mean, variance = self.family_.moments(found.nodes.centre, found.nodes.spread)
+        spreads, row = np.unique(found.nodes.spread, return_inverse=True)
+        weight, first, second, within = (
+            np.bincount(row, found.nodes.weight * x, spreads.size) for x in (np.ones_like(mean), mean, mean**2, variance)
+        )
+        mu = first / weight
+        self.prior_ = Prior(
+            tuple(np.sqrt(within / weight)), tuple(weight / weight.sum()), tuple(mu),
+            tuple(np.sqrt(np.maximum(second / weight - mu**2, 0.0))), self.sigma2_,
+        )  # fmt: skip
+        self.converged_, self.n_iter_ = True, found.nodes.weight.size
 
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain values."""
         self.require_fit()
         return {
-            "family": "normal",
+            "family": "normal within the bounds" if self.prior == "exact" else "normal",
             "found_by": self.prior,
             "mean": self.mu_,
             "mean_standard_error": self.mu_sd_,
@@ -200,6 +240,8 @@ class PrivateGaussianMeans(PrivateModel):
     def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or < t if `strict`, given the reports, one entry per client."""
         self.require_fit()
+        if isinstance(self.posteriors_, GridLaws):
+            return self.posteriors_.cdf(t)
         return self.posteriors_.cdf(single(finite, "t", t), strict)
 
     def posterior_quantile(self, q: float) -> Floats:
@@ -214,6 +256,10 @@ class PrivateGaussianMeans(PrivateModel):
         self.require_fit()
         level, prior = single(fraction, "level", level), self.prior_
         tails = (1 - level) / 2, (1 + level) / 2
+        if self.prior == "exact":
+            mean, variance = self.family_.moments(self.nodes_.centre, self.nodes_.spread)
+            named = (("mean", mean), ("sd", np.sqrt(variance)))
+            return {name: node_interval(x, self.nodes_.weight, level) for name, x in named}
         tau, weight, mu, mu_sd = (np.array(column) for column in (prior.tau, prior.weight, prior.mu, prior.mu_sd))
         low, high = (float(normal_mixture.quantile(q, weight, mu, mu_sd)) for q in tails)
         found: dict[str, Any] = {"mean": (low, high)}
@@ -230,6 +276,8 @@ class PrivateGaussianMeans(PrivateModel):
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
         """Return joint draws (size, m) of all true means given the reports: a tau, a centre, then the clients."""
         self.require_fit()
+        if isinstance(self.posteriors_, GridLaws):
+            return self.posteriors_.draw(generator, size)
         tau2, weight, mu, mu_sd2 = (column[:, 0] for column in self.prior_.columns())
         nodes = generator.choice(weight.size, size, p=weight / weight.sum())
         centre = (mu[nodes] + np.sqrt(mu_sd2[nodes]) * generator.standard_normal(size))[:, None]
@@ -245,7 +293,18 @@ class PrivateGaussianMeans(PrivateModel):
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[list[MeanReport]]]:
         """Return new true means from the fitted prior (one tau of its grid) and new reports of the same design."""
         self.require_fit()
-        size, node = len(self.reports_), int(generator.choice(len(self.prior_.tau), p=self.prior_.weight))
+        size = len(self.reports_)
+        if self.prior == "exact":
+            if truth is None:
+                one = int(generator.choice(self.nodes_.weight.size, p=self.nodes_.weight))
+                truth = self.family_.draw(float(self.nodes_.centre[one]), float(self.nodes_.spread[one]), size, generator)
+            truth = self.read_truth(truth, (size,))
+            low, high = self.reports_[0].bounds
+            if ((truth < low) | (truth > high)).any():
+                raise ValueError(f"truth must lie within the bounds {low:g} to {high:g} of prior='exact'")
+            estimates = new_estimates(self.reports_, self.sigma2_, truth, generator)
+            return truth, ([replace(r, estimate=float(e)) for r, e in zip(self.reports_, estimates, strict=True)],)
+        node = int(generator.choice(len(self.prior_.tau), p=self.prior_.weight))
         if truth is None:
             truth = self.prior_.mu[node] + self.prior_.tau[node] * generator.standard_normal(size)
         truth = self.read_truth(truth, (size,))

@@ -65,7 +65,7 @@ def test_integrated_posterior_is_that_of_quadrature():
     """Posterior means over a flat prior for mu and tau in [0, 4] by an outside integral over tau."""
     x, v = np.array([0.3, -1.0, 1.4, 0.8, -0.2]), 0.1 + np.array([0.1, 0.4, 0.2, 0.3, 0.05])
     reports = [report(a, 10, noise) for a, noise in zip(x, v - 0.1, strict=True)]
-    model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
+    model = PrivateGaussianMeans("integrated", sigma2=1.0).fit(reports)
 
     def at(tau):
         p = 1 / (v + tau**2)
@@ -167,7 +167,7 @@ def test_home_is_never_much_worse_than_the_own_mean():
 def test_own_exact_rows_replace_the_own_report():
     """Without noise it makes no difference whether a client's value comes by its report or at home."""
     _, means, reports = simulated(RNG(7), 8, 10, 0.25, 0.0)
-    model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
+    model = PrivateGaussianMeans("integrated", sigma2=1.0).fit(reports)
     for i in range(8):
         law = model.prior_.at_home(means[i], 0.1, (reports[i].estimate, 0.1))
         assert law.mean()[0] == pytest.approx(model.posterior_mean_[i], rel=1e-6)
@@ -226,7 +226,7 @@ def test_one_bit_says_nothing_about_differences():
         MeanClient(bounds=(0.0, 1.0), eps=2.0, adjacency="client", mechanism="two-point").report([p] * 3, rng)
         for p in rng.uniform(0.2, 0.4, 300)
     ]
-    model = PrivateGaussianMeans(sigma2=0.01).fit(reports)
+    model = PrivateGaussianMeans("integrated", sigma2=0.01).fit(reports)
     assert model.mu_ == pytest.approx(0.3, abs=5 * 0.06)
     assert np.ptp(model.prior_.weight[1:-1]) < 1e-12  # every tau is as likely as before
     with pytest.raises(ValueError, match="one bit"):
@@ -238,7 +238,8 @@ def test_laplace_noise_is_not_taken_for_normal():
     rng = RNG(10)
     x = rng.normal(0, 0.5, 300) + rng.laplace(0, 1.0, 300)
     normal, laplace = (
-        PrivateGaussianMeans(sigma2=0.0).fit([report(a, 5, 2.0, k) for a in x]) for k in ("gaussian", "discrete-laplace")
+        PrivateGaussianMeans("integrated", sigma2=0.0).fit([report(a, 5, 2.0, k) for a in x])
+        for k in ("gaussian", "discrete-laplace")
     )
 
     def spread(model):
@@ -250,7 +251,7 @@ def test_laplace_noise_is_not_taken_for_normal():
 
 def test_guarantees_come_with_the_result():
     reports = [report(x, 5, 1.0) for x in (0.0, 1.0, 2.0)]
-    reports[0] = replace(reports[0], guarantee=Guarantee(1.0, 0.0, "client", "client", "two-point"), client="a")
+    reports[0] = replace(reports[0], guarantee=Guarantee(1.0, 0.0, "client", "client", "discrete-laplace"), client="a")
     model = PrivateGaussianMeans(sigma2=1.0).fit(reports)
     assert model.guarantees_[0].adjacency == "client"
     assert sum(model.guarantee_.values()) == 3
@@ -372,7 +373,7 @@ def test_without_noise_rates_are_the_beta_posterior():
     rng = RNG(15)
     n = rng.integers(5, 60, 300)
     x = rng.binomial(n, rng.beta(4, 6, 300))
-    model = PrivateRates().fit(
+    model = PrivateRates("moments").fit(
         [RateReport("", int(k), EXACT, "ones", int(k), float(a), 0.0) for a, k in zip(x, n, strict=True)]
     )
     np.testing.assert_allclose(model.posterior_mean_, bernoulli.posterior_mean(x, n, model.alpha_, model.beta_), rtol=1e-9)
@@ -421,17 +422,17 @@ def test_one_bit_per_client_learns_the_prior():
         bit = rng.random() < (q * q if pairs else q)
         value = ((bit ^ (rng.random() < flip)) - flip) / (1 - 2 * flip)
         reports.append(RateReport("", 5, g, "pairs" if pairs else "ones", 1, float(value), wrong))
-    model = PrivateRates().fit(reports)
+    model = PrivateRates("moments").fit(reports)
     variance = float(bernoulli.private_variance(1, 3, m // 2, m // 2, eps=2.0))
     assert abs(model.moments_[1] - float(bernoulli.prior_variance(1, 3))) < 5 * np.sqrt(variance)
     assert (model.weights_[1::2] == 0).all()
     with pytest.raises(ValueError, match="pairs"):
-        PrivateRates().fit([replace(r, trials=2) if r.statistic == "ones" else r for r in reports[:10]])
+        PrivateRates("moments").fit([replace(r, trials=2) if r.statistic == "ones" else r for r in reports[:10]])
 
 
 def test_boundaries_are_told_and_leave_no_interval_of_width_zero():
     def fit(values, trials=20, noise=1.0):
-        return PrivateRates().fit([RateReport("", trials, EXACT, "ones", trials, float(v), noise) for v in values])
+        return PrivateRates("moments").fit([RateReport("", trials, EXACT, "ones", trials, float(v), noise) for v in values])
 
     with pytest.warns(UserWarning, match="no differences"):
         same = fit([10, 10, 10, 10])
@@ -581,7 +582,7 @@ def test_an_efficient_weighting_helps():
         (lambda: PrivateGaussianMeans(sigma2=1.0).fit([1.0, 2.0, 3.0]), "MeanReport"),
         (lambda: PrivateGaussianMeans(sigma2=1.0).fit([replace(report(0.0), client="a")] * 3), "two from the client 'a'"),
         (lambda: PrivateGaussianMeans(sigma2=1.0).interval(), "not been fitted"),
-        (lambda: PrivateRates().fit([RateReport("", 5, EXACT, "ones", 1, 1.0, 0.0)] * 3), "trials must be >= 2"),
+        (lambda: PrivateRates("moments").fit([RateReport("", 5, EXACT, "ones", 1, 1.0, 0.0)] * 3), "trials must be >= 2"),
         (lambda: PrivateRates().fit([]), "at least 2"),
         (
             lambda: PrivateRates().fit([RateReport("", 5, EXACT, "ones", 5, v, 0.0) for v in (1.5, 2.0)]),

@@ -1,0 +1,276 @@
+"""Laws of added noise, by the name of the mechanism: densities, alone and with a normal error, tails, how far noise goes.
+
+One table for everything that asks how a report is spread: posteriors (``mean_posterior``), plausibility (``agreement``) and
+doubt (``outlying``).  A law holds arrays, one entry per report.  Noise on whole numbers whose distance is known is taken as
+spread evenly between them, with its variance: their number is thousands, and where it is few, ``mean_posterior`` sums.
+
+Belongs here: laws of noise that is added.  Does not belong here: mechanisms that add nothing (``finite_output``), draws
+(``noise``), laws of noisy counts (``rate_laws``).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.inversion import root
+from estimators.numerics.limits import quiet
+from estimators.private.mechanisms import worst_variances
+from estimators.private.staircase import Staircase
+
+__all__ = ["LAWS", "LaplaceNoise", "NoiseLaw", "NormalNoise", "StaircaseNoise"]
+
+JUMPS = 24  # lengths that resolve a staircase, in one of its blocks
+KINK = 12  # and the kink of Laplace noise, in its scale
+LEAST = 1e-6  # of a scale, below which a normal error is none
+SMOOTH = 2.0  # blocks of a staircase below a normal deviation that leaves nothing of its steps
+
+
+class NoiseLaw(Protocol):
+    """Noise of several reports.
+
+    Attributes
+    ----------
+    feature : array (m,) of the lengths in which the density changes; slope : array (m,), about how fast its log falls at
+        most, inf for normal noise.
+    normal : array (m,), the variance of the noise if it is normal, 0 otherwise.
+    """
+
+    feature: Floats
+    slope: Floats
+    normal: Floats
+
+    def log_density(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
+        """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
+        ...
+
+    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
+        """Return the probability that noise plus such an error exceeds a distance, on either side."""
+        ...
+
+    def reach(self, alpha: float) -> Floats:
+        """Return how far noise goes but with a probability of at most alpha, array (m,); an upper bound."""
+        ...
+
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
+        ...
+
+
+def column(values: Floats, rows: Ints, like: Floats) -> Floats:
+    """Return one entry per row, to calculate with arrays that have a row per report, or one entry per report."""
+    return values[rows][:, None] if like.ndim == 2 else values[rows]
+
+
+class NormalNoise:
+    """Normal noise, continuous or on whole numbers; also noise of no known mechanism.
+
+    >>> law = NormalNoise(np.array([1.0]), np.array([0.0]), np.array([1.0]))
+    >>> law.reach(0.05).round(1).tolist(), law.beyond(np.array([0]), np.array([1.96]), np.array([0.0])).round(3).tolist()
+    ([2.7], [0.05])
+    """
+
+    def __init__(self, variance: Floats, unit: Floats, eps: Floats) -> None:
+        self.normal = variance
+        self.feature, self.slope = np.sqrt(variance), np.full(variance.size, np.inf)
+
+    def log_density(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
+        """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
+        total = variance + column(self.normal, rows, away)
+        return -(away**2) / (2 * total) - np.log(2 * np.pi * total) / 2
+
+    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
+        """Return the probability that noise plus such an error exceeds a distance, on either side."""
+        from scipy.special import ndtr
+
+        sd = np.sqrt(variance + column(self.normal, rows, distance))
+        with quiet():
+            return np.where(sd > 0, 2 * ndtr(-distance / np.where(sd > 0, sd, 1.0)), (distance <= 0) * 1.0)
+
+    def reach(self, alpha: float) -> Floats:
+        """Return how far noise goes: 2 exp(-t^2 / 2 sigma^2), where sigma^2 is hardly above the variance."""
+        return np.sqrt(2 * 1.01 * self.normal * np.log(2 / alpha))
+
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
+        return np.sqrt(self.normal) * generator.standard_normal(self.normal.size)
+
+
+class LaplaceNoise:
+    """Laplace noise, on whole numbers `unit` apart or continuous (0).
+
+    >>> law = LaplaceNoise(np.array([2.0]), np.array([0.0]), np.array([1.0]))
+    >>> law.log_density(np.array([0]), np.array([[0.0, 1.0]]), np.array(0.0)).round(3).tolist()
+    [[-0.693, -1.693]]
+    """
+
+    def __init__(self, variance: Floats, unit: Floats, eps: Floats) -> None:
+        self.normal = np.zeros(variance.size)
+        with quiet():
+            steps = unit / np.sqrt(2 * variance)
+            fine = steps < 1e-8
+            self.unit = np.where(fine, 0.0, unit)
+            self.scale = np.where(fine, np.sqrt(variance / 2), unit / (2 * np.arcsinh(np.where(fine, 1.0, steps))))
+        self.feature, self.slope = self.scale / KINK, 1 / self.scale
+
+    def log_density(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
+        """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
+        from scipy.special import erfcx
+
+        b = column(self.scale, rows, away)
+        size, sd = np.abs(away), np.sqrt(variance)
+        if (sd <= LEAST * b).all():
+            return -size / b - np.log(2 * b)
+        sd = np.maximum(sd, LEAST * b)
+        ratio, z = sd / b, size / sd
+        # exp(-z^2 / 2) [erfcx((ratio - z) / sqrt 2) + erfcx((ratio + z) / sqrt 2)] / 4 b, without what is out of range
+        outer, rest = z > ratio, np.abs(z - ratio)
+        fall = np.where(outer, np.exp(-(rest**2) / 2), 1.0)
+        near = erfcx(rest / np.sqrt(2))
+        total = np.where(outer, 2 - fall * near, near) + fall * erfcx((ratio + z) / np.sqrt(2))
+        return np.where(outer, ratio * (ratio / 2 - z), -(z**2) / 2) + np.log(total / (4 * b))
+
+    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
+        """Return the probability that noise plus such an error exceeds a distance, on either side."""
+        from scipy.special import log_ndtr, ndtr
+
+        b = column(self.scale, rows, distance)
+        sd = np.maximum(np.sqrt(variance), LEAST * b)
+        ratio, z = sd / b, distance / sd
+        near = np.exp(ratio**2 / 2 - distance / b + log_ndtr(z - ratio))
+        far = np.exp(ratio**2 / 2 + distance / b + log_ndtr(-z - ratio))
+        return np.clip(2 * ndtr(-z) + near - far, 0.0, 1.0)
+
+    def reach(self, alpha: float) -> Floats:
+        """Return how far noise goes: 2 exp(-t / b), on whole numbers too."""
+        return self.scale * np.log(2 / alpha)
+
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
+        with quiet():
+            stop = np.where(self.unit > 0, -np.expm1(-self.unit / self.scale), 1.0)
+        whole = generator.geometric(stop) - generator.geometric(stop)
+        return np.where(self.unit > 0, self.unit * whole, generator.laplace(0.0, self.scale))
+
+
+@lru_cache(maxsize=256)
+def share_of_eps(eps: float, variance: float) -> float:
+    """Return the eps at which a staircase has a variance per squared sensitivity: a part of `eps`, or all of it."""
+    if not np.isfinite(eps) or variance <= 0:
+        return 40.0
+
+    def above(log_eps):
+        return float(np.log(worst_variances(eps=np.exp(log_eps), options=["staircase"])["staircase"] / variance))
+
+    end = float(np.log(eps))
+    if abs(above(end)) < 1e-3 or above(end) > 0:
+        return eps
+    low = end - 1.0
+    while above(low) < 0:
+        low -= 1.0
+    return float(np.exp(root(above, low, end, xtol=1e-9)))
+
+
+class StaircaseNoise:
+    """Staircase noise as on a continuum: blocks of one length, each lower than the one before it by one factor.
+
+    The length of a block is the largest change that is hidden, `width`.
+
+    >>> law = StaircaseNoise(np.array([1.918]), np.array([0.0]), np.array([1.0]), np.array([1.0]))
+    >>> away = np.array([[0.0, 0.2, 0.5, 1.2]])
+    >>> law.log_density(np.array([0]), away, np.array(0.0)).round(2).tolist()
+    [[-0.69, -0.69, -1.69, -1.69]]
+    """
+
+    LEVELS: ClassVar[int] = 1 << 12
+
+    def __init__(self, variance: Floats, unit: Floats, eps: Floats, width: Floats) -> None:
+        self.normal = np.zeros(variance.size)
+        self.width = width
+        ratio = variance / width**2
+        keys, place = np.unique(np.column_stack([eps, np.round(ratio, 12)]), axis=0, return_inverse=True)
+        laws = [Staircase(sensitivity=self.LEVELS, eps=share_of_eps(float(e), float(v))) for e, v in keys]
+        place = place.ravel()
+        self.used, self.inner, self.step = (
+            np.array([value(law) for law in laws])[place]
+            for value in (lambda law: law.used, lambda law: law.inner / self.LEVELS, lambda law: law.step)
+        )
+        self.feature, self.slope = width / JUMPS, 2 * self.used / width
+        self.smooth = LaplaceNoise(variance, np.zeros(variance.size), eps)
+
+    def pieces(self, rows: Ints, away: Floats, variance: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
+        """Return the deviation, and the pieces near each point: the log height, and the ends."""
+        D, g, used = (column(x, rows, away) for x in (self.width, self.inner, self.used))
+        step = np.log(column(self.step, rows, away))
+        sd = np.maximum(np.sqrt(variance), 1e-7 * D) + np.zeros_like(away)
+        top = np.log(-np.expm1(-used) / (2 * D * (g + np.exp(step) * (1 - g))))
+        blocks = int(np.ceil(8 * min(float((sd / D).max()), SMOOTH))) + 1
+        first, found = np.floor(away / D), []
+        for j in range(-blocks, blocks + 1):
+            k = first + j
+            fall = top - used * np.where(k >= 0, k, -k - 1)
+            middle = np.where(k >= 0, k + g, k + 1 - g) * D
+            found.append((fall + np.where(k >= 0, 0.0, step), k * D, middle))
+            found.append((fall + np.where(k >= 0, step, 0.0), middle, (k + 1) * D))
+        return sd, found
+
+    def log_density(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
+        """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
+        from scipy.special import ndtr
+
+        sd, pieces = self.pieces(rows, away, variance)
+        highest = np.max([log for log, _, _ in pieces], axis=0)
+        total = np.zeros_like(away)
+        for log, low, high in pieces:
+            left, right = (low - away) / sd, (high - away) / sd
+            flip = left > 0
+            total += np.exp(log - highest) * np.where(flip, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
+        with quiet():
+            found = highest + np.log(total)
+        plain = sd > SMOOTH * column(self.width, rows, away)
+        return np.where(plain, self.smooth.log_density(rows, away, variance), found) if plain.any() else found
+
+    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
+        """Return the probability that noise plus such an error exceeds a distance, on either side."""
+        from scipy.special import ndtr
+
+        # Integral of the density of the noise times the normal tails beyond; blocks to where nothing is left.
+        D, g, used = (column(x, rows, distance) for x in (self.width, self.inner, self.used))
+        step = column(self.step, rows, distance)
+        sd = np.maximum(np.sqrt(variance), 1e-7 * D)
+        top = -np.expm1(-used) / (2 * D * (g + step * (1 - g)))
+        total = np.zeros(np.broadcast_shapes(distance.shape, sd.shape))
+
+        def integral(x):  # of P(N(x, sd^2) > distance) and of its mirror image
+            z, mirrored = (x - distance) / sd, (x + distance) / sd
+            density = [np.exp(-(y**2) / 2) / np.sqrt(2 * np.pi) for y in (z, mirrored)]
+            return sd * (z * ndtr(z) + density[0] - mirrored * ndtr(mirrored) - density[1]) + x
+
+        for k in range(int(np.ceil(40 / used.min())) + 1):
+            ends = [integral(end * D) for end in (k, k + g, k + 1)]
+            total += 2 * top * np.exp(-used * k) * (ends[1] - ends[0] + step * (ends[2] - ends[1]))
+        return np.clip(total, 0.0, 1.0)
+
+    def reach(self, alpha: float) -> Floats:
+        """Return how far noise goes: beyond k blocks it is with a probability of exp(-k eps)."""
+        return self.width * np.ceil(np.log(1 / alpha) / self.used)
+
+    def draw(self, generator: np.random.Generator) -> Floats:
+        """Return new noise of each report, array (m,)."""
+        m, g = self.width.size, self.inner
+        blocks = generator.geometric(-np.expm1(-self.used)) - 1
+        inside = generator.random(m) * (g + self.step * (1 - g)) < g
+        place = np.where(inside, g * generator.random(m), g + (1 - g) * generator.random(m))
+        return np.where(generator.random(m) < 0.5, 1.0, -1.0) * (blocks + place) * self.width
+
+
+LAWS: dict[str, type[NormalNoise] | type[LaplaceNoise] | type[StaircaseNoise]] = {
+    "discrete-laplace": LaplaceNoise,
+    "staircase": StaircaseNoise,
+    "gaussian": NormalNoise,
+    "discrete-gaussian": NormalNoise,
+    "none": NormalNoise,
+}
