@@ -67,6 +67,17 @@ def simplest(expression: Any) -> Any:
         return expression
     if expression.count_ops() > FACTORABLE[0] or len(expression.free_symbols) > FACTORABLE[1]:
         return expression
+    return factored(expression)
+
+
+def factored(expression: Any) -> Any:
+    """A rational function as one cancelled fraction of factored polynomials, however large it is; in SymPy's writing.
+
+    >>> x, y = sp.symbols("x y")
+    >>> factored(1 / x - (x + y) / x**2)
+    -y/x**2
+    """
+    expression = sp.sympify(expression)
     try:
         return Fractions(_letters(expression)).factored(expression)
     except NotRational:
