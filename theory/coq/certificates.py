@@ -12,7 +12,7 @@ import sympy as sp
 
 from theory.coq.setting import CERTIFICATE_SECONDS, coefficient_sign, structural
 from theory.coq.terms import Unprovable, term
-from theory.engine.algebra import factored, time_limit
+from theory.engine.algebra import cancelled, factored, time_limit
 
 
 def nonnegative_form(gap: Any, rules: Mapping[Any, Any] | None = None) -> Any:
@@ -69,7 +69,7 @@ def completed(polynomial: Any, depth: int = 4) -> Any:
         if p.degree() != 2 or coefficient_sign(sp.expand(p.LC())) != 1:
             continue
         a, b, c = p.all_coeffs()
-        rest = sp.cancel(sp.together(c - b**2 / (4 * a)))
+        rest = cancelled(c - b**2 / (4 * a))
         top, bottom = sp.fraction(rest)
         sign = coefficient_sign(sp.expand(bottom))
         inner = None if sign is None else completed(sp.expand(sign * top), depth - 1)
@@ -80,7 +80,7 @@ def completed(polynomial: Any, depth: int = 4) -> Any:
 
 def squares(gap: Any, decision: Sequence[Any]) -> Any:
     """A gap that is quadratic in the decision, zero at its minimum, as a sum of multiples of squares."""
-    rest, below = sp.fraction(sp.cancel(sp.together(gap)))
+    rest, below = sp.fraction(cancelled(gap))
     total = sp.Integer(0)
     for x in decision:
         polynomial = sp.Poly(rest, x)
@@ -90,7 +90,7 @@ def squares(gap: Any, decision: Sequence[Any]) -> Any:
             raise Unprovable(f"the objective is not quadratic in {x}")
         a, b, c = polynomial.all_coeffs()
         total += factored(a / below) * factored(x + b / (2 * a)) ** 2
-        rest = sp.cancel(c - b**2 / (4 * a))
+        rest = cancelled(c - b**2 / (4 * a))
     if rest != 0:
         raise Unprovable("the gap is not zero at the claimed optimum")
     return total

@@ -39,7 +39,7 @@ from theory.coq.terms import (
     wrapped,
 )
 from theory.engine import domain
-from theory.engine.algebra import entries, factored, time_limit
+from theory.engine.algebra import cancelled, entries, factored, time_limit
 from theory.engine.claim import Claim
 from theory.engine.condition import alternatives, met, substitutions
 from theory.engine.domain import Case
@@ -139,7 +139,7 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
     """
     setting = setting_of(claim, case, (approach.subs(t, 1), approach.subs(t, 2), value), conditions)
     here, there = setting.rewritten(approach), setting.rewritten(value)
-    top, bottom = (sp.Poly(part, t) for part in sp.fraction(sp.cancel(sp.together(here - there))))
+    top, bottom = (sp.Poly(part, t) for part in sp.fraction(cancelled(here - there)))
     if top.degree() >= bottom.degree() and not top.is_zero:
         raise Unprovable("the quantity does not tend to the claimed limit")
     lead = absolute(bottom.LC())

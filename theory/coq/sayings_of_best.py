@@ -24,6 +24,7 @@ from theory.coq.frame import (
     weights_text,
 )
 from theory.coq.terms import Unprovable, term
+from theory.engine.algebra import cancelled
 
 
 def of_best_weights(d: model.BestWeights, f: Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> Said:
@@ -111,7 +112,7 @@ def of_pivot_best(d: model.PivotBest, f: Frame, formula: tuple[Any, ...], sign: 
     mine = d.weights.per_client(c)[d.level]
     shared = model.Server(c, d.weights).closed
     gap = shared + c.tau2[d.level] * (1 - 2 * mine) - c.alpha2[d.level] * mine
-    slope = sp.cancel(sp.together(gap / (value - c.alpha2[d.level])))
+    slope = cancelled(gap / (value - c.alpha2[d.level]))
     if not slope.is_positive:
         raise Unprovable("the formula is not where the best strength changes its sign")
     lines = [

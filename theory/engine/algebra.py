@@ -91,6 +91,22 @@ def _letters(expression: Any) -> tuple[sp.Symbol, ...]:
     return found
 
 
+def cancelled(expression: Any) -> Any:
+    """A rational function as one fraction of two polynomials without a common factor, multiplied out.
+
+    >>> x, y = sp.symbols("x y")
+    >>> cancelled(1 / (x + y) + y / (x * (x + y)))
+    1/x
+    """
+    expression = sp.sympify(expression)
+    try:
+        fractions = Fractions(_letters(expression))
+        top, bottom = map(fractions.expression, fractions.of(expression))
+    except NotRational:
+        return sp.cancel(sp.together(expression))
+    return top / bottom
+
+
 def is_zero(expression: Any) -> bool:
     """Whether a rational function of the symbols is identically zero: the numerator's polynomial is.
 
