@@ -4,7 +4,7 @@ What signs alone show needs no tactic (functions.py). Where a letter spans more 
 there, as intervals.py does; the tactic halves what is left.
 
 Belongs here: scripts that call the tactic, all theorems of a claim with functions. Does not belong here: equations
-between functions (functions.py), ball arithmetic (intervals.py), files and coqc (prove.py).
+between functions (functions.py), ball arithmetic (intervals.py), files (proof_files.py), coqc (checker.py).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ first (`Canonical`), and each such equation becomes a step of the script. What i
 function that Coq does not have (gamma, beta, ...) is any function: what is proved holds whatever it is.
 
 Belongs here: functions, their equations and scripts. Does not belong here: rational functions, settings and theorems
-(terms.py, generator.py), inequalities that only enclosures settle (boxes.py), files and coqc (prove.py).
+(terms.py, generator.py), inequalities that only enclosures settle (boxes.py), files (proof_files.py), coqc (checker.py).
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ Sizes are real numbers here (at least as large as the smallest size), which prov
 condition is a hypothesis, as its domain is, and a point of the domain meets all hypotheses of a theorem, or it is not
 stated. Nor is an equality whose two sides are the same text: it would prove nothing.
 
-Belongs here: printing terms, building statements and scripts. Does not belong here: files, running coqc (prove.py).
+Belongs here: printing terms, building statements and scripts. Does not belong here: files (proof_files.py), running
+coqc (checker.py).
 """
 
 from __future__ import annotations

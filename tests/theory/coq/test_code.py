@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from estimators.closed_forms import aggregation
-from theory.coq import code_proofs, generator, model_proofs, prove
+from theory.coq import checker, code_proofs, generator, model_proofs, proof_files
 from theory.coq.terms import SameText, Unprovable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import claims, find
@@ -25,13 +25,13 @@ def test_there_are_many_and_each_is_as_it_was_generated():
     for claim in found:
         text, intact = model_proofs.read(code_proofs.path_of(claim.id))
         assert intact, f"{claim.id} was edited by hand"
-        assert prove.count_theorems(text) >= 1
+        assert proof_files.count_theorems(text) >= 1
         assert "code" in code_proofs.summary(claim.id)
 
 
 def test_no_file_is_left_over():
     known = {code_proofs.path_of(c.id) for c in on_file()}
-    assert {f for folder in prove.FOLDER.glob("*/code") for f in folder.glob("*.v")} == known
+    assert {f for folder in proof_files.FOLDER.glob("*/code") for f in folder.glob("*.v")} == known
 
 
 def test_the_sides_come_from_code_and_claim():
@@ -61,14 +61,14 @@ def test_code_that_computes_something_else_has_no_theorem():
 
 @needs_coqc
 def test_coq_accepts_the_theorem_and_refuses_another_left_side(tmp_path, monkeypatch):
-    path, _ = prove.coqc()
-    prove.prepare(path)
+    path, _ = checker.coqc()
+    checker.prepare(path)
     claim = find(COV)
     (theorem,) = code_proofs.theorems(claim)
     right = generator.source(claim, [theorem])
     wrong = right.replace("1 / (N1 / (sigma2_c", "2 / (N1 / (sigma2_c")
-    assert prove.compile_texts(path, {COV: right}) == (True, "")
-    assert prove.compile_texts(path, {COV: wrong})[0] is False
+    assert checker.compile_texts(path, {COV: right}) == (True, "")
+    assert checker.compile_texts(path, {COV: wrong})[0] is False
 
 
 @needs_coqc
