@@ -15,13 +15,13 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import certificates, functions, generator
+from theory.coq import functions, generator
 from theory.coq.functions import Terms, setting_for
 from theory.coq.generator import must_be_met
 from theory.coq.setting import Setting, structural
 from theory.coq.terms import SAME_TEXT, SameText, Theorem, Unprovable, name_of, term
 from theory.engine import domain
-from theory.engine.algebra import entries
+from theory.engine.algebra import entries, factored
 from theory.engine.claim import Claim
 from theory.engine.domain import Case
 from theory.engine.judging import find_counterexample
@@ -92,7 +92,7 @@ def _by_factors(
     terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]], lemma: str = "at_most _ _"
 ) -> list[str]:
     """Lines that show a gap as a product of factors of plain or enclosed signs; none where it is one factor only."""
-    form = certificates.factored(gap)
+    form = factored(gap)
     top, bottom = sp.fraction(form)
     lines: list[str] = []
     shown = sp.Integer(1)
@@ -176,7 +176,7 @@ def _by_tails(
     roots = functions.roots_of(steps)
     same = f"first [ identity | solve [ field [{roots}]; nonzero ] | ring [{roots}] ]" if roots else "identity"
     inside = [x for x in steps if x.startswith("try rewrite")]
-    if certificates.factored(value) == 0:
+    if factored(value) == 0:
         inside += ["right. symmetry. identity."]
     else:
         inside += _by_factors(terms, value, at, box, "at_least_0 _") or [f"{enclosed}."]

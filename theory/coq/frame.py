@@ -14,7 +14,7 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import certificates, model
+from theory.coq import model
 from theory.coq.setting import hypotheses, structural
 from theory.coq.terms import Unprovable, name_of, relation, term
 from theory.engine import domain
@@ -168,13 +168,16 @@ def smooth(e: Any) -> Any:
     if not e.args or structural(e):
         return e
     e = e.func(*map(smooth, e.args))
-    return certificates.factored(e) if isinstance(e, sp.Add) and not structural(e) else e
+    if structural(e) or not isinstance(e, sp.Add):
+        return e
+    product = factored(e)
+    return e if product.as_coeff_Mul()[1].is_Add else product
 
 
 def plain_strength(lam: Any) -> tuple[Any, list[str]]:
     """A strength whose inner sums that are not plainly positive are one fraction each; the line that puts it there."""
     lam = sp.sympify(lam)
-    simple = certificates.factored(lam) if lam.count_ops() > LONG and len(lam.free_symbols) <= FEW else smooth(lam)
+    simple = factored(lam) if lam.count_ops() > LONG and len(lam.free_symbols) <= FEW else smooth(lam)
     return simple, [] if term(simple) == term(lam) else [f"replace ({term(lam)}) with ({term(simple)}) by side."]
 
 

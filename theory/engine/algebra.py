@@ -100,11 +100,9 @@ def cancelled(expression: Any) -> Any:
     """
     expression = sp.sympify(expression)
     try:
-        fractions = Fractions(_letters(expression))
-        top, bottom = map(fractions.expression, fractions.of(expression))
+        return Fractions(_letters(expression)).cancelled(expression)
     except NotRational:
         return sp.cancel(sp.together(expression))
-    return top / bottom
 
 
 def is_zero(expression: Any) -> bool:

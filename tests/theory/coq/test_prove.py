@@ -342,7 +342,7 @@ def test_what_has_not_changed_is_not_stated_again(folder, monkeypatch):
     assert not asked
     assert [o.state for o in check([claim], jobs=1, fresh=True)] == ["proved"]
     assert asked == [SMALL]
-    monkeypatch.setattr(prove, "basis", lambda *_: "something that it follows from has changed")
+    monkeypatch.setattr(texts, "basis", lambda *_: "something that it follows from has changed")
     assert [o.state for o in check([claim], jobs=1)] == ["proved"]
     assert [o.state for o in check([claim], jobs=1)] == ["proved"]
     assert asked == [SMALL] * 2
