@@ -30,6 +30,7 @@ LIBRARIES = ("Boxes", "Tails")
 LIBRARY = LIBRARIES[-1]
 NEEDED = "an enclosure is needed"
 PRECISION, DEPTH = 40, 20
+SHALLOW = 10  # tried first where letters are several: a way that does not fit is given up there, not after 2^20 halves
 CUT = 4  # a side that spans a larger factor is cut, at its geometric mean and so on
 
 
@@ -71,9 +72,10 @@ def _cut(letter: Any, places: Sequence[Any]) -> str:
 def _enclosed(letters: Sequence[Any], box: Mapping[Any, tuple[Any, Any]]) -> str:
     """Ltac that shows a sign on a box: cut where letters span much, then the tactic with slopes or polynomials of each."""
     names = [name_of(s) for s in letters]
-    halved = ", ".join([*(f"i_bisect {x}" for x in names), f"i_prec {PRECISION}", f"i_depth {DEPTH}"])
+    halved = ", ".join([*(f"i_bisect {x}" for x in names), f"i_prec {PRECISION}"])
     ways = [f", {how} {x}" for how in ("i_autodiff", "i_taylor") for x in names] or [""]
-    tries = " | ".join(f"interval with ({halved}{way})" for way in ways)
+    depths = (SHALLOW, DEPTH) if len(names) > 1 else (DEPTH,)
+    tries = " | ".join(f"interval with ({halved}, i_depth {depth}{way})" for depth in depths for way in ways)
     cuts = [c for s in letters if (c := _cut(s, _cuts(*box[s])))]
     return f"({'; '.join([*cuts, f'first [ {tries} ]'])})"
 

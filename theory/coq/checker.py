@@ -32,7 +32,7 @@ RECHECK = 4.0  # times coqc's limit, for coqchk
 PATIENCE = 10.0  # times its processor time, by the clock: then coqc waits for something that does not come
 # Claims per run of coqc, which takes seconds to load files and to say what all rest on: with coq-interval 1 and 6. A run's
 # limit is that of one claim, and again for every eight.
-BATCH, SHARE = 24, 8
+BATCH, SHARE = 40, 8
 NO_INTERVAL = "coq-interval is not installed"
 EXHAUSTED = re.compile(r"Error: (Out of memory|Stack overflow|Timeout)|exception (Out_of_memory|Stack_overflow)")
 INSTALL = "install Debian's package coq (8.16): apt-get install coq"

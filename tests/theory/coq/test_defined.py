@@ -200,8 +200,13 @@ def shifted(factor):
     """The claim's formula, a little larger; zero a little away from zero."""
     formulas = defined.formulas
 
+    def moved(e):
+        if isinstance(e, sp.Piecewise):  # in each case by itself
+            return sp.Piecewise(*((moved(value), where) for value, where in e.args))
+        return None if e is None else e * (1 + factor) if e != 0 else factor
+
     def other(claim, case):
-        return tuple(None if e is None else e * (1 + factor) if e != 0 else factor for e in formulas(claim, case))
+        return tuple(map(moved, formulas(claim, case)))
 
     return other
 
