@@ -225,12 +225,12 @@ def judge_texts(
                     start(ids[len(ids) // 2 :])
 
 
-def prepare(path: str, enclosures: bool = False) -> None:
+def prepare(path: str, enclosures: bool = False, again: bool = False) -> None:
     """Compile what all proofs share, and what needs coq-interval where told. Raises ProofError where coqc does not."""
-    compile_libraries(path, (functions.LIBRARY, *(boxes.LIBRARIES if enclosures else ())))
+    compile_libraries(path, (functions.LIBRARY, *(boxes.LIBRARIES if enclosures else ())), again=again)
 
 
-def prepare_objects(path: str) -> None:
+def prepare_objects(path: str, again: bool = False) -> None:
     """Compile definitions and lemmas about objects, and what they require. Raises ProofError where coqc does not, or where
     the definitions are not as pinned.
     """
@@ -239,7 +239,7 @@ def prepare_objects(path: str) -> None:
             f"{defined.LIBRARIES[0]}.v is not the file that statements were read against; restore it, or change it "
             f"knowingly as theory/coq/{Path(defined.__file__).name} says at PINNED"
         )
-    compile_libraries(path, defined.LIBRARIES)
+    compile_libraries(path, defined.LIBRARIES, again=again)
 
 
 def has_interval(path: str) -> bool:
@@ -248,9 +248,9 @@ def has_interval(path: str) -> bool:
     return (Path(where) / "user-contrib" / "Interval" / "Tactic.vo").exists()
 
 
-def compile_libraries(path: str, names: Iterable[str], jobs: int | None = None) -> None:
+def compile_libraries(path: str, names: Iterable[str], jobs: int | None = None, again: bool = False) -> None:
     """Compile files that others require, and what they require, once for each content and as many at once as may be. Raises
-    ProofError where coqc does not.
+    ProofError where coqc does not, or with `again` coqchk, which checks what coqc has made.
     """
     WORK.mkdir(parents=True, exist_ok=True)
     prints = libraries.fingerprints(names)
@@ -261,6 +261,10 @@ def compile_libraries(path: str, names: Iterable[str], jobs: int | None = None) 
             compiled[name] = pool.submit(_compile_library, path, name, prints[name], waits)
     for one in compiled.values():
         one.result()
+    if again:
+        accepted, why = recheck(path, [*prints], RECHECK * COQC_SECONDS, not prints.keys().isdisjoint(ENCLOSING))
+        if not accepted:
+            raise ProofError(f"{', '.join(f'{name}.v' for name in prints)}: {why}")
 
 
 def _compile_library(path: str, name: str, print_: str, waits: Iterable[Future[None]]) -> None:

@@ -143,14 +143,16 @@ def tampered() -> list[str]:
     return [f"{n}.v" for n in TRUSTED if libraries.digest((HERE / f"{n}.v").read_text(encoding="utf-8"))[:16] != PINNED[n]]
 
 
-def prepare(path: str) -> None:
-    """Compile the hand-written files. Raises ProofError where one is not as pinned, or coqc does not accept it."""
+def prepare(path: str, again: bool = False) -> None:
+    """Compile the hand-written files. Raises ProofError where one is not as pinned, or coqc does not accept it, or with `again`
+    coqchk.
+    """
     if changed := tampered():
         raise ProofError(
             f"{', '.join(changed)} is not the file that statements were read against; restore it, or change it knowingly as "
             f"theory/coq/{Path(__file__).name} says at PINNED"
         )
-    checker.compile_libraries(path, (*LIBRARY, *BY_HAND))
+    checker.compile_libraries(path, (*LIBRARY, *BY_HAND), again=again)
 
 
 # --- generating --------------------------------------------------------------------------------------------------------
@@ -261,11 +263,7 @@ def check(
     if not chosen:
         return []
     path, version = checker.coqc()
-    prepare(path)
-    if again:
-        accepted, why = checker.recheck(path, libraries.behind((*LIBRARY, "Any")), checker.COQC_SECONDS)
-        if not accepted:
-            raise ProofError(f"the hand-written files: {why}")
+    prepare(path, again)
     noted, reasons = _Known(version), unproved()
     outcomes: dict[str, Outcome] = {}
     pairs: dict[str, str] = {}

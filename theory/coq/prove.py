@@ -69,15 +69,16 @@ def check(
     """Check the proof files of claims: as generated, up to date with the claim, and accepted by coqc.
 
     What coqc has accepted before, in the same version, is not run again unless `fresh`; nor is a text generated again while
-    nothing has changed that it follows from. With `again`, coqchk checks what coqc has accepted.
+    nothing has changed that it follows from. With `again`, coqchk checks what coqc has accepted, and the files that
+    proofs share.
     Raises ProofError when coqc is missing.
     """
     jobs = workers_for(jobs)
     path, version = coqc()
     enclosures = has_interval(path)
-    prepare(path, enclosures)
+    prepare(path, enclosures, again)
     if enclosures and any(c.id in OBJECTS for c in chosen):
-        prepare_objects(path)
+        prepare_objects(path, again)
     noted = Known(version)
     reasons = unproved()
     outcomes: dict[str, Outcome] = {}
