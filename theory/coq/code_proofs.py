@@ -57,7 +57,7 @@ def theorems(claim: Claim) -> list[Theorem]:
         raise Unprovable("nothing of estimators computes it")
     run = traced(claim)
     if run.state != "equal":
-        raise Unprovable(run.text)
+        raise Unprovable(f"{proof_files.NOT_DECIDED}: {run.text}" if run.state == "time" else run.text)
     found: list[Theorem] = []
     seen: set[str] = set()
     rational = False
@@ -203,7 +203,10 @@ def _run(
         files.write(STATUS, json.dumps(noted, indent=1, sort_keys=True) + "\n")
 
     for claim_id, text, why in generate([i for i in ids if i not in done], jobs):
-        if keep and not text:
+        if keep and why.startswith(proof_files.NOT_DECIDED):
+            if proved(claim_id):
+                settle(claim_id, "undecided", why)
+        elif keep and not text:
             path_of(claim_id).unlink(missing_ok=True)
         elif not keep and text != texts[claim_id]:
             changed = why or "the claim or its code has changed since its proof was generated"

@@ -144,8 +144,8 @@ def tampered() -> list[str]:
 
 
 def prepare(path: str, again: bool = False) -> None:
-    """Compile the hand-written files. Raises ProofError where one is not as pinned, or coqc does not accept it, or with `again`
-    coqchk.
+    """Compile the hand-written files. Raises ProofError where one is not as pinned, or coqc does not accept it, nor with
+    `again` coqchk.
     """
     if changed := tampered():
         raise ProofError(

@@ -10,6 +10,7 @@ from theory.coq import checker, code_proofs, generator, model_proofs, proof_file
 from theory.coq.terms import SameText, Unprovable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import claims, find
+from theory.engine.traced import Traced
 
 needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed")
 COV = "fedhdp:lemma2:cov"
@@ -83,3 +84,20 @@ def test_an_edited_or_outdated_file_is_told(tmp_path, monkeypatch):
     assert [o.state for o in code_proofs.check([find(COV)], jobs=1)] == ["stale"]
     file.write_text(content)
     assert [o.state for o in code_proofs.check([find(COV)], jobs=1)] == ["proved"]
+
+
+def test_a_proof_survives_a_slow_tracer(tmp_path, monkeypatch):
+    """What was not decided in the time given is neither outdated nor removed."""
+    file = tmp_path / "code.v"
+    shutil.copy(code_proofs.path_of(COV), file)
+    monkeypatch.setattr(code_proofs, "path_of", lambda i: file)
+    monkeypatch.setattr(code_proofs, "STATUS", tmp_path / "status.json")
+    monkeypatch.setattr(checker, "coqc", lambda: ("coqc", "8.16"))
+    monkeypatch.setattr(checker, "prepare", lambda path: None)
+    with monkeypatch.context() as m:
+        m.setattr(code_proofs, "traced", lambda claim: Traced("time", "no answer within 4 s of processor time"))
+        slow = code_proofs._generate(COV)
+    monkeypatch.setattr(code_proofs, "generate", lambda ids, jobs: [slow])
+    for run in (code_proofs.check, code_proofs.write):
+        assert [(o.state, o.ok) for o in run([find(COV)], jobs=1)] == [("undecided", False)]
+        assert file.exists()
