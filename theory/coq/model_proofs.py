@@ -62,7 +62,7 @@ ANY = {
 ALL = {"generative:eq46": "best_of_all_is_met"}
 GENERATE_SECONDS = 360.0
 SLOWER = 2.5  # times the processor time that coqc gets for a claim's algebra
-BATCH = 12
+BATCH = 20
 REASONS = "unproved.json"
 
 
