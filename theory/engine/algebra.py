@@ -32,13 +32,15 @@ def time_limit(seconds: float) -> Iterator[None]:
         yield
         return
 
+    outer = signal.getitimer(signal.ITIMER_PROF)[0]
+    limit = min(seconds, outer) if outer else seconds
+
     def ring(signum: int, frame: Any) -> None:
-        raise TimeLimit(f"no answer within {seconds:g} s of processor time")
+        raise TimeLimit(f"no answer within {limit:g} s of processor time")
 
     previous = signal.signal(signal.SIGPROF, ring)
     start = time.process_time()
-    outer = signal.getitimer(signal.ITIMER_PROF)[0]
-    signal.setitimer(signal.ITIMER_PROF, min(seconds, outer) if outer else seconds)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         yield
     finally:
