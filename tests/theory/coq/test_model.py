@@ -194,13 +194,14 @@ def refused(path, claim_id, monkeypatch, wrong):
         found = find(claim_id).call(right, v)
         return None if found is None else wrong(found)
 
-    monkeypatch.setitem(model.MODELS, claim_id, other)
     claim = find(claim_id)
-    try:
-        stated = statements.statements(claim)
-    except terms.Unprovable:
-        return True
-    return any(judged(path, claim_id, statements.texts(claim, part))[0] is False for part in (stated[:2], stated))
+    with monkeypatch.context() as changed:  # each change by itself: the next one starts from the claim's own model
+        changed.setitem(model.MODELS, claim_id, other)
+        try:
+            stated = statements.statements(claim)
+        except terms.Unprovable:
+            return True
+        return any(judged(path, claim_id, statements.texts(claim, part))[0] is False for part in (stated[:2], stated))
 
 
 def other_pivot(value):
