@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 from theory import find
-from theory.coq import boxes, checker, functions, known, model_proofs, proof_files, prove, texts
+from theory.coq import boxes, checker, functions, generator, known, model_proofs, proof_files, prove, texts
 from theory.coq.functions import Canonical, Terms
 from theory.coq.terms import SAME_TEXT
 from theory.engine.algebra import entrywise
@@ -39,7 +39,7 @@ def accepted(claim, mode, folder):
     path, _ = checker.coqc()
     checker.prepare(path, mode == "boxes")
     stated = boxes.theorems(claim, mode == "boxes")
-    text = prove.coq.source(claim, stated, boxes.library_of(stated) if mode == "boxes" else texts.LIBRARIES[mode])
+    text = generator.source(claim, stated, boxes.library_of(stated) if mode == "boxes" else texts.LIBRARIES[mode])
     return checker.compile_texts(path, {claim.id: text})
 
 
