@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import code_proofs, model_proofs, proof_files
 from theory.engine.claim import Claim
 from theory.engine.evidence import Record
 from theory.engine.exemption import COMPUTED, text_of
@@ -60,7 +60,7 @@ def _formula(claim: Claim, record: Record) -> Step:
     if model_proofs.proved(claim.id):
         return Step("model", "formula", "coq", "for every number of clients")
     detail = str(record.levels["derived"]["detail"]) if "detail" in record.levels["derived"] else ""
-    if grade := prove.grade_of(claim.id):
+    if grade := proof_files.grade_of(claim.id):
         how = "what it is of, by its definition" if grade == "definition" else "the algebra of its derivation"
         return Step("model", "formula", "coq", how)
     return Step("model", "formula", "exact", detail)

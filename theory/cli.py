@@ -23,8 +23,9 @@ from estimators.system import files
 from estimators.system.processes import workers_for
 from theory import api
 from theory.chain import chain, state_of_code
-from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import checker, code_proofs, model_proofs, proof_files, prove
 from theory.coq.attack import run as attack
+from theory.coq.terms import SAME_TEXT
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
 from theory.engine.claim import Claim
@@ -218,7 +219,7 @@ def _prove(a: argparse.Namespace) -> int:
             m.write if a.write else partial(m.check, fresh=a.fresh or a.recheck, again=a.recheck)
             for m in (prove, model_proofs, code_proofs)
         ]
-        with files.locked(prove.WORK):  # its files have fixed names
+        with files.locked(checker.WORK):  # its files have fixed names
             algebra, models, code = (m(chosen, jobs=a.jobs, progress=progress) for m in make)
     outcomes = [*algebra, *models, *code]
     broken = _name_malformed(() if a.ids else malformed(a.paper))
@@ -255,9 +256,9 @@ def _prove(a: argparse.Namespace) -> int:
         print(f"FAULT     {fault}")
     if attacks:
         print(attack.summary(x for found in attacks.values() for x in found))
-    same = sum(o.detail == prove.SAME_TEXT for o in outcomes)
+    same = sum(o.detail == SAME_TEXT for o in outcomes)
     if same:
-        print(f"{same} claims are not counted: {prove.SAME_TEXT}")
+        print(f"{same} claims are not counted: {SAME_TEXT}")
     if undecided:
         print(f"{len(undecided)} not decided: what is on file stays as it was")
     return status
@@ -347,7 +348,7 @@ def _show(a: argparse.Namespace) -> int:
                            for s in derivation.steps],
             "derived": _formula(derivation.result), "corrected": corrected,
             "corrected_text": claim.corrected_text or None, "slip": claim.slip or None, "remark": claim.remark or None,
-            "lemmas": derivation.lemmas, "related": list(claim.related), "proof": prove.summary(claim.id),
+            "lemmas": derivation.lemmas, "related": list(claim.related), "proof": proof_files.summary(claim.id),
             "model": list(claim.model), "proof_from_model": model_proofs.summary(claim.id),
             "proof_of_code": code_proofs.summary(claim.id),
             "chain": [asdict(step) for step in chain(claim, record)],
@@ -408,7 +409,7 @@ def _show(a: argparse.Namespace) -> int:
         print("\nABOUT THE MODEL  " + ", ".join(claim.model) + " (theory/coq/model.py)")
     about_model = model_proofs.summary(claim.id)
     about_code = code_proofs.summary(claim.id)
-    proofs = {"PROOF FROM THE MODEL": about_model, "PROOF": prove.summary(claim.id), "PROOF OF THE CODE": about_code}
+    proofs = {"PROOF FROM THE MODEL": about_model, "PROOF": proof_files.summary(claim.id), "PROOF OF THE CODE": about_code}
     for where, proof in proofs.items():
         if proof:
             print(f"\n{where}\n  {proof}")

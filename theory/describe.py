@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from theory.chain import WAYS, chain
-from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import code_proofs, model_proofs, proof_files
 from theory.engine import domain, reach
 from theory.engine.algebra import entries
 from theory.engine.assumption import inherited, taken
@@ -135,18 +135,18 @@ def _counterexample(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _proof(claim_id: str) -> dict[str, Any]:
-    path = prove.path_of(claim_id)
+    path = proof_files.path_of(claim_id)
     statement = model_proofs.said(claim_id)
     about_code = code_proofs.path_of(claim_id)
     code = about_code.read_text(encoding="utf-8") if about_code.exists() else ""
-    theorems = prove.count_theorems(code)
+    theorems = proof_files.count_theorems(code)
     if not path.exists():
         return {
             "text": "",
             "statement": statement,
             "code": code,
             "code_theorems": theorems,
-            "reason": prove.unproved().get(claim_id, "none has been written"),
+            "reason": proof_files.unproved().get(claim_id, "none has been written"),
         }
     text = path.read_text(encoding="utf-8")
     return {
@@ -154,7 +154,7 @@ def _proof(claim_id: str) -> dict[str, Any]:
         "statement": statement,
         "code": code,
         "code_theorems": theorems,
-        "theorems": prove.count_theorems(text),
+        "theorems": proof_files.count_theorems(text),
         "reason": "",
     }
 

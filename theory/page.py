@@ -17,7 +17,8 @@ import sympy as sp
 
 from theory import joint
 from theory.chain import counts
-from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import code_proofs, model_proofs, proof_files
+from theory.coq.terms import SAME_TEXT
 from theory.engine.algebra import entries
 from theory.engine.claim import Claim
 from theory.engine.domain import case_of
@@ -69,7 +70,7 @@ def _cell(text: Any) -> str:
 
 def proof_of(claim_id: str) -> str:
     """Links to the proof file of a claim and to what is proved of its model, from the folder `theory`."""
-    files = {"Coq": prove.path_of(claim_id), "model": model_proofs.paths_of(claim_id)[0]}
+    files = {"Coq": proof_files.path_of(claim_id), "model": model_proofs.paths_of(claim_id)[0]}
     return ", ".join(f"[{name}]({f.relative_to(PAGE.parent).as_posix()})" for name, f in files.items() if f.exists())
 
 
@@ -133,19 +134,19 @@ def _row(name: str, claims: Sequence[Claim], verdicts: Mapping[str, str]) -> str
 
 
 def _proved(claims: Sequence[Claim]) -> str:
-    reasons = prove.unproved()
-    algebraic = [c for c in claims if not reasons.get(c.id, "").startswith(prove.NOT_ALGEBRAIC)]
-    return f"{sum(prove.path_of(c.id).exists() for c in claims)} of {len(algebraic)}"
+    reasons = proof_files.unproved()
+    algebraic = [c for c in claims if not reasons.get(c.id, "").startswith(proof_files.NOT_ALGEBRAIC)]
+    return f"{sum(proof_files.path_of(c.id).exists() for c in claims)} of {len(algebraic)}"
 
 
 def _theorems(claims: Sequence[Claim]) -> int:
-    files = [prove.path_of(c.id) for c in claims]
-    return sum(prove.count_theorems(f.read_text(encoding="utf-8")) for f in files if f.exists())
+    files = [proof_files.path_of(c.id) for c in claims]
+    return sum(proof_files.count_theorems(f.read_text(encoding="utf-8")) for f in files if f.exists())
 
 
 def _same_text(claims: Sequence[Claim]) -> int:
-    reasons = prove.unproved()
-    return sum(reasons.get(c.id) == prove.SAME_TEXT for c in claims)
+    reasons = proof_files.unproved()
+    return sum(reasons.get(c.id) == SAME_TEXT for c in claims)
 
 
 def _math(text: str) -> str:
@@ -323,12 +324,12 @@ def _graph(claims: Sequence[Claim], records: Mapping[str, Record]) -> str:
 
 
 def _without_proof(claims: Sequence[Claim]) -> str:
-    reasons = {i: reason for i, reason in prove.unproved().items() if any(c.id == i for c in claims)}
+    reasons = {i: reason for i, reason in proof_files.unproved().items() if any(c.id == i for c in claims)}
     lines = ["## Claims without a Coq proof"]
-    for category, meaning in prove.WITHOUT.items():
-        mine = {i: reason for i, reason in reasons.items() if prove.category(reason) == category}
+    for category, meaning in proof_files.WITHOUT.items():
+        mine = {i: reason for i, reason in reasons.items() if proof_files.category(reason) == category}
         lines += ["", f"### {category.capitalize()}", "", f"{len(mine)} claims: {meaning}.", ""]
-        if category == prove.SAME_TEXT:
+        if category == SAME_TEXT:
             lines.append(", ".join(map(_link, mine)))
         elif mine:
             rows = ["| claim | reason |", "| --- | --- |"]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from theory.coq import model_proofs, prove
+from theory.coq import model_proofs, proof_files
 from theory.engine.claim import Claim
 
 GRADES = {
@@ -59,7 +59,7 @@ def strength(claim: Claim) -> Strength:
         return Strength("sizes", f"up to {max(lists)}")
     if model_proofs.proved(claim.id):
         return Strength("model")
-    return Strength(prove.grade_of(claim.id) or "derived")
+    return Strength(proof_files.grade_of(claim.id) or "derived")
 
 
 def counts(claims: Iterable[Claim]) -> dict[str, int]:

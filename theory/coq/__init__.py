@@ -1,6 +1,13 @@
-"""From claims to Coq: ``generator`` and ``prove`` for algebra, ``functions`` and ``boxes`` for exp, log and erfc,
-``statements`` and ``model_proofs`` for models, and ``code_proofs`` for the code that runs; ``libraries`` finds the Coq files
-written by hand; ``attack`` tries to break what is stated.
+"""From claims to Coq.
+
+- What is stated of a claim: ``generator`` (algebra; ``setting``, ``certificates``, ``terms``), ``functions`` and ``boxes``
+  (exp, log and erfc), ``defined`` and ``objects`` (what a formula is of, by its definition), ``statements`` (from the model,
+  for every number of clients; ``models``, ``model``, ``frame``, ``sayings``, ``sayings_of_best``, ``refutations``).
+- Which text that makes, or why none: ``texts``, in worker processes. Where it stands: ``proof_files``.
+- What Coq says of it: ``checker`` runs coqc and coqchk, ``libraries`` finds the Coq files written by hand, ``known`` keeps
+  what has been accepted.
+- What becomes of a claim's file: ``prove``, ``model_proofs`` and ``code_proofs`` (the code that runs).
+- ``attack`` tries to break what is stated.
 
 Belongs here: what is proved and how it is checked.  Does not belong here: the generated files (``theory/proofs``).
 """

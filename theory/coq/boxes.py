@@ -4,7 +4,7 @@ What signs alone show needs no tactic (functions.py). Where a letter spans more 
 there, as intervals.py does; the tactic halves what is left.
 
 Belongs here: scripts that call the tactic, all theorems of a claim with functions. Does not belong here: equations
-between functions (functions.py), ball arithmetic (intervals.py), files and coqc (prove.py).
+between functions (functions.py), ball arithmetic (intervals.py), files (proof_files.py), coqc (checker.py).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import certificates, functions, generator
+from theory.coq import functions, generator
 from theory.coq.functions import Terms, setting_for
 from theory.coq.generator import must_be_met
 from theory.coq.setting import Setting, structural
 from theory.coq.terms import SAME_TEXT, SameText, Theorem, Unprovable, name_of, term
 from theory.engine import domain
-from theory.engine.algebra import entries
+from theory.engine.algebra import entries, factored
 from theory.engine.claim import Claim
 from theory.engine.domain import Case
 from theory.engine.levels.counterexample import find_counterexample
@@ -30,6 +30,7 @@ LIBRARIES = ("Boxes", "Tails")
 LIBRARY = LIBRARIES[-1]
 NEEDED = "an enclosure is needed"
 PRECISION, DEPTH = 40, 20
+SHALLOW = 10  # tried first where letters are several: a way that does not fit is given up there, not after 2^20 halves
 CUT = 4  # a side that spans a larger factor is cut, at its geometric mean and so on
 
 
@@ -71,9 +72,10 @@ def _cut(letter: Any, places: Sequence[Any]) -> str:
 def _enclosed(letters: Sequence[Any], box: Mapping[Any, tuple[Any, Any]]) -> str:
     """Ltac that shows a sign on a box: cut where letters span much, then the tactic with slopes or polynomials of each."""
     names = [name_of(s) for s in letters]
-    halved = ", ".join([*(f"i_bisect {x}" for x in names), f"i_prec {PRECISION}", f"i_depth {DEPTH}"])
+    halved = ", ".join([*(f"i_bisect {x}" for x in names), f"i_prec {PRECISION}"])
     ways = [f", {how} {x}" for how in ("i_autodiff", "i_taylor") for x in names] or [""]
-    tries = " | ".join(f"interval with ({halved}{way})" for way in ways)
+    depths = (SHALLOW, DEPTH) if len(names) > 1 else (DEPTH,)
+    tries = " | ".join(f"interval with ({halved}, i_depth {depth}{way})" for depth in depths for way in ways)
     cuts = [c for s in letters if (c := _cut(s, _cuts(*box[s])))]
     return f"({'; '.join([*cuts, f'first [ {tries} ]'])})"
 
@@ -92,7 +94,7 @@ def _by_factors(
     terms: Terms, gap: Any, at: Mapping[Any, Any], box: Mapping[Any, tuple[Any, Any]], lemma: str = "at_most _ _"
 ) -> list[str]:
     """Lines that show a gap as a product of factors of plain or enclosed signs; none where it is one factor only."""
-    form = certificates.factored(gap)
+    form = factored(gap)
     top, bottom = sp.fraction(form)
     lines: list[str] = []
     shown = sp.Integer(1)
@@ -176,7 +178,7 @@ def _by_tails(
     roots = functions.roots_of(steps)
     same = f"first [ identity | solve [ field [{roots}]; nonzero ] | ring [{roots}] ]" if roots else "identity"
     inside = [x for x in steps if x.startswith("try rewrite")]
-    if certificates.factored(value) == 0:
+    if factored(value) == 0:
         inside += ["right. symmetry. identity."]
     else:
         inside += _by_factors(terms, value, at, box, "at_least_0 _") or [f"{enclosed}."]

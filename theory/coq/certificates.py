@@ -11,21 +11,8 @@ from typing import Any
 import sympy as sp
 
 from theory.coq.setting import CERTIFICATE_SECONDS, coefficient_sign, structural
-from theory.coq.terms import Unprovable, in_factors, term
-from theory.engine.algebra import time_limit
-
-
-def factored(expression: Any) -> Any:
-    """A rational function as one cancelled fraction of factored polynomials, by arithmetic in the field of fractions."""
-    expression = sp.sympify(expression)
-    symbols = sorted(expression.free_symbols, key=str)
-    if not symbols:
-        return sp.cancel(expression)
-    try:
-        fraction = sp.QQ.frac_field(*symbols).from_sympy(expression)
-    except ValueError:  # powers of sums inside, which the field does not read
-        return sp.factor(sp.cancel(sp.together(expression)))
-    return in_factors(fraction.numer.as_expr()) / in_factors(fraction.denom.as_expr())
+from theory.coq.terms import Unprovable, term
+from theory.engine.algebra import cancelled, factored, time_limit
 
 
 def nonnegative_form(gap: Any, rules: Mapping[Any, Any] | None = None) -> Any:
@@ -82,18 +69,18 @@ def completed(polynomial: Any, depth: int = 4) -> Any:
         if p.degree() != 2 or coefficient_sign(sp.expand(p.LC())) != 1:
             continue
         a, b, c = p.all_coeffs()
-        rest = sp.cancel(sp.together(c - b**2 / (4 * a)))
+        rest = cancelled(c - b**2 / (4 * a))
         top, bottom = sp.fraction(rest)
         sign = coefficient_sign(sp.expand(bottom))
         inner = None if sign is None else completed(sp.expand(sign * top), depth - 1)
         if inner is not None:
-            return a * in_factors(x + b / (2 * a)) ** 2 + inner / (sign * bottom)
+            return a * factored(x + b / (2 * a)) ** 2 + inner / (sign * bottom)
     return None
 
 
 def squares(gap: Any, decision: Sequence[Any]) -> Any:
     """A gap that is quadratic in the decision, zero at its minimum, as a sum of multiples of squares."""
-    rest, below = sp.fraction(sp.cancel(sp.together(gap)))
+    rest, below = sp.fraction(cancelled(gap))
     total = sp.Integer(0)
     for x in decision:
         polynomial = sp.Poly(rest, x)
@@ -102,8 +89,8 @@ def squares(gap: Any, decision: Sequence[Any]) -> Any:
         if polynomial.degree() != 2 or below.has(x):
             raise Unprovable(f"the objective is not quadratic in {x}")
         a, b, c = polynomial.all_coeffs()
-        total += in_factors(a / below) * in_factors(x + b / (2 * a)) ** 2
-        rest = sp.cancel(c - b**2 / (4 * a))
+        total += factored(a / below) * factored(x + b / (2 * a)) ** 2
+        rest = cancelled(c - b**2 / (4 * a))
     if rest != 0:
         raise Unprovable("the gap is not zero at the claimed optimum")
     return total
@@ -151,7 +138,7 @@ def share_of(c: Any, i: int, bottom: Any) -> Any:
     divisor without zeros, for the leading one may vanish.
     """  # fmt: skip
     later = [b for (k,), b in reversed(bottom.terms()) if k > i]
-    shares = [sp.factor(absolute(c) / absolute(b)) for b in later]
+    shares = [factored(absolute(c) / absolute(b)) for b in later]
     return next((s for s in shares if structural(sp.expand(sp.fraction(s)[1]))), shares[-1] if shares else sp.Integer(0))
 
 

@@ -22,9 +22,10 @@ import sympy as sp
 
 from estimators.system import files
 from estimators.system.processes import worker_pool, workers_for
-from theory.coq import functions, generator, libraries, model_proofs, prove
+from theory.coq import checker, functions, generator, libraries, model_proofs, proof_files
 from theory.coq.prove import Outcome
-from theory.coq.terms import SameText, Theorem, Unprovable, term
+from theory.coq.terms import SAME_TEXT, SameText, Theorem, Unprovable, term
+from theory.coq.texts import fixed_order
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, entries, time_limit
 from theory.engine.claim import Claim
@@ -35,13 +36,13 @@ from theory.engine.traced import traced
 GRADE = "code"
 GENERATE_SECONDS = 240.0
 REACHED = ("variables", "printed", "corrected", "derive", "computed", "relation", "condition", "shifts")
-STATUS = prove.WORK / "code.json"
+STATUS = checker.WORK / "code.json"
 
 
 def path_of(claim_id: str) -> Path:
     """Where the proof about a claim's code is, or would be."""
     paper, rest = claim_id.split(":", 1)
-    return prove.folder_of(paper) / "code" / (re.sub(r"[^A-Za-z0-9]+", "_", rest) + ".v")
+    return proof_files.folder_of(paper) / "code" / (re.sub(r"[^A-Za-z0-9]+", "_", rest) + ".v")
 
 
 def formula(claim: Claim, case: Case) -> tuple[Any, ...]:
@@ -56,7 +57,7 @@ def theorems(claim: Claim) -> list[Theorem]:
         raise Unprovable("nothing of estimators computes it")
     run = traced(claim)
     if run.state != "equal":
-        raise Unprovable(run.text)
+        raise Unprovable(f"{proof_files.NOT_DECIDED}: {run.text}" if run.state == "time" else run.text)
     found: list[Theorem] = []
     seen: set[str] = set()
     rational = False
@@ -75,9 +76,9 @@ def theorems(claim: Claim) -> list[Theorem]:
             says = "What the code computes" + (f" (entry {i})" if len(stated) > 1 else "") + " is the formula."
             found.append(generator.identity(name, says, claim, way.case, value, right))
     if not found and not rational:
-        raise Unprovable(prove.NOT_ALGEBRAIC)
+        raise Unprovable(proof_files.NOT_ALGEBRAIC)
     if not found:
-        raise SameText(prove.SAME_TEXT)
+        raise SameText(SAME_TEXT)
     return found
 
 
@@ -89,7 +90,7 @@ def _generate(claim_id: str) -> tuple[str, str, str]:
     except Unprovable as error:
         return claim_id, "", str(error)
     except TimeLimit as error:
-        return claim_id, "", f"{prove.NOT_DECIDED}: {error}"
+        return claim_id, "", f"{proof_files.NOT_DECIDED}: {error}"
     except Exception as error:  # one claim must not stop the others
         return claim_id, "", f"{type(error).__name__}: {error}"[:300]
 
@@ -97,7 +98,7 @@ def _generate(claim_id: str) -> tuple[str, str, str]:
 def generate(ids: Sequence[str], jobs: int) -> Iterable[tuple[str, str, str]]:
     """(claim, text, why there is none) of claims, as they are finished."""
     if ids:
-        with prove.fixed_order(), worker_pool(jobs) as pool:
+        with fixed_order(), worker_pool(jobs) as pool:
             for future in as_completed([pool.submit(_generate, i) for i in ids]):
                 yield future.result()
 
@@ -122,9 +123,9 @@ def summary(claim_id: str) -> str:
     if not path.exists():
         return ""
     text, intact = model_proofs.read(path)
-    home = prove.FOLDER.parent.parent
+    home = proof_files.FOLDER.parent.parent
     where = path.relative_to(home) if path.is_relative_to(home) else path
-    return f"{where}: {prove.count_theorems(text)} theorems{'' if intact else '; EDITED BY HAND'}"
+    return f"{where}: {proof_files.count_theorems(text)} theorems{'' if intact else '; EDITED BY HAND'}"
 
 
 def _known() -> dict[str, list[str]]:
@@ -169,8 +170,8 @@ def _run(
     if not chosen:
         return []
     jobs = workers_for(jobs)
-    path, version = prove.coqc()
-    prove.prepare(path)
+    path, version = checker.coqc()
+    checker.prepare(path)
     noted, outcomes, texts = _known(), [], {}
     known = libraries.fingerprints([functions.LIBRARY])
 
@@ -178,7 +179,7 @@ def _run(
         return [version, libraries.resting_on(text, known)]
 
     def settle(claim_id: str, state: str, detail: str = "") -> None:
-        count = prove.count_theorems(texts.get(claim_id, ""))
+        count = proof_files.count_theorems(texts.get(claim_id, ""))
         outcomes.append(Outcome(claim_id, state, detail, count, GRADE))
         if progress:
             progress(outcomes[-1])
@@ -202,11 +203,14 @@ def _run(
         files.write(STATUS, json.dumps(noted, indent=1, sort_keys=True) + "\n")
 
     for claim_id, text, why in generate([i for i in ids if i not in done], jobs):
-        if keep and not text:
+        if keep and why.startswith(proof_files.NOT_DECIDED):
+            if proved(claim_id):
+                settle(claim_id, "undecided", why)
+        elif keep and not text:
             path_of(claim_id).unlink(missing_ok=True)
         elif not keep and text != texts[claim_id]:
             changed = why or "the claim or its code has changed since its proof was generated"
-            if why.startswith(prove.NOT_DECIDED):  # a slow machine, which says nothing of the proof
+            if why.startswith(proof_files.NOT_DECIDED):  # a slow machine, which says nothing of the proof
                 settle(claim_id, "undecided", why)
             else:
                 settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
@@ -215,7 +219,7 @@ def _run(
             settle(claim_id, "proved")
         else:
             texts[claim_id] = todo[claim_id] = text
-    for claim_id, accepted, why in prove.judge_texts(path, todo, jobs, partial(prove.compile_texts, again=again)):
+    for claim_id, accepted, why in checker.judge_texts(path, todo, jobs, partial(checker.compile_texts, again=again)):
         if accepted:
             note(claim_id)
         if keep and accepted:

@@ -8,7 +8,8 @@ for what is refuted), and how it is proved. A script that needs a part of the fo
 that another formula does not fit fails.
 
 Belongs here: the record of such a proposition, and its theorems. Does not belong here: the propositions (objects/),
-definitions and lemmas (theory/proofs), equalities of formulas (generator.py, functions.py), files and coqc (prove.py).
+definitions and lemmas (theory/proofs), equalities of formulas (generator.py, functions.py), files (proof_files.py), coqc
+(checker.py).
 """
 
 from __future__ import annotations

@@ -14,10 +14,11 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import certificates, model
+from theory.coq import model
 from theory.coq.setting import hypotheses, structural
 from theory.coq.terms import Unprovable, name_of, relation, term
 from theory.engine import domain
+from theory.engine.algebra import cancelled, factored
 from theory.engine.claim import Claim
 from theory.engine.condition import substitutions
 from theory.engine.domain import Case
@@ -46,7 +47,7 @@ class Frame:
         """Ask for what keeps an expression's denominator from vanishing: one of some letters that may be zero."""
         rules = {s: v.low + sp.Symbol(f"n_{s}", nonnegative=True) for v in self.claim.variables if v.kind == "size"
                  for s in _symbols(v, self)}  # fmt: skip
-        below = sp.fraction(sp.cancel(sp.together(e)))[1]
+        below = sp.fraction(cancelled(e))[1]
         if structural(sp.expand(below.subs(rules))) or below.is_number:
             return
         weak = [s for s in self.symbols if s in below.free_symbols and s.is_nonnegative and not s.is_positive]
@@ -167,13 +168,16 @@ def smooth(e: Any) -> Any:
     if not e.args or structural(e):
         return e
     e = e.func(*map(smooth, e.args))
-    return certificates.factored(e) if isinstance(e, sp.Add) and not structural(e) else e
+    if structural(e) or not isinstance(e, sp.Add):
+        return e
+    product = factored(e)
+    return e if product.as_coeff_Mul()[1].is_Add else product
 
 
 def plain_strength(lam: Any) -> tuple[Any, list[str]]:
     """A strength whose inner sums that are not plainly positive are one fraction each; the line that puts it there."""
     lam = sp.sympify(lam)
-    simple = certificates.factored(lam) if lam.count_ops() > LONG and len(lam.free_symbols) <= FEW else smooth(lam)
+    simple = factored(lam) if lam.count_ops() > LONG and len(lam.free_symbols) <= FEW else smooth(lam)
     return simple, [] if term(simple) == term(lam) else [f"replace ({term(lam)}) with ({term(simple)}) by side."]
 
 
@@ -322,7 +326,7 @@ class Rules:
         x, new = name_of(s), sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
         self.rules[s] = e.subs(fresh[0], new)
         self.lines += [
-            f"destruct (above 0 ({term(sp.factor(solution[0]))})) as [{new} [P_{new} E_{new}]]; [side |].",
+            f"destruct (above 0 ({term(factored(solution[0]))})) as [{new} [P_{new} E_{new}]]; [side |].",
             f"assert (F_{new} : {x} = {term(self.rules[s])}) "
             f"by (rewrite Rplus_0_l in E_{new}; rewrite <- E_{new}; algebra).",
             f"clear E_{new}; rewrite F_{new} in *; clear F_{new}.",

@@ -5,7 +5,7 @@ first (`Canonical`), and each such equation becomes a step of the script. What i
 function that Coq does not have (gamma, beta, ...) is any function: what is proved holds whatever it is.
 
 Belongs here: functions, their equations and scripts. Does not belong here: rational functions, settings and theorems
-(terms.py, generator.py), inequalities that only enclosures settle (boxes.py), files and coqc (prove.py).
+(terms.py, generator.py), inequalities that only enclosures settle (boxes.py), files (proof_files.py), coqc (checker.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from theory.coq.generator import must_be_met
 from theory.coq.setting import Setting, setting_of
 from theory.coq.terms import Theorem, Unprovable, name_of, term
 from theory.engine import domain
+from theory.engine.algebra import factored
 from theory.engine.claim import Claim
 from theory.engine.condition import met
 from theory.engine.domain import Case
@@ -211,7 +212,7 @@ class Canonical:
         return text
 
     def _exp(self, s: Any, c: Any) -> Any:
-        c = certificates.factored(self._squared(sp.expand(c)))
+        c = factored(self._squared(sp.expand(c)))
         product, leaves = sp.Integer(1), []
         for r, m in self._terms_of(c):
             inside = self.terms.nodes.get(m)
@@ -257,7 +258,7 @@ class Canonical:
 
     def _factors(self, c: Any) -> list[tuple[Any, int]]:
         """Positive factors of a positive term, with their powers."""
-        c = certificates.factored(c)
+        c = factored(c)
         found: list[tuple[Any, int]] = []
         sign = 1
         for part, one in zip(sp.fraction(c), (1, -1), strict=True):
@@ -352,7 +353,7 @@ class Canonical:
 
     def _other(self, s: Any, *c: Any) -> Any:
         self.proofs[s] = ["f_equal; identity."]
-        return self.terms.node(self.terms.nodes[s].kind, tuple(map(certificates.factored, c)), self.terms.nodes[s].name)
+        return self.terms.node(self.terms.nodes[s].kind, tuple(map(factored, c)), self.terms.nodes[s].name)
 
     def vanishes(self, e: Any) -> bool:
         """Whether a canonical expression is zero, roots being roots."""

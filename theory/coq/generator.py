@@ -13,7 +13,8 @@ Sizes are real numbers here (at least as large as the smallest size), which prov
 condition is a hypothesis, as its domain is, and a point of the domain meets all hypotheses of a theorem, or it is not
 stated. Nor is an equality whose two sides are the same text: it would prove nothing.
 
-Belongs here: printing terms, building statements and scripts. Does not belong here: files, running coqc (prove.py).
+Belongs here: printing terms, building statements and scripts. Does not belong here: files (proof_files.py), running
+coqc (checker.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from theory.coq.certificates import absolute, beyond, factored, nonnegative_form, share_of, some_sign, squares
+from theory.coq.certificates import absolute, beyond, nonnegative_form, share_of, some_sign, squares
 from theory.coq.setting import CERTIFICATE_SECONDS, Setting, cut, named, setting_of
 from theory.coq.terms import (
     NOT_RATIONAL,
@@ -39,7 +40,7 @@ from theory.coq.terms import (
     wrapped,
 )
 from theory.engine import domain
-from theory.engine.algebra import entries, time_limit
+from theory.engine.algebra import cancelled, entries, factored, time_limit
 from theory.engine.claim import Claim
 from theory.engine.condition import alternatives, met, substitutions
 from theory.engine.domain import Case
@@ -139,18 +140,18 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
     """
     setting = setting_of(claim, case, (approach.subs(t, 1), approach.subs(t, 2), value), conditions)
     here, there = setting.rewritten(approach), setting.rewritten(value)
-    top, bottom = (sp.Poly(part, t) for part in sp.fraction(sp.cancel(sp.together(here - there))))
+    top, bottom = (sp.Poly(part, t) for part in sp.fraction(cancelled(here - there)))
     if top.degree() >= bottom.degree() and not top.is_zero:
         raise Unprovable("the quantity does not tend to the claimed limit")
     lead = absolute(bottom.LC())
     size = sum((absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
     against = sum((absolute(c, negative_only=True) for c in (bottom * some_sign(bottom.LC())).all_coeffs()),
                   sp.Integer(0)) / lead  # fmt: skip
-    shared = sp.factor(sum((share_of(c, i, bottom) for (i,), c in top.terms()), sp.Integer(0)))
+    shared = factored(sum((share_of(c, i, bottom) for (i,), c in top.terms()), sp.Integer(0)))
     n = sp.Symbol("n_t", nonnegative=True)
     why = Unprovable("no bound")
     for bound, start in ((shared, ONE), (size, ONE), (2 * size, 1 + 2 * against), (2 * size, 2 + 4 * against)):
-        bound, start = sp.factor(bound), sp.factor(start)
+        bound, start = factored(bound), factored(start)
         gaps = [(bound / t - sign * (here - there)).subs(t, start + n) for sign in (1, -1)]
         try:
             forms = [nonnegative_form(gap).subs(setting.ends, simultaneous=True) for gap in gaps]
@@ -242,7 +243,7 @@ def theorems(claim: Claim, simplified: bool = False) -> list[Theorem]:
         def readable(e: Any) -> Any:
             e = sp.sympify(e)
             if simplified or e.count_ops() > LARGEST or e.has(sp.zoo, sp.nan, sp.oo):
-                return sp.factor(sp.cancel(sp.together(e)))
+                return factored(e)
             return e
 
         value = claim.derived(case)

@@ -1,7 +1,7 @@
 """The Coq files written by hand: where each is, what it requires, and a fingerprint of all that it rests on.
 
 Belongs here: finding them. Does not belong here: which of them readers have to believe (defined.py, model_proofs.py),
-running coqc on them (prove.py).
+running coqc on them (checker.py).
 """
 
 from __future__ import annotations

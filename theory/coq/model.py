@@ -19,6 +19,8 @@ from typing import Any
 
 import sympy as sp
 
+from theory.engine.algebra import cancelled, factored
+
 # Letters of a model that its claim does not name: a theorem is about all of them.
 # Any part of a given variance sigma2_c around the centre may be that of clients' parameters.
 PART = sp.Symbol("tau2", real=True)
@@ -68,7 +70,7 @@ class Clients:
         """The best share of the server's estimate, which comes back with the client's own noise."""
         w, tau2, alpha2 = weights.per_client(self)[level], self.tau2[level], self.alpha2[level]
         shared = Server(self, weights).closed
-        return sp.factor(sp.cancel(sp.together(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) + alpha2 - 2 * alpha2 * w))))
+        return factored(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) + alpha2 - 2 * alpha2 * w))
 
     def bayes(self, level: int) -> tuple[Any, tuple[Any, ...], Any]:
         """The best weights of a client's own estimate and of others' messages, and what each times its variance is."""
@@ -110,7 +112,7 @@ class Risk:
     @cached_property
     def closed(self) -> Any:
         """The closed form, summed over the copies."""
-        return sp.cancel(sp.together(self._one())) * (1 if self.clients.copies is None else self.clients.copies)
+        return cancelled(self._one()) * (1 if self.clients.copies is None else self.clients.copies)
 
     def _one(self) -> Any:
         raise NotImplementedError
@@ -320,7 +322,7 @@ class BestStrength(Decision):
         c, a = self.clients, self.level
         w, alpha2, tau2 = self.weights.per_client(c)[a], c.alpha2[a], c.tau2[a]
         shared = Server(c, self.weights).closed - (0 if self.own_noise else w**2 * c.nu2[a])
-        return sp.factor(sp.cancel(sp.together(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w))))
+        return factored(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w))
 
 
 @dataclass(frozen=True)

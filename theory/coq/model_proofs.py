@@ -22,10 +22,13 @@ from pathlib import Path
 
 from estimators.system import files
 from estimators.system.processes import worker_pool
-from theory.coq import libraries, model, prove, statements
+from theory.coq import checker, libraries, model, proof_files, statements
+from theory.coq.checker import ProofError
 from theory.coq.models import NAMED, unlike
-from theory.coq.prove import NOT_DECIDED, UNSTATED, Outcome, ProofError
+from theory.coq.proof_files import NOT_DECIDED
+from theory.coq.prove import Outcome
 from theory.coq.terms import Unprovable
+from theory.coq.texts import UNSTATED, fixed_order
 from theory.engine import reach
 from theory.engine.algebra import TimeLimit, time_limit
 from theory.engine.claim import Claim
@@ -59,14 +62,14 @@ ANY = {
 ALL = {"generative:eq46": "best_of_all_is_met"}
 GENERATE_SECONDS = 360.0
 SLOWER = 2.5  # times the processor time that coqc gets for a claim's algebra
-BATCH = 12
+BATCH = 20
 REASONS = "unproved.json"
 
 
 def paths_of(claim_id: str) -> tuple[Path, Path]:
     """Where a claim's statement about its model is, and the proof."""
     paper, rest = claim_id.split(":", 1)
-    folder, name = prove.folder_of(paper) / "model", re.sub(r"[^A-Za-z0-9]+", "_", rest)
+    folder, name = proof_files.folder_of(paper) / "model", re.sub(r"[^A-Za-z0-9]+", "_", rest)
     return folder / f"{name}.v", folder / f"{name}_proof.v"
 
 
@@ -86,7 +89,7 @@ def unproved() -> dict[str, str]:
     """Claims that name a model and have no proof from it, and why."""
     found: dict[str, str] = {}
     for paper in dict.fromkeys(i.split(":")[0] for i in NAMED):
-        file = prove.folder_of(paper) / "model" / REASONS
+        file = proof_files.folder_of(paper) / "model" / REASONS
         found |= json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return found
 
@@ -114,7 +117,7 @@ def said(claim_id: str) -> str:
 
 def grade(claim_id: str) -> str:
     """How strong a claim's proof is: "model" (from Model.v's expectation), "algebra", "interval", or "" without one."""
-    return "model" if proved(claim_id) else prove.grade_of(claim_id)
+    return "model" if proved(claim_id) else proof_files.grade_of(claim_id)
 
 
 def summary(claim_id: str) -> str:
@@ -128,7 +131,7 @@ def summary(claim_id: str) -> str:
         reason = unproved().get(claim_id)
         return by_hand or (f"none: {reason}" if reason else "")
     path = paths_of(claim_id)[0]
-    home = prove.FOLDER.parent.parent
+    home = proof_files.FOLDER.parent.parent
     where = path.relative_to(home) if path.is_relative_to(home) else path
     note = "" if all(read(p)[1] for p in paths_of(claim_id)) else "; EDITED BY HAND"
     found = f"{where}: {count_theorems(claim_id)} theorems about every number of clients, from the model{note}"
@@ -140,14 +143,16 @@ def tampered() -> list[str]:
     return [f"{n}.v" for n in TRUSTED if libraries.digest((HERE / f"{n}.v").read_text(encoding="utf-8"))[:16] != PINNED[n]]
 
 
-def prepare(path: str) -> None:
-    """Compile the hand-written files. Raises ProofError where one is not as pinned, or coqc does not accept it."""
+def prepare(path: str, again: bool = False) -> None:
+    """Compile the hand-written files. Raises ProofError where one is not as pinned, or coqc does not accept it, nor with
+    `again` coqchk.
+    """
     if changed := tampered():
         raise ProofError(
             f"{', '.join(changed)} is not the file that statements were read against; restore it, or change it knowingly as "
             f"theory/coq/{Path(__file__).name} says at PINNED"
         )
-    prove.compile_libraries(path, (*LIBRARY, *BY_HAND))
+    checker.compile_libraries(path, (*LIBRARY, *BY_HAND), again=again)
 
 
 # --- generating --------------------------------------------------------------------------------------------------------
@@ -170,20 +175,13 @@ def generate(ids: Sequence[str], jobs: int) -> Iterable[tuple[str, tuple[str, st
     """(claim, (statement, proof) or None, why not) of claims, as they are finished."""
     if not ids:
         return
-    before = os.environ.get("PYTHONHASHSEED")
-    os.environ["PYTHONHASHSEED"] = "0"  # SymPy's order of terms, and so the text, depends on it
-    try:
-        with worker_pool(jobs) as pool:
-            running = {pool.submit(_generate, i): i for i in ids}
-            for future in as_completed(running):
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    yield running[future], None, f"{NOT_DECIDED}: a worker process was killed"
-    finally:
-        os.environ.pop("PYTHONHASHSEED")
-        if before is not None:
-            os.environ["PYTHONHASHSEED"] = before
+    with fixed_order(), worker_pool(jobs) as pool:
+        running = {pool.submit(_generate, i): i for i in ids}
+        for future in as_completed(running):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                yield running[future], None, f"{NOT_DECIDED}: a worker process was killed"
 
 
 def basis(claim: Claim, sources: reach.Sources | None = None) -> str:
@@ -208,7 +206,7 @@ def compile_pairs(path: str, pairs: Mapping[str, str], again: bool = False) -> t
     bodies = [REQUIRES.sub("", text) for text in pairs.values()]
     end = f"Definition everything := ({', '.join(ends)}).\nPrint Assumptions everything.\n"
     whole = "\n".join(["Require Import Borrow.Scripts.", *bodies, end])
-    return prove.run_text(path, whole, prove.COQC_SECONDS * SLOWER * (1 + (len(pairs) - 1) / BATCH), again)
+    return checker.run_text(path, whole, checker.COQC_SECONDS * SLOWER * (1 + (len(pairs) - 1) / BATCH), again)
 
 
 class _Known:
@@ -216,7 +214,7 @@ class _Known:
 
     def __init__(self, version: str):
         self.key = version + libraries.fingerprints(LIBRARY)[LIBRARY[-1]][:16]
-        self.file = prove.WORK / "models.json"
+        self.file = checker.WORK / "models.json"
         self.accepted: dict[str, str] = {}
         self.followed: dict[str, list[str]] = {}
         try:
@@ -264,12 +262,8 @@ def check(
     chosen, jobs = with_models(chosen), jobs or os.cpu_count() or 1
     if not chosen:
         return []
-    path, version = prove.coqc()
-    prepare(path)
-    if again:
-        accepted, why = prove.recheck(path, libraries.behind((*LIBRARY, "Any")), prove.COQC_SECONDS)
-        if not accepted:
-            raise ProofError(f"the hand-written files: {why}")
+    path, version = checker.coqc()
+    prepare(path, again)
     noted, reasons = _Known(version), unproved()
     outcomes: dict[str, Outcome] = {}
     pairs: dict[str, str] = {}
@@ -308,7 +302,7 @@ def check(
     todo = {i: p for i, p in pairs.items() if fresh or noted.accepted.get(i) != libraries.digest(p)}
     for claim_id in pairs.keys() - todo.keys():
         settle(claim_id, "proved")
-    for claim_id, accepted, why in prove.judge_texts(path, todo, jobs, partial(compile_pairs, again=again), BATCH):
+    for claim_id, accepted, why in checker.judge_texts(path, todo, jobs, partial(compile_pairs, again=again), BATCH):
         if accepted:
             noted.add(claim_id, todo[claim_id])
         settle(claim_id, {True: "proved", False: "failed", None: "undecided"}[accepted], why)
@@ -325,7 +319,7 @@ def write(
     chosen, jobs = with_models(chosen), jobs or os.cpu_count() or 1
     if not chosen:
         return []
-    path, version = prove.coqc()
+    path, version = checker.coqc()
     prepare(path)
     noted = _Known(version)
     outcomes: dict[str, Outcome] = {}
@@ -343,7 +337,7 @@ def write(
         else:
             found[claim_id] = texts
     pairs = {i: "".join(texts) for i, texts in found.items()}
-    for claim_id, accepted, reason in prove.judge_texts(path, pairs, jobs, compile_pairs, BATCH):
+    for claim_id, accepted, reason in checker.judge_texts(path, pairs, jobs, compile_pairs, BATCH):
         if not accepted:
             why[claim_id] = f"{NOT_DECIDED if accepted is None else 'coqc'}: {reason}"
             continue
@@ -373,7 +367,7 @@ def _note(claim_id: str, reason: str | None) -> None:
     now = {i: r for i, r in unproved().items() if i.split(":")[0] == paper}
     after = {i: r for i, r in {**now, claim_id: reason}.items() if r is not None and known(i)}
     if after != now:
-        file = prove.folder_of(paper) / "model" / REASONS
+        file = proof_files.folder_of(paper) / "model" / REASONS
         file.parent.mkdir(parents=True, exist_ok=True)
         if after:
             files.write(file, json.dumps(dict(sorted(after.items())), indent=1) + "\n")

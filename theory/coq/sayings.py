@@ -15,7 +15,7 @@ from theory.coq.frame import Frame, Said, argument, rewrite, risk_text
 from theory.coq.sayings_of_best import BEST, best
 from theory.coq.setting import CERTIFICATE_SECONDS
 from theory.coq.terms import Unprovable, name_of, term
-from theory.engine.algebra import time_limit
+from theory.engine.algebra import cancelled, factored, time_limit
 
 
 def best_of(d: model.Value) -> list[tuple[str, model.Optimum]]:
@@ -99,7 +99,7 @@ def of_limit(d: model.Limit, f: Frame, formula: tuple[Any, ...], sign: str, rule
 
 def _within(gap: Any, big: Any, rules: Any) -> tuple[Any, list[Any]]:
     """A C with |gap| <= C / big for big >= 1, and the differences as sums of what is not negative."""
-    top, bottom = (sp.Poly(part, big) for part in sp.fraction(sp.cancel(sp.together(gap))))
+    top, bottom = (sp.Poly(part, big) for part in sp.fraction(cancelled(gap)))
     if top.is_zero:
         return sp.Integer(0), [0, 0]
     if top.degree() >= bottom.degree():
@@ -108,7 +108,7 @@ def _within(gap: Any, big: Any, rules: Any) -> tuple[Any, list[Any]]:
     size = sum((certificates.absolute(c) for c in top.all_coeffs()), sp.Integer(0)) / lead
     start = 1 + sp.Symbol(f"n_{name_of(big)}", nonnegative=True)
     why = Unprovable("no bound")
-    for bound in (sp.factor(size), sp.factor(2 * size)):
+    for bound in (factored(size), factored(2 * size)):
         try:
             with time_limit(CERTIFICATE_SECONDS):
                 gaps = [rules(bound / big - sign * gap).subs(big, start) for sign in (1, -1)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq import certificates, model
+from theory.coq import model
 from theory.coq.frame import (
     Frame,
     Said,
@@ -24,6 +24,7 @@ from theory.coq.frame import (
     weights_text,
 )
 from theory.coq.terms import Unprovable, term
+from theory.engine.algebra import cancelled, factored
 
 
 def of_best_weights(d: model.BestWeights, f: Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> Said:
@@ -111,7 +112,7 @@ def of_pivot_best(d: model.PivotBest, f: Frame, formula: tuple[Any, ...], sign: 
     mine = d.weights.per_client(c)[d.level]
     shared = model.Server(c, d.weights).closed
     gap = shared + c.tau2[d.level] * (1 - 2 * mine) - c.alpha2[d.level] * mine
-    slope = sp.cancel(sp.together(gap / (value - c.alpha2[d.level])))
+    slope = cancelled(gap / (value - c.alpha2[d.level]))
     if not slope.is_positive:
         raise Unprovable("the formula is not where the best strength changes its sign")
     lines = [
@@ -164,8 +165,8 @@ def _balanced(c: model.Clients, weights: model.Weights) -> Any:
         at = {s: sp.Integer(sp.prime(k + 3)) for k, s in enumerate(letters)}
         products = [w * s for w, s in zip(v, c.message, strict=True)]
         return products[0] if len({p.subs(at) for p in products}) == 1 else None
-    products = [certificates.factored(w * s) for w, s in zip(v, c.message, strict=True)]
-    return products[0] if all(certificates.factored(p - products[0]) == 0 for p in products) else None
+    products = [factored(w * s) for w, s in zip(v, c.message, strict=True)]
+    return products[0] if all(factored(p - products[0]) == 0 for p in products) else None
 
 
 def of_best_strength(d: model.BestStrength, f: Frame, formula: tuple[Any, ...], sign: str, rules: Any) -> Said:

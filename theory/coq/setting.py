@@ -12,9 +12,9 @@ from typing import Any
 
 import sympy as sp
 
-from theory.coq.terms import Unprovable, in_factors, is_inverse, name_of, relation, term
+from theory.coq.terms import Unprovable, is_inverse, name_of, relation, term
 from theory.engine import domain
-from theory.engine.algebra import time_limit
+from theory.engine.algebra import factored, time_limit
 from theory.engine.claim import Claim
 from theory.engine.condition import substitutions
 from theory.engine.domain import Case, Variable
@@ -155,7 +155,7 @@ def _new_letter(found: Setting, s: Any, e: Any) -> None:
     x, new = name_of(s), sp.Symbol(f"n_{name_of(s)}", nonnegative=True)
     e = e.subs(fresh[0], new)
     lines = [
-        f"pose ({new} := {term(sp.factor(solution[0]))}).",
+        f"pose ({new} := {term(factored(solution[0]))}).",
         f"assert (P_{new} : 0 <= {new}) by (unfold {new}; nonneg).",
         f"assert (E_{new} : {x} = {term(e)}) by (unfold {new}; field; nonzero).",
         f"clearbody {new}; subst {x}.",
@@ -234,13 +234,13 @@ class _Naming:
         if d in self.known:
             return self.known[d]
         with time_limit(CERTIFICATE_SECONDS):
-            form = in_factors(sp.cancel(sp.together(d.subs(self.setting.named))))
+            form = factored(d.subs(self.setting.named))
         sign = self._sign(form)
         if form == d and sign > 0:
             return d
         v = sp.Symbol(f"v{len(self.values) + 1}", positive=True)
         self.values[v] = d if sign > 0 else sp.expand_mul(-d)
-        self.setting.named[v] = form if sign > 0 else in_factors(-form)
+        self.setting.named[v] = form if sign > 0 else factored(-form)
         self.known[d] = v if sign > 0 else -v
         return self.known[d]
 
@@ -261,7 +261,7 @@ class _Naming:
         return sign
 
     def _lemma(self, base: Any) -> int:
-        shifted = in_factors(sp.cancel(sp.together(base.subs(self.setting.rules, simultaneous=True))))
+        shifted = factored(base.subs(self.setting.rules, simultaneous=True))
         sign, positive = 1, sp.Integer(1)
         for factor in sp.Mul.make_args(shifted):
             part, power = (factor.base, factor.exp) if isinstance(factor, sp.Pow) else (factor, sp.Integer(1))

@@ -10,7 +10,7 @@ Each with a second theorem: something meets the hypotheses. Clients are whole nu
 claim's domain.
 
 Belongs here: Coq text of statements and scripts. Does not belong here: terms and hypotheses of a domain (generator.py),
-models (model.py), files and coqc (prove.py).
+models (model.py), files (proof_files.py), coqc (checker.py).
 """
 
 from __future__ import annotations

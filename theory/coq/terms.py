@@ -26,11 +26,6 @@ NOT_RATIONAL = "is not a rational function"
 SAME_TEXT = "both sides are the same text"
 
 
-def in_factors(expression: Any) -> Any:
-    """SymPy's `factor`, which by its annotations gives what no arithmetic is defined for."""
-    return sp.factor(expression)
-
-
 class Unprovable(Exception):
     """A claim, or a case of it, that cannot be stated or certified here; the message says why."""
 

@@ -32,13 +32,15 @@ def time_limit(seconds: float) -> Iterator[None]:
         yield
         return
 
+    outer = signal.getitimer(signal.ITIMER_PROF)[0]
+    limit = min(seconds, outer) if outer else seconds
+
     def ring(signum: int, frame: Any) -> None:
-        raise TimeLimit(f"no answer within {seconds:g} s of processor time")
+        raise TimeLimit(f"no answer within {limit:g} s of processor time")
 
     previous = signal.signal(signal.SIGPROF, ring)
     start = time.process_time()
-    outer = signal.getitimer(signal.ITIMER_PROF)[0]
-    signal.setitimer(signal.ITIMER_PROF, min(seconds, outer) if outer else seconds)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         yield
     finally:
@@ -67,6 +69,17 @@ def simplest(expression: Any) -> Any:
         return expression
     if expression.count_ops() > FACTORABLE[0] or len(expression.free_symbols) > FACTORABLE[1]:
         return expression
+    return factored(expression)
+
+
+def factored(expression: Any) -> Any:
+    """A rational function as one cancelled fraction of factored polynomials, however large it is; in SymPy's writing.
+
+    >>> x, y = sp.symbols("x y")
+    >>> factored(1 / x - (x + y) / x**2)
+    -y/x**2
+    """
+    expression = sp.sympify(expression)
     try:
         return Fractions(_letters(expression)).factored(expression)
     except NotRational:
@@ -78,6 +91,20 @@ def _letters(expression: Any) -> tuple[sp.Symbol, ...]:
     free = expression.free_symbols
     found: Any = sp.Poly(sp.Add(*free)).gens if free else ()
     return found
+
+
+def cancelled(expression: Any) -> Any:
+    """A rational function as one fraction of two polynomials without a common factor, multiplied out.
+
+    >>> x, y = sp.symbols("x y")
+    >>> cancelled(1 / (x + y) + y / (x * (x + y)))
+    1/x
+    """
+    expression = sp.sympify(expression)
+    try:
+        return Fractions(_letters(expression)).cancelled(expression)
+    except NotRational:
+        return sp.cancel(sp.together(expression))
 
 
 def is_zero(expression: Any) -> bool:

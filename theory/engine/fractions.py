@@ -77,6 +77,12 @@ class Fractions:
             return sp.Mul(coefficient, product, evaluate=False)  # SymPy would multiply it out
         return coefficient * product
 
+    def cancelled(self, expression: Any) -> Any:
+        """The expression as one fraction of two polynomials multiplied out, as `sympy.cancel` writes it."""
+        top, bottom = self.of(expression)
+        sign = -1 if bottom.leading_coefficient() < 0 else 1
+        return self.expression(sign * top) / self.expression(sign * bottom)
+
     def expression(self, polynomial: fmpz_mpoly) -> Any:
         """A polynomial as an expression."""
         terms = ((int(c), powers) for powers, c in polynomial.to_dict().items())

@@ -37,6 +37,7 @@ REASONS = {
     "refuses": "it refuses points of the domain, or that it does not is not decided",
     "undecided": "its formula is not decided to be the claim's",
     "large": "its formulas grow too large",
+    "time": "whether they are equal is not decided in the processor time given",
 }
 
 

@@ -107,7 +107,7 @@ def traced(claim: Claim, within: World | None = None) -> Traced:
     except NotTraced as error:
         return Traced(error.kind, error.what)
     except TimeLimit as error:
-        return Traced("large", str(error))
+        return Traced("time", str(error))
     return Traced("equal", "; ".join(refused), tuple(found))
 
 
@@ -284,8 +284,10 @@ def _equal(way: Branch, value: Real, e: Any) -> bool | None:
             rules = _rules(way)
             gap = (value.e - e).subs(rules)
             return bool(not way.here(way.letters.read(gap).top) or is_zero(gap))
-    except (TimeLimit, ZeroDivisionError):
-        raise NotTraced("undecided", "no answer in time") from None
+    except TimeLimit as error:
+        raise NotTraced("time", str(error)) from None
+    except ZeroDivisionError:
+        raise NotTraced("undecided", "the formula divides by zero there") from None
 
 
 def _rules(way: Branch) -> dict[Any, Any]:

@@ -291,9 +291,9 @@ def test_where_the_system_does_not_help_workers_look_after_their_parent_themselv
 PROVE = """
 import sys
 from pathlib import Path
-from theory.coq import prove
-prove.WORK = Path(sys.argv[1])
-prove.prepare(sys.argv[2])
+from theory.coq import checker
+checker.WORK = Path(sys.argv[1])
+checker.prepare(sys.argv[2])
 """
 
 

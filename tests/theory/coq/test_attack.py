@@ -9,13 +9,13 @@ from gmpy2 import mpq  # pyright: ignore[reportAttributeAccessIssue] - its stubs
 
 import borrow
 from theory import claims, find
-from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import code_proofs, model_proofs, proof_files, prove
 from theory.coq.attack import faults, meaning, run
 from theory.coq.attack.clients import CENTRE, Clients, least_of
 from theory.coq.attack.faults import arranged, attack
 from theory.coq.attack.reader import Unreadable, free, statement
 
-FILES = sorted(f for f in prove.FOLDER.glob("*/**/*.v") if not f.name.endswith("_proof.v"))
+FILES = sorted(f for f in proof_files.FOLDER.glob("*/**/*.v") if not f.name.endswith("_proof.v"))
 # Of models: each shape of statement once; the others are attacked in `make nightly`.
 MODELS = (
     "fedhdp:lemma2:cov", "fedhdp:lemma2:rstar", "fedhdp:lemma3:lambda", "fedhdp:r-le-1", "mrmtl:negative", "mrmtl:lem6.7",
@@ -25,7 +25,7 @@ MODELS = (
 
 
 def text_of(claim_id, name, of_model=True):
-    path = model_proofs.paths_of(claim_id)[0] if of_model else prove.path_of(claim_id)
+    path = model_proofs.paths_of(claim_id)[0] if of_model else proof_files.path_of(claim_id)
     return faults.theorems_of(path)[name][0]
 
 
@@ -40,7 +40,7 @@ def put(text, old, new, count=1):
 @pytest.mark.parametrize("paper", ["fedhdp", "feo2", "generative", "mrmtl", "robusthdp"])
 def test_no_theorem_of_algebra_or_code_has_a_fault_and_each_has_a_witness(paper):
     count = 0
-    for path in (f for f in FILES if f.is_relative_to(prove.FOLDER / paper) and f.parent.name != "model"):
+    for path in (f for f in FILES if f.is_relative_to(proof_files.FOLDER / paper) and f.parent.name != "model"):
         for found in faults.attacked(path):
             count += 1
             assert not found.fault, (path.name, found)
@@ -238,7 +238,7 @@ def test_the_command_says_what_was_attacked_and_refuses_a_fault(monkeypatch, cap
 
 
 def test_an_edited_statement_is_attacked_as_it_stands(tmp_path):
-    source = prove.path_of("fedhdp:eq42")
+    source = proof_files.path_of("fedhdp:eq42")
     path = tmp_path / source.name
     shutil.copy(source, path)
     names = [a.name for a in faults.attacked(path) if a.fault]

@@ -8,14 +8,14 @@ import pytest
 import sympy as sp
 
 from theory import claims, find
-from theory.coq import defined, generator, libraries, model_proofs, prove
+from theory.coq import checker, defined, generator, libraries, model_proofs, proof_files
+from theory.coq.checker import ProofError
 from theory.coq.objects import OBJECTS
-from theory.coq.prove import ProofError
 from theory.coq.terms import Unprovable
 
-needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
-ENCLOSED = bool(shutil.which("coqc")) and prove.has_interval(shutil.which("coqc") or "")
-needs_interval = pytest.mark.skipif(not ENCLOSED, reason=f"{prove.NO_INTERVAL}; {prove.INSTALL_INTERVAL}")
+needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {checker.INSTALL}")
+ENCLOSED = bool(shutil.which("coqc")) and checker.has_interval(shutil.which("coqc") or "")
+needs_interval = pytest.mark.skipif(not ENCLOSED, reason=f"{checker.NO_INTERVAL}; {checker.INSTALL_INTERVAL}")
 TINY = sp.Rational(1, 10**9)
 # For each object another one, of which the formula is not: what is put in the place of what.
 WRONG = {
@@ -83,17 +83,17 @@ DIGITS = {i for i, one in OBJECTS.items() if one.library == "Objects"}
 @pytest.fixture(scope="module")
 def coqc(tmp_path_factory):
     """coqc with definitions and lemmas compiled in a folder of this module's own."""
-    before = prove.WORK
-    prove.WORK = tmp_path_factory.mktemp("work")
-    path, _ = prove.coqc()
-    prove.prepare_objects(path)
+    before = checker.WORK
+    checker.WORK = tmp_path_factory.mktemp("work")
+    path, _ = checker.coqc()
+    checker.prepare_objects(path)
     yield path
-    prove.WORK = before
+    checker.WORK = before
 
 
 def judged(path, claim_id, theorems):
     text = generator.source(find(claim_id), theorems, OBJECTS[claim_id].library)
-    return prove.compile_texts(path, {claim_id: text})
+    return checker.compile_texts(path, {claim_id: text})
 
 
 # --- what stands on file -------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def test_edited_definitions_are_refused_by_name(tmp_path, monkeypatch):
     edited.write_text(text.replace("exp (- Rabs x / b)", "exp (- Rabs x)"))
     monkeypatch.setattr(libraries, "PROOFS", tmp_path)
     with pytest.raises(ProofError, match=r"Objects\.v .*PINNED"):
-        prove.prepare_objects("coqc")
+        checker.prepare_objects("coqc")
 
 
 def test_nothing_is_assumed_by_hand():
@@ -129,12 +129,12 @@ def test_every_object_belongs_to_a_claim_without_a_model_and_has_a_proof_or_a_re
     for claim_id in OBJECTS:
         assert claim_id in ids
         assert not model_proofs.proved(claim_id)
-        assert prove.path_of(claim_id).exists() != (claim_id in prove.unproved()), claim_id
-        if prove.path_of(claim_id).exists():
-            mode, text, intact = prove.read(prove.path_of(claim_id))
+        assert proof_files.path_of(claim_id).exists() != (claim_id in proof_files.unproved()), claim_id
+        if proof_files.path_of(claim_id).exists():
+            mode, text, intact = proof_files.read(proof_files.path_of(claim_id))
             assert (mode, intact) == ("defined", True)
             assert f"Require Import Borrow.{OBJECTS[claim_id].library}." in text
-            assert prove.grade_of(claim_id) == "definition"
+            assert proof_files.grade_of(claim_id) == "definition"
     assert set(WRONG) == set(OBJECTS)
 
 
@@ -180,7 +180,7 @@ LIBRARY = re.compile(r"^Require Import Borrow\.(\w+)\.", re.MULTILINE)
 def test_no_statement_on_file_holds_by_reading_both_sides(paper, coqc):
     """Each theorem of the paper is stated again, and `reflexivity` must fail on it, with any letters."""
     goals: dict[str, list[str]] = {}
-    for file in sorted(prove.folder_of(paper).glob("*.v")):
+    for file in sorted(proof_files.folder_of(paper).glob("*.v")):
         text = file.read_text()
         if LIBRARY.findall(text)[0] == "Objects":  # printed digits
             continue
@@ -190,7 +190,7 @@ def test_no_statement_on_file_holds_by_reading_both_sides(paper, coqc):
     for library, attacks in goals.items():
         end = "Definition nothing := I.\nPrint Assumptions nothing.\n"
         whole = "\n".join([f"Require Import Borrow.{library}.", "Open Scope R_scope.", *attacks, end])
-        assert prove.run_text(coqc, whole, 600.0) == (True, ""), library
+        assert checker.run_text(coqc, whole, 600.0) == (True, ""), library
 
 
 # --- coqc decides --------------------------------------------------------------------------------------------------------
@@ -200,8 +200,13 @@ def shifted(factor):
     """The claim's formula, a little larger; zero a little away from zero."""
     formulas = defined.formulas
 
+    def moved(e):
+        if isinstance(e, sp.Piecewise):  # in each case by itself
+            return sp.Piecewise(*((moved(value), where) for value, where in e.args))
+        return None if e is None else e * (1 + factor) if e != 0 else factor
+
     def other(claim, case):
-        return tuple(None if e is None else e * (1 + factor) if e != 0 else factor for e in formulas(claim, case))
+        return tuple(map(moved, formulas(claim, case)))
 
     return other
 
@@ -249,7 +254,7 @@ def test_another_object_is_refused(claim_id, coqc, monkeypatch):
 def test_a_wider_domain_is_refused(claim_id, old, new, coqc):
     text = generator.source(find(claim_id), defined.of_object(find(claim_id)), OBJECTS[claim_id].library)
     assert old in text
-    assert prove.compile_texts(coqc, {claim_id: text.replace(old, new)})[0] is False
+    assert checker.compile_texts(coqc, {claim_id: text.replace(old, new)})[0] is False
 
 
 @needs_interval

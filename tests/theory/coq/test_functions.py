@@ -9,24 +9,25 @@ import pytest
 import sympy as sp
 
 from theory import find
-from theory.coq import boxes, functions, model_proofs, prove
+from theory.coq import boxes, checker, functions, generator, known, model_proofs, proof_files, prove, texts
 from theory.coq.functions import Canonical, Terms
+from theory.coq.terms import SAME_TEXT
 from theory.engine.algebra import entrywise
 
-needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
-ENCLOSED = bool(shutil.which("coqc")) and prove.has_interval(shutil.which("coqc") or "")
-needs_interval = pytest.mark.skipif(not ENCLOSED, reason=f"{prove.NO_INTERVAL}; {prove.INSTALL_INTERVAL}")
+needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {checker.INSTALL}")
+ENCLOSED = bool(shutil.which("coqc")) and checker.has_interval(shutil.which("coqc") or "")
+needs_interval = pytest.mark.skipif(not ENCLOSED, reason=f"{checker.NO_INTERVAL}; {checker.INSTALL_INTERVAL}")
 LEMMAS, BOX, TAIL = "generative:lemma2:eps", "mrmtl:appA:amplification:small-eps", "generative:thm2:tail:bound"
-REAL = prove.FOLDER
+REAL = proof_files.FOLDER
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An own folder of proofs and of work."""
-    monkeypatch.setattr(prove, "FOLDER", tmp_path / "proofs")
-    monkeypatch.setattr(prove, "UNPROVED", tmp_path / "proofs" / "unproved.json")
-    monkeypatch.setattr(prove, "WORK", tmp_path / "work")
-    monkeypatch.setattr(prove, "STATUS", tmp_path / "work" / "status.json")
+    monkeypatch.setattr(proof_files, "FOLDER", tmp_path / "proofs")
+    monkeypatch.setattr(proof_files, "UNPROVED", tmp_path / "proofs" / "unproved.json")
+    monkeypatch.setattr(checker, "WORK", tmp_path / "work")
+    monkeypatch.setattr(known, "STATUS", tmp_path / "work" / "status.json")
     monkeypatch.setattr(model_proofs, "with_models", lambda chosen: [])
     (tmp_path / "proofs").mkdir()
     for file in REAL.glob("*.v"):
@@ -35,11 +36,11 @@ def folder(tmp_path, monkeypatch):
 
 
 def accepted(claim, mode, folder):
-    path, _ = prove.coqc()
-    prove.prepare(path, mode == "boxes")
+    path, _ = checker.coqc()
+    checker.prepare(path, mode == "boxes")
     stated = boxes.theorems(claim, mode == "boxes")
-    text = prove.coq.source(claim, stated, boxes.library_of(stated) if mode == "boxes" else prove.LIBRARIES[mode])
-    return prove.compile_texts(path, {claim.id: text})
+    text = generator.source(claim, stated, boxes.library_of(stated) if mode == "boxes" else texts.LIBRARIES[mode])
+    return checker.compile_texts(path, {claim.id: text})
 
 
 def times(claim, factor):
@@ -109,13 +110,13 @@ def test_a_range_without_an_end_has_no_enclosure():
 @needs_coqc
 def test_without_coq_interval_its_proofs_are_named_with_the_command_and_the_rest_goes_on(folder, monkeypatch):
     for claim_id in (BOX, LEMMAS):
-        file = prove.path_of(claim_id)
+        file = proof_files.path_of(claim_id)
         file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REAL / file.relative_to(prove.FOLDER), file)
+        shutil.copy(REAL / file.relative_to(proof_files.FOLDER), file)
     monkeypatch.setattr(prove, "has_interval", lambda path: False)
     missing, other = prove.check([find(BOX), find(LEMMAS)], jobs=1)
     assert (missing.state, missing.grade) == ("undecided", "interval")
-    assert prove.INSTALL_INTERVAL in missing.detail
+    assert checker.INSTALL_INTERVAL in missing.detail
     assert (other.state, other.grade) == ("proved", "algebra")
 
 
@@ -125,10 +126,10 @@ def test_without_coq_interval_its_proofs_are_named_with_the_command_and_the_rest
 def test_each_library_may_assume_what_it_needs_and_no_more():
     rational, analysis, enclosed = (f"Require Import Borrow.{x}." for x in ("Positive", "Functions", "Tails"))
     classic, whole = "Classical_Prop.classic", "Uint63.add_spec"
-    assert prove.strange(prove.AXIOMS, rational) == []
-    assert prove.strange([classic, whole], rational) == [whole, classic][::-1]
-    assert prove.strange([classic, whole], analysis) == [whole]
-    assert prove.strange([classic, whole, "easy"], enclosed) == ["easy"]
+    assert checker.strange(checker.AXIOMS, rational) == []
+    assert checker.strange([classic, whole], rational) == [whole, classic][::-1]
+    assert checker.strange([classic, whole], analysis) == [whole]
+    assert checker.strange([classic, whole, "easy"], enclosed) == ["easy"]
 
 
 SUMMARY = """
@@ -153,18 +154,18 @@ SUMMARY = """
     ],
 )
 def test_a_summary_of_coqchk_is_read_strictly(axioms, unsafe, right):
-    assert prove.judged_context(SUMMARY.format(axioms=axioms, unsafe=unsafe), False)[0] is right
-    assert prove.judged_context("nothing", False)[0] is False
+    assert checker.judged_context(SUMMARY.format(axioms=axioms, unsafe=unsafe), False)[0] is right
+    assert checker.judged_context("nothing", False)[0] is False
 
 
-@pytest.mark.skipif(shutil.which("coqchk") is None, reason=f"coqchk is not installed; {prove.INSTALL}")
+@pytest.mark.skipif(shutil.which("coqchk") is None, reason=f"coqchk is not installed; {checker.INSTALL}")
 @pytest.mark.parametrize(("text", "right"), [("Lemma t : 1 <= 1. Proof. lra. Qed.", True), ("Axiom easy : 1 <= 0.", False)])
 def test_coqchk_refuses_an_axiom(text, right, folder):
-    path, _ = prove.coqc()
-    prove.prepare(path)
-    (prove.WORK / "tried.v").write_text(f"Require Import Borrow.Positive.\nOpen Scope R_scope.\n{text}\n")
-    subprocess.run([path, "-q", "-Q", ".", "Borrow", "tried.v"], cwd=prove.WORK, check=True)
-    assert prove.recheck(path, ["tried"], 120.0)[0] is right
+    path, _ = checker.coqc()
+    checker.prepare(path)
+    (checker.WORK / "tried.v").write_text(f"Require Import Borrow.Positive.\nOpen Scope R_scope.\n{text}\n")
+    subprocess.run([path, "-q", "-Q", ".", "Borrow", "tried.v"], cwd=checker.WORK, check=True)
+    assert checker.recheck(path, ["tried"], 120.0)[0] is right
 
 
 # --- batches and reasons -------------------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def test_one_slow_proof_costs_its_batch_few_runs():
         return (None, "slow") if "c5" in texts else (True, "")
 
     texts = {f"c{k}": "Require Import Borrow.Positive.\n" for k in range(8)}
-    found = {i: ok for i, ok, _ in prove.judge_texts("", texts, 1, compiled)}
+    found = {i: ok for i, ok, _ in checker.judge_texts("", texts, 1, compiled)}
     assert found == {i: None if i == "c5" else True for i in texts}
     assert sorted(runs, reverse=True) == [8, 4, 4, 2, 2, 1, 1]
 
@@ -186,17 +187,17 @@ def test_one_slow_proof_costs_its_batch_few_runs():
 def test_what_requires_other_files_is_another_batch():
     batches = []
     texts = {f"c{k}": f"Require Import Borrow.{'Positive' if k % 2 else 'Tails'}.\n" for k in range(4)}
-    list(prove.judge_texts("", texts, 1, lambda path, some: (batches.append(set(some)), (True, ""))[1]))
+    list(checker.judge_texts("", texts, 1, lambda path, some: (batches.append(set(some)), (True, ""))[1]))
     assert sorted(map(sorted, batches)) == [["c0", "c2"], ["c1", "c3"]]
 
 
 @needs_coqc
 def test_a_reason_that_is_none_is_found_out(folder):
     small, same = find("mrmtl:thm6.8"), find("mrmtl:eq2")
-    prove.UNPROVED.write_text(f'{{"{small.id}": "{prove.SAME_TEXT}", "{same.id}": "{prove.SAME_TEXT}"}}')
+    proof_files.UNPROVED.write_text(f'{{"{small.id}": "{SAME_TEXT}", "{same.id}": "{SAME_TEXT}"}}')
     wrong, right = prove.check([small, same], jobs=1)
     assert (wrong.state, wrong.ok) == ("stale", False)
     assert "it can be stated" in wrong.detail
-    assert (right.state, right.detail) == ("unproved", prove.SAME_TEXT)
-    prove.UNPROVED.write_text(f'{{"{small.id}": "a reason"}}')
+    assert (right.state, right.detail) == ("unproved", SAME_TEXT)
+    proof_files.UNPROVED.write_text(f'{{"{small.id}": "a reason"}}')
     assert [o.state for o in prove.check([small], jobs=1)] == ["stale"]

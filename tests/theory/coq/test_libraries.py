@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from theory.coq import defined, libraries, prove
+from theory.coq import checker, defined, libraries
 
-needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
+needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {checker.INSTALL}")
 ALL = (*defined.LIBRARIES, "Any", "Independence")
 
 
@@ -43,17 +43,17 @@ def test_an_edit_concerns_what_rests_on_it_and_nothing_else(edited, rest_on_it, 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory):
     """Whether coqc accepts a lemma, with the files by hand compiled in a folder of this module's own."""
-    before = prove.WORK
-    prove.WORK = tmp_path_factory.mktemp("work")
-    path, _ = prove.coqc()
-    prove.prepare(path)
+    before = checker.WORK
+    checker.WORK = tmp_path_factory.mktemp("work")
+    path, _ = checker.coqc()
+    checker.prepare(path)
 
     def lemma(says, script):
         text = f"Require Import Borrow.Positive.\nOpen Scope R_scope.\nTheorem t : {says}.\nProof. {script} Qed.\n"
-        return prove.run_text(path, f"{text}Print Assumptions t.\n", 60.0)[0]
+        return checker.run_text(path, f"{text}Print Assumptions t.\n", 60.0)[0]
 
     yield lemma
-    prove.WORK = before
+    checker.WORK = before
 
 
 INVERSES = "forall x y, 0 < x -> 0 < y -> 1 / x - 1 / y = (y - {y}) / (x * y)"

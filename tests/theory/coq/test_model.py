@@ -9,23 +9,23 @@ import sympy as sp
 
 import borrow
 from theory import claims, find
-from theory.coq import model, model_proofs, prove, statements, terms
+from theory.coq import checker, model, model_proofs, proof_files, statements, terms
+from theory.coq.checker import ProofError
 from theory.coq.models import unlike
-from theory.coq.prove import ProofError
 
-needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
+needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {checker.INSTALL}")
 HERE = model_proofs.HERE
 
 
 @pytest.fixture(scope="module")
 def coqc(tmp_path_factory):
     """coqc with the hand-written files compiled in a folder of this module's own."""
-    before = prove.WORK
-    prove.WORK = tmp_path_factory.mktemp("work")
-    path, _ = prove.coqc()
+    before = checker.WORK
+    checker.WORK = tmp_path_factory.mktemp("work")
+    path, _ = checker.coqc()
     model_proofs.prepare(path)
     yield path
-    prove.WORK = before
+    checker.WORK = before
 
 
 def pair(claim_id):
@@ -71,7 +71,7 @@ def test_every_model_belongs_to_a_claim_and_has_a_proof_or_a_reason():
         assert claim_id in ids
         assert model_proofs.proved(claim_id) != (claim_id in reasons), claim_id
     known = {p for i in model.MODELS for p in model_proofs.paths_of(i)}
-    for file in prove.FOLDER.glob("*/model/*.v"):
+    for file in proof_files.FOLDER.glob("*/model/*.v"):
         assert file in known, f"{file.name} belongs to no model"
         assert model_proofs.read(file)[1], f"{file.name} was edited by hand"
 
@@ -121,7 +121,7 @@ def test_the_page_of_a_claim_shows_the_grade(capsys):
 @needs_coqc
 @pytest.mark.parametrize(("file", "name"), [("Scripts", "trusted"), ("Any", "any_number"), ("Independence", "independence")])
 def test_the_theorems_by_hand_rest_on_the_reals_alone(file, name, coqc):
-    assert prove.run_text(coqc, f"Require Import Borrow.{file}.\nPrint Assumptions {name}.\n", 60.0) == (True, "")
+    assert checker.run_text(coqc, f"Require Import Borrow.{file}.\nPrint Assumptions {name}.\n", 60.0) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -194,13 +194,14 @@ def refused(path, claim_id, monkeypatch, wrong):
         found = find(claim_id).call(right, v)
         return None if found is None else wrong(found)
 
-    monkeypatch.setitem(model.MODELS, claim_id, other)
     claim = find(claim_id)
-    try:
-        stated = statements.statements(claim)
-    except terms.Unprovable:
-        return True
-    return any(judged(path, claim_id, statements.texts(claim, part))[0] is False for part in (stated[:2], stated))
+    with monkeypatch.context() as changed:  # each change by itself: the next one starts from the claim's own model
+        changed.setitem(model.MODELS, claim_id, other)
+        try:
+            stated = statements.statements(claim)
+        except terms.Unprovable:
+            return True
+        return any(judged(path, claim_id, statements.texts(claim, part))[0] is False for part in (stated[:2], stated))
 
 
 def other_pivot(value):
@@ -256,7 +257,7 @@ def test_the_right_model_is_accepted_and_a_changed_variance_is_not(claim_id, coq
 @needs_coqc
 @pytest.mark.parametrize("claim_id", sorted(model.MODELS.keys() - UNDECIDED - FROM_BELOW))
 def test_another_model_of_any_claim_is_refused(claim_id, coqc, monkeypatch):
-    monkeypatch.setattr(prove, "COQC_SECONDS", 12.0)  # what is refused is so soon; what is not decided tells nothing
+    monkeypatch.setattr(checker, "COQC_SECONDS", 12.0)  # what is refused is so soon; what is not decided tells nothing
     assert any(refused(coqc, claim_id, monkeypatch, wrong) for wrong in WRONG.values())
 
 
@@ -377,9 +378,9 @@ def test_an_admitted_proof_is_refused(coqc):
 def folder(tmp_path, monkeypatch):
     """An own folder of proofs, so that tests leave the real ones alone."""
     (tmp_path / "proofs").mkdir()
-    for file in prove.FOLDER.glob("*.v"):
+    for file in proof_files.FOLDER.glob("*.v"):
         shutil.copy(file, tmp_path / "proofs")
-    monkeypatch.setattr(prove, "FOLDER", tmp_path / "proofs")
+    monkeypatch.setattr(proof_files, "FOLDER", tmp_path / "proofs")
     return tmp_path
 
 

@@ -10,14 +10,17 @@ import sympy as sp
 
 import borrow
 from theory import find
-from theory.coq import code_proofs, model_proofs, prove, terms
+from theory.coq import checker, code_proofs, known, model_proofs, proof_files, prove, terms, texts
 from theory.coq import generator as coq
-from theory.coq.prove import ProofError, check, path_of, read, with_header
+from theory.coq.checker import ProofError
+from theory.coq.proof_files import path_of, read, with_header
+from theory.coq.prove import check
+from theory.coq.terms import SAME_TEXT
 from theory.engine import reach
 from theory.engine.algebra import entrywise
 from theory.engine.derivation import Derivation
 
-needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {prove.INSTALL}")
+needs_coqc = pytest.mark.skipif(shutil.which("coqc") is None, reason=f"coqc is not installed; {checker.INSTALL}")
 SMALL = "mrmtl:thm6.8"
 SAME = "generative:eq19:calibrated"  # the derivation ends in the printed formula itself
 
@@ -25,10 +28,10 @@ SAME = "generative:eq19:calibrated"  # the derivation ends in the printed formul
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An own folder of proofs and of work, so that tests leave the real ones alone."""
-    monkeypatch.setattr(prove, "FOLDER", tmp_path / "proofs")
-    monkeypatch.setattr(prove, "UNPROVED", tmp_path / "proofs" / "unproved.json")
-    monkeypatch.setattr(prove, "WORK", tmp_path / "work")
-    monkeypatch.setattr(prove, "STATUS", tmp_path / "work" / "status.json")
+    monkeypatch.setattr(proof_files, "FOLDER", tmp_path / "proofs")
+    monkeypatch.setattr(proof_files, "UNPROVED", tmp_path / "proofs" / "unproved.json")
+    monkeypatch.setattr(checker, "WORK", tmp_path / "work")
+    monkeypatch.setattr(known, "STATUS", tmp_path / "work" / "status.json")
     monkeypatch.setattr(model_proofs, "with_models", lambda chosen: [])  # these are tests of algebra (test_model.py)
     monkeypatch.setattr(code_proofs, "with_code", lambda chosen: [])  # (test_code.py)
     (tmp_path / "proofs").mkdir()
@@ -37,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-REAL = prove.FOLDER
+REAL = proof_files.FOLDER
 
 
 def stated(claim):
@@ -45,9 +48,9 @@ def stated(claim):
 
 
 def accepted(claim, folder):
-    path, _ = prove.coqc()
-    prove.prepare(path)
-    return prove.compile_texts(path, {claim.id: stated(claim)})
+    path, _ = checker.coqc()
+    checker.prepare(path)
+    return checker.compile_texts(path, {claim.id: stated(claim)})
 
 
 # --- terms -------------------------------------------------------------------------------------------------------
@@ -130,13 +133,13 @@ def test_a_wrong_claim_is_rejected(factor, folder):
     ],
 )
 def test_what_is_assumed_is_not_proved(text, folder):
-    path, _ = prove.coqc()
-    prove.prepare(path)
+    path, _ = checker.coqc()
+    checker.prepare(path)
     head, tail = "Require Import Borrow.Positive.\nOpen Scope R_scope.\n", f"Definition all_theorems := (t).\n{coq.SHOW}\n"
-    accepted_, why = prove.compile_texts(path, {"a:cheat": head + text + tail})
+    accepted_, why = checker.compile_texts(path, {"a:cheat": head + text + tail})
     assert not accepted_
     assert "rests on" in why
-    assert not prove.compile_texts(path, {"a:cheat": head + text})[0]  # nor what is not asked about
+    assert not checker.compile_texts(path, {"a:cheat": head + text})[0]  # nor what is not asked about
 
 
 # --- nothing is proved by a text that equals itself ----------------------------------------------------------------------
@@ -180,7 +183,7 @@ def test_no_committed_theorem_has_the_same_text_on_both_sides():
             count += 1
             assert len(found) != 2 or found[0] != found[1], f"{file.name}: {name}"
     assert count > 400
-    same = [i for i, reason in prove.unproved().items() if reason == prove.SAME_TEXT]
+    same = [i for i, reason in proof_files.unproved().items() if reason == SAME_TEXT]
     assert SAME in same
     assert not any(path_of(i).exists() for i in same)
 
@@ -191,9 +194,9 @@ def test_a_proof_of_the_same_text_is_removed_and_the_reason_noted(folder):
     file.parent.mkdir(parents=True)
     file.write_text(with_header("(* as it was *)\n", "model"))
     (outcome,) = prove.write([find(SAME)], jobs=1)
-    assert (outcome.state, outcome.detail, file.exists()) == ("unproved", prove.SAME_TEXT, False)
-    assert prove.unproved() == {SAME: prove.SAME_TEXT}
-    assert prove.category(prove.unproved()[SAME]) in prove.WITHOUT
+    assert (outcome.state, outcome.detail, file.exists()) == ("unproved", SAME_TEXT, False)
+    assert proof_files.unproved() == {SAME: SAME_TEXT}
+    assert proof_files.category(proof_files.unproved()[SAME]) in proof_files.WITHOUT
     assert [o.ok for o in check([find(SAME)], jobs=1)] == [True]
 
 
@@ -227,8 +230,8 @@ def proof(folder):
     claim = find(SMALL)
     path = path_of(claim.id)
     path.parent.mkdir(parents=True)
-    shutil.copy(REAL / path.relative_to(prove.FOLDER), path)
-    prove.UNPROVED.write_text('{"mrmtl:eq2": "a reason"}')
+    shutil.copy(REAL / path.relative_to(proof_files.FOLDER), path)
+    proof_files.UNPROVED.write_text('{"mrmtl:eq2": "a reason"}')
     return path
 
 
@@ -248,21 +251,21 @@ def contents(folder):
 @pytest.mark.parametrize("name", UNDECIDED)
 def test_a_coqc_that_does_not_answer_decides_nothing(name, proof, folder, monkeypatch):
     fake(folder, monkeypatch, UNDECIDED[name])
-    monkeypatch.setattr(prove, "COQC_SECONDS", 1.0)
-    monkeypatch.setattr(prove, "PATIENCE", 30.0 if name == "busy" else 1.0)
-    prove.prepare(prove.coqc()[0])
-    decided, why = prove.compile_texts(prove.coqc()[0], {SMALL: stated(find(SMALL))})
+    monkeypatch.setattr(checker, "COQC_SECONDS", 1.0)
+    monkeypatch.setattr(checker, "PATIENCE", 30.0 if name == "busy" else 1.0)
+    checker.prepare(checker.coqc()[0])
+    decided, why = checker.compile_texts(checker.coqc()[0], {SMALL: stated(find(SMALL))})
     assert decided is None
     assert why
-    assert not list(prove.WORK.glob("check_*"))
+    assert not list(checker.WORK.glob("check_*"))
 
 
 @pytest.mark.parametrize("name", ["slow", "killed"])
 def test_a_proof_survives_a_slow_and_a_killed_coqc(name, proof, folder, monkeypatch, capsys):
     before = contents(folder)
     fake(folder, monkeypatch, UNDECIDED[name])
-    monkeypatch.setattr(prove, "COQC_SECONDS", 1.0)
-    monkeypatch.setattr(prove, "PATIENCE", 1.0)
+    monkeypatch.setattr(checker, "COQC_SECONDS", 1.0)
+    monkeypatch.setattr(checker, "PATIENCE", 1.0)
     assert borrow.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
     assert "UNDECIDED" in capsys.readouterr().out
     assert contents(folder) == before
@@ -273,20 +276,20 @@ def test_a_proof_survives_a_slow_and_a_killed_coqc(name, proof, folder, monkeypa
 def test_a_proof_survives_a_slow_generation(proof, folder, monkeypatch, capsys):
     before = contents(folder)
     fake(folder, monkeypatch, REFUSES)
-    monkeypatch.setattr(prove, "MODES", dict.fromkeys(prove.MODES, 1e-3))
+    monkeypatch.setattr(prove, "MODES", dict.fromkeys(proof_files.MODES, 1e-3))
     assert borrow.main(["prove", "--write", "--jobs", "1", SMALL]) == 3
-    assert prove.NOT_DECIDED in capsys.readouterr().out
+    assert proof_files.NOT_DECIDED in capsys.readouterr().out
     assert contents(folder) == before
 
 
 def test_what_was_never_decided_is_noted_once_and_is_known_then(proof, folder, monkeypatch):
     fake(folder, monkeypatch, REFUSES)
-    monkeypatch.setattr(prove, "MODES", dict.fromkeys(prove.MODES, 1e-3))
+    monkeypatch.setattr(prove, "MODES", dict.fromkeys(proof_files.MODES, 1e-3))
     proof.unlink()
     claim = find(SMALL)
     assert [o.state for o in prove.write([claim], jobs=1)] == ["undecided"]
-    assert prove.category(prove.unproved()[SMALL]) == prove.NOT_DECIDED
-    assert prove.unproved()["mrmtl:eq2"] == "a reason"
+    assert proof_files.category(proof_files.unproved()[SMALL]) == proof_files.NOT_DECIDED
+    assert proof_files.unproved()["mrmtl:eq2"] == "a reason"
     assert [o.state for o in prove.write([claim], jobs=1)] == ["unproved"]
 
 
@@ -297,7 +300,7 @@ def test_a_coqc_that_says_no_removes_the_proof(proof, folder, monkeypatch, capsy
     assert borrow.main(["prove", "--write", "--jobs", "1", SMALL]) == 0
     assert "No applicable tactic" in capsys.readouterr().out
     assert not proof.exists()
-    assert prove.unproved() == {"mrmtl:eq2": "a reason", SMALL: "coqc: Error: No applicable tactic."}
+    assert proof_files.unproved() == {"mrmtl:eq2": "a reason", SMALL: "coqc: Error: No applicable tactic."}
 
 
 def test_a_coqc_that_cannot_compile_anything_is_said(folder, monkeypatch, capsys):
@@ -333,13 +336,13 @@ def test_what_has_not_changed_is_not_stated_again(folder, monkeypatch):
     claim = find(SMALL)
     assert [o.state for o in prove.write([claim], jobs=1)] == ["proved"]
     asked = []
-    generate = prove.generate
+    generate = texts.generate
     monkeypatch.setattr(prove, "generate", lambda ids, *rest: asked.extend(ids) or generate(ids, *rest))
     assert [o.state for o in check([claim], jobs=1)] == ["proved"]
     assert not asked
     assert [o.state for o in check([claim], jobs=1, fresh=True)] == ["proved"]
     assert asked == [SMALL]
-    monkeypatch.setattr(prove, "basis", lambda *_: "something that it follows from has changed")
+    monkeypatch.setattr(texts, "basis", lambda *_: "something that it follows from has changed")
     assert [o.state for o in check([claim], jobs=1)] == ["proved"]
     assert [o.state for o in check([claim], jobs=1)] == ["proved"]
     assert asked == [SMALL] * 2
@@ -371,15 +374,15 @@ def copied(tmp_path, module, old, new):
 )
 def test_a_text_follows_from_what_is_reached_and_from_nothing_else(module, old, new, changes, tmp_path):
     claim = find(SMALL)
-    assert (prove.basis(claim, sources=copied(tmp_path, module, old, new)) != prove.basis(claim)) == changes
+    assert (texts.basis(claim, sources=copied(tmp_path, module, old, new)) != texts.basis(claim)) == changes
 
 
 def test_a_text_follows_from_the_claim_and_its_lemmas():
     claim = find(SMALL)
-    assert prove.basis(replace(claim, statement="Another one.")) != prove.basis(claim)
-    assert prove.basis(replace(claim, derive=lambda **_: Derivation())) != prove.basis(claim)
-    assert prove.basis(claim, ["mrmtl:thm6.3"]) != prove.basis(claim)
-    assert prove.basis(replace(claim, oracle=lambda **_: 0, remark="another")) == prove.basis(claim)
+    assert texts.basis(replace(claim, statement="Another one.")) != texts.basis(claim)
+    assert texts.basis(replace(claim, derive=lambda **_: Derivation())) != texts.basis(claim)
+    assert texts.basis(claim, ["mrmtl:thm6.3"]) != texts.basis(claim)
+    assert texts.basis(replace(claim, oracle=lambda **_: 0, remark="another")) == texts.basis(claim)
 
 
 def test_missing_coqc_is_said_with_the_way_out(monkeypatch, capsys):
@@ -398,4 +401,4 @@ def test_every_committed_proof_is_as_generated_and_belongs_to_a_claim():
         assert file in known, f"{file.name} belongs to no claim"
         assert read(file)[2], f"{file.name} was edited by hand"
     for claim in claims():
-        assert path_of(claim.id).exists() != (claim.id in prove.unproved()), claim.id
+        assert path_of(claim.id).exists() != (claim.id in proof_files.unproved()), claim.id

@@ -5,7 +5,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theory.engine.algebra import simplest
+from theory.engine.algebra import cancelled, factored, simplest
 from theory.engine.fractions import Fractions, NotRational
 
 x, y, z = LETTERS = sp.symbols("x y z")
@@ -22,7 +22,9 @@ trees = st.recursive(
 @given(trees)
 def test_the_same_factors_as_sympy_finds(expression):
     """The same tree too: proofs and mutants are made of it."""
-    assert simplest(expression) == sp.factor(sp.cancel(sp.together(expression)))
+    fraction = sp.cancel(sp.together(expression))
+    assert cancelled(expression) == fraction
+    assert simplest(expression) == factored(expression) == sp.factor(fraction)
 
 
 @given(trees, trees)

@@ -10,14 +10,14 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from estimators.system.processes import worker_pool
-from theory.coq import code_proofs, model_proofs, prove
+from theory.coq import code_proofs, model_proofs, proof_files
 from theory.coq.attack.faults import Attack, attacked
 from theory.engine.claim import Claim
 
 
 def files_of(claim: Claim) -> list[Path]:
     """The files with statements about a claim that are there: of its algebra, its model and its code."""
-    files = (prove.path_of(claim.id), model_proofs.paths_of(claim.id)[0], code_proofs.path_of(claim.id))
+    files = (proof_files.path_of(claim.id), model_proofs.paths_of(claim.id)[0], code_proofs.path_of(claim.id))
     return [f for f in files if f.exists()]
 
 

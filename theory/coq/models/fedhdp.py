@@ -35,6 +35,7 @@ from theory.coq.model import (
     Weights,
     of,
 )
+from theory.engine.algebra import factored
 
 ZERO = sp.Integer(0)
 
@@ -507,5 +508,5 @@ def at_best(clients: Clients, weights: Weights, level: int, own_noise: int) -> R
     w, noise = weights.per_client(clients)[level], clients.nu2[level]
     shared = Server(clients, weights).closed - (0 if own_noise else w**2 * noise)
     alpha2, tau2 = clients.alpha2[level], clients.tau2[level]
-    lam = sp.factor(sp.cancel(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w)))
+    lam = factored(alpha2 * (1 - w) / (shared + tau2 * (1 - 2 * w) - alpha2 * w))
     return Personal(clients, weights, level, lam, bool(own_noise))
