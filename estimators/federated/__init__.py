@@ -7,7 +7,8 @@ many means are in ``estimators``.  A map:
 - backends compute local steps: ``backend`` says what each offers, ``reference_backend`` is the plain twin, ``numpy_backend``
   the fast one on the CPU, ``jax_backend`` (with ``jax_pairs``) for accelerators; ``pairs`` trains two models at once;
 - ``algorithms`` are rounds of it, run by ``training``; ``predictions`` measure what came out;
-- ``privacy`` and ``row_accounting`` say what was promised, ``audit`` with ``audit_cases`` what an adversary can prove;
+- ``plans`` say what an algorithm releases and count what it does, ``privacy`` and ``row_accounting`` what was promised,
+  ``audit`` with ``audit_cases`` what an adversary can prove;
 - ``experiments`` are runs described by small files; ``kinds`` refuses arguments of a wrong class everywhere here.
 """
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         models,
         numpy_backend,
         pairs,
+        plans,
         predictions,
         privacy,
         reference_backend,
@@ -42,6 +44,7 @@ __all__ = [
     "models",
     "numpy_backend",
     "pairs",
+    "plans",
     "predictions",
     "privacy",
     "reference_backend",

@@ -42,7 +42,7 @@ from estimators.numerics.validation import choice, count, fraction, nonnegative,
 
 if TYPE_CHECKING:
     from estimators.accounting.budget import Guarantee
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = [
     "RowPrivacy",
@@ -57,7 +57,7 @@ __all__ = [
 
 
 @typed
-def row_steps(task: Task, trainings: ArrayLike) -> list[Event]:
+def row_steps(task: Terms, trainings: ArrayLike) -> list[Event]:
     """`Event` of each client's rows over so many local trainings, a number or (K,), under the task's work.
 
     With the rule "epochs" a step is a pass, which has every row once.
@@ -74,7 +74,7 @@ def row_steps(task: Task, trainings: ArrayLike) -> list[Event]:
 
 @typed
 def spent(
-    task: Task, multiplier: Any, *, trainings: ArrayLike, delta: Any, accountant: str = "pld"
+    task: Terms, multiplier: Any, *, trainings: ArrayLike, delta: Any, accountant: str = "pld"
 ) -> list[Guarantee | None]:
     """Guarantee of each client's rows for what was run, computed from the noise, whatever eps it was calibrated for.
 
@@ -125,7 +125,7 @@ class RowPrivacy:
         choice("accountant", self.accountant, ACCOUNTANTS)
 
     @typed
-    def budgets(self, task: Task) -> list[tuple[float, float]]:
+    def budgets(self, task: Terms) -> list[tuple[float, float]]:
         """Pairs (eps, delta) of each client."""
         try:
             eps, delta = (np.broadcast_to(value, task.n_clients) for value in (self.eps, self.delta))
@@ -141,7 +141,7 @@ class RowPrivacy:
         return noise_for(steps, eps=eps, delta=delta, accountant=self.accountant, rho=rho)
 
     @typed
-    def multipliers(self, task: Task, *, rounds: int, rho: Any = 0.0) -> np.ndarray:
+    def multipliers(self, task: Terms, *, rounds: int, rho: Any = 0.0) -> np.ndarray:
         """Noise multiplier (K,) of each client that trains in each of `rounds` rounds, 0 where eps is inf.
 
         Parameters
@@ -159,7 +159,7 @@ class RowPrivacy:
         return np.array(found)
 
     @typed
-    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
+    def guarantees(self, task: Terms, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows after training in each of `rounds` rounds, None where eps is inf."""
         z = self.multipliers(task, rounds=rounds)
         delta = [delta for _, delta in self.budgets(task)]

@@ -26,7 +26,7 @@ from estimators.federated.privacy import RowPrivacy, row_steps
 from estimators.numerics.validation import count, nonnegative, single
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Terms
 
 __all__ = ["TunedRowPrivacy", "choices_rho", "guarantees_beside"]
 
@@ -54,7 +54,7 @@ class TunedRowPrivacy(RowPrivacy):
         return tuned_multiplier(eps, delta, steps, rho, self.runs, self.score_rho)
 
     @typed
-    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
+    def guarantees(self, task: Terms, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows after publishing the best run."""
         return guarantees_beside(self, task, rounds=rounds, rho=0.0)
 
@@ -96,7 +96,7 @@ def tuned_multiplier(eps: Any, delta: Any, steps: Any, rho: Any, runs: Any, scor
 
 
 @typed
-def guarantees_beside(rows: Any, task: Task, *, rounds: int, rho: Any) -> list[Any]:
+def guarantees_beside(rows: Any, task: Terms, *, rounds: int, rho: Any) -> list[Any]:
     """Guarantee of each client's rows for training and what is published beside it, None where eps is inf.
 
     What is tuned is private against those who see the published run only, not against who sees all runs: `trusted` is

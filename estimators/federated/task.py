@@ -1,20 +1,26 @@
 """A federation with a model, a backend and a rule for batches: all that algorithms ask for, and measures of models.
 
+`Terms` are what everybody knows, the server too; a `Task` has the clients' rows as well.  Where a privacy plan is in force
+(``Task.metered``), everything that reads rows tells its meter first.
+
 Every random choice is a function of (seed, purpose, round, client), so a training that stops and resumes, and any number of
 workers, gives the same bits.
 
-Belongs here: `Task`, choice of participants, server noise, evaluation.  Does not belong here: algorithms (``algorithms``),
-the loop over rounds (``training``), privacy (``privacy``).
+Belongs here: `Terms`, `Task`, choice of participants, the releases that are counted, evaluation.  Does not belong here:
+algorithms (``algorithms``), the loop over rounds (``training``), what may be released (``plans``) and with how much noise
+(``privacy``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from estimators.accounting.mechanisms import exponential_choice
 from estimators.federated import schedule as schedules
 from estimators.federated.backend import Evaluation
 from estimators.federated.data import Federation
@@ -31,10 +37,10 @@ if TYPE_CHECKING:
     from estimators.federated.models import Model
     from estimators.federated.schedule import Schedule
 
-__all__ = ["Task", "weighted_sum"]
+__all__ = ["Task", "Terms", "weighted_sum"]
 
 RULES = {"epochs": schedules.epochs, "fixed": schedules.fixed_batches, "poisson": schedules.poisson_batches}
-START, PARTICIPANTS, SERVER = 2, 3, 4  # purposes of streams; ``schedule`` has 0 and 1
+START, PARTICIPANTS, SERVER, CHOICES = 2, 3, 4, 41  # purposes of streams; ``schedule`` has 0 and 1
 STAGES = 16
 
 
@@ -52,86 +58,36 @@ def weighted_sum(weights: np.ndarray, rows: np.ndarray) -> Any:
     return np.einsum("c,c...->...", weights, rows)
 
 
-class Task:
-    """What is learned, by whom, from which batches.
+class Terms:
+    """What everybody knows of a federation: model, numbers of rows, work, seed, groups; no rows.
+
+    The server's part of an algorithm gets these and nothing else.
 
     Parameters
     ----------
-    federation : Federation, its rows flat and scaled, also images (``federation.scaled(flat=True)``).
-    model : Model of ``models``.
-    work : dict, how a client's batches of one round are made: ``rule`` is "epochs", "fixed" or "poisson", the rest are the
-        arguments of ``schedule.epochs`` (n_epochs, batch_size), ``fixed_batches`` or ``poisson_batches`` (n_steps,
-        batch_size); numbers, or arrays (K,).  The last two take n_epochs too: as many steps as make so many passes on
-        average.  Batches are no larger than a client's rows.
-    seed : whole number >= 0.
-    backend : Backend; None: ``NumpyBackend()``.
-    groups : dict from name to positions of clients, whose measures are reported too.
-
-    Attributes
-    ----------
-    sizes : array (K,) of training rows; n_clients : K; data, test, server_test : what the backend's `prepare` made of them.
-
-    Raises
-    ------
-    ValueError
-        Naming what is wrong in the settings or in the data of which client.
-
-    >>> from estimators.federated.data import synthetic_federation
-    >>> from estimators.federated.models import logistic_regression
-    >>> clients = synthetic_federation(clients=4, rows=20, seed=1)
-    >>> work = {"rule": "epochs", "n_epochs": 1, "batch_size": 5}
-    >>> task = Task(clients, logistic_regression(10, clients.classes), work=work, seed=0)
-    >>> task.train(task.initial(), 0, learning_rate=0.1).shape == (4, task.model.n_parameters)
-    True
+    model, work, seed, backend, groups : as in `Task`, checked there; sizes : array (K,) of training rows.
     """
+
+    meter: Any = None  # a ``plans.Meter``, where releases are counted
 
     @typed
     def __init__(
         self,
-        federation: Federation,
         model: Model,
+        sizes: np.ndarray,
         *,
         work: Mapping[str, Any],
         seed: int,
-        backend: Backend | None = None,
-        groups: Mapping[str, Any] | None = None,
+        backend: Backend,
+        groups: Mapping[str, Any],
     ) -> None:
-        if not isinstance(federation, Federation):
-            raise ValueError(f"federation must be a Federation, got {type(federation).__name__}")
-        if "rule" not in work:
-            raise ValueError(f"work must name its rule, one of {', '.join(RULES)}")
-        choice("work's rule", work["rule"], RULES)
-        self.federation, self.model, self.work = federation, model, resolved(work, federation.sizes)
-        self.seed = index("seed", seed, 0, 2**63 - 1)
-        self.backend: Backend = NumpyBackend() if backend is None else backend
-        self.sizes = federation.sizes
-        self.groups = {name: np.asarray(members, dtype=np.int64) for name, members in (groups or {}).items()}
-        for name, members in self.groups.items():
-            if members.size == 0 or members.min() < 0 or members.max() >= len(federation):
-                raise ValueError(f"group {name!r} must name at least one client, by positions below {len(federation)}")
-        self.data = self.backend.prepare(model, [(client.x, client.y) for client in federation])
+        self.model, self.sizes, self.work, self.seed = model, sizes, dict(work), seed
+        self.backend, self.groups = backend, dict(groups)
 
     @property
     def n_clients(self) -> int:
         """Number K of clients."""
         return len(self.sizes)
-
-    @cached_property
-    def tested(self) -> np.ndarray:
-        """Positions of the clients that have test rows."""
-        return np.flatnonzero([len(rows) > 0 for rows in self.federation.test])
-
-    @cached_property
-    def test(self) -> ClientArrays | None:
-        """Test data of the clients `tested`, None if there are none."""
-        clients = [self.federation.client(k) for k in self.tested.tolist()]
-        return self.backend.prepare(self.model, [(c.test_x, c.test_y) for c in clients]) if clients else None
-
-    @cached_property
-    def server_test(self) -> ClientArrays | None:
-        """The server's own test data as one client, None if it has none."""
-        rows, pool = self.federation.server_test, self.federation
-        return self.backend.prepare(self.model, [(pool.x[rows], pool.y[rows])]) if len(rows) else None
 
     @typed
     def initial(self, index: int = 0) -> np.ndarray:
@@ -168,6 +124,150 @@ class Task:
         return GaussianNoise(multiplier, seed=self.seed, round=t * STAGES + stage)
 
     @typed
+    def server_noise(self, t: int, size: Any, *, stage: int = 0) -> Any:
+        """Standard normal numbers of the server in round t."""
+        return stream(self.seed, SERVER, t, stage).standard_normal(size)
+
+    @typed
+    def noisy(
+        self, total: Any, t: int, *, what: str, clients: np.ndarray, sensitivity: float, multiplier: float, stage: int
+    ) -> Any:
+        """A sum over clients with the server's Gaussian noise of standard deviation multiplier times sensitivity.
+
+        Parameters
+        ----------
+        total : number or array; t : round; what : "sum" or "count", the kind of release; clients : whose data are in it.
+        sensitivity : number > 0, how far one client moves the total; multiplier : number >= 0; stage : 0..15, another one
+            for each release of a round.
+        """
+        if self.meter is not None:
+            self.meter.noisy(what, clients, multiplier=multiplier, stage=stage)
+        return total + multiplier * sensitivity * self.server_noise(t, np.shape(total), stage=stage)
+
+
+class Task(Terms):
+    """What is learned, by whom, from which batches.
+
+    Parameters
+    ----------
+    federation : Federation, its rows flat and scaled, also images (``federation.scaled(flat=True)``).
+    model : Model of ``models``.
+    work : dict, how a client's batches of one round are made: ``rule`` is "epochs", "fixed" or "poisson", the rest are the
+        arguments of ``schedule.epochs`` (n_epochs, batch_size), ``fixed_batches`` or ``poisson_batches`` (n_steps,
+        batch_size); numbers, or arrays (K,).  The last two take n_epochs too: as many steps as make so many passes on
+        average.  Batches are no larger than a client's rows.
+    seed : whole number >= 0.
+    backend : Backend; None: ``NumpyBackend()``.
+    groups : dict from name to positions of clients, whose measures are reported too.
+
+    Attributes
+    ----------
+    sizes : array (K,) of training rows; n_clients : K; data, test, server_test : what the backend's `prepare` made of them.
+
+    Raises
+    ------
+    ValueError
+        Naming what is wrong in the settings or in the data of which client.
+
+    >>> from estimators.federated.data import synthetic_federation
+    >>> from estimators.federated.models import logistic_regression
+    >>> clients = synthetic_federation(clients=4, rows=20, seed=1)
+    >>> work = {"rule": "epochs", "n_epochs": 1, "batch_size": 5}
+    >>> task = Task(clients, logistic_regression(10, clients.classes), work=work, seed=0)
+    >>> task.train(task.initial(), 0, learning_rate=0.1).shape == (4, task.model.n_parameters)
+    True
+    """
+
+    origin: Task | None = None
+
+    @typed
+    def __init__(
+        self,
+        federation: Federation,
+        model: Model,
+        *,
+        work: Mapping[str, Any],
+        seed: int,
+        backend: Backend | None = None,
+        groups: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(federation, Federation):
+            raise ValueError(f"federation must be a Federation, got {type(federation).__name__}")
+        if "rule" not in work:
+            raise ValueError(f"work must name its rule, one of {', '.join(RULES)}")
+        choice("work's rule", work["rule"], RULES)
+        super().__init__(
+            model,
+            federation.sizes,
+            work=resolved(work, federation.sizes),
+            seed=index("seed", seed, 0, 2**63 - 1),
+            backend=NumpyBackend() if backend is None else backend,
+            groups={name: np.asarray(members, dtype=np.int64) for name, members in (groups or {}).items()},
+        )
+        self.whole = federation
+        for name, members in self.groups.items():
+            if members.size == 0 or members.min() < 0 or members.max() >= len(federation):
+                raise ValueError(f"group {name!r} must name at least one client, by positions below {len(federation)}")
+        self.rows = self.backend.prepare(model, [(client.x, client.y) for client in federation])
+
+    @property
+    def federation(self) -> Federation:
+        """The federation with its rows."""
+        self.reading()
+        return self.whole
+
+    @property
+    def data(self) -> ClientArrays:
+        """Training rows of all clients."""
+        self.reading()
+        return self.rows
+
+    @data.setter
+    def data(self, rows: ClientArrays) -> None:
+        self.rows = rows
+
+    def reading(self) -> None:
+        """Tell the meter, if there is one, that rows are read outside of a release."""
+        if self.meter is not None:
+            self.meter.raw()
+
+    @property
+    def terms(self) -> Terms:
+        """What the server knows."""
+        found = Terms(self.model, self.sizes, work=self.work, seed=self.seed, backend=self.backend, groups=self.groups)
+        found.meter = self.meter
+        return found
+
+    @typed
+    def metered(self, meter: Any) -> Task:
+        """The same task, whose releases a meter counts."""
+        view = copy(self)
+        view.meter, view.origin = meter, self.bare
+        return view
+
+    @property
+    def bare(self) -> Task:
+        """The task itself, whose releases nobody counts."""
+        return self if self.origin is None else self.origin
+
+    @cached_property
+    def tested(self) -> np.ndarray:
+        """Positions of the clients that have test rows."""
+        return np.flatnonzero([len(rows) > 0 for rows in self.whole.test])
+
+    @cached_property
+    def test(self) -> ClientArrays | None:
+        """Test data of the clients `tested`, None if there are none."""
+        clients = [self.whole.client(k) for k in self.tested.tolist()]
+        return self.backend.prepare(self.model, [(c.test_x, c.test_y) for c in clients]) if clients else None
+
+    @cached_property
+    def server_test(self) -> ClientArrays | None:
+        """The server's own test data as one client, None if it has none."""
+        rows, pool = self.whole.server_test, self.whole
+        return self.backend.prepare(self.model, [(pool.x[rows], pool.y[rows])]) if len(rows) else None
+
+    @typed
     def train(
         self,
         starts: np.ndarray,
@@ -195,17 +295,44 @@ class Task:
 
         Raises `Diverged` naming the client.
         """
+        if self.meter is not None:
+            own = steps is not None or bool(batches)
+            who = np.arange(self.n_clients) if clients is None else np.asarray(clients)
+            who = who if steps is None else steps.clients
+            self.meter.training(who, clip=clip, multiplier=multiplier, stage=stage, own_batches=own)
         steps = self.schedule(t, clients, stage=stage, **(batches or {})) if steps is None else steps
         noisy = multiplier is not None and bool(np.any(nonnegative("multiplier", multiplier)))
         noise = self.noise(t, multiplier, stage=stage) if noisy else None
         return self.backend.local_sgd(
-            self.model, starts, self.data, steps, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise
+            self.model, starts, self.rows, steps, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise
         )
 
     @typed
-    def server_noise(self, t: int, size: Any, *, stage: int = 0) -> Any:
-        """Standard normal numbers of the server in round t."""
-        return stream(self.seed, SERVER, t, stage).standard_normal(size)
+    def train_pairs(self, schedule: Schedule, step: Any, *, noise: GaussianNoise | None = None, **pairs: Any) -> Any:
+        """``Pairs`` of networks after the schedule's steps, as in ``Backend.local_pairs``."""
+        if self.meter is not None and step.rates[1] > 0:  # only the common copy leaves its client
+            multiplier = 0.0 if noise is None else noise.multiplier
+            self.meter.steps(schedule.clients, schedule.steps, multiplier=multiplier)
+        return self.backend.local_pairs(self.model, data=self.rows, schedule=schedule, step=step, noise=noise, **pairs)
+
+    @typed
+    def choose(self, t: int, scores: Any, clients: np.ndarray, *, eps: np.ndarray, sensitivity: float) -> np.ndarray:
+        """Position (C,) of each client's choice: the highest score, by the exponential mechanism where its eps is finite.
+
+        Parameters
+        ----------
+        t : round; scores : function from the clients' rows (``ClientArrays``) to scores (C, choices), in which a row adds
+            at most `sensitivity`; clients : positions (C,); eps : array (C,), of one choice, inf for no privacy.
+        """
+        private = np.flatnonzero(np.isfinite(eps))
+        if self.meter is not None:
+            self.meter.choice(clients[private], eps[private])
+        found = scores(self.rows.take(clients))
+        chosen = found.argmax(axis=1)
+        for i in private:
+            rng = stream(self.seed, CHOICES, t, int(clients[i]))
+            chosen[i] = exponential_choice(found[i], eps=float(eps[i]), sensitivity=sensitivity, rng=rng)
+        return chosen
 
     @typed
     def evaluate(self, parameters: Any, where: str = "test") -> Evaluation:

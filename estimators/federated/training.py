@@ -1,7 +1,11 @@
 """Rounds of an algorithm, one after the other, with a history.
 
-An algorithm is a frozen dataclass of its settings with three methods.  Its state is a dict of arrays, all that must be kept
-to go on after a stop: with the state after round t, rounds t + 1, t + 2, ... have the same bits as in an unbroken run.
+An algorithm is a frozen dataclass of its settings.  Its state is a dict of arrays, all that must be kept to go on after a
+stop: with the state after round t, rounds t + 1, t + 2, ... have the same bits as in an unbroken run.  The loop asks it for
+rounds; ``algorithms.parts`` makes them of the four pure parts that a real runtime asks for.
+
+Every round runs under the algorithm's privacy plan: its releases are counted where they are made, and the first one that the
+plan does not have ends the training before it is made, with the rounds before it kept.
 
 Belongs here: the protocol, the loop.  Does not belong here: algorithms (``algorithms``), files of runs (``figures.learn``).
 """
@@ -15,10 +19,11 @@ import numpy as np
 
 from estimators.federated.backend import Diverged
 from estimators.federated.kinds import typed
+from estimators.federated.plans import PlanBroken, PrivacyPlan
 from estimators.numerics.validation import index
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["Algorithm", "Progress", "Trained", "train", "training"]
 
@@ -36,6 +41,10 @@ class Algorithm(Protocol):
 
     def models(self, task: Task, state: dict[str, Any]) -> dict:
         """Learned parameters: "shared" (P,), "personal" (K, P) or a `Mixture`, either or both."""
+        ...
+
+    def privacy_plan(self, task: Terms, *, rounds: int) -> Any:
+        """`PrivacyPlan` of what is released about clients' data in so many rounds, for which noise is calibrated."""
         ...
 
     def guarantees(self, task: Task, *, rounds: int) -> list:
@@ -80,6 +89,9 @@ def training(
     ------
     Diverged
         Naming the client, its step and the round; the state yielded last is then no longer whole, a stored copy is.
+    PlanBroken
+        If a round makes releases that the algorithm's privacy plan does not have, or leaves out some; or if an algorithm
+        promises privacy without a plan.  The state yielded last is that of the rounds before.
 
     >>> from estimators.federated.data import synthetic_federation
     >>> from estimators.federated.models import logistic_regression
@@ -96,10 +108,16 @@ def training(
     finished = index("finished", finished, 0, rounds)
     if (state is None) != (finished == 0):
         raise ValueError("state and finished belong together: the state after that many finished rounds")
+    meter = plan_of(algorithm, task, rounds).meter(task)
+    metered = task.metered(meter)
     state = algorithm.start(task, rounds=rounds) if state is None else state
     for t in range(finished, rounds):
         try:
-            notes = algorithm.round(task, state, t)
+            if meter is not None:
+                meter.begin(t)
+            notes = algorithm.round(metered, state, t)
+            if meter is not None:
+                meter.close()
         except Diverged as error:
             error.add_note(f"in round {t + 1} of {rounds}")
             raise
@@ -123,6 +141,17 @@ def train(algorithm: Algorithm, task: Task, *, rounds: int, every: int | None = 
         if step.record is not None:
             history.append(step.record)
     return Trained(state, history)
+
+
+def plan_of(algorithm: Algorithm, task: Task, rounds: int) -> PrivacyPlan:
+    """The algorithm's privacy plan, an empty one where it has none and promises nothing."""
+    if hasattr(algorithm, "privacy_plan"):
+        return algorithm.privacy_plan(task, rounds=rounds)
+    if any(algorithm.guarantees(task, rounds=rounds)):
+        raise PlanBroken(
+            f"{type(algorithm).__name__} promises privacy and has no privacy_plan; declare what it releases: a PrivacyPlan"
+        )
+    return PrivacyPlan()
 
 
 def plain(notes: Mapping[str, Any]) -> dict[str, Any]:

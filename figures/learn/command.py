@@ -3,7 +3,7 @@
 Belongs here: arguments, progress, what is said and written.  Does not belong here: experiments as data (``experiment``),
 doing runs (``runs``, ``sweep``), tables and plots.
 
-Exit status 0: all runs are done; 1: a run diverged; 2: a run could not be done.
+Exit status 0: all runs are done; 1: a run diverged, or a kept one has other bits; 2: a run could not be done.
 """
 
 import json
@@ -40,6 +40,9 @@ def add_learn(parser):
     parser.add_argument("--parquet", action="store_true", help="write the histories as Parquet too (needs pyarrow)")
     parser.add_argument("--json", action="store_true", help="print the result lines as JSON")
     parser.add_argument("--table", action="store_true", help="run nothing: write the page of the committed results anew")
+    parser.add_argument(
+        "--replay", action="store_true", help="do the kept short run of EXPERIMENT, or of all, again and compare its bits"
+    )
     parser.set_defaults(run=run_learn)
 
 
@@ -53,9 +56,33 @@ def run_learn(args):
             raise ValueError(f"--{option} must be at least 1, got {value}")
     if args.table:
         return write_page(args.experiment)
+    if args.replay:
+        return replayed(args)
     if args.experiment is None:
         return list_experiments(args.json)
     return do(args, read(args.experiment))
+
+
+def replayed(args):
+    """Do the kept short runs again and say whether they have the same bits; with --fresh write them anew."""
+    from estimators.federated.experiments import replay
+    from estimators.federated.experiments.experiment import experiments, read
+
+    names = experiments() if args.experiment is None else [read(args.experiment).name]
+    if args.fresh:
+        lines = (replay.kept() if replay.LINES.exists() else {}) | {name: replay.short(name) for name in names}
+        replay.LINES.write_text(replay.text_of(lines), encoding="utf-8")
+        print(replay.LINES)
+        return 0
+    kept, status = replay.kept(), 0
+    for name in names:
+        if name not in kept:
+            raise ValueError(f"{name} has no kept run; --replay --fresh makes one")
+        found = replay.replay(name, kept[name])
+        same = "the same bits" if found.difference == 0 else f"within {found.difference:.2g}"
+        print(found.problem or f"{name}: {same}")
+        status = max(status, int(bool(found.problem)))
+    return status
 
 
 def list_experiments(as_json):

@@ -241,15 +241,20 @@ def facts(results):
 
 
 def origin(results):
-    """Data, versions, commits and backends of results."""
+    """Data, versions, code and backends of results; what is not known of them is said."""
     files = {}
     for result in results:
         files |= result["provenance"].get("files") or {}
     data = ", ".join(sorted({result["provenance"].get("dataset", "") for result in results}))
     hashes = ", ".join(f"{name} `{digest[:12]}`" for name, digest in sorted(files.items()))
     versions = sorted({f"{name} {number}" for result in results for name, number in result["versions"].items()})
-    commits = sorted({result["commit"] for result in results if result["commit"]})
-    made = f" Commits: {', '.join(f'`{c[:12]}{c[40:]}`' for c in commits)}." if commits else ""
+    made = ""
+    for kind, word in (("code", "Code"), ("commit", "Commits")):
+        names = sorted({result[kind][:12] for result in results if result.get(kind)})
+        made += f" {word}: {', '.join(f'`{name}`' for name in names)}." if names else ""
+    before = [result["made"] for result in results if "made" in result]
+    if before:
+        made += f" {len(before)} of {len(results)} runs were made {before[0]}: the code that made them is not recorded."
     backends = ", ".join(sorted({result["backend"] for result in results}))
     return f"Data: {data}{f' ({hashes})' if hashes else ''}. Backend: {backends}; {', '.join(versions)}.{made}\n"
 

@@ -1,6 +1,7 @@
 """`borrow learn`: runs that stop and go on with the same bits, sweeps, bad input, tables."""
 
 import argparse
+import ast
 import errno
 import json
 import os
@@ -8,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from estimators.federated.experiments import building, checkpoints, sweep
+from estimators.federated.algorithms import Local
+from estimators.federated.experiments import building, checkpoints, provenance, sweep
 from estimators.federated.experiments.experiment import read
 from estimators.federated.experiments.results import lines_of, rows, selected, slim
 from estimators.federated.experiments.runs import execute, same_result
@@ -177,6 +180,65 @@ def test_a_changed_number_in_a_checkpoint_is_noticed(tmp_path):
         checkpoints.save(tmp_path, {"x": {"nested": 1}}, {})
 
 
+def test_large_checkpoints_are_kept_once_and_written_less_often(tmp_path, monkeypatch):
+    """318 MB twice every 30 s are 159 s apart, and one file."""
+    assert checkpoints.rest({"personal": np.zeros((60, 1_325_000), np.float32)}) == pytest.approx(159)
+    small, large = {"x": np.zeros(1000)}, {"x": np.zeros(100_000)}
+    monkeypatch.setattr(checkpoints, "TWO", 1_000_000)
+    for state, files in ((small, 2), (large, 1), (large, 1), (small, 2)):
+        checkpoints.save(tmp_path, state, {})
+        checkpoints.save(tmp_path, state, {})
+        assert len(list(tmp_path.iterdir())) == files
+        loaded = checkpoints.load(tmp_path)
+        assert loaded is not None
+        assert (loaded[0]["x"] == state["x"]).all()
+
+
+def test_other_code_does_not_go_on_with_a_run(small, tmp_path):
+    run = read(small()).runs()[0]
+    folder = stopped(run, tmp_path, 3)
+    config = json.loads((folder / "config.json").read_text())
+    assert config["code"] == provenance.code(run)
+    (folder / "config.json").write_text(json.dumps({**config, "code": "0123456789abcdef"}))
+    with pytest.raises(ValueError, match=r"begun by other code, whose finished rounds are kept .*--fresh"):
+        execute(run, tmp_path)
+    assert (folder / "history.jsonl").read_text().count("\n") == 1
+    (folder / "config.json").write_text(json.dumps(config))
+    assert same_result(execute(run, tmp_path), execute(run, tmp_path / "whole"))
+
+
+def test_lines_say_which_code_and_data_made_them(small, tmp_path):
+    experiment = read(small())
+    results = {run.name: execute(run, tmp_path) for run in experiment.runs(seeds=[0, 1])}
+    codes = {name: result["code"] for name, result in results.items()}
+    assert len(set(codes.values())) == 2  # of two algorithms, whatever seed and setting
+    assert len({result["data"] for result in results.values()}) == 2  # of two seeds
+    assert all(len(result[key]) == 16 for result in results.values() for key in ("code", "data"))
+
+
+def test_code_is_what_a_run_reaches(small, monkeypatch):
+    """An edit of what a run reaches changes its fingerprint, another does not."""
+    run = read(small()).runs()[0]
+    before = provenance.code(run)
+
+    def after(home, name):
+        provenance.fingerprint.cache_clear()
+        sources = provenance.Sources({"estimators": Path(building.__file__).parents[2]}, provenance.sources().libraries)
+        for statement in sources.statements((home, name)):
+            statement.body.append(ast.parse("changed = 1").body[0])
+        monkeypatch.setattr(provenance, "sources", lambda: sources)
+        return provenance.code(run)
+
+    federated = "estimators.federated"
+    for home, name in (("algorithms.basic", "FedAvg"), ("algorithms.parts", "Parts"), ("task", "weighted_sum"),
+                       ("schedule", "poisson_batches"), ("data.choices", "opt_out"), ("kernels", "row_norms")):  # fmt: skip
+        if provenance.sources().statements((f"{federated}.{home}", name)):
+            assert after(f"{federated}.{home}", name) != before, name
+    for home, name in (("algorithms.fedem", "FedEM"), ("audit", "epsilon_bound"), ("data.loaders", "mnist")):
+        assert after(f"{federated}.{home}", name) == before, name
+    provenance.fingerprint.cache_clear()
+
+
 def test_damaged_files_are_named(small, tmp_path):
     run = read(small()).runs()[0]
     folder = stopped(run, tmp_path, 4)
@@ -263,7 +325,7 @@ def bits(out):
     """Results of a folder, without what depends on the machine."""
     found = {}
     for path in sorted(out.rglob("result.json")):
-        found[path.parent.name] = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("seconds", "commit")}
+        found[path.parent.name] = {k: v for k, v in json.loads(path.read_text()).items() if k != "seconds"}
     return found
 
 
@@ -383,7 +445,7 @@ def made(method, seed, value, point=None, failed=False):
     return {
         "method": method, "point": point or {}, "seed": seed, "embedded": False, "rounds": 6, "clients": 6, "seconds": 1.0,
         "history": {"round": [6], "personal.clients.accuracy": [value]}, "guarantees": [], "provenance": {"dataset": "x"},
-        "versions": {}, "commit": None, "backend": "numpy", **end,
+        "versions": {}, "code": "0" * 16, "backend": "numpy", **end,
     }  # fmt: skip
 
 
@@ -427,6 +489,25 @@ def test_plots_mark_printed_numbers_where_runs_are(small):
         axes = figure.axes[0]
         assert sum(line.get_marker() == "D" and len(line.get_xdata()) > 0 for line in axes.lines) == marks
     assert draw(read(small()), [made("FedAvg", 0, 0.5)]) is None  # one evaluation is no course over the rounds
+
+
+def test_a_broken_plan_ends_a_run_and_its_rounds_are_kept(small, tmp_path, monkeypatch):
+    run = read(small()).runs(seeds=[0], methods=["Local"])[0]
+    update = Local.client_update
+
+    def broken(self, task, clients, message, own, t):
+        if t == 4:
+            update(self, task, clients, message, own, t)
+        return update(self, task, clients, message, own, t)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Local, "client_update", broken)
+        with pytest.raises(ValueError, match=r"makes 2 releases \(training\) in round 5; its privacy plan counts 1"):
+            execute(run, tmp_path)
+    seen = []
+    resumed = execute(run, tmp_path, progress=lambda finished, *_: seen.append(finished))
+    assert seen == [5, 6]
+    assert same_result(resumed, execute(run, tmp_path / "whole"))
 
 
 def test_promises_are_put_together(small):

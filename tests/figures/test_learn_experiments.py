@@ -1,8 +1,10 @@
 """Every experiment file runs on its embedded data, and every committed result belongs to an experiment as it is now."""
 
+import subprocess
+
 import pytest
 
-from estimators.federated.experiments import building
+from estimators.federated.experiments import building, replay
 from estimators.federated.experiments.experiment import experiments, read
 from estimators.federated.experiments.results import current, measured, read_lines
 from estimators.federated.experiments.runs import execute
@@ -61,6 +63,50 @@ def test_committed_results_are_of_the_experiment_as_it_is(name):
         assert result["experiment"] == name
         assert not (result["embedded"] and experiment.needs_data)
         assert current(experiment, result), f"{name}: {key} was run with another configuration; run it again"
+
+
+def git(*arguments):
+    return subprocess.run(["git", *arguments], cwd=FOLDER, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_line_names_the_code_that_made_it_or_says_that_nobody_knows(name):
+    """A fingerprint of the code; or, of older lines, a commit that is there; or "before provenance"."""
+    results = read_lines(FOLDER / f"{name}.jsonl")
+    assert {sum(key in result for key in ("code", "commit", "made")) for result in results} == {1}
+    assert {result["made"] for result in results if "made" in result} <= {"before provenance"}
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        return  # no repository, or one without its history
+    for commit in {result["commit"] for result in results if "commit" in result}:
+        assert git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0, f"{name}: there is no commit {commit}"
+
+
+def test_every_experiment_has_a_line_to_replay():
+    assert [*replay.kept()] == experiments(), "run `borrow learn --replay --fresh`"
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_a_kept_line_comes_back(name):
+    """To the last bit on the same kind of machine, else to the six digits that result lines show."""
+    found = replay.replay(name, replay.kept()[name])
+    assert found.problem == ""
+
+
+def test_another_number_in_a_kept_line_is_seen():
+    name = "demo"
+    line = replay.kept()[name]
+    measure, value = max((key, value) for key, value in line["final"].items() if isinstance(value, float) and value > 0)
+    off = {**line, "final": {**line["final"], measure: value * (1 + 1e-5)}}
+    assert measure in replay.replay(name, off).problem
+    assert measure in replay.replay(name, {**off, "machine": "another"}).problem
+    last = {**line, "final": {**line["final"], measure: value * (1 + 1e-15)}}
+    assert replay.replay(name, {**last, "machine": "another"}).problem == ""
+    assert (
+        measure
+        in replay.replay(
+            name, {**last, "machine": replay.provenance.machine(), "versions": replay.short(name)["versions"]}
+        ).problem
+    )
 
 
 def test_the_page_of_results_is_current():

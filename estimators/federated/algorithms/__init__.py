@@ -1,4 +1,4 @@
-"""Federated algorithms, each a frozen dataclass of its settings with the methods of ``training.Algorithm``.
+"""Federated algorithms, each a frozen dataclass of its settings, written as the pure parts of ``parts``.
 
 Where the ledger corrects a printed line, the corrected line runs; ``as_printed=True`` runs the printed one.
 

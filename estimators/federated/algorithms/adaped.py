@@ -6,6 +6,7 @@ noise of the last.  Does not belong here: its accountant (``estimators.accountin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -17,15 +18,17 @@ from estimators.accounting.accountants import calibrate_noise, stated
 from estimators.accounting.adaped import adaped_epsilon, adaped_rdp
 from estimators.accounting.budget import Guarantee
 from estimators.accounting.privacy import ORDERS
-from estimators.federated.algorithms.distillation import Coupled
+from estimators.federated.algorithms.distillation import Coupled, given_to
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
 from estimators.federated.pairs import PairStep
+from estimators.federated.plans import PrivacyPlan, Release
 from estimators.federated.schedule import Schedule
 from estimators.numerics.validation import fraction, number, positive, single
 
 if TYPE_CHECKING:
     from estimators.federated.schedule import GaussianNoise
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["AdaPeD", "DPAdaPeD", "adaped_multiplier"]
 
@@ -66,8 +69,10 @@ class AdaPeD(Coupled):
         psi_rate = 0.0 if self.psi == inf else self.psi_rate
         return PairStep(rates=(*self.rates(t), psi_rate), own=(1, 1), common=(0, 1), floor=self.floor)
 
+    own = ("personal", "received", "received_psi")
+
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Every network with the same first parameters; with fine-tuning also what each client has received."""
         state = super().start(task, rounds=rounds)
         state["psi"] = np.array(min(float(self.psi), 1e300))
@@ -76,35 +81,45 @@ class AdaPeD(Coupled):
         return state
 
     @typed
-    def noise(self, task: Task, state: dict[str, Any], t: int) -> GaussianNoise | None:
+    def noise(self, task: Terms, message: Mapping[str, Any], t: int) -> GaussianNoise | None:
         """`GaussianNoise` of the round, or None."""
         return None
 
     @typed
-    def pairs(self, task: Task, state: dict[str, Any], t: int, clients: Any, **changes: Any) -> Any:
-        """``Pairs`` of the clients' networks after the round's steps."""
-        common = {"noise": self.noise(task, state, t), **changes}
-        if not self.as_printed:
-            return super().pairs(task, state, t, clients, **common)
-        steps = task.schedule(t, clients)
-        sent = super().pairs(task, state, t, clients, schedule=part(steps, 0, -1), **common)
-        own = super().pairs(
-            task, state, t, clients, **sent._asdict(), schedule=part(steps, -1, None), step=one_sided(self.step(t))
-        )
-        return sent._replace(own=own.own)
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train both networks, send the copy; with fine-tuning keep what was received."""
+        given, noise = given_to(own["personal"], message), {"noise": self.noise(task, message, t)}
+        if self.as_printed:
+            steps = task.schedule(t, clients)
+            sent = self.pairs(task, clients, given, t, schedule=part(steps, 0, -1), **noise)
+            last = {"schedule": part(steps, -1, None), "step": one_sided(self.step(t))}
+            ends = sent._replace(own=self.pairs(task, clients, sent._asdict(), t, **last).own)
+        else:
+            ends = self.pairs(task, clients, given, t, **noise)
+        mine = {"personal": ends.own.astype(own["personal"].dtype)}
+        if self.fine_tuning:
+            received = np.tile(message["shared"].astype(own["received"].dtype), (len(clients), 1))
+            mine |= {"received": received, "received_psi": np.full(len(clients), float(message["psi"]))}
+        return {"common": ends.common, "psi": ends.psi}, mine
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train the participants' pairs, average the copies and psi; the others may train alone."""
-        clients = task.participants(t, rate=self.rate, number=self.number)
-        if self.fine_tuning:
-            state["received"][clients], state["received_psi"][clients] = state["shared"], state["psi"]
-            others = np.setdiff1d(np.arange(task.n_clients), clients)
-            if len(others):
-                given = {"common": state["received"][others], "psi": state["received_psi"][others]}
-                ends = super().pairs(task, state, t, others, step=one_sided(self.step(t)), **given)
-                state["personal"][others] = ends.own
-        return super().round(task, state, t) | {"psi": state["psi"]}
+    def client_alone(self, task: Task, clients: np.ndarray, own: Mapping[str, Any], t: int) -> State:
+        """With fine-tuning: train one's own network, towards what was last received."""
+        if not self.fine_tuning:
+            return {}
+        given = {"own": own["personal"], "common": own["received"], "psi": own["received_psi"]}
+        ends = self.pairs(task, clients, given, t, step=one_sided(self.step(t)))
+        return {"personal": ends.own.astype(own["personal"].dtype)}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average the copies and psi."""
+        changed, notes = super().server_aggregate(task, server, t, clients, reply)
+        return changed, notes | {"psi": changed.get("psi", server["psi"])}
 
 
 def one_sided(step: Any) -> PairStep:
@@ -191,11 +206,24 @@ class DPAdaPeD(AdaPeD):
         )  # fmt: skip
 
     @typed
-    def plan(self, task: Task, rounds: int) -> dict[str, Any]:
+    def privacy_plan(self, task: Terms, *, rounds: int) -> PrivacyPlan:
+        """Every local step releases a clipped gradient, or two where mu and psi are clipped apart."""
+        z = self.multiplier(task, rounds=rounds)
+        if z == 0:
+            return PrivacyPlan()
+        return PrivacyPlan(releases=[Release(what="step", rounds=range(rounds), times=self.taken(task), noise=z)])
+
+    @typed
+    def taken(self, task: Terms) -> int:
+        """Local steps of a round."""
+        return int(task.schedule(0).steps.max())
+
+    @typed
+    def plan(self, task: Terms, rounds: int) -> dict[str, Any]:
         """Arguments of `adaped_multiplier` but for the promise."""
         step, m = self.step(0), task.n_clients
         return {
-            "tau": int(task.schedule(0).steps.max()),
+            "tau": self.taken(task),
             "rounds": rounds,
             "K": m if self.number is None else self.number,
             "m": m,
@@ -203,29 +231,34 @@ class DPAdaPeD(AdaPeD):
         }
 
     @typed
-    def multiplier(self, task: Task, *, rounds: int) -> float:
+    def multiplier(self, task: Terms, *, rounds: int) -> float:
         """Noise in units of the clips, 0 where eps is inf."""
         if self.eps == inf:
             return 0.0
         return adaped_multiplier(eps=float(self.eps), delta=float(self.delta), **self.plan(task, rounds))
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """State of `AdaPeD`, and the noise multiplier."""
         return super().start(task, rounds=rounds) | {"multiplier": np.array(self.multiplier(task, rounds=rounds))}
 
     @typed
-    def noise(self, task: Task, state: dict[str, Any], t: int) -> GaussianNoise | None:
-        """`GaussianNoise` of the round, or None."""
-        return task.noise(t, float(state["multiplier"])) if state["multiplier"] > 0 else None
+    def message(self, task: Terms, server: Mapping[str, Any], clients: np.ndarray) -> State:
+        """The common parameters, psi, and the noise."""
+        return {name: server[name] for name in ("shared", "psi", "multiplier")}
 
     @typed
-    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
+    def noise(self, task: Terms, message: Mapping[str, Any], t: int) -> GaussianNoise | None:
+        """`GaussianNoise` of the round, or None."""
+        return task.noise(t, float(message["multiplier"])) if message["multiplier"] > 0 else None
+
+    @typed
+    def guarantees(self, task: Terms, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of whole clients, the same for each; None where eps is inf."""
-        promise, z = None, self.multiplier(task, rounds=rounds)
-        if z > 0:
-            plan = self.plan(task, rounds)
-            spent = parameters(z, **plan)
+        promise = None
+        for release in self.privacy_plan(task, rounds=rounds).releases:
+            plan = self.plan(task, len(release.rounds))
+            spent = parameters(release.noise, **plan)
             promise = Guarantee(
                 adaped_epsilon(delta=self.delta, orders=ORDERS, **spent),
                 float(self.delta),

@@ -6,20 +6,22 @@ other families; averages over clients.  Does not belong here: personalisation, c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from estimators.federated.algorithms.parts import Parts, State
 from estimators.federated.kinds import typed
+from estimators.federated.plans import PrivacyPlan, Release
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
 from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, count, positive, shown, single
 
 if TYPE_CHECKING:
-    from estimators.accounting.budget import Guarantee
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["WEIGHTS", "Descent", "FedAvg", "Local", "RowTraining", "averaging", "everyone", "rate_at"]
 
@@ -43,7 +45,7 @@ def rate_at(learning_rate: ArrayLike, decay: tuple[float, int] | None, t: int) -
 
 
 @typed
-def averaging(task: Task, weights: str, clients: Any = slice(None)) -> np.ndarray:
+def averaging(task: Terms, weights: str, clients: Any = slice(None)) -> np.ndarray:
     """Weights of some clients in an average, adding to 1: by training "rows", or "uniform".
 
     Weights by rows reveal the numbers of rows, which add-or-remove privacy does not allow (claim mrmtl:algA1:weights);
@@ -55,14 +57,23 @@ def averaging(task: Task, weights: str, clients: Any = slice(None)) -> np.ndarra
 
 
 @typed
-def everyone(task: Task) -> np.ndarray:
+def everyone(task: Terms) -> np.ndarray:
     """The task's first parameters for every client (K, P), as float32."""
     return np.tile(np.asarray(task.initial(), dtype=np.float32), (task.n_clients, 1))
 
 
+def of(clients: np.ndarray, value: Any) -> Any:
+    """A setting of some clients: their entries (C,) of one with an entry for each client, or the one number for all.
+
+    >>> of(np.array([0, 2]), [1.0, 2.0, 3.0]).tolist(), of(np.array([0, 2]), 0.5)
+    ([1.0, 3.0], 0.5)
+    """
+    return value if np.ndim(value) == 0 else np.asarray(value)[clients]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Descent:
-    """Every algorithm's learning rate, and what most of them answer; with `RowTraining`, no algorithm by itself.
+class Descent(Parts):
+    """Every algorithm's learning rate; with `RowTraining`, no algorithm by itself.
 
     Parameters
     ----------
@@ -80,20 +91,13 @@ class Descent:
         """Learning rate of round t."""
         return rate_at(self.learning_rate, self.decay, t)
 
-    @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """What the state has of shared parameters (P,) and personal ones (K, P)."""
-        return {name: state[name] for name in ("shared", "personal") if name in state}
-
-    @typed
-    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
-        """None for every client: nothing is promised."""
-        return [None] * task.n_clients
-
 
 @dataclass(frozen=True, kw_only=True)
 class RowTraining(Descent):
     """What algorithms share whose clients' rows are private, or may be.
+
+    Its plan has one training of every client in every round; an algorithm that releases more says so in its own
+    `privacy_plan`, or its first round ends with what is missing.
 
     Parameters
     ----------
@@ -102,32 +106,35 @@ class RowTraining(Descent):
     """
 
     privacy: RowPrivacy | None = None
-    trainings = 1
-    """How often a client trains on its rows in a round."""
+    own = ("personal", "multiplier")
 
     @typed
-    def row_state(self, task: Task, rounds: int) -> dict[str, Any]:
+    def row_plan(self, *releases: Release) -> PrivacyPlan:
+        """Plan of these releases under the privacy of rows; an empty one without privacy."""
+        return PrivacyPlan() if self.privacy is None else PrivacyPlan(releases=releases, privacy=self.privacy)
+
+    @typed
+    def privacy_plan(self, task: Terms, *, rounds: int) -> PrivacyPlan:
+        """Every client trains on its rows once in every round."""
+        return self.row_plan(Release(what="training", rounds=range(rounds)))
+
+    @typed
+    def row_state(self, task: Terms, rounds: int) -> dict[str, Any]:
         """Noise multipliers (K,) of private rows, as part of a state."""
         if self.privacy is None:
             return {}
-        return {"multiplier": self.privacy.multipliers(task, rounds=self.trainings * rounds)}
+        return {"multiplier": self.privacy_plan(task, rounds=rounds).multipliers(task)}
 
     @typed
-    def train(self, task: Task, state: dict[str, Any], starts: np.ndarray, t: int, **options: Any) -> Any:
-        """Parameters (C, P) after local training under the learning rate and the privacy of rows; options as in
-        ``Task.train``."""
+    def train(
+        self, task: Task, clients: np.ndarray, own: Mapping[str, Any], starts: np.ndarray, t: int, **options: Any
+    ) -> np.ndarray:
+        """Parameters (C, P) after local training of some clients under the learning rate and the privacy of rows; options
+        as in ``Task.train``."""
         private = {}
         if self.privacy is not None:
-            own = options.get("clients", slice(None))
-            private = {"clip": self.privacy.clip, "multiplier": state["multiplier"][own]}
-        return task.train(starts, t, **{"learning_rate": self.pace(t), **private, **options})
-
-    @typed
-    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
-        """Guarantee of each client's rows, None without privacy."""
-        if self.privacy is None:
-            return [None] * task.n_clients
-        return self.privacy.guarantees(task, rounds=self.trainings * rounds)
+            private = {"clip": self.privacy.clip, "multiplier": own["multiplier"]}
+        return task.train(starts, t, **{"learning_rate": self.pace(t), "clients": clients, **private, **options})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,15 +147,23 @@ class Local(RowTraining):
     """
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Every client's parameters, all the same first ones."""
         return {"personal": everyone(task), **self.row_state(task, rounds)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train every client on its own rows."""
-        state["personal"] = self.train(task, state, state["personal"], t)
-        return {}
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train on one's own rows, say nothing."""
+        return {}, {"personal": self.train(task, clients, own, own["personal"], t)}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Nothing."""
+        return {}, {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,21 +182,30 @@ class FedAvg(RowTraining):
     rate: float | None = None
     number: int | None = None
     weights: str = "rows"
+    own = ("multiplier",)
 
     def __post_init__(self):
         super().__post_init__()
         choice("weights", self.weights, WEIGHTS)
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters."""
         return {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train the participants, average; a round without participants changes nothing."""
-        clients = task.participants(t, rate=self.rate, number=self.number)
-        if len(clients):
-            ends = self.train(task, state, state["shared"], t, clients=clients)
-            state["shared"] = weighted_sum(averaging(task, self.weights, clients), ends)
-        return {"participants": len(clients)}
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train from the shared parameters, send the result."""
+        return {"ends": self.train(task, clients, own, message["shared"], t)}, {}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average; a round without participants changes nothing."""
+        notes = {"participants": len(clients)}
+        if len(clients) == 0:
+            return {}, notes
+        return {"shared": weighted_sum(averaging(task, self.weights, clients), reply["ends"])}, notes

@@ -9,27 +9,29 @@ Belongs here: iterative clustering and what starts from it.  Does not belong her
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.accounting.mechanisms import exponential_choice
-from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
+from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone, of
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
+from estimators.federated.plans import Release
 from estimators.federated.predictions import example_losses
-from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.federated.schedule import stream
 from estimators.federated.task import weighted_sum
+from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, fraction, index, nonnegative, positive, probability, single
 
 if TYPE_CHECKING:
-    from estimators.accounting.budget import Guarantee
-    from estimators.federated.task import Task
+    from estimators.federated.plans import PrivacyPlan
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["IFCA", "ClusteredMRMTL", "badness"]
 
-CENTRES, CHOICES = 40, 41  # purposes of streams
+CENTRES = 40  # a purpose of streams
 
 
 @typed
@@ -91,8 +93,10 @@ class IFCA(RowTraining):
             positive("cap", self.cap)
         choice("weights", self.weights, WEIGHTS)
 
+    own = ("chosen", "personal", "multiplier")
+
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Models of the clusters (G, P), each client's cluster and parameters, the number of choosing rounds."""
         return {
             "centres": centres(task, self.clusters),
@@ -103,11 +107,11 @@ class IFCA(RowTraining):
         }
 
     @typed
-    def row_state(self, task: Task, rounds: int) -> dict[str, Any]:
-        """Noise multipliers (K,) of private rows, as part of a state: what the choices leave."""
-        if self.privacy is None:
-            return {}
-        return {"multiplier": self.privacy.multipliers(task, rounds=rounds, rho=self.rho(task, rounds))}
+    def privacy_plan(self, task: Terms, *, rounds: int) -> PrivacyPlan:
+        """Every client trains once in every round, and chooses in the first of them."""
+        choosing = range(0 if self.clusters == 1 else self.choices(rounds))
+        choices = Release(what="choice", rounds=choosing, noise=self.eps(task))
+        return self.row_plan(Release(what="training", rounds=range(rounds)), choices)
 
     @typed
     def choices(self, rounds: int) -> int:
@@ -115,62 +119,65 @@ class IFCA(RowTraining):
         return max(1, int(self.choosing * rounds + 1e-9))
 
     @typed
-    def eps(self, task: Task) -> np.ndarray:
+    def eps(self, task: Terms) -> np.ndarray:
         """Eps (K,) of one choice, inf without privacy."""
         total = np.inf if self.privacy is None else np.asarray(self.privacy.eps, dtype=float)
         return np.broadcast_to(self.eps_share * total, task.n_clients)
 
     @typed
-    def rho(self, task: Task, rounds: int) -> np.ndarray:
-        """Zero-concentrated rate (K,) of all of a client's choices, 0 where it has no privacy."""
-        number = 0 if self.clusters == 1 else self.choices(rounds)
-        return np.array([choices_rho(e, number) if np.isfinite(e) else 0.0 for e in self.eps(task)])
-
-    @typed
-    def choose(self, task: Task, state: dict[str, Any], t: int) -> Any:
-        """Cluster (K,) of each client in round t."""
+    def choose(self, task: Task, state: Mapping[str, Any], t: int, clients: ArrayLike | None = None) -> Any:
+        """Cluster (C,) of some clients (None: all) in round t, by what the state has of "centres" and, where there is one
+        cluster, of "chosen"."""
         if self.clusters == 1:
             return state["chosen"]
-        scores = -np.stack([badness(task, task.data, centre, self.cap) for centre in state["centres"]], axis=1)
+        clients = np.arange(task.n_clients) if clients is None else np.asarray(clients)
         sensitivity = 1.0 if self.cap is None else self.cap
-        found = scores.argmax(axis=1)
-        for k, eps in enumerate(self.eps(task)):
-            if np.isfinite(eps):
-                rng = stream(task.seed, CHOICES, t, k)
-                found[k] = exponential_choice(scores[k], eps=eps, sensitivity=sensitivity, rng=rng)
-        return found
+
+        def scores(rows):
+            return -np.stack([badness(task, rows, centre, self.cap) for centre in state["centres"]], axis=1)
+
+        return task.choose(t, scores, clients, eps=self.eps(task)[clients], sensitivity=sensitivity)
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Choose, train from the cluster's model, average within clusters."""
-        if t < state["choosing"]:
-            state["chosen"] = self.choose(task, state, t)
-        starts, pull = self.begin(state, t)
-        ends = self.train(task, state, starts, t, pull=pull)
-        weights, state["centres"] = averaging(task, self.weights), state["centres"].copy()
-        for g in np.unique(state["chosen"]):
-            members = np.flatnonzero(state["chosen"] == g)
+    def message(self, task: Terms, server: Mapping[str, Any], clients: np.ndarray) -> State:
+        """Models of all clusters, and how many rounds choose."""
+        return {name: server[name] for name in ("centres", "choosing")}
+
+    @typed
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Choose, train from the cluster's model."""
+        chosen = own["chosen"]
+        if t < message["choosing"]:
+            chosen = self.choose(task, {**own, **message}, t, clients)
+        starts, pull = self.begin(message["centres"][chosen], message, own, clients, t)
+        ends = self.train(task, clients, own, starts, t, pull=pull)
+        return {"ends": ends, "chosen": chosen}, {"personal": ends, "chosen": chosen}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average within clusters."""
+        weights, middles, chosen = averaging(task, self.weights, clients), server["centres"].copy(), reply["chosen"]
+        for g in np.unique(chosen):
+            members = np.flatnonzero(chosen == g)
             share = weights[members] / weights[members].sum() if self.clusters > 1 else weights
-            state["centres"][g] = weighted_sum(share, ends[members])
-        state["personal"] = ends
-        return {"clusters": len(np.unique(state["chosen"]))}
+            middles[g] = weighted_sum(share, reply["ends"][members])
+        return {"centres": middles}, {"clusters": len(np.unique(chosen))}
 
     @typed
-    def begin(self, state: dict[str, Any], t: int) -> tuple[Any, Any]:
-        """Where clients start from in round t, and what pulls them."""
-        return state["centres"][state["chosen"]], None
+    def begin(
+        self, centre: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], clients: np.ndarray, t: int
+    ) -> tuple[Any, Any]:
+        """Where clients of these clusters' models start from in round t, and what pulls them."""
+        return centre, None
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Each client's cluster's model, as personal parameters (K, P)."""
-        return {"personal": state["centres"][state["chosen"]]}
-
-    @typed
-    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
-        """Guarantee of each client's rows, training and choices together."""
-        if self.privacy is None:
-            return [None] * task.n_clients
-        return guarantees_beside(self.privacy, task, rounds=rounds, rho=self.rho(task, rounds))
+    def personalise(self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+        """Each client's cluster's model."""
+        return message["centres"][own["chosen"]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,18 +202,19 @@ class ClusteredMRMTL(IFCA):
         nonnegative("lam", self.lam)
 
     @typed
-    def begin(self, state: dict[str, Any], t: int) -> tuple[Any, Any]:
+    def begin(
+        self, centre: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], clients: np.ndarray, t: int
+    ) -> tuple[Any, Any]:
         """From the cluster's model in choosing rounds, then from one's own, pulled towards the cluster's."""
-        centre = state["centres"][state["chosen"]]
-        return (centre, None) if t < state["choosing"] else (state["personal"], (self.lam, centre))
+        return (centre, None) if t < message["choosing"] else (own["personal"], (of(clients, self.lam), centre))
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Personal parameters (K, P)."""
-        return {"personal": state["personal"]}
+    def personalise(self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+        """What the client has itself."""
+        return own["personal"]
 
 
-def centres(task: Task, number: int) -> Any:
+def centres(task: Terms, number: int) -> Any:
     """First models (number, P) of the clusters, all different."""
     found = np.stack([np.asarray(task.initial(g), dtype=float) for g in range(number)])
     if number > 1 and (found == found[0]).all():

@@ -9,19 +9,21 @@ whose messages may be private (``adaped``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import Descent, everyone, rate_at
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
 from estimators.federated.pairs import PairStep
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import probability, single
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["FederatedMutualLearning", "QuPeD"]
 
@@ -58,29 +60,48 @@ class Coupled(Descent):
         both = self.learning_rate, self.learning_rate if self.common_rate is None else self.common_rate
         return tuple(float(rate_at(rate, self.decay, t)) for rate in both)
 
+    own = ("personal",)
+
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Every network with the same first parameters."""
         personal = everyone(task)
         return {"personal": personal, "shared": personal[0].astype(float), "psi": np.array(float(self.psi))}
 
     @typed
-    def pairs(self, task: Task, state: dict[str, Any], t: int, clients: Any, **changes: Any) -> Any:
-        """``Pairs`` of the clients' networks after the round's steps."""
-        given = {"own": state["personal"][clients], "common": state["shared"], "psi": state["psi"]}
-        given |= {"schedule": task.schedule(t, clients), "step": self.step(t)}
-        return task.backend.local_pairs(task.model, data=task.data, **(given | changes))
+    def message(self, task: Terms, server: Mapping[str, Any], clients: np.ndarray) -> State:
+        """The common parameters and psi."""
+        return {name: server[name] for name in ("shared", "psi")}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train the participants' pairs, average the copies; a round without participants changes nothing."""
-        clients = task.participants(t, rate=self.rate, number=self.number)
-        if len(clients):
-            ends, share = self.pairs(task, state, t, clients), np.full(len(clients), 1 / len(clients))
-            state["personal"][clients] = ends.own
-            state["shared"] = weighted_sum(share, ends.common)
-            state["psi"] = np.asarray(weighted_sum(share, ends.psi))
-        return {"participants": len(clients)}
+    def pairs(self, task: Task, clients: np.ndarray, given: Mapping[str, Any], t: int, **changes: Any) -> Any:
+        """``Pairs`` of the clients' networks after the round's steps, from those `given`: own, common, psi."""
+        return task.train_pairs(**({"schedule": task.schedule(t, clients), "step": self.step(t), **given} | changes))
+
+    @typed
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train both networks, send the copy of the common one."""
+        ends = self.pairs(task, clients, given_to(own["personal"], message), t)
+        return {"common": ends.common, "psi": ends.psi}, {"personal": ends.own.astype(own["personal"].dtype)}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average the copies; a round without participants changes nothing."""
+        notes = {"participants": len(clients)}
+        if len(clients) == 0:
+            return {}, notes
+        share = np.full(len(clients), 1 / len(clients))
+        psi = np.asarray(weighted_sum(share, reply["psi"]))
+        return {"shared": weighted_sum(share, reply["common"]), "psi": psi}, notes
+
+
+def given_to(own: np.ndarray, message: Mapping[str, Any]) -> dict[str, Any]:
+    """The pair of networks that a client begins a round with, and its psi."""
+    return {"own": own, "common": message["shared"], "psi": message["psi"]}
 
 
 @dataclass(frozen=True, kw_only=True)

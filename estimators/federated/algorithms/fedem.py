@@ -5,12 +5,14 @@ Belongs here: `FedEM`.  Does not belong here: hard clusters of clients; predicti
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import Descent, averaging
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
 from estimators.federated.predictions import Mixture, example_losses, posterior
 from estimators.federated.schedule import Schedule
@@ -18,7 +20,7 @@ from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import index
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["FedEM"]
 
@@ -50,8 +52,10 @@ class FedEM(Descent):
         super().__post_init__()
         index("components", self.components, 1, 1000)
 
+    own = ("weights",)
+
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Components (M, P) and equal proportions (K, M)."""
         M = self.components
         first = np.stack([np.asarray(task.initial(m), dtype=float) for m in range(M)])
@@ -60,27 +64,42 @@ class FedEM(Descent):
         return {"components": first, "weights": np.full((task.n_clients, M), 1 / M)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """E and M of the participants, average; a round without participants changes nothing."""
-        clients = task.participants(t, rate=self.rate, number=self.number)
-        if len(clients):
-            sizes, steps = task.sizes[clients], task.schedule(t, clients)
-            first = np.cumsum(sizes) - sizes
-            q = self.responsibilities(task, state, clients)
-            state["weights"][clients] = (np.add.reduceat(q, first, axis=1) / sizes).T
-            ends = self.train(task, state, t, steps, q[:, first[:, None, None] + steps.indices])
-            state["components"] = np.stack([weighted_sum(averaging(task, "rows", clients), rows) for rows in ends])
-        return {"participants": len(clients)}
+    def message(self, task: Terms, server: Mapping[str, Any], clients: np.ndarray) -> State:
+        """The components."""
+        return {"components": server["components"]}
 
     @typed
-    def responsibilities(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """E, then M: new proportions to keep, components (C, M, P) to send."""
+        sizes, steps = task.sizes[clients], task.schedule(t, clients)
+        first = np.cumsum(sizes) - sizes
+        q = self.responsibilities(task, message["components"], own["weights"], clients)
+        weights = (np.add.reduceat(q, first, axis=1) / sizes).T
+        ends = self.train(task, message["components"], t, steps, q[:, first[:, None, None] + steps.indices])
+        return {"ends": ends.swapaxes(0, 1)}, {"weights": weights}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average every component; a round without participants changes nothing."""
+        notes = {"participants": len(clients)}
+        if len(clients) == 0:
+            return {}, notes
+        share = averaging(task, "rows", clients)
+        return {"components": np.stack([weighted_sum(share, rows) for rows in reply["ends"].swapaxes(0, 1)])}, notes
+
+    @typed
+    def responsibilities(self, task: Task, components: np.ndarray, weights: np.ndarray, clients: Any) -> Any:
         """Responsibilities (M, rows) of the clients' training rows, client after client."""
         data = task.data.take(clients)
-        losses = [example_losses(task.backend, task.model, row, data) for row in state["components"]]
-        return posterior(np.repeat(state["weights"][clients], data.sizes, axis=0).T, np.stack(losses))[0]
+        losses = [example_losses(task.backend, task.model, row, data) for row in components]
+        return posterior(np.repeat(weights, data.sizes, axis=0).T, np.stack(losses))[0]
 
     @typed
-    def train(self, task: Task, state: dict[str, Any], t: int, steps: Any, q: np.ndarray) -> Any:
+    def train(self, task: Task, components: np.ndarray, t: int, steps: Any, q: np.ndarray) -> Any:
         """Components (M, C, P) after local training with weights q (M, C, S, B) of the batches' rows."""
         M, C = len(q), len(steps.clients)
         every = Schedule(
@@ -90,11 +109,11 @@ class FedEM(Descent):
             np.tile(steps.divisors, (M, 1)),
             np.tile(steps.steps, M),
         )
-        starts = np.repeat(state["components"], C, axis=0)
+        starts = np.repeat(components, C, axis=0)
         rate = self.pace(t)
         return task.train(starts, t, learning_rate=rate, steps=every).reshape(M, C, -1)
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
+    def personalise(self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
         """Every client's mixture."""
-        return {"personal": Mixture(state["weights"], state["components"])}
+        return Mixture(own["weights"], message["components"])

@@ -6,6 +6,7 @@ Belongs here: privacy of whole clients towards whoever sees the shared model.  D
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,14 +14,16 @@ import numpy as np
 
 from estimators.accounting.accountants import ACCOUNTANTS
 from estimators.federated.algorithms.basic import Descent
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
+from estimators.federated.plans import PrivacyPlan, Release
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, finite, nonnegative, number, positive, probability, single
 
 if TYPE_CHECKING:
     from estimators.accounting.budget import Guarantee
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["DPFedAvg", "FeO2", "FedHDP"]
 
@@ -105,12 +108,12 @@ class ClippedAverage(Descent):
         raise NotImplementedError
 
     @typed
-    def levels(self, task: Task) -> Any:
+    def levels(self, task: Terms) -> Any:
         """List of `Level`, together all clients."""
         raise NotImplementedError
 
     @typed
-    def counts(self, task: Task) -> float:
+    def counts(self, task: Terms) -> float:
         """Noise z_b on the number of unclipped updates, inf where S stays."""
         if np.isinf(self.clip) or self.clip_rate == 0:
             return np.inf
@@ -119,54 +122,72 @@ class ClippedAverage(Descent):
         expected = self.number if self.number is not None else (self.rate or 0.0) * task.n_clients
         return max(expected / 20, *self.noise())
 
+    own = ("personal", "begun")
+
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, clipping norm, and personal parameters of the clients that have `begun`."""
         state = {"shared": np.asarray(task.initial(), dtype=float), "clip": np.array(float(self.clip))}
-        self.levels(task)
-        for z in self.noise():
-            update_multiplier(z, self.counts(task))
+        self.privacy_plan(task, rounds=rounds)
         if self.lam is not None:
             state["personal"] = np.zeros((task.n_clients, task.model.n_parameters), np.float32)
             state["begun"] = np.zeros(task.n_clients, bool)
         return state
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train the participants and their personal models, add the noisy average, move the clipping norm.
+    def privacy_plan(self, task: Terms, *, rounds: int) -> PrivacyPlan:
+        """In every round, of each level with noise and weight: a sum of clipped updates, and a count where S moves."""
+        counts, releases = self.counts(task), []
+        for level in self.levels(task):
+            updates = update_multiplier(level.multiplier, counts)
+            if updates > 0 and level.ratio > 0:
+                same = {"rounds": range(rounds), "clients": level.mask}
+                releases.append(Release(what="sum", noise=updates, **same))
+                if np.isfinite(counts):
+                    releases.append(Release(what="count", noise=2 * counts, **same))
+        return PrivacyPlan(releases=releases)
+
+    @typed
+    def called(self, task: Terms, t: int) -> np.ndarray:
+        """Participants, but for levels that take no part."""
+        active = np.any([level.mask for level in self.levels(task) if level.ratio > 0], axis=0)
+        clients = super().called(task, t)
+        return clients[active[clients]]
+
+    @typed
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train from the shared parameters, and one's own parameters on the same batches, pulled to the shared ones."""
+        steps, rate, shared = task.schedule(t, clients), self.pace(t), message["shared"]
+        update = task.train(shared, t, learning_rate=rate, steps=steps) - shared
+        if self.lam is None:
+            return {"updates": update}, {}
+        levels = self.levels(task)
+        lam = np.select([level.mask[clients] for level in levels], [level.lam for level in levels])
+        starts = np.where(own["begun"][:, None], own["personal"], shared.astype(np.float32))
+        ends = task.train(starts, t, learning_rate=rate, steps=steps, pull=(lam, shared)).astype(np.float32)
+        return {"updates": update}, {"personal": ends, "begun": np.ones(len(clients), bool)}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Add the noisy average of the updates, move the clipping norm.
 
         The notes (how many took part, the norm, the share of clipped updates) are exact: for the experimenter, who must not
         publish the first and the last.
         """
-        levels = self.levels(task)
-        active = np.any([level.mask for level in levels if level.ratio > 0], axis=0)
-        clients = task.participants(t, rate=self.rate, number=self.number)
-        clients = clients[active[clients]]
-        updates = np.zeros((0, task.model.n_parameters))
-        if len(clients):
-            steps, rate = task.schedule(t, clients), self.pace(t)
-            updates = task.train(state["shared"], t, learning_rate=rate, steps=steps) - state["shared"]
-            if self.lam is not None:
-                self.personalise(task, state, t, clients, levels, steps, rate)
-        norms = np.sqrt(np.einsum("cp,cp->c", updates, updates))
-        return {"participants": len(clients), **self.aggregate(task, state, t, clients, levels, updates, norms)}
-
-    @typed
-    def personalise(
-        self, task: Task, state: dict[str, Any], t: int, clients: Any, levels: Any, steps: Any, rate: Any
-    ) -> None:
-        """Train the participants' personal models on the same batches, pulled to the shared model they were sent."""
-        lam = np.select([level.mask[clients] for level in levels], [level.lam for level in levels])
-        begun = state["begun"][clients, None]
-        starts = np.where(begun, state["personal"][clients], state["shared"].astype(np.float32))
-        state["personal"][clients] = task.train(starts, t, learning_rate=rate, steps=steps, pull=(lam, state["shared"]))
-        state["begun"][clients] = True
+        updates = reply.get("updates", np.zeros((0, task.model.n_parameters)))
+        norms, changed = np.sqrt(np.einsum("cp,cp->c", updates, updates)), dict(server)
+        notes = self.aggregate(task, changed, t, clients, self.levels(task), updates, norms)
+        return changed, {"participants": len(clients), **notes}
 
     @typed
     def aggregate(
-        self, task: Task, state: dict[str, Any], t: int, clients: Any, levels: Any, updates: np.ndarray, norms: np.ndarray
+        self, task: Terms, state: dict[str, Any], t: int, clients: Any, levels: Any, updates: np.ndarray, norms: np.ndarray
     ) -> dict[str, Any]:
-        """Add the noisy average of the updates; return notes on the clipping."""
+        """Add the noisy average of the updates to a state's "shared", move its "clip"; return notes on the clipping."""
         clip = float(state["clip"])
         scale = np.minimum(1, clip / np.maximum(norms, np.finfo(float).tiny))
         step, weight, total = np.zeros(task.model.n_parameters), 0.0, 0.0
@@ -179,53 +200,53 @@ class ClippedAverage(Descent):
             added = weighted_sum(scale[own], updates[own])
             if private and n > 0:
                 z = update_multiplier(level.multiplier, self.counts(task))
-                added = added + z * clip * task.server_noise(t, len(step), stage=j)
+                added = task.noisy(
+                    added, t, what="sum", clients=np.flatnonzero(level.mask), sensitivity=clip, multiplier=z, stage=j
+                )
             step, weight, total = step + level.ratio * added, weight + level.ratio * n, total + n
         if weight > 0:
             state["shared"] = state["shared"] + step / weight
         inside = norms <= clip
         if np.isfinite(clip) and self.clip_rate > 0 and total > 0:
-            noise = 0.0
-            if any(level.multiplier > 0 and level.ratio > 0 for level in levels):
-                noise = self.counts(task) * float(task.server_noise(t, 1, stage=len(levels))[0])
-            fraction = 0.5 + ((inside - 0.5).sum() + noise) / total
+            counted = (inside - 0.5).sum()
+            private = [level.mask for level in levels if level.multiplier > 0 and level.ratio > 0]
+            if private:
+                counted = task.noisy(
+                    counted, t, what="count", clients=np.flatnonzero(np.any(private, axis=0)), sensitivity=0.5,
+                    multiplier=2 * self.counts(task), stage=len(levels),
+                )  # fmt: skip
+            fraction = 0.5 + counted / total
             state["clip"] = np.array(clip * np.exp(-self.clip_rate * (fraction - self.quantile)))
         return {"clip": clip, "clipped": 1 - inside.sum() / max(len(inside), 1)} if np.isfinite(clip) else {}
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Shared parameters (P,), and personal ones (K, P) if wanted."""
+    def personalise(self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+        """What the client has trained, or the shared model until it has; None where no personal models are wanted."""
         if self.lam is None:
-            return {"shared": state["shared"]}
-        personal = state["personal"]
-        if not state["begun"].all():
-            personal = np.where(state["begun"][:, None], personal, state["shared"].astype(np.float32))
-        return {"shared": state["shared"], "personal": personal}
+            return None
+        if own["begun"].all():
+            return own["personal"]
+        return np.where(own["begun"][:, None], own["personal"], message["shared"].astype(np.float32))
 
     @typed
-    def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
+    def guarantees(self, task: Terms, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client against everyone who sees the shared models of all rounds; None without noise.
 
         Clients of a level of ratio 0 send nothing, and get None too.  Choosing ratio or lam by looking at several runs
         costs more than the guarantee of one run says.
         """
         found = np.full(task.n_clients, None)
-        for level in self.levels(task):
-            if level.multiplier > 0 and level.ratio > 0:
-                counts = self.counts(task)
-                if self.rate is None:
-                    rate, sampling = (self.number or 0) / task.n_clients, "fixed"
-                else:
-                    rate, sampling = self.rate, "poisson"
-                found[level.mask] = client_guarantee(
-                    update_multiplier(level.multiplier, counts),
-                    counts,
-                    rate=rate,
-                    sampling=sampling,
-                    rounds=rounds,
-                    delta=self.delta or 0.0,
+        if self.rate is None:
+            rate, sampling = (self.number or 0) / task.n_clients, "fixed"
+        else:
+            rate, sampling = self.rate, "poisson"
+        counts = self.counts(task)
+        for release in self.privacy_plan(task, rounds=rounds).releases:
+            if release.what == "sum":
+                found[release.clients] = client_guarantee(
+                    release.noise, counts, rate=rate, sampling=sampling, rounds=release.number, delta=self.delta or 0.0,
                     accountant=self.accountant,
-                )
+                )  # fmt: skip
         return found.tolist()
 
 
@@ -248,7 +269,7 @@ class DPFedAvg(ClippedAverage):
         return [single(nonnegative, "multiplier", self.multiplier)]
 
     @typed
-    def levels(self, task: Task) -> list[Level]:
+    def levels(self, task: Terms) -> list[Level]:
         """One level."""
         return [Level(np.ones(task.n_clients, bool), self.noise()[0], 1.0, own_lam(self.lam, 0))]
 
@@ -285,7 +306,7 @@ class FedHDP(ClippedAverage):
         return [float(z) for z in nonnegative("multipliers", self.multipliers)]
 
     @typed
-    def levels(self, task: Task) -> list[Level]:
+    def levels(self, task: Terms) -> list[Level]:
         """A level for each group."""
         return split(task, self.groups, self.noise(), self.ratios, self.lam)
 
@@ -321,12 +342,12 @@ class FeO2(ClippedAverage):
         return [0.0, single(nonnegative, "multiplier", self.multiplier)]
 
     @typed
-    def levels(self, task: Task) -> list[Level]:
+    def levels(self, task: Terms) -> list[Level]:
         """Two levels."""
         return split(task, (self.public, self.private), self.noise(), (1.0, self.ratio), self.lam)
 
 
-def split(task: Task, names: Any, multipliers: Any, ratios: Any, lam: Any) -> list[Level]:
+def split(task: Terms, names: Any, multipliers: Any, ratios: Any, lam: Any) -> list[Level]:
     """List of `Level` from groups of the task, which must hold every client once."""
     for name in names:
         if name not in task.groups:

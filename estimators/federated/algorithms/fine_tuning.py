@@ -6,6 +6,7 @@ averaging itself (``basic``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from estimators.federated.kinds import typed
 from estimators.numerics.validation import index
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["FedAvgPlus"]
 
@@ -40,7 +41,7 @@ class FedAvgPlus(FedAvg):
         index("tuning_steps", self.tuning_steps, 0, 10**6)
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters.
 
         Raises ValueError for work that is counted in passes.
@@ -50,8 +51,8 @@ class FedAvgPlus(FedAvg):
         return super().start(task, rounds=rounds)
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Shared parameters (P,) and personal ones (K, P)."""
+    def personalise(self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+        """The shared parameters after the steps, which the client keeps to itself."""
         batches = {"n_steps": self.tuning_steps}
-        ends = task.train(state["shared"], 0, learning_rate=self.learning_rate, stage=15, batches=batches)
-        return {"shared": state["shared"], "personal": np.asarray(ends)}
+        options = {"learning_rate": self.learning_rate, "clients": clients, "stage": 15, "batches": batches}
+        return np.asarray(task.train(message["shared"], 0, **options))

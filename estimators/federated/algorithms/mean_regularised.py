@@ -8,18 +8,22 @@ Belongs here: methods between local training and averaging without clusters.  Do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone
+from estimators.federated.algorithms.basic import WEIGHTS, RowTraining, averaging, everyone, of
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
+from estimators.federated.plans import Release
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, nonnegative, positive, probability
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.plans import PrivacyPlan
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["MRMTL", "Ditto", "FineTuning", "Mocha"]
 
@@ -55,21 +59,27 @@ class MRMTL(RowTraining):
         choice("weights", self.weights, WEIGHTS)
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
-        """Every client's parameters, all the same first ones."""
-        return {"personal": everyone(task), **self.row_state(task, rounds)}
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
+        """Every client's parameters, all the same first ones, and their mean."""
+        first = everyone(task)
+        mean = weighted_sum(averaging(task, self.weights), first)
+        return {"personal": first, "shared": mean, **self.row_state(task, rounds)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train every client on its own rows, pulled towards the mean of the models."""
-        mean = weighted_sum(averaging(task, self.weights), state["personal"])
-        state["personal"] = self.train(task, state, state["personal"], t, pull=(self.lam, mean))
-        return {}
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train on one's own rows, pulled towards the mean of the models."""
+        pull = (of(clients, self.lam), message["shared"])
+        ends = self.train(task, clients, own, own["personal"], t, pull=pull)
+        return {"ends": ends}, {"personal": ends}
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Personal parameters (K, P), and their mean (P,) as the shared ones."""
-        return {"personal": state["personal"], "shared": weighted_sum(averaging(task, self.weights), state["personal"])}
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """The mean of the models."""
+        return {"shared": weighted_sum(averaging(task, self.weights, clients), reply["ends"])}, {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,26 +94,24 @@ class Ditto(MRMTL):
     lam, learning_rate, decay, privacy, weights : as in `MRMTL`.
     """
 
-    trainings = 2
+    @typed
+    def privacy_plan(self, task: Terms, *, rounds: int) -> PrivacyPlan:
+        """Every client trains on its rows twice in every round."""
+        return self.row_plan(Release(what="training", rounds=range(rounds), times=2))
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, and every client's."""
-        return {"shared": np.asarray(task.initial(), dtype=float), **super().start(task, rounds=rounds)}
+        return {**super().start(task, rounds=rounds), "shared": np.asarray(task.initial(), dtype=float)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
         """Train for the average in stage 0 and for oneself in stage 1."""
-        ends = self.train(task, state, state["shared"], t, stage=0)
-        pull = (self.lam, state["shared"])
-        state["personal"] = self.train(task, state, state["personal"], t, stage=1, pull=pull)
-        state["shared"] = weighted_sum(averaging(task, self.weights), ends)
-        return {}
-
-    @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Shared parameters (P,) and personal ones (K, P)."""
-        return {"shared": state["shared"], "personal": state["personal"]}
+        ends = self.train(task, clients, own, message["shared"], t, stage=0)
+        pull = (of(clients, self.lam), message["shared"])
+        return {"ends": ends}, {"personal": self.train(task, clients, own, own["personal"], t, stage=1, pull=pull)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,20 +133,41 @@ class FineTuning(RowTraining):
         choice("weights", self.weights, WEIGHTS)
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
-        """Every client's parameters, and the round from which they train alone."""
-        alone = np.asarray(int(self.share * rounds + 1e-9))
-        return {"personal": everyone(task), "alone": alone, **self.row_state(task, rounds)}
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
+        """Every client's parameters, their average, the round from which they train alone and whether they do."""
+        first, alone = everyone(task), int(self.share * rounds + 1e-9)
+        averaged = {"average": first[0].astype(float), "averaged": np.asarray(False)}
+        return {"personal": first, "alone": np.asarray(alone), **averaged, **self.row_state(task, rounds)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train from the shared parameters and average, or go on alone."""
-        ends = self.train(task, state, state["personal"], t)
-        if t < state["alone"]:
-            shared = weighted_sum(averaging(task, self.weights), ends)
-            ends = np.tile(shared.astype(ends.dtype), (task.n_clients, 1))
-        state["personal"] = ends
-        return {}
+    def message(self, task: Terms, server: Mapping[str, Any], clients: np.ndarray) -> State:
+        """The average of the round before, if it was averaged."""
+        return {name: server[name] for name in ("average", "averaged")}
+
+    @typed
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train from the average, or go on alone."""
+        ends = self.train(task, clients, own, self.personalise(task, clients, message, own), t)
+        return {"ends": ends}, {"personal": ends}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average as long as that is due."""
+        if t >= server["alone"]:
+            return {"averaged": np.asarray(False)}, {}
+        average = weighted_sum(averaging(task, self.weights, clients), reply["ends"])
+        return {"average": average, "averaged": np.asarray(True)}, {}
+
+    @typed
+    def personalise(self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+        """The average if the last round made one, else what the client has itself."""
+        if not message["averaged"]:
+            return own["personal"]
+        return np.tile(message["average"].astype(own["personal"].dtype), (len(clients), 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,22 +198,38 @@ class Mocha(RowTraining):
         positive("floor", self.floor)
         choice("penalty", self.penalty, ("inverse", "relation"))
 
-    @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
-        """Every client's parameters, and the penalty's matrix (K, K)."""
-        K = task.n_clients
-        matrix = np.eye(K) * (K if self.penalty == "inverse" else 1 / K)
-        return {"personal": everyone(task), "matrix": matrix, **self.row_state(task, rounds)}
+    addressed = ("strength", "anchors")
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train every client against the others' models, then relate the models anew."""
-        strength = np.diag(state["matrix"])
-        others = state["matrix"] - np.diag(strength)
-        anchors = -np.einsum("kj,jp->kp", others, state["personal"].astype(float)) / strength[:, None]
-        ends = self.train(task, state, state["personal"], t, pull=(self.lam * strength, anchors))
-        state["personal"], state["matrix"] = ends, related(ends, self.penalty, self.floor)
-        return {}
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
+        """Every client's parameters, which the server has too, and the penalty's matrix (K, K)."""
+        K, first = task.n_clients, everyone(task)
+        matrix = np.eye(K) * (K if self.penalty == "inverse" else 1 / K)
+        return {"personal": first, "matrix": matrix, "received": first, **self.row_state(task, rounds)}
+
+    @typed
+    def message(self, task: Terms, server: Mapping[str, Any], clients: np.ndarray) -> State:
+        """What pulls each client: how strongly, and to where the others are."""
+        strength = np.diag(server["matrix"])
+        others = server["matrix"] - np.diag(strength)
+        anchors = -np.einsum("kj,jp->kp", others, server["received"].astype(float)) / strength[:, None]
+        return {"strength": strength[clients], "anchors": anchors[clients]}
+
+    @typed
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train on one's own rows against the others' models."""
+        pull = (self.lam * message["strength"], message["anchors"])
+        ends = self.train(task, clients, own, own["personal"], t, pull=pull)
+        return {"ends": ends}, {"personal": ends}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Relate the models anew."""
+        return {"received": reply["ends"], "matrix": related(reply["ends"], self.penalty, self.floor)}, {}
 
 
 def related(models: np.ndarray, penalty: str, floor: float) -> Any:

@@ -11,6 +11,7 @@ Belongs here: rounds of this form.  Does not belong here: weights of given updat
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from estimators.accounting import dpsgd
 from estimators.closed_forms.aggregation import aggregate_variance, precision_weights, relative_excess
 from estimators.federated.algorithms.basic import RowTraining, rate_at
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import weighted_sum
@@ -28,7 +30,7 @@ from estimators.server import server_weights
 from estimators.server.robust_pca import noise_variances
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["PFA", "MinimumEps", "OracleWeights", "RobustHDP", "RowWeights", "UniformWeights", "WeiAvg"]
 
@@ -64,8 +66,10 @@ class Weighted(RowTraining):
         if not isinstance(self.privacy, RowPrivacy):
             raise ValueError(f"privacy must be a RowPrivacy, got {self.privacy!r}; FedAvg also trains without")
 
+    own = ("multiplier",)
+
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, noise multipliers (K,), learning rate."""
         state = {"shared": np.asarray(task.initial(), dtype=float), **self.row_state(task, rounds)}
         deviation = 1.0
@@ -77,29 +81,43 @@ class Weighted(RowTraining):
         return {**state, "learning_rate": np.asarray(self.learning_rate / deviation)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Train the participants, average their updates; a round without participants changes nothing."""
-        clients = task.participants(t, rate=self.rate, number=self.number)
-        if len(clients) == 0:
-            return {"participants": 0}
-        rate = rate_at(state["learning_rate"], self.decay, t)
-        updates = self.train(task, state, state["shared"], t, clients=clients, learning_rate=rate) - state["shared"]
-        weights, updates = self.weighted(task, state, t, clients, updates)
-        state["shared"] = state["shared"] + weighted_sum(weights, updates)
-        return {"participants": len(clients), **self.loss(task, state, clients, weights)}
+    def message(self, task: Terms, server: Mapping[str, Any], clients: np.ndarray) -> State:
+        """The shared parameters and the learning rate."""
+        return {name: server[name] for name in ("shared", "learning_rate")}
 
     @typed
-    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Train from the shared parameters, send the update."""
+        rate = rate_at(message["learning_rate"], self.decay, t)
+        ends = self.train(task, clients, own, message["shared"], t, learning_rate=rate)
+        return {"updates": ends - message["shared"]}, {}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average the updates; a round without participants changes nothing."""
+        if len(clients) == 0:
+            return {}, {"participants": 0}
+        changed = dict(server)
+        weights, updates = self.weighted(task, changed, t, clients, reply["updates"])
+        changed["shared"] = server["shared"] + weighted_sum(weights, updates)
+        return changed, {"participants": len(clients), **self.loss(task, changed, clients, weights)}
+
+    @typed
+    def weights(self, task: Terms, state: dict[str, Any], clients: Any) -> Any:
         """Weights (C,) of some clients, before anything is known of their updates."""
         raise NotImplementedError
 
     @typed
-    def weighted(self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
-        """Weights (C,) that add to one, and updates (C, P) that they are for."""
+    def weighted(self, task: Terms, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
+        """Weights (C,) that add to one, and updates (C, P) that they are for; may add to the state's entries."""
         return self.weights(task, state, clients), updates
 
     @typed
-    def loss(self, task: Task, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
+    def loss(self, task: Terms, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
         """What these weights lose against the best ones."""
         variances = noise_power(self, task, state)[clients]
         if (variances == 0).any():
@@ -114,7 +132,7 @@ class Weighted(RowTraining):
         }
 
 
-def noise_power(algorithm: Any, task: Task, state: dict[str, Any]) -> np.ndarray:
+def noise_power(algorithm: Any, task: Terms, state: dict[str, Any]) -> np.ndarray:
     """Variance (K,) of the privacy noise in an element of each client's update, over the squared learning rate.
 
     (7) with the noise of (3) alone: what sampling adds to it needs the gradients.  Claim: robusthdp:eq7.
@@ -131,7 +149,7 @@ class UniformWeights(Weighted):
     """Equal weights; parameters as in `Weighted`."""
 
     @typed
-    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> np.ndarray:
+    def weights(self, task: Terms, state: dict[str, Any], clients: Any) -> np.ndarray:
         """1 / C."""
         return np.full(len(clients), 1 / len(clients))
 
@@ -143,7 +161,7 @@ class RowWeights(Weighted):
     """
 
     @typed
-    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Floats:
+    def weights(self, task: Terms, state: dict[str, Any], clients: Any) -> Floats:
         """n_i / sum n_j."""
         return server_weights.sample_weights(task.sizes[clients])
 
@@ -173,12 +191,12 @@ class WeiAvg(Weighted):
             raise ValueError("eps must be finite for weights in proportion to it")
 
     @typed
-    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Floats:
+    def weights(self, task: Terms, state: dict[str, Any], clients: Any) -> Floats:
         """eps_i / sum eps_j."""
         return server_weights.eps_weights(self.eps(task)[clients])
 
     @typed
-    def eps(self, task: Task) -> np.ndarray:
+    def eps(self, task: Terms) -> np.ndarray:
         """The eps (K,) of each client."""
         return np.broadcast_to(np.asarray(self.privacy.eps, dtype=float), task.n_clients)
 
@@ -200,7 +218,7 @@ class PFA(WeiAvg):
 
     @typed
     def weighted(
-        self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray
+        self, task: Terms, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray
     ) -> tuple[Floats, Floats | Any]:
         """Weights eps_i / sum eps_j, of the projected updates."""
         public = server_weights.public_clients(self.eps(task))[clients]
@@ -210,7 +228,7 @@ class PFA(WeiAvg):
         return self.weights(task, state, clients), updates
 
     @typed
-    def loss(self, task: Task, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
+    def loss(self, task: Terms, state: dict[str, Any], clients: Any, weights: np.ndarray) -> dict[str, Any]:
         """Nothing: the noise of projected updates depends on the data."""
         return {}
 
@@ -231,12 +249,12 @@ class OracleWeights(Weighted):
     per_step: bool = False
 
     @typed
-    def weights(self, task: Task, state: dict[str, Any], clients: Any) -> Any:
+    def weights(self, task: Terms, state: dict[str, Any], clients: Any) -> Any:
         """By the true noise."""
         return self.precise(task, clients, noise_power(self, task, state)[clients])
 
     @typed
-    def precise(self, task: Task, clients: Any, variances: np.ndarray) -> Any:
+    def precise(self, task: Terms, clients: Any, variances: np.ndarray) -> Any:
         """Weights of some clients with these noises."""
         weights = precision_weights(variances)
         if self.per_step:
@@ -270,31 +288,33 @@ class RobustHDP(OracleWeights):
         index("every", self.every, 1, 10**7)
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """As in `Weighted`, with the parameters before the last round and estimates of noise (K,), 0 where there is none."""
         state = super().start(task, rounds=rounds)
         return {**state, "previous": state["shared"], "estimates": np.zeros(task.n_clients)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """One round, as all algorithms here have it."""
-        previous = state["shared"]
-        notes = super().round(task, state, t)
-        state["previous"] = previous
-        return notes
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """As in `Weighted`, keeping the parameters before."""
+        changed, notes = super().server_aggregate(task, server, t, clients, reply)
+        return {**changed, "previous": server["shared"]}, notes
 
     @typed
-    def weighted(self, task: Task, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
+    def weighted(self, task: Terms, state: dict[str, Any], t: int, clients: Any, updates: np.ndarray) -> tuple[Any, Any]:
         """Weights by the estimates."""
         if t % self.every == 0 or (state["estimates"][clients] == 0).any():
             found = noise_variances(updates.T, block_rows=server_weights.BLOCK_ROWS)
             if not found.converged:
                 message = f"robust PCA has not converged in round {t + 1} (gap {found.gap:.1g}); its weights may be far off"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
-            state["estimates"][clients] = found.variances
+            estimates = state["estimates"].copy()
+            estimates[clients] = found.variances
+            state["estimates"] = estimates
         return self.precise(task, clients, state["estimates"][clients]), updates
 
     @typed
-    def models(self, task: Task | None, state: dict[str, Any]) -> dict[str, Any]:
+    def models(self, task: Terms | None, state: dict[str, Any]) -> dict[str, Any]:
         """Shared parameters (P,)."""
         return {"shared": state["previous" if self.as_printed else "shared"]}

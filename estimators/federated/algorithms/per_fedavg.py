@@ -5,6 +5,7 @@ Belongs here: `PerFedAvg`.  Does not belong here: longer fine-tuning of shared p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ import numpy as np
 
 from estimators.federated import schedule as schedules
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["PerFedAvg"]
 
@@ -60,18 +62,26 @@ class PerFedAvg(Descent):
         choice("weights", self.weights, WEIGHTS)
 
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters."""
         return {"shared": np.asarray(task.initial(), dtype=float)}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Local steps of the participants, average; a round without participants changes nothing."""
-        clients = task.participants(t, rate=self.rate, number=self.number)
-        if len(clients):
-            ends = self.work(task, state["shared"], t, clients)
-            state["shared"] = weighted_sum(averaging(task, self.weights, clients), ends)
-        return {"participants": len(clients)}
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Local steps from the shared parameters."""
+        return {"ends": self.work(task, message["shared"], t, clients)}, {}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average; a round without participants changes nothing."""
+        notes = {"participants": len(clients)}
+        if len(clients) == 0:
+            return {}, notes
+        return {"shared": weighted_sum(averaging(task, self.weights, clients), reply["ends"])}, notes
 
     @typed
     def work(self, task: Task, shared: np.ndarray, t: int, clients: Any) -> np.ndarray:
@@ -94,10 +104,11 @@ class PerFedAvg(Descent):
         return w
 
     @typed
-    def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Shared parameters (P,) and, after adaptation, personal ones (K, P)."""
-        shared = state["shared"]
+    def personalise(self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+        """The shared parameters after adaptation."""
+        shared = message["shared"]
         if self.alpha == 0:
-            return {"shared": shared, "personal": np.broadcast_to(shared, (task.n_clients, len(shared)))}
-        whole = schedules.epochs(task.sizes, n_epochs=self.adaptations, batch_size=task.sizes, seed=0, round=0)
-        return {"shared": shared, "personal": task.train(shared, 0, learning_rate=self.alpha, steps=whole)}
+            return np.broadcast_to(shared, (len(clients), len(shared)))
+        sizes, whole = task.sizes, {"n_epochs": self.adaptations, "batch_size": task.sizes}
+        steps = schedules.epochs(sizes, **whole, seed=0, round=0, clients=clients)
+        return task.train(shared, 0, learning_rate=self.alpha, steps=steps)

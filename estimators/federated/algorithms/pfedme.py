@@ -5,18 +5,20 @@ Belongs here: `PFedMe`.  Does not belong here: other penalised personal models (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
+from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
 
 if TYPE_CHECKING:
-    from estimators.federated.task import Task
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["PFedMe"]
 
@@ -62,24 +64,38 @@ class PFedMe(Descent):
         index("inner_steps", self.inner_steps, 1, 10**6)
         choice("weights", self.weights, WEIGHTS)
 
+    own = ("personal",)
+
     @typed
-    def start(self, task: Task, *, rounds: int) -> dict[str, Any]:
+    def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters and every client's own, all the same first ones."""
         first = np.asarray(task.initial(), dtype=float)
         return {"shared": first, "personal": np.tile(first.astype(task.backend.dtype), (task.n_clients, 1))}
 
     @typed
-    def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """Work at the clients, average; a round without participants leaves the shared parameters."""
-        averaged = task.participants(t, rate=self.rate, number=self.number)
-        clients = np.arange(task.n_clients) if self.everyone else averaged
-        if len(clients) == 0:
-            return {"participants": 0}
-        state["personal"][clients], w = self.work(task, state["shared"], t, clients)
-        if len(averaged):
-            mean = weighted_sum(averaging(task, self.weights, averaged), w[np.searchsorted(clients, averaged)])
-            state["shared"] = (1 - self.beta) * state["shared"] + self.beta * mean
-        return {"participants": len(averaged)}
+    def called(self, task: Terms, t: int) -> np.ndarray:
+        """All where everyone works, else those that are averaged."""
+        return np.arange(task.n_clients) if self.everyone else super().called(task, t)
+
+    @typed
+    def client_update(
+        self, task: Task, clients: np.ndarray, message: Mapping[str, Any], own: Mapping[str, Any], t: int
+    ) -> tuple[State, State]:
+        """Local steps: v to keep, w to send."""
+        personal, w = self.work(task, message["shared"], t, clients)
+        return {"w": w}, {"personal": personal}
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Move towards the average; a round without participants leaves the shared parameters."""
+        averaged = super().called(task, t)
+        notes = {"participants": len(averaged)}
+        if len(averaged) == 0:
+            return {}, notes
+        mean = weighted_sum(averaging(task, self.weights, averaged), reply["w"][np.searchsorted(clients, averaged)])
+        return {"shared": (1 - self.beta) * server["shared"] + self.beta * mean}, notes
 
     @typed
     def work(self, task: Task, shared: np.ndarray, t: int, clients: Any) -> tuple[np.ndarray | Any, np.ndarray | Any]:

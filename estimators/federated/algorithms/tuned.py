@@ -118,8 +118,10 @@ class Tuned:
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
         """One round of every run."""
         for i, point in enumerate(state["points"]):
-            own = inner(state, i)
-            self.candidate(point).round(part(task, self.validation, i), own, t)
+            own, meter = inner(state, i), None if task.meter is None else task.meter.again()
+            self.candidate(point).round(part(task.bare, self.validation, i).metered(meter), own, t)
+            if meter is not None:
+                meter.close()
             state |= {f"{i}.{name}": value for name, value in own.items()}
         return {"runs": len(state["points"])}
 
@@ -163,9 +165,28 @@ class Tuned:
         return found[0]
 
     @typed
+    def privacy_plan(self, task: Task, *, rounds: int) -> Any:
+        """Plan of one run, which every run keeps; scores are made once, of rows that no run trains on."""
+        candidate, sub = self.candidate((0,) * len(self.shape)), part(task, self.validation, 0)
+        return OneRun(plan=candidate.privacy_plan(sub, rounds=rounds), task=sub)
+
+    @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
         """Guarantee of each client's rows once the best run is published, tuning included."""
         return [None] * task.n_clients if self.privacy is None else self.cost(task, rounds)
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """A run's plan, metered on the rows that runs train on; the meter itself only makes one for each run."""
+
+    plan: Any
+    task: Task
+
+    @typed
+    def meter(self, task: Task) -> Any:
+        """`Meter` of a run."""
+        return self.plan.meter(self.task)
 
 
 def inner(state: dict[str, Any], i: int) -> dict[str, Any]:

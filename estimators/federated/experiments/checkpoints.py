@@ -1,7 +1,8 @@
 """Files from which a stopped run goes on with the same bits, whatever the moment at which it was stopped.
 
 A checkpoint is an npz of the algorithm's state and of a record, with a checksum over both.  It is written beside the last
-one, made safe on the disk, and only then takes its name; the last one is kept as ``checkpoint.previous.npz``.
+one, made safe on the disk, and only then takes its name; the last one is kept as ``checkpoint.previous.npz``, unless both
+together are larger than TWO.  `rest` says how long to wait after one, so that writing stays below RATE on average.
 
 Belongs here: storing and loading states, what a full disk means.  Does not belong here: what the
 record holds (``runs``).
@@ -19,13 +20,18 @@ from typing import Any
 
 import numpy as np
 
+from estimators.federated.kinds import typed
 from estimators.system import files
 from estimators.system.untrusted import read_arrays, read_json
 
-__all__ = ["CHECKPOINT", "Damaged", "explained", "load", "remove", "save", "write"]
+__all__ = ["CHECKPOINT", "Damaged", "explained", "load", "remove", "rest", "save", "write"]
 
 CHECKPOINT, PREVIOUS = "checkpoint.npz", "checkpoint.previous.npz"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+TWO = 1 << 26
+"""Bytes above which only one checkpoint is kept (64 MiB)."""
+RATE = 2e6
+"""Bytes that are written in a second at most, on average."""
 RECORD, DIGEST = "__record__", "__sha256__"
 
 
@@ -63,8 +69,19 @@ def digest(arrays: Mapping[str, Any]) -> str:
     return found.hexdigest()
 
 
+@typed
+def rest(state: Mapping[str, Any]) -> float:
+    """Seconds from one checkpoint of a state to the next, at least.
+
+    >>> rest({"personal": np.zeros((1000, 1000), np.float32)})
+    2.0
+    """
+    return sum(np.asarray(value).nbytes for value in state.values()) / RATE
+
+
 def save(folder: Path, state: dict[str, Any], record: Mapping[str, Any]) -> None:
-    """Store a state and a record (what JSON can hold) as the newest checkpoint of a folder, keeping the one before."""
+    """Store a state and a record (what JSON can hold) as the newest checkpoint of a folder, keeping the one before if both
+    are small."""
     arrays = {name: np.asarray(value) for name, value in state.items()}
     for name, array in arrays.items():
         if array.dtype.hasobject:
@@ -73,7 +90,11 @@ def save(folder: Path, state: dict[str, Any], record: Mapping[str, Any]) -> None
     arrays[DIGEST] = np.frombuffer(digest(arrays).encode(), dtype=np.uint8)
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
-    write(folder / CHECKPOINT, stream.getvalue(), keep=folder / PREVIOUS)
+    content = stream.getvalue()
+    both = 2 * len(content) <= TWO
+    write(folder / CHECKPOINT, content, keep=folder / PREVIOUS if both else None)
+    if not both:
+        (folder / PREVIOUS).unlink(missing_ok=True)
 
 
 def load(folder: Path) -> tuple[dict[str, np.ndarray | np.ndarray], Any, str] | None:

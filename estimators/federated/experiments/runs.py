@@ -12,19 +12,15 @@ Belongs here: doing a run, going on with it, refusing another one's folder, the 
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.federated.experiments import checkpoints
+from estimators.federated.experiments import checkpoints, provenance
 from estimators.federated.experiments.building import build
 from estimators.federated.experiments.plan import plain
 from estimators.system.files import locked
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["configuration_hash", "execute", "finished", "same_result"]
 
 CONFIG, HISTORY, RESULT = "config.json", "history.jsonl", "result.json"
-VARIES = ("seconds", "versions", "commit")
+VARIES = ("seconds", "versions", "machine", "code")
 """Keys of a result line that depend on the machine and the moment, not on the run."""
 
 
@@ -54,7 +50,8 @@ def execute(
     ----------
     run : Run; directory : path, whose folder ``run.name`` is used; data_dir : folder of the user's data.
     workers : threads, see `build`.
-    every_rounds, every_seconds : how often to store a checkpoint: after so many rounds (None: no rule) or so much time.
+    every_rounds, every_seconds : how often to store a checkpoint: after so many rounds (None: no rule) or so much time,
+        more for a large state, see ``checkpoints.rest``.
     fresh : begin anew, whatever is in the folder.
     progress : None or a function told (finished rounds, all rounds, newest record or None) after every round.
     say : None or a function told messages for the user.
@@ -66,7 +63,8 @@ def execute(
     Raises
     ------
     ValueError
-        If the folder holds another configuration, other data or only damaged checkpoints, each with what to do.
+        If a round releases what the algorithm's privacy plan does not have, with the rounds before it kept; or if the folder
+        holds another configuration, other data or only damaged checkpoints, each with what to do.
     OSError
         If the disk is full, with finished rounds kept.
     Held
@@ -95,14 +93,20 @@ def execute_alone(
     done = finished(run, directory)
     if done is not None:
         return done
-    stored, used = configuration(run, folder), versions(run.setup.backend)
+    stored, used = configuration(run, folder), provenance.versions(run.setup.backend)
     built = build(run, data_dir, workers=workers)
-    provenance = portable(built.task.federation.provenance)
-    if stored is not None and stored["provenance"] != provenance:
+    origin, made_by = portable(built.task.federation.provenance), provenance.code(run)
+    if stored is not None and stored["provenance"] != origin:
         raise ValueError(f"{folder} was begun with other data; give those, another --out, or --fresh to begin anew")
+    if stored is not None and stored.get("code") != made_by:
+        raise ValueError(
+            f"{folder} was begun by other code, whose finished rounds are kept there; go on with that code, or give another "
+            "--out, or --fresh to begin anew"
+        )
     if stored is None:
         folder.mkdir(parents=True, exist_ok=True)
-        content = {"hash": configuration_hash(run), **run.configuration(), "provenance": provenance, "versions": used}
+        content = {"hash": configuration_hash(run), **run.configuration(), "provenance": origin, "versions": used}
+        content["code"] = made_by
         checkpoints.write(folder / CONFIG, line(content))
     found = checkpoints.load(folder) if stored else None
     if stored and found:
@@ -110,7 +114,7 @@ def execute_alone(
             say(f"{run.name}: {found[2]}")
         if stored["versions"] != used:
             say(f"{run.name}: begun with other versions ({differing(stored['versions'], used)}); bits may differ")
-    return rounds_of(run, folder, built, found, provenance, used, every_rounds, every_seconds, progress)
+    return rounds_of(run, folder, built, found, origin, used, every_rounds, every_seconds, progress)
 
 
 def rounds_of(
@@ -118,7 +122,7 @@ def rounds_of(
     folder: Path,
     built: Any,
     found: Any,
-    provenance: Mapping[str, Any],
+    origin: Mapping[str, Any],
     used: Any,
     every_rounds: int | None,
     every_seconds: float,
@@ -133,20 +137,27 @@ def rounds_of(
     history, begun = list(record["history"]), time.monotonic() - record["seconds"]
     checkpoints.write(folder / HISTORY, b"".join(map(line, history)))
     promises = summarised(algorithm.guarantees(task, rounds=rounds), task.groups)  # what cannot be promised is not run
-    stored, failed = time.monotonic(), None
+    stored, failed, last = time.monotonic(), None, None
     steps = training(algorithm, task, rounds=rounds, every=run.setup.every, state=state, finished=record["finished"])
     try:
         for step in steps:
+            last = step
             if step.record is not None:
                 history.append(step.record)
                 append(folder / HISTORY, line(step.record))
             due = every_rounds is not None and step.finished % every_rounds == 0
-            if step.finished < rounds and (due or time.monotonic() - stored >= every_seconds):
+            pause = max(every_seconds, checkpoints.rest(step.state))
+            if step.finished < rounds and (due or time.monotonic() - stored >= pause):
                 so_far = {"finished": step.finished, "history": history, "seconds": time.monotonic() - begun}
                 checkpoints.save(folder, step.state, so_far)
                 stored = time.monotonic()
             if progress is not None:
                 progress(step.finished, rounds, step.record)
+    except ValueError:  # a plan that is not kept, a reply that is not finite: the rounds before it stand
+        if last is not None:
+            so_far = {"finished": last.finished, "history": history, "seconds": time.monotonic() - begun}
+            checkpoints.save(folder, last.state, so_far)
+        raise
     except Diverged as error:
         failed = ", ".join([str(error), *getattr(error, "__notes__", ())])
     result = {
@@ -160,14 +171,16 @@ def rounds_of(
         "embedded": run.embedded,
         "backend": run.setup.backend,
         "hash": configuration_hash(run),
-        "provenance": provenance,
+        "provenance": origin,
         "clients": task.n_clients,
         **({"failed": failed} if failed else {"final": {k: v for k, v in history[-1].items() if k != "round"}}),
         "history": history,
         "guarantees": promises,
         "seconds": round(time.monotonic() - begun, 3),
         "versions": used,
-        "commit": commit(),
+        "machine": provenance.machine(),
+        "code": provenance.code(run),
+        "data": provenance.data(task.federation),
     }
     checkpoints.write(folder / RESULT, line(result))
     checkpoints.remove(folder)
@@ -280,31 +293,6 @@ def span(values: Sequence[Any]) -> float | list[float]:
     """A number if all are the same, else [least, greatest]."""
     low, high = float(min(values)), float(max(values))
     return low if low == high else [low, high]
-
-
-def versions(backend: str) -> dict[str, str]:
-    """Versions of what computes with this backend."""
-    found = {"python": platform.python_version()}
-    for name in ("numpy", "numba", "borrowed-strength", *(["jax"] if backend == "jax" else [])):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-@lru_cache(maxsize=1)
-def commit() -> str | None:
-    """Commit of this code, with "-dirty" if it is changed; None outside a repository."""
-    here = Path(__file__).resolve().parent
-    try:
-        ran = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=here, capture_output=True, text=True, timeout=20, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return ran.stdout.strip() or None
 
 
 def same_result(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

@@ -126,11 +126,11 @@ def test_one_client_is_alone():
 
 def test_fine_tuning_averages_first():
     t = task()
-    state = FineTuning(share=0.5, **RATE).start(t, rounds=4)
-    spread = []
+    algorithm = FineTuning(share=0.5, **RATE)
+    state, spread = algorithm.start(t, rounds=4), []
     for i in range(4):
-        FineTuning(share=0.5, **RATE).round(t, state, i)
-        spread.append(np.ptp(state["personal"], axis=0).max())
+        algorithm.round(t, state, i)
+        spread.append(np.ptp(algorithm.models(t, state)["personal"], axis=0).max())
     assert spread[0] == spread[1] == 0 < spread[2] < spread[3]
 
 

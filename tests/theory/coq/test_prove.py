@@ -357,7 +357,7 @@ def copied(tmp_path, module, old, new):
     file = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
     assert file.read_text().count(old) == 1
     file.write_text(file.read_text().replace(old, new))
-    return reach.Sources(folders)
+    return reach.Sources(folders, reach.libraries())
 
 
 @pytest.mark.parametrize(
