@@ -375,8 +375,8 @@ class ConjugateModel(ClientModel):
             t = self._quantile_of(self._given(*inside), q)
             return np.log(t) - (np.log1p(-t) if bounded else 0.0)
 
-        places = (np.log(column + first) for column, first in zip(columns, start, strict=True))
-        found = from_cells(log_odds, *places, width=WIDTH)
+        x, y = (np.log(column + first) for column, first in zip(columns, start, strict=True))
+        found = from_cells(log_odds, x, y, width=WIDTH)
         return (expit(found) if bounded else np.exp(found))[inverse]
 
     def _quantile_of(self, rows, q):

@@ -140,7 +140,6 @@ def run(args):
     from estimators.fit.released import Released
     from estimators.tables.client_table import ROLES, read_client_table
     from figures.fit.report import report
-    from figures.saving import prepare, to_json, write_all
 
     if args.example == (args.file is not None):
         raise ValueError("give one table: a FILE, or --example for the batting averages of Efron and Morris")
@@ -195,31 +194,19 @@ def run(args):
                 table, args.eps = own_budgets(table, eps_column)
             step("fitting")
             made = fit(args, table)
-            alone = isinstance(made, Released)
-            outcome = None if alone else decided(args, made, step)
-        if alone:
-            return released(args, made, [str(warning.message) for warning in caught])
+            if isinstance(made, Released):
+                return released(args, made, [str(warning.message) for warning in caught])
+            outcome = decided(args, made, step)
         words = wording(args, table, outcome.model)
         outcome.notes.extend(dict.fromkeys(words(warning.message) for warning in caught))
-        folder = prepare(args.out or default_folder(args.file))
-        mark = own_folder(folder, args.file, chosen=args.out is not None)
         step("writing")
         contents = {"estimates.csv": to_csv(outcome)}
         if not args.no_plot:
             step("drawing")
             contents |= pictures(outcome, name, example_truth() if args.example and args.eps is None else None)
-        files = write_all(folder, {**contents, MARK: mark.encode()})[:-1]
-        removed = remove(folder / name for name in OUTPUTS - contents.keys())
-    if args.json:
-        paths = {"files": [str(path) for path in files], "removed": [str(path) for path in removed]}
-        print(to_json({**outcome.summary(), "clients": outcome.rows(), **paths}, ascii_only=True), end="")
-    else:
-        print(report(outcome))
-        if args.example and args.eps is None:
-            print(example_outcome(outcome))
-        print("written:", *files)
-        if removed:
-            print("removed, because an earlier fit made them:", *removed)
+        paths = write_outputs(args, contents)
+    shown = [report(outcome), example_outcome(outcome)] if args.example and args.eps is None else [report(outcome)]
+    show(args, {**outcome.summary(), "clients": outcome.rows()}, "\n".join(shown), paths)
     return 0 if outcome.model.converged_ else 1
 
 
@@ -246,23 +233,36 @@ def own_budgets(table, column):
 def released(args, made, warned):
     """Print a prior that was released, and write it."""
     from figures.fit.report import prior_report
-    from figures.saving import prepare, to_json, write_all
+    from figures.saving import to_json
 
     made.notes.extend(dict.fromkeys(warned))
+    paths = write_outputs(args, {PRIOR: to_json(made.summary()).encode()})
+    show(args, made.summary(), prior_report(made), paths)
+    return 0 if made.converged else 1
+
+
+def write_outputs(args, contents):
+    """Write files into the folder of the fit, remove what an earlier fit left there, and return the paths of both."""
+    from figures.saving import prepare, write_all
+
     folder = prepare(args.out or default_folder(args.file))
     mark = own_folder(folder, args.file, chosen=args.out is not None)
-    contents = {PRIOR: to_json(made.summary()).encode()}
     files = write_all(folder, {**contents, MARK: mark.encode()})[:-1]
-    removed = remove(folder / name for name in OUTPUTS - contents.keys())
+    return {"files": files, "removed": remove(folder / name for name in OUTPUTS - contents.keys())}
+
+
+def show(args, summary, text, paths):
+    """Print what was found, as JSON or as text, and where it was written."""
+    from figures.saving import to_json
+
     if args.json:
-        paths = {"files": [str(path) for path in files], "removed": [str(path) for path in removed]}
-        print(to_json({**made.summary(), **paths}, ascii_only=True), end="")
-    else:
-        print(prior_report(made))
-        print("written:", *files)
-        if removed:
-            print("removed, because an earlier fit made them:", *removed)
-    return 0 if made.converged else 1
+        named = {what: [str(path) for path in found] for what, found in paths.items()}
+        print(to_json({**summary, **named}, ascii_only=True), end="")
+        return
+    print(text)
+    print("written:", *paths["files"])
+    if paths["removed"]:
+        print("removed, because an earlier fit made them:", *paths["removed"])
 
 
 def share(text):
