@@ -149,7 +149,9 @@ def _refuted(claim: Claim, e: Exempt) -> str:
 
 
 def _outside(claim: Claim, e: Exempt) -> str:
-    held = sorted({m for m, _ in _closure(claim, "derive", "oracle", "printed", "simulate") if m.startswith("estimators.")})
+    reached = {module for module, _ in _closure(claim, "derive", "oracle", "printed", "simulate")}
+    # The room `system` holds what the engine itself runs on, and computes no estimate.
+    held = sorted(m for m in reached if m.startswith("estimators.") and not m.startswith("estimators.system."))
     if held:
         return f"its judges reach {', '.join(held)}"
     near = [i for i in (*claim.related, *taken(claim)) if registry.known(i) and registry.find(i).computed is not None]
