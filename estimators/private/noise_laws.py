@@ -1,11 +1,11 @@
-"""Laws of added noise, by the name of the mechanism: densities, alone and with a normal error, tails, how far noise goes.
+"""Laws of added noise, by the name of the mechanism: densities, alone and with a normal error, and new draws.
 
-One table for everything that asks how a report is spread: posteriors (``mean_posterior``), plausibility (``agreement``) and
-doubt (``outlying``).  A law holds arrays, one entry per report.  Noise on whole numbers whose distance is known is taken as
+A law holds arrays, one entry per report.  Noise on whole numbers whose distance is known is taken as
 spread evenly between them, with its variance: their number is thousands, and where it is few, ``mean_posterior`` sums.
 
-Belongs here: laws of noise that is added.  Does not belong here: mechanisms that add nothing (``finite_output``), draws
-(``noise``), laws of noisy counts (``rate_laws``).
+Belongs here: laws of noise that is added, for posteriors (``mean_posterior``).  Does not belong here: mechanisms that add
+nothing (``finite_output``), the noise that clients add (``noise``), laws of noisy counts (``rate_laws``), how far noise
+goes at the most (``agreement``).
 """
 
 from __future__ import annotations
@@ -47,14 +47,6 @@ class NoiseLaw(Protocol):
         """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
         ...
 
-    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
-        """Return the probability that noise plus such an error exceeds a distance, on either side."""
-        ...
-
-    def reach(self, alpha: float) -> Floats:
-        """Return how far noise goes but with a probability of at most alpha, array (m,); an upper bound."""
-        ...
-
     def draw(self, generator: np.random.Generator) -> Floats:
         """Return new noise of each report, array (m,)."""
         ...
@@ -69,8 +61,8 @@ class NormalNoise:
     """Normal noise, continuous or on whole numbers; also noise of no known mechanism.
 
     >>> law = NormalNoise(np.array([1.0]), np.array([0.0]), np.array([1.0]))
-    >>> law.reach(0.05).round(1).tolist(), law.beyond(np.array([0]), np.array([1.96]), np.array([0.0])).round(3).tolist()
-    ([2.7], [0.05])
+    >>> law.log_density(np.array([0]), np.array([[0.0, 1.0]]), np.array(0.0)).round(3).tolist()
+    [[-0.919, -1.419]]
     """
 
     def __init__(self, variance: Floats, unit: Floats, eps: Floats) -> None:
@@ -81,18 +73,6 @@ class NormalNoise:
         """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
         total = variance + column(self.normal, rows, away)
         return -(away**2) / (2 * total) - np.log(2 * np.pi * total) / 2
-
-    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
-        """Return the probability that noise plus such an error exceeds a distance, on either side."""
-        from scipy.special import ndtr
-
-        sd = np.sqrt(variance + column(self.normal, rows, distance))
-        with quiet():
-            return np.where(sd > 0, 2 * ndtr(-distance / np.where(sd > 0, sd, 1.0)), (distance <= 0) * 1.0)
-
-    def reach(self, alpha: float) -> Floats:
-        """Return how far noise goes: 2 exp(-t^2 / 2 sigma^2), where sigma^2 is hardly above the variance."""
-        return np.sqrt(2 * 1.01 * self.normal * np.log(2 / alpha))
 
     def draw(self, generator: np.random.Generator) -> Floats:
         """Return new noise of each report, array (m,)."""
@@ -132,21 +112,6 @@ class LaplaceNoise:
         near = erfcx(rest / np.sqrt(2))
         total = np.where(outer, 2 - fall * near, near) + fall * erfcx((ratio + z) / np.sqrt(2))
         return np.where(outer, ratio * (ratio / 2 - z), -(z**2) / 2) + np.log(total / (4 * b))
-
-    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
-        """Return the probability that noise plus such an error exceeds a distance, on either side."""
-        from scipy.special import log_ndtr, ndtr
-
-        b = column(self.scale, rows, distance)
-        sd = np.maximum(np.sqrt(variance), LEAST * b)
-        ratio, z = sd / b, distance / sd
-        near = np.exp(ratio**2 / 2 - distance / b + log_ndtr(z - ratio))
-        far = np.exp(ratio**2 / 2 + distance / b + log_ndtr(-z - ratio))
-        return np.clip(2 * ndtr(-z) + near - far, 0.0, 1.0)
-
-    def reach(self, alpha: float) -> Floats:
-        """Return how far noise goes: 2 exp(-t / b), on whole numbers too."""
-        return self.scale * np.log(2 / alpha)
 
     def draw(self, generator: np.random.Generator) -> Floats:
         """Return new noise of each report, array (m,)."""
@@ -232,31 +197,6 @@ class StaircaseNoise:
             found = highest + np.log(total)
         plain = sd > SMOOTH * column(self.width, rows, away)
         return np.where(plain, self.smooth.log_density(rows, away, variance), found) if plain.any() else found
-
-    def beyond(self, rows: Ints, distance: Floats, variance: Floats) -> Floats:
-        """Return the probability that noise plus such an error exceeds a distance, on either side."""
-        from scipy.special import ndtr
-
-        # Integral of the density of the noise times the normal tails beyond; blocks to where nothing is left.
-        D, g, used = (column(x, rows, distance) for x in (self.width, self.inner, self.used))
-        step = column(self.step, rows, distance)
-        sd = np.maximum(np.sqrt(variance), 1e-7 * D)
-        top = -np.expm1(-used) / (2 * D * (g + step * (1 - g)))
-        total = np.zeros(np.broadcast_shapes(distance.shape, sd.shape))
-
-        def integral(x):  # of P(N(x, sd^2) > distance) and of its mirror image
-            z, mirrored = (x - distance) / sd, (x + distance) / sd
-            density = [np.exp(-(y**2) / 2) / np.sqrt(2 * np.pi) for y in (z, mirrored)]
-            return sd * (z * ndtr(z) + density[0] - mirrored * ndtr(mirrored) - density[1]) + x
-
-        for k in range(int(np.ceil(40 / used.min())) + 1):
-            ends = [integral(end * D) for end in (k, k + g, k + 1)]
-            total += 2 * top * np.exp(-used * k) * (ends[1] - ends[0] + step * (ends[2] - ends[1]))
-        return np.clip(total, 0.0, 1.0)
-
-    def reach(self, alpha: float) -> Floats:
-        """Return how far noise goes: beyond k blocks it is with a probability of exp(-k eps)."""
-        return self.width * np.ceil(np.log(1 / alpha) / self.used)
 
     def draw(self, generator: np.random.Generator) -> Floats:
         """Return new noise of each report, array (m,)."""
