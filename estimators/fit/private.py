@@ -176,7 +176,7 @@ MEANS = Private(
     "normal",
     "means",
     "PrivateGaussianMeans",
-    "reports are normal around the true values; true values around a common centre",
+    "rows are normal around the true values, noise has the law of its mechanism; true values around a common centre",
 )
 RATES = Private("beta-binomial", "binomial", "PrivateRates", "each trial succeeds with its client's own probability")
 
