@@ -170,8 +170,8 @@ def smooth(e: Any) -> Any:
     e = e.func(*map(smooth, e.args))
     if structural(e) or not isinstance(e, sp.Add):
         return e
-    product = factored(e)
-    return e if product.as_coeff_Mul()[1].is_Add else product
+    number, rest = factored(e).as_coeff_Mul()
+    return e if rest.is_Add and number != 1 else number * rest
 
 
 def plain_strength(lam: Any) -> tuple[Any, list[str]]:
