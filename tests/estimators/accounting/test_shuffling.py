@@ -96,3 +96,18 @@ def test_one_client_is_hidden_by_nobody_and_a_guarantee_says_what_it_is():
 def test_bad_input_is_named(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize(
+    ("n", "eps0", "delta", "below", "above"),
+    [
+        (10_000, 1.0, 1e-6, 0.0530052, 0.0555617),
+        (1000, 1.0, 1e-5, 0.1540419, 0.1628545),
+        (1000, 0.5, 1e-6, 0.0705222, 0.0737838),
+    ],
+)
+def test_between_the_bounds_of_the_authors_code(n, eps0, delta, below, above):
+    """Lower and upper bounds on the same pair, 22 bisections, by apple/ml-shuffling-amplification (November 2026)."""
+    found = shuffled_epsilon(delta=delta, eps0=eps0, n=n)
+    assert below <= found <= above
+    assert found == pytest.approx(below, rel=1e-4)
