@@ -173,7 +173,7 @@ def quantile_table() -> np.ndarray:
 class _Served(np.random.Generator):
     """A generator with the few methods that a net can serve; a subclass, so that functions that ask for one take it."""
 
-    def __init__(self, bits: Any):
+    def __init__(self, bits: Any) -> None:
         super().__init__(bits)
 
     def __getattribute__(self, name: str) -> Any:
@@ -231,7 +231,7 @@ class Drawn(_Served):
         Points; where they are no whole number of blocks, the rest of the last block is left out.
     """
 
-    def __init__(self, source: Net, rows: int):
+    def __init__(self, source: Net, rows: int) -> None:
         super().__init__(np.random.SFC64(0))  # never drawn from
         self._source, self._rows, self._taken = source, index(rows), 0
 
@@ -275,7 +275,7 @@ def draw_on(draw: Callable[[np.random.Generator, int], Any], source: Net, rows: 
 class _Counted(_Served):
     """A generator that counts the coordinates that a net would have to hand out; its draws allow smooth functions only."""
 
-    def __init__(self, rows: int, seed: int):
+    def __init__(self, rows: int, seed: int) -> None:
         super().__init__(np.random.SFC64(0))
         self._rows, self._taken = rows, 0
         self._plain = np.random.Generator(np.random.SFC64(seed))

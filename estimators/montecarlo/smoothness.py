@@ -58,7 +58,7 @@ class Smooth(NDArrayOperatorsMixin):
     estimators.montecarlo.smoothness.NoNet: it takes greater of its draws, which is not smooth
     """
 
-    def __init__(self, values: Any):
+    def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:

@@ -67,11 +67,12 @@ def replayed(args):
     """Do the kept short runs again and say whether they have the same bits; with --fresh write them anew."""
     from estimators.federated.experiments import replay
     from estimators.federated.experiments.experiment import experiments, read
+    from estimators.system import files
 
     names = experiments() if args.experiment is None else [read(args.experiment).name]
     if args.fresh:
         lines = (replay.kept() if replay.LINES.exists() else {}) | {name: replay.short(name) for name in names}
-        replay.LINES.write_text(replay.text_of(lines), encoding="utf-8")
+        files.write(replay.LINES, replay.text_of(lines))
         print(replay.LINES)
         return 0
     kept, status = replay.kept(), 0

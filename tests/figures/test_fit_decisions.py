@@ -126,10 +126,8 @@ def test_private_fits_are_ranked_from_reports(hospitals, tmp_path, capsys):
     assert main(hospitals, *asked) == 0
     found = json.loads(capsys.readouterr().out)
     generator = np.random.default_rng(3)
-    ones = [np.repeat([1.0, 0.0], [x, n - x]) for x, n in zip(data.deaths, data.operations, strict=True)]
-    texts = [
-        private.RateClient(eps=2.0, name=c).report(o, generator).to_json() for c, o in zip(data.clients, ones, strict=True)
-    ]
+    client = private.RateClient(eps=2.0)
+    texts = [each.to_json() for each in client.reports(data.deaths, data.operations, list(data.clients), generator)]
     server = private.PrivateRates().fit([private.read_report(text) for text in texts])
     ranks, called = server.rank(), discoveries(server, 0.05)
     assert [row["expected_rank"] for row in found["clients"]] == pytest.approx(ranks.expected.tolist())

@@ -50,11 +50,13 @@ WITHIN = (
     "coefficient_model",
     "covariances",
     "validation",
+    "noise_laws",
+    "mean_posterior",
 )
 APART = ("kernels", "jax", "reference_backend", "numpy_backend", "federated", "exact_noise", "exact_batches", "montecarlo")
 OUTCOMES = {"Ys", "Y", "answers"}  # may be True and False
 SAMPLING = {"self", "cls", "generator", "rng"}
-DATA = {("audit_release", "pairs")}  # data sets of any kind, for a user's own mechanism
+DATA = {("audit_release", "pairs"), ("audit_draws", "pairs")}  # data sets of any kind, for a user's own mechanism
 
 
 def public_modules():
