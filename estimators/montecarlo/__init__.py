@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     )
     from .smoothness import NoNet
     from .streams import DEFAULT_ROOT, stream
-    from .student import STUDENT, StudentRule, perform_on_nets, plan_nets
+    from .student import MAX_COORDINATES, STUDENT, StudentRule, perform_on_nets, plan_nets
 
 __all__ = [
-    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MISS", "STUDENT", "Check", "CheckResult", "ClientsExperiment",
-    "Experiment", "JamesSteinExperiment", "Moments", "NoNet", "RegressionExperiment", "SampledExperiment", "StudentRule",
+    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MAX_COORDINATES", "MISS", "STUDENT", "Check", "CheckResult",
+    "ClientsExperiment", "Experiment", "JamesSteinExperiment", "Moments", "NoNet", "RegressionExperiment", "SampledExperiment", "StudentRule",
     "TwoStageRule", "combine", "merge_chunks", "n_chunks", "perform", "perform_on_nets", "plan_nets", "required_reps", "run",
     "run_chunks", "run_nets", "smallest_detectable", "stream",
 ]  # fmt: skip
@@ -57,7 +57,7 @@ __getattr__, __dir__ = attach(
         "runner": "CHUNK ClientsExperiment Experiment JamesSteinExperiment RegressionExperiment SampledExperiment "
         "merge_chunks n_chunks run run_chunks",
         "smoothness": "NoNet",
-        "student": "STUDENT StudentRule perform_on_nets plan_nets",
+        "student": "MAX_COORDINATES STUDENT StudentRule perform_on_nets plan_nets",
         "streams": "DEFAULT_ROOT stream",  # streams.streams would clash with the module's name
     },
 )

@@ -46,7 +46,7 @@ MAX_DIMENSIONS = 21_201
 
 PARTS = 32  # of every octave of the quantile's table
 ODD = 1_987  # replicates of a trial, a number that is nothing else's length
-DEGREE = 6  # of its polynomials; this and PARTS keep every normal within 5 ulp of scipy.special.ndtri
+DEGREE = 6  # of its polynomials; this and PARTS keep every normal within 8 ulp of scipy.special.ndtri
 LOWEST = -33  # half a cell is 2**LOWEST
 
 

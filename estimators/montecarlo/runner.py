@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import Field, dataclass, fields, replace
+from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -402,7 +403,11 @@ class SampledExperiment:
 
     def net_order(self) -> np.ndarray:
         """The draws in the order in which they are asked for; raises NoNet where a net cannot serve them."""
-        return np.arange(dimensions_of(self.draw))
+        return np.arange(self._dimensions)
+
+    @cached_property
+    def _dimensions(self):
+        return dimensions_of(self.draw)  # asked for by every pilot and stage, and found by drawing
 
     def _sample(self, gen, size):
         sample = np.asarray(draw_on(self.draw, gen, size) if isinstance(gen, Net) else self.draw(gen, size), float)

@@ -12,7 +12,7 @@ randomisations, 15 degrees of freedom, and stage 2 has 2 R others.
   Edgeworth's first term the levels of the two stages are then off by a third and a half at most, up on one side and down on
   the other, and the rate of false alarms by a sixth. Tests measure both levels over thousands of null runs.
 - Miss: the ratio of a shifted normal mean to its standard error has the noncentral t law. A true mean `detectable_shift` =
-  8.37 standard errors off is missed with probability 1e-6 (normal z-scores: 7.33).
+  8.36 standard errors off is missed with probability 1e-6 (normal z-scores: 7.33).
 - That standard error is itself only estimated, and 16 means may flatter it. The smallest error that a check says it would
   have seen takes an upper limit of it, 1.69 times as large, which lies below the true one with probability 1 %.
 """

@@ -196,7 +196,8 @@ class MeanClients:
         self.centre = np.array([r.estimate for r in reports])
         noise = np.array([r.noise_variance for r in reports])
         sd = self.sigma / np.sqrt(self.n)
-        self.error = np.sqrt(noise + sd**2 + self.rounding)
+        self.spread = np.sqrt(noise + sd**2 + self.rounding)
+        self.error = self.spread.copy()
         self.feature, self.slope, reach = np.empty(m), np.full(m, np.inf), np.empty(m)
         for kind, (key, places) in enumerate(members.items()):
             rows = np.array(places)
@@ -215,7 +216,6 @@ class MeanClients:
                 self.slope[rows], reach[rows] = 0.0, width
             self.laws.append(law)
         self.low, self.high = self.centre - reach, self.centre + reach
-        self.spread = np.sqrt(noise + sd**2 + self.rounding)
         self.feature = np.minimum(self.feature, width / 4)
 
     def log_likelihood(self, rows: Ints, below: Floats, above: Floats) -> Floats:

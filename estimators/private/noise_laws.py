@@ -52,9 +52,9 @@ class NoiseLaw(Protocol):
         ...
 
 
-def column(values: Floats, rows: Ints, like: Floats) -> Floats:
-    """Return one entry per row, to calculate with arrays that have a row per report, or one entry per report."""
-    return values[rows][:, None] if like.ndim == 2 else values[rows]
+def column(values: Floats, rows: Ints) -> Floats:
+    """Return one entry per row, to calculate with arrays that have a row per report."""
+    return values[rows][:, None]
 
 
 class NormalNoise:
@@ -71,7 +71,7 @@ class NormalNoise:
 
     def log_density(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
         """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
-        total = variance + column(self.normal, rows, away)
+        total = variance + column(self.normal, rows)
         return -(away**2) / (2 * total) - np.log(2 * np.pi * total) / 2
 
     def draw(self, generator: np.random.Generator) -> Floats:
@@ -100,7 +100,7 @@ class LaplaceNoise:
         """Return the log density of noise plus an independent normal error of some variance, of reports `rows`."""
         from scipy.special import erfcx
 
-        b = column(self.scale, rows, away)
+        b = column(self.scale, rows)
         size, sd = np.abs(away), np.sqrt(variance)
         if (sd <= LEAST * b).all():
             return -size / b - np.log(2 * b)
@@ -168,8 +168,8 @@ class StaircaseNoise:
 
     def pieces(self, rows: Ints, away: Floats, variance: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
         """Return the deviation, and the pieces near each point: the log height, and the ends."""
-        D, g, used = (column(x, rows, away) for x in (self.width, self.inner, self.used))
-        step = np.log(column(self.step, rows, away))
+        D, g, used = (column(x, rows) for x in (self.width, self.inner, self.used))
+        step = np.log(column(self.step, rows))
         sd = np.maximum(np.sqrt(variance), 1e-7 * D) + np.zeros_like(away)
         top = np.log(-np.expm1(-used) / (2 * D * (g + np.exp(step) * (1 - g))))
         blocks = int(np.ceil(8 * min(float((sd / D).max()), SMOOTH))) + 1
@@ -195,7 +195,7 @@ class StaircaseNoise:
             total += np.exp(log - highest) * np.where(flip, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
         with quiet():
             found = highest + np.log(total)
-        plain = sd > SMOOTH * column(self.width, rows, away)
+        plain = sd > SMOOTH * column(self.width, rows)
         return np.where(plain, self.smooth.log_density(rows, away, variance), found) if plain.any() else found
 
     def draw(self, generator: np.random.Generator) -> Floats:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import finite, probability, single
 
-__all__ = ["Clients", "Family", "Fitted", "GridLaws", "distinct", "fit", "node_interval"]
+__all__ = ["Clients", "Family", "Fitted", "GridLaws", "distinct", "fit", "node_intervals"]
 
 FINE = 0.5  # steps per smallest feature of a likelihood
 NARROW = 1.0  # steps, below which a prior is interpolated
@@ -544,9 +544,11 @@ def shrunk(
     return new_low, new_high, ~open_low & ~open_high & (kept.sum(axis=1) > ENOUGH * size)
 
 
-def node_interval(values: Floats, weight: Floats, level: float) -> tuple[float, float]:
-    """Return the ends of the equal-tailed interval of a quantity that each node has one value of."""
-    return lattice_quantile(values, weight, (1 - level) / 2), lattice_quantile(values, weight, (1 + level) / 2)
+def node_intervals(nodes: Nodes, mean: Floats, variance: Floats, level: float) -> dict[str, Any]:
+    """Return the ends of equal-tailed intervals for "mean" and "sd" of the clients' truths, of which each node has one."""
+    ends = (1 - level) / 2, (1 + level) / 2
+    named = (("mean", mean), ("sd", np.sqrt(variance)))
+    return {name: tuple(lattice_quantile(values, nodes.weight, q) for q in ends) for name, values in named}
 
 
 def distinct(keys: Sequence[Hashable]) -> tuple[Ints, Ints, Ints]:

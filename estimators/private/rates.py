@@ -17,7 +17,7 @@ import numpy as np
 from estimators.closed_forms.bernoulli import moments_from_reports
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, count, finite, fraction, nonnegative, paired, probability, single
-from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_interval
+from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_intervals
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.rate_posterior import Betas, RateClients
@@ -267,8 +267,7 @@ class PrivateRates(PrivateModel):
         level = single(fraction, "level", level)
         if self.prior != "exact":
             return {}
-        mean, variance = Betas.moments(self.nodes_.centre, self.nodes_.spread)
-        return {name: node_interval(x, self.nodes_.weight, level) for name, x in (("mean", mean), ("sd", np.sqrt(variance)))}
+        return node_intervals(self.nodes_, *Betas.moments(self.nodes_.centre, self.nodes_.spread), level)
 
     @property
     def independent(self) -> bool:

@@ -24,7 +24,7 @@ from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.validation import choice, finite, fraction, instance, listing, nonnegative, single
 from estimators.private.mean_posterior import MeanClients, TruncatedNormals, new_estimates
-from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_interval
+from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_intervals
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
@@ -257,9 +257,7 @@ class PrivateGaussianMeans(PrivateModel):
         level, prior = single(fraction, "level", level), self.prior_
         tails = (1 - level) / 2, (1 + level) / 2
         if self.prior == "exact":
-            mean, variance = self.family_.moments(self.nodes_.centre, self.nodes_.spread)
-            named = (("mean", mean), ("sd", np.sqrt(variance)))
-            return {name: node_interval(x, self.nodes_.weight, level) for name, x in named}
+            return node_intervals(self.nodes_, *self.family_.moments(self.nodes_.centre, self.nodes_.spread), level)
         tau, weight, mu, mu_sd = (np.array(column) for column in (prior.tau, prior.weight, prior.mu, prior.mu_sd))
         low, high = (float(normal_mixture.quantile(q, weight, mu, mu_sd)) for q in tails)
         found: dict[str, Any] = {"mean": (low, high)}

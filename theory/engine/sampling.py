@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from estimators.montecarlo import CheckResult, NoNet, perform, perform_on_nets, plan_nets
+from estimators.montecarlo import MAX_COORDINATES, CheckResult, NoNet, perform, perform_on_nets, plan_nets
 from theory.engine.simulation import Simulation, compared
 
 SEEN = 1e-4
@@ -25,10 +25,8 @@ DEEP = 1e-5
 BLUNT = 1e-2
 """Relative error that plain draws see; nets that see less than that are not worth their cost."""
 
-COORDINATES = 2**28
-"""Coordinates of the nets of one point's first stage, a second's work; deep, `DEEPER` times as many."""
-
 DEEPER = 32
+"""How many times as many coordinates the deep nets of one point's first stage may have."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,13 @@ class Performed:
 def performed(simulation: Simulation, value: Any, key: str, root: int, detectable: float = SEEN) -> Performed:
     """The simulation against a claim's value, with the method that sees more."""
     checks, experiment = compared(simulation, value), simulation.experiment
-    most = COORDINATES * (1 if detectable >= SEEN else DEEPER)
+    most = MAX_COORDINATES * (1 if detectable >= SEEN else DEEPER)
     settings: dict[str, Any] = {"root": root, "threads": 1}
     try:
         plan = plan_nets(experiment, checks, key, detectable=detectable, max_coordinates=most, **settings)
+        if plan.expected > BLUNT:
+            raise NoNet(f"nets of 2^{plan.log2_points} points would see {plan.expected:.1%}")
     except NoNet as why:
-        return Performed(tuple(perform(experiment, checks, key, **settings)), f"plain draws ({why})")
-    if plan.expected > BLUNT:
-        why = f"nets of 2^{plan.log2_points} points would see {plan.expected:.1%}"
         return Performed(tuple(perform(experiment, checks, key, **settings)), f"plain draws ({why})")
     size, averaged = plan.log2_points, plan.averaged
     results = perform_on_nets(experiment, checks, key, size, averaged=averaged, detectable=BLUNT, **settings)

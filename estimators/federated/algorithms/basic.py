@@ -23,7 +23,7 @@ from estimators.numerics.validation import choice, count, positive, shown, singl
 if TYPE_CHECKING:
     from estimators.federated.task import Task, Terms
 
-__all__ = ["WEIGHTS", "Descent", "FedAvg", "Local", "RowTraining", "averaging", "everyone", "rate_at"]
+__all__ = ["WEIGHTS", "Averaging", "Descent", "FedAvg", "Local", "RowTraining", "averaging", "everyone", "rate_at"]
 
 WEIGHTS = ("rows", "uniform")
 """What clients may weigh in an average, see `averaging`."""
@@ -166,8 +166,24 @@ class Local(RowTraining):
         return {}, {}
 
 
+class Averaging:
+    """The server's part of algorithms whose clients send the "ends" of their training from the shared parameters."""
+
+    weights: str
+
+    @typed
+    def server_aggregate(
+        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
+    ) -> tuple[State, State]:
+        """Average; a round without participants changes nothing."""
+        notes = {"participants": len(clients)}
+        if len(clients) == 0:
+            return {}, notes
+        return {"shared": weighted_sum(averaging(task, self.weights, clients), reply["ends"])}, notes
+
+
 @dataclass(frozen=True, kw_only=True)
-class FedAvg(RowTraining):
+class FedAvg(Averaging, RowTraining):
     """Federated averaging (McMahan et al. 2017): the end of full borrowing.
 
     Participants train from the shared parameters; the server averages their results.
@@ -199,13 +215,3 @@ class FedAvg(RowTraining):
     ) -> tuple[State, State]:
         """Train from the shared parameters, send the result."""
         return {"ends": self.train(task, clients, own, message["shared"], t)}, {}
-
-    @typed
-    def server_aggregate(
-        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
-    ) -> tuple[State, State]:
-        """Average; a round without participants changes nothing."""
-        notes = {"participants": len(clients)}
-        if len(clients) == 0:
-            return {}, notes
-        return {"shared": weighted_sum(averaging(task, self.weights, clients), reply["ends"])}, notes

@@ -128,7 +128,7 @@ class ClippedAverage(Descent):
     def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters, clipping norm, and personal parameters of the clients that have `begun`."""
         state = {"shared": np.asarray(task.initial(), dtype=float), "clip": np.array(float(self.clip))}
-        self.privacy_plan(task, rounds=rounds)
+        self.privacy_plan(task, rounds=rounds)  # refuses levels and noise that cannot be, before any round
         if self.lam is not None:
             state["personal"] = np.zeros((task.n_clients, task.model.n_parameters), np.float32)
             state["begun"] = np.zeros(task.n_clients, bool)

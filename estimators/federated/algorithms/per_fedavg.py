@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated import schedule as schedules
-from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
+from estimators.federated.algorithms.basic import WEIGHTS, Averaging, Descent
 from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
-from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ __all__ = ["PerFedAvg"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerFedAvg(Descent):
+class PerFedAvg(Averaging, Descent):
     """Minimise the mean over clients of f_k(w - alpha grad f_k(w)), the loss after adaptation (Fallah et al. 2020).
 
     A local step takes three independent batches D, D', D'': it adapts, u = w - alpha g(w; D), and moves along the gradient
@@ -72,16 +71,6 @@ class PerFedAvg(Descent):
     ) -> tuple[State, State]:
         """Local steps from the shared parameters."""
         return {"ends": self.work(task, message["shared"], t, clients)}, {}
-
-    @typed
-    def server_aggregate(
-        self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
-    ) -> tuple[State, State]:
-        """Average; a round without participants changes nothing."""
-        notes = {"participants": len(clients)}
-        if len(clients) == 0:
-            return {}, notes
-        return {"shared": weighted_sum(averaging(task, self.weights, clients), reply["ends"])}, notes
 
     @typed
     def work(self, task: Task, shared: np.ndarray, t: int, clients: Any) -> np.ndarray:
