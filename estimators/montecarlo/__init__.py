@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from .student import MAX_COORDINATES, STUDENT, StudentRule, perform_on_nets, plan_nets
 
 __all__ = [
-    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MAX_COORDINATES", "MISS", "STUDENT", "Check", "CheckResult",
-    "ClientsExperiment", "Experiment", "JamesSteinExperiment", "Moments", "NoNet", "RegressionExperiment", "SampledExperiment", "StudentRule",
-    "TwoStageRule", "combine", "merge_chunks", "n_chunks", "perform", "perform_on_nets", "plan_nets", "required_reps", "run",
-    "run_chunks", "run_nets", "smallest_detectable", "stream",
+    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MAX_COORDINATES", "MISS", "STUDENT", "Check",
+    "CheckResult", "ClientsExperiment", "Experiment", "JamesSteinExperiment", "Moments", "NoNet",
+    "RegressionExperiment", "SampledExperiment", "StudentRule", "TwoStageRule", "combine", "merge_chunks",
+    "n_chunks", "perform", "perform_on_nets", "plan_nets", "required_reps", "run", "run_chunks", "run_nets",
+    "smallest_detectable", "stream",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
