@@ -3,8 +3,9 @@
 Belongs here: the public names, imported on first use so that importing this package costs nothing
 and never imports numba. Does not belong here: code. ``streams`` are random numbers, ``nets`` points that are more even,
 ``smoothness`` says whom they serve, ``kernels`` are the compiled loops over either and ``reference`` their plain twins,
-``runner`` draws replicates in chunks, ``randomisations`` integrates over nets, ``moments`` merges, ``independence`` refuses
-replicates that repeat, ``checks`` decides from many replicates and ``student`` from a few nets.
+``laws`` make other numbers of uniforms, ``runner`` draws replicates in chunks, ``randomisations`` uses large nets and
+``strata`` many small ones, ``moments`` merges, ``independence`` refuses replicates that repeat, ``checks`` decides from
+many replicates and ``student`` from a few nets.
 """
 
 from typing import TYPE_CHECKING
@@ -38,15 +39,16 @@ if TYPE_CHECKING:
         run_chunks,
     )
     from .smoothness import NoNet
+    from .strata import StratifiedExperiment, perform_on_strata, plan_strata
     from .streams import DEFAULT_ROOT, stream
     from .student import MAX_COORDINATES, STUDENT, StudentRule, perform_on_nets, plan_nets
 
 __all__ = [
-    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MAX_COORDINATES", "MISS", "STUDENT", "Check",
-    "CheckResult", "ClientsExperiment", "Experiment", "JamesSteinExperiment", "Moments", "NoNet",
-    "RegressionExperiment", "SampledExperiment", "StudentRule", "TwoStageRule", "combine", "merge_chunks",
-    "n_chunks", "perform", "perform_on_nets", "plan_nets", "required_reps", "run", "run_chunks", "run_nets",
-    "smallest_detectable", "stream",
+    "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MAX_COORDINATES", "MISS", "STUDENT", "Check", "CheckResult",
+    "ClientsExperiment", "Experiment", "JamesSteinExperiment", "Moments", "NoNet", "RegressionExperiment",
+    "SampledExperiment", "StratifiedExperiment", "StudentRule", "TwoStageRule", "combine", "merge_chunks", "n_chunks",
+    "perform", "perform_on_nets", "perform_on_strata", "plan_nets", "plan_strata", "required_reps", "run", "run_chunks",
+    "run_nets", "smallest_detectable", "stream",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
@@ -58,6 +60,7 @@ __getattr__, __dir__ = attach(
         "runner": "CHUNK ClientsExperiment Experiment JamesSteinExperiment RegressionExperiment SampledExperiment "
         "merge_chunks n_chunks run run_chunks",
         "smoothness": "NoNet",
+        "strata": "StratifiedExperiment perform_on_strata plan_strata",
         "student": "MAX_COORDINATES STUDENT StudentRule perform_on_nets plan_nets",
         "streams": "DEFAULT_ROOT stream",  # streams.streams would clash with the module's name
     },

@@ -341,8 +341,9 @@ def fitting(checks: Sequence[Check], experiment: Experiment) -> list[Check]:
 
 
 def decide(
-    rule: TwoStageRule, checks: Sequence[Check], simulate: Callable[[int], Moments], detectable: float, points: int = 1
-) -> list[CheckResult]:
+    rule: TwoStageRule, checks: Sequence[Check], simulate: Callable[[int], Moments], detectable: float, points: int = 1,
+    least: Sequence[float] = (),
+) -> list[CheckResult]:  # fmt: skip
     """Results of checks under a two-stage rule.
 
     Parameters
@@ -351,17 +352,19 @@ def decide(
         Stage, 1 or 2, to its moments; stage 2 is simulated if some check exceeded, and judges only those.
     points : int
         Replicates behind one of what the moments count: 1, or the points of a net.
+    least : sequence of float
+        For each check what, over the moments' count, its standard error is at least, relative to its scale.
     """
     first, second = simulate(1), None
     results = []
-    for check in checks:
+    for check, lone in zip(checks, least or [0.0] * len(checks), strict=True):
         moments, stages, passed = first, 1, True
-        estimate, standard_error, z = _judge(check, first, rule.floor)
+        estimate, standard_error, z = _judge(check, first, max(rule.floor, lone / first.count))
         smallest = rule.smallest_detectable(standard_error, check.scale)
         if rule.exceeds(z):
             z1, stages = z, 2
             moments = second = second or simulate(2)
-            estimate, standard_error, z = _judge(check, second, rule.floor)
+            estimate, standard_error, z = _judge(check, second, max(rule.floor, lone / second.count))
             passed = not rule.confirms(z1, z)
         results.append(
             CheckResult(

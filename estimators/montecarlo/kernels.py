@@ -32,7 +32,7 @@ BATCH = 256
 
 LOG2_LANES = 6
 
-# Of ``nets.quantile_table``: mantissa bits below those that choose a row, number of the first row, degree; its PARTS and
+# Of ``laws.tabled``: mantissa bits below those that choose a row, number of the first row, degree; its PARTS and
 # LOWEST are 32 and -33, and a test holds both files to each other.
 MANTISSA = 52 - 5
 FIRST_ROW = (1023 - 33) * 32
@@ -154,6 +154,65 @@ def net_uniforms(net, blocks):
             for lane in range(LANES):
                 blocks[block, draw, lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) + 0.5) * 2.0**-32
         _next_block(net)
+
+
+@njit(nogil=True, cache=True)
+def strata(net, plain, random, blocks, normal):
+    """Fill blocks[K * per, D, LANES] with the points of K small nets, as uniforms or as normals.
+
+    Net k has the scrambling random[k, D, bits + 1] of the direction numbers plain[D, bits]; the arrays of `net` are where it
+    is made.
+    """
+    per = blocks.shape[0] // random.shape[0]
+    for k in range(random.shape[0]):
+        steps, within = scramble(plain, random[k])
+        net.steps[:] = steps
+        net.within[:] = within
+        net.base[:] = random[k, :, -1]
+        net.block[0] = 0
+        some = blocks[k * per : (k + 1) * per]
+        if normal:
+            net_normals(net, some)
+        else:
+            net_uniforms(net, some)
+
+
+@njit(nogil=True, cache=True)
+def quantiles(uniforms, lower, upper):
+    """Quantiles by the polynomials of two ``laws.tabled``: of the probability below, up to 1/2, and of that above."""
+    found = np.empty(uniforms.size)
+    beyond = np.empty(1)
+    bits = beyond.view(np.int64)
+    for i in range(uniforms.size):
+        below = uniforms[i] <= 0.5
+        beyond[0] = uniforms[i] if below else 1.0 - uniforms[i]
+        table = lower if below else upper
+        row = (bits[0] >> MANTISSA) - FIRST_ROW
+        along = np.float64(bits[0] & ((1 << MANTISSA) - 1)) * (2.0 / (1 << MANTISSA)) - 1.0
+        value = table[row, DEGREE]
+        for power in range(DEGREE - 1, -1, -1):
+            value = value * along + table[row, power]
+        found[i] = value
+    return found
+
+
+@njit(nogil=True, cache=True)
+def binomials(uniforms, n, p):
+    """Least k whose binomial distribution function is at least the uniform, entry by entry; n may be at most 500."""
+    found = np.empty(uniforms.size)
+    for i in range(uniforms.size):
+        # From the end where the count is small, so that the first probability is at least 2^-500.
+        mirrored = p[i] > 0.5
+        success = 1.0 - p[i] if mirrored else p[i]
+        left = 1.0 - uniforms[i] if mirrored else uniforms[i]
+        weight = (1.0 - success) ** n[i]
+        k = 0.0
+        while left > weight and k < n[i]:
+            left -= weight
+            weight *= success / (1.0 - success) * (n[i] - k) / (k + 1.0)
+            k += 1.0
+        found[i] = n[i] - k if mirrored else k
+    return found
 
 
 @njit(nogil=True, cache=True)

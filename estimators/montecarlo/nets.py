@@ -32,6 +32,8 @@ import numpy as np
 
 from estimators.numerics.arrays import Floats
 
+from . import laws
+from .laws import tabled
 from .smoothness import NoNet, Smooth, bare
 from .streams import DEFAULT_ROOT, stream
 
@@ -44,10 +46,8 @@ BITS = 32
 MAX_DIMENSIONS = 21_201
 """Dimensions for which there are direction numbers."""
 
-PARTS = 32  # of every octave of the quantile's table
+
 ODD = 1_987  # replicates of a trial, a number that is nothing else's length
-DEGREE = 6  # of its polynomials; this and PARTS keep every normal within 8 ulp of scipy.special.ndtri
-LOWEST = -33  # half a cell is 2**LOWEST
 
 
 class Net(NamedTuple):
@@ -148,36 +148,23 @@ def directions(dimensions: int) -> np.ndarray:
 
 @cache
 def quantile_table() -> np.ndarray:
-    """Polynomials that give a standard normal from a uniform, shape (-LOWEST * PARTS, 1 + DEGREE).
+    """`tabled` polynomials that give a standard normal from a uniform.
 
     With p <= 1/2 the probability beyond, the normal is (1/2 - p) T(p), where T = -ndtri(p) / (1/2 - p) is smooth up to 1/2.
-    Every octave of p is parted in `PARTS`; row by row stand the coefficients of the polynomial through
-    ``scipy.special.ndtri`` at Chebyshev points, in t from -1 to 1 along the part.
     """
-    from numpy.polynomial import chebyshev
     from scipy.special import ndtri
 
-    octave, part = np.divmod(np.arange(-LOWEST * PARTS), PARTS)
-    nodes = chebyshev.chebpts1(1 + DEGREE)
-    p = 2.0 ** (octave[:, None] + LOWEST) * (1 + (part[:, None] + (nodes + 1) / 2) / PARTS)
-    values = -ndtri(p) / (0.5 - p)
-    to_powers = np.zeros((1 + DEGREE, 1 + DEGREE))
-    for k in range(1 + DEGREE):
-        to_powers[: k + 1, k] = chebyshev.cheb2poly(np.eye(1 + DEGREE)[k])[: k + 1]
-    rows = np.linalg.solve(chebyshev.chebvander(nodes, DEGREE), values.T)
-    table = np.ascontiguousarray((to_powers @ rows).T)
-    table.setflags(write=False)
-    return table
+    return tabled(lambda p: -ndtri(p) / (0.5 - p))
 
 
 class _Served(np.random.Generator):
-    """A generator with the few methods that a net can serve; a subclass, so that functions that ask for one take it."""
+    """A generator with the methods that a net can serve; a subclass, so that functions that ask for one take it."""
 
     def __init__(self, bits: Any) -> None:
         super().__init__(bits)
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_") and name not in SERVED:
+        if not name.startswith("_") and name not in SERVED and hasattr(np.random.Generator, name):
             raise NoNet(f"it draws by {name}, which is not a quantile of a uniform here")
         return super().__getattribute__(name)
 
@@ -212,6 +199,43 @@ class _Served(np.random.Generator):
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Gumbel's law."""
         return loc - scale * np.log(-np.log(self._uniforms(size)))
+
+    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
+        """Beta's law."""
+        return laws.beta(self._uniforms(_size(size, a, b)), a, b)
+
+    def chisquare(self, df: Any, size: Any = None) -> Any:
+        """Chi-square's law."""
+        return 2 * laws.gamma(self._uniforms(_size(size, df)), np.asarray(df) / 2)
+
+    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
+        """Binomial counts."""
+        return laws.binomial(self._uniforms(_size(size, n, p)), n, p)
+
+    def geometric(self, p: Any, size: Any = None) -> Any:
+        """Trials up to the first success."""
+        return laws.geometric(self._uniforms(_size(size, p)), p)
+
+    def logseries(self, p: Any, size: Any = None) -> Any:
+        """The logarithmic law."""
+        return laws.counted(self._uniforms(size), laws.logarithmic(p)) + 1
+
+    def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
+        """Failures before so many successes."""
+        return laws.counted(self._uniforms(size), laws.failures(n, p))
+
+    def integers(self, low: Any, high: Any = None, size: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Integers from `low`, or 0, to below `high`, or `low`."""
+        low, high = (0, low) if high is None else (low, high)
+        return low + laws.floor((high - low) * self._uniforms(size))
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One of `a`, each with its probability."""
+        if not replace:
+            raise NoNet("it draws without replacement, which is not a quantile of a uniform here")
+        values = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
+        share = np.full(len(values), 1 / len(values)) if p is None else np.asarray(p, float)
+        return values[laws.counted(self._uniforms(size), share)]
 
 
 SERVED = {name for name in vars(_Served) if not name.startswith("_")}
@@ -272,26 +296,70 @@ def draw_on(draw: Callable[[np.random.Generator, int], Any], source: Net, rows: 
     return found
 
 
-class _Counted(_Served):
-    """A generator that counts the coordinates that a net would have to hand out; its draws allow smooth functions only."""
+class Strata(_Served):
+    """A generator whose uniforms and normals are the coordinates of the points of many small nets, one after another.
 
-    def __init__(self, rows: int, seed: int) -> None:
+    Parameters
+    ----------
+    random : uint32 array, shape (nets, D, BITS + 1)
+        The scrambling of each net.
+    log2_points : int
+    """
+
+    def __init__(self, random: np.ndarray, log2_points: int) -> None:
+        super().__init__(np.random.SFC64(0))  # never drawn from
+        self._random, self._size, self._taken = random, index(log2_points), 0
+
+    def _uniforms(self, size: Any) -> np.ndarray:
+        return self._coordinates(size, False)
+
+    def _normals(self, size: Any) -> np.ndarray:
+        return self._coordinates(size, True)
+
+    def _coordinates(self, size: Any, normal: bool) -> np.ndarray:
+        from .kernels import strata
+
+        nets, dimensions, _ = self._random.shape
+        shape, axis = _axis(size, nets << self._size)
+        count = prod(shape) // (nets << self._size)
+        some = slice(self._taken, self._taken + count)
+        self._taken += count
+        if self._taken > dimensions:
+            raise ValueError("a replicate must always take as many draws, or use plain draws")
+        blocks = np.empty(((nets << self._size) // LANES, count, LANES))
+        steps, within = np.empty((count, BITS), np.uint32), np.empty((count, LANES), np.uint32)
+        place = Net(np.array([0, (1 << self._size) // LANES]), np.empty(count, np.uint32), within, steps, quantile_table())
+        strata(place, directions(dimensions)[some], np.ascontiguousarray(self._random[:, some]), blocks, normal)
+        rows = blocks.transpose(1, 0, 2).reshape(count, -1)
+        others = [n for k, n in enumerate(shape) if k != axis]
+        return np.ascontiguousarray(np.moveaxis(rows.reshape(*others, rows.shape[1]), -1, axis))
+
+
+class _Counted(_Served):
+    """A generator that counts the coordinates that a net would have to hand out, given as arrays that `wrap` makes."""
+
+    def __init__(self, rows: int, seed: int, wrap: Callable[[np.ndarray], Any]) -> None:
         super().__init__(np.random.SFC64(0))
-        self._rows, self._taken = rows, 0
+        self._rows, self._taken, self._wrap = rows, 0, wrap
         self._plain = np.random.Generator(np.random.SFC64(seed))
 
     def _uniforms(self, size: Any) -> Any:
         self._taken += prod(_axis(size, self._rows)[0]) // self._rows
-        return Smooth(self._plain.random(size))
+        return self._wrap(self._plain.random(size))
 
     def _normals(self, size: Any) -> Any:
         self._taken += prod(_axis(size, self._rows)[0]) // self._rows
-        return Smooth(self._plain.standard_normal(size))
+        return self._wrap(self._plain.standard_normal(size))
 
 
 def _plainly(dtype: Any, out: Any) -> None:
     if np.dtype(dtype) != np.float64 or out is not None:
         raise NoNet("it draws numbers of another kind than float64, or into an array of its own")
+
+
+def _size(size: Any, *parameters: Any) -> Any:
+    """The shape of the draws, which without a size is that of their parameters."""
+    return np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size
 
 
 def _axis(size: Any, rows: int) -> tuple[tuple[int, ...], int]:
@@ -304,7 +372,7 @@ def _axis(size: Any, rows: int) -> tuple[tuple[int, ...], int]:
 
 
 def dimensions_of(draw: Callable[[np.random.Generator, int], Any]) -> int:
-    """How many coordinates ``draw(gen, reps)`` takes for one replicate.
+    """How many coordinates ``draw(gen, reps)`` takes for one replicate, of a large net, which wants a smooth statistic.
 
     Raises
     ------
@@ -314,8 +382,28 @@ def dimensions_of(draw: Callable[[np.random.Generator, int], Any]) -> int:
     ValueError
         If what it returns does not follow from what it draws from the generator that is passed in.
     """
+
+    def followed(sample: Any) -> np.ndarray:
+        if not isinstance(sample, Smooth):
+            raise NoNet("it returns numbers that do not come from its draws by smooth functions")
+        return bare(sample)
+
+    return _count(draw, Smooth, followed)
+
+
+def coordinates_of(draw: Callable[[np.random.Generator, int], Any]) -> int:
+    """The same for small nets, which serve any statistic."""
+    return _count(draw, np.asarray, np.asarray)
+
+
+def _count(draw: Callable[..., Any], wrap: Callable[[Any], Any], unwrap: Callable[[Any], Any]) -> int:
+    def counted(rows: int, seed: int) -> tuple[np.ndarray, int]:
+        gen = _Counted(rows, seed, wrap)
+        sample = np.asarray(unwrap(draw(gen, rows)), float)
+        return sample, gen._taken
+
     (first, count), (again, _), (other, _), (_, of_more) = (
-        _counted(draw, rows, seed) for rows, seed in ((ODD, 0), (ODD, 0), (ODD, 1), (2 * ODD + 1, 2))
+        counted(rows, seed) for rows, seed in ((ODD, 0), (ODD, 0), (ODD, 1), (2 * ODD + 1, 2))
     )
     if count != of_more:
         raise NoNet("the number of draws per replicate is random")
@@ -326,15 +414,6 @@ def dimensions_of(draw: Callable[[np.random.Generator, int], Any]) -> int:
             "experiment: its randomness comes from elsewhere and repeats; draw from the generator that is passed in"
         )
     return count
-
-
-def _counted(draw: Callable[[np.random.Generator, int], Any], rows: int, seed: int) -> tuple[np.ndarray, int]:
-    """A sample of so many replicates, and the coordinates taken for each."""
-    gen = _Counted(rows, seed)
-    sample = draw(gen, rows)
-    if not isinstance(sample, Smooth):
-        raise NoNet("it returns numbers that do not come from its draws by smooth functions")
-    return np.asarray(bare(sample), float), gen._taken
 
 
 def uniforms(source: Net, rows: int) -> Floats:

@@ -1,10 +1,11 @@
-"""Performing a simulation: on randomised nets where all its draws are quantiles of uniforms, else on plain draws.
+"""Performing a simulation: on large nets where it is smooth, on many small nets where it jumps, else on plain draws.
 
-Belongs here: which of the two a simulation gets, how small an error each is asked to see, and what is recorded of it.
+Belongs here: which of the three a simulation gets, how small an error each is asked to see, and what is recorded of it.
 Does not belong here: experiments and readings (simulation.py), nets and decision rules (estimators.montecarlo).
 
-Nets serve smooth statistics only, which is seen by running them (estimators.montecarlo.smoothness), and where pilots say
-that even then they see less than plain draws are asked to, plain draws serve.
+Large nets serve smooth statistics only, which is seen by running them (estimators.montecarlo.smoothness). Small nets serve
+any statistic whose draws are quantiles of uniforms, the same number for every replicate. Where pilots say that even then
+they see no more than plain draws are asked to, plain draws serve.
 """
 
 from __future__ import annotations
@@ -13,11 +14,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from estimators.montecarlo import MAX_COORDINATES, CheckResult, NoNet, perform, perform_on_nets, plan_nets
+from estimators.montecarlo import (
+    MAX_COORDINATES,
+    CheckResult,
+    NoNet,
+    perform,
+    perform_on_nets,
+    perform_on_strata,
+    plan_nets,
+    plan_strata,
+)
 from theory.engine.simulation import Simulation, compared
 
 SEEN = 1e-4
 """Relative error that simulations on nets are asked to see."""
+
+ROUGH = 1e-3
+"""The same for simulations on small nets."""
 
 DEEP = 1e-5
 """The same for ``make verify-deep``."""
@@ -52,10 +65,24 @@ def performed(simulation: Simulation, value: Any, key: str, root: int, detectabl
         if plan.expected > BLUNT:
             raise NoNet(f"nets of 2^{plan.log2_points} points would see {plan.expected:.1%}")
     except NoNet as why:
-        return Performed(tuple(perform(experiment, checks, key, **settings)), f"plain draws ({why})")
+        return _performed_roughly(simulation, value, key, settings, str(why))
     size, averaged = plan.log2_points, plan.averaged
     results = perform_on_nets(experiment, checks, key, size, averaged=averaged, detectable=BLUNT, **settings)
     return Performed(tuple(results), f"nets of 2^{size} points in {plan.dimensions} dimensions")
+
+
+def _performed_roughly(simulation: Simulation, value: Any, key: str, settings: dict[str, Any], why: str) -> Performed:
+    """On small nets, or on plain draws where these do no better; `why` large nets do not serve."""
+    checks, experiment = compared(simulation, value), simulation.experiment
+    try:
+        plan = plan_strata(experiment, checks, key, detectable=ROUGH, root=settings["root"])
+        if plan.expected > BLUNT:
+            raise NoNet(f"small nets would see {plan.expected:.1%}")
+    except NoNet as neither:
+        reason = why if str(neither) == why else f"{why}; {neither}"
+        return Performed(tuple(perform(experiment, checks, key, **settings)), f"plain draws ({reason})")
+    results = perform_on_strata(experiment, checks, key, plan, detectable=BLUNT, **settings)
+    return Performed(tuple(results), f"small nets of 2^{plan.log2_points} points in {plan.dimensions} dimensions ({why})")
 
 
 def in_words(done: Sequence[Performed]) -> str:
@@ -72,4 +99,4 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g}%"
 
 
-__all__ = ["DEEP", "SEEN", "Performed", "in_words", "percent", "performed"]
+__all__ = ["DEEP", "ROUGH", "SEEN", "Performed", "in_words", "percent", "performed"]

@@ -7,7 +7,7 @@ from scipy.stats import binom, chi2, kstest, qmc
 from scipy.stats import t as student_t
 
 from estimators import montecarlo as mc
-from estimators.montecarlo import checks, kernels, nets, randomisations, student
+from estimators.montecarlo import checks, kernels, laws, nets, randomisations, student
 from estimators.montecarlo.moments import Moments
 from estimators.montecarlo.nets import LANES, Drawn, at, net
 
@@ -95,9 +95,9 @@ class TestPoints:
 
     def test_constants_that_numbas_cache_must_see_are_those_of_the_other_file(self):
         assert kernels.LANES == LANES == 2**kernels.LOG2_LANES
-        assert 2 ** (52 - kernels.MANTISSA) == nets.PARTS
-        assert (1023 + nets.LOWEST) * nets.PARTS == kernels.FIRST_ROW
-        assert kernels.DEGREE == nets.DEGREE
+        assert 2 ** (52 - kernels.MANTISSA) == laws.PARTS
+        assert (1023 + laws.LOWEST) * laws.PARTS == kernels.FIRST_ROW
+        assert kernels.DEGREE == laws.DEGREE
 
     def test_other_laws_are_quantiles_of_the_coordinates(self):
         draws = {

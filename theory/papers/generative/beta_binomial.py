@@ -146,6 +146,4 @@ def draw_clients(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities p and counts of ones, each (reps, m)."""
     p = gen.beta(alpha, beta, (reps, m))
-    if np.ndim(n) == 0 and n <= 5:  # a few coins cost less than a binomial variate
-        return p, (gen.random((int(n), reps, m)) < p).sum(axis=0)
     return p, gen.binomial(np.broadcast_to(np.asarray(n, int), (reps, m)), p)

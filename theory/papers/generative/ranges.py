@@ -11,6 +11,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import sympy as sp
+from scipy import special
 
 from estimators.closed_forms import quantization
 from theory.engine import simulation
@@ -375,11 +376,12 @@ def _given_simulate(m: int, r: float) -> simulation.Simulation:
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         z = gen.standard_normal((reps, m))
-        while (outside := (z > up) | (z < -up - 2 * r)).any():
-            z[outside] = gen.standard_normal(outside.sum())
-        return m * z.mean(axis=1, keepdims=True) ** 2
+        inside = ((z <= up) & (z >= -up - 2 * r)).all(axis=1)
+        return np.stack([inside * m * z.mean(axis=1) ** 2, inside], axis=1)
 
-    return simulation.sample_means(draw, draws=m)
+    chance = (special.ndtr(up) - special.ndtr(-up - 2 * r)) ** m
+    ratio = simulation.Ratio("m times the mean square, given the event", [1.0, 0.0], [0.0, 1.0], float(chance))
+    return simulation.Simulation(simulation.sample_means(draw, draws=m, count=2).experiment, (ratio,))
 
 
 register(

@@ -6,6 +6,7 @@ belong here: Theorem F.2 and costs that follow from it (tuning.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -167,23 +168,29 @@ def _summed(eta: Any, gamma: Any, h: Any = None) -> Any:
         return exact_digits(moment / total if h is None else wanted / total)
 
 
-def draw_runs(eta: float, gamma: float, gen: np.random.Generator, reps: int) -> np.ndarray:
-    """Raw draws: the logarithmic law, or negative binomial counts of which zeros are thrown away."""
-    if eta == 0:
-        return gen.logseries(1 - gamma, reps)
-    kept = np.empty(0, dtype=int)
-    while len(kept) < reps:
-        draws = gen.negative_binomial(eta, gamma, 2 * reps)
-        kept = np.concatenate([kept, draws[draws > 0]])
-    return kept[:reps]
+def over_runs(
+    eta: float, gamma: float, statistic: Callable[[np.random.Generator, np.ndarray], np.ndarray], label: str, **of: Any
+) -> simulation.Simulation:
+    """Mean of a statistic of the runs, drawn raw: by the logarithmic law, or as negative binomial counts without zeros.
+
+    The mean without zeros is a ratio of means with them, so that every replicate takes the same draws.
+    """
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        runs = gen.negative_binomial(eta, gamma, reps) if eta else gen.logseries(1 - gamma, reps)
+        some = runs > 0
+        return np.stack([some * statistic(gen, runs), some], axis=1).astype(float)
+
+    ratio = simulation.Ratio(label, [1.0, 0.0], [0.0, 1.0], 1 - gamma**eta if eta else 1.0, **of)
+    return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
 
 
 def _pmf_simulate(eta: float, gamma: float, h: int) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: (draw_runs(eta, gamma, gen, reps) == h)[:, None].astype(float))
+    return over_runs(eta, gamma, lambda gen, runs: runs == h, "share with h runs")
 
 
 def _mean_simulate(eta: float, gamma: float) -> simulation.Simulation:
-    return simulation.sample_means(lambda gen, reps: draw_runs(eta, gamma, gen, reps)[:, None].astype(float))
+    return over_runs(eta, gamma, lambda gen, runs: runs, "runs")
 
 
 def _pmf_printed(eta: Any, gamma: Any, h: Any) -> Any:
@@ -311,10 +318,10 @@ def _one_oracle(eta: Any, gamma: Any) -> Any:
 
 def _one_simulate(eta: float, gamma: float) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        runs = draw_runs(eta, gamma, gen, reps)
+        runs = gen.negative_binomial(eta, gamma, reps) if eta else gen.logseries(1 - gamma, reps)  # no runs count as none
         return np.stack([runs == 1, runs], axis=1).astype(float)
 
-    mean = float(draw_runs(eta, gamma, np.random.default_rng(0), 10_000).mean())  # a scale only
+    mean = float(draw(np.random.default_rng(0), 10_000)[:, 1].mean())  # a scale only
     ratio = simulation.Ratio("single runs over runs", [1.0, 0.0], [0.0, 1.0], mean)
     return simulation.Simulation(simulation.sample_means(draw, count=2).experiment, (ratio,))
 

@@ -21,7 +21,7 @@ from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.engine.tight import Tight
-from theory.papers.mrmtl.runs import ETA, GAMMA, draw_runs, exact_digits, mean_printed, mpf
+from theory.papers.mrmtl.runs import ETA, GAMMA, exact_digits, mean_printed, mpf, over_runs
 
 ONE, ZERO = sp.Integer(1), sp.Integer(0)
 ORDER = Variable("order", "positive", "Renyi order alpha_1", within=("11/10", 64), why="floats")
@@ -248,9 +248,8 @@ def _exact_simulate(eta: int, gamma: float, E1: float, first: str) -> simulation
     """Tune on both data sets, run by run; the best is bad where all are."""
     bad_here, bad_there = (1 / (2 + E1), (1 + E1) / (2 + E1))[:: 1 if first == "D" else -1]
 
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        runs = draw_runs(eta, gamma, gen, reps)
-        return (gen.random(reps) < bad_here**runs)[:, None].astype(float)
+    def all_bad(gen: np.random.Generator, runs: np.ndarray) -> np.ndarray:
+        return gen.random(len(runs)) < bad_here**runs
 
     def bad(q: float) -> float:  # that all runs are bad, to turn the claimed moment into a probability
         return ((1 - (1 - gamma) * q) ** -eta - 1) / (gamma**-eta - 1)
@@ -258,10 +257,10 @@ def _exact_simulate(eta: int, gamma: float, E1: float, first: str) -> simulation
     chance = bad(bad_there)
     # x^2/y + (1-x)^2/(1-y) for the chance x on D; its root on x's side of y
     sign = -1 if bad_here < bad_there else 1
-    return simulation.sample_means(
-        draw, labels=["best run is bad on D"], count=1,
-        of=[lambda moment: chance + sign * np.sqrt((moment - 1) * chance * (1 - chance))],
-        back=[lambda x: x**2 / chance + (1 - x) ** 2 / (1 - chance)],
+    return over_runs(
+        eta, gamma, all_bad, "best run is bad on D",
+        of=lambda moment: chance + sign * np.sqrt((moment - 1) * chance * (1 - chance)),
+        back=lambda x: x**2 / chance + (1 - x) ** 2 / (1 - chance),
     )  # fmt: skip
 
 

@@ -1,0 +1,192 @@
+"""Small nets: laws as quantiles, means over nets, how many, their least standard error, rates, guards."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr
+
+from estimators import montecarlo as mc
+from estimators.montecarlo import laws, nets, strata
+
+CELLS = (np.arange(2**14) + 0.5) / 2**14
+LAWS = [
+    ("beta", (2.0, 3.0), stats.beta(2, 3)),
+    ("beta", (0.3, 30.0), stats.beta(0.3, 30)),
+    ("chisquare", (3.0,), stats.chi2(3)),
+    ("binomial", (12, 0.3), stats.binom(12, 0.3)),
+    ("binomial", (12, 0.97), stats.binom(12, 0.97)),
+    ("geometric", (0.2,), stats.geom(0.2)),
+    ("logseries", (0.9,), stats.logser(0.9)),
+    ("negative_binomial", (0.5, 0.1), stats.nbinom(0.5, 0.1)),
+    ("integers", (2, 9), stats.randint(2, 9)),
+]
+
+
+class Cells(nets._Served):
+    """A generator whose uniforms are the centres of equal cells."""
+
+    def __init__(self):
+        super().__init__(np.random.SFC64(0))
+
+    def _uniforms(self, size):
+        return CELLS.reshape(size)
+
+
+def event(level, draws=1):
+    return mc.SampledExperiment(lambda gen, reps: (gen.random((reps, draws)) < level).all(axis=1)[:, None].astype(float), 1)
+
+
+class TestLaws:
+    @pytest.mark.parametrize(("name", "parameters", "law"), LAWS, ids=lambda x: str(x)[:24])
+    def test_a_draw_is_the_quantile_of_its_uniform(self, name, parameters, law):
+        found = getattr(Cells(), name)(*parameters, size=(1, len(CELLS)))[0]
+        np.testing.assert_allclose(found, law.ppf(CELLS), rtol=1e-11)
+
+    def test_parameters_may_vary_from_draw_to_draw(self):
+        p = np.linspace(0.01, 0.99, len(CELLS))
+        np.testing.assert_array_equal(laws.binomial(CELLS, 9, p), stats.binom.ppf(CELLS, 9, p))
+
+    def test_the_outermost_cells_and_the_middle(self):
+        ends = np.array([2.0**-33, 0.5 - 2.0**-33, 0.5, 0.5 + 2.0**-33, 1 - 2.0**-33])
+        np.testing.assert_allclose(laws.beta(ends, 0.3, 30.0), stats.beta.ppf(ends, 0.3, 30.0), rtol=1e-11)
+        assert laws.binomial(ends[[0, -1]], 40, 0.5).tolist() == stats.binom.ppf(ends[[0, -1]], 40, 0.5).tolist()
+
+    def test_choice_has_its_probabilities(self):
+        found = Cells().choice([5, 7, 9], len(CELLS), p=[0.25, 0.25, 0.5])
+        assert [np.mean(found == v) for v in (5, 7, 9)] == [0.25, 0.25, 0.5]
+
+    @pytest.mark.parametrize(
+        ("draw", "why"),
+        [
+            (lambda gen, n: gen.binomial(501, 0.5, (n, 1)), "500 trials"),
+            (lambda gen, n: gen.negative_binomial(0.5, 1e-6, (n, 1)), "beyond 4096"),
+            (lambda gen, n: gen.choice(3, (n, 1), replace=False), "without replacement"),
+            (lambda gen, n: gen.poisson(3.0, (n, 1)), "poisson"),
+        ],
+    )
+    def test_what_has_no_quantile_here_is_refused(self, draw, why):
+        with pytest.raises(mc.NoNet, match=why):
+            nets.coordinates_of(draw)
+
+    def test_a_density_is_smooth_and_a_count_is_not(self):
+        assert nets.dimensions_of(lambda gen, n: gen.beta(2.0, 3.0, (n, 4))) == 4
+        with pytest.raises(mc.NoNet, match="jump"):
+            nets.dimensions_of(lambda gen, n: gen.binomial(3, 0.5, (n, 1)))
+
+
+class TestSmallNets:
+    def test_every_net_is_balanced_and_has_a_scrambling_of_its_own(self):
+        seen = []
+
+        def draw(gen, reps):
+            seen.append(gen.random((reps, 3)))
+            return seen[-1]
+
+        points = next(mc.StratifiedExperiment(mc.SampledExperiment(draw, 3), 8).points(mc.stream("own", 0), 4))
+        assert points.shape == (4, 256, 3)
+        for net in points:
+            assert all(np.all(np.bincount((column * 256).astype(int)) == 1) for column in net.T)
+        assert len({np.sort(net, axis=0).tobytes() for net in points}) == 4
+
+    def test_means_are_unbiased_where_plain_draws_are_and_vary_far_less(self):
+        experiment = event(0.3, 2)
+        stratified = mc.run(mc.StratifiedExperiment(experiment, 8), 4096, "less")
+        plain = mc.run(experiment, 4096 * 256, "less")
+        assert abs(stratified.mean[0] - 0.09) < 5 * stratified.standard_error([1])
+        assert stratified.standard_error([1]) < plain.standard_error([1]) / 3
+
+    def test_the_same_bits_for_any_threads(self):
+        stratified = mc.StratifiedExperiment(event(0.3, 2), 6)
+        one, two = (mc.run(stratified, 70_000, "threads", threads=t) for t in (1, 2))
+        assert one.mean.tobytes() == two.mean.tobytes()
+        assert one.scatter.tobytes() == two.scatter.tobytes()
+
+    def test_what_a_plan_is_told_it_sees_it_sees(self):
+        experiment, truth = event(0.3, 2), 0.09
+        for wanted in (1e-2, 1e-3):
+            checks = [mc.Check("share", [1], truth, truth)]
+            plan = mc.plan_strata(experiment, checks, "plan", detectable=wanted)
+            (result,) = mc.perform_on_strata(experiment, checks, "plan", plan, detectable=wanted)
+            assert result.passed
+            assert result.reached
+            assert plan.gain > 3
+            assert result.reps == result.nets << plan.log2_points
+
+    def test_nets_that_all_agree_are_not_taken_for_certain(self):
+        # 2^-20 of the points of a net of 64 is one point in 16384 nets: most runs see none of them.
+        truth = 0.5 + 2.0**-26
+        experiment = event(truth)
+        checks = [mc.Check("share", [1], truth, 1.0)]
+        plan = mc.plan_strata(experiment, checks, "agree", detectable=1e-3)
+        (result,) = mc.perform_on_strata(experiment, checks, "agree", plan)
+        assert result.passed
+        assert result.estimate == 0.5
+        assert result.standard_error == plan.lone[0] / plan.nets > 1e-6
+
+    @pytest.mark.parametrize(
+        ("draw", "why"),
+        [
+            (lambda gen, n: np.array([[gen.random()] for _ in range(n)]), "no axis"),
+            (lambda gen, n: gen.random((n, 5_000)).sum(axis=1)[:, None], "too many small nets"),
+        ],
+    )
+    def test_what_small_nets_cannot_serve_is_said(self, draw, why):
+        with pytest.raises(mc.NoNet, match=why):
+            mc.plan_strata(mc.SampledExperiment(draw, 1), [mc.Check("x", [1], 1.0, 1.0)], "no", detectable=1e-3)
+
+    def test_a_statistic_that_is_no_number_is_said(self):
+        def draw(gen, reps):
+            with np.errstate(invalid="ignore"):
+                return np.sqrt(gen.random((reps, 1)) - 0.5)
+
+        with pytest.raises(ValueError, match="not a finite number"):
+            mc.plan_strata(mc.SampledExperiment(draw, 1), [mc.Check("x", [1], 1.0, 1.0)], "nan", detectable=1e-3)
+
+    def test_a_kernel_stays_where_it_is(self):
+        with pytest.raises(mc.NoNet, match="kernel"):
+            mc.plan_strata(
+                mc.JamesSteinExperiment(7, 2.0, 0.6, 1.0, 0.375), [mc.Check("x", [1, 0, 0], 1.0, 1.0)], "k", detectable=1e-3
+            )
+
+
+class TestRates:
+    """Levels loose enough to be met in a few hundred runs; the declared ones are quantiles of the same statistic."""
+
+    RULE = mc.TwoStageRule(alpha1=0.1, alpha2=0.1, miss=1e-2)
+
+    @pytest.mark.parametrize("level", [0.3, 0.5 + 2.0**-15, 0.05], ids=["share", "nearly whole", "seldom"])
+    def test_false_alarms(self, level):
+        experiment, runs = event(level, 2), 40
+        truth = level**2
+        checks = [mc.Check("share", [1], truth, truth)]
+        plan = mc.plan_strata(experiment, checks, "null", detectable=0.05, rule=self.RULE)
+        alarms = sum(
+            not mc.perform_on_strata(experiment, checks, f"null{k}", plan, rule=self.RULE, threads=1)[0].passed
+            for k in range(runs)
+        )
+        assert stats.binom.sf(alarms - 1, runs, self.RULE.false_alarm) > 1e-4
+
+    def test_power(self):
+        experiment = mc.SampledExperiment(lambda gen, n: (gen.standard_normal((n, 2)) < 0.5).all(axis=1)[:, None] * 1.0, 1)
+        truth, runs = float(ndtr(0.5)) ** 2, 40
+        checks = [mc.Check("share", [1], truth * 1.01, truth)]
+        plan = mc.plan_strata(experiment, checks, "power", detectable=0.01, rule=self.RULE)
+        missed = sum(
+            mc.perform_on_strata(experiment, checks, f"power{k}", plan, rule=self.RULE, threads=1)[0].passed
+            for k in range(runs)
+        )
+        assert stats.binom.sf(missed - 1, runs, self.RULE.miss) > 1e-4
+
+
+def test_the_floor_keeps_the_rate_of_false_alarms():
+    """Were deviating nets Poisson, with any mean: the chance that both stages are beyond their level on one side."""
+    rule, worst = mc.DECLARED, 0.0
+    k = np.arange(8000)
+    for mean in np.geomspace(0.01, 3000, 80):
+        both = {-1: 1.0, 1: 1.0}
+        for factor, threshold in ((1, rule.threshold1), (rule.growth, rule.threshold2)):
+            z = (k - factor * mean) / np.maximum(np.sqrt(k), strata.LONE)
+            for side in both:
+                both[side] *= stats.poisson.pmf(k, factor * mean)[side * z > threshold].sum()
+        worst = max(worst, sum(both.values()))
+    assert worst < 3 * rule.false_alarm
