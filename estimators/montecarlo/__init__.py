@@ -5,7 +5,7 @@ and never imports numba. Does not belong here: code. ``streams`` are random numb
 ``smoothness`` says whom they serve, ``kernels`` are the compiled loops over either and ``reference`` their plain twins,
 ``laws`` make other numbers of uniforms, ``runner`` draws replicates in chunks, ``randomisations`` uses large nets and
 ``strata`` many small ones, ``moments`` merges, ``independence`` refuses replicates that repeat, ``checks`` decides from
-many replicates and ``student`` from a few nets.
+many replicates and ``student`` from a few nets; ``cubature`` draws nothing.
 """
 
 from typing import TYPE_CHECKING

@@ -2,7 +2,8 @@
 
 Belongs here: ``@njit`` functions ``(gen, reps, *scalars and arrays) -> (mean[M], scatter[M, M], batch means[K, M])``,
 with everything they call, because numba's on-disk cache does not notice changes in other files. What normals come from is
-a NumPy generator or a ``nets.Net``; the kernels are the same text for both, and only `_draw` tells them apart.
+a NumPy generator, a ``nets.Net`` or a ``cubature.Design``; the kernels are the same text for all, and only `_draw` tells
+them apart.
 Does not belong here: validation (``runner``), vectorised twins (``reference``), formulas under test.
 
 How they stay close to the bare cost of their draws: replicates are drawn one after another (the
@@ -49,15 +50,18 @@ def bare_kernel(gen, draws):
 
 
 def _draw(source, normals):
-    """Fill normals[draws, LANES] with the next LANES replicates (columns) of a generator or a net."""
-    (_net_block if isinstance(source, tuple) else _stream_block)(source, normals)
+    """Fill normals[draws, LANES] with the next LANES replicates (columns) of a generator, a net or a design."""
+    block = _stream_block if not isinstance(source, tuple) else _net_block if hasattr(source, "steps") else _design_block
+    block(source, normals)
 
 
 @overload(_draw)
 def _draw_compiled(source, normals):
     """The same choice, made when a kernel is compiled for its source."""
     if isinstance(source, types.BaseNamedTuple):
-        return lambda source, normals: _net_block(source, normals)
+        if "steps" in source.fields:
+            return lambda source, normals: _net_block(source, normals)
+        return lambda source, normals: _design_block(source, normals)
     return lambda source, normals: _stream_block(source, normals)
 
 
@@ -67,6 +71,18 @@ def _stream_block(gen, normals):
     for lane in range(LANES):
         for draw in range(normals.shape[0]):
             normals[draw, lane] = gen.standard_normal()
+
+
+@njit(nogil=True, cache=True)
+def _design_block(design, normals):
+    """The next points of ``cubature.Design``: on every axis one on each side, and beyond the last axis the origin."""
+    draws = normals.shape[0]
+    normals[:] = 0.0
+    for lane in range(LANES):
+        point = design.block[0] * LANES + lane
+        if point < 2 * draws:
+            normals[point // 2, lane] = np.sqrt(draws) if point % 2 == 0 else -np.sqrt(draws)
+    design.block[0] += 1
 
 
 @njit(nogil=True, cache=True)

@@ -23,7 +23,7 @@ from theory.engine.registry import find, known
 
 SCHEMA = 3
 VERDICTS = ("holds", "holds under", "misprint", "wrong", "open")
-LEVELS = ("derived", "computed", "simulated", "attacked", "independent", "literal")
+LEVELS = ("derived", "computed", "simulated", "integrated", "attacked", "independent", "literal")
 DEFAULT_LEDGER = Path("build") / "ledger.json"
 # What a judge takes from a claim, besides text for readers.
 JUDGED = (
@@ -32,7 +32,17 @@ JUDGED = (
     "not_computed", "shares", "latex", "kind", "objective",
 )  # fmt: skip
 TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
-LEVEL_CODE = ("derived", "computed", "attacked", "mutated", "simulated", "independent", "literal")  # of theory.engine.levels
+DRAWN = ("simulated", "integrated")  # the levels that ask a claim's simulation, which `quick` leaves out
+LEVEL_CODE = (
+    "derived",
+    "computed",
+    "attacked",
+    "mutated",
+    "simulated",
+    "integrated",
+    "independent",
+    "literal",
+)  # of theory.engine.levels
 
 
 class LedgerError(ValueError):
@@ -54,7 +64,7 @@ _hashes: dict[tuple[Any, ...], tuple[Claim, str]] = {}  # with the claim, so tha
 
 def reached_by(claim: Claim, lemmas: Iterable[str], sources: reach.Sources) -> tuple[set[reach.Node], set[str]]:
     """The definitions that the judges of a claim can reach, and the values that it gives them, as text."""
-    levels = [name for name in LEVEL_CODE if name != "simulated" or claim.simulate is not None]
+    levels = [name for name in LEVEL_CODE if name not in DRAWN or claim.simulate is not None]
     level_code = {(f"theory.engine.levels.{name}", "level") for name in levels}
     reached = reach.Reached(nodes=level_code, texts={str(bool(claim.slip))})
     for name in JUDGED:
@@ -132,7 +142,7 @@ class Record:
         for name in LEVELS:
             level = self.levels.get(name)
             if level is None:
-                if not (self.quick and name == "simulated"):
+                if not (self.quick and name in DRAWN):
                     found.append(f"level '{name}' is missing")
             elif level["status"] == "fail":
                 found.append(f"{name}: {level['detail']}")

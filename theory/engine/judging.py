@@ -14,7 +14,7 @@ from theory.engine import reach
 from theory.engine.algebra import TimeLimit
 from theory.engine.claim import Claim
 from theory.engine.evidence import Record, source_hash
-from theory.engine.levels import attacked, computed, derived, independent, literal, mutated, simulated
+from theory.engine.levels import attacked, computed, derived, independent, integrated, literal, mutated, simulated
 from theory.engine.levels.oracle import asked_once
 from theory.engine.sampling import DEEP, SEEN
 
@@ -22,7 +22,7 @@ from theory.engine.sampling import DEEP, SEEN
 def judge(claim: Claim, root: int, quick: bool = False, deep: bool = False) -> Record:
     """All levels of evidence on a claim. Errors of a level become its status, never an exception.
 
-    `quick` leaves out the simulated level; `deep` has simulations on nets see ten times smaller errors.
+    `quick` leaves out the simulated and the integrated level; `deep` has simulations on nets see ten times smaller errors.
     """
     start = time.perf_counter()
     record = Record(claim.id, "", root, quick)
@@ -31,6 +31,7 @@ def judge(claim: Claim, root: int, quick: bool = False, deep: bool = False) -> R
         record.levels["computed"] = _guard(computed.level, claim, derivation)
         if not quick:
             record.levels["simulated"] = _guard(simulated.level, claim, root, DEEP if deep else SEEN)
+            record.levels["integrated"] = _guard(integrated.level, claim)
         record.levels["attacked"] = _guard(attacked.level, claim, derivation)
         record.mutants = _guard(mutated.level, claim, derivation, record.levels.get("simulated", {}))
     record.levels["independent"] = _guard(independent.level, claim)

@@ -344,7 +344,7 @@ class TestGuards:
     @pytest.mark.parametrize(
         ("draw", "why"),
         [
-            (lambda gen, reps: gen.binomial(3, 0.5, (reps, 1)), "binomial"),
+            (lambda gen, reps: gen.poisson(3.0, (reps, 1)), "poisson"),
             (lambda gen, reps: gen.random((7, 1)) + np.zeros((reps, 1)), "no axis"),
             (lambda gen, reps: gen.random((reps, 1 + reps % 5))[:, :1], "number of draws per replicate"),
             (lambda gen, reps: gen.standard_normal((reps, 1), dtype=np.float32), "another kind than float64"),

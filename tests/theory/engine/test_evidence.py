@@ -23,6 +23,7 @@ def record(claim=CLAIM, quick=False, root=1, **levels):
         "derived": AGREES,
         "computed": PASS,
         "simulated": PASS,
+        "integrated": PASS,
         "attacked": PASS,
         "independent": PASS,
         "literal": PASS,
@@ -87,7 +88,7 @@ def test_missing_levels_and_surviving_mutants_are_listed():
     assert record().contradictions() == []
     assert record(simulated=level("not applicable")).contradictions() == []
     assert record(simulated=None).contradictions() == ["level 'simulated' is missing"]
-    assert record(simulated=None, quick=True).contradictions() == []
+    assert record(simulated=None, integrated=None, quick=True).contradictions() == []
     assert record(attacked=None, quick=True).contradictions() == ["level 'attacked' is missing"]
     weak = record()
     weak.mutants = {"survived": 2, "survivors": ["sign of tau2", "factor 2 on n"]}
@@ -233,7 +234,7 @@ def test_only_evidence_of_the_same_sources_seed_and_depth_is_reused(monkeypatch)
     assert ledger.fresh(CLAIM, 1, False) is full
     assert ledger.fresh(CLAIM, 1, True) is full
     assert ledger.fresh(CLAIM, 2, False) is None
-    ledger.records[CLAIM.id] = quick = record(quick=True, simulated=None)
+    ledger.records[CLAIM.id] = quick = record(quick=True, simulated=None, integrated=None)
     assert ledger.fresh(CLAIM, 1, True) is quick
     assert ledger.fresh(CLAIM, 1, False) is None
     monkeypatch.setattr(evidence, "source_hash", lambda claim, lemmas: "another")
