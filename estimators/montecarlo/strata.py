@@ -163,10 +163,9 @@ def plan_strata(
     if not isinstance(experiment, SampledExperiment):
         raise NoNet("a compiled kernel draws it")
     rows = np.array([check.coefficients for check in checks]) / np.array([[check.scale] for check in checks])
-    plans = []
+    plans, dimensions = [], coordinates_of(experiment.draw)
     for size in SIZES:
         stratified = StratifiedExperiment(experiment, size)
-        dimensions = stratified.dimensions
         most = max_coordinates // (dimensions << size)
         if most < MIN_NETS:
             break

@@ -1,4 +1,4 @@
-"""Cost of each kernel beside the bare cost of its normal draws and beside its NumPy twin.
+"""Cost of each kernel, on draws and on a net, beside the bare cost of its draws and beside its NumPy twin.
 
 Run with ``make bench``. ``extra_info`` holds ``ns_per_draw`` and ``ratio_to_bare``: the call and the bare
 loop take turns and the fastest slice of each counts, so that other load on the machine cancels. A slice
@@ -13,6 +13,7 @@ import pytest
 
 from estimators import montecarlo as mc
 from estimators.montecarlo.kernels import bare_kernel
+from estimators.montecarlo.nets import net
 
 BOUND = 1.5
 DRAWS = 2_000_000
@@ -44,7 +45,7 @@ EXPERIMENTS = {
 CASES = [
     pytest.param(name, way, id=f"{name}-{way}", marks=pytest.mark.benchmark(group=name))
     for name in EXPERIMENTS
-    for way in ("bare", "kernel", "numpy")
+    for way in ("bare", "kernel", "net", "numpy")
 ]
 
 
@@ -71,6 +72,7 @@ def test_cost(benchmark, name, way):
     calls = {
         "bare": lambda: bare_kernel(gen, draws),
         "kernel": lambda: experiment.kernel_call(gen, reps),
+        "net": lambda: experiment.kernel_call(net(name, 0, reps.bit_length(), experiment.net_order()), reps),
         "numpy": lambda: experiment.reference_call(gen, reps),
     }
     bare, measured = fastest(calls["bare"], calls[way])
