@@ -33,6 +33,7 @@ FIGURES = {
     "adaped_bound": "figures.adaped_bound",
     "collaboration_region": "figures.collaboration_region",
     "privacy_audit": "figures.privacy_audit",
+    "simulation_error": "figures.simulation_error",
 }
 """Name of each figure and the module that computes and draws it."""
 

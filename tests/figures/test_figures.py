@@ -183,6 +183,7 @@ BROKEN = {
     "adaped_bound": (privacy, "gaussian_delta"),
     "collaboration_region": (personalization, "local_mse"),
     "privacy_audit": (privacy, "gaussian_delta"),
+    "simulation_error": (mean_regularized, "mse"),
 }
 
 
