@@ -164,12 +164,20 @@ def polynomial(b: Floats, x: Floats) -> Floats:
 
 
 def peaks(
-    coefficients: Floats, leaves: Ints, lefts: Floats, widths: Floats, begin: int, places: Floats, heights: Floats
+    coefficients: Floats,
+    leaves: Ints,
+    before: Ints,
+    lefts: Floats,
+    widths: Floats,
+    begin: float,
+    places: Floats,
+    heights: Floats,
 ) -> int:
-    """Local maxima of the dual function inside the leaf cells, or at its left end; returns how many were stored."""
+    """Local maxima of the dual function inside or between the leaf cells, or at its left end; as ``kernels.peaks``."""
     b = coefficients[leaves]
     falling = b[:, 1] <= b[:, 0]
-    kept = np.flatnonzero(np.where(falling, lefts <= begin, ~(b[:, -1] > b[:, -2])))
+    summit = np.where(before < 0, lefts <= begin, coefficients[before, -1] > coefficients[before, -2])
+    kept = np.flatnonzero(np.where(falling, summit, ~(b[:, -1] > b[:, -2])))
     b, falling, found = b[kept], falling[kept], kept.size
     with np.errstate(over="ignore", invalid="ignore"):
         slopes = np.diff(b, axis=1)

@@ -263,14 +263,19 @@ def _at(b, x, work):
 
 
 @njit(nogil=True, cache=True)
-def peaks(coefficients, leaves, lefts, widths, begin, places, heights):
-    """Local maxima of the dual function inside the leaf cells, or at its left end; returns how many were stored."""
+def peaks(coefficients, leaves, before, lefts, widths, begin, places, heights):
+    """Local maxima of the dual function inside or between the leaf cells, or at its left end; returns how many were stored.
+
+    ``before`` : of each leaf, the cell that ends where it begins, or -1.
+    """
     found = 0
     work = np.empty(coefficients.shape[1])
     for index in range(leaves.size):
         b = coefficients[leaves[index]]
         if b[1] <= b[0]:
-            if lefts[index] <= begin:
+            # Two cells agree on the slope between them but for rounding: a maximum there may lie inside neither.
+            left = before[index]
+            if lefts[index] <= begin if left < 0 else coefficients[left, -1] > coefficients[left, -2]:
                 places[found], heights[found] = lefts[index], b[0]
                 found += 1
             continue
