@@ -85,19 +85,24 @@ def sums(
 
 def cholesky(a: Floats) -> bool:
     """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; False if it is not positive definite."""
-    for i in range(a.shape[0]):
-        column = a[i:, i] - np.einsum("jk,k->j", a[i:, :i], a[i, :i])
+    if not a.size:
+        return True
+    starts = (a != 0).argmax(axis=1)
+    stops = np.array([np.flatnonzero(starts <= i)[-1] + 1 for i in range(a.shape[0])])
+    for i, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        column = a[i:stop, i] - np.einsum("jk,k->j", a[i:stop, start:i], a[i, start:i])
         if not column[0] > 0:
             return False
-        a[i:, i] = column / np.sqrt(column[0])
+        a[i:stop, i] = column / np.sqrt(column[0])
         a[i, i + 1 :] = 0.0
     return True
 
 
 def forward(root: Floats, b: Floats) -> None:
     """Overwrite the columns of b by root^-1 b, for a lower triangular root."""
-    for i in range(root.shape[0]):
-        b[i] = (b[i] - np.einsum("k,km->m", root[i, :i], b[:i])) / root[i, i]
+    for i, row in enumerate(root):
+        start = int((row != 0).argmax())
+        b[i] = (b[i] - np.einsum("k,km->m", root[i, start:i], b[start:i])) / root[i, i]
 
 
 def spread_gaussian(coefficients: Floats, nodes: Floats, starts: Ints, steps: Floats, reach: int, out: Floats) -> None:
@@ -164,12 +169,20 @@ def polynomial(b: Floats, x: Floats) -> Floats:
 
 
 def peaks(
-    coefficients: Floats, leaves: Ints, lefts: Floats, widths: Floats, begin: int, places: Floats, heights: Floats
+    coefficients: Floats,
+    leaves: Ints,
+    before: Ints,
+    lefts: Floats,
+    widths: Floats,
+    begin: float,
+    places: Floats,
+    heights: Floats,
 ) -> int:
-    """Local maxima of the dual function inside the leaf cells, or at its left end; returns how many were stored."""
+    """Local maxima of the dual function inside or between the leaf cells, or at its left end; as ``kernels.peaks``."""
     b = coefficients[leaves]
     falling = b[:, 1] <= b[:, 0]
-    kept = np.flatnonzero(np.where(falling, lefts <= begin, ~(b[:, -1] > b[:, -2])))
+    summit = np.where(before < 0, lefts <= begin, coefficients[before, -1] > coefficients[before, -2])
+    kept = np.flatnonzero(np.where(falling, summit, ~(b[:, -1] > b[:, -2])))
     b, falling, found = b[kept], falling[kept], kept.size
     with np.errstate(over="ignore", invalid="ignore"):
         slopes = np.diff(b, axis=1)

@@ -99,7 +99,7 @@ class Dual:
                 cells = np.union1d(cells, cells ^ 1)
             needed[level] = below = cells
         offsets = np.concatenate([[0], np.cumsum([cells.size for cells in needed])])
-        parts = []
+        parts, places = [], []  # places in units of the finest level
         for level, cells in enumerate(needed):
             window = np.full(cells.size, -1)
             if level in own:
@@ -110,9 +110,15 @@ class Dual:
             leaf = np.isin(2 * cells, needed[level + 1], invert=True) if level < finest else np.ones(cells.size, bool)
             h = spacing / 2.0**level
             parts.append((window, parent, cells & 1, leaf, self.first + h * cells, np.full(cells.size, h)))
+            places.append((cells << (finest - level), np.full(cells.size, 1 << (finest - level))))
         self.windows, self.parents, self.sides, leaf, lefts, widths = (np.concatenate(p) for p in zip(*parts, strict=True))
         self.leaves = np.flatnonzero(leaf)
         self.lefts, self.widths = lefts[self.leaves], widths[self.leaves]
+        starts, spans = (np.concatenate(p)[self.leaves] for p in zip(*places, strict=True))
+        order = np.argsort(starts)
+        touching = starts[order[1:]] == starts[order[:-1]] + spans[order[:-1]]
+        self.before = np.full(self.leaves.size, -1)  # the leaf that ends where each begins
+        self.before[order[1:][touching]] = self.leaves[order[:-1][touching]]
         self.coefficients = np.empty((leaf.size, NODES))
 
     def spread(self, rows: slice, scaled: Floats) -> tuple[int, Floats]:
@@ -143,7 +149,9 @@ class Dual:
             values[low : low + out.size] += out
         loops.expand(values, bernstein_matrix(), self.windows, self.parents, self.sides, self.coefficients)
         places, heights = np.empty((2, self.leaves.size))
-        found = loops.peaks(self.coefficients, self.leaves, self.lefts, self.widths, self.first, places, heights)
+        found = loops.peaks(
+            self.coefficients, self.leaves, self.before, self.lefts, self.widths, self.first, places, heights
+        )
         error = float(np.sum(scaled * (self.remainder + 2 * LEBESGUE * np.exp(-CUT))))
         bound = loops.upper_bound(self.coefficients, self.leaves, tolerance) + error
         return bound, np.clip(places[:found], self.first, self.last), heights[:found]

@@ -153,14 +153,20 @@ def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order,
             _products(values, left, right, size, order == 3, second)
 
 
-# Small matrices are factored here and not by LAPACK, whose threads cost more than they save and may change bits.
+# Small matrices are factored here and not by LAPACK, whose threads cost more than they save and may change bits.  A root is
+# zero wherever its matrix is zero up to the row's first entry: atoms that no client sees together cost nothing.
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def cholesky(a):
     """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; False if it is not positive definite."""
+    starts = np.empty(a.shape[0], np.int64)
     for i in range(a.shape[0]):
-        for j in range(i + 1):
+        start = 0
+        while start < i and a[i, start] == 0:
+            start += 1
+        starts[i] = start
+        for j in range(start, i + 1):
             total = a[i, j]
-            for k in range(j):
+            for k in range(max(start, starts[j]), j):
                 total -= a[i, k] * a[j, k]
             if j < i:
                 a[i, j] = total / a[j, j]
@@ -177,8 +183,9 @@ def forward(root, b):
     """Overwrite the columns of b by root^-1 b, for a lower triangular root."""
     for i in range(root.shape[0]):
         for k in range(i):
-            for m in range(b.shape[1]):
-                b[i, m] -= root[i, k] * b[k, m]
+            if root[i, k] != 0:
+                for m in range(b.shape[1]):
+                    b[i, m] -= root[i, k] * b[k, m]
         for m in range(b.shape[1]):
             b[i, m] /= root[i, i]
 
@@ -263,14 +270,19 @@ def _at(b, x, work):
 
 
 @njit(nogil=True, cache=True)
-def peaks(coefficients, leaves, lefts, widths, begin, places, heights):
-    """Local maxima of the dual function inside the leaf cells, or at its left end; returns how many were stored."""
+def peaks(coefficients, leaves, before, lefts, widths, begin, places, heights):
+    """Local maxima of the dual function inside or between the leaf cells, or at its left end; returns how many were stored.
+
+    ``before`` : of each leaf, the cell that ends where it begins, or -1.
+    """
     found = 0
     work = np.empty(coefficients.shape[1])
     for index in range(leaves.size):
         b = coefficients[leaves[index]]
         if b[1] <= b[0]:
-            if lefts[index] <= begin:
+            # Two cells agree on the slope between them but for rounding: a maximum there may lie inside neither.
+            left = before[index]
+            if lefts[index] <= begin if left < 0 else coefficients[left, -1] > coefficients[left, -2]:
                 places[found], heights[found] = lefts[index], b[0]
                 found += 1
             continue

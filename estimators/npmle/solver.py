@@ -102,7 +102,7 @@ def evaluate(clients: Clients, workers: Workers, t: Floats, masses: Floats, orde
     reach = (37.5 if clients.family == "gaussian" else 53.0) * clients.s
     low, high = np.searchsorted(t, clients.t - reach), np.searchsorted(t, clients.t + reach, side="right")
     density = np.empty(clients.t.size)
-    width = 2 * t.size if order == 3 else t.size
+    width = (0, 0, t.size, 2 * t.size)[order]
 
     def task(rows):
         first, second = np.zeros((3, t.size)), np.zeros((width, width))
@@ -121,8 +121,13 @@ def evaluate(clients: Clients, workers: Workers, t: Floats, masses: Floats, orde
     return State(t, masses, density, value, first / total, (second + np.tril(second, -1).T) / total)
 
 
+NEGLIGIBLE = 1e-18  # of a matrix scaled to ones on its diagonal: far below the ridge that `factor` adds
+
+
 def factor(matrix: Floats, loops: ModuleType) -> tuple[Floats, Floats] | None:
     """Return the lower Cholesky root of a matrix that is positive definite but for rounding, and what was added, or None."""
+    scale = np.sqrt(np.abs(matrix.diagonal()))
+    matrix = np.where(np.abs(matrix) > NEGLIGIBLE * scale * scale[:, None], matrix, 0.0)
     for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
         added = ridge * matrix.diagonal()
         root = matrix + np.diag(added)
@@ -131,13 +136,29 @@ def factor(matrix: Floats, loops: ModuleType) -> tuple[Floats, Floats] | None:
     return None
 
 
+def nonnegative_solution(root: Floats, right: Floats, solved: Floats) -> Floats:
+    """Return x >= 0 nearest to root' x = right, where `solved` is the solution without bounds.
+
+    Atoms that no client sees together make blocks, each of them a problem of its own: only those of a negative entry are
+    solved again.
+    """
+    from scipy.optimize import nnls
+
+    size = solved.size
+    seen = np.minimum.accumulate((root != 0).argmax(axis=1)[::-1])[::-1]
+    starts = np.flatnonzero(seen == np.arange(size))
+    x = solved.copy()
+    for begin in starts[np.minimum.reduceat(solved, starts) < 0]:
+        part = slice(begin, next(iter(starts[starts > begin]), size))
+        x[part] = nnls(np.ascontiguousarray(root[part, part].T), right[part], maxiter=100 * size)[0]
+    return x
+
+
 def targets(state: State, moving: bool, loops: ModuleType) -> tuple[Floats, Floats] | None:
     """Return masses >= 0 and moves that maximise the second-order model of the log-likelihood less n times the sum.
 
     Moves are eliminated from the model (Schur complement); None if it is not concave.
     """
-    from scipy.optimize import nnls
-
     k = state.t.size
     value, slope, bend = state.first
     hessian = state.second[:k, :k]
@@ -164,7 +185,7 @@ def targets(state: State, moving: bool, loops: ModuleType) -> tuple[Floats, Floa
     loops.forward(outer, right)
     target = right.copy()
     loops.forward(outer.T[::-1, ::-1], target[::-1])  # a transposed root is lower triangular from its end
-    target = target[:, 0] if target.min() >= 0 else nnls(np.ascontiguousarray(outer.T), right[:, 0], maxiter=100 * k)[0]
+    target = nonnegative_solution(outer, right[:, 0], target[:, 0])
     moves = np.zeros(k)
     back = (sides[:, k] - sides[:, :k] @ target)[:, None]
     loops.forward(root.T[::-1, ::-1], back[::-1])

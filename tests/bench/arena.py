@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from arena_entrants import FAMILY, MOST, OURS, entrants
+from arena_entrants import FAMILY, OURS, entrants
 from arena_real import REAL
 
 COLUMNS = (
@@ -108,11 +108,11 @@ def contest(kind, draws):
     """Return {entrant: row without the cell's columns} from a list of (data, truth, noise)."""
     found = {}
     for name, entrant in entrants(kind).items():
-        rows = [measured(entrant, *draw) for draw in draws[: MOST.get(name, 1000)]]
+        rows = [measured(entrant, *draw) for draw in draws]
         found[name] = np.array([row or (np.nan,) * 4 for row in rows])
     own = found["own"]
     errors = {name: rows[:, 0] for name, rows in found.items()}
-    risks = {name: np.nanmean(e) / np.mean(own[: e.size, 0]) for name, e in errors.items() if not np.isnan(e).all()}
+    risks = {name: np.nanmean(e) / np.mean(own[:, 0]) for name, e in errors.items() if not np.isnan(e).all()}
     best = min(risks, key=risks.__getitem__)
     table = {}
     for name, rows in found.items():
@@ -120,8 +120,7 @@ def contest(kind, draws):
         if not good.any():
             table[name] = dict.fromkeys(COLUMNS[7:], np.nan) | {"replicates": 0, "failed": len(rows)}
             continue
-        both = min(len(rows), errors[best].size)
-        e, top = errors[name][:both], errors[best][:both]
+        e, top = errors[name], errors[best]
         some = ~np.isnan(e + top)
         gap = e[some] - top[some]
         scale = np.mean(top[some])
@@ -134,7 +133,7 @@ def contest(kind, draws):
             "behind_se": np.std(gap, ddof=1) / np.sqrt(gap.size) / scale if gap.size > 1 else np.nan,
             "held": np.mean(rows[good, 1]),
             "held_se": np.std(rows[good, 1], ddof=1) / np.sqrt(count) if count > 1 else np.nan,
-            "length": np.mean(rows[good, 2]) / np.mean(own[: len(rows)][good, 2]),
+            "length": np.mean(rows[good, 2]) / np.mean(own[good, 2]),
             "seconds": np.mean(rows[good, 3]),
         }
     return table
@@ -223,7 +222,6 @@ def page(results):
         "the truth is seen. Risk is the mean squared error over that of clients' own estimates, held is how often 95 %",
         "intervals hold the truth, length is relative to own intervals, seconds are of one processor. Peers' intervals take",
         "the fitted prior for true, as their manuals do. The best peer of a cell is chosen after the truth is seen.",
-        "Nonparametric fits have few replicates, on which others are compared with them.",
         "",
         f"- Default best, or within 2 % of the best peer: {within} of {many} cells ({100 * within / many:.0f} %).",
         f"- Default best, or within 2 % of the best of all, our other models too: {models} of {many} cells.",

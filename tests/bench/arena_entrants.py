@@ -181,7 +181,6 @@ PEERS = {
     "trials": {"own": own_share, "pooled": pooled_share, "SciPy L-BFGS": scipy_betabinom},
     "exposures": {"own": own_rate, "pooled": pooled_rate, "SciPy L-BFGS": scipy_nbinom},
 }
-MOST = dict.fromkeys(("NonparametricMeans", "NonparametricRates", "NonparametricCounts"), 4)  # replicates, of slow intervals
 FAMILY = {  # the priors that a model is made for
     "GaussianMeans": {"normal"},
     "PointNormalMeans": {"normal", "spike 50 %", "spike 90 %"},

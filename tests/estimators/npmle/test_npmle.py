@@ -334,7 +334,7 @@ def test_peaks_and_bounds_of_cells_against_scipys_polynomials(loops, height):
     leaves = np.array([8, *range(7)[::-1], 9, 7])  # the first cell and another fall, the last rises; one is no leaf
     lefts, widths = np.arange(10.0) - 3, rng.uniform(0.1, 2, 10)
     places, heights = np.zeros(20), np.zeros(20)
-    found = loops.peaks(cells, leaves, lefts, widths, lefts[0], places, heights)
+    found = loops.peaks(cells, leaves, np.full(10, -1), lefts, widths, lefts[0], places, heights)
     polynomials = [interpolate.BPoly(b[:, None], [0, 1]) for b in hills[::-1]]
     tops = [optimize.brentq(p.derivative(), 0, 1, xtol=1e-15) for p in polynomials]
     assert found == 8
@@ -346,6 +346,69 @@ def test_peaks_and_bounds_of_cells_against_scipys_polynomials(loops, height):
     for chosen in (leaves, np.arange(1, 6), np.array([10]), np.arange(11, 15), np.array([11]), np.array([7]), np.array([9])):
         best = max(interpolate.BPoly(rough[i][:, None], [0, 1])(np.linspace(0, 1, 20001)).max() for i in chosen)
         assert best * (1 - 1e-13) <= loops.upper_bound(rough, chosen, 1e-6) <= best * (1 + 2e-6)
+
+
+def test_a_peak_between_two_cells_is_found_once(loops):
+    """Slopes of neighbours agree but for rounding: the left cell may rise to its end and the right one fall from there."""
+    slope = np.sort(np.random.default_rng(0).random(dual.NODES))
+    cells, leaves, lefts = np.vstack([slope, slope[::-1]]), np.arange(2), np.array([0.0, 0.5])
+    for before, count in (([-1, 0], 1), ([-1, -1], 0)):
+        places, heights = np.zeros((2, 2))
+        found = loops.peaks(cells, leaves, np.array(before), lefts, np.full(2, 0.5), 0.0, places, heights)
+        assert found == count
+        assert (places[:found] == 0.5).all()
+        assert heights[:found] == pytest.approx([slope[-1]] * found, rel=1e-12)
+
+
+STARTS = {
+    "equally spaced": lambda rng, n, gap: (gap * np.arange(n), np.ones(n)),
+    "nearly so": lambda rng, n, gap: (gap * np.arange(n) + rng.normal(0, 0.1, n), np.ones(n)),
+    "two sizes of error": lambda rng, n, gap: (gap * np.arange(n), np.where(np.arange(n) % 2, 1e-4, 1.0)),
+    "errors over four decades": lambda rng, n, gap: (gap * np.arange(n), 10 ** rng.uniform(-4, 4, n)),
+    "errors over twelve decades": lambda rng, n, gap: (gap * np.arange(n), 10 ** rng.uniform(-12, 12, n)),
+    "clusters": lambda rng, n, gap: (gap * rng.integers(0, 5, n) + rng.normal(0, 1, n), np.ones(n)),
+    "clusters, errors over four decades": lambda rng, n, gap: (
+        gap * rng.integers(0, 5, n) + rng.normal(0, 1, n),
+        10 ** rng.uniform(-6, 2, n),
+    ),
+}
+
+
+@pytest.mark.parametrize("gap", [0.5, 3.0, 6.0, 8.0, 1e3, 1e6])
+@pytest.mark.parametrize("n", [2, 25, 60])
+@pytest.mark.parametrize("kind", STARTS)
+def test_isolated_and_clustered_clients_reach_the_optimum(kind, n, gap):
+    """Certified, and no place within six standard errors of any client has D above what the certificate allows."""
+    x, v = STARTS[kind](np.random.default_rng(n), n, gap)
+    best = maximise(gaussian_clients(x, v))
+    assert best.converged
+    assert best.gap <= 1e-4
+    s = np.sqrt(v)
+    places = (x + s * np.linspace(-6, 6, 241)[:, None]).ravel()
+    mixture = stats.norm.pdf(x[:, None], best.support, s[:, None]) @ best.masses
+    heights = (stats.norm.pdf(x[:, None], places, s[:, None]) / mixture[:, None]).mean(axis=0)
+    assert heights.max() <= np.exp(best.gap / n) + 1e-9
+
+
+@pytest.mark.parametrize("n", [3, 25, 200])
+@pytest.mark.parametrize("gap", [40.0, 64.0, 1e5])
+def test_isolated_clients_are_their_own_atoms(n, gap):
+    """Likelihoods that do not overlap: each client's best place is its estimate, with a mass of one over n."""
+    x = gap * np.arange(n)
+    best = maximise(gaussian_clients(x, 1.0), tolerance=1e-9)
+    assert best.support == pytest.approx(x, abs=1e-6)
+    assert best.masses == pytest.approx(1 / n, rel=1e-9)
+    assert best.log_likelihood == pytest.approx(-n * (np.log(n) + 0.5 * np.log(2 * np.pi)), rel=1e-12)
+
+
+@pytest.mark.parametrize("trials", [1, 10, 1000, 10**6])
+@pytest.mark.parametrize("n", [2, 25, 60])
+def test_evenly_spread_counts_reach_the_optimum(n, trials):
+    successes = np.linspace(0, trials, n).astype(int)
+    for clients in (binomial_clients(successes, trials), poisson_clients(successes, 1.0)):
+        best = maximise(clients)
+        assert best.converged
+        assert best.gap <= 1e-4
 
 
 def test_the_kernels_exponential():
