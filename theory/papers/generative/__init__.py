@@ -62,5 +62,6 @@ PAPER = Paper(
         "connections",
         "covariates",
         "variances",
+        "shuffled",
     ),
 )
