@@ -63,5 +63,6 @@ PAPER = Paper(
         "covariates",
         "variances",
         "shuffled",
+        "private_border",
     ),
 )
