@@ -9,10 +9,10 @@ An *event* says what was released, an *accountant* what that costs:
 True
 
 Belongs here: ``events`` (what was released), ``accountants`` (eps, and the noise that a promise needs), ``losses`` (privacy
-loss distributions), ``budget`` (guarantees that add up), ``budget_file`` (a budget that remembers), ``privacy``
-(divergences, conversions, curves of one mechanism), ``mechanisms`` (sensitivities, exact Gaussian noise and releases of
-real numbers), ``tuning`` (the best of several runs), ``shuffling`` (reports whose senders are hidden), ``dpsgd`` and
-``adaped`` (the papers' algorithms). Does not belong here: a client's reports (``private``), training
+loss distributions), ``budget`` (guarantees that add up), ``adaptive`` (spending that depends on answers), ``budget_file`` (a
+budget that remembers), ``privacy`` (divergences, conversions, curves of one mechanism), ``mechanisms`` (sensitivities, exact
+Gaussian noise and releases of real numbers), ``tuning`` (the best of several runs), ``shuffling`` (reports whose senders are
+hidden), ``dpsgd`` and ``adaped`` (the papers' algorithms). Does not belong here: a client's reports (``private``), training
 (``federated.privacy``).
 """
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from estimators.accounting import privacy
+from estimators.accounting import adaptive, privacy
 from estimators.accounting.accountants import ACCOUNTANTS, divergences, found_epsilon, listed, stated
 from estimators.accounting.events import SAMPLINGS, Event
 from estimators.accounting.losses import loss_epsilon
@@ -228,7 +228,7 @@ class Budget:
     ``privacy.ORDERS`` (mrmtl:appA:composition:adaptive); plain sums of eps and delta.  Releases known by (eps, delta) only
     are added plainly to the rest.  Later releases may depend on earlier answers; their eps, delta and mechanisms must have
     been planned without looking at those (otherwise the smaller of several bounds is not a valid stopping rule; Rogers et
-    al. 2016).
+    al. 2016), unless the budget has an `order`: then it is a filter, and all that may be chosen as one goes along.
 
     It counts in the memory of one process, so it refuses to be copied or pickled, and to be spent in a forked process: each
     copy would count for itself.  One file for all of them is ``budget_file.BudgetFile``.
@@ -236,6 +236,8 @@ class Budget:
     Parameters
     ----------
     eps : number > 0 or inf; delta : number in [0, 1); adjacency : key of ``ADJACENCIES``.
+    order : None for releases that are planned; for adaptive spending an order of ``privacy.ORDERS`` that is fixed now, such
+        as ``adaptive.best_order`` gives, at which divergences add up (delta > 0); or inf, where eps and delta do.
 
     >>> budget = Budget(eps=1.0, delta=1e-5, adjacency="row")
     >>> part = Guarantee(0.4, 0.0, "row", "client", "discrete-laplace")
@@ -248,9 +250,10 @@ class Budget:
     ValueError: this release (eps=0.4, delta=0) would bring the total to eps=1.19995 at delta=1e-05; the budget is eps=1
     """
 
-    def __init__(self, *, eps: float, delta: float, adjacency: str) -> None:
+    def __init__(self, *, eps: float, delta: float, adjacency: str, order: float | None = None) -> None:
         self.eps, self.delta = budget_numbers(eps, delta)
         self.adjacency = choice("adjacency", adjacency, ADJACENCIES)
+        self.order = None if order is None else filter_order(order, self.delta)
         self.releases: list[Guarantee] = []
         self.process = os.getpid()
 
@@ -266,7 +269,12 @@ class Budget:
                 f"guarantee is for the adjacency {guarantee.adjacency!r}, the budget for {self.adjacency!r}; "
                 "they do not add up"
             )
-        total = total_epsilon((*self.releases, guarantee), self.delta)
+        if self.order is not None and self.order < np.inf and guarantee.divergences() is None:
+            raise ValueError(
+                f"this release is known by eps and delta only, which the order {self.order:g} of this budget cannot add; "
+                "make a budget of order inf for such releases"
+            )
+        total = total_epsilon((*self.releases, guarantee), self.delta, self.order)
         if total > self.eps * (1 + ROUNDING):
             raise ValueError(
                 f"this release (eps={guarantee.eps:g}, delta={guarantee.delta:g}) would bring the total to "
@@ -281,19 +289,73 @@ class Budget:
         self.releases.append(guarantee)
 
     def spent(self) -> float:
-        """Upper bound on eps at the budget's delta of all releases together; 0 before the first."""
-        return total_epsilon(tuple(self.releases), self.delta)
+        """Upper bound on eps at the budget's delta of all releases together; 0 before the first.
+
+        Of a budget with an order it is what its filter counts, a promise for what was spent once it has stopped at its
+        limit; what holds now, however one came here, is the `odometer`'s.
+        """
+        return total_epsilon(tuple(self.releases), self.delta, self.order)
+
+    def odometer(self) -> float:
+        """Upper bound on eps at the budget's delta now, whatever was chosen by earlier answers, and this moment too.
+
+        Inf at delta 0 unless all releases are purely private, and with a release that is known by eps and delta only.
+
+        >>> budget = Budget(eps=2.0, delta=1e-6, adjacency="row", order=adaptive.best_order(eps=2.0, delta=1e-6))
+        >>> budget.spend(Guarantee(0.4, 0.0, "row", "client", "discrete-laplace"))
+        >>> round(budget.spent(), 3), round(budget.odometer(), 3)
+        (1.296, 0.4)
+        """
+        return running_epsilon(tuple(self.releases), self.delta)
 
     def left(self) -> float:
         """What is missing to the budget's eps, never below 0."""
         return max(0.0, self.eps - self.spent()) if np.isfinite(self.eps) else np.inf
 
 
+def filter_order(order: float, delta: float) -> float:
+    """Return the order of a filter at `delta`: inf or one of ``privacy.ORDERS``."""
+    order = float(single(number, "order", order))
+    if order < np.inf:
+        adaptive.place(order)
+        if delta == 0:
+            raise ValueError(f"order must be inf for a budget with delta=0, where eps is added, got {order:g}")
+    return order
+
+
+def summed_curves(guarantees: Iterable[Guarantee]) -> Floats | None:
+    """Return divergences at ``privacy.ORDERS`` of releases together, or None where one has none."""
+    total = np.zeros(len(ORDERS))
+    for each, times in Counter(guarantees).items():
+        curve = each.divergences()
+        if curve is None:
+            return None
+        total = total + times * curve
+    return total
+
+
 @lru_cache(maxsize=4096)
-def total_epsilon(guarantees: Sequence[Guarantee], delta: float) -> float:
-    """Return the smallest eps at `delta` that the known bounds give for a tuple of releases together."""
+def running_epsilon(guarantees: Sequence[Guarantee], delta: float) -> float:
+    """Return eps at `delta` of releases that were chosen and stopped in any way."""
+    pure = sum(g.eps for g in guarantees) if all(g.delta == 0 for g in guarantees) else np.inf
+    curve = summed_curves(guarantees) if delta > 0 else None
+    return float(pure if curve is None else min(pure, adaptive.odometer_epsilon(curve, delta=delta)))
+
+
+@lru_cache(maxsize=4096)
+def total_epsilon(guarantees: Sequence[Guarantee], delta: float, order: float | None = None) -> float:
+    """Return an upper bound on eps at `delta` of a tuple of releases together.
+
+    Of planned releases (order None) the smallest that the known bounds give; else what a filter of that order counts.
+    """
     if not guarantees:
         return 0.0
+    if order is not None:
+        if order == np.inf:
+            within = sum(g.delta for g in guarantees) <= delta * (1 + ROUNDING)
+            return float(sum(g.eps for g in guarantees)) if within else np.inf
+        curve = summed_curves(guarantees)
+        return np.inf if curve is None else float(adaptive.filter_epsilon(curve, order=order, delta=delta))
     found = [(g, g.divergences()) for g in guarantees]
     plain = [g for g, curve in found if curve is None]
     curves = [curve for _, curve in found if curve is not None]

@@ -23,16 +23,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from estimators.accounting.budget import SIMULATED, Budget, Guarantee, total_epsilon
+from estimators.accounting.budget import SIMULATED, Budget, Guarantee, running_epsilon, total_epsilon
 from estimators.system import files
 from estimators.system.untrusted import TEXT, read_bytes, read_json, shown
 
 __all__ = ["BudgetError", "BudgetFile", "Entry"]
 
-VERSION = 1
+VERSIONS = (1, 2)  # a file of the first has no order
 NAME = 200  # letters that a data set's name may have
 ENTRIES = 10_000  # which keep a file far below what is read
-KEYS = {"kind", "version", "id", "data", "eps", "delta", "adjacency", "releases", "checksum"}
+KEYS = {"kind", "version", "id", "data", "eps", "delta", "adjacency", "order", "releases", "checksum"}
 
 
 class BudgetError(ValueError):
@@ -59,6 +59,7 @@ class State(NamedTuple):
     eps: float
     delta: float
     adjacency: str
+    order: float | None
     entries: tuple[Entry, ...]
 
 
@@ -77,6 +78,7 @@ class BudgetFile(Budget):
     Attributes
     ----------
     eps, delta, adjacency, data : the limit, what it protects, and the data set's name; releases : the guarantees so far.
+    order : of the filter that the file keeps to, or None where releases are planned; see ``Budget``.
 
     Raises
     ------
@@ -103,7 +105,14 @@ class BudgetFile(Budget):
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], *, data: str, eps: float = np.inf, delta: float = 0.0, adjacency: str = "row"
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        data: str,
+        eps: float = np.inf,
+        delta: float = 0.0,
+        adjacency: str = "row",
+        order: float | None = None,
     ) -> Self:
         """Make a new file; FileExistsError if there is one.
 
@@ -113,9 +122,10 @@ class BudgetFile(Budget):
         data : str, the name of the data set, which is written into the file.
         eps : number > 0, the limit; inf counts what is spent and refuses nothing.
         delta : number in [0, 1); adjacency : key of ``ADJACENCIES``.
+        order : as of ``Budget``, for adaptive spending; it stays the file's for ever.
         """
-        path, limit = Path(os.path.abspath(path)), Budget(eps=eps, delta=delta, adjacency=adjacency)
-        state = State(secrets.token_hex(16), named(data), limit.eps, limit.delta, adjacency, ())
+        path, limit = Path(os.path.abspath(path)), Budget(eps=eps, delta=delta, adjacency=adjacency, order=order)
+        state = State(secrets.token_hex(16), named(data), limit.eps, limit.delta, adjacency, limit.order, ())
         if not path.parent.is_dir():
             raise FileNotFoundError(2, "No such file or directory", str(path.parent))
         with files.locked(path):
@@ -147,6 +157,7 @@ class BudgetFile(Budget):
         """Keep what is in the file."""
         self.identity, self.seen = state.identity, (len(state.entries), digest(state.entries))
         self.data, self.eps, self.delta, self.adjacency = state.data, state.eps, state.delta, state.adjacency
+        self.order = state.order
         self.releases = [entry.guarantee for entry in state.entries]
 
     @property
@@ -204,7 +215,7 @@ class BudgetFile(Budget):
         ----------
         eps : number > 0, at most the limit's; delta : number in [0, 1), at most the limit's unless it has no eps yet.
         """
-        limit = Budget(eps=eps, delta=delta, adjacency=self.adjacency)
+        limit = Budget(eps=eps, delta=delta, adjacency=self.adjacency, order=self.order)
         with files.locked(self.path):
             state = self.load()
             if limit.eps > state.eps or (limit.delta > state.delta and self.limited):
@@ -218,7 +229,12 @@ class BudgetFile(Budget):
     def spent(self) -> float:
         """Upper bound on eps at `stated_delta` of all releases in the file together; 0 before the first."""
         self.load()
-        return total_epsilon(tuple(self.releases), self.stated_delta())
+        return total_epsilon(tuple(self.releases), self.stated_delta(), self.order)
+
+    def odometer(self) -> float:
+        """Upper bound on eps at `stated_delta` now, whatever was chosen by earlier answers; see ``Budget.odometer``."""
+        self.load()
+        return running_epsilon(tuple(self.releases), self.stated_delta())
 
     def left(self) -> float:
         """What is missing to the limit's eps, never below 0."""
@@ -231,6 +247,7 @@ class BudgetFile(Budget):
         return {
             "file": str(self.path), "data": self.data, "adjacency": self.adjacency, "releases": len(self.releases),
             "spent": finite(spent), "delta": self.stated_delta(), "limit": finite(self.eps), "left": finite(self.left()),
+            "adaptive": self.order is not None, "odometer": finite(self.odometer()),
         }  # fmt: skip
 
     def __str__(self):
@@ -238,9 +255,11 @@ class BudgetFile(Budget):
         number = facts["releases"]
         spent = np.inf if facts["spent"] is None else facts["spent"]
         limit = f"of eps={self.eps:g}, eps={facts['left']:g} is left" if self.limited else "no limit is set"
+        now = np.inf if facts["odometer"] is None else facts["odometer"]
+        running = f"; whatever was chosen by earlier answers, eps={now:g} holds now" if self.order is not None else ""
         return (
             f"data set {self.data!r}: eps={spent:g} at delta={facts['delta']:g} spent in {number} "
-            f"release{'s' if number != 1 else ''}; {limit}"
+            f"release{'s' if number != 1 else ''}; {limit}{running}"
         )
 
 
@@ -278,9 +297,9 @@ def digest(value: Any) -> str:
 def store(path: Path, state: State) -> None:
     """Write a file whole, and its name too, onto the disk."""
     content = {
-        "kind": "budget", "version": VERSION, "id": state.identity, "data": state.data,
+        "kind": "budget", "version": VERSIONS[-1], "id": state.identity, "data": state.data,
         "eps": "inf" if np.isinf(state.eps) else state.eps, "delta": state.delta, "adjacency": state.adjacency,
-        "releases": plain(state.entries),
+        "order": "inf" if state.order == np.inf else state.order, "releases": plain(state.entries),
     }  # fmt: skip
     text = json.dumps({**content, "checksum": digest(content)}, indent=1, allow_nan=False) + "\n"
     if len(text) > TEXT:
@@ -308,20 +327,25 @@ def parse(text: str | bytes, what: str) -> State:
     except ValueError as error:
         raise BudgetError(f"{error}; put a whole copy back that holds every release") from None
     try:
-        if not isinstance(content, dict) or content.keys() != KEYS:
+        if not isinstance(content, dict) or content.keys() | {"order"} != KEYS:
             raise ValueError("its entries are not those of a budget")
-        if content["kind"] != "budget" or type(content["version"]) is not int or content["version"] != VERSION:
-            raise ValueError(f"it is of another kind or version than {VERSION}")
+        version = content["version"]
+        if content["kind"] != "budget" or type(version) is not int or version != VERSIONS["order" in content]:
+            raise ValueError(f"it is of another kind or version than {VERSIONS}")
         if content.pop("checksum") != digest(content):
             raise ValueError("it does not fit its checksum: somebody or something has changed it")
-        limit = Budget(eps=float(content["eps"]), delta=float(content["delta"]), adjacency=content["adjacency"])
+        order = content.get("order")
+        limit = Budget(
+            eps=float(content["eps"]), delta=float(content["delta"]), adjacency=content["adjacency"],
+            order=None if order is None else float(order),
+        )  # fmt: skip
         if not isinstance(content["id"], str) or not isinstance(content["releases"], list):
             raise ValueError("its entries have wrong types")
         entries = tuple(entry_of(release) for release in content["releases"])
         for entry in entries:
             if not entry.guarantee.covers(limit.adjacency) or entry.guarantee.simulated:
                 raise ValueError("it holds releases of another adjacency, or simulated ones")
-        return State(content["id"], named(content["data"]), limit.eps, limit.delta, limit.adjacency, entries)
+        return State(content["id"], named(content["data"]), limit.eps, limit.delta, limit.adjacency, limit.order, entries)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise BudgetError(
             f"{what} is damaged or no budget ({str(error)[:200]}); put a whole copy back that holds every release"

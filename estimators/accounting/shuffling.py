@@ -26,7 +26,7 @@ from estimators.accounting.budget import Guarantee, budget_numbers
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.validation import count, fraction, nonnegative, paired, positive, single
 
-__all__ = ["closed_form_epsilon", "shuffled", "shuffled_delta", "shuffled_epsilon"]
+__all__ = ["clone_delta", "closed_form_epsilon", "shuffled", "shuffled_delta", "shuffled_epsilon"]
 
 LEFT_OUT = 1e-18  # of C's probability on each side, added to delta
 ROUNDING = 1e-12  # relative and far above that of a sum of tails, by which a delta is raised
@@ -49,7 +49,7 @@ def shuffled_delta(*, eps: float, eps0: float, n: int) -> float:
     n = int(single(count, "n", n))
     if eps0 > LARGEST_EPS0:
         raise ValueError(f"eps0 must be at most {LARGEST_EPS0:g}, beyond which shuffling hides nothing, got {eps0:g}")
-    return 0.0 if eps >= eps0 else clone_delta(eps, eps0, n)
+    return 0.0 if eps >= eps0 else min(clone_delta(eps, eps0, n) * (1 + ROUNDING) + 2 * LEFT_OUT, 1.0)
 
 
 @lru_cache(maxsize=256)
@@ -64,7 +64,10 @@ def clones_of(eps0: float, n: int) -> tuple[Ints, Floats, float]:
 
 
 def clone_delta(eps: float, eps0: float, n: int) -> float:
-    """Return delta of checked numbers, eps < eps0."""
+    """Return the divergence of the clones' pair to rounding, of checked numbers, eps < eps0.
+
+    Claim: generative:qpriv:clones.
+    """
     from scipy.stats import binom
 
     clones, chances, out = clones_of(eps0, n)
@@ -75,8 +78,7 @@ def clone_delta(eps: float, eps0: float, n: int) -> float:
     less = binom.sf(first - 1, clones, 0.5)  # P(A >= first); P(A + 1 >= first) is more by one probability
     more = less + binom.pmf(first - 1, clones, 0.5)
     gain = (honest * more + other * less) - np.exp(eps) * (other * more + honest * less)
-    delta = float(np.sum(chances * np.maximum(gain, 0.0)) + out)
-    return min(delta * (1 + ROUNDING) + 2 * LEFT_OUT, 1.0)
+    return float(np.sum(chances * np.maximum(gain, 0.0)) + out)
 
 
 @paired

@@ -40,6 +40,8 @@ __all__ = [
     "james_stein_conditional_risk",
     "james_stein_risk",
     "local_risk",
+    "pooling_border",
+    "pooling_excess",
     "risk",
     "risk_parts",
     "shrinkage_factor",
@@ -214,6 +216,45 @@ def james_stein_risk(m: ArrayLike, sigma2_theta: ArrayLike, sigma2_x: ArrayLike,
     """
     between, within = read_variances(sigma2_theta, sigma2_x, n)
     return within * (share(between, within) + 3 * share(within, between) / count("m", m, 4))
+
+
+@paired
+@homogeneous("sigma2_theta", "sigma2_y", degree=1)
+def pooling_excess(m: ArrayLike, sigma2_theta: ArrayLike, sigma2_y: ArrayLike) -> Floats:
+    """Risk per client of the mean of all reports for everybody, less that of James-Stein's estimates from the same reports.
+
+    ((m - 1) sigma2_theta^2 - 2 sigma2_y^2) / (m (sigma2_theta + sigma2_y)); averaged over the prior, exact for m >= 4.
+    Claim: generative:privacy:pooling.
+
+    Parameters
+    ----------
+    m : whole number >= 4 of clients; sigma2_theta : variance >= 0 between them.
+    sigma2_y : variance > 0 of a report around its client's parameter, the noise of privacy included.
+
+    >>> float(pooling_excess(6, sigma2_theta=1.0, sigma2_y=1.0))
+    0.25
+    """
+    between, within = nonnegative("sigma2_theta", sigma2_theta), positive("sigma2_y", sigma2_y)
+    m = count("m", m, 4)
+    return ((m - 1) * between * share(between, within) - 2 * within * share(within, between)) / m
+
+
+@paired
+@homogeneous("sigma2_y", degree=1)
+def pooling_border(m: ArrayLike, sigma2_y: ArrayLike) -> Floats:
+    """Variance between clients beyond which James-Stein's estimates beat the mean of all reports, sqrt(2 / (m-1)) sigma2_y.
+
+    Below it clients are so alike, or reports so noisy, that it does not pay to find out how much they differ.  Exact for
+    m >= 4.  Claim: generative:privacy:border.
+
+    Parameters
+    ----------
+    m : whole number >= 4 of clients; sigma2_y : variance > 0 of a report, the noise of privacy included.
+
+    >>> float(pooling_border(9, sigma2_y=3.0))
+    1.5
+    """
+    return np.sqrt(2 / (count("m", m, 4) - 1)) * positive("sigma2_y", sigma2_y)
 
 
 @paired

@@ -1,8 +1,9 @@
 """Private and communication-limited estimation: what clients run, what the server runs, and what is guaranteed.
 
 A client turns its raw rows into a small report (``client``, ``regression``); reports are all that leaves it.  The server
-turns reports into a prior and estimates (``server``, ``rates``, ``regression``), or, if it is trusted with raw means,
-releases a prior once (``central``).  Each report carries its guarantee, with the adjacency that it holds for.
+turns reports into a prior and estimates (``server``, ``rates``, ``regression``); if it is trusted with raw means, it
+releases a prior once (``central``); or it sees no more than a sum (``distributed``, over ``secure_sum``).  Each report
+carries its guarantee, with the adjacency that it holds for.
 
 Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` (single draws) and ``exact_batches`` (arrays) what is
 added, ``staircase`` and ``finite_output`` (designed in ``window_designs``) the purely private laws with the least variance,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .agreement import Agreement, Heard, Rejection
     from .central import CentralPrior, release_prior
     from .client import AtHome, MeanClient, RateClient, a_priori_bounds
+    from .distributed import DistributedMean, distributed_mean
     from .finite_output import FiniteOutput
     from .outlying import doubt
     from .prior import BetaPrior, Prior
@@ -36,10 +38,11 @@ if TYPE_CHECKING:
     from .staircase import Staircase
 
 __all__ = [
-    "Agreement", "AtHome", "BetaPrior", "CentralPrior", "FiniteOutput", "Heard", "MeanClient", "MeanReport", "Prior",
-    "PrivateGaussianMeans", "PrivateRates", "PrivateRegressionMeans", "RateClient", "RateReport", "RegressionClient",
-    "RegressionPrior", "RegressionReport", "Rejection", "Staircase", "a_priori_bounds", "doubt", "guarantee_lines",
-    "noisy_rate_moments", "provenance_of", "read_report", "read_reports", "release_prior",
+    "Agreement", "AtHome", "BetaPrior", "CentralPrior", "DistributedMean", "FiniteOutput", "Heard", "MeanClient",
+    "MeanReport", "Prior", "PrivateGaussianMeans", "PrivateRates", "PrivateRegressionMeans", "RateClient", "RateReport",
+    "RegressionClient", "RegressionPrior", "RegressionReport", "Rejection", "Staircase", "a_priori_bounds",
+    "distributed_mean", "doubt", "guarantee_lines", "noisy_rate_moments", "provenance_of", "read_report", "read_reports",
+    "release_prior",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
@@ -48,6 +51,7 @@ __getattr__, __dir__ = attach(
         "agreement": "Agreement Heard Rejection",
         "central": "CentralPrior release_prior",
         "client": "AtHome MeanClient RateClient a_priori_bounds",
+        "distributed": "DistributedMean distributed_mean",
         "finite_output": "FiniteOutput",
         "outlying": "doubt",
         "prior": "BetaPrior Prior",

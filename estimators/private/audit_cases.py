@@ -29,6 +29,7 @@ from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, count, finite, fraction, single
 from estimators.private.central import noisy_moments
 from estimators.private.client import MeanClient, RateClient, two_point
+from estimators.private.distributed import noisy_parts, sigma2_each
 from estimators.private.regression import RegressionClient
 from estimators.private.reports import low_high
 
@@ -251,6 +252,21 @@ def regression(*, eps: float = 1.0, **more: Any) -> Case:
     return audit_draws(draws, pairs, eps=eps, delta=TIGHT, name="regression", **more)
 
 
+def distributed(*, clients: int = 3, counted: int | None = None, eps: float = 1.0, levels: int = 15, **more: Any) -> Case:
+    """Audit what a server sees of a secure sum of clients, of whose noise so many are `counted` (default: all).
+
+    One client's number is at either end, those of others are 0.
+    """
+    sigma2 = sigma2_each(eps=eps, delta=TIGHT, sensitivity=levels, clients=counted or clients)
+
+    def draws(value: float, runs: int, generator: np.random.Generator) -> Floats:
+        parts = noisy_parts(np.zeros((runs, clients), int), sigma2, generator)
+        return value + parts.sum(axis=1)
+
+    pairs = [(0.0, float(levels))]
+    return audit_draws(draws, pairs, eps=eps, delta=TIGHT, adjacency="client", name="distributed mean", **more)
+
+
 def shuffled_bits(*, n: int = 10, eps: float = 1.0, **more: Any) -> Case:
     """Audit what a server sees of shuffled random bits, their number: one client's bit is 0 or 1, those of others are 0."""
 
@@ -278,6 +294,7 @@ CASES: dict[str, Callable[..., Case]] = {
     **{f"rate, row, {m}": partial(rate, m, "row") for m in ("discrete-laplace", "discrete-gaussian", "answers")},
     **{f"rate, client, {m}": partial(rate, m, "client") for m in ("discrete-laplace", "two-point", "finite-output")},
     "central prior": central,
+    "distributed mean": distributed,
     "regression": regression,
     "shuffled bits": shuffled_bits,
 }
@@ -341,6 +358,11 @@ class SpentTwice(MeanClient):
         return made
 
 
+def noise_of_the_lost(*, clients: int = 3, **more: Any) -> Case:
+    """Audit a secure sum that counts the noise of clients who fell silent, nine of each three that are left."""
+    return distributed(clients=clients, counted=4 * clients, **more)
+
+
 BROKEN: dict[str, Callable[..., Case]] = {
     "not clipped": partial(mean, "staircase", "row", client=Unclipped),
     "half the noise": partial(mean, "discrete-laplace", "row", client=HalfNoise),
@@ -348,5 +370,6 @@ BROKEN: dict[str, Callable[..., Case]] = {
     "bounds from the data": partial(mean, "discrete-laplace", "row", client=OwnBounds),
     "known noise": partial(mean, "discrete-laplace", "client", client=KnownNoise),
     "budget spent twice": partial(mean, "discrete-laplace", "client", client=SpentTwice),
+    "noise of the lost": noise_of_the_lost,
 }
 """Mechanisms that are broken, each in one way; every audit must refute the claim."""

@@ -28,6 +28,7 @@ __all__ = ["MeanClients", "TruncatedNormals", "additive", "clipped_moments", "ne
 
 WITHOUT_NOISE = ("finite-output", "two-point")
 MOST_KNOTS = 64  # levels of a rounded mean that are summed over; more are a continuum
+UNCERTAIN = 1e-4  # of the deviation of rows, by which interpolation of clipped means may be wrong
 
 
 class TruncatedNormals:
@@ -106,6 +107,26 @@ def clipped_moments(below: Floats, above: Floats, sd: Floats) -> tuple[Floats, F
     # E (clip(Z))^2 = 1 - E[(Z^2 - z^2); beyond z], and Z^2 - z^2 = (Z - z)^2 + 2 z (Z - z)
     square = 1 - (low2 + 2 * low * low1) - (high2 + 2 * high * high1)
     return sd * shift, sd**2 * np.maximum(square - shift**2, 1e-12)
+
+
+def clipped_means(low: float, high: float, sd: float) -> tuple[Floats, Floats]:
+    """Return true means between the bounds, and the means of their rows after clipping, both rising."""
+    near = sd * np.linspace(0.0, 10.0, 401)
+    at = np.unique(np.clip(np.concatenate([np.linspace(low, high, 1025), low + near, high - near]), low, high))
+    shift, _ = clipped_moments(at - low, high - at, np.array(sd))
+    return at, np.maximum.accumulate(at + shift)
+
+
+def unclipped(mean: Floats, table: tuple[Floats, Floats]) -> Floats:
+    """Return the true means whose clipped rows have a mean, the nearest ones where none has; to `UNCERTAIN` deviations."""
+    return np.interp(mean, table[1], table[0])
+
+
+def share_inside(below: Floats, above: Floats, sd: float) -> Floats:
+    """Return the share of rows that is not clipped, by which the clipped mean rises with the true one."""
+    from scipy.special import ndtr
+
+    return np.maximum(ndtr(above / sd) - ndtr(-below / sd), 1e-6)
 
 
 def steps_of(reports: Sequence[MeanReport]) -> tuple[Floats, Floats]:
@@ -215,7 +236,17 @@ class MeanClients:
                 self.feature[rows] = np.maximum(sd[rows], np.diff(law.knots).min())
                 self.slope[rows], reach[rows] = 0.0, width
             self.laws.append(law)
-        self.low, self.high = self.centre - reach, self.centre + reach
+        self.told = self.centre  # rows that are clipped move it away from the truth
+        self.low, self.high = self.told - reach, self.told + reach
+        if self.sigma > 0 and not self.local.all():
+            rows = ~self.local
+            table = clipped_means(low, high, self.sigma)
+            slack = UNCERTAIN * self.sigma
+            self.centre = np.where(rows, unclipped(self.told, table), self.told)
+            self.low = np.where(rows, unclipped(self.low, table) - slack, self.low)
+            self.high = np.where(rows, unclipped(self.high, table) + slack, self.high)
+            rise = np.where(rows, share_inside(self.centre - low, high - self.centre, self.sigma), 1.0)
+            self.spread, self.error, self.slope = self.spread / rise, self.error / rise, self.slope * rise
         self.feature = np.minimum(self.feature, width / 4)
 
     def log_likelihood(self, rows: Ints, below: Floats, above: Floats) -> Floats:
@@ -235,7 +266,7 @@ class MeanClients:
             else:
                 shift, variance = clipped_moments(below, above, np.array(self.sigma))
                 variance = variance / n[back][:, None]
-            away = (self.centre[some] - self.low_end)[:, None] - below - shift
+            away = (self.told[some] - self.low_end)[:, None] - below - shift
             variance = variance + self.rounding[some][:, None]
             found[mine] = law.log_density(self.place[some], away, np.broadcast_to(variance, away.shape))
         return found

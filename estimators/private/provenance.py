@@ -30,6 +30,7 @@ NOT_COVERED = (
 )
 ROW = "a person with several rows, of which one is protected"
 FLOATS = "the last bits of floating-point noise (Mironov 2012), drawn by a generator made for statistics"
+TOGETHER = "clients of whom more tell the server their noise than was agreed, and a server that tells them different stories"
 SEEDED = "anybody who knows or guesses the seed, and with it the noise"
 
 
@@ -70,6 +71,7 @@ def provenance_of(guarantees: Iterable[Guarantee]) -> dict[str, Any]:
     missing = [*([SEEDED] if simulated else []), *NOT_COVERED]
     missing += [ROW] if any(each.adjacency.startswith("row") for each in kinds) else []
     missing += [FLOATS] if any("gaussian" in each.mechanism.split(", ") for each in kinds) else []
+    missing += [TOGETHER] if any(each.mechanism.startswith("distributed") for each in kinds) else []
     return {
         "simulated": simulated,
         "randomness": f"a seeded generator: {SIMULATED}" if simulated else "the operating system's entropy",

@@ -13,6 +13,7 @@ EPILOG = """borrow fit --eps enters every run into FILE.budget beside its table,
 released. Without a limit everything is counted and nothing refused. A limit can be lowered later but not raised.
   borrow budget wards.csv.budget                       shows what was spent
   borrow budget wards.csv.budget --eps 3 --delta 1e-6  sets a limit; makes the file where there is none
+A new limit with --adaptive holds too when what is asked next, at which eps, and when to stop depend on answers so far.
 """
 
 
@@ -26,6 +27,9 @@ def add_arguments(parser):
     parser.add_argument("--delta", type=float, metavar="D", help="delta that the limit is for (default: 0)")
     parser.add_argument("--local", action="store_true", help="of a new file: for all rows of a client, not one of them")
     parser.add_argument(
+        "--adaptive", action="store_true", help="of a new file: what is released next may depend on answers so far"
+    )
+    parser.add_argument(
         "--data", metavar="NAME", help="the data set's name, which a new file is for (default: that of BUDGET)"
     )
     parser.add_argument("--json", action="store_true", help="print what is in the file as JSON")
@@ -35,20 +39,25 @@ def add_arguments(parser):
 def run(args):
     """Make or change the file if asked to, and show it."""
     from estimators.accounting import BudgetFile
+    from estimators.accounting.adaptive import best_order
     from estimators.accounting.budget import ADJACENCIES
     from figures.saving import to_json
 
     made = not os.path.lexists(args.file) and args.eps is not None
     if args.eps is None and args.delta is not None:
         raise ValueError("--delta is for a limit; give --eps too")
-    if args.local and not made:
-        raise ValueError("--local is for a new file; give --eps too, and a BUDGET that is not there yet")
+    for name in ("local", "adaptive"):
+        if getattr(args, name) and not made:
+            raise ValueError(f"--{name} is for a new file; give --eps too, and a BUDGET that is not there yet")
     delta = args.delta or 0.0
     if made:
         assert args.eps is not None
         name = args.data or os.path.basename(args.file).removesuffix(".budget")
         adjacency = "client" if args.local else "row"
-        budget = BudgetFile.create(args.file, data=name, eps=args.eps, delta=delta, adjacency=adjacency)
+        order = None
+        if args.adaptive:
+            order = best_order(eps=args.eps, delta=delta) if delta > 0 else float("inf")
+        budget = BudgetFile.create(args.file, data=name, eps=args.eps, delta=delta, adjacency=adjacency, order=order)
     else:
         budget = BudgetFile(args.file, args.data)
         if args.eps is not None:

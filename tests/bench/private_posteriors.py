@@ -1,6 +1,6 @@
 """Private posteriors beside independent quadrature, an oracle and the fits before: risk and coverage, over eps, n and m.
 
-Run it to print the tables:  python tests/bench/private_posteriors.py
+Run it to print the tables:  python tests/bench/private_posteriors.py [hyperprior | fixed | ""] [share of the runs]
 
 Truths are drawn from the prior that the fits state, hyperparameters included, or at fixed parameters; reports have the law
 of the clients' mechanism (rows drawn, clipped and averaged up to 1,000 of them; the normal law of their mean beyond).
@@ -157,8 +157,8 @@ HEAD = (
 )
 
 
-def main(part):
-    """Print the tables."""
+def main(part, share=1.0):
+    """Print the tables, of this share of the runs."""
     import warnings
 
     warnings.simplefilter("ignore")
@@ -175,7 +175,7 @@ def main(part):
             ("rates", 500, 1.0, 100, 40, False), ("rates", 10_000, 1.0, 1000, 15, False),
             ("rates", 20, 0.5, 10_000, 20, False),
         ):  # fmt: skip
-            print(cell(rng, runs, m, n, eps, kind, oracle=oracle), flush=True)
+            print(cell(rng, int(np.ceil(share * runs)), m, n, eps, kind, oracle=oracle), flush=True)
     if part in ("", "fixed"):
         print("\n## At fixed parameters\n\n| parameters " + HEAD.replace("\n|", "\n|---|", 1), flush=True)
         for kind, drawn, n, eps, m, runs in (
@@ -187,8 +187,9 @@ def main(part):
             ("rates", (0.3 / 30.3, 31.3**-0.5), 500, 1.0, 240, 40), ("rates", (0.3 / 30.3, 31.3**-0.5), 20, 1.0, 240, 40),
             ("rates", (0.3, 11**-0.5), 50, 1.0, 100, 50), ("rates", (0.5, 3**-0.5), 20, 0.5, 240, 40),
         ):  # fmt: skip
-            print(f"| {drawn[0]:.3g}, {drawn[1]:.3g} " + cell(rng, runs, m, n, eps, kind, drawn), flush=True)
+            row = cell(rng, int(np.ceil(share * runs)), m, n, eps, kind, drawn)
+            print(f"| {drawn[0]:.3g}, {drawn[1]:.3g} " + row, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "")
+    main(sys.argv[1] if len(sys.argv) > 1 else "", float(sys.argv[2]) if len(sys.argv) > 2 else 1.0)

@@ -253,7 +253,12 @@ HOSTILE = {
     "deep": lambda content: "[" * 10_000,
     "changed": lambda content: json.dumps({**content, "eps": 1e9}),
     "one entry less": lambda content: changed({k: v for k, v in content.items() if k != "delta"}),
-    "version": lambda content: changed(content, version=2),
+    "version": lambda content: changed(content, version=3),
+    "version before orders": lambda content: changed(content, version=1),
+    "order": lambda content: changed(content, order=2.05),
+    "order a list": lambda content: changed(content, order=[2]),
+    "order 0": lambda content: changed(content, order=0.0),
+    "order of a limit without delta": lambda content: changed(content, order=2.0),
     "version as truth": lambda content: changed(content, version=True),
     "kind": lambda content: changed(content, kind="report"),
     "eps negative": lambda content: changed(content, eps=-1.0),
@@ -403,3 +408,32 @@ def test_budget_of_another_kind(path):
     with pytest.raises(ValueError, match="adjacency 'row', the budget for 'client'"):
         BudgetFile.create(path, data="a", adjacency="client").spend(ONE)
     assert isinstance(BudgetFile(Path(path)), Budget)
+
+
+def test_a_file_from_before_orders_is_read_and_goes_on(path):
+    budget = BudgetFile.create(path, data="a", eps=5.0)
+    content = {key: value for key, value in json.loads(path.read_text()).items() if key != "order"}
+    path.write_text(changed(content, version=1, releases=[release()]))
+    budget = BudgetFile(path)
+    assert budget.order is None
+    budget.spend(ONE)
+    assert BudgetFile(path).spent() == 2.0
+
+
+@pytest.mark.parametrize("order", [24.0, float("inf")])
+def test_a_filter_is_the_files_and_refuses_for_every_process(path, order):
+    say = {"eps": 1.0, "delta": 1e-6, "adjacency": "row", "order": order}
+    budget, twin = BudgetFile.create(path, data="a", **say), Budget(**say)
+    small = Guarantee(0.09, 0.0, "row", "client", "discrete-laplace")
+    taken = 11 if order == float("inf") else 9  # 9.3 parts by the bound at that order
+    for _ in range(taken):
+        twin.spend(small)
+        pickle.loads(pickle.dumps(budget)).spend(small)
+    for each, message in ((twin, "would bring the total"), (budget, r"would bring the total.*a\.budget")):
+        with pytest.raises(ValueError, match=message):
+            each.spend(small)
+    assert len(BudgetFile(path).entries) == taken
+    assert budget.order == order
+    assert budget.spent() == twin.spent() <= 1.0
+    assert budget.odometer() == twin.odometer() == pytest.approx(0.09 * taken)
+    assert "whatever was chosen by earlier answers" in str(budget)

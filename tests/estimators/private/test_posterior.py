@@ -200,6 +200,29 @@ def test_means_cover_on_average_over_the_stated_hyperprior(eps, local):
     assert 0.94 - error <= np.mean(held) <= 0.96 + error
 
 
+@pytest.mark.parametrize(
+    ("n", "eps", "sigma"), [(10_000, 1.0, 1.0), (10_000, 10.0, 1.0), (100_000, 1.0, 3.0), (50, 10.0, 8.0)]
+)
+def test_truths_near_a_bound_are_found_again_from_many_clipped_rows(n, eps, sigma):
+    """Clipping moves a mean by many of its standard errors; where the truth is, by the mean of 20,000 clipped quantiles."""
+    rng, m = RNG(5), 40
+    theta = truncnorm.rvs(-4.0, 4.0, loc=HIGH - 0.3, scale=0.07, size=m, random_state=rng)
+    z = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    at = np.linspace(LOW, HIGH, 401)
+    means = np.array([np.clip(t + sigma * z, LOW, HIGH).mean() for t in at])
+    scale = (HIGH - LOW) / eps / n
+    told = [np.clip(t + sigma * rng.standard_normal(n), LOW, HIGH).mean() + rng.laplace(0, scale) for t in theta]
+    sent = Guarantee(eps, 0.0, "row", "client", "discrete-laplace")
+    reports = [MeanReport(str(i), n, sent, y, 2 * scale**2, 0.0, (LOW, HIGH)) for i, y in enumerate(told)]
+    model = PrivateGaussianMeans(sigma2=sigma**2).fit(reports)
+    low, high = model.interval()
+    assert np.mean((low <= theta) & (theta <= high)) >= 0.8  # 32 of 40, of which fewer come once in 1,000 times
+    if n > 1000:
+        back = np.interp(told, means, at)
+        np.testing.assert_allclose(model.posterior_mean_, back, atol=2 * model.posterior_sd_.max())
+        assert model.posterior_sd_.max() < 0.1
+
+
 def test_the_error_is_a_fifth_of_that_of_normal_noise_where_noise_hides_nearly_all():
     rng, exact, normal = RNG(6), [], []
     for _ in range(60):

@@ -63,5 +63,7 @@ PAPER = Paper(
         "covariates",
         "variances",
         "intervals",
+        "shuffled",
+        "private_border",
     ),
 )
