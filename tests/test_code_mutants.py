@@ -138,9 +138,9 @@ def test_survivors_are_tried_again_after_new_tests(tmp_path):
         '{"key": "a", "fate": "killed", "tests": "old", "wide": 0}\n'
         '{"key": "b", "fate": "survived", "tests": "old", "wide": 9}\n'
     )
-    assert set(mutants.kept(path, "old", 9)) == {"a", "b"}
-    assert set(mutants.kept(path, "old", 10)) == {"a"}
-    assert set(mutants.kept(path, "new", 0)) == {"a"}
+    assert set(mutants.kept(path, {"b": "old"}, 9)) == {"a", "b"}
+    assert set(mutants.kept(path, {"b": "old"}, 10)) == {"a"}
+    assert set(mutants.kept(path, {"b": "new"}, 0)) == {"a"}
 
 
 def test_what_only_the_clock_has_stopped_is_not_dead_and_tried_again(tmp_path, capsys):
@@ -148,7 +148,7 @@ def test_what_only_the_clock_has_stopped_is_not_dead_and_tried_again(tmp_path, c
     path.write_text(
         '{"key": "a", "fate": "timeout", "tests": "t", "wide": 0}\n{"key": "b", "fate": "stuck", "tests": "t", "wide": 0}\n'
     )
-    assert set(mutants.kept(path, "t", 0)) == {"a"}
+    assert set(mutants.kept(path, {"b": "t"}, 0)) == {"a"}
     sample = {k: mutants.Mutant(f"{k}.py", "f", "x", "y", "") for k in "ab"}
     mutants.told(sample, {k: {"fate": fate} for k, fate in (("a", "timeout"), ("b", "stuck"))})
     assert "1 of 2 killed" in capsys.readouterr().out

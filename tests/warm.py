@@ -187,23 +187,23 @@ def compiled(function: ast.FunctionDef) -> bool:
     return any(word in ast.unparse(d) for d in function.decorator_list for word in COMPILED)
 
 
-def digest(*paths: Path) -> str:
-    """Of the contents of files."""
-    found = hashlib.sha256()
+def digest(*paths: Path, text: str = "") -> str:
+    """Of the contents of files, and a text."""
+    found = hashlib.sha256(text.encode())
     for path in paths:
         found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
 
-def reach(files: Iterable[str], at_once: int, seconds: float = 900) -> dict[str, dict]:
+def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: float = 900) -> dict[str, dict]:
     """For each file: what importing it enters, and what each test that passes enters, with its processor seconds.
 
-    Kept, file by file, until the file changes: what it reaches is a guess at what is worth running, and no evidence.
+    Kept, file by file, until the file changes: what it reaches is a guess at what is worth running, and no evidence. Files
+    that are not kept are run if their names begin as one of `needed`, and else left out.
     """
     kept = json.loads(REACH.read_text()) if REACH.is_file() else {}
-    files = list(files)
     keys = {f: digest(ROOT / f) for f in files}
-    missing = [f for f in files if kept.get(f, {}).get("key") != keys[f]]
+    missing = [f for f in keys if kept.get(f, {}).get("key") != keys[f] and f.startswith(needed)]
     if missing:
         REACH.parent.mkdir(exist_ok=True)
         texts = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "estimators").rglob("*.py")}
@@ -213,6 +213,7 @@ def reach(files: Iterable[str], at_once: int, seconds: float = 900) -> dict[str,
             whole.mkdir()
             found.mkdir()
             tree(whole, changes)
+            (whole / "sitecustomize.py").write_text("import builtins\n\nbuiltins.__entered__ = set()\n")  # of new processes
             jobs, groups = [], {}
             for files_of_one in grouped(missing):
                 out = found / str(len(jobs))
@@ -228,7 +229,7 @@ def reach(files: Iterable[str], at_once: int, seconds: float = 900) -> dict[str,
             for path in (whole / "estimators").rglob("*.nb[ic]"):  # compiled once, for all that follows
                 (ROOT / path.relative_to(whole)).parent.mkdir(exist_ok=True)
                 shutil.copy2(path, ROOT / path.relative_to(whole))
-    return {f: kept[f] for f in files}
+    return {f: kept[f] for f in keys if kept.get(f, {}).get("key") == keys[f]}
 
 
 def grouped(files: Iterable[str]) -> list[list[str]]:
