@@ -4,6 +4,7 @@ import ast
 import os
 import random
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -113,6 +114,20 @@ def test_jobs_run_in_forks_and_are_stopped_by_their_processor_time():
     ends = {name: status for name, status, _ in warm.run(jobs, 2)}
     assert mutants.ended(ends.pop("spins")) in ("timeout", "stuck")  # by its processor time, or the clock of a busy machine
     assert ends == {"fine": 7, "dies": -signal.SIGTERM, "raises": warm.BROKEN}
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")
+def test_a_job_that_waits_for_what_never_comes_is_stopped_and_one_that_works_is_not(monkeypatch):
+    monkeypatch.setattr(warm, "IDLE", 3)
+
+    def waits(home):
+        signal.pause()
+
+    def works(home):
+        return subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 4: pass"]).returncode
+
+    ends = {name: status for name, status, _ in warm.run([("waits", waits, 900.0), ("works", works, 900.0)], 2)}
+    assert ends == {"waits": -signal.SIGKILL, "works": 0}
 
 
 def test_watched_source_does_what_it_did_and_says_what_was_entered():

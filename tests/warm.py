@@ -39,6 +39,7 @@ QUIET = ("-q", "-m", "not slow and not nightly", "--benchmark-disable", "-p", "n
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
 MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
 PATIENCE = 10  # times its processor time that a job may last, on a machine that others use too
+IDLE = 60  # seconds in which a job and its processes may use no processor at all
 BROKEN = 99  # exit status of a job that ended by an error of its own
 
 
@@ -92,9 +93,11 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
     """Each job in a fork: its name, exit status and processor seconds, in the order in which they end.
 
     The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, SIGKILL
-    where it only waited.
+    where it only waited: for what never comes, or on a machine too busy for it.
     """
     waiting, running, more = iter(jobs), {}, True
+    moved: dict[int, tuple[int, float]] = {}  # the processor time of each job, and since when it stands
+    look = 0.0
     while more or running:
         while more and len(running) < at_once:
             job = next(waiting, None)
@@ -104,8 +107,13 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
                 if not pid:
                     _work(job, Path(home.name))
                 running[pid] = (job[0], home, time.monotonic() + PATIENCE * job[2])
+                moved[pid] = (0, time.monotonic())
+        if time.monotonic() > look:
+            look = time.monotonic() + IDLE / 10
+            moved = {pid: (now, moved[pid][1] if now == moved[pid][0] else time.monotonic())
+                     for pid in running for now in [ticks(pid)]}  # fmt: skip
         for pid, (name, home, until) in list(running.items()):
-            if time.monotonic() > until:
+            if time.monotonic() > min(until, moved[pid][1] + IDLE):
                 os.kill(pid, signal.SIGKILL)
             done, status, used = os.wait4(pid, os.WNOHANG)
             if done:
@@ -115,6 +123,16 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
                 home.cleanup()
                 yield name, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
         time.sleep(0.05)
+
+
+def ticks(group: int) -> int:
+    """The processor time that the processes of a group, and those they have waited for, have used."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            found += sum(map(int, fields[11:15])) if int(fields[2]) == group else 0
+    return found
 
 
 def _work(job: Job, home: Path) -> NoReturn:
@@ -201,7 +219,7 @@ def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: 
     Kept, file by file, until the file changes: what it reaches is a guess at what is worth running, and no evidence. Files
     that are not kept are run if their names begin as one of `needed`, and else left out.
     """
-    kept = json.loads(REACH.read_text()) if REACH.is_file() else {}
+    kept = _noted_before()
     keys = {f: digest(ROOT / f) for f in files}
     missing = [f for f in keys if kept.get(f, {}).get("key") != keys[f] and f.startswith(needed)]
     if missing:
@@ -221,15 +239,22 @@ def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: 
                 jobs.append((str(out), lambda _, g=files_of_one, out=out: _noted(whole, g, out), seconds))
             for n, (out, status, used) in enumerate(run(jobs, at_once), 1):
                 noted = json.loads(Path(out).read_text()) if Path(out).is_file() else {}
+                kept |= _noted_before()  # by another run, of another room
                 for f in groups[out]:
                     kept[f] = {"key": keys[f], "status": status, **noted.get(f, {"entered": [], "tests": {}})}
-                REACH.write_text(json.dumps({k: v for k, v in sorted(kept.items()) if (ROOT / k).is_file()}))
+                half = REACH.with_suffix(f".{os.getpid()}")
+                half.write_text(json.dumps({k: v for k, v in sorted(kept.items()) if (ROOT / k).is_file()}))
+                half.replace(REACH)
                 count = sum(len(kept[f]["tests"]) for f in groups[out])
                 print(f"reach {n}/{len(jobs)}: {groups[out][0]}, {count} tests, {used:.0f} s, status {status}", flush=True)
             for path in (whole / "estimators").rglob("*.nb[ic]"):  # compiled once, for all that follows
                 (ROOT / path.relative_to(whole)).parent.mkdir(exist_ok=True)
                 shutil.copy2(path, ROOT / path.relative_to(whole))
     return {f: kept[f] for f in keys if kept.get(f, {}).get("key") == keys[f]}
+
+
+def _noted_before() -> dict[str, dict]:
+    return json.loads(REACH.read_text()) if REACH.is_file() else {}
 
 
 def grouped(files: Iterable[str]) -> list[list[str]]:
