@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from estimators import BetaBinomial, GammaPoisson
 from estimators.counts import conjugate
@@ -71,3 +72,50 @@ def test_a_function_without_value_somewhere_is_called_for_each():
     a, b = RNG(2).uniform(1, 2, (2, 2000))
     found = surfaces.from_cells(lambda a, b: np.where(a + b > 3, np.inf, a), a, b)
     assert np.array_equal(found, np.where(a + b > 3, np.inf, a))
+
+
+@CASES
+def test_clients_depend_on_each_other_exactly_where_the_prior_is_averaged_over(case):
+    """Two clients without data have nothing in common but the prior."""
+    kind, x, size = case(8)
+    x, size = np.append(x, [0, 0]), np.append(size, [0, 0])
+    for prior, independent in (("bayes", False), ("marginal-likelihood", True)):
+        model = kind(prior).fit(x, size)
+        draws = model.sample_posterior(RNG(3), 8000)[:, -2:]
+        assert model.independent is independent
+        assert (abs(stats.spearmanr(draws)[0]) < 5 / np.sqrt(8000)) == independent
+        assert (model.prior_interval() == {}) == independent
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "size"), [(BetaBinomial, [2, 4, 0], [4, 8, 0]), (GammaPoisson, [2, 4, 0], [4.0, 8.0, 0.0])]
+)
+def test_equal_clients_have_a_prior_that_is_one_point(kind, x, size):
+    model = kind("marginal-likelihood").fit(x, size)
+    np.testing.assert_allclose(model.posterior_mean_, 0.5, rtol=1e-12)
+    at = float(model.posterior_mean_[0])
+    assert model.atoms() == pytest.approx([at])
+    assert model.posterior_cdf(at).tolist() == [1.0] * 3
+    assert model.posterior_cdf(at, strict=True).tolist() == [0.0] * 3
+    assert model.posterior_cdf(np.array([0.4, at, 0.6])).tolist() == [0.0, 1.0, 1.0]
+    assert model.posterior_quantile(0.3).tolist() == [at] * 3
+    assert model.sample_posterior(RNG(0), 2).tolist() == [[at] * 3] * 2
+
+
+def test_clients_of_one_kind_each_have_a_prior_at_both_ends():
+    """Nothing but zeros or nothing but ones: a client without trials is a one as often as those with trials are."""
+    model = BetaBinomial("marginal-likelihood").fit([3, 0, 0, 5, 0], [3, 2, 4, 5, 0])
+    assert model.mean_ == 0.5  # of four, not of five
+    assert model.atoms().tolist() == [0.0, 1.0]
+    assert model.posterior_mean_.tolist() == [1.0, 0.0, 0.0, 1.0, 0.5]
+    assert model.posterior_sd_.tolist() == [0.0, 0.0, 0.0, 0.0, 0.5]
+    assert model.posterior_cdf(0.0).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
+    assert model.posterior_cdf(0.0, strict=True).tolist() == [0.0] * 5
+    assert model.posterior_cdf(1.0, strict=True).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
+    assert model.posterior_cdf(1.0).tolist() == [1.0] * 5
+    assert model.posterior_quantile(0.4).tolist() == [1.0, 0.0, 0.0, 1.0, 0.0]
+    assert model.posterior_quantile(0.6).tolist() == [1.0, 0.0, 0.0, 1.0, 1.0]
+    draws = model.sample_posterior(RNG(0), 4000)
+    assert set(draws[:, 4]) == {0.0, 1.0}
+    assert abs(draws[:, 4].mean() - 0.5) < 5 * 0.5 / np.sqrt(4000)
+    assert (draws[:, :4] == [1.0, 0.0, 0.0, 1.0]).all()
