@@ -42,7 +42,7 @@ LEVELS = 5  # of callers that are asked for tests where none is known to enter a
 QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
 SLACK, SPARE, KERNEL = 3, 30, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
 SECONDS = 900  # of one mutant, all told
-AWAY = re.compile(r"subprocess|multiprocessing|get_context|workers|same_bits")  # tests with these words may look at other processes
+AWAY = re.compile(r"subprocess|multiprocessing|get_context|workers|same_bits")  # words of tests that may see other processes
 SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Div,
          ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
          ast.And: ast.Or, ast.Or: ast.And}  # fmt: skip
