@@ -79,6 +79,21 @@ def test_honest_regressions_pass():
     assert "the largest of products is 1e+09, beyond" in why[1]
 
 
+def test_products_of_clipped_rows_reach_no_further_than_all_rows_at_the_norm():
+    rng = RNG(4)
+    agreed = Agreement(RegressionClient, {"norm": 3.0, "eps": np.inf, "delta": 0.0}, columns=2)
+    client = RegressionClient(name="c", **agreed.settings)
+    report = client.report(rng.normal(size=(30, 2)), rng.normal(size=30), rng)
+    for share, rejected in ((0.999, 0), (1.001, 1)):
+        largest = 30 * 3.0**2 * share
+        told = np.diag([1.0, 1.0, largest])
+        for matrix in (told, np.array([[1, 0, -largest], [0, 1, 0], [-largest, 0, 1]])):
+            sent = dataclasses.replace(report, products=tuple(map(tuple, matrix)))
+            assert len(agreed.screen([sent]).rejected) == rejected
+    negative = dataclasses.replace(report, products=tuple(map(tuple, np.diag([1.0, -1.0, 2.0]))))
+    assert "least diagonal entry" in agreed.screen([negative]).rejected[0].why
+
+
 def guaranteed(report, **new):
     return dataclasses.replace(report, guarantee=dataclasses.replace(report.guarantee, **new))
 
