@@ -147,6 +147,19 @@ def test_watched_source_does_what_it_did_and_says_what_was_entered():
     assert warm.watched("toy.py", kernel) == kernel
 
 
+def test_of_a_changed_file_the_tests_that_are_as_they_were_are_not_run_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(warm, "ROOT", tmp_path)
+    (tmp_path / "tests").mkdir()
+    file, path = "tests/test_x.py", tmp_path / "tests" / "test_x.py"
+    path.write_text("@mark\ndef test_a(): pass\n\ndef test_b(): pass\n")
+    tests = {f"{file}::test_a[1]": [1, []], f"{file}::test_b": [2, []], f"{file}::test_gone": [3, []]}
+    noted = {"sources": warm.sources(file), "tests": tests}
+    path.write_text("\n\n@mark\ndef test_a(): pass\n\ndef test_b(): ...\n\ndef test_c(): pass\n")
+    assert warm.still(noted, file) == {f"{file}::test_a[1]": [1, []]}
+    path.write_text("@other\ndef test_a(): pass\n")
+    assert warm.still(noted, file) == {}
+
+
 def test_survivors_are_tried_again_after_new_tests(tmp_path):
     path = tmp_path / "fates.jsonl"
     path.write_text(

@@ -216,7 +216,7 @@ def digest(*paths: Path, text: str = "") -> str:
 def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: float = 900) -> dict[str, dict]:
     """For each file: what importing it enters, and what each test that passes enters, with its processor seconds.
 
-    Kept, file by file, until the file changes: what it reaches is a guess at what is worth running, and no evidence. Files
+    Kept, test by test, until its text changes: what it reaches is a guess at what is worth running, and no evidence. Files
     that are not kept are run if their names begin as one of `needed`, and else left out.
     """
     kept = _noted_before()
@@ -236,12 +236,14 @@ def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: 
             for files_of_one in grouped(missing):
                 out = found / str(len(jobs))
                 groups[str(out)] = files_of_one
-                jobs.append((str(out), lambda _, g=files_of_one, out=out: _noted(whole, g, out), seconds))
+                known = {f: still(kept.get(f, {}), f) for f in files_of_one}
+                jobs.append((str(out), lambda _, known=known, out=out: _noted(whole, known, out), seconds))
             for n, (out, status, used) in enumerate(run(jobs, at_once), 1):
                 noted = json.loads(Path(out).read_text()) if Path(out).is_file() else {}
                 kept |= _noted_before()  # by another run, of another room
                 for f in groups[out]:
-                    kept[f] = {"key": keys[f], "status": status, **noted.get(f, {"entered": [], "tests": {}})}
+                    empty = {"entered": [], "tests": {}}
+                    kept[f] = {"key": keys[f], "status": status, "sources": sources(f), **noted.get(f, empty)}
                 half = REACH.with_suffix(f".{os.getpid()}")
                 half.write_text(json.dumps({k: v for k, v in sorted(kept.items()) if (ROOT / k).is_file()}))
                 half.replace(REACH)
@@ -257,6 +259,19 @@ def _noted_before() -> dict[str, dict]:
     return json.loads(REACH.read_text()) if REACH.is_file() else {}
 
 
+def sources(file: str) -> dict[str, str]:
+    """The digest of each function of a file of tests."""
+    text = (ROOT / file).read_text(encoding="utf-8") if file.startswith("tests/") else ""
+    return {f.name: digest(text=ast.dump(f)) for f in ast.walk(ast.parse(text)) if isinstance(f, ast.FunctionDef)}
+
+
+def still(noted: dict[str, Any], file: str) -> dict[str, list]:
+    """What is noted of the tests of a file that have the same text as then."""
+    now, then = sources(file), noted.get("sources", {})
+    same = {name for name in now if then.get(name) == now[name]}
+    return {t: what for t, what in noted.get("tests", {}).items() if t.split("::")[-1].split("[")[0] in same}
+
+
 def grouped(files: Iterable[str]) -> list[list[str]]:
     """Files whose tests are noted in one process: those of a test file alone, all doctests, which are small, together."""
     alone, together = [], []
@@ -265,18 +280,22 @@ def grouped(files: Iterable[str]) -> list[list[str]]:
     return [together] * bool(together) + [[f] for f in alone]
 
 
-def _noted(home: Path, files: Sequence[str], out: Path) -> int:
-    """Run the tests of files in the watched tree and write, for each, what they enter."""
+def _noted(home: Path, known: Mapping[str, dict[str, list]], out: Path) -> int:
+    """Run the tests of files in the watched tree, but for those known, and write, for each file, what they enter."""
+    files = list(known)
     builtins.__entered__ = entered = set()
     enter(home, out.with_suffix(".log"))
     first: list[str] = []
     found: dict[str, list] = {}
 
     class Notes:
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+            first[:] = sorted(entered)
+            items[:] = [item for item in items if item.nodeid not in known[item.nodeid.split("::")[0]]]
+
         @pytest.hookimpl(wrapper=True)
         def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-            if not found:
-                first[:] = sorted(entered)
             entered.clear()
             start = sum(os.times()[:4])  # of its processes, too
             found[item.nodeid] = []
@@ -290,7 +309,7 @@ def _noted(home: Path, files: Sequence[str], out: Path) -> int:
 
     bad: set[str] = set()
     status = run_tests(home, files, None, Notes())
-    noted: dict[str, dict] = {f: {"entered": first, "tests": {}} for f in files}
+    noted: dict[str, dict] = {f: {"entered": first, "tests": dict(known[f])} for f in files}
     for f in files[1:] and files:  # of several, what each runs of its own
         noted[f]["entered"] = [e for e in first if e.startswith(f"{f}::")]
     for name, what in found.items():
