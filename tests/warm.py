@@ -38,7 +38,7 @@ COMPILED = ("jit", "vectorize", "overload", "register_jitable", "intrinsic", "cf
 QUIET = ("-q", "-m", "not slow and not nightly", "--benchmark-disable", "-p", "no:cacheprovider", "-p", "no:xdist",
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
 MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
-PATIENCE = 10  # times its processor time that a job may last, on a machine that others use too
+PATIENCE = 60  # times its processor time that a job may last, on a machine that others use too
 IDLE = 60  # seconds in which a job and its processes may use no processor at all
 BROKEN = 99  # exit status of a job that ended by an error of its own
 

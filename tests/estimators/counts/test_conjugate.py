@@ -119,3 +119,18 @@ def test_clients_of_one_kind_each_have_a_prior_at_both_ends():
     assert set(draws[:, 4]) == {0.0, 1.0}
     assert abs(draws[:, 4].mean() - 0.5) < 5 * 0.5 / np.sqrt(4000)
     assert (draws[:, :4] == [1.0, 0.0, 0.0, 1.0]).all()
+
+
+@pytest.mark.parametrize(("kind", "mean", "sd"), [(BetaBinomial, 0.4, 0.2), (GammaPoisson, 2.0, 0.8)])
+def test_prior_intervals_hold_the_moments_of_the_prior(kind, mean, sd):
+    """Beta(2, 3), and Gamma with shape 6.25 and mean 2, of 2000 clients with 30 trials, or exposure 30."""
+    rng, size = RNG(6), np.full(2000, 30)
+    if kind is BetaBinomial:
+        x = rng.binomial(size, rng.beta(2, 3, 2000))
+    else:
+        x = rng.poisson(size * rng.gamma(6.25, 2 / 6.25, 2000))
+    ends = kind().fit(x, size).prior_interval()
+    for name, truth in (("mean", mean), ("sd", sd)):
+        low, high = ends[name]
+        assert low < truth < high
+        assert high - low < 0.1 * truth

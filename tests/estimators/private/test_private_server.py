@@ -61,6 +61,16 @@ def test_without_noise_it_is_gaussian_means():
         assert ours.tau2_ == pytest.approx(theirs.tau2_)
 
 
+@pytest.mark.parametrize("prior", ["integrated", "marginal-likelihood", "reml"])
+def test_joint_draws_have_the_posteriors_moments(prior):
+    reports = [report(x, n, 0.2) for x, n in [(0.3, 2), (-1.0, 5), (1.4, 3), (0.8, 40), (-2.2, 9), (1.9, 1)]]
+    model = PrivateGaussianMeans(prior, sigma2=1.0).fit(reports)
+    draws = model.sample_posterior(RNG(3), 20_000)
+    error = model.posterior_sd_ / np.sqrt(20_000)
+    assert (np.abs(draws.mean(axis=0) - model.posterior_mean_) < 5 * error).all()
+    np.testing.assert_allclose(draws.std(axis=0), model.posterior_sd_, rtol=0.03)
+
+
 def test_integrated_posterior_is_that_of_quadrature():
     """Posterior means over a flat prior for mu and tau in [0, 4] by an outside integral over tau."""
     x, v = np.array([0.3, -1.0, 1.4, 0.8, -0.2]), 0.1 + np.array([0.1, 0.4, 0.2, 0.3, 0.05])
