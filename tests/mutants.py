@@ -1,6 +1,6 @@
 """How many slips of code in `estimators` the tests notice: a fresh sample of mutants, each against the tests that reach it.
 
-    python tests/mutants.py --seed 7 --count 300 [--jobs 2]
+    python tests/mutants.py --seed 7 --count 300 [--jobs 2] [--under estimators/private ...]
 
 A mutant is one changed operator, comparison, number or sign in the body of one function.  It is killed when one of the
 tests that enter the function, or a function that calls it, fails, or spins far beyond its usual processor time.  Mutants
@@ -8,6 +8,9 @@ that compute the same value stand in `equivalent_mutants.txt`, with the reason w
 that a run that was stopped goes on, one after new tests tries the survivors only; tests that killed in a file come first.
 
 Most run in forks of one session (swaps.py); what runs at import or in other processes gets a tree of its own.
+
+With --under, only that room is sampled, and only its own tests (and all doctests) must first be run to see what they reach;
+of the other tests, those are asked whose reach an earlier run has noted.  So a count of a room is a lower bound.
 
 Belongs here: sampling, choosing tests, counting.  Does not belong here: processes (warm.py), mutants of formulas
 (theory.engine.mutants).
@@ -37,9 +40,9 @@ FATES = ROOT / "build" / "mutants"
 DEAD = ("killed", "timeout")
 LEVELS = 5  # of callers that are asked for tests where none is known to enter a function
 QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
-SLACK, SPARE, KERNEL = 3, 30, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
+SLACK, SPARE, KERNEL = 3, 10, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
 SECONDS = 900  # of one mutant, all told
-AWAY = re.compile(r"subprocess|multiprocessing|workers|same_bits")  # tests with these words may look at other processes
+AWAY = re.compile(r"subprocess|multiprocessing|get_context|workers|same_bits")  # words of tests that may see other processes
 SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Div,
          ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
          ast.And: ast.Or, ast.Or: ast.And}  # fmt: skip
@@ -267,10 +270,16 @@ def equivalents():
 
 
 def kept(path, tests, wide, fates=("survived", "broken")):
-    """The fates that earlier runs of the sample have written; of survivors only where no test has changed or is added."""
+    """The fates that earlier runs of the sample have written; of survivors only where none of its `tests` has changed."""
     lines = map(json.loads, path.read_text().splitlines()) if path.is_file() else ()
-    return {x["key"]: x for x in lines
-            if x["fate"] in DEAD or (x["fate"] in fates and x["tests"] == tests and x["wide"] >= wide)}  # fmt: skip
+    same = (x for x in lines if x["fate"] in DEAD or (x["tests"] == tests.get(x["key"]) and x["wide"] >= wide))
+    return {x["key"]: x for x in same if x["fate"] in (*DEAD, *fates)}
+
+
+def asked(parts):
+    """What tells that the tests of a mutant are the same: their names, and their files."""
+    names = [t for part, _ in parts for t in part]
+    return warm.digest(*(ROOT / f for f in sorted(set(map(_file, names)))), text="\n".join(names))
 
 
 def afar(mutant, parts, reach):
@@ -317,23 +326,26 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--under", action="append", help="a folder that is sampled, as estimators/private; all of them")
     parser.add_argument("--wide", type=float, default=WIDE, help="seconds of wider tests that a survivor gets")
     parser.add_argument("--controls", type=int, default=3, help="places left as they are, whose tests must pass")
     parser.add_argument("--list", action="store_true", help="the sample and its tests, without running them")
     a = parser.parse_args(arguments)
-    everyone = list(every_place())
+    rooms = [f"{room.rstrip('/')}/" for room in a.under or ("estimators",)]
+    everyone = [place for place in every_place() if place[0].relative_to(ROOT).as_posix().startswith(tuple(rooms))]
     places = random.Random(a.seed).sample(everyone, min(a.count, len(everyone)))
     sample = {m.key: m for m in (mutated(*place) for place in places)}
     kernels = {m.key for m, (_, _, _, _, kernel) in zip(sample.values(), places, strict=True) if kernel}
     warm.preload()
-    reach, called_by, imported_by = warm.reach(mapped(), a.jobs), callers(), importers()
+    needed = ("", "estimators/", *(f"tests/{room}" for room in rooms))[bool(a.under) :]
+    reach, called_by, imported_by = warm.reach(mapped(), needed, a.jobs), callers(), importers()
     killers = killers_of(FATES)
     plans = {k: parted(tests_of(m, reach, called_by, k in kernels, killers), a.wide) for k, m in sample.items()}
     print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}", flush=True)
     if a.list:
         print("\n".join(f"{m}  [{', '.join(f'{len(t)} tests, {s:.0f} s' for t, s in plans[k])}]" for k, m in sample.items()))
         return 0
-    path, tests = FATES / f"{a.seed}.jsonl", warm.digest(*map(ROOT.joinpath, mapped()))
+    path, tests = FATES / f"{a.seed}.jsonl", {k: asked(parts) for k, parts in plans.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def keep(name, status, seconds, by="", more=False):
@@ -342,7 +354,7 @@ def main(arguments=None):
         fate = "partly" if more and fate not in DEAD else fate
         known = {"key": name, "mutant": str(sample[name]), "fate": fate, "seconds": round(seconds, 1), "by": by}
         with path.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(known | {"tests": tests, "wide": a.wide}) + "\n")
+            out.write(json.dumps(known | {"tests": tests[name], "wide": a.wide}) + "\n")
         if fate not in (*DEAD, "partly"):
             print(f"{fate:10} {sample[name]}", flush=True)
 

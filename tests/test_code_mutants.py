@@ -4,6 +4,7 @@ import ast
 import os
 import random
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -115,6 +116,20 @@ def test_jobs_run_in_forks_and_are_stopped_by_their_processor_time():
     assert ends == {"fine": 7, "dies": -signal.SIGTERM, "raises": warm.BROKEN}
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")
+def test_a_job_that_waits_for_what_never_comes_is_stopped_and_one_that_works_is_not(monkeypatch):
+    monkeypatch.setattr(warm, "IDLE", 3)
+
+    def waits(home):
+        signal.pause()
+
+    def works(home):
+        return subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 4: pass"]).returncode
+
+    ends = {name: status for name, status, _ in warm.run([("waits", waits, 900.0), ("works", works, 900.0)], 2)}
+    assert ends == {"waits": -signal.SIGKILL, "works": 0}
+
+
 def test_watched_source_does_what_it_did_and_says_what_was_entered():
     entered = set()
     watched = {"__entered__": entered}
@@ -132,15 +147,28 @@ def test_watched_source_does_what_it_did_and_says_what_was_entered():
     assert warm.watched("toy.py", kernel) == kernel
 
 
+def test_of_a_changed_file_the_tests_that_are_as_they_were_are_not_run_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(warm, "ROOT", tmp_path)
+    (tmp_path / "tests").mkdir()
+    file, path = "tests/test_x.py", tmp_path / "tests" / "test_x.py"
+    path.write_text("@mark\ndef test_a(): pass\n\ndef test_b(): pass\n")
+    tests = {f"{file}::test_a[1]": [1, []], f"{file}::test_b": [2, []], f"{file}::test_gone": [3, []]}
+    noted = {"sources": warm.sources(file), "tests": tests}
+    path.write_text("\n\n@mark\ndef test_a(): pass\n\ndef test_b(): ...\n\ndef test_c(): pass\n")
+    assert warm.still(noted, file) == {f"{file}::test_a[1]": [1, []]}
+    path.write_text("@other\ndef test_a(): pass\n")
+    assert warm.still(noted, file) == {}
+
+
 def test_survivors_are_tried_again_after_new_tests(tmp_path):
     path = tmp_path / "fates.jsonl"
     path.write_text(
         '{"key": "a", "fate": "killed", "tests": "old", "wide": 0}\n'
         '{"key": "b", "fate": "survived", "tests": "old", "wide": 9}\n'
     )
-    assert set(mutants.kept(path, "old", 9)) == {"a", "b"}
-    assert set(mutants.kept(path, "old", 10)) == {"a"}
-    assert set(mutants.kept(path, "new", 0)) == {"a"}
+    assert set(mutants.kept(path, {"b": "old"}, 9)) == {"a", "b"}
+    assert set(mutants.kept(path, {"b": "old"}, 10)) == {"a"}
+    assert set(mutants.kept(path, {"b": "new"}, 0)) == {"a"}
 
 
 def test_what_only_the_clock_has_stopped_is_not_dead_and_tried_again(tmp_path, capsys):
@@ -148,7 +176,7 @@ def test_what_only_the_clock_has_stopped_is_not_dead_and_tried_again(tmp_path, c
     path.write_text(
         '{"key": "a", "fate": "timeout", "tests": "t", "wide": 0}\n{"key": "b", "fate": "stuck", "tests": "t", "wide": 0}\n'
     )
-    assert set(mutants.kept(path, "t", 0)) == {"a"}
+    assert set(mutants.kept(path, {"b": "t"}, 0)) == {"a"}
     sample = {k: mutants.Mutant(f"{k}.py", "f", "x", "y", "") for k in "ab"}
     mutants.told(sample, {k: {"fate": fate} for k, fate in (("a", "timeout"), ("b", "stuck"))})
     assert "1 of 2 killed" in capsys.readouterr().out

@@ -38,7 +38,8 @@ COMPILED = ("jit", "vectorize", "overload", "register_jitable", "intrinsic", "cf
 QUIET = ("-q", "-m", "not slow and not nightly", "--benchmark-disable", "-p", "no:cacheprovider", "-p", "no:xdist",
          "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
 MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
-PATIENCE = 10  # times its processor time that a job may last, on a machine that others use too
+PATIENCE = 60  # times its processor time that a job may last, on a machine that others use too
+IDLE = 60  # seconds in which a job and its processes may use no processor at all
 BROKEN = 99  # exit status of a job that ended by an error of its own
 
 
@@ -92,9 +93,11 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
     """Each job in a fork: its name, exit status and processor seconds, in the order in which they end.
 
     The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, SIGKILL
-    where it only waited.
+    where it only waited: for what never comes, or on a machine too busy for it.
     """
     waiting, running, more = iter(jobs), {}, True
+    moved: dict[int, tuple[int, float]] = {}  # the processor time of each job, and since when it stands
+    look = 0.0
     while more or running:
         while more and len(running) < at_once:
             job = next(waiting, None)
@@ -104,8 +107,13 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
                 if not pid:
                     _work(job, Path(home.name))
                 running[pid] = (job[0], home, time.monotonic() + PATIENCE * job[2])
+                moved[pid] = (0, time.monotonic())
+        if time.monotonic() > look:
+            look = time.monotonic() + IDLE / 10
+            moved = {pid: (now, moved[pid][1] if now == moved[pid][0] else time.monotonic())
+                     for pid in running for now in [ticks(pid)]}  # fmt: skip
         for pid, (name, home, until) in list(running.items()):
-            if time.monotonic() > until:
+            if time.monotonic() > min(until, moved[pid][1] + IDLE):
                 os.kill(pid, signal.SIGKILL)
             done, status, used = os.wait4(pid, os.WNOHANG)
             if done:
@@ -115,6 +123,16 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
                 home.cleanup()
                 yield name, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
         time.sleep(0.05)
+
+
+def ticks(group: int) -> int:
+    """The processor time that the processes of a group, and those they have waited for, have used."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            found += sum(map(int, fields[11:15])) if int(fields[2]) == group else 0
+    return found
 
 
 def _work(job: Job, home: Path) -> NoReturn:
@@ -187,23 +205,23 @@ def compiled(function: ast.FunctionDef) -> bool:
     return any(word in ast.unparse(d) for d in function.decorator_list for word in COMPILED)
 
 
-def digest(*paths: Path) -> str:
-    """Of the contents of files."""
-    found = hashlib.sha256()
+def digest(*paths: Path, text: str = "") -> str:
+    """Of the contents of files, and a text."""
+    found = hashlib.sha256(text.encode())
     for path in paths:
         found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
 
-def reach(files: Iterable[str], at_once: int, seconds: float = 900) -> dict[str, dict]:
+def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: float = 900) -> dict[str, dict]:
     """For each file: what importing it enters, and what each test that passes enters, with its processor seconds.
 
-    Kept, file by file, until the file changes: what it reaches is a guess at what is worth running, and no evidence.
+    Kept, test by test, until its text changes: what it reaches is a guess at what is worth running, and no evidence. Files
+    that are not kept are run if their names begin as one of `needed`, and else left out.
     """
-    kept = json.loads(REACH.read_text()) if REACH.is_file() else {}
-    files = list(files)
+    kept = _noted_before()
     keys = {f: digest(ROOT / f) for f in files}
-    missing = [f for f in files if kept.get(f, {}).get("key") != keys[f]]
+    missing = [f for f in keys if kept.get(f, {}).get("key") != keys[f] and f.startswith(needed)]
     if missing:
         REACH.parent.mkdir(exist_ok=True)
         texts = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "estimators").rglob("*.py")}
@@ -213,22 +231,45 @@ def reach(files: Iterable[str], at_once: int, seconds: float = 900) -> dict[str,
             whole.mkdir()
             found.mkdir()
             tree(whole, changes)
+            (whole / "sitecustomize.py").write_text("import builtins\n\nbuiltins.__entered__ = set()\n")  # of new processes
             jobs, groups = [], {}
             for files_of_one in grouped(missing):
                 out = found / str(len(jobs))
                 groups[str(out)] = files_of_one
-                jobs.append((str(out), lambda _, g=files_of_one, out=out: _noted(whole, g, out), seconds))
+                known = {f: still(kept.get(f, {}), f) for f in files_of_one}
+                jobs.append((str(out), lambda _, known=known, out=out: _noted(whole, known, out), seconds))
             for n, (out, status, used) in enumerate(run(jobs, at_once), 1):
                 noted = json.loads(Path(out).read_text()) if Path(out).is_file() else {}
+                kept |= _noted_before()  # by another run, of another room
                 for f in groups[out]:
-                    kept[f] = {"key": keys[f], "status": status, **noted.get(f, {"entered": [], "tests": {}})}
-                REACH.write_text(json.dumps({k: v for k, v in sorted(kept.items()) if (ROOT / k).is_file()}))
+                    empty = {"entered": [], "tests": {}}
+                    kept[f] = {"key": keys[f], "status": status, "sources": sources(f), **noted.get(f, empty)}
+                half = REACH.with_suffix(f".{os.getpid()}")
+                half.write_text(json.dumps({k: v for k, v in sorted(kept.items()) if (ROOT / k).is_file()}))
+                half.replace(REACH)
                 count = sum(len(kept[f]["tests"]) for f in groups[out])
                 print(f"reach {n}/{len(jobs)}: {groups[out][0]}, {count} tests, {used:.0f} s, status {status}", flush=True)
             for path in (whole / "estimators").rglob("*.nb[ic]"):  # compiled once, for all that follows
                 (ROOT / path.relative_to(whole)).parent.mkdir(exist_ok=True)
                 shutil.copy2(path, ROOT / path.relative_to(whole))
-    return {f: kept[f] for f in files}
+    return {f: kept[f] for f in keys if kept.get(f, {}).get("key") == keys[f]}
+
+
+def _noted_before() -> dict[str, dict]:
+    return json.loads(REACH.read_text()) if REACH.is_file() else {}
+
+
+def sources(file: str) -> dict[str, str]:
+    """The digest of each function of a file of tests."""
+    text = (ROOT / file).read_text(encoding="utf-8") if file.startswith("tests/") else ""
+    return {f.name: digest(text=ast.dump(f)) for f in ast.walk(ast.parse(text)) if isinstance(f, ast.FunctionDef)}
+
+
+def still(noted: dict[str, Any], file: str) -> dict[str, list]:
+    """What is noted of the tests of a file that have the same text as then."""
+    now, then = sources(file), noted.get("sources", {})
+    same = {name for name in now if then.get(name) == now[name]}
+    return {t: what for t, what in noted.get("tests", {}).items() if t.split("::")[-1].split("[")[0] in same}
 
 
 def grouped(files: Iterable[str]) -> list[list[str]]:
@@ -239,23 +280,27 @@ def grouped(files: Iterable[str]) -> list[list[str]]:
     return [together] * bool(together) + [[f] for f in alone]
 
 
-def _noted(home: Path, files: Sequence[str], out: Path) -> int:
-    """Run the tests of files in the watched tree and write, for each, what they enter."""
+def _noted(home: Path, known: Mapping[str, dict[str, list]], out: Path) -> int:
+    """Run the tests of files in the watched tree, but for those known, and write, for each file, what they enter."""
+    files = list(known)
     builtins.__entered__ = entered = set()
     enter(home, out.with_suffix(".log"))
     first: list[str] = []
     found: dict[str, list] = {}
 
     class Notes:
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+            first[:] = sorted(entered)
+            items[:] = [item for item in items if item.nodeid not in known[item.nodeid.split("::")[0]]]
+
         @pytest.hookimpl(wrapper=True)
         def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-            if not found:
-                first[:] = sorted(entered)
             entered.clear()
-            start = time.process_time()
+            start = sum(os.times()[:4])  # of its processes, too
             found[item.nodeid] = []
             result = yield
-            found[item.nodeid] = [round(time.process_time() - start, 3), sorted(entered)]
+            found[item.nodeid] = [round(sum(os.times()[:4]) - start, 2), sorted(entered)]
             return result
 
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -264,7 +309,7 @@ def _noted(home: Path, files: Sequence[str], out: Path) -> int:
 
     bad: set[str] = set()
     status = run_tests(home, files, None, Notes())
-    noted: dict[str, dict] = {f: {"entered": first, "tests": {}} for f in files}
+    noted: dict[str, dict] = {f: {"entered": first, "tests": dict(known[f])} for f in files}
     for f in files[1:] and files:  # of several, what each runs of its own
         noted[f]["entered"] = [e for e in first if e.startswith(f"{f}::")]
     for name, what in found.items():

@@ -112,6 +112,14 @@ def test_fixed_runs_cost_their_number():
         assert printed <= privacy.renyi_divergence(here, there, order=order) <= 6
 
 
+def test_the_order_one_alone_bounds_only_a_single_run():
+    """log(mean) / (order - 1) is 0 for one run, and without limit for more."""
+    for runs in (PoissonRuns(3.0), TruncatedNegativeBinomial.with_mean(eta=1.0, mean=3.0)):
+        assert runs.rdp([1.0], [0.1]).tolist() == [np.inf]
+        np.testing.assert_array_equal(runs.rdp([1.0, 4.0], [0.1, 0.4]), runs.rdp([4.0, 4.0], [0.4, 0.4]))
+    np.testing.assert_allclose(PoissonRuns(1.0).rdp([1.0], [0.1]), [1.1])  # delta is 1 at order 1
+
+
 def test_smaller_eta_is_cheaper():
     rdp = ORDERS * 0.01
     found = [TruncatedNegativeBinomial.with_mean(eta=e, mean=10).rdp(ORDERS, rdp) for e in (-0.9, -0.5, 0, 0.5, 1, 4)]

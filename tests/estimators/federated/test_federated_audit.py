@@ -6,15 +6,26 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from estimators.accounting.mechanisms import exponential_choice, gaussian_epsilon
 from estimators.federated import audit_cases
 from estimators.federated.algorithms.fedhdp import DPFedAvg
-from estimators.federated.audit import Bound, client_releases, epsilon_bound, gaussian_bound, intervals, row_releases
+from estimators.federated.audit import (
+    Bound,
+    client_releases,
+    epsilon_bound,
+    events,
+    gaussian_bound,
+    intervals,
+    row_releases,
+    wilson,
+)
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.schedule import GaussianNoise, Schedule
 from estimators.federated.task import Task
 
+RNG = np.random.default_rng
 POISSON = {"rule": "poisson", "n_steps": 1}
 
 
@@ -25,6 +36,50 @@ def test_intervals_are_those_of_clopper_and_pearson():
     low, high = intervals([0, 3, 10], 10, 0.025)
     assert low == pytest.approx([0.0, 0.066739, 0.691503], abs=1e-6)
     assert high == pytest.approx([0.308497, 0.652453, 1.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.01, 1e-6])
+def test_bounds_to_choose_by_are_wilsons(beta):
+    counts = np.array([0, 3, 17, 40])
+    for k, low, high in zip(counts, *wilson(counts, 40, beta), strict=True):
+        ends = stats.binomtest(int(k), 40).proportion_ci(1 - 2 * beta, method="wilson")
+        assert (low, high) == pytest.approx((ends.low, ends.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [30, 5000])
+def test_events_are_counted_as_one_counts(size):
+    """Ties count as not below; of many thresholds the outermost twenty on each side are kept."""
+    pair = [RNG(i).normal(i, 1, (size, 2)).round(4 if size > 100 else 1) for i in (0, 1)]
+    thresholds, counts = events(pair, 1)
+    assert counts.tolist() == [[int((x[:, 1] >= t).sum()) for t in thresholds] for x in pair]
+    pooled = np.unique(np.concatenate([x[:, 1] for x in pair]))
+    assert set(thresholds) <= set(pooled)
+    np.testing.assert_array_equal(thresholds[:20], pooled[:20])
+    np.testing.assert_array_equal(thresholds[-20:], pooled[-20:])
+    assert thresholds.size == pooled.size if size == 30 else thresholds.size < 410
+    assert np.max(np.diff(np.searchsorted(pooled, thresholds))) <= pooled.size / 350 + 1
+
+
+@pytest.mark.parametrize(("shift", "above"), [(5.0, True), (-5.0, False)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_event_is_the_statistic_and_the_side_that_tell_most(shift, above, swapped):
+    """Chosen in the first quarter of the runs, counted in the others, by Clopper and Pearson's ends for beta / 2."""
+    rng = RNG(8)
+    pair = rng.normal(size=(400, 3)), rng.normal([0.0, shift, 0.5], 1.0, (400, 3))
+    worlds = pair[::-1] if swapped else pair
+    found = epsilon_bound(*worlds, delta=0.05, beta=0.02)
+    assert (found.statistic, found.runs, found.delta, found.beta) == (1, 300, 0.05, 0.02)
+    assert found.counts == tuple(((x[100:, 1] >= found.threshold) == found.above).sum() for x in worlds)
+    likely = ("without", "with").index(found.likely)
+    few, many = found.counts[1 - likely], found.counts[likely]
+    assert few < 30 < 270 < many
+    assert found.above == (above if likely != swapped else not above)
+    low, high = (stats.binomtest(int(k), 300).proportion_ci(0.98, method="exact") for k in (many, few))
+    assert found.eps == pytest.approx(np.log((low.low - 0.05) / high.high), rel=1e-9)
+    mu = gaussian_bound(*worlds, delta=0.05, beta=0.02)
+    low, high = (stats.binomtest(int(k), 300).proportion_ci(0.98, method="exact") for k in sorted(mu.counts, reverse=True))
+    shift_of_ends = stats.norm.ppf(low.low) - stats.norm.ppf(high.high)
+    assert gaussian_epsilon(delta=0.05, sensitivity=shift_of_ends, sigma=1.0) == pytest.approx(mu.eps, rel=1e-9)
 
 
 def test_a_bound_exceeds_the_true_eps_no_more_often_than_it_says():

@@ -21,7 +21,7 @@ from estimators.private import (
 )
 from estimators.private.agreement import noise_reach
 from estimators.private.exact_noise import discrete_gaussian_variance, discrete_laplace_variance
-from estimators.private.outlying import tail
+from estimators.private.outlying import FALSE_ALARM, limits, pull, spread_of, tail
 
 RNG = np.random.default_rng
 BOUNDS = (0.0, 10.0)
@@ -77,6 +77,21 @@ def test_honest_regressions_pass():
     why = [each.why for each in agreed.screen([*reports, wide, huge]).rejected]
     assert "products have 3 columns of x, agreed were 2" in why[0]
     assert "the largest of products is 1e+09, beyond" in why[1]
+
+
+def test_products_of_clipped_rows_reach_no_further_than_all_rows_at_the_norm():
+    rng = RNG(4)
+    agreed = Agreement(RegressionClient, {"norm": 3.0, "eps": np.inf, "delta": 0.0}, columns=2)
+    client = RegressionClient(name="c", **agreed.settings)
+    report = client.report(rng.normal(size=(30, 2)), rng.normal(size=30), rng)
+    for share, rejected in ((0.999, 0), (1.001, 1)):
+        largest = 30 * 3.0**2 * share
+        told = np.diag([1.0, 1.0, largest])
+        for matrix in (told, np.array([[1, 0, -largest], [0, 1, 0], [-largest, 0, 1]])):
+            sent = dataclasses.replace(report, products=tuple(map(tuple, matrix)))
+            assert len(agreed.screen([sent]).rejected) == rejected
+    negative = dataclasses.replace(report, products=tuple(map(tuple, np.diag([1.0, -1.0, 2.0]))))
+    assert "least diagonal entry" in agreed.screen([negative]).rejected[0].why
 
 
 def guaranteed(report, **new):
@@ -279,3 +294,36 @@ def test_wrong_arguments_of_doubt(honest, agreed):
     ):
         with pytest.raises(ValueError, match=why):
             call()
+
+
+@pytest.mark.parametrize("m", [10, 200, 5000])
+def test_honest_reports_reach_the_limits_as_seldom_as_is_said(m):
+    levels, most = limits(m)
+    np.testing.assert_allclose(levels[:-1] / levels[1:], 2)
+    assert stats.binom.sf(most, m, levels).sum() <= FALSE_ALARM
+    reached = stats.binom.sf(most - 1, m, levels) > FALSE_ALARM / levels.size  # one fewer would be too few
+    assert (reached | (most == 0)).all()
+    assert m * levels[-1] < FALSE_ALARM  # beyond the last level one honest report alone is too rare
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+def test_liars_pull_as_far_as_the_places_left_to_them(laplace):
+    """Of one kind of noise, level by level: the j-th farthest may lie up to the first level that j reports exceed."""
+    m, liars, size = 300, 30, 2.0
+    levels, most = limits(m)
+    normal2, scale = (np.zeros(m), np.full(m, size)) if laplace else (np.full(m, size**2), np.zeros(m))
+    places = [next(p for p, limit in zip(levels, most, strict=True) if limit < j) for j in range(1, liars + 1)]
+    distance = -np.log(places) * size if laplace else stats.norm.isf(np.array(places) / 2) * size
+    assert pull(liars, normal2, scale, levels, most) == pytest.approx(distance.sum() / m, rel=1e-9)
+    assert pull(0, normal2, scale, levels, most) == 0.0
+
+
+def test_the_spread_of_the_middle_is_not_underestimated():
+    """Of exact normal quantiles: the spread at which 1/2 + z / (2 sqrt m) of the reports lie within its quartiles."""
+    m, sd, own = 2000, 3.0, 4.0
+    away = np.abs(stats.norm.ppf((np.arange(m) + 0.5) / m)) * np.hypot(sd, np.sqrt(own))
+    inner = 0.5 + stats.norm.ppf(0.99) / (2 * np.sqrt(m))
+    total = np.quantile(away, inner) / stats.norm.ppf(0.75)
+    assert spread_of(away, np.full(m, own), np.zeros(m)) == pytest.approx(total**2 - own, rel=2e-3)
+    assert spread_of(away, np.full(m, 4 * (sd**2 + own)), np.zeros(m)) == 0.0  # their own errors explain more than all
+    assert spread_of(np.zeros(m), np.zeros(m), np.zeros(m)) == 0.0

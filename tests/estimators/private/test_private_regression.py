@@ -41,6 +41,27 @@ def test_clients_who_lie_on_one_line_say_it_exactly():
     assert (model.mu_.tolist(), model.tau2_, model.sigma2_, model.converged_) == ([2.0], 0.0, 0.0, True)
 
 
+def exactly(X, Y):
+    rows = np.column_stack([X, Y])
+    return RegressionReport("", len(Y), Guarantee(np.inf, 0.0, "row", "client", "none"), rows.T @ rows, 0.0, 1e3)
+
+
+def test_clients_count_by_what_they_tell_of_the_common_coefficients():
+    """One client has 100 times as many rows: if clients are alike, rows count the same; if they differ, clients do."""
+    rng, beta = RNG(4), np.array([1.0, -2.0])
+    sizes = [2000] + [20] * 30
+    data = [(X := rng.normal(size=(n, 2)), X @ beta + rng.normal(0, 0.5, n)) for n in sizes]
+    with pytest.warns(UserWarning, match="noise hides"):
+        alike = PrivateRegressionMeans(sigma2=0.25).fit([exactly(*each) for each in data])
+    X, Y = map(np.concatenate, zip(*data, strict=True))
+    assert alike.tau2_ == 0
+    np.testing.assert_allclose(alike.mu_, np.linalg.lstsq(X, Y, rcond=None)[0], rtol=1e-9)
+    own = np.vstack([[20.0, 20.0], rng.normal(beta, 3.0, (30, 2))])  # the largest lies far off
+    data = [(X := rng.normal(size=(n, 2)), X @ b) for n, b in zip(sizes, own, strict=True)]
+    differing = PrivateRegressionMeans(sigma2=0.25).fit([exactly(*each) for each in data])
+    np.testing.assert_allclose(differing.mu_, own.mean(axis=0), atol=0.3)
+
+
 @pytest.mark.parametrize(("n", "eps", "error"), [(3, np.inf, 0.02), (40, 20.0, 0.035)])
 def test_parameters_are_recovered_with_noise(n, eps, error):
     """600 clients, of 3 rows for 4 coefficients too: all within 5 standard errors (of the variances by simulation)."""

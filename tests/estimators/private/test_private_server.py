@@ -24,9 +24,9 @@ from estimators.private import (
     release_prior,
 )
 from estimators.private.noise import flip_probability
-from estimators.private.prior import NormalMixtures, grid_posterior
+from estimators.private.prior import NormalMixtures, cut_mean, grid_posterior
 from estimators.private.rate_laws import log_likelihood, noisy_value, rate_posteriors
-from estimators.private.rates import pair_errors
+from estimators.private.rates import pair_errors, rate_errors
 from estimators.private.server import pooled_sigma2
 
 RNG = np.random.default_rng
@@ -59,6 +59,16 @@ def test_without_noise_it_is_gaussian_means():
         np.testing.assert_allclose(ours.posterior_sd_, theirs.posterior_sd_, rtol=1e-12)
         assert ours.log_likelihood_ == pytest.approx(theirs.log_likelihood_, rel=1e-9)
         assert ours.tau2_ == pytest.approx(theirs.tau2_)
+
+
+@pytest.mark.parametrize("prior", ["integrated", "marginal-likelihood", "reml"])
+def test_joint_draws_have_the_posteriors_moments(prior):
+    reports = [report(x, n, 0.2) for x, n in [(0.3, 2), (-1.0, 5), (1.4, 3), (0.8, 40), (-2.2, 9), (1.9, 1)]]
+    model = PrivateGaussianMeans(prior, sigma2=1.0).fit(reports)
+    draws = model.sample_posterior(RNG(3), 20_000)
+    error = model.posterior_sd_ / np.sqrt(20_000)
+    assert (np.abs(draws.mean(axis=0) - model.posterior_mean_) < 5 * error).all()
+    np.testing.assert_allclose(draws.std(axis=0), model.posterior_sd_, rtol=0.03)
 
 
 def test_integrated_posterior_is_that_of_quadrature():
@@ -352,6 +362,40 @@ def test_errors_of_moments_from_pairs_are_those_of_the_claim(a, b, m1, m2, eps):
     of_mean, of_variance = pair_errors(mu, sigma2, *uneven)
     assert of_variance**2 == pytest.approx(float(bernoulli.private_variance(a, b, m1, m2, eps=eps)), rel=1e-12)
     assert of_mean**2 == pytest.approx((noise + mu * (1 - mu)) / m1, rel=1e-12)
+
+
+def test_errors_of_rates_are_those_of_a_normal_sample():
+    """Equal clients: the error of a mean, and of a sample variance whose mean is known to be that of m - 1 degrees."""
+    m, trials, noise, mu, sigma2 = 40, 25, 2.0, 0.3, 0.01
+    within = 0.2
+    variance = sigma2 + within / trials + noise / trials**2
+    at = np.full(m, mu), np.full(m, trials), np.full(m, noise)  # squares that scatter less than normal ones
+    of_mean, of_variance = rate_errors(*at, mu, sigma2, within)
+    assert of_mean == pytest.approx(np.sqrt(variance / m))
+    assert of_variance == pytest.approx(np.sqrt(2 * variance**2 * m) / (m - 1))
+    far = mu + np.where(np.arange(m) < 4, 1.0, 0.0)  # and more
+    assert rate_errors(far, *at[1:], mu, sigma2, within)[1] == pytest.approx(
+        np.sqrt(4 * (1 - variance) ** 2 + 36 * variance**2) / (m - 1)
+    )
+
+
+def test_clients_who_answer_alike_leave_an_error():
+    """All ones: the variance of an answer is that at (ones + 1) / (answers + 2), of as many."""
+    m, trials = 10, 5
+    smooth = 51 / 52
+    at = np.ones(m), np.full(m, trials), np.zeros(m)
+    of_mean, _ = rate_errors(*at, 1.0, -0.01, 0.0)
+    assert of_mean == pytest.approx(np.sqrt(smooth * (1 - smooth) / 52 / trials / m))
+    assert rate_errors(*at, 1.7, 0.0, 0.0)[0] == rate_errors(*at, 1.0, 0.0, 0.0)[0]  # a mean that noise moved outside
+
+
+@pytest.mark.parametrize("estimate", [-3.0, -0.2, 0.0, 0.4, 1.0, 1.3, 8.0])
+@pytest.mark.parametrize("error", [0.05, 0.3, 4.0])
+@pytest.mark.parametrize("high", [1.0, np.inf])
+def test_a_mean_cut_at_the_ends_is_that_of_scipys_truncated_normal(estimate, error, high):
+    law = truncnorm(-estimate / error, (high - estimate) / error, loc=estimate, scale=error)
+    assert cut_mean(estimate, error, high) == pytest.approx(law.mean(), rel=1e-6)
+    assert cut_mean(estimate, 0.0, high) == min(max(estimate, 0.0), high)
 
 
 @pytest.mark.parametrize(

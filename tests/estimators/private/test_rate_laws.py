@@ -48,3 +48,12 @@ def test_quantiles_invert_the_distribution_function(laws, q):
 def test_the_ends(laws):
     assert laws.quantile(0.0).tolist() == [0.0] * len(CLIENTS)
     assert laws.quantile(1.0).tolist() == [1.0] * len(CLIENTS)
+
+
+def test_draws_follow_each_clients_law_independently(laws):
+    draws = laws.draw(np.random.default_rng(5), 4000)
+    assert draws.shape == (4000, len(CLIENTS))
+    for k, found in zip(CLIENTS, draws.T, strict=True):
+        assert stats.kstest(found, lambda t, k=k: cdf(LAWS[k], t)).pvalue > 1e-4
+    same = [i for i, k in enumerate(CLIENTS) if k == 2]
+    assert abs(stats.spearmanr(draws[:, same])[0]) < 5 / np.sqrt(4000)

@@ -103,6 +103,26 @@ def test_a_bound_that_is_no_fraction_can_be_attained():
     assert "times what it bounds" in slack(loose)["wrong"]
 
 
+@pytest.mark.parametrize("claim_id", ["robusthdp:thm2:dependent-weights", "generative:bern:variance-event:finite"])
+def test_a_loosened_bound_is_noticed_where_it_bounds_nothing(claim_id):
+    claim = find(claim_id)
+    assert slack(claim)["wrong"] == ""
+    looser = replace(claim, printed=lambda **v: claim.call(claim.printed, v) * sp.Rational(1001, 1000))
+    assert f"and not {claim.tight.value}" in slack(looser)["wrong"]
+
+
+def test_a_bound_of_something_is_not_said_to_bound_nothing():
+    claim = find("generative:thm7:valid")
+    wrong = slack(replace(claim, tight=Tight(at=claim.tight.at, ratio="oo", value="1")))["wrong"]
+    assert "times what it bounds there, and not oo" in wrong
+
+
+@pytest.mark.parametrize("said", [{"ratio": "oo"}, {"ratio": "1", "value": "1"}])
+def test_a_bound_of_nothing_says_its_own_value_and_no_other_does(said):
+    with pytest.raises(Malformed, match="own value where it bounds 0"):
+        Tight(at={"a": 1}, **said)
+
+
 def test_tight_is_of_bounds_only():
     with pytest.raises(Malformed, match="no bound"):
         replace(HOLDS, tight=Tight(at=HOLDS.examples[0]))

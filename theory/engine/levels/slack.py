@@ -23,20 +23,30 @@ def slack(claim: Claim) -> dict[str, Any]:
     assert claim.printed is not None
     point = claim.point(claim.tight.at)
     at = {k: as_text(v) for k, v in point.items()}
+    tight = claim.tight
     # A ratio that is stated exactly is not judged by digits.
-    derived = claim.derived_digits(point) if "." in claim.tight.ratio else claim.derived_at(point)
+    derived = claim.derived_digits(point) if "." in tight.ratio else claim.derived_at(point)
     pairs = zip(entries(claim.at(claim.printed, point)), entries(derived), strict=True)
     bound, value = next((sp.sympify(p), sp.sympify(t)) for p, t in pairs if p is not None)
     if not claim.holds_at(point):
         return {"at": at, "wrong": "the point of tight does not meet the condition"}
-    if value == 0:
-        found = sp.Integer(1) if bound == 0 else sp.oo
-    else:
-        found = sp.nsimplify(bound / value) if (bound / value).is_Rational else sp.N(bound / value, 30)
-    stated = claim.tight.exact
-    digits = len(claim.tight.ratio.replace(".", "").lstrip("0")) if "." in claim.tight.ratio else 0
-    exact = not digits and found == stated
-    if not exact and not (digits >= 6 and abs(found / stated - 1) < sp.Rational(1, 10 ** (min(digits, RATIO_DIGITS) - 1))):
-        said = as_text(found) if found.is_Rational else str(sp.N(found, RATIO_DIGITS))
-        return {"at": at, "wrong": f"the bound is {said} times what it bounds there, and not {claim.tight.ratio}"}
-    return {"at": at, "ratio": claim.tight.ratio, "wrong": ""}
+    ratio = bound / value if value != 0 else sp.Integer(1) if bound == 0 else sp.oo
+    if not _meets(ratio, tight.ratio):
+        return {"at": at, "wrong": f"the bound is {_said(ratio)} times what it bounds there, and not {tight.ratio}"}
+    if tight.value and not _meets(bound, tight.value):
+        return {"at": at, "wrong": f"the bound is {_said(bound)} there, and not {tight.value}"}
+    return {"at": at, "ratio": tight.ratio, "wrong": ""} | ({"value": tight.value} if tight.value else {})
+
+
+def _said(found: Any) -> str:
+    return as_text(found) if found.is_Rational else str(sp.N(found, RATIO_DIGITS))
+
+
+def _meets(found: Any, stated: str) -> bool:
+    """Whether a number is the one stated: exactly, or to the digits of a decimal."""
+    read: Any = sp.sympify  # whose annotations know no `rational` for texts
+    number = read(stated, rational=True)
+    if "." not in stated:
+        return bool(found == number)
+    digits = len(stated.replace(".", "").lstrip("0"))
+    return digits >= 6 and bool(abs(sp.N(found, 30) / number - 1) < sp.Rational(1, 10 ** (min(digits, RATIO_DIGITS) - 1)))

@@ -211,7 +211,7 @@ register(
         counterexample={"m": 1000},
         not_computed=Exempt(kind="elsewhere", function="estimators.closed_forms.bernoulli.moments", note="the estimate"),
         not_simulated=Exempt(kind="rare", note="0, or nearly 1"),
-        tight=Tight(at={"m": 100}, ratio="oo"),
+        tight=Tight(at={"m": 100}, ratio="oo", value="1/10000"),
         assumes={"law": "bernoulli"},
         unit="probability",
         related=("generative:bern:variance-event",),
