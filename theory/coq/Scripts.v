@@ -54,6 +54,7 @@ Ltac nonzero_model :=
   repeat split;
   first
     [ assumption
+    | by_sign
     | solve [ apply not_zero; positive_model ]
     | lra
     | solve [ apply Rlt_not_eq; apply Ropp_lt_cancel; rewrite Ropp_0; ring_simplify; positive ] ].
@@ -66,9 +67,9 @@ Ltac side :=
   | |- (_ < _)%nat => first [ assumption | lia ]
   | |- _ = _ => algebra
   | |- _ <> _ => letters; nonzero_model
-  | |- 0 < ?e => letters; first [ lra | positive_model ]
+  | |- 0 < ?e => letters; first [ by_sign | lra | positive_model ]
   | |- _ < _ => letters; lra
-  | |- 0 <= ?e => letters; first [ lra | nonneg_model ]
+  | |- 0 <= ?e => letters; first [ by_sign | lra | nonneg_model ]
   | |- _ <= _ => letters; lra
   end.
 

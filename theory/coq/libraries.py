@@ -40,7 +40,7 @@ def behind(names: Iterable[str]) -> list[str]:
     """Files and all that they require, in an order in which they can be compiled.
 
     >>> behind(["Positive"])
-    ['Rational', 'Positive']
+    ['Rational', 'Signs', 'Positive']
     """
     found: list[str] = []
     for name in names:

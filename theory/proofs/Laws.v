@@ -428,3 +428,95 @@ Lemma quarters_differ_ln : forall a b c d, a = 5 / 4 -> b = 5 / 4 -> c = 2 -> d 
 Proof.
   intros a b c d A B C D E. apply (quarters_differ a b c d A B C D). apply ln_inv; [| | exact E]; subst; apply Beta_positive; lra.
 Qed.
+
+(* --- what is left of squares -------------------------------------------------------------------------------------------- *)
+
+(* A combination of three uncorrelated noises: its square has a mean, which is that of the squares. *)
+Lemma square_of_three : forall (S : space) (X Y Z : outcome S -> R) x y z a b c,
+  has_mean S (fun o => X o * X o) -> has_mean S (fun o => Y o * Y o) -> has_mean S (fun o => Z o * Z o) ->
+  has_mean S (fun o => X o * Y o) -> has_mean S (fun o => X o * Z o) -> has_mean S (fun o => Y o * Z o) ->
+  moment S X X = x -> moment S Y Y = y -> moment S Z Z = z ->
+  moment S X Y = 0 -> moment S X Z = 0 -> moment S Y Z = 0 ->
+  has_mean S (fun o => (a * X o + b * Y o + c * Z o) ^ 2) /\
+  E S (fun o => (a * X o + b * Y o + c * Z o) ^ 2) = a ^ 2 * x + b ^ 2 * y + c ^ 2 * z.
+Proof.
+  intros S X Y Z x y z a b c XX YY ZZ XY XZ YZ Ex Ey Ez Exy Exz Eyz. unfold moment in *.
+  assert (F : forall o, a ^ 2 * (X o * X o) + (b ^ 2 * (Y o * Y o) + (c ^ 2 * (Z o * Z o) + (2 * a * b * (X o * Y o)
+    + (2 * a * c * (X o * Z o) + 2 * b * c * (Y o * Z o))))) = (a * X o + b * Y o + c * Z o) ^ 2) by (intros o; ring).
+  split.
+  - apply (mean_ext S _ _ F). repeat apply mean_plus; apply mean_scal; assumption.
+  - rewrite <- (E_ext S _ _ F).
+    rewrite !E_plus by (repeat apply mean_plus; apply mean_scal; assumption). rewrite !E_scal by assumption.
+    rewrite Ex, Ey, Ez, Exy, Exz, Eyz. ring.
+Qed.
+
+(* The noises of two clients of one level: own noises and sampling noises. *)
+Ltac noises_of M :=
+  repeat split; first
+    [ apply (noise_moment M 0 0 0 0 0 0); lia | apply (noise_moment M 0 0 1 0 0 1); lia | apply (noise_moment M 0 0 0 0 0 1); lia
+    | apply (noise_moment M 1 0 0 1 0 0); lia | apply (noise_moment M 1 0 1 1 0 1); lia | apply (noise_moment M 1 0 0 1 0 1); lia
+    | apply (noise_moment M 0 0 0 1 0 0); lia | apply (noise_moment M 0 0 0 1 0 1); lia | apply (noise_moment M 0 0 1 1 0 0); lia ].
+
+(* Posterior means and variances of one coordinate from two samples, and of two from one; C is the inverse of the precision. *)
+Theorem squares_of_two_samples : forall x1 x2 sigma2_theta sigma2_x : R, 0 < sigma2_theta -> 0 < sigma2_x ->
+  forall (S : space) (M : clients S 1 (fun _ => 2%nat) (same sigma2_theta) (same sigma2_x) (same 0)) (mu : R),
+  let first o := x1 * (mu + own M 0 0 o) + sampling M 0 0 o in
+  let second o := x2 * (mu + own M 0 0 o) + sampling M 0 1 o in
+  let spread := 1 / (1 / sigma2_theta + (x1 ^ 2 + x2 ^ 2) / sigma2_x) in
+  let best o := mu + spread * (x1 * (first o - x1 * mu) + x2 * (second o - x2 * mu)) / sigma2_x in
+  E S (fun o => (mu - best o) ^ 2) + spread = sigma2_theta /\
+  E S (fun o => (first o - x1 * best o) ^ 2 + (second o - x2 * best o) ^ 2) + (x1 ^ 2 + x2 ^ 2) * spread = 2 * sigma2_x.
+Proof.
+  intros x1 x2 sigma2_theta sigma2_x A B S M mu first second spread best.
+  assert (D : 0 < sigma2_x + sigma2_theta * (x1 ^ 2 + x2 ^ 2)) by (assert (0 <= sigma2_theta * (x1 ^ 2 + x2 ^ 2)) by (apply Rmult_le_pos; nra); lra).
+  assert (P : spread = sigma2_theta * sigma2_x / (sigma2_x + sigma2_theta * (x1 ^ 2 + x2 ^ 2))).
+  { unfold spread. field. repeat split; try lra; try (intro H; nra). }
+  assert (Q := fun a b c => square_of_three S (own M 0 0) (sampling M 0 0) (sampling M 0 1) sigma2_theta sigma2_x sigma2_x a b c
+    ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M)
+    ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M)).
+  set (k := spread / sigma2_x).
+  split.
+  - rewrite (E_ext S _ (fun o => (k * (x1 ^ 2 + x2 ^ 2) * own M 0 0 o + k * x1 * sampling M 0 0 o + k * x2 * sampling M 0 1 o) ^ 2)).
+    + rewrite (proj2 (Q _ _ _)). unfold k. rewrite P. field. lra.
+    + intros o. unfold best, first, second, k. field. lra.
+  - rewrite (E_ext S _ (fun o =>
+      (x1 * (1 - k * (x1 ^ 2 + x2 ^ 2)) * own M 0 0 o + (1 - k * x1 ^ 2) * sampling M 0 0 o + - (k * x1 * x2) * sampling M 0 1 o) ^ 2
+      + (x2 * (1 - k * (x1 ^ 2 + x2 ^ 2)) * own M 0 0 o + - (k * x1 * x2) * sampling M 0 0 o + (1 - k * x2 ^ 2) * sampling M 0 1 o) ^ 2)).
+    + rewrite E_plus, (proj2 (Q _ _ _)), (proj2 (Q _ _ _)) by apply Q. unfold k. rewrite P. field. lra.
+    + intros o. unfold best, first, second, k. field. lra.
+Qed.
+
+Theorem squares_of_two_features : forall x1 x2 sigma2_theta sigma2_x : R, 0 < sigma2_theta -> 0 < sigma2_x ->
+  forall (S : space) (M : clients S 1 (fun _ => 2%nat) (same sigma2_theta) (same sigma2_x) (same 0)) (mu1 mu2 : R), exists c11 c12 c22 : R,
+  (1 / sigma2_theta + x1 ^ 2 / sigma2_x) * c11 + x1 * x2 / sigma2_x * c12 = 1 /\
+  (1 / sigma2_theta + x1 ^ 2 / sigma2_x) * c12 + x1 * x2 / sigma2_x * c22 = 0 /\
+  x1 * x2 / sigma2_x * c12 + (1 / sigma2_theta + x2 ^ 2 / sigma2_x) * c22 = 1 /\
+  let y o := x1 * (mu1 + own M 0 0 o) + x2 * (mu2 + own M 0 1 o) + sampling M 0 0 o in
+  let gap o := (y o - x1 * mu1 - x2 * mu2) / sigma2_x in
+  let best1 o := mu1 + (c11 * x1 + c12 * x2) * gap o in
+  let best2 o := mu2 + (c12 * x1 + c22 * x2) * gap o in
+  E S (fun o => (mu1 - best1 o) ^ 2 + (mu2 - best2 o) ^ 2) + (c11 + c22) = 2 * sigma2_theta /\
+  E S (fun o => (y o - x1 * best1 o - x2 * best2 o) ^ 2) + (x1 ^ 2 * c11 + 2 * x1 * x2 * c12 + x2 ^ 2 * c22) = sigma2_x.
+Proof.
+  intros x1 x2 sigma2_theta sigma2_x A B S M mu1 mu2.
+  assert (D : 0 < sigma2_x + sigma2_theta * (x1 ^ 2 + x2 ^ 2)) by (assert (0 <= sigma2_theta * (x1 ^ 2 + x2 ^ 2)) by (apply Rmult_le_pos; nra); lra).
+  assert (Q := fun a b c => square_of_three S (own M 0 0) (own M 0 1) (sampling M 0 0) sigma2_theta sigma2_theta sigma2_x a b c
+    ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M)
+    ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M) ltac:(noises_of M)).
+  set (T := sigma2_theta) in *. set (s := sigma2_x) in *. set (d := s + T * (x1 ^ 2 + x2 ^ 2)) in *.
+  exists (T * (s + T * x2 ^ 2) / d), (- (T ^ 2 * x1 * x2) / d), (T * (s + T * x1 ^ 2) / d).
+  split; [unfold d in *; field; lra |]. split; [unfold d in *; field; lra |]. split; [unfold d in *; field; lra |].
+  intros y gap best1 best2.
+  set (k1 := (T * (s + T * x2 ^ 2) / d * x1 + - (T ^ 2 * x1 * x2) / d * x2) / s). set (k2 := (- (T ^ 2 * x1 * x2) / d * x1 + T * (s + T * x1 ^ 2) / d * x2) / s).
+  assert (K1 : k1 = T * x1 / d) by (unfold k1; unfold d in *; field; lra).
+  assert (K2 : k2 = T * x2 / d) by (unfold k2; unfold d in *; field; lra).
+  split.
+  - rewrite (E_ext S _ (fun o => (k1 * x1 * own M 0 0 o + k1 * x2 * own M 0 1 o + k1 * sampling M 0 0 o) ^ 2
+      + (k2 * x1 * own M 0 0 o + k2 * x2 * own M 0 1 o + k2 * sampling M 0 0 o) ^ 2)).
+    + rewrite E_plus, (proj2 (Q _ _ _)), (proj2 (Q _ _ _)) by apply Q. rewrite K1, K2. unfold d in *. field. lra.
+    + intros o. unfold best1, best2, gap, y, k1, k2. field. lra.
+  - rewrite (E_ext S _ (fun o => ((1 - x1 * k1 - x2 * k2) * x1 * own M 0 0 o + (1 - x1 * k1 - x2 * k2) * x2 * own M 0 1 o
+      + (1 - x1 * k1 - x2 * k2) * sampling M 0 0 o) ^ 2)).
+    + rewrite (proj2 (Q _ _ _)). rewrite K1, K2. unfold d in *. field. lra.
+    + intros o. unfold best1, best2, gap, y, k1, k2. field. lra.
+Qed.

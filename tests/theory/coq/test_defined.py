@@ -32,6 +32,7 @@ WRONG = {
     "generative:remark1": ("10 / 100", "11 / 100"),
     "generative:exp:fig4:gain": ("/ 15", "/ 16"),
     "generative:discrete:limit": ("(mixture_mean p mu1 mu2", "(mixture_mean p mu2 mu1"),
+    "generative:eq19:calibrated": ("(same sigma2_x)", "(same (2 * sigma2_x))"),
     "generative:thm2:tail": ("sigma2_x / n", "sigma2_x"),
     "generative:alg1:em": ("weight_of (sigma2_x / n)", "weight_of (2 * sigma2_x / n)"),
     "generative:alg1": ("(1 / 2, - mu)", "(1 / 2, - (2 * mu))"),

@@ -1,4 +1,4 @@
-"""Files by hand: what each requires is found, an edit concerns what rests on it and nothing else, and `rational` decides."""
+"""Files by hand: what each requires is found, an edit concerns what rests on it alone; `rational`, `by_sign` decide."""
 
 import shutil
 
@@ -77,3 +77,28 @@ INVERSES = "forall x y, 0 < x -> 0 < y -> 1 / x - 1 / y = (y - {y}) / (x * y)"
 )
 def test_rational_proves_what_is_so_and_leaves_the_denominators(says, script, right, tried):
     assert bool(tried(says, script)) is right
+
+
+LETTERS = "forall (n : nat) (a b c x : R), 0 < a -> 0 <= b -> 1 <= c -> 1 <= INR n -> "
+
+
+@needs_coqc
+@pytest.mark.parametrize(
+    ("says", "right"),
+    [
+        ("0 < (a + b) * (x - 1) ^ 2 / c + a * INR n", True),  # by parts
+        ("0 <= (a + b) * (x - 1) ^ 3 / c", False),  # nothing is known of x
+        ("0 < (a + b) * (c + 2) - a", True),  # by coefficients: the minus signs cancel
+        ("0 < (a + b) * (c + 2) - 3 * a", False),  # they do not
+        ("0 <= (a + b) * (c + 2) - 2 * a", True),
+        ("0 < (a + b) * (c + 2) - 2 * a - a * c", False),  # it may be 0
+        ("2 * a - (a + b) * (c + 2) <> 0", True),
+        ("b <> 0", False),
+        ("0 < a / b", False),  # b may be 0
+        ("0 < - a / (- c - b)", True),
+        ("0 < - a / (b - b - a)", False),  # coefficients are asked of polynomials only
+        ("0 < exp a", False),  # no function of a field
+    ],
+)
+def test_a_sign_is_what_those_of_the_letters_make_it(says, right, tried):
+    assert bool(tried(f"{LETTERS}{says}", "intros. by_sign.")) is right

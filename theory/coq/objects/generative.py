@@ -201,6 +201,44 @@ def _no_variance(p: Any, mu1: Any, mu2: Any, x: Any, y: Any, sigma2_x: Any) -> t
     return (About("As the components' variance vanishes, the posterior mean tends to the formula.", said, script),)
 
 
+# --- corrected squares of a linear model -------------------------------------------------------------------------------
+
+
+@about("Laws", "generative:eq19:calibrated")
+def _calibrated(shape: str) -> tuple[About, ...]:
+    # A parameter's deviation from mu and a response's noise are the own and the sampling noises of clients of one level.
+    clients = "forall (S : space) (M : clients S 1 (fun _ => 2%nat) (same sigma2_theta) (same sigma2_x) (same 0))"
+    if shape == "2x1":
+        said = (
+            f"{clients} (mu : R),\n"
+            "    let first o := x1 * (mu + own M 0 0 o) + sampling M 0 0 o in\n"
+            "    let second o := x2 * (mu + own M 0 0 o) + sampling M 0 1 o in\n"
+            "    let C := 1 / (1 / sigma2_theta + (x1 ^ 2 + x2 ^ 2) / sigma2_x) in\n"
+            "    let best o := mu + C * (x1 * (first o - x1 * mu) + x2 * (second o - x2 * mu)) / sigma2_x in\n"
+            "    E S (fun o => (mu - best o) ^ 2) + C = formula_1 /\\\n"
+            "    E S (fun o => (first o - x1 * best o) ^ 2 + (second o - x2 * best o) ^ 2) + (x1 ^ 2 + x2 ^ 2) * C"
+            " = formula_2"
+        )
+        proof = "intros S M mu. exact (squares_of_two_samples x1 x2 sigma2_theta sigma2_x H_sigma2_theta H_sigma2_x S M mu)."
+    else:
+        said = (
+            f"{clients} (mu1 mu2 : R), exists C11 C12 C22 : R,\n"
+            "    (1 / sigma2_theta + x1 ^ 2 / sigma2_x) * C11 + x1 * x2 / sigma2_x * C12 = 1 /\\\n"
+            "    (1 / sigma2_theta + x1 ^ 2 / sigma2_x) * C12 + x1 * x2 / sigma2_x * C22 = 0 /\\\n"
+            "    x1 * x2 / sigma2_x * C12 + (1 / sigma2_theta + x2 ^ 2 / sigma2_x) * C22 = 1 /\\\n"
+            "    let y o := x1 * (mu1 + own M 0 0 o) + x2 * (mu2 + own M 0 1 o) + sampling M 0 0 o in\n"
+            "    let gap o := (y o - x1 * mu1 - x2 * mu2) / sigma2_x in\n"
+            "    let best1 o := mu1 + (C11 * x1 + C12 * x2) * gap o in\n"
+            "    let best2 o := mu2 + (C12 * x1 + C22 * x2) * gap o in\n"
+            "    E S (fun o => (mu1 - best1 o) ^ 2 + (mu2 - best2 o) ^ 2) + (C11 + C22) = formula_1 /\\\n"
+            "    E S (fun o => (y o - x1 * best1 o - x2 * best2 o) ^ 2)"
+            " + (x1 ^ 2 * C11 + 2 * x1 * x2 * C12 + x2 ^ 2 * C22) = formula_2"
+        )
+        proof = "intros S M mu1 mu2. apply squares_of_two_features; assumption."
+    says = "At the posterior's mean and covariance the expected squares, with their corrections, are the formula."
+    return (About(says, said, (proof,)),)
+
+
 # --- integrals of normal laws ------------------------------------------------------------------------------------------
 
 LINE = "(Rbar_locally m_infty) (Rbar_locally p_infty)"

@@ -13,7 +13,7 @@ import sympy as sp
 
 from estimators.closed_forms import mean_regularized
 from theory.engine import simulation
-from theory.engine.algebra import simplest
+from theory.engine.algebra import cancelled, simplest
 from theory.engine.bruteforce import rational
 from theory.engine.claim import Claim
 from theory.engine.derivation import Derivation
@@ -149,8 +149,8 @@ def _loss_derive(sigma2_loc_k: list[Any], tau2: Any) -> Derivation:
         weights = d.lemma("mrmtl:eq18:silos", f"at lam_j = sigma2_loc_j/tau2, silo {k}", lam_k=strengths, k=k)
         end = sum((w * m for w, m in zip(weights, seen, strict=True)), Form(ZERO))
         gaps.append(mse(end - bayes[k]))
-    attained = d.say("the mean excess is", sp.cancel(sp.together(count * sum(gaps))))
-    d.say("It exceeds that bound by", sp.cancel(sp.together(attained - least)))
+    attained = d.say("the mean excess is", cancelled(count * sum(gaps)))
+    d.say("It exceeds that bound by", cancelled(attained - least))
     return d.conclude("Least mean excess:", attained)
 
 
