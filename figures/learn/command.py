@@ -39,7 +39,7 @@ def add_learn(parser):
     parser.add_argument("--no-plot", action="store_true", help="write no picture")
     parser.add_argument("--parquet", action="store_true", help="write the histories as Parquet too (needs pyarrow)")
     parser.add_argument("--json", action="store_true", help="print the result lines as JSON")
-    parser.add_argument("--table", action="store_true", help="run nothing: write the page of the committed results anew")
+    parser.add_argument("--table", action="store_true", help="run nothing: write the pages of results and claims anew")
     parser.add_argument(
         "--replay", action="store_true", help="do the kept short run of EXPERIMENT, or of all, again and compare its bits"
     )
@@ -261,8 +261,8 @@ def report(args, experiment, lines, files):
 
 
 def write_page(only):
-    """Write the page of committed results and the plots (of one experiment, or of all)."""
-    from figures.learn.tables import FOLDER, PAGE, committed, page
+    """Write the pages of committed results and of published claims, and the plots (of one experiment, or of all)."""
+    from figures.learn.tables import FOLDER, PAGE, PUBLISHED, claims, committed, page
     from figures.saving import write_all
 
     found = committed()
@@ -273,5 +273,5 @@ def write_page(only):
         if only in (None, experiment.name):
             contents |= picture(experiment, results, f"{experiment.name}.png")
     files = write_all(FOLDER, contents) if contents else []
-    print(*files, *write_all(FOLDER, {PAGE: page().encode()}), sep="\n")
+    print(*files, *write_all(FOLDER, {PAGE: page().encode(), PUBLISHED: claims().encode()}), sep="\n")
     return 0

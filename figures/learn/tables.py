@@ -6,17 +6,20 @@ belong here: numbers (``results``), pictures (``plots``).
 
 import sys
 from itertools import zip_longest
-from math import isnan
+from math import exp, isnan
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 
+from estimators.federated.experiments.comparing import ERROR, FACTOR, failing
 from estimators.federated.experiments.experiment import experiments, read
 from estimators.federated.experiments.plan import label
-from estimators.federated.experiments.results import current, key, read_lines, rows, selected
+from estimators.federated.experiments.published import VERDICTS, beside, entries, judge, orders, said
+from estimators.federated.experiments.results import current, read_lines, rows, selected
 
 __all__ = [
     "FOLDER",
+    "claims",
     "committed",
     "comparison",
     "experiment_text",
@@ -32,6 +35,7 @@ FOLDER = Path(__file__).parent / "results"
 """Committed result lines, and the page and plots made of them."""
 
 PAGE = "RESULTS.md"
+PUBLISHED = "PUBLISHED.md"
 
 
 def number(measure, value, error=None):
@@ -100,62 +104,46 @@ def where(point):
     return ", ".join(f"{name.rsplit('.', 1)[-1]} = {label(value)}" for name, value in point.items())
 
 
-def beside(experiment, found, chosen):
-    """Each printed number with the row that it is compared with and that row's `value`, None where there is none."""
-    for printed in experiment.printed:
-        at = {*key(printed.at)}
-        own = (row for row in [*chosen, *found] if row.method == printed.method and at <= {*key(row.point)})
-        row = next(own, None)
-        yield printed, row, None if row is None else row.value(printed.measure)
-
-
-def comparison(experiment, found, chosen, width=None):
+def comparison(experiment, found, width=None):
     """Table of the paper's numbers beside ours; empty if the paper prints none.  `width` as for `grid`."""
-    body = []
-    for printed, row, value in beside(experiment, found, chosen):
-        says = [printed.method, where(printed.at), printed.measure, number(printed.measure, printed.value)]
+    triples, body = beside(experiment, found), []
+    ran = [compared for *_, compared in triples if compared is not None]
+    lost = [ran[i] for i in failing(ran)]
+    for printed, row, compared in triples:
+        says = [printed.method, where(printed.at), printed.measure]
+        says.append(number(printed.measure, printed.value, printed.error or None))
+        value = None if row is None else row.value(printed.measure)
         if row is None or value is None:
             body.append([*says, "not run" if row is None else "failed", "", "", printed.note])
             continue
-        mean, error, n = value
         picked = f"best of {row.best_of}: {where(row.point)}" if row.best_of > 1 else ""
         note = "; ".join(filter(None, [picked, printed.note]))
-        sign = "+" if mean >= printed.value else "-"
-        difference = sign + number(printed.measure, abs(mean - printed.value))
-        body.append([*says, f"{number(printed.measure, mean, error)} ({n})", difference, verdict(printed, mean), note])
-    head = ["method", "at", "measure", "printed", "ours (seeds)", "difference", "within", "note"]
-    return grid(head, body, (1, 6, 7), width) if body else ""
+        ours = f"{number(printed.measure, *value[:2])} ({value[2]})"
+        ratio = "" if compared is None else f"{exp(compared.value):.2f}"
+        word = (
+            ""
+            if compared is None
+            else "**fails**"
+            if any(compared is other for other in lost)
+            else "holds"
+            if compared.holds
+            else "open"
+        )
+        body.append([*says, ours, ratio, word, note])
+    head = ["method", "at", "measure", "printed", "ours (seeds)", "errors, ours / printed", "outcome", "note"]
+    return grid(head, body, (1, 5, 6, 7), width) if body else ""
 
 
-def verdict(printed, mean):
-    """Whether our mean is within the tolerance that the file gives."""
-    if printed.within is None:
+def order_text(experiment, found):
+    """One sentence on the orders of two methods that the paper prints, with those that fail, in standard errors."""
+    checks = orders(experiment, found)
+    if not checks:
         return ""
-    near = abs(mean - printed.value) <= printed.within
-    return f"{'yes' if near else '**no**'} ({number(printed.measure, printed.within)})"
-
-
-def order_text(experiment, found, chosen):
-    """One sentence for each place where the paper orders at least three methods: whether ours has the same order."""
-    places = {}
-    for printed, _, value in beside(experiment, found, chosen):
-        if value is not None:
-            places.setdefault((printed.measure, where(printed.at)), {})[printed.method] = (printed.value, value[0])
-    text = ""
-    for (measure, at), pairs in places.items():
-        if len(pairs) < 3:
-            continue
-        names = list(pairs)
-        swapped = [
-            f"{a} and {b}"
-            for i, a in enumerate(names)
-            for b in names[i + 1 :]
-            if (pairs[a][0] - pairs[b][0]) * (pairs[a][1] - pairs[b][1]) < 0
-        ]
-        place = f"{measure} at {at}" if at else measure
-        outcome = f"differs for {', '.join(swapped)}" if swapped else "as printed"
-        text += f"Order of the methods in {place}: {outcome}.\n"
-    return text
+    counts = [(word, sum(check.outcome == outcome for check in checks)) for outcome, word in
+              (("holds", "hold"), ("fails", "fail"), ("open", "are open"))]  # fmt: skip
+    words = ", ".join(f"{n} {word}" for word, n in counts)
+    text = f"Of {len(checks)} printed orders of two methods {words}.\n"
+    return text + "".join(f"Fails: {said(check)}.\n" for check in checks if check.outcome == "fails")
 
 
 def summary(experiment, chosen, width=None):
@@ -209,7 +197,7 @@ def texts(experiment, results, width=None):
     found = rows(experiment, results)
     chosen = selected(experiment, found)
     embedded = any(result["embedded"] for result in results)
-    parts = [] if embedded else [comparison(experiment, found, chosen, width), order_text(experiment, found, chosen)]
+    parts = [] if embedded else [comparison(experiment, found, width), order_text(experiment, found)]
     return [part for part in [*parts, summary(experiment, chosen, width)] if part]
 
 
@@ -273,27 +261,91 @@ def page(folder=FOLDER):
     """The page of all committed results."""
     text = (
         "# Results of the learning experiments\n\n"
-        "Made by `borrow learn --table` from the result lines beside it. Means over seeds ± their standard errors; "
-        "accuracies in per cent. `within` says whether the mean is as near to the printed number as the experiment's "
-        'file asks. "Best of n": the best of n grid points, chosen by the measure that is shown, as the papers do.\n\n'
+        "Made by `borrow learn --table` from the result lines beside it; [what the papers claim, and what became of it]"
+        f'({PUBLISHED}). Means over seeds ± their standard errors; accuracies in per cent. "Best of n": the best of n grid '
+        "points, chosen by the measure that is shown, as the papers do.\n\n"
+        f"{rules()}\n"
     )
     body, sections = [], []
     for experiment, results in committed(folder):
-        found = rows(experiment, results)
-        near = total = 0
-        for printed, _, value in beside(experiment, found, selected(experiment, found)):
-            if value is not None and printed.within is not None:
-                total, near = total + 1, near + (abs(value[0] - printed.value) <= printed.within)
+        triples = [compared for *_, compared in beside(experiment, rows(experiment, results)) if compared is not None]
+        holds, fails = sum(compared.holds for compared in triples), len(failing(triples))
         stale = sum(not current(experiment, result) for result in results)
         state = f"{stale} of {len(results)} lines are of an earlier configuration" if stale else ""
-        body.append([f"[{experiment.name}](#{anchor(experiment)})", experiment.paper, experiment.place,
-                     f"{near} of {total}" if total else "", state])  # fmt: skip
+        reached = f"{holds} hold, {fails} fail, {len(triples) - holds - fails} open" if triples else ""
+        body.append([f"[{experiment.name}](#{anchor(experiment)})", experiment.paper, experiment.place, reached, state])
         picture = f"{experiment.name}.png"
         sections.append(experiment_text(experiment, results, picture if (folder / picture).is_file() else None))
     if not body:
         return text + "No experiment has committed results yet.\n"
-    head = ["experiment", "paper", "place", "printed numbers reached", "state"]
+    head = ["experiment", "paper", "place", "printed numbers", "state"]
     return text + grid(head, body, optional=(4,)) + "\n" + "\n".join(sections)
+
+
+def rules():
+    """How numbers are compared, for a reader of a page."""
+    return (
+        "A printed number *holds* if the 90 % interval of the ratio of errors (1 - accuracy, or the loss), ours to the "
+        f"printed one, lies within a factor of {FACTOR:g}, and within half the distance to what is printed of another "
+        "method; it *fails* if it lies outside; else it is *open*, as with one seed. A method is ahead of another, or not, "
+        "in standard errors of differences paired by seed. "
+        f"Rate of error: {ERROR:.0%} for each that holds, and for any of a table that fails (Holm).\n"
+    )
+
+
+def claims(folder=FOLDER):
+    """The page of published claims: every entry with its verdict, its settings and its comparisons."""
+    known = {name: read(name) for name in experiments()}
+    results = {experiment.name: [r for r in found if not r["embedded"]] for experiment, found in committed(folder)}
+    judged = [judge(entry, known, results) for entry in entries()]
+    counts = ", ".join(f"{sum(j.verdict == word for j in judged)} {word}" for word in VERDICTS)
+    text = (
+        "# What the papers claim of learning, and what became of it\n\n"
+        "Made by `borrow learn --table` from `published.toml` and the result lines beside it. Tables and figures with "
+        f"learning results, {len(judged)}: {counts}.\n\n{rules()}\n"
+        "*Contradicted*: with all settings as the paper states them at least one comparison fails. *Reproduced*: all hold. "
+        "*Not comparable*: a stated setting is another here, or seeds do not decide. Where settings were chosen so that our "
+        "numbers meet the printed ones (*fitted*), a printed number that holds is not counted as reached.\n\n"
+    )
+    body = [[j.entry.paper, j.entry.place, f"**{j.verdict}**", f"{j.reason}.", tally(j)] for j in judged]
+    text += grid(["paper", "place", "verdict", "because", "comparisons"], body, (4,))
+    for j in judged:
+        if any(check.found is not None for check in j.checks):
+            text += f"\n## {j.entry.paper}, {j.entry.place}: {j.verdict}\n\n{j.entry.says} Experiments: "
+            text += f"{', '.join(f'[{name}]({PAGE}#{anchor(known[name])})' for name in j.entry.experiments)}.\n"
+            text += f"Tuned: {j.entry.tuned}.\n" if j.entry.tuned else ""
+            rows_ = [[s.name, "" if s.paper is None else value_text(s.paper), value_text(s.ours), s.state, s.because]
+                     for s in j.settings]  # fmt: skip
+            text += "\n" + grid(["setting", "the paper", "here", "state", "why"], rows_, (4,))
+            gaps = [[c.text, c.measure, where(c.at), size(c), c.outcome] for c in j.checks if c.kind != "level"]
+            if gaps:
+                text += "\n" + grid(
+                    ["claim", "measure", "at", "standard errors (log ratio of errors)", "outcome"], gaps, (2,)
+                )
+    return text
+
+
+def tally(judged):
+    """Outcomes of an entry's comparisons as text."""
+    words = ("holds", "fails", "open", "fitted", "not run")
+    return ", ".join(f"{judged.count(word)} {word}" for word in words if judged.count(word))
+
+
+def size(check):
+    """A gap in standard errors with its log ratio."""
+    if check.found is None:
+        return ""
+    value, error, n = check.found[:3]
+    return f"{value / error:+.1f} ({value:+.3f})" if n > 1 and error > 0 else f"one seed ({value:+.3f})"
+
+
+def value_text(value):
+    """A setting's value as text: of tables and lists, what stands in them."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {value_text(entry)}" for name, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(value_text, value))
+    return label(value)
 
 
 def anchor(experiment):

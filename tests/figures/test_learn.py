@@ -56,7 +56,7 @@ select = { measure = "clients.accuracy", best = "max" }
 method = "FedAvg"
 measure = "clients.accuracy"
 value = 0.5
-within = 0.49
+error = 0.01
 """
 
 
@@ -466,16 +466,16 @@ def test_tables_by_hand(small):
         ("FedAvg", {}, 1),
         ("Local", {"privacy.eps": np.inf}, 2),
     ]
-    text = comparison(experiment, found, chosen)
+    text = comparison(experiment, found)
     assert "85.00 ± 5.00 (2)" in text
-    assert "+35.00" in text
-    assert "yes (49.00)" in text
+    assert "| 50.00 ± 1.00 |" in text
+    assert "| 0.28 " in text  # geometric mean of 20 and 10 wrong of 100, beside 50
     assert "75.00 ± 15.00" in summary(experiment, chosen)
     assert "eps = inf (best of 2)" in summary(experiment, chosen)
     assert experiment_text(experiment, results) == experiment_text(experiment, list(reversed(results)))
     lost = [made("FedAvg", 0, 0, failed=True), made("FedAvg", 1, 0.5)]
     assert "1 of 2 failed" in summary(experiment, rows(experiment, lost))
-    assert "50.00 (1)" in comparison(experiment, rows(experiment, lost), [])
+    assert "50.00 (1)" in comparison(experiment, rows(experiment, lost))
 
 
 def test_plots_mark_printed_numbers_where_runs_are(small):
@@ -533,9 +533,14 @@ def test_the_order_of_methods_is_compared(small):
     path = small()
     path.write_text(SMALL + extra)
     experiment = read(path)
-    for values, says in (((0.5, 0.6, 0.7), "as printed"), ((0.5, 0.7, 0.6), "differs for A and B")):
-        found = rows(experiment, [made(name, 0, value) for name, value in zip(("FedAvg", "A", "B"), values, strict=True)])
-        assert order_text(experiment, found, found) == f"Order of the methods in clients.accuracy: {says}.\n"
+    for shift, counts, fails in ((0, "3 hold, 0 fail, 0 are open", 0), (-0.15, "2 hold, 1 fail, 0 are open", 1)):
+        values = {"FedAvg": 0.5, "A": 0.6, "B": 0.7 + shift}
+        results = [made(name, seed, value + seed / 1000) for name, value in values.items() for seed in range(3)]
+        text = order_text(experiment, rows(experiment, results))
+        assert f"Of 3 printed orders of two methods {counts}.\n" in text
+        assert text.count("Fails: B is ahead of A in clients.accuracy") == fails
+    alone = [made(name, 0, value) for name, value in values.items()]
+    assert "0 hold, 0 fail, 3 are open" in order_text(experiment, rows(experiment, alone))
 
 
 def test_committed_lines_are_small(small, tmp_path):
@@ -608,8 +613,8 @@ def test_the_list_and_wrong_options(capsys, tmp_path, small):
         (('"privacy.eps" = [8.0, inf]', '"privacy.eps" = 8.0'), "grid.privacy.eps must be a list"),
         (('best = "max"', 'best = "most"'), "select.best: 'most' is unknown"),
         (('name = "Local"', 'name = "FedAvg"'), "methods must be at least one, each with another name"),
-        (("within = 0.49", 'within = "x"'), r"printed\[0\].within must be a number"),
-        (("within = 0.49", "at = { lam = 1 }"), r"printed\[0\].at: 'lam' is unknown"),
+        (("error = 0.01", 'error = "x"'), r"printed\[0\].error must be a number"),
+        (("error = 0.01", "at = { lam = 1 }"), r"printed\[0\].at: 'lam' is unknown"),
         (('paper = "none"', "paper = 1"), "paper must be a text"),
         (("rounds = 6", "rounds = "), "not valid TOML"),
     ],

@@ -235,7 +235,7 @@ def method_of(where: str, table: Any) -> Method:
 
 def printed_of(where: str, table: Any, methods: Any) -> Printed:
     """Checked Printed."""
-    keys(where, table, ("method", "measure", "value"), ("within", "at", "note"))
+    keys(where, table, ("method", "measure", "value"), ("error", "at", "note"))
     by_name = {method.name: method for method in methods}
     method = vocabulary.named(f"{where}.method", table["method"], by_name)
     at = table.get("at", {})
@@ -246,9 +246,8 @@ def printed_of(where: str, table: Any, methods: Any) -> Printed:
     free = [key for key in method.grid if key not in at and key not in method.over]
     if free:
         raise ValueError(f"{where}.at must give {', '.join(free)}, over which {method.name} does not select")
-    within = None if "within" not in table else real(f"{where}.within", table["within"])
-    value = real(f"{where}.value", table["value"])
-    return Printed(method.name, text(f"{where}.measure", table["measure"]), value, within, at, table.get("note", ""))
+    value, error = real(f"{where}.value", table["value"]), real(f"{where}.error", table.get("error", 0.0))
+    return Printed(method.name, text(f"{where}.measure", table["measure"]), value, error, at, table.get("note", ""))
 
 
 def plot_of(where: str, table: Any, methods: Any) -> Plot:

@@ -68,12 +68,12 @@ class Method:
 
 @dataclass(frozen=True)
 class Printed:
-    """A number of the paper: of which method and measure, where in its grid, and how near to it is near enough."""
+    """A number of the paper: of which method and measure, where in its grid, with which printed error."""
 
     method: str
     measure: str
     value: float
-    within: float | None = None
+    error: float = 0.0
     at: dict = field(default_factory=dict)
     note: str = ""
 

@@ -1,0 +1,213 @@
+"""Published claims: comparisons that can fail, verdicts that follow from result lines, and a page that is what code says."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import figures.learn
+from estimators.federated.experiments.comparing import Compared, failing, gap, level, tie
+from estimators.federated.experiments.experiment import experiments, read
+from estimators.federated.experiments.published import VERDICTS, entries, judge, outcomes
+from estimators.federated.experiments.results import read_lines
+from figures.learn.tables import FOLDER, PAGE, PUBLISHED, claims, page
+
+SMALL = """
+title = "Small"
+paper = "none"
+place = "a test"
+rounds = 6
+seeds = [0, 1, 2]
+data = { loader = "synthetic_federation" }
+model = { kind = "logistic_regression" }
+work = { rule = "poisson", n_steps = 2, batch_size = 4 }
+methods = [
+  { name = "A", algorithm = "Local", settings = { learning_rate = 0.3 } },
+  { name = "B", algorithm = "Local", settings = { learning_rate = 0.1 } },
+]
+printed = [
+  { method = "A", measure = "clients.accuracy", value = 0.95 },
+  { method = "B", measure = "clients.accuracy", value = 0.90 },
+]
+"""
+ENTRY = """
+[[entry]]
+paper = "none"
+place = "a test"
+says = "A is ahead of B."
+experiments = ["small"]
+gaps = [{ first = "A", others = ["B"], measure = "clients.accuracy" }]
+settings = [{ name = "rounds", paper = 6, key = "rounds" }, { name = "rate", paper = 0.3, key = "A/settings/learning_rate" }]
+"""
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """A function from values of A and B by seed, and replacements in the entry, to the judged entry."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    known = {"small": read("small", tmp_path)}
+
+    def judged(a, b, *changes):
+        text = ENTRY
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "published.toml").write_text(text)
+        values = [("A", a), ("B", b)]
+        lines = [{"method": m, "point": {}, "seed": seed, "final": {"personal.clients.accuracy": value}}
+                 for m, found in values for seed, value in enumerate(found)]  # fmt: skip
+        return judge(entries(tmp_path / "published.toml")[0], known, {"small": lines} if lines else {})
+
+    return judged
+
+
+A, B = np.array([0.950, 0.951, 0.949]), np.array([0.900, 0.902, 0.899])
+
+
+def test_a_verdict_follows_from_lines(ask):
+    found = ask(A, B)
+    assert (found.verdict, found.count("holds")) == ("reproduced", 3)
+    assert found.reason == "all 3 comparisons hold"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "reason"),
+    [
+        (A - 0.08, B, "1 of 1 gaps and 1 of 2 printed numbers fail"),  # the other way round
+        (A + 0.03, B, "0 of 1 gaps and 1 of 2 printed numbers fail"),  # 98 for 95: three fifths of the errors
+        (A, B - 0.1, "0 of 1 gaps and 1 of 2 printed numbers fail"),
+    ],
+)
+def test_a_shifted_result_flips_the_verdict(ask, a, b, reason):
+    found = ask(a, b)
+    assert found.verdict == "contradicted"
+    assert reason in found.reason
+
+
+def test_what_does_not_decide_is_not_comparable(ask):
+    assert ask(A[:1], B[:1]).reason == "one seed has no standard error"
+    noisy = ask(A + np.array([-0.04, 0, 0.04]), B)
+    assert (noisy.verdict, noisy.count("fails")) == ("not comparable", 0)
+    assert "undecided" in noisy.reason
+    partly = ask(A, [])
+    assert (partly.verdict, partly.count("not run")) == ("not comparable", 2)
+    nothing = ask([], [])
+    assert (nothing.verdict, nothing.reason) == ("not run", "there are no result lines of it")
+    assert ask([], [], ("says", 'reason = "no data"\nsays')).reason == "no data"
+
+
+def test_other_settings_are_not_comparable_and_fitted_ones_not_reached(ask):
+    found = ask(A, B, ("paper = 6", "paper = 60"))
+    assert (found.verdict, found.reason) == ("not comparable", "stated otherwise: rounds")
+    minor = ask(A, B, ("paper = 6,", 'paper = 60, because = "tried",'))
+    assert (minor.verdict, minor.reason) == ("reproduced", "all 3 comparisons hold (minor differences: rounds)")
+    fitted = ask(A, B, ("paper = 0.3,", "fitted = true,"))
+    assert (fitted.verdict, fitted.count("holds"), fitted.count("fitted")) == ("reproduced", 1, 2)
+    assert "2 printed numbers are met by fitted settings (fitted: rate)" in fitted.reason
+    assert ask(A, B - 0.1, ("paper = 0.3,", "fitted = true,")).verdict == "contradicted"
+    alone = ask(A, B, ("paper = 0.3,", "fitted = true,"), (ENTRY[ENTRY.index("gaps") : ENTRY.index("settings")], ""))
+    assert (alone.verdict, alone.count("holds")) == ("not comparable", 0)  # nothing but what was fitted
+    silent = ask(A, B, ("paper = 0.3, ", ""))
+    assert silent.reason == "all 3 comparisons hold (not stated: rate)"
+
+
+def test_mistakes_in_an_entry_are_named(ask):
+    for change, says in [
+        (("says =", "sais ="), r"none, a test: unknown \['sais'\], missing \['says'\]"),
+        (('experiments = ["small"]', ""), "give experiments, or the reason"),
+        (("others", "other"), "a gap or tie has the keys first, others"),
+        (('others = ["B"]', 'others = ["C"]'), "small has no methods 'A' and 'C'"),
+        (('key = "rounds"', 'key = "rounds", ours = 6'), "rounds: give key or ours, not both"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            ask(A, B, change)
+
+
+def test_errors_are_on_a_log_scale():
+    """99.88 for 99.98 is five times what is wrong; the same tenth of a point at 90 is nothing."""
+    assert not level("clients.accuracy", [0.9988, 0.9988, 0.9987], 0.9998).holds
+    assert failing([level("clients.accuracy", [0.9988, 0.9988, 0.9987], 0.9998)]) == [0]
+    assert level("clients.accuracy", [0.8990, 0.8991, 0.8989], 0.9).holds
+
+
+def test_a_number_nearer_to_another_method_is_not_reached():
+    """The School table: methods 2.5 % apart, which a margin of 3 % does not tell apart."""
+    ours = [0.0262, 0.0263, 0.0263, 0.0262, 0.0263]
+    assert level("rows.mse", ours, 0.02564).holds
+    assert not level("rows.mse", ours, 0.02564, others=[0.02628]).holds
+    assert level("rows.mse", ours, 0.02628, others=[0.02564]).holds
+
+
+def test_differences_are_paired():
+    """Seeds that move both methods alike cost no power, and do where the pairs are broken."""
+    split = np.array([0.02, -0.03, 0.01, 0.04, -0.02])
+    ahead, behind = 0.8 + split, 0.79 + split
+    assert gap("clients.accuracy", ahead, behind).holds
+    assert not gap("clients.accuracy", ahead, behind[::-1]).holds
+    assert failing([gap("clients.accuracy", behind, ahead)]) == [0]
+    assert tie("clients.accuracy", ahead, behind).holds
+
+
+def test_false_statements_are_as_rare_as_said():
+    """3,000 tables of seven comparisons of three seeds at the edge: 5 % of tables with any that fails, 5 % of holds."""
+    rng = np.random.default_rng(7)
+    any_fails = holds = 0
+    for _ in range(3000):
+        found = []
+        for _ in range(7):
+            values = rng.normal(0, 1, 3)
+            mean, error = values.mean(), values.std(ddof=1) / np.sqrt(3)
+            losses = np.exp(-1 + 0.01 * values)
+            compared = gap("rows.mse", losses, np.full(3, np.exp(-1)))
+            assert compared.value / compared.error == pytest.approx(-mean / error)
+            found.append(compared)
+        any_fails += bool(failing(found))
+        holds += sum(compared.holds for compared in found)
+    assert any_fails / 3000 < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 3000)
+    assert abs(holds / 21000 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 21000)
+
+
+def test_outcomes_count_every_comparison_once(ask):
+    found = ask(A, B - 0.1)
+    assert sum(map(found.count, ("holds", "fails", "open", "fitted", "not run"))) == len(found.checks) == 3
+    again = outcomes([replace(check, outcome="") for check in found.checks], fitted=False)
+    assert [check.outcome for check in again] == [check.outcome for check in found.checks]
+    assert failing([Compared(0.0, 0.1, 1, False, 1.0)]) == []
+
+
+def committed_lines():
+    folder = Path(figures.learn.__file__).with_name("results")
+    return {name: read_lines(folder / f"{name}.jsonl") for name in experiments() if (folder / f"{name}.jsonl").is_file()}
+
+
+def test_committed_lines_give_the_verdicts_that_the_page_shows():
+    known, results = {name: read(name) for name in experiments()}, committed_lines()
+    judged = [judge(entry, known, results) for entry in entries()]
+    counts = Counter(found.verdict for found in judged)
+    shown = (FOLDER / PUBLISHED).read_text(encoding="utf-8")
+    assert f"{len(judged)}: {', '.join(f'{counts[word]} {word}' for word in VERDICTS)}." in shown
+    assert shown == claims()
+    assert (FOLDER / PAGE).read_text(encoding="utf-8") == page()
+    places = [(found.entry.paper, found.entry.place) for found in judged]
+    assert len(set(places)) == len(places)
+    for found in judged:
+        assert (found.verdict == "not run") == (not any(check.found for check in found.checks)), found.entry.place
+        assert not (found.entry.reason and found.verdict != "not run"), f"{found.entry.place} was run: its reason is stale"
+    named = {name for entry in entries() for name in entry.experiments}
+    beside = {"adaped-table1", "robusthdp-mnist-cnn", "robusthdp-rates", "feo2-table1", "mrmtl-figure5-landmine", "demo"}
+    assert named | beside == set(known), "every experiment answers an entry, or is known to answer none"
+
+
+def test_other_committed_lines_give_other_verdicts():
+    """What Table 2 of FedHDP is said to contradict goes with its personal accuracies, and a gap is lost with the method."""
+    known, results = {name: read(name) for name in experiments()}, committed_lines()
+    entry = next(entry for entry in entries() if (entry.paper, entry.place) == ("fedhdp", "Table 2"))
+    assert judge(entry, known, results).verdict == "contradicted"
+    worse = [{**line, "final": {name: value - 0.4 if "shared" in name else value for name, value in line["final"].items()}}
+             if line["method"] == "FedHDP" else line for line in results["fedhdp-table2"]]  # fmt: skip
+    found = judge(entry, known, {"fedhdp-table2": worse})
+    assert any(check.outcome == "fails" for check in found.checks if check.kind == "gap")
+    seed = [line for line in results["fedhdp-table2"] if line["seed"] == 0]
+    assert judge(entry, known, {"fedhdp-table2": seed}).reason == "one seed has no standard error"
