@@ -125,7 +125,8 @@ def verify(
             store.confirm(done.values())
         reach.sources().save_outlines()
     reused = len(done)
-    todo = [c.id for c in chosen if c.id not in done]
+    # Those with a simulation first: where no ledger says how long claims take, these take longest (`longest_first`).
+    todo = [c.id for c in sorted(chosen, key=lambda c: c.simulate is None) if c.id not in done]
     seconds = {k: r.seconds for k, r in store.records.items()} if store is not None else {}
     with closing(_judge_all(todo, root, (quick, deep), jobs, seconds)) as judged:
         for record in judged:
