@@ -11,16 +11,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import as_completed
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
 import sympy as sp
 
 from estimators.system.processes import worker_pool, workers_for
-from theory.engine import domain
+from theory.engine import domain, reach
 from theory.engine.claim import Claim
 from theory.engine.domain import DomainError
 from theory.engine.evidence import DEFAULT_LEDGER, Ledger, LedgerError, Record
@@ -120,8 +121,12 @@ def verify(
                 done[claim.id] = record
                 if progress:
                     progress(record, True)
+        with suppress(OSError):  # these only make the next look shorter
+            store.confirm(done.values())
+        reach.sources().save_outlines()
     reused = len(done)
-    todo = [c.id for c in chosen if c.id not in done]
+    # Those with a simulation first: where no ledger says how long claims take, these take longest (`longest_first`).
+    todo = [c.id for c in sorted(chosen, key=lambda c: c.simulate is None) if c.id not in done]
     seconds = {k: r.seconds for k, r in store.records.items()} if store is not None else {}
     with closing(_judge_all(todo, root, (quick, deep), jobs, seconds)) as judged:
         for record in judged:
@@ -146,6 +151,7 @@ def _begin() -> None:
     claims()
     gc.freeze()
     gc.set_threshold(OBJECTS)
+    Finalize(None, reach.sources().save_outlines, exitpriority=0)  # what it has read of files
 
 
 def longest_first(ids: Iterable[str], seconds: Mapping[str, float]) -> list[str]:

@@ -6,8 +6,8 @@ is run, so the answer is the same for any order of running and any worker.  A do
 definition that nobody names changes nothing; any other edit of what is reached does.  Methods of objects count with their
 class; objects reach a function as an argument only if somebody names their class.
 
-Belongs here: the index of sources, closures, fingerprints.  Does not belong here: what is done with them (results of
-experiments in ``federated.experiments.provenance``; evidence on claims in theory).
+Belongs here: the index of sources, closures, fingerprints.  Does not belong here: what one file says (``outlines``), what is
+done with closures (results of experiments in ``federated.experiments.provenance``; evidence on claims in theory).
 """
 
 from __future__ import annotations
@@ -17,92 +17,72 @@ import functools
 import hashlib
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 from typing import Any
 
-__all__ = ["DATA", "FUNCTIONS", "Module", "Node", "Sources", "digest", "texts_in", "versions_text", "without_docstrings"]
+from estimators.system.outlines import (
+    FUNCTIONS,
+    Definition,
+    Lambda,
+    Named,
+    Node,
+    Outline,
+    Outlines,
+    Piece,
+    defined,
+    inner_functions,
+    key_of,
+    lambdas_in,
+    walk,
+    without_docstrings,
+)
+
+__all__ = ["DATA", "FUNCTIONS", "Module", "Node", "Sources", "digest", "versions_text"]
 
 DATA = (".csv", ".json", ".txt", ".npz")
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-SCOPES = (*FUNCTIONS, ast.Lambda, *COMPREHENSIONS)
 
-PLAIN = ("ctx", "op", "ops", "id", "attr", "arg", "kind", "module", "level", "conversion", "type_comment")
-
-Node = tuple[str, str]
-"""A definition: the module, and the name that it defines there."""
-
-
-@dataclass
 class Module:
-    """One source file: definitions by name, what names are imported, and the folder of its data."""
+    """One source file, of which only what is asked for is read: its outline, or its syntax."""
 
-    name: str
-    path: Path
-    tree: ast.Module
-    is_package: bool
-    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    imports: dict[str, Node | str] = field(default_factory=dict)
-    homes: dict[str, str] = field(default_factory=dict)
+    def __init__(self, name: str, path: Path, text: bytes, outlines: Outlines):
+        self.name, self.path, self.is_package = name, path, path.name == "__init__.py"
+        self._text, self._outlines = text, outlines
 
-    def __post_init__(self) -> None:
-        for statement in _flat(self.tree.body):
-            self.imports |= imported(statement, self.name, self.is_package)
-            for name in _defines(statement):
-                self.definitions.setdefault(name, []).append(statement)
-        if self.is_package:
-            self.homes = dict(_homes(self))
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        """The syntax of the file."""
+        try:
+            return ast.parse(self._text)
+        except SyntaxError:  # it defines nothing; the registry says what is malformed
+            return ast.Module([], [])
+
+    @functools.cached_property
+    def outline(self) -> Outline:
+        """What the file says."""
+        return self._outlines.of(self.name, self._text, lambda: self.tree, self.is_package)
+
+    @functools.cached_property
+    def homes(self) -> dict[str, str]:
+        """Where the names stand that a front loads at first use: the table may be in another file, so no outline has it."""
+        return dict(_homes(self)) if self.is_package and b"attach(" in self._text else {}
+
+    @functools.cached_property
+    def definitions(self) -> dict[str, list[ast.stmt]]:
+        """The statements of the file by the names that they define."""
+        return defined(self.tree)
 
     @functools.cached_property
     def lambdas(self) -> list[ast.Lambda]:
         """All lambdas of the file."""
-        return [n for n in walk(self.tree) if isinstance(n, ast.Lambda)]
+        return lambdas_in(self.tree)
 
     @functools.cached_property
     def inner(self) -> dict[tuple[int, str], ast.AST]:
         """The functions of the file that others hold, by first line and name."""
-        outermost, waiting = [], list(self.tree.body)
-        while waiting:
-            node: Any = waiting.pop()
-            if isinstance(node, FUNCTIONS):
-                outermost.append(node)
-            else:
-                waiting += _children(node)
-        held = [n for f in outermost for n in walk(f)[1:] if isinstance(n, FUNCTIONS)]
-        return {(min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.name): n for n in held}
-
-
-def walk(tree: ast.AST) -> list[ast.AST]:
-    """The nodes of a tree, each before what it holds, but for operators and contexts: what takes most of the time of
-    `ast.walk`, and nobody asks for here.
-    """  # fmt: skip
-    found, waiting = [], [tree]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        waiting += reversed(_children(node))
-    return found
-
-
-def _children(node: ast.AST) -> list[ast.AST]:
-    found: list[ast.AST] = []
-    for name in _fields(type(node)):
-        value = getattr(node, name, None)
-        if isinstance(value, ast.AST):
-            found.append(value)
-        elif isinstance(value, list):
-            found += [part for part in value if isinstance(part, ast.AST)]
-    return found
-
-
-@functools.cache
-def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields that may hold nodes: no names, and neither operators nor contexts."""
-    return tuple(name for name in kind._fields if name not in PLAIN)
+        return inner_functions(self.tree)
 
 
 def _homes(front: Module) -> Iterator[tuple[str, str]]:
@@ -117,83 +97,19 @@ def _homes(front: Module) -> Iterator[tuple[str, str]]:
 
 def _table(front: Module, name: str) -> ast.expr:
     """The table of a front, which may stand in a module beside it."""
-    body = front.tree.body
-    if name not in front.definitions:
-        home = str(front.imports[name][0]).rpartition(".")[2]
-        body = ast.parse((front.path.parent / f"{home}.py").read_bytes()).body
-    return next(s.value for s in body if isinstance(s, ast.Assign) and name in _defines(s))
-
-
-def _flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, those under `if` and `try` too."""
-    for statement in body:
-        if isinstance(statement, (ast.If, ast.Try)):
-            parts = [statement.body, statement.orelse]
-            if isinstance(statement, ast.Try):
-                parts += [statement.finalbody, *(h.body for h in statement.handlers)]
-            for part in parts:
-                yield from _flat(part)
-        else:
-            yield statement
-
-
-def _defines(statement: ast.stmt) -> set[str]:
-    """Names that a statement of a module gives a meaning, or changes: ``X = ``, ``X[...] = ``, ``X.update(...)``."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {statement.name}
-    found: set[str] = set()
-    for node in walk(statement):
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-            found.add(_head(node))
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        function = statement.value.func
-        if isinstance(function, ast.Attribute):
-            found.add(_head(function))
-    return found - {""}
-
-
-def _head(node: ast.expr) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def imported(statement: ast.AST, module: str, is_package: bool) -> dict[str, Node | str]:
-    """What an import statement binds: a module's name, or (module, name)."""
-    found: dict[str, Node | str] = {}
-    if isinstance(statement, ast.Import):
-        for alias in statement.names:
-            found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
-    elif isinstance(statement, ast.ImportFrom):
-        source = statement.module or ""
-        if statement.level:
-            base = module.split(".")
-            base = base[: len(base) - statement.level + is_package]
-            source = ".".join([*base, source] if source else base)
-        for alias in statement.names:
-            found[alias.asname or alias.name] = (source, alias.name)
-    return found
-
-
-def without_docstrings(node: ast.AST) -> str:
-    """Text of a definition without its docstrings and positions."""
-    held = []
-    for part in walk(node):
-        body = getattr(part, "body", None)
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(part) is not None:
-            held.append((part, body))
-            part.body = body[1:]  # type: ignore[index]
-    text = ast.dump(node)
-    for part, body in held:
-        part.body = body  # type: ignore[attr-defined]
-    return text
+    statements = front.definitions.get(name)
+    if statements is None:
+        home = str(front.outline.imports[name][0]).rpartition(".")[2]
+        statements = defined(ast.parse((front.path.parent / f"{home}.py").read_bytes()))[name]
+    return next(s.value for s in statements if isinstance(s, ast.Assign))
 
 
 class Modules(dict[str, Module]):
     """Modules by name, each read when it is first asked for."""
 
-    def __init__(self, paths: Mapping[str, Path]):
+    def __init__(self, paths: Mapping[str, Path], outlines: Outlines):
         super().__init__()
+        self._outlines = outlines
         # All texts at once and before anything is judged: what changes on the disk later is not what runs here.
         self.texts = {name: (path, path.read_bytes()) for name, path in paths.items()}
 
@@ -202,11 +118,7 @@ class Modules(dict[str, Module]):
 
     def __missing__(self, name: str) -> Module:
         path, text = self.texts[name]
-        try:
-            tree = ast.parse(text)
-        except SyntaxError:  # it defines nothing; the registry says what is malformed
-            tree = ast.Module([], [])
-        self[name] = Module(name, path, tree, path.name == "__init__.py")
+        self[name] = Module(name, path, text, self._outlines)
         return self[name]
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -217,17 +129,18 @@ class Modules(dict[str, Module]):
 class Sources:
     """The modules of packages below some folders, and what their definitions reach; `tree` is a hash of all of it.
 
-    `libraries` are the versions of what they rest on, as text.
+    `libraries` are the versions of what they rest on, as text; `outlines` is a file of outlines that are known already.
     """
 
-    def __init__(self, folders: Mapping[str, Path], libraries: str = ""):
+    def __init__(self, folders: Mapping[str, Path], libraries: str = "", outlines: Path | None = None):
         paths, data = {}, {}
         for package, folder in folders.items():
             for path in sorted(folder.rglob("*.py")):
                 parts = path.relative_to(folder).with_suffix("").parts
                 paths[".".join((package, *(parts[:-1] if parts[-1] == "__init__" else parts)))] = path
             data |= {path: path.read_bytes() for end in DATA for path in sorted(folder.rglob(f"*{end}"))}
-        self.modules = Modules(paths)
+        self._outlines = Outlines(outlines)
+        self.modules = Modules(paths, self._outlines)
         self.data = data
         self.libraries = libraries
         whole = hashlib.sha256(libraries.encode())
@@ -242,6 +155,10 @@ class Sources:
         self._files: dict[Node, frozenset[Path]] = {}
         self._prints: dict[Node, bytes] = {}
 
+    def save_outlines(self) -> None:
+        """Keep what was read of files for the next time."""
+        self._outlines.save(key_of(name, text) for name, (_, text) in self.modules.texts.items())
+
     # --- names
 
     def resolve(self, module: str, name: str) -> set[Node]:
@@ -249,18 +166,18 @@ class Sources:
         home = self.modules.get(module)
         if home is None:
             return set()
-        if name in home.definitions:
+        if name in home.outline.definitions:
             return {(module, name)}
         if name in home.homes:
             return self.resolve(f"{module}.{home.homes[name]}", name)
-        if name in home.imports:
-            target = home.imports[name]
+        if name in home.outline.imports:
+            target = home.outline.imports[name]
             return self.resolve(*target) if isinstance(target, tuple) else set()
         return set()
 
-    def module_of(self, module: str, name: str, local: dict[str, Node | str]) -> str | None:
+    def module_of(self, module: str, name: str, local: Mapping[str, Node | str]) -> str | None:
         """The module that a name stands for, if it is one of ours."""
-        target = local.get(name) or (self.modules[module].imports.get(name) if module in self.modules else None)
+        target = local.get(name) or (self.modules[module].outline.imports.get(name) if module in self.modules else None)
         if isinstance(target, tuple):
             source, part = target
             if f"{source}.{part}" in self.modules:
@@ -268,37 +185,23 @@ class Sources:
             return self.module_of(source, part, {}) if source in self.modules and source != module else None
         return target if target in self.modules else None
 
-    def named(self, module: str, tree: ast.AST) -> set[Node]:
+    def named(self, module: str, piece: Named) -> set[Node]:
         """Definitions that a piece of a module's text names."""
-        local: dict[str, Node | str] = {}
-        home = self.modules[module]
-        nodes = list(walk(tree))
-        for node in nodes:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                local |= imported(node, module, home.is_package)
         found: set[Node] = set()
-        inside = _bound(tree)  # names that are followed already, or that stand for no definition
-        for node in nodes:
-            if isinstance(node, ast.Attribute) and id(node) not in inside:
-                chain, head = [], node
-                while isinstance(head, ast.Attribute):
-                    inside.add(id(head))
-                    chain.append(head.attr)
-                    head = head.value
-                if isinstance(head, ast.Name) and id(head) not in inside:
-                    current = self.module_of(module, head.id, local)
-                    if current is not None:
-                        inside.add(id(head))
-                        found |= self.follow(current, chain[::-1])
-        for node in nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside:
-                if (used := self.module_of(module, node.id, local)) is not None:
-                    found |= {(used, name) for name in self.modules[used].definitions}  # a module as a value
-                elif node.id in local:
-                    target = local[node.id]
-                    found |= self.resolve(*target) if isinstance(target, tuple) else set()
-                else:
-                    found |= self.resolve(module, node.id)
+        names = set(piece.names)
+        for head, *chain in piece.chains:
+            if (current := self.module_of(module, head, piece.local)) is not None:
+                found |= self.follow(current, chain)
+            else:
+                names.add(head)
+        for name in names:
+            if (used := self.module_of(module, name, piece.local)) is not None:
+                found |= {(used, n) for n in self.modules[used].outline.definitions}  # a module as a value
+            elif name in piece.local:
+                target = piece.local[name]
+                found |= self.resolve(*target) if isinstance(target, tuple) else set()
+            else:
+                found |= self.resolve(module, name)
         return found
 
     def follow(self, module: str, chain: list[str]) -> set[Node]:
@@ -326,15 +229,15 @@ class Sources:
         """Definitions that a definition names."""
         if node not in self._uses:
             found: set[Node] = set()
-            for statement in self.statements(node):
-                found |= self.named(node[0], statement)
+            for piece in self._definition(node).named:
+                found |= self.named(node[0], piece)
             self._uses[node] = frozenset(found - {node})
         return self._uses[node]
 
     def strings(self, node: Node) -> frozenset[str]:
-        """Texts that stand in a definition."""
+        """Texts of one line that stand in a definition."""
         if node not in self._strings:
-            self._strings[node] = frozenset(texts_in(self.statements(node)))
+            self._strings[node] = frozenset(self._definition(node).strings)
         return self._strings[node]
 
     def closure(self, roots: Iterable[Node], stop: Iterable[Node] = ()) -> set[Node]:
@@ -363,91 +266,37 @@ class Sources:
     def print_of(self, node: Node) -> bytes:
         """Fingerprint of one definition."""
         if node not in self._prints:
-            self._prints[node] = hashlib.sha256(f"{node[0]}:{node[1]}\0{self.text(node)}".encode()).digest()
+            self._prints[node] = bytes.fromhex(self._definition(node).digest)
         return self._prints[node]
+
+    def _definition(self, node: Node) -> Definition:
+        found = self.modules[node[0]].outline.definitions.get(node[1])
+        return found or Definition(hashlib.sha256(f"{node[0]}:{node[1]}\0".encode()).hexdigest(), (), (), ())
 
     def at(self, module: str, code: types.CodeType) -> tuple[list[ast.AST], set[Node]]:
         """A compiled function of a module: the own text of a lambda or of one that another holds, or its definition."""
-        home, line, name = self.modules[module], code.co_firstlineno, code.co_name
+        home, (inner, lambdas, holders) = self.modules[module], self._place(module, code)
+        return [*(home.inner[place] for place in inner), *(home.lambdas[n.number] for n in lambdas)], holders
+
+    def pieces(self, module: str, code: types.CodeType) -> tuple[list[Piece], set[Node]]:
+        """As `at`, in outline."""
+        home, (inner, lambdas, holders) = self.modules[module].outline, self._place(module, code)
+        return [*(home.inner[place] for place in inner), *(n.piece for n in lambdas)], holders
+
+    def _place(self, module: str, code: types.CodeType) -> tuple[list[tuple[int, str]], list[Lambda], set[Node]]:
+        """Where a compiled function stands: as a function that another holds, as a lambda, or in a definition."""
+        home, line, name = self.modules[module].outline, code.co_firstlineno, code.co_name
         if (line, name) in home.inner:  # what it takes from the function around it are values, which its closure has
-            return [home.inner[line, name]], set()
+            return [(line, name)], [], set()
         if name == "<lambda>":
-            found = [n for n in home.lambdas if n.lineno <= line <= (n.end_lineno or 0)]
+            found = [n for n in home.lambdas if n.first <= line <= n.last]
             places = {(first, column) for first, _, column, _ in code.co_positions()}
-            exact = [n for n in found if (n.body.lineno, n.body.col_offset) in places]
+            exact = [n for n in found if n.body in places]
             # Of lambdas in each other the places of the outer one's code may hold the inner one's start: the widest is it.
-            widest = sorted(exact, key=lambda n: (n.lineno, n.col_offset))[:1]
-            return list(widest or [n for n in found if n.lineno == line] or found), set()
-        holders = {
-            (module, key)
-            for key, statements in home.definitions.items()
-            for s in statements
-            if min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", ()))]) <= line <= (s.end_lineno or 0)
-        }
-        return [], holders
-
-
-def _bound(tree: ast.AST) -> set[int]:
-    """The names in a piece of text that functions, lambdas and comprehensions bind themselves."""
-    found: set[int] = set()
-
-    def scope(node: ast.AST, outer: frozenset[str]) -> None:
-        names, inner = outer, []
-        if isinstance(node, SCOPES):
-            own, parts = _binds(node)
-            names = outer | own
-        else:
-            parts = list(_children(node))
-        waiting = parts
-        while waiting:
-            part = waiting.pop()
-            if isinstance(part, SCOPES):
-                inner.append(part)
-            else:
-                if isinstance(part, ast.Name) and part.id in names:
-                    found.add(id(part))
-                waiting.extend(_children(part))
-        for part in inner:
-            scope(part, names)
-
-    inside: Any = [tree]  # a lambda or a comprehension is no statement
-    scope(ast.Module(inside, []) if isinstance(tree, SCOPES) else tree, frozenset())
-    return found
-
-
-def _binds(node: Any) -> tuple[frozenset[str], list[ast.AST]]:
-    """The names that a scope binds, and its parts."""
-    names: set[str] = set()
-    if isinstance(node, COMPREHENSIONS):
-        names = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
-        return frozenset(names), list(_children(node))
-    a = node.args
-    names = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if x is not None}
-    waiting = list(node.body) if isinstance(node.body, list) else [node.body]
-    said_global: set[str] = set()
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, (*FUNCTIONS, ast.ClassDef)):
-            names.add(part.name)
-        elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
-            names.add(part.id)
-        elif isinstance(part, (ast.Global, ast.Nonlocal)):
-            said_global |= set(part.names)
-        elif isinstance(part, ast.NamedExpr):
-            names.add(part.target.id)
-        if not isinstance(part, SCOPES) or isinstance(part, COMPREHENSIONS):
-            targets = {id(n) for g in getattr(part, "generators", ()) for n in walk(g.target)}
-            waiting.extend(n for n in _children(part) if id(n) not in targets and not isinstance(n, ast.comprehension))
-            waiting.extend(x for g in getattr(part, "generators", ()) for x in (g.iter, *g.ifs))
-    return frozenset(names - said_global), list(_children(node))
-
-
-def texts_in(statements: Iterable[ast.AST]) -> Iterator[str]:
-    """The strings that stand in statements."""
-    for statement in statements:
-        for node in walk(statement):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+            widest = sorted(exact, key=lambda n: (n.first, n.column))[:1]
+            return [], widest or [n for n in found if n.first == line] or found, set()
+        spans = ((key, span) for key, d in home.definitions.items() for span in d.lines)
+        return [], [], {(module, key) for key, (first, last) in spans if first <= line <= last}
 
 
 def versions_text(libraries: Iterable[str]) -> str:

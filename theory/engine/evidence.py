@@ -257,6 +257,22 @@ class Ledger:
             self._texts.pop(record.claim, None)
             self._write()
 
+    def confirm(self, records: Iterable[Record]) -> None:
+        """Note that these records are of the sources as they are now, so that the next look at them is short."""
+        tree = reach.sources().tree
+        older = [record for record in records if record.tree != tree]
+        if not older:
+            return
+        with files.locked(self.path):
+            if self._stamp() != self.seen:
+                self.records |= Ledger.load(self.path).records
+            for record in older:
+                known = self.records[record.claim]
+                if known.source == record.source:
+                    known.tree = record.tree = tree
+                self._texts.pop(record.claim, None)
+            self._write()
+
     def save(self) -> None:
         """Write these records, whatever is in the file."""
         self._texts = {}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from estimators.system.sources import FUNCTIONS, Node, Sources, digest, texts_in, versions_text, without_docstrings
+from estimators.system.sources import FUNCTIONS, Node, Sources, digest, versions_text
 from theory.engine.paper import papers
 
 __all__ = ["FUNCTIONS", "Node", "Reached", "Sources", "collect", "digest", "libraries", "on_disk", "shape", "sources"]
@@ -22,6 +22,7 @@ __all__ = ["FUNCTIONS", "Node", "Reached", "Sources", "collect", "digest", "libr
 PACKAGES = ("estimators", "theory")
 LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "numba", "python-flint", "gmpy2")
 ROOT = Path(__file__).resolve().parents[2]
+OUTLINES = Path("build") / "outlines.json"  # beside the ledger; what is not in it is read from the sources
 
 
 @dataclass
@@ -107,25 +108,25 @@ def _function(sources: Sources, function: types.FunctionType, into: Reached) -> 
         homes = {module, *sources.modules.texts}
         own = [v for v in known if getattr(v, "__module__", module) in homes and not isinstance(v, types.ModuleType)]
         return [*cells.values(), *own, function.__defaults__, function.__kwdefaults__]
-    pieces, holders = sources.at(module, code)
+    pieces, holders = sources.pieces(module, code)
     for piece in pieces:
-        into.texts.add(without_docstrings(piece))
-        into.strings |= set(texts_in([piece]))
-        into.nodes |= sources.named(module, piece)
+        into.texts.add(piece.text)
+        into.strings |= set(piece.strings)
+        into.nodes |= sources.named(module, piece.named)
     into.nodes |= holders
     return [*cells.values(), function.__defaults__, function.__kwdefaults__]
 
 
-def on_disk() -> Sources:
-    """The sources of this installation as they are now."""
+def on_disk(outlines: Path | None = None) -> Sources:
+    """The sources of this installation as they are now; with what a file knows of them, if that is named."""
     packs = {p.package: p.folder for p in papers().values() if not p.own}
-    return Sources({package: ROOT / package for package in PACKAGES} | packs, libraries())
+    return Sources({package: ROOT / package for package in PACKAGES} | packs, libraries(), outlines)
 
 
 @functools.cache
 def sources() -> Sources:
     """The sources of this installation, read once: as this process runs them, if it asks before it imports them."""
-    return on_disk()
+    return on_disk(OUTLINES)
 
 
 def _code_text(code: types.CodeType) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from estimators.system import files
 from theory import find
-from theory.engine import evidence
+from theory.engine import evidence, reach
 from theory.engine.evidence import LEVELS, SCHEMA, VERDICTS, Ledger, LedgerError, Record, source_hash, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -239,3 +239,22 @@ def test_only_evidence_of_the_same_sources_seed_and_depth_is_reused(monkeypatch)
     assert ledger.fresh(CLAIM, 1, False) is None
     monkeypatch.setattr(evidence, "source_hash", lambda claim, lemmas: "another")
     assert ledger.fresh(CLAIM, 1, True) is None
+
+
+def test_evidence_of_other_sources_that_say_the_same_is_of_these_from_then_on(tmp_path):
+    path, tree = tmp_path / "ledger.json", reach.sources().tree
+    ledger = Ledger(path)
+    for made, source in ((record(), source_hash(CLAIM)), (record(find("mrmtl:eq2")), "of other code")):
+        made.source, made.tree = source, "another"
+        ledger.put(made)
+    meanwhile = record(find("mrmtl:eq12"))
+    Ledger.load(path).put(meanwhile)
+    found = ledger.fresh(CLAIM, 1, False)
+    assert found is not None
+    assert ledger.fresh(find("mrmtl:eq2"), 1, False) is None
+    ledger.confirm([found])
+    there = Ledger.load(path).records
+    assert {k: r.tree for k, r in there.items()} == {"mrmtl:eq5": tree, "mrmtl:eq2": "another", "mrmtl:eq12": meanwhile.tree}
+    before = path.stat().st_ino
+    ledger.confirm([found])
+    assert path.stat().st_ino == before

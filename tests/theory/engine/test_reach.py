@@ -21,6 +21,7 @@ SAMPLE = random.Random(4).sample(IDS, 8)
 IDLE = {
     "estimators.system.lazy",
     "estimators.system.moved",
+    "estimators.system.outlines",
     "estimators.system.sources",
     "theory.engine.reach",
     "theory.engine.evidence",
