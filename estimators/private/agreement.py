@@ -23,6 +23,7 @@ from estimators.numerics.validation import count, listing, probability, single
 from estimators.private.client import MeanClient, RateClient
 from estimators.private.regression import RegressionClient
 from estimators.private.reports import MeanReport, RateReport, RegressionReport, Report, read_report
+from estimators.private.staircase import LARGEST_EPS
 from estimators.system.untrusted import shown
 
 __all__ = ["Agreement", "Heard", "Rejection"]
@@ -194,9 +195,14 @@ class Agreement:
 def ranges(client: Any, report: Any, example: Any, alpha: float) -> list[tuple[str, float, float, float, float]]:
     """Return (name, number, lowest and highest without noise, how far noise goes beyond) of each number of a report."""
     mechanism, noise = report.guarantee.mechanism, report.noise_variance
+    eps, row = report.guarantee.eps, report.guarantee.adjacency == "row"
     if isinstance(report, MeanReport):
         low, high = report.bounds
-        found = [("estimate", report.estimate, low, high, noise_reach(mechanism, noise, alpha, report.rounding_variance))]
+        share = client.variance_share if report.variance is not None else 0.0
+        reach = noise_reach(mechanism, noise, alpha, report.rounding_variance)
+        if mechanism == "staircase":
+            reach = staircase_reach((high - low) / (report.n if row else 1), (1 - share) * eps, alpha)
+        found = [("estimate", report.estimate, low, high, reach)]
         if (report.variance is None) != (example.variance is None):
             raise ValueError("variance is reported against the agreement, or missing")
         if report.variance is not None and report.variance_noise is not None:
@@ -204,14 +210,17 @@ def ranges(client: Any, report: Any, example: Any, alpha: float) -> list[tuple[s
                 raise ValueError(f"variance_noise is {report.variance_noise:g}, agreed was {example.variance_noise:g}")
             largest = client.variance_bound or (high - low) ** 2 / 4 * report.n / (report.n - 1)
             step = largest / 2**client.bits
-            found.append(
-                ("variance", report.variance, 0.0, largest, noise_reach(mechanism, report.variance_noise, alpha, step**2))
-            )
+            reach = noise_reach(mechanism, report.variance_noise, alpha, step**2)
+            if mechanism == "staircase":
+                reach = staircase_reach((high - low) ** 2 / report.n if row else client.variance_bound, share * eps, alpha)
+            found.append(("variance", report.variance, 0.0, largest, reach))
         return found
     if isinstance(report, RateReport):
         n = report.trials
         answers = n * (np.sqrt(noise / n + 0.25) - 0.5)  # all of them wrong
         reach = answers if mechanism == "answers" else noise_reach(mechanism, noise, alpha, 0.25)
+        if mechanism == "staircase":
+            reach = staircase_reach(1.0 if row else float(n), eps, alpha)
         return [("value", report.value, 0.0, float(n), float(reach))]
     matrix, largest = np.array(report.products), report.n * report.norm**2
     if len(matrix) != len(example.products):
@@ -246,6 +255,22 @@ def noise_reach(mechanism: str, variance: float, alpha: float, rounding: float =
     if mechanism == "two-point":  # 1/2 +- sqrt(variance + 1/4) in units of the distance of the two, so nearer than this
         return float(np.sqrt(variance + rounding) - np.sqrt(rounding))
     return float(np.sqrt(variance / alpha))
+
+
+def staircase_reach(change: float, eps: float, alpha: float) -> float:
+    """How far staircase noise goes but with a probability of at most alpha; an upper bound.
+
+    Blocks as long as the largest change fall by e^-eps, so that k of them and more hold at most 2 e^(-k eps).
+
+    Parameters
+    ----------
+    change : number > 0, the largest change that is hidden, in the units of the report; eps : number > 0.
+    alpha : number in (0, 1).
+
+    >>> staircase_reach(2.0, 1.0, 1e-6)
+    30.0
+    """
+    return float(change * np.ceil(np.log(2 / alpha) / min(eps * (1 - 1e-6), LARGEST_EPS)))
 
 
 def alike(told: Any, agreed: Any) -> bool:

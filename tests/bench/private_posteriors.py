@@ -1,6 +1,6 @@
 """Private posteriors beside independent quadrature, an oracle and the fits before: risk and coverage, over eps, n and m.
 
-Run it to print the tables:  python tests/bench/private_posteriors.py [hyperprior | fixed | ""] [share of the runs]
+Run it to print the tables of PRIVATE.md:  python tests/bench/private_posteriors.py [hyperprior | fixed | ""] [share of runs]
 
 Truths are drawn from the prior that the fits state, hyperparameters included, or at fixed parameters; reports have the law
 of the clients' mechanism (rows drawn, clipped and averaged up to 1,000 of them; the normal law of their mean beyond).

@@ -19,9 +19,10 @@ from estimators.private import (
     RegressionClient,
     doubt,
 )
-from estimators.private.agreement import noise_reach
+from estimators.private.agreement import noise_reach, staircase_reach
 from estimators.private.exact_noise import discrete_gaussian_variance, discrete_laplace_variance
 from estimators.private.outlying import FALSE_ALARM, limits, pull, spread_of, tail
+from estimators.private.staircase import Staircase
 
 RNG = np.random.default_rng
 BOUNDS = (0.0, 10.0)
@@ -197,6 +198,38 @@ def test_reach_is_a_bound_for_integer_noise(scale, alpha):
     y = np.arange(-40 * int(np.sqrt(sigma2)) - 40, 40 * int(np.sqrt(sigma2)) + 41)
     law = np.exp(-(y**2) / (2 * sigma2))
     assert law[np.abs(y) > reach].sum() / law.sum() <= alpha
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-6, 1e-9])
+@pytest.mark.parametrize(("change", "eps"), [(1, 0.1), (1, 3.0), (7, 1.0), (4095, 1.0), (4095, 60.0)])
+def test_reach_is_a_bound_for_staircases_and_hardly_more(change, eps, alpha):
+    """Against the sum of the exact law; Chebyshev's bound went hundreds of deviations at a small alpha."""
+    reach, law = staircase_reach(float(change), eps, alpha), Staircase(sensitivity=change, eps=eps)
+    y = np.arange(np.ceil(reach), np.ceil(reach) + 60 * change / min(eps, 1.0))
+    beyond = 2 * np.exp(law.log_likelihood(y, 0)).sum()
+    assert beyond <= alpha
+    assert beyond >= alpha * np.exp(-min(eps, 40.0)) / 4  # one block nearer would not do
+
+
+@pytest.mark.parametrize(
+    ("client", "settings", "data"),
+    [
+        (MeanClient, {"bounds": (0.0, 10.0), "eps": 1.0, "mechanism": "staircase"}, [10.0] * 20),
+        (MeanClient, {"bounds": (0.0, 10.0), "eps": 2.0, "mechanism": "staircase", "variance_share": 0.5}, [0.0, 10.0] * 10),
+        (MeanClient, {"bounds": (0.0, 10.0), "eps": 1.0, "mechanism": "staircase", "adjacency": "client"}, [10.0] * 20),
+        (RateClient, {"eps": 1.0, "mechanism": "staircase"}, [1.0] * 20),
+        (RateClient, {"eps": 1.0, "mechanism": "staircase", "adjacency": "client"}, [1.0] * 20),
+    ],
+)
+def test_honest_staircases_pass_and_far_ones_do_not(client, settings, data):
+    agreed, rng = Agreement(client, settings), np.random.default_rng(8)
+    reports = [client(**settings, name=str(i)).report(data, rng) for i in range(200)]
+    heard = agreed.screen(reports)
+    assert not heard.rejected
+    name = "estimate" if client is MeanClient else "value"
+    noise = np.sqrt(reports[0].noise_variance)
+    far = dataclasses.replace(reports[0], **{name: max(getattr(r, name) for r in reports) + 40 * noise})
+    assert len(agreed.screen([far, *reports[1:]]).rejected) == 1
 
 
 @pytest.mark.parametrize(("s", "b"), [(1.0, 1.0), (0.1, 2.0), (3.0, 0.2), (1e-3, 1.0)])
