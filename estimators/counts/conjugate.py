@@ -338,10 +338,6 @@ class ConjugateModel(ClientModel):
         self.require_fit()
         return self.components_.weights.size == 1
 
-    def atoms(self) -> Floats:
-        """Return where clients may be exactly equal."""
-        return np.zeros(0)
-
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
         """Return joint draws (size, m) of all true values given the data: a prior, then the clients."""
         self.require_fit()

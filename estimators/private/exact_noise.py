@@ -189,7 +189,7 @@ def discrete_gaussian_delta(*, eps: float, sensitivity: int, sigma2: float) -> f
     if sigma2 > 1e14:
         raise ValueError(f"sigma2 must be at most 1e14 to be summed, got {sigma2:g}; use privacy.gaussian_delta there")
     change = int(single(count, "sensitivity", sensitivity, 0))
-    if change == 0 or np.isinf(eps):
+    if change == 0:
         return 0.0
     start = int(np.floor(eps * sigma2 / change - change / 2)) + 1
     width = int(12 * np.sqrt(sigma2)) + 40

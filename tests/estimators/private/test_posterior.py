@@ -265,6 +265,7 @@ def test_joint_draws_have_the_posterior():
     rng = RNG(9)
     reports = reports_of(rng, rng.normal(0, 1, 6), 2.0, True)
     model = PrivateGaussianMeans(sigma2=1.0).fit([*reports, reports[0]])
+    assert model.converged_ is True  # an integral is no search
     draws = model.sample_posterior(rng, 4000)
     np.testing.assert_allclose(draws.mean(axis=0), model.posterior_mean_, atol=5 * model.posterior_sd_.max() / np.sqrt(4000))
     np.testing.assert_allclose(draws.std(axis=0), model.posterior_sd_, rtol=0.06)

@@ -98,6 +98,10 @@ def test_discrete_gaussian_delta_is_that_of_all_events(eps, change, sigma2):
     assert (np.diff(found) >= -1e-15).all()
 
 
+def test_what_does_not_change_needs_no_delta():
+    assert exact_noise.discrete_gaussian_delta(eps=0.0, sensitivity=0, sigma2=3.0) == 0.0
+
+
 def test_discrete_gaussian_delta_is_nearly_the_continuous_one():
     for ratio in (3.0, 5.0):
         continuous = gaussian_delta(eps=1.0, sensitivity=1.0, sigma=ratio)
