@@ -177,8 +177,8 @@ class Surface:
         scale = mu * rest
         return value, scale * slope, scale**2 * curvature, by_rho
 
-    def log_hyperprior(self, t: Floats) -> Floats:
-        """Return the log density of t when the prior's mean is uniform."""
+    def log_hyperprior(self, t: Floats, rho: Floats) -> Floats:
+        """Return the log density of t and sqrt(rho) when the prior's mean and the latter are uniform."""
         return -np.logaddexp(0, t) - np.logaddexp(0, -t)
 
 

@@ -29,6 +29,7 @@ from estimators.numerics.validation import finite, fraction, single
 __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
 
 WIDEST = 100.0  # the largest sqrt(rho) that the hyperprior allows
+LEFT = -3.3  # in w, of ``average``: u = 7e-14 of its scale
 FINE = 61, 200  # places across and along, for quantiles of the prior's parameters
 CELLS = 1_000_000  # clients times priors at a time
 SHARP = 0.25  # standard deviation, of log rho and of the location, up to which few priors stand for all
@@ -52,8 +53,8 @@ class Surface(Protocol):
         """Return value, derivative by location, positive curvature and derivative by rho."""
         ...
 
-    def log_hyperprior(self, t: Floats) -> Floats:
-        """Return the log density of the location."""
+    def log_hyperprior(self, t: Floats, rho: Floats) -> Floats:
+        """Return the log density of the location and of sqrt(rho), up to a constant."""
         ...
 
 
@@ -152,36 +153,36 @@ def maximise(surface: Surface) -> Maximum:
     return Maximum(top[2], top[1], top[0], count[0], bool(converged))
 
 
-def average(surface: Surface, best: Maximum, across: int = 11, along: int = 24, *, condensed: bool = True) -> Priors:
+def average(surface: Surface, best: Maximum, across: int = 11, along: int = 32, *, condensed: bool = True) -> Priors:
     """Return Priors that stand for the posterior law of the prior's parameters given all clients' counts.
 
-    Hyperprior: uniform in u = sqrt(rho) <= `WIDEST`, and in the location as ``surface.log_hyperprior`` has it.
-    Trapezoidal in the location, +-4.8 standard deviations about its best value for each rho, and in w with u = c sinh(w),
-    which follows the long tails; both converge geometrically.  An even function of u needs no care at u = 0.  Where the law
-    is sharp and `condensed`, Gauss's few nodes stand for the lattice: for means of smooth functions, not for quantiles.
+    Hyperprior: of the location and u = sqrt(rho) <= `WIDEST` as ``surface.log_hyperprior`` has it.
+    Trapezoidal in the location, +-4.8 standard deviations about its best value for each rho, and in w with
+    u = c exp(w - exp(-w)), which follows the long tails and leaves no end at u = 0; both converge geometrically.  Where the
+    law is sharp and `condensed`, Gauss's few nodes stand for the lattice: for means of smooth functions, not for quantiles.
     """
     scale = np.sqrt(best.rho) if best.rho > 0 else np.sqrt(1e3 * surface.lowest)
     offsets = np.linspace(-4.8, 4.8, across)
 
     def weigh(w):
-        rho = (scale * np.sinh(w)) ** 2
+        rho = (scale * np.exp(w - np.exp(-w))) ** 2
         t, _, curvature, *_ = climb(surface, rho)
         sd = 1 / np.sqrt(curvature)
         locations = t[:, None] + sd[:, None] * offsets
         rhos = np.broadcast_to(rho[:, None], locations.shape)
         values = surface.at(locations.ravel(), rhos.ravel())[0].reshape(locations.shape)
-        logs = values + surface.log_hyperprior(locations) + np.log(sd * np.cosh(w))[:, None]
+        density = surface.log_hyperprior(locations, rhos)
+        logs = values + density + (np.log(sd) + w - np.exp(-w) + np.log1p(np.exp(-w)))[:, None]
         return locations, rhos, logs
 
-    low, high = 0.0, float(np.arcsinh(WIDEST / scale))
+    low, high = LEFT, place(WIDEST / scale)
     while True:  # narrow the range until what counts fills most of it
         step = (high - low) / along
         w = low + step * (np.arange(along) + 0.5)
         locations, rhos, logs = weigh(w)
         rows = logs.max(axis=1)
         kept = np.flatnonzero(rows > rows.max() - 20)
-        lower, upper = max(0.0, w[kept[0]] - 1.5 * step), min(high, w[kept[-1]] + 1.5 * step)
-        lower = 0.0 if lower < step else lower
+        lower, upper = max(low, w[kept[0]] - 1.5 * step), min(high, w[kept[-1]] + 1.5 * step)
         if upper - lower > 0.75 * (high - low):
             break
         low, high = lower, upper
@@ -192,14 +193,27 @@ def average(surface: Surface, best: Maximum, across: int = 11, along: int = 24, 
     columns = nodes_enough(deviation((locations - np.einsum("ij,ij->", weights, locations)).ravel(), weights.ravel()))
     if condensed and rows and columns:  # what is averaged is smooth in both, so Gauss's nodes serve
         log_rhos, whole = gauss(log_rhos, whole, rows)
-        locations, _, logs = weigh(np.arcsinh(np.exp(log_rhos / 2) / scale))
+        locations, _, logs = weigh(np.array([place(u) for u in np.exp(log_rhos / 2) / scale]))
         masses = np.exp(logs - logs.max(axis=1, keepdims=True))
         masses /= masses.sum(axis=1, keepdims=True)
         laws = [gauss(x, mass, columns) for x, mass in zip(locations, masses, strict=True)]
         locations, weights = (np.concatenate(parts) for parts in zip(*laws, strict=True))
         return Priors(locations, np.exp(np.repeat(log_rhos, columns)), np.repeat(whole, columns) * weights)
     kept = weights > 1e-9
-    return Priors(locations[kept], rhos[kept], weights[kept] / weights[kept].sum())
+    rhos = np.maximum(rhos[kept], 2 * NARROW)  # no law of less spread has other posteriors
+    return Priors(locations[kept], rhos, weights[kept] / weights[kept].sum())
+
+
+def place(u: float) -> float:
+    """Return w with exp(w - exp(-w)) = u > 0, by Newton's method from the left, where the function is concave."""
+    goal = float(np.log(u))
+    w = -float(np.log1p(np.maximum(-goal, 0.0))) if goal < 1 else goal
+    for _ in range(100):
+        step = (goal - w + float(np.exp(-w))) / (1 + float(np.exp(-w)))
+        w += step
+        if abs(step) <= 1e-15 * (1 + abs(w)):
+            break
+    return w
 
 
 def nodes_enough(sd: float) -> int:

@@ -136,6 +136,7 @@ class Surface:
         some = tally.exposures > 0
         e, clients, sums = tally.exposures[some], tally.clients[some], tally.sums[some]
         self.total = tally.counts.sum
+        self.size = self.total / float(clients.sum())  # events of a client, over which own rates have about this variance
         mean = self.total / float((clients * e).sum())
         self.guess = np.log(mean)
         self.lowest = 1e-3 / max(1.0, float(tally.counts.values[-1]), mean * e[-1])
@@ -169,9 +170,9 @@ class Surface:
         )
         return value, self.total - weights.sum(axis=1), (weights * rest).sum(axis=1), by_rho
 
-    def log_hyperprior(self, t: Floats) -> Floats:
-        """Return the log density of t when the logarithm of the mean is uniform."""
-        return np.zeros_like(t)
+    def log_hyperprior(self, t: Floats, rho: Floats) -> Floats:
+        """Return the log density of t and sqrt(rho): Strawderman's law of the variance of rates over that of own ones."""
+        return 0.5 * np.log(rho) - 1.5 * np.log(4 + self.size * rho)
 
 
 def curved(z: Floats, log: Floats, rest: Floats) -> Floats:
@@ -194,9 +195,13 @@ class GammaPoisson(ConjugateModel):
     ----------
     prior : how shape and rate are found.
         "bayes" averages the posteriors over shape and rate given all counts, so that intervals keep their promise with few
-        clients too; the hyperprior is uniform in the logarithm of the mean and in shape^(-1/2) <= 100, the coefficient of
-        variation.  It needs two clients with events.  Below, the three numbers of the prior are then the most likely
-        ones, which posteriors do not use; `prior_summary` describes what they use;
+        clients too.  Before the counts are seen the logarithm of the mean is uniform, and sqrt(4 / (4 + n / shape)), n the
+        events of a client on average, is uniform on (0, 1): that is a law of the variance between rates over that of own
+        rates, after Strawderman (1971, Ann. Math. Statist. 42:385), as for normal means; shape^(-1/2) <= 100.  For 3 to 50
+        simulated clients (``tests/bench/DEFAULTS.md``) its intervals held the truth at least 94.2 % of the time wherever
+        rates were Gamma and 93.9 % where they took two values; under a law uniform in shape^(-1/2) 93.3 and 93.0 %, for one
+        per cent less risk on average.  It needs two clients with events.  Below, the three numbers of the prior are then the
+        most likely ones, which posteriors do not use; `prior_summary` describes what they use;
         "marginal-likelihood" maximises the probability of the counts, globally along the overdispersion, and takes the
         maximum for true: with few clients its intervals are too short;
         "moments" matches unbiased estimates of the mean and (for any exposures) the variance of the rates;
@@ -340,7 +345,7 @@ class GammaPoisson(ConjugateModel):
 
         >>> model = GammaPoisson().fit([4, 7, 6, 5, 9, 5])
         >>> model.rate_, round(model.prior_summary()["rate"], 2), model.weights_.round(2).tolist()
-        (inf, 2.88, [0.26, 0.26, 0.26, 0.26, 0.26, 0.26])
+        (inf, 1.66, [0.38, 0.38, 0.38, 0.38, 0.38, 0.38])
         """
         self._require_prior()
         mean, rho = self._stated

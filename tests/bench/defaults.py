@@ -41,12 +41,12 @@ LAWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 MORRIS = "Morris, equal"  # for equal variances alone, so that its risk is of other cells
 LEAST = 0.94  # how often intervals must hold in every cell of the model's family
-DEFAULT = {"estimates": "Strawderman", "trials": "flat on tau", "exposures": "flat on tau", "regressions": "penalised-reml"}
-COUNTS = (
+DEFAULT = {"estimates": "Strawderman", "trials": "flat on tau", "exposures": "Strawderman", "regressions": "penalised-reml"}
+TRIALS = (
     "It is the law of Gelman et al. (2013, section 5.3), which readers of counts know; Strawderman's would hold more often "
     "in the worst cell, for a little more risk."
 )
-REASONS = {"trials": COUNTS, "exposures": COUNTS, "regressions": "No average over covariances is offered."}
+REASONS = {"trials": TRIALS, "regressions": "No average over covariances is offered."}
 SHAPES = {
     "normal": lambda g, size: g.standard_normal(size),
     "t3": lambda g, size: g.standard_t(3, size) / np.sqrt(3),
@@ -171,7 +171,8 @@ def exposures_cell(m: int, ratio: float, prior: str, seed: list[int]) -> dict[st
     x = g.poisson(e * theta)
     rhos, chance, measure, first, second = exposures_posteriors(x, e)
     places = gammainc(first, second * theta[:, :, None])
-    return averaged(rhos * np.mean(e) * mu, chance, measure, first / second, places, theta, (x / e - theta) ** 2)
+    events = np.maximum(x.mean(axis=1, keepdims=True), 1 / m)
+    return averaged(rhos * events, chance, measure, first / second, places, theta, (x / e - theta) ** 2)
 
 
 def averaged(

@@ -28,16 +28,17 @@ def test_averages_of_normal_estimates_are_the_estimators(law, hyperprior):
 
 
 @pytest.mark.parametrize(
-    ("posteriors", "model", "x", "size"),
+    ("kind", "posteriors", "model", "x", "size"),
     [
-        (defaults.trials_posteriors, BetaBinomial(), [3, 9, 5, 1, 14], [10, 20, 30, 15, 25]),
-        (defaults.exposures_posteriors, GammaPoisson(), [3, 9, 5, 1, 14], [1.0, 2.0, 3.0, 1.5, 2.5]),
+        ("trials", defaults.trials_posteriors, BetaBinomial(), [3, 9, 5, 1, 14], [10, 20, 30, 15, 25]),
+        ("exposures", defaults.exposures_posteriors, GammaPoisson(), [3, 9, 5, 1, 14], [1.0, 2.0, 3.0, 1.5, 2.5]),
     ],
 )
-def test_averages_of_counts_are_the_estimators(posteriors, model, x, size):
+def test_averages_of_counts_are_the_estimators(kind, posteriors, model, x, size):
     x, size = np.array(x), np.array(size)
     rho, chance, measure, first, second = posteriors(x[None], size)
-    p = defaults.share(chance + measure, defaults.LAWS["flat on tau"](rho))[0]
+    t = rho * (np.mean(size) if kind == "trials" else np.mean(x))
+    p = defaults.share(chance + measure, defaults.LAWS[defaults.DEFAULT[kind]](t))[0]
     total = first + second if isinstance(model, BetaBinomial) else second
     mean = (first / total)[0] @ p
     np.testing.assert_allclose(mean, model.fit(x, size).posterior_mean_, rtol=2e-3)
@@ -76,9 +77,20 @@ def test_the_words_of_normal_means_are_the_tables():
     )
 
 
-@pytest.mark.parametrize("kind", ["trials", "exposures"])
-def test_why_counts_keep_their_law(kind):
-    found = defaults.summary(defaults.read(), kind)
-    mine, other = found[defaults.DEFAULT[kind]], found["Strawderman"]
+def test_why_trials_keep_their_law():
+    found = defaults.summary(defaults.read(), "trials")
+    mine, other = found[defaults.DEFAULT["trials"]], found["Strawderman"]
     assert other["least"] > mine["least"]
     assert mine["risk"] < other["risk"] < 1.03 * mine["risk"]
+
+
+def test_exposures_take_what_the_table_asks_for():
+    """And the words of the model say what it gains over the law that is flat on tau."""
+    found, words = defaults.summary(defaults.read(), "exposures"), " ".join(str(GammaPoisson.__doc__).split())
+    assert defaults.asked(found) == defaults.DEFAULT["exposures"] == "Strawderman"
+    mine, other = found["Strawderman"], found["flat on tau"]
+    assert (
+        f"at least {100 * mine['least']:.1f} % of the time wherever rates were Gamma and {100 * mine['outside']:.1f} % "
+        f"where they took two values; under a law uniform in shape^(-1/2) {100 * other['least']:.1f} and "
+        f"{100 * other['outside']:.1f} %"
+    ) in words
