@@ -188,7 +188,8 @@ def _say_outdated(sentence: str) -> None:
 
 def _verify_table(records: Sequence[Record]) -> None:
     width = max((len(r.claim) for r in records), default=10)
-    head = f"{'claim':{width}}  {'verdict':11}  der com sim att ind lit  {'max |z|':>7}  {'sees':>7}  {'mutants':>9}"
+    columns = " ".join(name[:3] for name in LEVELS)
+    head = f"{'claim':{width}}  {'verdict':11}  {columns}  {'max |z|':>7}  {'sees':>7}  {'mutants':>9}"
     print(head + "\n" + "-" * len(head))
     marks = {"pass": "+", "fail": "FAIL", "unknown": "?", "not applicable": "."}
     for r in records:

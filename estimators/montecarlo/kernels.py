@@ -59,7 +59,7 @@ def _draw(source, normals):
 def _draw_compiled(source, normals):
     """The same choice, made when a kernel is compiled for its source."""
     if isinstance(source, types.BaseNamedTuple):
-        if "steps" in source.instance_class._fields:
+        if "steps" in source.instance_class._fields:  # pyright: ignore[reportAttributeAccessIssue]
             return lambda source, normals: _net_block(source, normals)
         return lambda source, normals: _design_block(source, normals)
     return lambda source, normals: _stream_block(source, normals)
