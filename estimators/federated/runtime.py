@@ -171,11 +171,17 @@ class Server:
         return {name: np.asarray(value)[places] if name in rows else np.asarray(value) for name, value in message.items()}
 
     def aggregate(self, t: int, answers: Sequence[tuple[np.ndarray, Mapping[str, Any]]]) -> Arrays:
-        """Take the replies of round t, pairs of clients and rows; whoever is missing dropped out.  Returns notes."""
+        """Take the replies of round t, pairs of clients and rows; whoever is missing dropped out.  Returns notes.
+
+        Raises RuntimeError if all did.
+        """
         answers = [(clients, reply) for clients, reply in answers if len(clients)]
         for clients, reply in answers:
             whole(clients, reply, t)
         called = np.concatenate([clients for clients, _ in answers]) if answers else np.empty(0, np.int64)
+        wanted = self.algorithm.called(self.terms, t)
+        if len(wanted) and not len(called):
+            raise RuntimeError(f"none of {len(wanted)} clients answered in round {t + 1}; the rounds before it are kept")
         order = np.argsort(called)
         names = answers[0][1] if answers else {}
         reply = {name: np.concatenate([np.asarray(rows[name]) for _, rows in answers])[order] for name in names}

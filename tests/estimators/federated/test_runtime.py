@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from estimators.federated.algorithms import Tuned
+from estimators.federated.algorithms.basic import averaging
 from estimators.federated.experiments import building
 from estimators.federated.experiments.experiment import experiments, read
 from estimators.federated.plans import PlanBroken
 from estimators.federated.runtime import Node, Server
+from estimators.federated.task import weighted_sum
 from estimators.federated.training import train
 
 ROUNDS = 2
@@ -76,8 +78,24 @@ def test_a_client_that_drops_out_is_as_one_not_called():
     full, _, _ = federate(built.task, built.algorithm)
     assert np.isfinite(server.state["shared"]).all()
     assert (server.state["shared"] != full.state["shared"]).any()
-    alone, _, _ = federate(built.task, built.algorithm, drop={(t, k) for t in range(ROUNDS) for k in range(3)})
-    np.testing.assert_array_equal(alone.state["shared"], built.algorithm.start(built.task, rounds=ROUNDS)["shared"])
+    with pytest.raises(RuntimeError, match=r"none of .* clients answered in round 1; the rounds before it are kept"):
+        federate(built.task, built.algorithm, drop={(t, k) for t in range(ROUNDS) for k in range(3)})
+
+
+def test_pfedme_averages_those_who_answered():
+    """Everybody trains and some are averaged: rows stay with their clients when others are missing."""
+    built = building.build(RUNS["PFedMe"])
+    server = Server(built.algorithm, built.task.terms, rounds=ROUNDS)
+    order = server.orders(0, [np.arange(built.task.n_clients)])[0]
+    reply = Node(built.algorithm, built.task, rounds=ROUNDS, clients=order.called.tolist()).update(order)
+    averaged = built.task.participants(0, number=built.algorithm.number)
+    here = np.setdiff1d(order.called, averaged[:1])
+    rest = {name: rows[np.searchsorted(order.called, here)] for name, rows in reply.items()}
+    server.aggregate(0, [(here, rest)])
+    begun, beta = built.algorithm.start(built.task.terms, rounds=ROUNDS)["shared"], built.algorithm.beta
+    left = averaged[1:]
+    mean = weighted_sum(averaging(built.task.terms, built.algorithm.weights, left), rest["w"][np.searchsorted(here, left)])
+    np.testing.assert_array_equal(server.state["shared"], (1 - beta) * begun + beta * mean)
 
 
 def test_a_node_without_its_rows_is_found_out():
