@@ -7,6 +7,7 @@ many means are in ``estimators``.  A map:
 - backends compute local steps: ``backend`` says what each offers, ``reference_backend`` is the plain twin, ``numpy_backend``
   the fast one on the CPU, ``jax_backend`` (with ``jax_pairs``) for accelerators; ``pairs`` trains two models at once;
 - ``algorithms`` are rounds of it, run by ``training``; ``predictions`` measure what came out;
+- ``runtime`` is a server and nodes apart from each other, ``flower`` what carries messages between them;
 - ``plans`` say what an algorithm releases and count what it does, ``privacy`` and ``row_accounting`` what was promised,
   ``audit`` with ``audit_cases`` what an adversary can prove;
 - ``experiments`` are runs described by small files; ``kinds`` refuses arguments of a wrong class everywhere here.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         predictions,
         privacy,
         reference_backend,
+        runtime,
         schedule,
         task,
         training,
@@ -48,6 +50,7 @@ __all__ = [
     "predictions",
     "privacy",
     "reference_backend",
+    "runtime",
     "schedule",
     "task",
     "training",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from estimators.federated.models import Model
     from estimators.federated.schedule import Schedule
 
-__all__ = ["Task", "Terms", "weighted_sum"]
+__all__ = ["Task", "Terms", "summaries", "weighted_sum"]
 
 RULES = {"epochs": schedules.epochs, "fixed": schedules.fixed_batches, "poisson": schedules.poisson_batches}
 START, PARTICIPANTS, SERVER, CHOICES = 2, 3, 4, 41  # purposes of streams; ``schedule`` has 0 and 1
@@ -373,15 +373,29 @@ class Task(Terms):
                 found |= _values(f"{name}.server", self.evaluate(parameters, "server_test"), np.mean)
             if self.test is not None:
                 result = self.evaluate(parameters)
-                rows = self.test.sizes / self.test.sizes.sum()
-                found |= _values(f"{name}.clients", result, np.mean) | _values(f"{name}.spread", result, np.var)
-                found |= _values(f"{name}.rows", result, lambda v, rows=rows: v @ rows)
-                for group, members in self.groups.items():
-                    own = np.isin(self.tested, members)
-                    if own.any():
-                        found |= _values(f"{name}.{group}", result, lambda v, own=own: v[own].mean())
-                        found |= _values(f"{name}.{group}-spread", result, lambda v, own=own: v[own].var())
+                found |= summaries(name, result, sizes=self.test.sizes, tested=self.tested, groups=self.groups)
         return found
+
+
+@typed
+def summaries(
+    name: str, result: Evaluation, *, sizes: np.ndarray, tested: np.ndarray, groups: Mapping[str, Any]
+) -> dict[str, float]:
+    """Measures of one kind of model over clients, and over those of each group; keys as in ``Task.measure``.
+
+    Parameters
+    ----------
+    name : kind of model; result : of the clients `tested`, positions; sizes : their test rows; groups : as in `Task`.
+    """
+    rows = sizes / sizes.sum()
+    found = _values(f"{name}.clients", result, np.mean) | _values(f"{name}.spread", result, np.var)
+    found |= _values(f"{name}.rows", result, lambda v: v @ rows)
+    for group, members in groups.items():
+        own = np.isin(tested, members)
+        if own.any():
+            found |= _values(f"{name}.{group}", result, lambda v, own=own: v[own].mean())
+            found |= _values(f"{name}.{group}-spread", result, lambda v, own=own: v[own].var())
+    return found
 
 
 def resolved(work: Mapping[str, Any], sizes: np.ndarray) -> dict[str, Any]:

@@ -7,7 +7,6 @@ Exit status 0: no claim is refuted, and every broken mechanism was caught; 1: ot
 
 import json
 import sys
-from importlib import import_module
 
 __all__ = ["add_audit"]
 
@@ -86,15 +85,9 @@ def cases(args):
 def own_case(place, args):
     """Audit a function (rows, generator) of the user's."""
     from estimators.private.audit_cases import audit_release, neighbours
+    from estimators.system.outside import imported
 
-    module, _, function = place.partition(":")
-    sys.path.insert(0, "")  # so that a module beside the user is found, as `python -m` finds it
-    try:
-        release = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"NAME must be module:function, and {place!r} is not found: {error}") from None
-    finally:
-        sys.path.remove("")
+    release = imported("NAME", place)
     return audit_release(
         release,
         neighbours(tuple(args.bounds), args.rows, args.adjacency),

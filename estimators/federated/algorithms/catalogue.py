@@ -12,7 +12,7 @@ from typing import Any
 
 from estimators.federated.kinds import typed
 
-__all__ = ["HOMES", "make"]
+__all__ = ["HOMES", "made", "make"]
 
 HOMES = {
     "adaped": "AdaPeD DPAdaPeD",
@@ -46,11 +46,20 @@ def make(name: str, settings: Any) -> Any:
     if not isinstance(name, str) or name not in HOME:
         raise ValueError(f"algorithm must be one of {', '.join(sorted(HOME))}, got {name!r}")
     kind = getattr(import_module(f"estimators.federated.algorithms.{HOME[name]}"), name)
+    return made(kind, settings)
+
+
+@typed
+def made(kind: type, settings: dict[str, Any]) -> Any:
+    """An algorithm of a class, ours or the user's own, with these settings.
+
+    Raises ValueError naming an unknown setting, with the known ones.
+    """
     known = {field.name: field for field in fields(kind)}
     for setting in settings:
         if setting not in known:
-            raise ValueError(f"{name} has no setting {setting!r}; it has {', '.join(sorted(known))}")
+            raise ValueError(f"{kind.__name__} has no setting {setting!r}; it has {', '.join(sorted(known))}")
     try:
         return kind(**settings)
     except TypeError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{kind.__name__}: {error}") from None

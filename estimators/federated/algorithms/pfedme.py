@@ -90,7 +90,7 @@ class PFedMe(Descent):
         self, task: Terms, server: Mapping[str, Any], t: int, clients: np.ndarray, reply: Mapping[str, Any]
     ) -> tuple[State, State]:
         """Move towards the average; a round without participants leaves the shared parameters."""
-        averaged = super().called(task, t)
+        averaged = np.intersect1d(super().called(task, t), clients)  # of whom some may have dropped out
         notes = {"participants": len(averaged)}
         if len(averaged) == 0:
             return {}, notes

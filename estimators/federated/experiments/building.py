@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from estimators.federated.algorithms.catalogue import made
 from estimators.federated.experiments import vocabulary
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ def build(run: Run, data_dir: str | Path | None = None, workers: int | None = No
     FileNotFoundError
         If the data are not there.
     """
-    from estimators.federated.algorithms import make
-
     setup = run.setup
     if setup.data.folder is not None and data_dir is None:
         raise ValueError(f"{run.experiment} needs your data: --data DIR, where DIR/{setup.data.folder} holds the files")
@@ -76,7 +75,7 @@ def build(run: Run, data_dir: str | Path | None = None, workers: int | None = No
         settings = {key: resolved(value, task.federation, run.seed) for key, value in run.settings.items()}
     except ImportError as error:
         raise ValueError(f"{error}") from error
-    return Built(task, make(run.algorithm, settings), run.rounds)
+    return Built(task, made(vocabulary.algorithm("algorithm", run.algorithm), settings), run.rounds)
 
 
 def newest(function: Callable[..., Any]) -> Any:
@@ -108,7 +107,7 @@ def _task(recipe, folder, seed, backend, workers):
     from estimators.federated.task import Task
 
     plan = json.loads(recipe)
-    kind = vocabulary.models()[plan["model"].pop("kind")]
+    kind = vocabulary.model("model.kind", plan["model"].pop("kind"))
     federation = _federation(json.dumps(plan["data"]), folder, seed)
     sizes = {"n_features": federation.x.shape[1], "n_classes": federation.classes}
     model = kind(**filled(kind, resolved(plan["model"], federation, seed), **sizes))
@@ -133,12 +132,12 @@ def _federation(source, folder, seed):
 
 def seeded(source: Any) -> bool:
     """Whether a loader's result depends on the run's seed."""
-    return "seed" in filled(vocabulary.loaders()[source["loader"]], source["options"], seed=0)
+    return "seed" in filled(vocabulary.loader("data.loader", source["loader"]), source["options"], seed=0)
 
 
 @newest
 def _pool(loader, folder, options, seed):
-    load = vocabulary.loaders()[loader]
+    load = vocabulary.loader("data.loader", loader)
     arguments = filled(load, json.loads(options), seed=seed)
     return load(**arguments) if folder is None else load(folder, **arguments)
 

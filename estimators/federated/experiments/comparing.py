@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from estimators.federated.kinds import typed
+from estimators.federated.kinds import several, typed
+from estimators.numerics.validation import shown
 
 __all__ = ["ERROR", "FACTOR", "Compared", "failing", "gap", "level", "log_error", "printed_unit", "tie"]
 
@@ -150,6 +151,8 @@ def failing(found: Sequence[Compared]) -> list[int]:
     >>> failing([Compared(1.0, 0.1, 3, False, 0.03), Compared(0.0, 0.1, 3, False, 0.5)])
     []
     """
+    if not several(found) or not all(isinstance(compared, Compared) for compared in found):
+        raise ValueError(f"found must be a list of Compared, got {shown(found)}")
     order = sorted(range(len(found)), key=lambda i: found[i].p)
     lost = []
     for rank, i in enumerate(order):

@@ -131,7 +131,7 @@ SOURCE = ("loader", "folder", "options", "steps")
 def source(where: str, table: Any) -> Source:
     """Checked Source."""
     keys(where, table, ("loader",), SOURCE[1:])
-    loader = vocabulary.named(f"{where}.loader", table["loader"], vocabulary.loaders())
+    loader = vocabulary.loader(f"{where}.loader", table["loader"])
     folder, options = table.get("folder"), table.get("options", {})
     takes_path = vocabulary.takes(loader, "path")
     if takes_path != (folder is not None):
@@ -177,7 +177,7 @@ def setup_of(where: str, table: Any, data: Any) -> Setup:
         raise ValueError(f"{at}model.kind is missing")
     vocabulary.fits(
         f"{at}model",
-        vocabulary.named(f"{at}model.kind", model["kind"], vocabulary.models()),
+        vocabulary.model(f"{at}model.kind", model["kind"]),
         {key: value for key, value in model.items() if key != "kind"},
         filled=vocabulary.FROM_DATA,
     )
@@ -190,13 +190,11 @@ def setup_of(where: str, table: Any, data: Any) -> Setup:
     return Setup(data, model, work, rounds, min(every, rounds), seeds, groups, backend)
 
 
-def embedded_of(data: Any, setup: Any) -> Setup:
-    """Setup that needs no file: the paper's with what [embedded] changes."""
+def embedded_of(data: Any, setup: Any) -> Setup | None:
+    """Setup that needs no file: the paper's with what [embedded] changes; None where nothing runs without data."""
     table = data.get("embedded")
     if table is None:
-        if setup.data.folder is not None:
-            raise ValueError("embedded is missing: [embedded] says what runs without the user's data")
-        return setup
+        return setup if setup.data.folder is None else None
     whole_setup = ("rounds", "every", "seeds", "groups", "model", "work", "backend")
     keys("embedded", table, ("loader",), (*SOURCE[1:], *whole_setup))
     own = source("embedded", {key: value for key, value in table.items() if key in SOURCE})

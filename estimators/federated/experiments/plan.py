@@ -139,7 +139,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One file of experiments; `setup` is the paper's, `embedded` what runs without the user's data."""
+    """One file of experiments; `setup` is the paper's, `embedded` what runs without the user's data, or None."""
 
     name: str
     title: str
@@ -147,7 +147,7 @@ class Experiment:
     place: str
     notes: str
     setup: Setup
-    embedded: Setup
+    embedded: Setup | None
     methods: tuple
     printed: tuple
     plots: tuple = ()
@@ -175,9 +175,13 @@ class Experiment:
         methods : names of methods, None for all; embedded : take the setup that needs no file.
         backend : "numpy" or "jax", instead of the file's.
 
-        Raises ValueError for an unknown method.
+        Raises ValueError for an unknown method, or where nothing is embedded.
         """
         setup = self.embedded if embedded else self.setup
+        if setup is None:
+            raise ValueError(
+                f"{self.name} runs on your data only: --data DIR, where DIR/{self.setup.data.folder} holds them"
+            )
         changes = {"rounds": rounds, "backend": backend, "seeds": None if seeds is None else tuple(seeds)}
         setup = replace(setup, **{key: value for key, value in changes.items() if value is not None})
         setup = replace(setup, every=min(setup.every, setup.rounds))

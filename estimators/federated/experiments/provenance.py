@@ -68,8 +68,8 @@ def parts(run: Run) -> Iterator[Any]:
     """Functions and classes that a run names."""
     setup = run.setup
     yield vocabulary.algorithm("algorithm", run.algorithm)
-    yield vocabulary.models()[setup.model["kind"]]
-    yield vocabulary.loaders()[setup.data.loader]
+    yield vocabulary.model("model.kind", setup.model["kind"])
+    yield vocabulary.loader("data.loader", setup.data.loader)
     yield from (vocabulary.steps()[name] for name, _ in setup.data.steps)
     yield from (vocabulary.choices()[how[0]] for how in setup.groups.values() if how != "rest")
     for settings in (run.settings, setup.work, setup.data.options, setup.model, setup.groups, dict(setup.data.steps)):

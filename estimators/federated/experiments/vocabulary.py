@@ -1,5 +1,8 @@
 """What experiment files may name (loaders, steps, choices, models, algorithms, privacy), and whether arguments fit.
 
+Loaders, models and algorithms may be the user's own: "module:name", or what an installed package registers as an entry point
+of the group borrow.loaders, borrow.models or borrow.algorithms.
+
 Belongs here: tables from names to functions, checks of arguments against signatures.  Does not belong here: the files'
 schema (``experiment``), calling anything (``building``).
 """
@@ -8,14 +11,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any
 
 from estimators.system.console import hint
+from estimators.system.outside import imported, installed
 
 __all__ = [
     "BACKENDS", "FROM_DATA", "FROM_FEDERATION", "algorithm", "check_values", "check_work", "choices", "fits", "known",
-    "loaders", "models", "named", "objects", "steps", "takes",
+    "loader", "loaders", "model", "models", "named", "objects", "steps", "takes",
 ]  # fmt: skip
 
 BACKENDS = ("numpy", "jax")
@@ -35,7 +40,30 @@ def functions(*modules: Any) -> dict[str, Any]:
 
 def loaders() -> dict[str, Any]:
     """Loaders of data, by name."""
-    return functions("data.loaders", "data.generated")
+    return functions("data.loaders", "data.tables", "data.generated")
+
+
+def own(where: str, name: Any, group: str) -> Any:
+    """The user's own object of this name, a class or a function; None for a name of no such form."""
+    place = name if isinstance(name, str) and ":" in name else installed(f"borrow.{group}").get(str(name))
+    if place is None:
+        return None
+    found = imported(where, place)
+    if not (inspect.isclass(found) or inspect.isfunction(found)):
+        raise ValueError(f"{where} must name a class or a function, and {place!r} is a {type(found).__name__}")
+    return found
+
+
+def loader(where: str, name: str) -> Any:
+    """The loader of this name, ours or the user's own."""
+    table = loaders()
+    return table[name] if name in table else own(where, name, "loaders") or named(where, name, table)
+
+
+def model(where: str, name: str) -> Any:
+    """The function from settings to a model of this name, ours or the user's own."""
+    table = models()
+    return table[name] if name in table else own(where, name, "models") or named(where, name, table)
 
 
 def steps() -> dict[str, Any]:
@@ -56,10 +84,21 @@ def models() -> dict[str, Any]:
 
 
 def algorithm(where: str, name: str) -> Any:
-    """The algorithm of this name; only its own module is loaded."""
+    """The algorithm of this name, ours, of which only its own module is loaded, or the user's own."""
     from estimators.federated import algorithms
 
-    return getattr(algorithms, known(where, name, algorithms.NAMES))
+    found = None if name in algorithms.NAMES else own(where, name, "algorithms")
+    return getattr(algorithms, known(where, name, algorithms.NAMES)) if found is None else dataclass_of(where, found)
+
+
+def dataclass_of(where: str, kind: Any) -> Any:
+    """The class, if it is an algorithm as ours are."""
+    if not (is_dataclass(kind) and inspect.isclass(kind)):
+        raise ValueError(f"{where} must be a dataclass of its settings, as those of estimators.federated.algorithms are")
+    for part in ("start", "round", "models", "guarantees"):
+        if not callable(getattr(kind, part, None)):
+            raise ValueError(f"{where}: {kind.__name__} has no {part}; derive it from algorithms.parts.Parts")
+    return kind
 
 
 def objects() -> dict[str, Any]:

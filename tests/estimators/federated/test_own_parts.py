@@ -1,0 +1,214 @@
+"""One's own algorithms, models, loaders and tables in `borrow learn my.toml`."""
+
+import argparse
+import json
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+
+from estimators.federated.data import Examples, table
+from estimators.federated.experiments import building
+from estimators.federated.experiments.experiment import read
+from estimators.system import outside
+from figures.learn.command import add_learn
+
+MODULE = '''
+from dataclasses import dataclass
+from estimators.federated.algorithms import FedAvg
+from estimators.federated.data import synthetic_federation
+from estimators.federated.models import logistic_regression
+
+@dataclass(frozen=True, kw_only=True)
+class Halved(FedAvg):
+    """Averages, and goes half of the way."""
+
+    def server_aggregate(self, task, server, t, clients, reply):
+        changed, notes = super().server_aggregate(task, server, t, clients, reply)
+        return {**changed, "shared": (server["shared"] + changed["shared"]) / 2}, notes
+
+def model(n_features, n_classes):
+    return logistic_regression(n_features, n_classes)
+
+def loader(seed, rows=20):
+    return synthetic_federation(clients=4, rows=rows, seed=seed)
+
+class NoAlgorithm:
+    pass
+
+number = 3
+'''
+OWN = """
+title = "Mine"
+paper = "none"
+place = "here"
+rounds = 2
+seeds = [0]
+[data]
+loader = "own_parts_of_a_test:loader"
+options = { rows = 24 }
+[model]
+kind = "own_parts_of_a_test:model"
+[work]
+rule = "epochs"
+n_epochs = 1
+batch_size = 4
+[[methods]]
+name = "halved"
+algorithm = "own_parts_of_a_test:Halved"
+settings = { learning_rate = 0.3 }
+[[methods]]
+name = "averaged"
+algorithm = "FedAvg"
+settings = { learning_rate = 0.3 }
+"""
+TABLE = (
+    OWN.replace('loader = "own_parts_of_a_test:loader"\noptions = { rows = 24 }', "{source}")
+    .replace("own_parts_of_a_test:model", "linear_regression")
+    .replace("own_parts_of_a_test:Halved", "Local")
+)
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """The user's folder with a module and experiment files in it, in which the user is."""
+    (tmp_path / "own_parts_of_a_test.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    building.forget()
+
+
+def learn(*arguments):
+    parser = argparse.ArgumentParser(prog="borrow")
+    add_learn(parser.add_subparsers(required=True).add_parser("learn"))
+    args = parser.parse_args(["learn", *map(str, arguments)])
+    return args.run(args)
+
+
+def results(folder):
+    return {r["method"]: r for r in map(json.loads, (folder / "results.jsonl").read_text().splitlines())}
+
+
+def test_own_algorithm_model_and_loader_run_from_a_file(beside):
+    (beside / "mine.toml").write_text(OWN)
+    assert learn("mine.toml", "--out", "out", "--no-plot") == 0
+    found = results(beside / "out" / "mine")
+    assert found["halved"]["final"] != found["averaged"]["final"]
+    assert found["halved"]["code"] != found["averaged"]["code"]
+    run = read(beside / "mine.toml").runs()[0]
+    built = building.build(run)
+    assert type(built.algorithm).__name__ == "Halved"
+    assert len(built.task.whole.x) == 4 * 24
+
+
+def test_an_entry_point_is_known_by_its_name(beside, monkeypatch):
+    def registered(group):
+        kinds = {"borrow.algorithms": "Halved", "borrow.models": "model", "borrow.loaders": "loader"}
+        return [EntryPoint("mine", f"own_parts_of_a_test:{kinds[group]}", group)] if group in kinds else []
+
+    monkeypatch.setattr(outside, "entry_points", registered)
+    text = OWN
+    for name in ("loader", "model", "Halved"):
+        text = text.replace(f"own_parts_of_a_test:{name}", "mine")
+    (beside / "mine.toml").write_text(text)
+    assert type(building.build(read(beside / "mine.toml").runs()[0]).algorithm).__name__ == "Halved"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("own_parts_of_a_test:Halved", "own_parts_of_a_test:Halfed"), "methods.halved.algorithm must be module:name"),
+        (("own_parts_of_a_test:Halved", "no_such_module:Halved"), "'no_such_module:Halved' is not found"),
+        (("own_parts_of_a_test:Halved", "own_parts_of_a_test:NoAlgorithm"), "must be a dataclass of its settings"),
+        (
+            ("own_parts_of_a_test:model", "own_parts_of_a_test:number"),
+            "model.kind must name a class or a function.*is a int",
+        ),
+        (("own_parts_of_a_test:loader", ":"), "data.loader must be module:name"),
+        (("rows = 24", "row = 24"), "data.options.row is unknown; loader takes seed, rows"),
+        (("{ learning_rate = 0.3 }", "{ learning_rat = 0.3 }"), "settings.learning_rat is unknown; Halved takes"),
+        (('"own_parts_of_a_test:loader"', '"synthetic_federatio"'), "data.loader: 'synthetic_federatio' is unknown"),
+    ],
+)
+def test_mistakes_are_named(beside, change, says):
+    assert change[0] in OWN
+    (beside / "mine.toml").write_text(OWN.replace(*change))
+    with pytest.raises(ValueError, match=says):
+        read(beside / "mine.toml")
+
+
+def rows_of(seed=0, n=40):
+    rng = np.random.default_rng(seed)
+    x, client = rng.normal(size=(n, 3)), np.array([f"c{k % 4}" for k in range(n)])
+    return x, x @ [1.0, -2.0, 0.5] + rng.normal(size=n) / 10, client
+
+
+def written(folder, kind, x, y, client):
+    """The same table in one of three forms."""
+    path = folder / f"my.{kind}"
+    if kind == "npz":
+        np.savez(path, x=x, y=y, client=np.unique(client, return_inverse=True)[1])
+        return path
+    columns = {"client": client, **{f"x{j}": x[:, j] for j in range(x.shape[1])}, "y": y}
+    if kind == "parquet":
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table(columns), path)
+        return path
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz", "parquet"])
+def test_a_table_of_ones_own_is_the_same_in_every_form(beside, kind):
+    x, y, client = rows_of()
+    found = table(written(beside, kind, x, y, client), test_fraction=0.2, seed=3)
+    assert found.names == (("0", "1", "2", "3") if kind == "npz" else ("c0", "c1", "c2", "c3"))
+    assert found.sizes.tolist() == [8, 8, 8, 8]
+    for k, own in enumerate(found):
+        mine = np.concatenate([own.x, own.test_x]), np.concatenate([own.y, own.test_y])
+        order, wanted = np.argsort(mine[1]), np.argsort(y[client == f"c{k}"])
+        np.testing.assert_array_equal(mine[0][order], x[client == f"c{k}"][wanted])
+        np.testing.assert_array_equal(mine[1][order], y[client == f"c{k}"][wanted])
+    (beside / "mine.toml").write_text(TABLE.replace("{source}", f'loader = "table"\nfolder = "my.{kind}"'))
+    assert learn("mine.toml", "--out", "out", "--no-plot", "--data", ".") == 0
+    assert results(beside / "out" / "mine")["averaged"]["final"]["shared.clients.mse"] < np.var(y)
+    with pytest.raises(ValueError, match="mine runs on your data only: --data DIR, where DIR/my"):
+        learn("mine.toml", "--out", "out")
+
+
+def test_a_pool_of_rows_is_given_to_clients_by_a_step(beside):
+    x, y, client = rows_of()
+    path = written(beside, "csv", x, (y > 0).astype(int), client)
+    pool = table(path, client=None, features=["X0", "x2"], classes=2)
+    assert isinstance(pool, Examples)
+    np.testing.assert_array_equal(pool.x, x[:, [0, 2]])
+    assert pool.classes == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "options", "says"),
+    [
+        ("csv", {}, {"response": "z"}, "response must be in .*my.csv, and it has no column 'z'; it has client,x0,x1,x2,y"),
+        ("csv", {}, {"client": "school"}, "has no column 'school'"),
+        ("csv", {}, {"features": ["x0", "x9"]}, "has no column 'x9'"),
+        ("csv", {}, {"classes": 2}, r"y is .* in row 1; labels are 0..1"),
+        ("npz", {"y": np.zeros(39)}, {}, r"as many rows each; got x \(40, 3\), y \(39,\)"),
+        ("npz", {"x": np.full((40, 3), np.nan)}, {}, "x must hold finite numbers"),
+        ("npz", {}, {"features": ["x0"]}, "features are columns of CSV and Parquet"),
+    ],
+)
+def test_mistakes_in_a_table_are_named(beside, kind, change, options, says):
+    x, y, client = rows_of()
+    path = written(beside, kind, **({"x": x, "y": y, "client": client} | change))
+    with pytest.raises(ValueError, match=says):
+        table(path, **options)
+
+
+def test_a_table_without_numbers_names_its_cell(beside):
+    (beside / "my.csv").write_text("client,x,y\na,1,2\nb,two,3\n")
+    with pytest.raises(ValueError, match=r"my.csv, line 3, column 'x'"):
+        table(beside / "my.csv")
+    (beside / "my.csv").write_bytes(b"client,x,y\na,\xff,2\n")
+    with pytest.raises(ValueError, match="no text in UTF-8"):
+        table(beside / "my.csv")
