@@ -5,12 +5,13 @@ settings, and which experiments ask the same; a `Judged` entry has a verdict in 
 computed from result lines:
 
 - "not run": no result line answers it;
-- "not comparable": a setting that the paper states is another here, or seeds are too few to tell;
-- "contradicted": the settings are those stated, and at least one comparison fails (``comparing``);
-- "reproduced": so they are, and every comparison holds.
+- "not comparable": a setting that the paper states is another here, seeds are too few to tell, or a comparison fails
+  (``comparing``) while the paper leaves a setting open that may be why;
+- "contradicted": the settings are those stated, none is left open, and at least one comparison fails;
+- "reproduced": no setting is another than stated, and every comparison holds.
 
-Settings are as stated, another (with a reason why it matters little: minor), not stated, or fitted: chosen so that our
-numbers meet the printed ones.  Where any is fitted, printed numbers are not counted as reached; they can still fail.
+Settings are as stated, another or not stated (with a measured reason why it matters little: minor), or fitted: chosen so
+that our numbers meet the printed ones.  Where any is fitted, printed numbers are not counted as reached; they can fail.
 
 Belongs here: reading entries, their comparisons, the verdict.  Does not belong here: the statistics (``comparing``), result
 lines (``results``), text for pages (``figures.learn``).
@@ -68,11 +69,11 @@ class Setting:
         """As stated, fitted, not stated, minor or differs."""
         if self.fitted:
             return "fitted"
-        if self.paper is None:
-            return "not stated"
-        if plain(self.paper) == plain(self.ours):
+        if self.paper is not None and plain(self.paper) == plain(self.ours):
             return "as stated"
-        return "minor" if self.because else "differs"
+        if self.because:
+            return "minor"
+        return "not stated" if self.paper is None else "differs"
 
 
 @dataclass(frozen=True)
@@ -326,7 +327,9 @@ def verdict_of(checks: Sequence[Check], settings: Sequence[Setting]) -> tuple[st
         worst = min(count["fails"], key=lambda check: 1.0 if check.found is None else check.found.p)
         kinds = [f"{sum(c.kind == kind for c in count['fails'])} of {sum(c.kind == kind for c in checks)} {words}"
                  for kind, words in KINDS.items() if any(c.kind == kind for c in checks)]  # fmt: skip
-        return "contradicted", f"{' and '.join(kinds)} fail, most clearly: {said(worst)}{tail}"
+        # Another value of what is left open may be all that it takes.
+        word = "not comparable" if any(setting.state == "not stated" for setting in settings) else "contradicted"
+        return word, f"{' and '.join(kinds)} fail, most clearly: {said(worst)}{tail}"
     undecided = count["open"] + count["not run"]
     if undecided or not count["holds"]:
         what = said(undecided[0]) if undecided else "all that holds was fitted"
