@@ -303,7 +303,8 @@ def claims(folder=FOLDER):
         "# What the papers claim of learning, and what became of it\n\n"
         "Made by `borrow learn --table` from `published.toml` and the result lines beside it. Tables and figures with "
         f"learning results, {len(judged)}: {counts}.\n\n{rules()}\n"
-        "*Contradicted*: with all settings as the paper states them at least one comparison fails. *Reproduced*: all hold. "
+        "*Contradicted*: no stated setting is another here, but for minor differences, and at least one comparison fails; "
+        "settings that the paper does not state might be why. *Reproduced*: all hold. "
         "*Not comparable*: a stated setting is another here, or seeds do not decide. Where settings were chosen so that our "
         "numbers meet the printed ones (*fitted*), a printed number that holds is not counted as reached.\n\n"
     )

@@ -6,8 +6,9 @@ computed from result lines:
 
 - "not run": no result line answers it;
 - "not comparable": a setting that the paper states is another here, or seeds are too few to tell;
-- "contradicted": the settings are those stated, and at least one comparison fails (``comparing``);
-- "reproduced": so they are, and every comparison holds.
+- "contradicted": no stated setting is another, but for minor ones, and at least one comparison fails (``comparing``); what
+  the paper does not state might be why, so the sentence names it;
+- "reproduced": none is, and every comparison holds.
 
 Settings are as stated, another (with a reason why it matters little: minor), not stated, or fitted: chosen so that our
 numbers meet the printed ones.  Where any is fitted, printed numbers are not counted as reached; they can still fail.
