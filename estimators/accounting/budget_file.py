@@ -240,7 +240,10 @@ class BudgetFile(Budget):
         return total_epsilon(tuple(self.releases), self.stated_delta(), self.order)
 
     def odometer(self) -> float:
-        """Upper bound on eps at `stated_delta` now, whatever was chosen by earlier answers; see ``Budget.odometer``."""
+        """Upper bound on eps at `stated_delta` now, whatever was chosen by earlier answers; see ``Budget.odometer``.
+
+        In a file without a limit that delta grows with those of releases, which must then have been planned.
+        """
         self.load()
         return running_epsilon(tuple(self.releases), self.stated_delta())
 
