@@ -36,6 +36,8 @@ __all__ = ["best_order", "filter_epsilon", "odometer_epsilon"]
 def best_order(*, eps: float, delta: float) -> float:
     """Order of ``privacy.ORDERS`` at which (eps, delta) allows the most zero-concentrated privacy; to be fixed in advance.
 
+    Inf, at which a budget adds up eps and delta, where eps is so small that none allows any.
+
     Parameters
     ----------
     eps : number > 0; delta : number in (0, 1).
@@ -46,7 +48,7 @@ def best_order(*, eps: float, delta: float) -> float:
     eps, delta = single(positive, "eps", eps), single(fraction, "delta", delta)
     orders = np.array(ORDERS, float)
     allowed = eps - epsilon_at_order(order=orders, rdp=0.0, delta=delta)
-    return float(orders[np.argmax(allowed / orders)])
+    return float(orders[np.argmax(allowed / orders)]) if allowed.max() > 0 else np.inf
 
 
 @paired

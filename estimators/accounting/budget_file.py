@@ -211,6 +211,9 @@ class BudgetFile(Budget):
     def lower(self, *, eps: float, delta: float = 0.0) -> None:
         """Set a lower limit; what was spent stays.  A limit that was promised is never raised.
 
+        That of a file with an order is fixed by its first release, unless delta is 0: a filter promises the limit that it
+        had before it saw answers, and one that is chosen after them may be chosen by them.
+
         Parameters
         ----------
         eps : number > 0, at most the limit's; delta : number in [0, 1), at most the limit's unless it has no eps yet.
@@ -222,6 +225,11 @@ class BudgetFile(Budget):
                 raise BudgetError(
                     f"the limit of {self.path}, eps={state.eps:g} at delta={state.delta:g}, can be lowered but not raised"
                 )
+            if state.order is not None and state.entries and max(limit.delta, state.delta) > 0:
+                raise BudgetError(
+                    f"the limit of {self.path} is that of adaptive releases, and there are some already; set it before the "
+                    "first one, or stop early"
+                )
             state = state._replace(eps=limit.eps, delta=limit.delta)
             store(self.path, state)
             self.know(state)
@@ -232,7 +240,10 @@ class BudgetFile(Budget):
         return total_epsilon(tuple(self.releases), self.stated_delta(), self.order)
 
     def odometer(self) -> float:
-        """Upper bound on eps at `stated_delta` now, whatever was chosen by earlier answers; see ``Budget.odometer``."""
+        """Upper bound on eps at `stated_delta` now, whatever was chosen by earlier answers; see ``Budget.odometer``.
+
+        In a file without a limit that delta grows with those of releases, which must then have been planned.
+        """
         self.load()
         return running_epsilon(tuple(self.releases), self.stated_delta())
 

@@ -29,7 +29,7 @@ from estimators.numerics.validation import finite, fraction, single
 __all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
 
 WIDEST = 100.0  # the largest sqrt(rho) that the hyperprior allows
-LEFT = -3.3  # in w, of ``average``: u = 7e-14 of its scale
+LEFT = -3.3  # in w, of ``average``: u = 6e-14 of its scale
 FINE = 61, 200  # places across and along, for quantiles of the prior's parameters
 CELLS = 1_000_000  # clients times priors at a time
 SHARP = 0.25  # standard deviation, of log rho and of the location, up to which few priors stand for all

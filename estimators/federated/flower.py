@@ -1,7 +1,8 @@
 """The four parts of an algorithm in Flower (flwr): a ClientApp for nodes, a Strategy and a ServerApp for the server.
 
 What is run is an experiment file's method, as `borrow learn` runs it; Flower carries the messages between
-``runtime.Server`` and ``runtime.Node``.  A node keeps its clients' personal models in its context's state, where they stay.
+``runtime.Server`` and ``runtime.Node``.  A node keeps its clients' personal models in its context's state, where they stay,
+and what its errors say, which may be of rows, in its own log.  What ``runtime`` says of a server that wants to know holds.
 
 A Flower app is two lines, ``app = flower.client_app()`` and ``app = flower.server_app()``, with a run configuration of
 
@@ -18,8 +19,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from traceback import print_exc
 from typing import Any
 
 import numpy as np
@@ -86,6 +89,20 @@ def arrays(found: Any) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in found.items()}
 
 
+def kept_here(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A node's step whose errors tell the server their kind alone; Flower sends what they say, which may be of rows."""
+
+    @wraps(step)
+    def careful(message: Any, context: Any) -> Any:
+        try:
+            return step(message, context)
+        except Exception as error:
+            print_exc()
+            raise RuntimeError(f"{type(error).__name__} at the node, whose log says more") from None
+
+    return careful
+
+
 def client_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> Any:
     """ClientApp of nodes.
 
@@ -110,6 +127,7 @@ def client_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
         return module.Message(content, reply_to=message)
 
     @app.query()
+    @kept_here
     def query(message: Any, context: Any) -> Any:
         node = node_of(context)
         task = node.task.bare
@@ -118,6 +136,7 @@ def client_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
         return answer(message, place={"clients": node.clients, "tested": here, "rows": rows})
 
     @app.train()
+    @kept_here
     def train(message: Any, context: Any) -> Any:
         node, order = node_of(context), arrays(message.content["order"])
         sent = arrays(message.content["message"])
@@ -126,6 +145,7 @@ def client_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
         return answer(message, reply=reply)
 
     @app.evaluate()
+    @kept_here
     def evaluate(message: Any, context: Any) -> Any:
         found = node_of(context).measure(arrays(message.content["message"]))
         flat = {f"{name}.loss": result.loss for name, result in found.items()}

@@ -4,7 +4,10 @@ What ``Parts.round`` does for all clients at once, these do with messages in bet
 number is a function of (seed, purpose, round, client), and a client's step does not depend on who is computed beside it.
 Whoever carries the messages (``flower``, or a loop in one process) needs dicts of arrays only.
 
-Both places count releases against the privacy plan: a node those of its clients, the server the noise that it adds.
+Both places count the releases of each round against the privacy plan: a node those of its clients, the server the noise
+that it adds.  That shows mistakes; it does not protect from a server that wants to know.  The server has the seed and with
+it the noise of every client (``accounting.budget.SIMULATED``), a node does not count how often a round is asked for, and
+measures on test rows leave it without noise: of clients' own models too.
 
 Belongs here: the two places.  Does not belong here: transport (``flower``), rounds of a simulation (``algorithms.parts``).
 """
@@ -118,7 +121,10 @@ class Node:
         return {name: value[places] for name, value in self.own.items()}
 
     def measure(self, message: Mapping[str, Any]) -> dict[str, Evaluation]:
-        """Measures of the shared and of the clients' own models on the test rows of the node's clients that have any."""
+        """Measures of the shared and of the clients' own models on the test rows of the node's clients that have any.
+
+        They are exact, for experiments: no privacy plan counts them.
+        """
         task = self.task.bare
         here = np.flatnonzero(np.isin(task.tested, self.clients))
         if task.test is None or len(here) == 0:

@@ -1,7 +1,7 @@
 """Quantiles of laws: the number that a uniform becomes, so that it can be drawn from a net.
 
-Belongs here: laws as functions of a uniform.  Does not belong here: the normal law, which kernels draw (``nets``), laws
-whose quantile is one line, nets, and generators.
+Belongs here: laws as functions of a uniform, and tables of such functions.  Does not belong here: the normal law, which
+kernels draw (``nets``), densities whose quantile is one line, nets, and generators.
 
 A count jumps as its uniform moves.  Arrays that only know smooth operations (``smoothness``) refuse all counts.
 """

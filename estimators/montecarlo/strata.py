@@ -5,9 +5,10 @@ checks on them.  Does not belong here: points and laws (``nets``, ``laws``), the
 
 A large net needs a smooth statistic (``smoothness``), because sixteen means may agree by luck.  Here a replicate is the mean
 over a net of 2^6 to 2^12 points, and there are thousands: they are independent and unbiased for any statistic whatever, and
-their spread gives the standard error as it does for plain draws, under the rule for plain draws.  A small net has in every
-box of equal volume its share of points: events of one draw gain a factor of the square root of its points or more, and what
-is a sum over draws loses nearly all its variance, jumps or not.  In many dimensions nothing is gained but for such sums.
+their spread gives the standard error as it does for plain draws, under the rule for plain draws.  A small net of n points
+has in every box of equal volume its share of them: the share that one draw is below its quantile p has a variance of at most
+1 / (4 n^2), for p (1 - p) / n of plain draws, and what is a sum over draws loses nearly all its variance, jumps or not.  In
+many dimensions nothing is gained but for such sums.
 
 How many nets: as many as bring the skewness of the mean to `MEAN_SKEWNESS`, that of 1e5 squared normals, which is what plain
 draws are held to.  A jump that most nets count alike is the one thing that pilots may miss: n p points of n lie beyond it,

@@ -366,7 +366,7 @@ class Outlines:
 
     def of(self, module: str, text: bytes, tree: Callable[[], ast.Module], is_package: bool) -> Outline:
         """The outline of a file that has this text; its syntax is only asked for if the outline is not known."""
-        key = key_of(module, text)
+        key = key_of(module, text, is_package)
         with suppress(KeyError, TypeError, ValueError, AttributeError):
             return from_plain(self._known[key])
         self._made[key] = outline(module, tree(), is_package)
@@ -386,9 +386,9 @@ class Outlines:
             self._made = {}
 
 
-def key_of(module: str, text: bytes) -> str:
-    """What tells a file with its content from all others."""
-    return f"{module} {hashlib.sha256(text).hexdigest()}"
+def key_of(module: str, text: bytes, is_package: bool) -> str:
+    """What tells a file with its content from all others; the same text imports others as a package than as a module."""
+    return f"{module}{'/' if is_package else ''} {hashlib.sha256(text).hexdigest()}"
 
 
 def to_plain(o: Outline) -> Any:

@@ -44,11 +44,16 @@ __all__ = ["DATA", "FUNCTIONS", "Module", "Node", "Sources", "digest", "versions
 DATA = (".csv", ".json", ".txt", ".npz")
 
 
+def is_front(path: Path) -> bool:
+    """Whether a file is a package's own, whose relative imports begin inside of it."""
+    return path.name == "__init__.py"
+
+
 class Module:
     """One source file, of which only what is asked for is read: its outline, or its syntax."""
 
     def __init__(self, name: str, path: Path, text: bytes, outlines: Outlines):
-        self.name, self.path, self.is_package = name, path, path.name == "__init__.py"
+        self.name, self.path, self.is_package = name, path, is_front(path)
         self._text, self._outlines = text, outlines
 
     @functools.cached_property
@@ -157,7 +162,7 @@ class Sources:
 
     def save_outlines(self) -> None:
         """Keep what was read of files for the next time."""
-        self._outlines.save(key_of(name, text) for name, (_, text) in self.modules.texts.items())
+        self._outlines.save(key_of(name, text, is_front(path)) for name, (path, text) in self.modules.texts.items())
 
     # --- names
 

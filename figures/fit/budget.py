@@ -13,7 +13,8 @@ EPILOG = """borrow fit --eps enters every run into FILE.budget beside its table,
 released. Without a limit everything is counted and nothing refused. A limit can be lowered later but not raised.
   borrow budget wards.csv.budget                       shows what was spent
   borrow budget wards.csv.budget --eps 3 --delta 1e-6  sets a limit; makes the file where there is none
-A new limit with --adaptive holds too when what is asked next, at which eps, and when to stop depend on answers so far.
+A new limit with --adaptive holds too when what is asked next, at which eps, and when to stop depend on answers so far;
+one with --delta is lowered before the first release only.
 """
 
 

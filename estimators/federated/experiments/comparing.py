@@ -105,8 +105,9 @@ def level(
 ) -> Compared:
     """Our values of several seeds beside a printed number with its standard error.
 
-    It holds for the number as printed; it fails if it would for every number that is printed so.  The margin is FACTOR, but
-    at most half the distance to what is printed of `others`, and at least what rounding leaves open.
+    It holds for the number as printed; it fails if it would for every number that is printed so.  The margin is FACTOR, or
+    half the distance to what is printed of `others` where that is less; half a distance below what rounding leaves open
+    counts as that.
 
     >>> near, far = (level("rows.mse", [0.0249, 0.0250, 0.0251], 0.02564, others=found).holds for found in ([], [0.02628]))
     >>> near, far  # within a quarter, but nearer to the number than the two methods to each other it is not

@@ -7,7 +7,7 @@ computed from result lines:
 - "not run": no result line answers it;
 - "not comparable": a setting that the paper states is another here, seeds are too few to tell, or a comparison fails
   (``comparing``) while the paper leaves a setting open that may be why;
-- "contradicted": the settings are those stated, none is left open, and at least one comparison fails;
+- "contradicted": no stated setting is another, but for minor ones, none is left open, and a comparison fails;
 - "reproduced": no setting is another than stated, and every comparison holds.
 
 Settings are as stated, another or not stated (with a measured reason why it matters little: minor), or fitted: chosen so

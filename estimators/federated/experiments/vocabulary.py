@@ -1,7 +1,8 @@
 """What experiment files may name (loaders, steps, choices, models, algorithms, privacy), and whether arguments fit.
 
 Loaders, models and algorithms may be the user's own: "module:name", or what an installed package registers as an entry point
-of the group borrow.loaders, borrow.models or borrow.algorithms.
+of the group borrow.loaders, borrow.models or borrow.algorithms.  So a file may run any code that can be imported: trust it
+as you would trust a program.
 
 Belongs here: tables from names to functions, checks of arguments against signatures.  Does not belong here: the files'
 schema (``experiment``), calling anything (``building``).
@@ -56,14 +57,18 @@ def own(where: str, name: Any, group: str) -> Any:
 
 def loader(where: str, name: str) -> Any:
     """The loader of this name, ours or the user's own."""
-    table = loaders()
-    return table[name] if name in table else own(where, name, "loaders") or named(where, name, table)
+    return of_anybody(where, name, loaders(), "loaders")
 
 
 def model(where: str, name: str) -> Any:
     """The function from settings to a model of this name, ours or the user's own."""
-    table = models()
-    return table[name] if name in table else own(where, name, "models") or named(where, name, table)
+    return of_anybody(where, name, models(), "models")
+
+
+def of_anybody(where: str, name: Any, table: Mapping[str, Any], group: str) -> Any:
+    """What a name stands for: ours in the table, or else the user's own of the group."""
+    found = None if isinstance(name, str) and name in table else own(where, name, group)
+    return named(where, name, table) if found is None else found
 
 
 def steps() -> dict[str, Any]:

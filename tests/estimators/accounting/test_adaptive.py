@@ -125,6 +125,15 @@ def test_orders_that_are_none_are_refused(order):
         Budget(eps=1.0, delta=1e-6, adjacency="row", order=order)
 
 
+def test_where_no_order_allows_anything_eps_adds_up():
+    order = best_order(eps=1e-3, delta=1e-9)
+    assert order == np.inf
+    budget = Budget(eps=1e-3, delta=1e-9, adjacency="row", order=order)
+    budget.spend(Guarantee(6e-4, 0.0, "row", "client", "discrete-laplace"))
+    with pytest.raises(ValueError, match="would bring the total"):
+        budget.spend(Guarantee(6e-4, 0.0, "row", "client", "discrete-laplace"))
+
+
 def test_an_order_needs_a_delta():
     with pytest.raises(ValueError, match="order must be inf"):
         Budget(eps=1.0, delta=0.0, adjacency="row", order=2.0)

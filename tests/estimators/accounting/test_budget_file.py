@@ -348,6 +348,23 @@ def test_a_limit_is_lowered_but_never_raised(path):
         budget.spend(Guarantee(1e-3, 0.0, "row", "client", "answers"))
 
 
+@pytest.mark.parametrize("order", [24.0, float("inf")])
+def test_the_limit_of_a_filter_is_not_chosen_after_answers(path, order):
+    budget = BudgetFile.create(path, data="a", eps=3.0, delta=1e-6, order=order)
+    budget.lower(eps=2.0, delta=1e-6)
+    budget.spend(ONE)
+    with pytest.raises(ValueError, match=r"set it before the\s+first one"):
+        budget.lower(eps=1.5, delta=1e-6)
+    assert BudgetFile(path).eps == 2.0
+
+
+def test_the_limit_of_pure_releases_is_lowered_at_any_time(path):
+    budget = BudgetFile.create(path, data="a", eps=3.0, order=float("inf"))
+    budget.spend(ONE)
+    budget.lower(eps=2.0)
+    assert BudgetFile(path).eps == 2.0
+
+
 def test_a_file_without_limit_is_stated_at_the_deltas_of_its_releases(path):
     budget = BudgetFile.create(path, data="a")
     for delta in (1e-6, 0.0, 3e-6):

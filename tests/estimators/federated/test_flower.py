@@ -155,6 +155,17 @@ def test_a_node_that_drops_out_leaves_the_others(configurations):
     assert (plan.server.state["shared"] != wanted["shared"]).any()
 
 
+def test_what_an_error_says_of_rows_stays_at_the_node(capsys):
+    @flower.kept_here
+    def step(message, context):
+        raise ValueError("y is 7.25 in row 3")
+
+    with pytest.raises(RuntimeError) as told:
+        step(None, None)
+    assert str(told.value) == "ValueError at the node, whose log says more"
+    assert "y is 7.25 in row 3" in capsys.readouterr().err
+
+
 def test_wrong_configurations_are_named(configurations):
     with pytest.raises(ValueError, match="method 'MR-MTL' has a grid of 15 points"):
         flower.built_of({**configurations["MR-MTL"], "experiment": "mrmtl-figure3b"})

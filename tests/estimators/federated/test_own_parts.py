@@ -128,6 +128,7 @@ def test_an_entry_point_is_known_by_its_name(beside, monkeypatch):
         (("rows = 24", "row = 24"), "data.options.row is unknown; loader takes seed, rows"),
         (("{ learning_rate = 0.3 }", "{ learning_rat = 0.3 }"), "settings.learning_rat is unknown; Halved takes"),
         (('"own_parts_of_a_test:loader"', '"synthetic_federatio"'), "data.loader: 'synthetic_federatio' is unknown"),
+        (('"own_parts_of_a_test:loader"', '["digits"]'), r"data.loader: \['digits'\] is unknown"),
     ],
 )
 def test_mistakes_are_named(beside, change, says):

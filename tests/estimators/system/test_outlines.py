@@ -69,6 +69,24 @@ def test_what_is_known_is_not_read_again_and_says_the_same(tmp_path, monkeypatch
     assert changed[("pack.one", "CONSTANT")] == plain[("pack.one", "CONSTANT")]
 
 
+def test_a_module_that_becomes_a_package_is_read_again(tmp_path):
+    """The same text: what it imports relatively is another module's now."""
+    folder, kept = tmp_path / "pack", tmp_path / "outlines.json"
+    (folder / "one").mkdir(parents=True)
+    for place, number in ((folder, 1), (folder / "one", 2)):
+        (place / "other.py").write_text(f"value = {number}\n")
+        (place / "__init__.py").write_text("")
+    text = "from .other import value\n\n\ndef holder():\n    return value\n"
+    (folder / "one" / "__init__.py").unlink()
+    (folder / "one.py").write_text(text)
+    first = Sources({"pack": folder}, outlines=kept)
+    assert first.uses(("pack.one", "holder")) == {("pack.other", "value")}
+    first.save_outlines()
+    (folder / "one.py").rename(folder / "one" / "__init__.py")
+    again = Sources({"pack": folder}, outlines=kept)
+    assert again.uses(("pack.one", "holder")) == {("pack.one.other", "value")}
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"recipe": 1, "outlines": {}}', "another recipe", "another shape"])
 def test_a_file_that_does_not_serve_counts_as_empty(tmp_path, damage):
     folder, kept = tmp_path / "pack", tmp_path / "outlines.json"
