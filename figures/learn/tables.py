@@ -304,8 +304,8 @@ def claims(folder=FOLDER):
         "Made by `borrow learn --table` from `published.toml` and the result lines beside it. Tables and figures with "
         f"learning results, {len(judged)}: {counts}.\n\n{rules()}\n"
         "*Contradicted*: the paper states all settings, they are ours but for minor differences, and a comparison fails. "
-        "*Reproduced*: all hold. *Not comparable*: a stated setting is another here, seeds do not decide, or comparisons fail "
-        "where the paper leaves a setting open. Where settings were chosen so that our numbers meet the printed ones "
+        "*Reproduced*: all hold. *Not comparable*: a stated setting is another here, seeds do not decide, or comparisons "
+        "fail where the paper leaves a setting open. Where settings were chosen so that our numbers meet the printed ones "
         "(*fitted*), a printed number that holds is not counted as reached.\n\n"
     )
     body = [[j.entry.paper, j.entry.place, f"**{j.verdict}**", f"{j.reason}.", tally(j)] for j in judged]
