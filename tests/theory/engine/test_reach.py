@@ -170,15 +170,8 @@ def test_where_a_number_of_a_claim_stands_is_told():
     assert len({source_hash(c) for c in (base, wider, swapped, exchanged)}) == 4
 
 
-EQUAL = (
-    1,
-    sp.Integer(1),
-    1.0,
-    sp.Float(1),
-    sp.Float(1, 40),
-    True,
-    sp.true,
-)  # what compares equal, and judges divide otherwise
+# What compares equal, or says the same, and judges divide otherwise.
+EQUAL = (1, sp.Integer(1), 1.0, sp.Float(1), sp.Float(1, 40), True, sp.true)
 
 
 def _held(one):
