@@ -5,7 +5,7 @@ Belongs here: the design, and which experiments it integrates exactly.  Does not
 The 2 D points +-sqrt(D) e_i with equal weights have the moments of D independent standard normals up to degree three, so the
 mean over them of a polynomial of degree three or less is its expectation, up to rounding (Stroud and Secrest 1963,
 "Approximate integration formulas for certain spherically symmetric regions").  No draw is made, and nothing is said of the
-law beyond its first three moments.  Kernels and model are those of a simulation, and so are their errors: only chance is out.
+law beyond its first three moments.  Kernels and model are a simulation's, and so are their errors: only chance is out.
 """
 
 from __future__ import annotations
