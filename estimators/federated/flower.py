@@ -19,7 +19,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from estimators.federated.experiments.plan import plain
 from estimators.federated.kinds import typed
 from estimators.federated.runtime import Node, Order, Server
 from estimators.numerics.validation import index
+from estimators.system import files
 
 __all__ = ["built_of", "client_app", "clients_of", "server_app", "strategy"]
 
@@ -248,7 +248,7 @@ def server_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
         plan = strategy(Server(built.algorithm, built.task.terms, rounds=built.rounds))
         plan.start(grid, record({}), num_rounds=built.rounds)
         if context.run_config.get("out"):
-            Path(str(context.run_config["out"])).write_text(json.dumps(result_of(plan)), encoding="utf-8")
+            files.write(str(context.run_config["out"]), json.dumps(result_of(plan)))
 
     return app
 
