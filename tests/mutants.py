@@ -28,6 +28,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import accumulate
 from pathlib import Path
 
 import swaps
@@ -50,7 +51,10 @@ SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mul
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the file, the function, the text before and after, and the whole file with it."""
+    """One change: the file, the function, the text before and after, and the whole file with it.
+
+    Where functions of this name hold the text in several places, those after the first have the place's number.
+    """
 
     file: str
     function: str
@@ -58,6 +62,7 @@ class Mutant:
     after: str
     source: str
     line: int = 0
+    number: int = 1
 
     @property
     def key(self):
@@ -65,7 +70,8 @@ class Mutant:
         return hashlib.sha256(f"{self.file}\0{self.source}".encode()).hexdigest()[:16]
 
     def __str__(self):
-        return f"{self.file}::{self.function}: {self.before} -> {self.after}"
+        place = f" #{self.number}" if self.number > 1 else ""
+        return f"{self.file}::{self.function}: {self.before} -> {self.after}{place}"
 
 
 def _changes(node):
@@ -108,32 +114,49 @@ def _functions(tree):
 
 
 def every_place(root=ROOT):
-    """Every change that can be made: (path, name of the function, node, what it becomes, whether it is compiled)."""
+    """Every change that can be made: (path, name of the function, node, what it becomes, whether it is compiled, number)."""
     for path in sorted((root / "estimators").rglob("*.py")):
-        seen = set()
-        for name, function in _functions(ast.parse(path.read_text(encoding="utf-8"))):
+        text, found = path.read_bytes(), {}
+        for name, function in _functions(ast.parse(text)):
             for node in _body(function):
-                if not hasattr(node, "end_col_offset") or (place := _place(node)) in seen:
-                    continue  # of a function in a function, which comes by itself
-                seen.add(place)
-                yield from ((path, name, node, new, warm.compiled(function)) for new in _changes(node))
+                if hasattr(node, "end_col_offset"):  # of a function in a function, which comes by itself, the first counts
+                    found.setdefault(_place(node), (name, node, warm.compiled(function)))
+        numbers = _numbered(text, {place: name for place, (name, _, _) in found.items()})
+        for place, (name, node, kernel) in found.items():
+            yield from ((path, name, node, new, kernel, numbers[place]) for new in _changes(node))
 
 
 def _place(node):
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, type(node).__name__
 
 
-def mutated(path, function, node, new, kernel=False, root=ROOT):
+def _numbered(text, names):
+    """For every place, the how-manieth it is of those that hold its text in functions of its name."""
+    starts, count, numbers = _starts(text), Counter(), {}
+    for place in sorted(names):
+        one = (names[place], " ".join(text[_span(starts, place)].decode().split()))
+        count[one] += 1
+        numbers[place] = count[one]
+    return numbers
+
+
+def _starts(text):
+    return list(accumulate(map(len, text.splitlines(keepends=True)), initial=0))
+
+
+def _span(starts, place):
+    """A place in the bytes of its file."""
+    line, column, last, end, _ = place
+    return slice(starts[line - 1] + column, starts[last - 1] + end)
+
+
+def mutated(path, function, node, new, kernel=False, number=1, root=ROOT):
     """The mutant that a change makes."""
-    file, source = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
-    before = ast.get_source_segment(source, node)
-    after = f"({ast.unparse(ast.fix_missing_locations(new))})"
-    lines = source.encode().splitlines(keepends=True)
-    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-    end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
-    text = source.encode()
-    changed = (text[:start] + after.encode() + text[end:]).decode()
-    return Mutant(file, function, " ".join(before.split()), after, changed, node.lineno)
+    file, text = path.relative_to(root).as_posix(), path.read_bytes()
+    at = _span(_starts(text), _place(node))
+    before, after = " ".join(text[at].decode().split()), f"({ast.unparse(ast.fix_missing_locations(new))})"
+    changed = (text[: at.start] + after.encode() + text[at.stop :]).decode()
+    return Mutant(file, function, before, after, changed, node.lineno, number)
 
 
 def callers():
@@ -335,7 +358,7 @@ def main(arguments=None):
     everyone = [place for place in every_place() if place[0].relative_to(ROOT).as_posix().startswith(tuple(rooms))]
     places = random.Random(a.seed).sample(everyone, min(a.count, len(everyone)))
     sample = {m.key: m for m in (mutated(*place) for place in places)}
-    kernels = {m.key for m, (_, _, _, _, kernel) in zip(sample.values(), places, strict=True) if kernel}
+    kernels = {m.key for m, (_, _, _, _, kernel, _) in zip(sample.values(), places, strict=True) if kernel}
     warm.preload()
     needed = ("", "estimators/", *(f"tests/{room}" for room in rooms))[bool(a.under) :]
     reach, called_by, imported_by = warm.reach(mapped(), needed, a.jobs), callers(), importers()
@@ -401,7 +424,7 @@ def told(sample, known):
         end = "equivalent" if end in ("survived", "unreached") and str(m) in same else end
         fates[end] += 1
         if end not in ("killed", "timeout"):
-            print(f"{end:10} {m.file}:{m.line} {m.function}: {m.before} -> {m.after}")
+            print(f"{end:10} {m}  (line {m.line})")
     killed = fates["killed"] + fates["timeout"]
     judged = killed + fates["survived"] + fates["unreached"] + fates["stuck"]
     if judged:

@@ -182,6 +182,49 @@ def test_what_only_the_clock_has_stopped_is_not_dead_and_tried_again(tmp_path, c
     assert "1 of 2 killed" in capsys.readouterr().out
 
 
+TWICE = """
+class One:
+    def far(self, x):
+        return [y for y in x if  y >
+            1] or x > 1 or y > 1
+
+class Two:
+    def near(self):
+        return y > 1
+    def far(self):
+        def far(é, y): return "é", y > 1
+"""
+
+
+def test_places_of_one_text_in_functions_of_one_name_are_numbered_from_the_top(tmp_path):
+    (tmp_path / "estimators").mkdir()
+    (tmp_path / "estimators" / "twice.py").write_text(TWICE, encoding="utf-8")
+    made = {str(m): m for m in (mutants.mutated(*place, root=tmp_path) for place in mutants.every_place(tmp_path))}
+    far = "estimators/twice.py::far: y > 1 -> (y >= 1)"
+    assert [made[f"{far}{n}"].line for n in ("", " #2", " #3")] == [4, 5, 11]
+    assert f"{far} #4" not in made
+    assert "estimators/twice.py::near: y > 1 -> (y >= 1)" in made
+    for m in made.values():
+        assert ast.dump(ast.parse(m.source)) != ast.dump(ast.parse(TWICE))
+    lines = made[f"{far} #3"].source.splitlines()
+    assert lines[10].endswith('"é", (y >= 1)')
+    assert lines[:10] == TWICE.splitlines()[:10]
+
+
+def test_an_equivalent_mutant_excuses_its_own_place_only(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path / "equivalent.txt")
+    mutants.EQUIVALENT.write_text("x.py::f: a -> (b) #2  # why\n")
+    sample = {str(k): mutants.Mutant("x.py", "f", "a", "(b)", "", number=k) for k in (1, 2)}
+    mutants.told(sample, {k: {"fate": "survived"} for k in sample})
+    assert "0 of 1 killed" in capsys.readouterr().out
+
+
+def test_equivalent_mutants_are_of_the_code_as_it_is():
+    named = {name.split("::")[0] for name in mutants.equivalents()}
+    places = (p for p in mutants.every_place() if p[0].relative_to(mutants.ROOT).as_posix() in named)
+    assert mutants.equivalents() - {str(mutants.mutated(*p)) for p in places} == set()
+
+
 def test_equivalent_mutants_have_a_reason():
     lines = [x for x in mutants.EQUIVALENT.read_text().splitlines() if x and not x.startswith("#")]
     assert all("  # " in line for line in lines)

@@ -93,7 +93,7 @@ def verify(
     ids : claim id or iterable of claim ids; all claims when empty.
     paper : key of a paper, to verify its claims only.
         What of them could not be read is in the report's `malformed`.
-    quick : leave out the simulated level.
+    quick : leave out the simulated and the integrated level.
     deep : simulations on nets see ten times smaller errors (1e-5); always made anew.
     fresh : ignore evidence in the ledger.
     root : root of all random streams; the same root gives the same bits for any number of jobs.

@@ -43,7 +43,7 @@ def add_verify(p: argparse.ArgumentParser) -> None:
     """Add the arguments of `borrow verify`."""
     p.add_argument("ids", nargs="*", metavar="ID", help="claim ids (default: all)")
     p.add_argument("--paper", metavar="KEY", help="claims of one paper")
-    p.add_argument("--quick", action="store_true", help="leave out the simulated level")
+    p.add_argument("--quick", action="store_true", help="leave out the simulated and the integrated level")
     p.add_argument("--deep", action="store_true", help="simulations on nets see errors of 1e-5; all judged anew")
     p.add_argument("--fresh", action="store_true", help="make all evidence anew")
     p.add_argument("--ledger", type=Path, default=DEFAULT_LEDGER, help="evidence file (default: %(default)s)")

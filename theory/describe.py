@@ -34,7 +34,7 @@ MEANING = {
     "derived": "exact algebra from the model",
     "computed": "an oracle by another route, and the float64 function, at points and as a formula",
     "simulated": "the model's raw noise, with declared error rates",
-    "integrated": "exact means of the model's quadratic statistics, by a cubature that draws nothing",
+    "integrated": "exact means of the simulation's quadratic statistics, by a cubature in place of draws",
     "attacked": "search of the domain for a counterexample",
     "literal": "the paper's display, read by machine, is the printed formula",
     "independent": "what two judges share is machinery or packing",

@@ -105,10 +105,10 @@ How strong a verdict is:
 {_code(claims, records)}
 
 A verdict follows from evidence: *derived* (exact algebra from the model), *computed* (an oracle by another route, and the
-float64 function), *simulated* (the model's raw noise, with declared error rates), *integrated* (exact means of quadratic
-statistics, nothing drawn), *attacked* (search for counterexamples, mutants), and *proved* (a Coq file generated from the
-claim, checked by `borrow prove`). `borrow show ID` prints all of a claim. The proofs state {_theorems(claims)} theorems.
-An equality whose two sides are the same text would prove nothing:
+float64 function), *simulated* (the model's raw noise, with declared error rates), *integrated* (exact means of that
+simulation's quadratic statistics, in place of draws: the same model), *attacked* (search for counterexamples, mutants), and
+*proved* (a Coq file generated from the claim, checked by `borrow prove`). `borrow show ID` prints all of a claim. The proofs
+state {_theorems(claims)} theorems. An equality whose two sides are the same text would prove nothing:
 it is not stated, and a claim with nothing else to state is not counted as proved ({_same_text(claims)} claims, listed
 at the end). No machine sees that all judges of a claim have the same wrong model, that a domain is narrower than the
 paper's sentence (each bound says why it is there), or that a letter means something else: `borrow show` prints model,

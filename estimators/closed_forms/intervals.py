@@ -78,7 +78,10 @@ def derivatives(t: float, c: float) -> tuple[float, float]:
 
 
 def worst(m2: float, kappa: float, c: float) -> float:
-    """Return the supremum of E P(|Z + B| > c) over laws of B with E B^2 = m2 and E B^4 <= kappa m2^2."""
+    """Return the supremum of E P(|Z + B| > c) over laws of B with E B^2 = m2 and E B^4 <= kappa m2^2.
+
+    Claim, for an infinite kappa: generative:intervals:worst-miss.
+    """
     if m2 == 0:
         return float(noncoverage(0.0, c))
     t0 = chord(c)

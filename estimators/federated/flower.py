@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib import import_module
-from pathlib import Path
 from traceback import print_exc
 from typing import Any
 
@@ -34,6 +33,7 @@ from estimators.federated.experiments.plan import plain
 from estimators.federated.kinds import typed
 from estimators.federated.runtime import Node, Order, Server
 from estimators.numerics.validation import index
+from estimators.system import files
 
 __all__ = ["built_of", "client_app", "clients_of", "server_app", "strategy"]
 
@@ -268,7 +268,7 @@ def server_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
         plan = strategy(Server(built.algorithm, built.task.terms, rounds=built.rounds))
         plan.start(grid, record({}), num_rounds=built.rounds)
         if context.run_config.get("out"):
-            Path(str(context.run_config["out"])).write_text(json.dumps(result_of(plan)), encoding="utf-8")
+            files.write(str(context.run_config["out"]), json.dumps(result_of(plan)))
 
     return app
 

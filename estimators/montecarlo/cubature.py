@@ -5,7 +5,8 @@ Belongs here: the design, and which experiments it integrates exactly.  Does not
 The 2 D points +-sqrt(D) e_i with equal weights have the moments of D independent standard normals up to degree three, so the
 mean over them of a polynomial of degree three or less is its expectation, up to rounding (formula II of Stroud and Secrest
 1963, "Approximate integration formulas for certain spherically symmetric regions", Math. Comp. 17:105-135).  No draw is
-made, and nothing is said of the law beyond its first three moments: this is evidence of its own, not a simulation.
+made, and nothing is said of the law beyond its first three moments.  Kernels and model are a simulation's, and so are their
+errors: only chance is out.
 """
 
 from __future__ import annotations

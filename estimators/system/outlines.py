@@ -222,9 +222,12 @@ def flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _defines(statement: ast.stmt) -> set[str]:
-    """Names that a statement of a module gives a meaning, or changes: ``X = ``, ``X[...] = ``, ``X.update(...)``."""
+    """Names that a statement of a module gives a meaning, or changes: ``X = ``, ``X[...] = ``, ``X.update(...)``.
+    What Numba compiles in the place of X, ``@overload(X)``, goes by that name.
+    """  # fmt: skip
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {statement.name}
+        calls = [d for d in statement.decorator_list if isinstance(d, ast.Call) and d.args]
+        return {_head(d.args[0]) for d in calls if _called(d) == "overload"} or {statement.name}
     found: set[str] = set()
     for node in walk(statement):
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
@@ -234,6 +237,10 @@ def _defines(statement: ast.stmt) -> set[str]:
         if isinstance(function, ast.Attribute):
             found.add(_head(function))
     return found - {""}
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def _head(node: ast.expr) -> str:

@@ -33,16 +33,7 @@ JUDGED = (
 )  # fmt: skip
 TAKEN = ("variables", "derive", "assumes", "although")  # what a derivation takes from a claim that it uses as a lemma
 DRAWN = ("simulated", "integrated")  # the levels that ask a claim's simulation, which `quick` leaves out
-LEVEL_CODE = (
-    "derived",
-    "computed",
-    "attacked",
-    "mutated",
-    "simulated",
-    "integrated",
-    "independent",
-    "literal",
-)  # of theory.engine.levels
+LEVEL_CODE = (*LEVELS, "mutated")  # of theory.engine.levels
 
 
 class LedgerError(ValueError):

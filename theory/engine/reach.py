@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import sympy as sp
+
 from estimators.system.sources import FUNCTIONS, Node, Sources, digest, versions_text
 from theory.engine.paper import papers
 
@@ -34,9 +36,9 @@ class Reached:
     strings: set[str] = field(default_factory=set)
 
 
-def collect(sources: Sources, value: Any, into: Reached, seen: set[int] | None = None) -> Reached:
+def collect(sources: Sources, value: Any, into: Reached, seen: dict[int, Any] | None = None) -> Reached:
     """Add what a value of a claim is made of: functions with what they close over, classes, containers, plain values."""
-    seen = set() if seen is None else seen
+    seen = {} if seen is None else seen  # by number, and held: the number of one that is gone is given to another
     if isinstance(value, (str, int, float, complex, bytes, type(None))):
         into.texts.add(repr(value))
         if isinstance(value, str):
@@ -44,9 +46,10 @@ def collect(sources: Sources, value: Any, into: Reached, seen: set[int] | None =
         return into
     if id(value) in seen:
         return into
-    seen.add(id(value))
+    seen[id(value)] = value
     value = getattr(value, "py_func", value)  # a compiled kernel
     if isinstance(value, functools.partial):
+        into.texts.add(shape((value.args, value.keywords)))
         parts: list[Any] = [value.func, *value.args, *value.keywords.items()]
     elif isinstance(value, types.MethodType):
         parts = [value.__func__, value.__self__]
@@ -69,7 +72,7 @@ def collect(sources: Sources, value: Any, into: Reached, seen: set[int] | None =
     elif type(value).__module__ in sources.modules:
         parts = [type(value), *vars(value).items()]
     else:  # of a library: its text, unless that holds an address
-        text = repr(value)
+        text = _text(value)
         into.texts.add(f"{type(value).__module__}.{type(value).__qualname__}" if " at 0x" in text else text)
         parts = []
     for part in parts:
@@ -79,24 +82,36 @@ def collect(sources: Sources, value: Any, into: Reached, seen: set[int] | None =
 
 def shape(value: Any) -> str:
     """Plain values with their places, as text: a set of what a value is made of does not tell (1, 2) from (2, 1), and not
-    (2,) from (2, 3) where a 3 stands elsewhere. Functions are told by what they reach.
+    (2,) from (2, 3) where a 3 stands elsewhere. Equal numbers of other types are told apart: judges divide 2 and Integer(2)
+    otherwise. Functions are told by what they reach.
 
     >>> shape({"m": (2, 3)}) == shape({"m": (3, 2)})
     False
-    """  # fmt: skip
+    >>> shape((1, sp.Integer(1), 1.0, True))
+    '(1, Integer(1), 1.0, True)'
+    """
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{shape(k)}: {shape(v)}' for k, v in value.items())}}}"
     if isinstance(value, (list, tuple)):
         return f"({', '.join(map(shape, value))})"
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(shape, value)))}}}"
     if is_dataclass(value) and not isinstance(value, type):
         return f"{type(value).__name__}({', '.join(shape(getattr(value, f.name)) for f in fields(value))})"
-    text = repr(value)
+    text = _text(value)
     return type(value).__qualname__ if " at 0x" in text else text
+
+
+def _text(value: Any) -> str:
+    """A value's text; SymPy's `repr` says 2 for Integer(2), x for every symbol of that name, and leaves out digits."""
+    return sp.srepr(value) if isinstance(value, (sp.Basic, sp.MatrixBase)) else repr(value)
 
 
 def _function(sources: Sources, function: types.FunctionType, into: Reached) -> list[Any]:
     code, module = function.__code__, function.__module__
     cells = {name: c.cell_contents for name, c in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    if any(held := [cells, function.__defaults__, function.__kwdefaults__]):
+        into.texts.add(shape(held))
     if module not in sources.modules:  # of a library, a notebook, a test
         into.texts.add(f"{module}.{function.__qualname__}")
         if "site-packages" in code.co_filename or code.co_filename.startswith(sysconfig.get_path("stdlib")):
@@ -107,14 +122,14 @@ def _function(sources: Sources, function: types.FunctionType, into: Reached) -> 
         into.nodes |= {node for home in ours for name in code.co_names for node in sources.resolve(home, name)}
         homes = {module, *sources.modules.texts}
         own = [v for v in known if getattr(v, "__module__", module) in homes and not isinstance(v, types.ModuleType)]
-        return [*cells.values(), *own, function.__defaults__, function.__kwdefaults__]
+        return [*own, *held]
     pieces, holders = sources.pieces(module, code)
     for piece in pieces:
         into.texts.add(piece.text)
         into.strings |= set(piece.strings)
         into.nodes |= sources.named(module, piece.named)
     into.nodes |= holders
-    return [*cells.values(), function.__defaults__, function.__kwdefaults__]
+    return held
 
 
 def on_disk(outlines: Path | None = None) -> Sources:
@@ -131,7 +146,7 @@ def sources() -> Sources:
 
 def _code_text(code: types.CodeType) -> Iterator[str]:
     """What a compiled function does, as text, without where it stands."""
-    yield f"{code.co_code.hex()} {code.co_names} {[c for c in code.co_consts if not isinstance(c, types.CodeType)]!r}"
+    yield f"{code.co_code.hex()} {code.co_names} {shape([c for c in code.co_consts if not isinstance(c, types.CodeType)])}"
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _code_text(constant)

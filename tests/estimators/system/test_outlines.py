@@ -122,3 +122,19 @@ def test_two_processes_keep_what_each_has_read_and_no_file_that_is_gone(tmp_path
     last.uses(("pack.third", "x"))
     last.save_outlines()
     assert sorted(key.split()[0] for key in json.loads(kept.read_text())["outlines"]) == ["pack.other", "pack.third"]
+
+
+def test_what_is_compiled_in_the_place_of_a_function_is_reached_with_it(tmp_path):
+    def print_of(compiled):
+        text = "@njit\ndef kernel(x):\n    return draw(x)\n\ndef draw(x):\n    return 1\n\n"
+        (tmp_path / "one.py").write_text(
+            f"{text}@overload(draw)\ndef compiled(x):\n    return lambda x: {compiled}\n\nheld = 3\n"
+        )
+        sources = Sources({"pack": tmp_path})
+        nodes = sources.closure([("pack.one", "kernel")])
+        return nodes, digest(sources, nodes)
+
+    nodes, one = print_of("1")
+    assert nodes == {("pack.one", "kernel"), ("pack.one", "draw")}
+    assert print_of("2") != (nodes, one)
+    assert print_of("held")[0] == nodes | {("pack.one", "held")}

@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+import sympy as sp
 
 from theory import claims, find
 from theory.engine import judging, reach
@@ -166,6 +168,67 @@ def test_where_a_number_of_a_claim_stands_is_told():
     example = {**base.examples[0], "alpha": base.examples[0]["beta"], "beta": base.examples[0]["alpha"]}
     exchanged = replace(base, examples=(example, *base.examples[1:]))
     assert len({source_hash(c) for c in (base, wider, swapped, exchanged)}) == 4
+
+
+# What compares equal, or says the same, and judges divide otherwise.
+EQUAL = (1, sp.Integer(1), 1.0, sp.Float(1), sp.Float(1, 40), True, sp.true)
+
+
+def _held(one):
+    return lambda **v: one
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda claim, one: {"variables": (*claim.variables[:-1], replace(claim.variables[-1], choices=(one, 2)))},
+        lambda claim, one: {"examples": ({**claim.examples[0], "n": one},)},
+        lambda claim, one: {"oracle": _held(one)},
+        lambda claim, one: {"oracle": lambda v, one=one: one},
+        lambda claim, one: {"oracle": partial(claim.oracle, n=one)},
+    ],
+    ids=["choice", "example", "closure", "default", "partial"],
+)
+def test_numbers_that_are_equal_and_of_other_types_are_told_apart(changed, monkeypatch):
+    base = find("generative:thm3:own-data")
+    monkeypatch.setattr(type(base), "__post_init__", lambda self: None)  # which need not like such a claim
+    hashes = [source_hash(replace(base, **changed(base, one))) for one in EQUAL]
+    assert len(set(hashes)) == len(EQUAL)
+    assert hashes == [source_hash(replace(base, **changed(base, one))) for one in EQUAL]
+
+
+def test_the_type_of_a_reached_constant_is_told_and_words_about_it_are_not(tmp_path):
+    source = '"""Words."""\nONE = {}\n\n\ndef judge():\n    {}\n    return ONE / 3, {}\n'
+
+    def digest(*parts):
+        (tmp_path / "names.py").write_text(source.format(*parts))
+        sources = reach.Sources({"names": tmp_path})
+        return reach.digest(sources, sources.closure({("names.names", "judge")}))
+
+    ones = ("1", "1.0", "True", "sp.Integer(1)")
+    assert (
+        len({digest(one, '"""Says."""', 2) for one in ones} | {digest(1, '"""Says."""', f"2 * {one}") for one in ones}) == 8
+    )
+    assert digest(1, '"""Says."""', 2) == digest("1  # one", '"""Says more."""', "(2)")
+
+
+def test_where_held_values_stand_is_told():
+    def of(*values):
+        return reach.collect(reach.sources(), values, reach.Reached()).texts
+
+    def held(a, b):
+        return lambda: (a, b)
+
+    assert of(held(1, 2)) != of(held(2, 1))
+    assert of(lambda a=1, b=2: a) != of(lambda a=2, b=1: a)
+    assert of(partial(held, 1, 2)) != of(partial(held, 2, 1))
+    assert of({"a", "b", "c"}) == of({"c", "b", "a"})
+
+
+def test_no_value_is_taken_for_one_that_is_gone():
+    """What is read of an object is made for it, and the next one gets its place in memory."""
+    texts = reach.collect(reach.sources(), [partial(max, key=k) for k in range(50)], reach.Reached()).texts
+    assert {repr(k) for k in range(50)} <= texts
 
 
 def test_a_claim_of_a_notebook_has_a_fingerprint_of_its_own_code():

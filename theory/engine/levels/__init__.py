@@ -4,7 +4,7 @@ derived         printed against the derivation, on the whole domain
 slack           how loose a bound is where its claim says
 computed        derivation against oracle and float64 function
 simulated       the model's raw noise against the derived value
-integrated      exact means of quadratic statistics against the derived value, nothing drawn
+integrated      exact means of the simulation's quadratic statistics against the derived value, nothing drawn
 attacked        a search for points that break the verdict
 mutated         wrong variations of the formula, which must be rejected
 independent     what two judges share

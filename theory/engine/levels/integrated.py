@@ -1,7 +1,10 @@
 """The level *integrated*: exact means of the model's quadratic statistics, by cubature, against the derived value.
 
 Belongs here: which claims it applies to, how far rounding may be off.  Does not belong here: the design
-(estimators.montecarlo.cubature), anything random: this is no simulation, though it reads what a simulation would read.
+(estimators.montecarlo.cubature), anything random.
+
+What it integrates is the experiment that the level *simulated* draws, through the same kernels: the two are not independent
+of each other, and a wrong model there deceives both.  What it adds is that no chance is left, and errors far below a draw's.
 """
 
 from __future__ import annotations

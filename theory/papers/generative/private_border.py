@@ -91,7 +91,7 @@ register(
         assumes={"given": "nothing"},
         related=("generative:thm1:james-stein", "generative:privacy:border"),
         remark="""Simulated from m = 10, where squared errors have enough moments. For the plain estimate of James and Stein;
-            with its positive part, and with integrated hyperparameters, borrowing does a little better near the border.""",
+            with its positive part borrowing never does worse.""",
     )
 )
 
