@@ -64,7 +64,7 @@ def sentences():
     errata = page.split("\n## Errata\n")[1].split("\n## ")[0]
     assert errata.count("counterexample at ") == fail["all"], "each has a counterexample"
     proved = errata.count("proof of the right formula and that the printed one fails")
-    (theorems,) = re.findall(r"The proofs state (\d+) theorems", page)
+    (theorems,) = re.findall(r"The proofs\s+state (\d+) theorems", page)
     words = {5: "five", 12: "Twelve", 18: "eighteen"}
     yield f"Of {every['claims']} claims in {words[len(papers) - 1]} papers"
     yield f"federated estimation, {fail['all']} fail as printed, each with an exact counterexample"

@@ -64,7 +64,7 @@ def filter_epsilon(rdp: ArrayLike, *, order: float, delta: float) -> float:
     >>> round(filter_epsilon(0.03 * np.array(ORDERS), order=24.0, delta=1e-6), 4)
     1.1399
     """
-    total = curve(rdp)[place(order)]
+    total, delta = curve(rdp)[place(order)], single(fraction, "delta", delta)
     return max(0.0, float(epsilon_at_order(order=order, rdp=total, delta=delta))) if total < np.inf else np.inf
 
 

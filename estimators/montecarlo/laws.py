@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from estimators.numerics.arrays import Floats, Ints
 
@@ -60,6 +59,8 @@ def beta(uniforms: Any, a: Any, b: Any) -> Any:
     [0.25, 0.5, 0.75]
     """
     if isinstance(uniforms, Smooth) or np.ndim(a) or np.ndim(b):
+        from scipy import special
+
         return special.betaincinv(a, b, uniforms)
     return _tabled(uniforms, *_beta_tables(float(a), float(b)))
 
@@ -67,17 +68,23 @@ def beta(uniforms: Any, a: Any, b: Any) -> Any:
 def gamma(uniforms: Any, shape: Any) -> Any:
     """The gamma law with scale one."""
     if isinstance(uniforms, Smooth) or np.ndim(shape):
+        from scipy import special
+
         return special.gammaincinv(shape, uniforms)
     return _tabled(uniforms, *_gamma_tables(float(shape)))
 
 
 @lru_cache(maxsize=64)
 def _beta_tables(a: float, b: float) -> tuple[Floats, Floats]:
+    from scipy import special
+
     return tabled(lambda p: special.betaincinv(a, b, p)), tabled(lambda p: special.betainccinv(a, b, p))
 
 
 @lru_cache(maxsize=64)
 def _gamma_tables(shape: float) -> tuple[Floats, Floats]:
+    from scipy import special
+
     return tabled(lambda p: special.gammaincinv(shape, p)), tabled(lambda p: special.gammainccinv(shape, p))
 
 
@@ -133,6 +140,8 @@ def logarithmic(p: float) -> Floats:
 
 def failures(n: float, p: float) -> Floats:
     """Probabilities of 0, 1, ... failures before `n` successes of probability `p`."""
+    from scipy import special
+
     k = np.arange(LONGEST)
     return _whole(
         np.exp(special.gammaln(k + n) - special.gammaln(n) - special.gammaln(k + 1) + n * np.log(p) + k * np.log1p(-p))

@@ -178,6 +178,7 @@ def noisy_parts(whole: Ints, sigma2: int, generator: np.random.Generator | None)
     return whole + np.array(noise, np.int64).reshape(whole.shape)
 
 
+@paired
 def distributed_mean(
     values: ArrayLike,
     *,

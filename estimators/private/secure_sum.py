@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.numerics.arrays import Ints
-from estimators.numerics.validation import count, listing, single
+from estimators.numerics.validation import count, listing, paired, single
 from estimators.private.exact_noise import below, check_generator
 
 __all__ = ["MOST_BITS", "Party", "SecureSum", "Share", "secure_sum", "unmask"]
@@ -207,6 +207,7 @@ class SecureSum(NamedTuple):
     messages: dict[int, np.ndarray]
 
 
+@paired
 def secure_sum(
     values: Ints,
     *,
