@@ -282,9 +282,7 @@ class Drawn(_Served):
             )
         blocks = np.empty((-(-self._rows // LANES), count, LANES))
         fill(Net(block.copy(), base[some].copy(), within[some], steps[some], quantile), blocks)
-        rows = blocks.transpose(1, 0, 2).reshape(count, -1)[:, : self._rows]
-        others = [n for k, n in enumerate(shape) if k != axis]
-        return np.ascontiguousarray(np.moveaxis(rows.reshape(*others, self._rows), -1, axis))
+        return _placed(blocks, shape, axis)
 
 
 def draw_on(draw: Callable[[np.random.Generator, int], Any], source: Net, rows: int) -> Any:
@@ -330,9 +328,7 @@ class Strata(_Served):
         steps, within = np.empty((count, BITS), np.uint32), np.empty((count, LANES), np.uint32)
         place = Net(np.array([0, (1 << self._size) // LANES]), np.empty(count, np.uint32), within, steps, quantile_table())
         strata(place, directions(dimensions)[some], np.ascontiguousarray(self._random[:, some]), blocks, normal)
-        rows = blocks.transpose(1, 0, 2).reshape(count, -1)
-        others = [n for k, n in enumerate(shape) if k != axis]
-        return np.ascontiguousarray(np.moveaxis(rows.reshape(*others, rows.shape[1]), -1, axis))
+        return _placed(blocks, shape, axis)
 
 
 class _Counted(_Served):
@@ -360,6 +356,13 @@ def _plainly(dtype: Any, out: Any) -> None:
 def _size(size: Any, *parameters: Any) -> Any:
     """The shape of the draws, which without a size is that of their parameters."""
     return np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size
+
+
+def _placed(blocks: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
+    """Blocks[K, coordinates, LANES] in the shape that was asked for, with the points along `axis`."""
+    rows = blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)[:, : shape[axis]]
+    others = [n for k, n in enumerate(shape) if k != axis]
+    return np.ascontiguousarray(np.moveaxis(rows.reshape(*others, shape[axis]), -1, axis))
 
 
 def _axis(size: Any, rows: int) -> tuple[tuple[int, ...], int]:

@@ -27,7 +27,7 @@ from estimators.numerics.validation import finite
 
 from .independence import require_independent, require_own_streams
 from .moments import Moments, batch_means, combine
-from .nets import LANES, Drawn, Net, dimensions_of, draw_on
+from .nets import LANES, Drawn, Net, coordinates_of, dimensions_of, draw_on
 from .streams import DEFAULT_ROOT, stream
 
 Source = np.random.Generator | Net
@@ -408,6 +408,11 @@ class SampledExperiment:
     @cached_property
     def _dimensions(self):
         return dimensions_of(self.draw)  # asked for by every pilot and stage, and found by drawing
+
+    @cached_property
+    def coordinates(self) -> int:
+        """How many uniforms and normals a replicate takes on small nets, which serve any statistic; raises NoNet."""
+        return coordinates_of(self.draw)
 
     def _sample(self, gen, size):
         sample = np.asarray(draw_on(self.draw, gen, size) if isinstance(gen, Net) else self.draw(gen, size), float)

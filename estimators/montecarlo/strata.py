@@ -22,18 +22,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .checks import DECLARED, Check, CheckResult, TwoStageRule, decide, fitting
 from .moments import Moments, batch_means
-from .nets import BITS, Strata, coordinates_of
+from .nets import BITS, Strata
 from .runner import Experiment, SampledExperiment, run
 from .smoothness import NoNet
 from .streams import DEFAULT_ROOT, stream
-from .student import skewness
+from .student import MAX_COORDINATES, skewness
 
 SIZES = 6, 8, 10, 12
 """log2 of the points of the nets that are tried."""
@@ -46,9 +45,6 @@ MEAN_SKEWNESS = 0.009
 LONE = 10
 ROWS = 2**16
 """Points that are drawn in one call, which bounds memory. A part of the experiment: it changes the bits."""
-
-MAX_COORDINATES = 2**28
-"""Default cap on the coordinates of stage 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +83,7 @@ class StratifiedExperiment:
     @property
     def draws_per_replicate(self) -> int:
         """Coordinates of one net."""
-        return self.dimensions << self.log2_points
-
-    @cached_property
-    def dimensions(self) -> int:
-        """Coordinates of one point."""
-        return coordinates_of(self.of.draw)
+        return self.of.coordinates << self.log2_points
 
     def net_order(self) -> np.ndarray:
         """A net serves no nets."""
@@ -107,7 +98,7 @@ class StratifiedExperiment:
 
     def points(self, gen: np.random.Generator, nets: int) -> Iterator[np.ndarray]:
         """Statistics at the points of some of the nets at a time, shape (some, points, M)."""
-        size, dimensions = 1 << self.log2_points, self.dimensions
+        size, dimensions = 1 << self.log2_points, self.of.coordinates
         most = max(ROWS // size, 1)
         for start in range(0, nets, most):
             some = min(most, nets - start)
@@ -164,7 +155,7 @@ def plan_strata(
     if not isinstance(experiment, SampledExperiment):
         raise NoNet("a compiled kernel draws it")
     rows = np.array([check.coefficients for check in checks]) / np.array([[check.scale] for check in checks])
-    plans, dimensions = [], coordinates_of(experiment.draw)
+    plans, dimensions = [], experiment.coordinates
     for size in SIZES:
         stratified = StratifiedExperiment(experiment, size)
         most = max_coordinates // (dimensions << size)
@@ -242,4 +233,4 @@ def perform_on_strata(
     return decide(rule, checks, simulate, detectable, points=1 << plan.log2_points, least=plan.lone)
 
 
-__all__ = ["MAX_COORDINATES", "StrataPlan", "StratifiedExperiment", "perform_on_strata", "plan_strata"]
+__all__ = ["StrataPlan", "StratifiedExperiment", "perform_on_strata", "plan_strata"]

@@ -18,6 +18,7 @@ from estimators.federated.data.federation import Examples, Federation, held_shar
 from estimators.federated.data.loaders import silos
 from estimators.federated.kinds import typed
 from estimators.numerics.validation import index, shown
+from estimators.tables.client_table import by_client
 from estimators.tables.table_arrow import ParquetTable
 from estimators.tables.table_file import CsvTable, open_table
 
@@ -82,8 +83,8 @@ def table(
             raise ValueError(f"{path}: {response} is {y[odd[0]]:g} in row {odd[0] + 1}; labels are 0..{classes - 1}")
     if codes is None:
         return Examples(x, y, classes=classes, name="table", provenance=reader.provenance())
-    rows = [np.flatnonzero(codes == k) for k in range(len(names))]
-    return silos(reader, [x[own] for own in rows], [y[own] for own in rows], classes, test_fraction, seed, names=names)
+    m = len(names)
+    return silos(reader, by_client(codes, x, m), by_client(codes, y, m), classes, test_fraction, seed, names=names)
 
 
 def columns(path: Path, content: bytes, response: str, client: str | None, features: Sequence[str] | None) -> Any:
