@@ -79,7 +79,8 @@ class Claim:
         A readable point where the printed formula fails (verified, never trusted).
     corrected, slip
         The right formula in readable form (verified against `derive`); `slip` says which slip of the pen
-        explains a misprint.
+        explains a misprint: the paper itself shows what was meant (by another place, by the sentence, by units) and
+        concludes nothing from the slip. That it changes a letter or two at most is checked; what else fails is wrong.
     shifts
         For sign certificates: function from the symbols to substitutions by non-negative new symbols, or to a list of
         such that together cover the domain (orders of the entries of a list, say); that they cover it is checked.

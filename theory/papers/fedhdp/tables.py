@@ -297,6 +297,7 @@ register(
         corrected_text="""Table 11, lambda 0.05: the row r=0 repeats the row r=0.001 in all columns but the first (75.9 and
             80.59 for private clients); the eleven other rows with r=0 are as described.""",
         counterexample={"table": 11},
+        slip="the row below was copied: all its numbers but the first stand in this row again",
         finding="""In one row that should have private clients without a personalised model they have one: it repeats the
             numbers of the next row.""",
         not_computed=Exempt(kind="arithmetic"),
