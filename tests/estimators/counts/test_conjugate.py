@@ -10,7 +10,7 @@ from estimators.counts import conjugate
 from estimators.counts import gamma_poisson as gamma_poisson_module
 from estimators.numerics import surfaces
 
-RNG = np.random.default_rng
+RNG, ML = np.random.default_rng, "marginal-likelihood"
 
 
 def beta_binomial(m, seed=0):
@@ -138,7 +138,7 @@ def test_prior_intervals_hold_the_moments_of_the_prior(kind, mean, sd):
         assert high - low < 0.1 * truth
 
 
-# --- what the search and the average see, beside laws of SciPy ---------------------------------------------------------------
+# --- what the search and the average see, beside laws of SciPy ----------------------------------------------------------
 
 
 ONES, TRIALS = np.array([0, 1, 3, 5, 2, 9, 4, 0]), np.array([4, 9, 8, 12, 2, 15, 30, 0])
@@ -260,3 +260,17 @@ def test_averages_over_priors_are_sums_over_a_lattice_of_100_000(case, close):
     prior_size = mean / sd**2 if "rate" in summary else mean * (1 - mean) / sd**2 - 1
     assert own == pytest.approx((weights * size / (size + prior_size)).sum(), rel=close)
     assert summary["mean"] == pytest.approx((weights * mean * prior_size / (size + prior_size)).sum() / (1 - own), rel=close)
+
+
+@pytest.mark.parametrize("prior", ["bayes", ML, "moments", "naive-moments"])
+def test_two_clients_are_enough_and_one_is_not(prior):
+    """Of shares, if one of the two has two trials, and of rates, if both have events; a third without data adds nothing."""
+    model = BetaBinomial(prior).fit([1, 1, 0], [2, 1, 0])
+    assert model.predict([1], [2])[0] == pytest.approx(model.posterior_mean_[0])
+    for x, n in (([1, 0], [2, 0]), ([1, 1], [1, 1])):
+        with pytest.raises(ValueError, match=r"at least two clients with trials|n must be >= 2 for some client|both ones"):
+            BetaBinomial(prior).fit(x, n)
+    if prior != "naive-moments":
+        assert GammaPoisson(prior).fit([1, 2, 0], [1.0, 2.0, 0.0]).mean_ == pytest.approx(1.0)
+        with pytest.raises(ValueError, match="at least two clients with exposure"):
+            GammaPoisson(prior).fit([3, 0], [1.0, 0.0])
