@@ -1,5 +1,6 @@
 """Mechanisms: laws, round trips, outside oracles (mpmath, SciPy, dp-accounting if installed), bad input."""
 
+from decimal import Decimal, localcontext
 from itertools import pairwise
 
 import mpmath
@@ -283,3 +284,17 @@ def test_amplified_budgets_are_their_formula(eps, delta, q):
         exact = float(mpmath.log(1 + mpmath.mpf(q) * (mpmath.exp(mpmath.mpf(eps)) - 1)))
     found = mechanisms.amplified_budget(eps=eps, delta=delta, sampling_rate=q)
     assert tuple(map(float, found)) == pytest.approx((exact, q * delta), rel=1e-13)
+
+
+@pytest.mark.parametrize("digits", [30, 60, 400])
+def test_tails_of_the_normal_law_keep_all_digits_asked_for(digits):
+    """Behind eps to its last float: pi, and the Mills ratio on both sides of where its series gives way."""
+    with localcontext() as context, mpmath.workdps(digits + 30):
+        context.prec = digits
+        pi = mechanisms.pi()
+        assert abs(mpmath.mpf(str(pi)) / mpmath.pi - 1) < mpmath.mpf(10) ** (1 - digits)
+        width = (2 * pi).sqrt()
+        for x in (-30.0, -4.5, -3.0, 0.001, 1.0, 3.9, 4.1, 12.0, 5000.0):
+            exact = mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(mpmath.mpf(x) ** 2 / 2) * mpmath.erfc(x / mpmath.sqrt(2))
+            found = mpmath.mpf(str(mechanisms.mills(Decimal(x), width)))
+            assert abs(found / exact - 1) < mpmath.mpf(10) ** (12 - digits)  # what the series loses to cancellation
