@@ -113,6 +113,7 @@ def test_clients_of_one_kind_each_have_a_prior_at_both_ends():
     assert model.posterior_sd_.tolist() == [0.0, 0.0, 0.0, 0.0, 0.5]
     assert model.posterior_cdf(0.0).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
     assert model.posterior_cdf(0.0, strict=True).tolist() == [0.0] * 5
+    assert model.posterior_cdf(0.3, strict=True).tolist() == model.posterior_cdf(0.3).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
     assert model.posterior_cdf(1.0, strict=True).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
     assert model.posterior_cdf(1.0).tolist() == [1.0] * 5
     assert model.posterior_quantile(0.4).tolist() == [1.0, 0.0, 0.0, 1.0, 0.0]
