@@ -244,7 +244,7 @@ def mills(x: Decimal, width: Decimal) -> Decimal:
     digits = getcontext().prec
     if x > 4:
         found = x
-        for n in range(20 + int((2.4 * digits / float(min(x, 1000))) ** 2 / 8), 0, -1):
+        for n in range(digits + int(1.4 * (digits / float(x)) ** 2), 0, -1):  # each divides the error by exp(x / sqrt(n))
             found = x + n / found
         return 1 / found
     if x < -4:

@@ -419,7 +419,7 @@ class BetaBinomial(ConjugateModel):
         if (np.minimum(a, b) > 0).all():
             return betainc(a, b, np.clip(t, 0.0, 1.0))
         at_0, at_1 = np.where(b == 0, 1 - mu if np.isinf(rho) else 0.0, 1.0) * (a == 0), b == 0
-        inside = betainc(np.where(a > 0, a, 1.0), np.where(b > 0, b, 1.0), np.clip(t, 0.0, 1.0))
+        inside = betainc(a, b, np.clip(t, 0.0, 1.0))
         inside = np.where((a > 0) & (b > 0), inside, np.where((t > 0) if strict else (t >= 0), at_0, 0.0))
         return np.where(at_1 & ((t > 1) if strict else (t >= 1)), 1.0, inside)
 
@@ -436,7 +436,7 @@ class BetaBinomial(ConjugateModel):
         if is_point(mu, rho):
             return np.full(rows[0].shape, mu)
         a, b = self._shapes(mu, rho, rows)
-        inside = betaincinv(np.where(a > 0, a, 1.0), np.where(b > 0, b, 1.0), q)
+        inside = betaincinv(a, b, q)
         at_ends = np.where(a > 0, 1.0, np.where(b > 0, 0.0, float(q > 1 - mu)))
         return np.where((a > 0) & (b > 0), inside, at_ends)
 

@@ -249,7 +249,7 @@ class BetaBinomialRegression(CountRegression):
 
         x, n, phi = self._x, self._n, np.exp(log_phi)
         mean = np.clip(expit(eta), 1e-15, 1 - 1e-15)
-        a, b = mean * phi, np.clip(expit(-eta), 1e-15, 1) * phi
+        a, b = mean * phi, np.maximum(expit(-eta), 1e-15) * phi
         value = rise(a, x) + rise(b, n - x) - rise(np.full(n.shape, phi), n)
         value += gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
         A, B = digamma(a + x) - digamma(a), digamma(b + (n - x)) - digamma(b)

@@ -38,6 +38,7 @@ DROP = 13.0  # in log probability, where nodes end
 ENOUGH = 0.7  # part of the nodes that must be within
 OPEN = 9.0  # in log probability, above which a range has ended too early
 NEGLIGIBLE = 1e-9  # weight of a node over the largest
+LATTICE = 400, 200  # spreads and centres that quantiles of the two are read from
 LEARNERS = 1500  # clients that locate the ranges
 BLOCK = 512  # clients at a time
 TINY = 1e-290
@@ -62,6 +63,10 @@ class Family(Protocol):
 
     def log_hyperprior(self, centre: Floats) -> Floats:
         """Return the log density of centres; spreads are uniform up to the widest."""
+        ...
+
+    def moments(self, centre: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Return the means and the variances of truths."""
         ...
 
     def value(self, below: Floats, above: Floats) -> Floats:
@@ -164,6 +169,10 @@ class Ranges(NamedTuple):
         """The largest spread."""
         return self.unit * float(np.sinh(self.high))
 
+    def between(self, at: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of the centres at some of the spreads."""
+        return np.interp(at, self.at, self.centre_low), np.interp(at, self.at, self.centre_high)
+
 
 class Nodes(NamedTuple):
     """Centres and spreads with their probabilities."""
@@ -173,12 +182,33 @@ class Nodes(NamedTuple):
     weight: Floats
 
 
+class Hyperposterior(NamedTuple):
+    """The log density of spreads and centres given all reports, up to a constant, at Gauss's nodes in their ranges."""
+
+    ranges: Ranges
+    log: Floats
+
+    def lattice(self) -> Nodes:
+        """Return many nodes, by splines between the few: averages need no more of these, but quantiles fall between them."""
+        from scipy.interpolate import RectBivariateSpline
+
+        (x, _), (y, _) = map(legendre, self.log.shape)
+        u, v = ((np.arange(count) + 0.5) / count for count in LATTICE)
+        log = RectBivariateSpline(x, y, self.log)(np.clip(u, x[0], x[-1]), np.clip(v, y[0], y[-1]))
+        at = self.ranges.low + (self.ranges.high - self.ranges.low) * u
+        low, high = self.ranges.between(at)
+        weight = np.exp(log - log.max()) * (np.cosh(at) * (high - low))[:, None]
+        centre = low[:, None] + (high - low)[:, None] * v
+        return Nodes(centre.ravel(), np.repeat(self.ranges.unit * np.sinh(at), v.size), (weight / weight.sum()).ravel())
+
+
 class Fitted(NamedTuple):
-    """Nodes, the log density of all reports averaged over centres and spreads, and the laws of the truths."""
+    """Nodes, the log density of all reports averaged over centres and spreads, the laws of the truths, that of the two."""
 
     nodes: Nodes
     evidence: float
     laws: GridLaws
+    hyperposterior: Hyperposterior
 
 
 @lru_cache(maxsize=16)
@@ -456,15 +486,15 @@ def fit(clients: Clients, family: Family, whose: Ints) -> Fitted:
     everybody = np.lexsort((clients.spread, clients.centre))
     some = everybody[:: max(-(-everybody.size // LEARNERS), 1)]
     ranges = first_ranges(clients, some, family)
-    ranges, _, _ = located(Table(clients, some, family, ranges), ranges)
+    ranges = located(Table(clients, some, family, ranges), ranges)[0].ranges
     table = Table(clients, everybody, family, ranges)
-    ranges, nodes, log = located(table, ranges)
+    found, nodes, log = located(table, ranges)
     largest = float(log.max())
     weight = np.exp(log - largest)
     evidence = largest + float(np.log(weight.sum()))
     kept = weight > NEGLIGIBLE * weight.max()
     nodes = Nodes(nodes.centre[kept], nodes.spread[kept], weight[kept] / weight[kept].sum())
-    return Fitted(nodes, evidence, table.laws(nodes, whose))
+    return Fitted(nodes, evidence, table.laws(nodes, whose), found)
 
 
 def first_ranges(clients: Clients, rows: Ints, family: Family) -> Ranges:
@@ -484,8 +514,8 @@ def first_ranges(clients: Clients, rows: Ints, family: Family) -> Ranges:
     return Ranges(unit, 0.0, high, at, centre_low, centre_high)
 
 
-def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
-    """Return the ranges where nodes are not negligible, and nodes on them with the logs of their weights.
+def located(table: Table, ranges: Ranges) -> tuple[Hyperposterior, Nodes, Floats]:
+    """Return the ranges where nodes are not negligible and the density there, and nodes with the logs of their weights.
 
     Ranges shrink to the nodes that are not negligible, or grow where their ends are not, until there are enough of them.
     """
@@ -499,7 +529,7 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
         at = ranges.low + width * x
         spread = ranges.unit * np.sinh(at)
         measure = np.log(width * wx * np.cosh(at) * ranges.unit / family.widest)
-        low, high = (np.interp(at, ranges.at, ends) for ends in (ranges.centre_low, ranges.centre_high))
+        low, high = ranges.between(at)
         centre = low[:, None] + (high - low)[:, None] * y
         nodes = Nodes(centre.ravel(), np.repeat(spread, centres), np.ones(centre.size))
         log = table.log_marginals(nodes).reshape(centre.shape) + family.log_hyperprior(centre)
@@ -512,7 +542,7 @@ def located(table: Table, ranges: Ranges) -> tuple[Ranges, Nodes, Floats]:
         (first,), (end,), (many,) = shrunk(here[None], at[None], ranges.low, ranges.high, 0.0, top)
         passes += 1
         if (enough[matter].all() and many) or passes == PASSES:
-            return ranges, nodes, (weighted + measure[:, None]).ravel()
+            return Hyperposterior(ranges, log), nodes, (weighted + measure[:, None]).ravel()
         ranges = Ranges(ranges.unit, float(first), float(end), at, new_low, new_high)
 
 
@@ -544,8 +574,10 @@ def shrunk(
     return new_low, new_high, ~open_low & ~open_high & (kept.sum(axis=1) > ENOUGH * size)
 
 
-def node_intervals(nodes: Nodes, mean: Floats, variance: Floats, level: float) -> dict[str, Any]:
-    """Return the ends of equal-tailed intervals for "mean" and "sd" of the clients' truths, of which each node has one."""
+def node_intervals(family: Family, found: Hyperposterior, level: float) -> dict[str, Any]:
+    """Return the ends of equal-tailed intervals for "mean" and "sd" of the clients' truths."""
+    nodes = found.lattice()
+    mean, variance = family.moments(nodes.centre, nodes.spread)
     ends = (1 - level) / 2, (1 + level) / 2
     named = (("mean", mean), ("sd", np.sqrt(variance)))
     return {name: tuple(lattice_quantile(values, nodes.weight, q) for q in ends) for name, values in named}

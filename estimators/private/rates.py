@@ -17,7 +17,7 @@ import numpy as np
 from estimators.closed_forms.bernoulli import moments_from_reports
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, count, finite, fraction, nonnegative, paired, probability, single
-from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_intervals
+from estimators.private.posterior import GridLaws, Hyperposterior, Nodes, distinct, fit, node_intervals
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_laws import check, noisy_value, rate_posteriors
 from estimators.private.rate_posterior import Betas, RateClients
@@ -144,6 +144,7 @@ class PrivateRates(PrivateModel):
     prior_: BetaPrior
     posteriors_: BetaMixtures | GridLaws
     nodes_: Nodes
+    hyperposterior_: Hyperposterior
 
     def __init__(self, prior: Literal["exact", "moments"] = "exact") -> None:
         self.prior = prior
@@ -185,6 +186,7 @@ class PrivateRates(PrivateModel):
         first, whose, count = distinct([(r.statistic, r.trials, r.guarantee, r.noise_variance, r.value) for r in reports])
         found = fit(RateClients([reports[i] for i in first], count), Betas(), whose)
         self.nodes_, self.posteriors_, self.log_likelihood_ = found.nodes, found.laws, found.evidence
+        self.hyperposterior_ = found.hyperposterior
         mean, variance = Betas.moments(found.nodes.centre, found.nodes.spread)
         self.mu_, self.sigma2_ = float(found.nodes.weight @ mean), float(found.nodes.weight @ variance)
         size = self.mu_ * (1 - self.mu_) / self.sigma2_ - 1
@@ -267,7 +269,7 @@ class PrivateRates(PrivateModel):
         level = single(fraction, "level", level)
         if self.prior != "exact":
             return {}
-        return node_intervals(self.nodes_, *Betas.moments(self.nodes_.centre, self.nodes_.spread), level)
+        return node_intervals(Betas(), self.hyperposterior_, level)
 
     @property
     def independent(self) -> bool:

@@ -24,7 +24,7 @@ from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.validation import choice, finite, fraction, instance, listing, nonnegative, single
 from estimators.private.mean_posterior import MeanClients, TruncatedNormals, new_estimates
-from estimators.private.posterior import GridLaws, Nodes, distinct, fit, node_intervals
+from estimators.private.posterior import GridLaws, Hyperposterior, Nodes, distinct, fit, node_intervals
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.reports import MeanReport
 
@@ -136,6 +136,7 @@ class PrivateGaussianMeans(PrivateModel):
     tau2_: float
     posteriors_: NormalMixtures | GridLaws
     nodes_: Nodes
+    hyperposterior_: Hyperposterior
     family_: TruncatedNormals
 
     def __init__(
@@ -212,6 +213,7 @@ class PrivateGaussianMeans(PrivateModel):
         )
         found = fit(MeanClients([reports[i] for i in first], self.sigma2_, count), self.family_, whose)
         self.nodes_, self.posteriors_, self.log_likelihood_ = found.nodes, found.laws, found.evidence
+        self.hyperposterior_ = found.hyperposterior
         mean, variance = self.family_.moments(found.nodes.centre, found.nodes.spread)
         spreads, row = np.unique(found.nodes.spread, return_inverse=True)
         weight, first, second, within = (
@@ -257,7 +259,7 @@ class PrivateGaussianMeans(PrivateModel):
         level, prior = single(fraction, "level", level), self.prior_
         tails = (1 - level) / 2, (1 + level) / 2
         if self.prior == "exact":
-            return node_intervals(self.nodes_, *self.family_.moments(self.nodes_.centre, self.nodes_.spread), level)
+            return node_intervals(self.family_, self.hyperposterior_, level)
         tau, weight, mu, mu_sd = (np.array(column) for column in (prior.tau, prior.weight, prior.mu, prior.mu_sd))
         low, high = (float(normal_mixture.quantile(q, weight, mu, mu_sd)) for q in tails)
         found: dict[str, Any] = {"mean": (low, high)}

@@ -147,6 +147,26 @@ def test_a_hundred_laplace_releases():
     assert budget.releases[0].eps == 0.1
 
 
+def test_what_has_no_divergences_takes_its_delta_from_the_others():
+    """An opaque release costs its eps, and leaves the releases beside it less delta to be stated at."""
+
+    def spent(delta, *releases):
+        budget = Budget(eps=50.0, delta=delta, adjacency="row")
+        for each in releases:
+            budget.spend(each)
+        return budget.spent()
+
+    opaque = Guarantee(0.3, 4e-6, "row", "client", "something")
+    for known in ([Guarantee(0.1, 0.0, "row", "client", "laplace")] * 60, [gaussian(0.05), gaussian(0.2)]):
+        together, apart = spent(1e-5, opaque, *known), 0.3 + spent(6e-6, *known)
+        assert together == pytest.approx(apart, rel=3e-3)  # of Gaussian noise alone the curve is exact, not discretised
+        assert together >= apart * (1 - 1e-12)
+    budget = Budget(eps=50.0, delta=1e-5, adjacency="row")
+    budget.spend(gaussian(0.05))
+    with pytest.raises(ValueError, match="would bring the total to eps=inf"):
+        budget.spend(Guarantee(0.3, 2e-5, "row", "client", "something"))
+
+
 def test_releases_known_only_by_eps_and_delta_add_plainly():
     opaque = Guarantee(0.3, 1e-6, "row", "client", "something")
     budget = Budget(eps=1.0, delta=1e-5, adjacency="row")

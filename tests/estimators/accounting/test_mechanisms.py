@@ -1,5 +1,6 @@
 """Mechanisms: laws, round trips, outside oracles (mpmath, SciPy, dp-accounting if installed), bad input."""
 
+from decimal import Decimal, localcontext
 from itertools import pairwise
 
 import mpmath
@@ -242,3 +243,58 @@ def test_an_amplified_eps_keeps_its_digits(eps, rate):
         exact = float(mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(mpmath.mpf(eps))))
     found, _ = mechanisms.amplified_budget(eps=eps, delta=0.0, sampling_rate=rate)
     assert found == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize("step", [1e-6, 0.03, 0.7, 1.0, 2.5, 7.9, 8.1, 40.0])
+@pytest.mark.parametrize("share", [1 - 1e-11, 0.999, 0.5, 1e-3, 1e-30])
+def test_eps_of_gaussian_noise_is_the_smallest_float_that_holds(step, share):
+    """At shares of the delta that noise has at eps = 0, from next to it to far below, with 120 digits."""
+    delta = float(exact_delta(0.0, step) * mpmath.mpf(share))
+    eps = float(mechanisms.gaussian_epsilon(delta=delta, sensitivity=step, sigma=1.0))
+    assert exact_delta(eps, step) <= delta
+    assert eps == 0 or exact_delta(np.nextafter(eps, 0.0), step) > delta
+
+
+@pytest.mark.parametrize(("c", "centre", "sigma2", "n"), [(0.5, 0.2, 2.0, 1), (3.0, -1.4, 0.7, 40), (9.0, 1.0, 1.0, 1000)])
+def test_chances_to_clip_are_those_of_mpmath(c, centre, sigma2, n):
+    with mpmath.workdps(50):
+        deviation = mpmath.sqrt(mpmath.mpf(sigma2))
+        stay = mpmath.ncdf((c - centre) / deviation) - mpmath.ncdf((-c - centre) / deviation)
+        exact = float(1 - stay**n)
+    assert mechanisms.clipping_probability(c=c, centre=centre, sigma2=sigma2, n=n) == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("eps", "candidates", "spread", "sensitivity"), [(0.4, 2, 1.0, 1.0), (3.0, 7, 5.0, 2.0), (45.0, 3, 3.5, 2.5)]
+)
+def test_exact_eps_of_the_exponential_mechanism_is_its_formula(eps, candidates, spread, sensitivity):
+    with mpmath.workdps(50):
+        e = mpmath.mpf(eps)
+        w = (candidates - 1) * mpmath.exp(e * spread / sensitivity / 2)
+        exact = float(mpmath.log(mpmath.exp(e) * (1 + w) / (mpmath.exp(e) + w)))
+    found = mechanisms.exponential_epsilon(eps=eps, n_candidates=candidates, score_range=spread, sensitivity=sensitivity)
+    assert found == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta", "q"), [(0.01, 1e-6, 0.3), (2.0, 0.1, 0.05), (690.0, 1e-3, 0.9), (720.0, 1e-3, 0.2)]
+)
+def test_amplified_budgets_are_their_formula(eps, delta, q):
+    with mpmath.workdps(400):
+        exact = float(mpmath.log(1 + mpmath.mpf(q) * (mpmath.exp(mpmath.mpf(eps)) - 1)))
+    found = mechanisms.amplified_budget(eps=eps, delta=delta, sampling_rate=q)
+    assert tuple(map(float, found)) == pytest.approx((exact, q * delta), rel=1e-13)
+
+
+@pytest.mark.parametrize("digits", [30, 60, 400])
+def test_tails_of_the_normal_law_keep_all_digits_asked_for(digits):
+    """Behind eps to its last float: pi, and the Mills ratio on both sides of where its series gives way."""
+    with localcontext() as context, mpmath.workdps(digits + 30):
+        context.prec = digits
+        pi = mechanisms.pi()
+        assert abs(mpmath.mpf(str(pi)) / mpmath.pi - 1) < mpmath.mpf(10) ** (1 - digits)
+        width = (2 * pi).sqrt()
+        for x in (-30.0, -4.5, -3.0, 0.001, 1.0, 3.9, 4.1, 12.0, 5000.0):
+            exact = mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(mpmath.mpf(x) ** 2 / 2) * mpmath.erfc(x / mpmath.sqrt(2))
+            found = mpmath.mpf(str(mechanisms.mills(Decimal(x), width)))
+            assert abs(found / exact - 1) < mpmath.mpf(10) ** (12 - digits)  # what the series loses to cancellation

@@ -239,3 +239,55 @@ def test_a_law_that_all_but_misses_an_outcome_has_a_divergence(order):
     """Its share of that outcome is far below a rounding of the other law's."""
     found = privacy.renyi_divergence([1e-20, 1 - 1e-20], [0.5, 0.5], order=order)
     assert found == pytest.approx(np.log(2), rel=1e-9)
+
+
+def kept(x):
+    return mpmath.mpf(float(x))
+
+
+@pytest.mark.parametrize("order", [1.003, 1.5, 2.7, 9.0, 250.0])
+@pytest.mark.parametrize("eps", [1e-11, 1e-4, 0.3, 0.999, 1.7, 12.0, 400.0])
+def test_divergence_of_randomised_response_is_rounded_up_by_at_most_24_units(eps, order):
+    with mpmath.workdps(80):
+        a, p = kept(order), 1 / (1 + mpmath.exp(-kept(eps)))
+        exact = mpmath.log(p * mpmath.exp((a - 1) * kept(eps)) + (1 - p) * mpmath.exp((1 - a) * kept(eps))) / (a - 1)
+        found = kept(privacy.rdp_pure(eps, order))
+        assert found >= exact or found == kept(eps)  # never above eps, where rounding ends
+        assert found <= exact * (1 + 24 * mpmath.mpf(2) ** -52)
+
+
+@pytest.mark.parametrize(
+    ("order", "rdp", "eps", "delta"), [(1.01, 0.02, 0.3, 1e-9), (2.5, 0.7, 0.4, 0.02), (80, 3.1, 5, 0.9)]
+)
+def test_conversions_at_one_order_are_their_formula(order, rdp, eps, delta):
+    """Proposition 12 of Canonne, Kamath and Steinke 2020, and Proposition 3 of Mironov 2017, with 50 digits."""
+    with mpmath.workdps(50):
+        a, r, e, d = map(kept, (order, rdp, eps, delta))
+        of_delta = mpmath.exp((a - 1) * (r - e)) / (a - 1) * (1 - 1 / a) ** a
+        of_eps = r + mpmath.log(1 - 1 / a) - mpmath.log(d * a) / (a - 1)
+        classic = r - mpmath.log(d) / (a - 1)
+        apart = mpmath.sqrt(1 - mpmath.exp(-r))
+    assert privacy.delta_at_order(order=order, rdp=rdp, eps=eps) == pytest.approx(float(of_delta), rel=1e-12)
+    assert privacy.epsilon_at_order(order=order, rdp=rdp, delta=delta) == pytest.approx(float(of_eps), rel=1e-12, abs=1e-13)
+    found = {c: privacy.epsilon_from_rdp([order], [rdp], delta=delta, conversion=c) for c in ("classic", "improved")}
+    assert found["classic"] == pytest.approx(float(classic), rel=1e-12)
+    assert found["improved"] == pytest.approx(max(0.0, float(of_eps)) if delta < apart else 0.0, rel=1e-12)
+    assert privacy.delta_from_rdp([order], [rdp], eps=eps) == pytest.approx(float(min(of_delta, apart, 1)), rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 1.2, 2, 7, 60, np.inf])
+@pytest.mark.parametrize(
+    "p", [[0.2, 0.5, 0.3], [0.0, 0.4, 0.6], [0.3 + 1e-9, 0.3 - 1e-9, 0.4], [1e-6, 0.1, 0.9 - 1e-6], [0.02, 0.9, 0.08]]
+)
+def test_divergences_of_finite_laws_are_their_sums(p, order):
+    q = [0.3, 0.3, 0.4]
+    with mpmath.workdps(50):
+        pairs = [(kept(a), kept(b)) for a, b in zip(p, q, strict=True) if a > 0]
+        if order == 1:
+            exact = mpmath.fsum(a * mpmath.log(a / b) for a, b in pairs)
+        elif order == np.inf:
+            exact = max(mpmath.log(a / b) for a, b in pairs)
+        else:
+            exact = mpmath.log(mpmath.fsum(a * (a / b) ** (kept(order) - 1) for a, b in pairs)) / (order - 1)
+    # Laws that are all but equal have the rounding errors of their own sums, 1e-16, in a divergence of 1e-17.
+    assert privacy.renyi_divergence(p, q, order=order) == pytest.approx(float(exact), rel=1e-12, abs=1e-15)

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from estimators import BetaBinomial, GammaPoisson
+from estimators.counts import beta_binomial as beta_binomial_module
 from estimators.counts import conjugate
+from estimators.counts import gamma_poisson as gamma_poisson_module
 from estimators.numerics import surfaces
 
-RNG = np.random.default_rng
+RNG, ML = np.random.default_rng, "marginal-likelihood"
 
 
 def beta_binomial(m, seed=0):
@@ -111,6 +113,7 @@ def test_clients_of_one_kind_each_have_a_prior_at_both_ends():
     assert model.posterior_sd_.tolist() == [0.0, 0.0, 0.0, 0.0, 0.5]
     assert model.posterior_cdf(0.0).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
     assert model.posterior_cdf(0.0, strict=True).tolist() == [0.0] * 5
+    assert model.posterior_cdf(0.3, strict=True).tolist() == model.posterior_cdf(0.3).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
     assert model.posterior_cdf(1.0, strict=True).tolist() == [0.0, 1.0, 1.0, 0.0, 0.5]
     assert model.posterior_cdf(1.0).tolist() == [1.0] * 5
     assert model.posterior_quantile(0.4).tolist() == [1.0, 0.0, 0.0, 1.0, 0.0]
@@ -134,3 +137,141 @@ def test_prior_intervals_hold_the_moments_of_the_prior(kind, mean, sd):
         low, high = ends[name]
         assert low < truth < high
         assert high - low < 0.1 * truth
+
+
+# --- what the search and the average see, beside laws of SciPy ----------------------------------------------------------
+
+
+ONES, TRIALS = np.array([0, 1, 3, 5, 2, 9, 4, 0]), np.array([4, 9, 8, 12, 2, 15, 30, 0])
+EVENTS, EXPOSURES = np.array([0, 1, 3, 5, 2, 9, 4, 0]), np.array([4, 0.9, 8, 1.25, 2, 1.5, 3, 0])
+
+
+def rates_surface():
+    def log_chance(t, rho):
+        return stats.betabinom.logpmf(ONES, TRIALS, special.expit(t) / rho, special.expit(-t) / rho).sum()
+
+    return beta_binomial_module.Surface(beta_binomial_module.BetaBinomialTally.of(ONES, TRIALS)), log_chance
+
+
+def counts_surface():
+    some = EXPOSURES > 0
+
+    def log_chance(t, rho):
+        return stats.nbinom.logpmf(EVENTS[some], 1 / rho, 1 / (1 + rho * np.exp(t) * EXPOSURES[some])).sum()
+
+    return gamma_poisson_module.Surface(gamma_poisson_module.GammaPoissonTally.of(EVENTS, EXPOSURES)), log_chance
+
+
+def slope_of(f, x, h):
+    """Differences of fourth order."""
+    return (8 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12 * h)
+
+
+SURFACES = pytest.mark.parametrize("case", [rates_surface, counts_surface])
+
+
+@SURFACES
+@pytest.mark.parametrize(("t", "rho"), [(-0.7, 0.3), (0.4, 0.02), (-1.5, 4.0), (0.9, 60.0)])
+def test_the_search_climbs_the_likelihood_by_its_own_derivatives(case, t, rho):
+    surface, log_chance = case()
+    value, slope, _, by_rho = (float(x[1]) for x in surface.at(np.array([0.1, t]), np.array([0.5, rho])))
+    elsewhere = float(surface.at(np.array([0.1]), np.array([0.5]))[0][0])
+    assert value - elsewhere == pytest.approx(log_chance(t, rho) - log_chance(0.1, 0.5), rel=1e-9)
+    assert slope == pytest.approx(slope_of(lambda x: log_chance(x, rho), t, 1e-3), rel=1e-7)
+    assert by_rho == pytest.approx(slope_of(lambda x: log_chance(t, x), rho, 1e-3 * rho), rel=1e-7)
+
+
+@SURFACES
+@pytest.mark.parametrize("rho", [1e-5, 0.01, 0.4, 7.0, 900.0])
+def test_the_best_location_is_bracketed_stationary_and_has_its_curvature(case, rho):
+    surface, log_chance = case()
+    (t,), (value,), (curvature,), _, passes, settled = conjugate.climb(surface, np.array([rho]))
+    (low,), (high,) = surface.bracket(np.array([rho]))
+    assert settled
+    assert passes <= 8  # Newton's steps
+    assert low < t < high
+    assert abs(float(surface.at(np.array([t]), np.array([rho]))[1][0])) < 1e-11 * curvature
+    assert max(log_chance(t - 0.05, rho), log_chance(t + 0.05, rho)) < log_chance(t, rho)
+    assert value == pytest.approx(float(surface.at(np.array([t]), np.array([rho]))[0][0]), rel=1e-13)
+    second = slope_of(lambda x: float(surface.at(np.array([x]), np.array([rho]))[1][0]), t, 1e-3)
+    assert curvature == pytest.approx(-second, rel=1e-7)
+
+
+def lattice(u_weight, log_likelihood, low, high):
+    """Locations, rhos and their weights, u = sqrt(rho) even in its logarithm up to 100: sums that converge geometrically."""
+    t, v = np.meshgrid(np.linspace(low, high, 700), np.linspace(-16, np.log(100), 150), indexing="ij")
+    rho = np.exp(2 * v)
+    logs = log_likelihood(t, rho) + np.log(u_weight(t, rho)) + v
+    weights = np.exp(logs - logs.max())
+    weights[:, [0, -1]] /= 2
+    return t, rho, weights / weights.sum()
+
+
+def rates_by_brute_force():
+    def log_likelihood(t, rho):
+        mu, rest = special.expit(t), special.expit(-t)
+        return sum(
+            sum(np.log(mu + j * rho) for j in range(x)) + sum(np.log(rest + j * rho) for j in range(n - x))
+            - sum(np.log1p(j * rho) for j in range(n))
+            for x, n in zip(ONES, TRIALS, strict=True)
+        )  # fmt: skip
+
+    t, rho, weights = lattice(lambda t, rho: special.expit(t) * special.expit(-t), log_likelihood, -9, 7)
+    mu = special.expit(t)
+    laws = [stats.beta(mu / rho + x, special.expit(-t) / rho + n - x) for x, n in zip(ONES, TRIALS, strict=True)]
+    return BetaBinomial().fit(ONES, TRIALS), laws, weights, mu, np.sqrt(mu * special.expit(-t) * rho / (1 + rho)), 0.3
+
+
+def counts_by_brute_force():
+    def log_likelihood(t, rho):
+        return sum(
+            sum(np.log1p(j * rho) for j in range(x)) - (1 / rho + x) * np.log1p(rho * np.exp(t) * e) + x * t
+            for x, e in zip(EVENTS, EXPOSURES, strict=True)
+        )
+
+    size = EVENTS.sum() / 7  # of the clients with exposure
+    t, rho, weights = lattice(lambda t, rho: np.sqrt(rho) * (4 + size * rho) ** -1.5, log_likelihood, -7, 8)
+    mu = np.exp(t)
+    laws = [stats.gamma(1 / rho + x, scale=1 / (1 / (rho * mu) + e)) for x, e in zip(EVENTS, EXPOSURES, strict=True)]
+    return GammaPoisson().fit(EVENTS, EXPOSURES), laws, weights, mu, mu * np.sqrt(rho), 1.3
+
+
+@pytest.mark.parametrize(("case", "close"), [(rates_by_brute_force, 1e-5), (counts_by_brute_force, 2e-4)])
+def test_averages_over_priors_are_sums_over_a_lattice_of_100_000(case, close):
+    """Ours go to 4.8 standard deviations of the location, and the tails of rates are longer than those of shares."""
+    model, laws, weights, mean, sd, at = case()
+    for i in (0, 1, 5):
+        law = laws[i]
+        centre = (weights * law.mean()).sum()
+        variance = (weights * (law.var() + (law.mean() - centre) ** 2)).sum()
+        assert model.posterior_mean_[i] == pytest.approx(centre, rel=close)
+        assert model.posterior_sd_[i] == pytest.approx(np.sqrt(variance), rel=close)
+        assert model.posterior_cdf(at)[i] == pytest.approx((weights * law.cdf(at)).sum(), abs=1e-4)
+    for level in (0.5, 0.9):
+        ends = model.prior_interval(level)
+        for values, name in ((mean, "mean"), (sd, "sd")):
+            for end, q in zip(ends[name], ((1 - level) / 2, (1 + level) / 2), strict=True):
+                assert weights[values <= end].sum() == pytest.approx(q, abs=0.01)
+    # The one prior that borrows as much: for a client of the average size, by a line through any two counts.
+    summary = model.prior_summary()
+    total, many = (TRIALS.sum(), 7) if "alpha" in summary else (EXPOSURES.sum(), 7)
+    size = total / many
+    strength = summary["concentration"] if "alpha" in summary else summary["rate"]
+    own = size / (size + strength)
+    prior_size = mean / sd**2 if "rate" in summary else mean * (1 - mean) / sd**2 - 1
+    assert own == pytest.approx((weights * size / (size + prior_size)).sum(), rel=close)
+    assert summary["mean"] == pytest.approx((weights * mean * prior_size / (size + prior_size)).sum() / (1 - own), rel=close)
+
+
+@pytest.mark.parametrize("prior", ["bayes", ML, "moments", "naive-moments"])
+def test_two_clients_are_enough_and_one_is_not(prior):
+    """Of shares, if one of the two has two trials (naive moments do not ask); a third client without data adds nothing."""
+    model = BetaBinomial(prior).fit([1, 1, 0], [2, 1, 0])
+    assert model.predict([1], [2])[0] == pytest.approx(model.posterior_mean_[0])
+    for x, n in (([1, 0], [2, 0]), ([1, 1], [1, 1]))[: 1 if prior == "naive-moments" else 2]:
+        with pytest.raises(ValueError, match=r"at least two clients with trials|n must be >= 2 for some client|both ones"):
+            BetaBinomial(prior).fit(x, n)
+    if prior != "naive-moments":
+        assert GammaPoisson(prior).fit([1, 2, 0], [1.0, 2.0, 0.0]).mean_ == pytest.approx(1.0)
+        with pytest.raises(ValueError, match="at least two clients with exposure"):
+            GammaPoisson(prior).fit([3, 0], [1.0, 0.0])

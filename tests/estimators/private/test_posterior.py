@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from scipy.special import betainc
-from scipy.stats import betabinom, binom, ks_2samp, norm, truncnorm
+from scipy.stats import beta, betabinom, binom, ks_2samp, norm, truncnorm
 
 from estimators.accounting.budget import Guarantee
 from estimators.private import (
@@ -403,3 +403,69 @@ def test_positions_are_inverse():
     places = Places(LOW, HIGH, 0.1, 9.0)
     at = np.linspace(0.0, places.size - 1.0, 400)
     np.testing.assert_allclose(places.position(places.at(at)[0]), at, atol=1e-5)
+
+
+# --- where everything but centre and spread has a closed form, and the agreement is many digits ----------------------------
+
+
+def holds(model, weights, mean, sd):
+    """Whether intervals of the prior's mean and sd end where the lattice says, to the probability of its columns."""
+    for level in (0.5, 0.95):
+        for name, values in (("mean", mean), ("sd", sd)):
+            for end, q in zip(model.prior_interval(level)[name], ((1 - level) / 2, (1 + level) / 2), strict=True):
+                assert weights[values <= end].sum() == pytest.approx(q, abs=0.02)
+
+
+def test_means_under_normal_noise_are_truncated_normal_laws_averaged_over_a_lattice():
+    """Bounds so far away that no row is clipped: given centre and spread a truth is normal, cut off at the bounds."""
+    y, n = np.array([0.5, -1.2, 3.0, 1.1, 0.2]), np.array([10, 40, 12, 90, 25])
+    noise, end, at = np.array([0.3, 0.04, 0.5, 0.01, 0.2]), 30.0, 0.4
+    sent = Guarantee(2.0, 1e-6, "row", "client", "gaussian")
+    reports = [
+        MeanReport("", int(k), sent, float(a), float(v), 0.0, (-end, end)) for k, a, v in zip(n, y, noise, strict=True)
+    ]
+    model = PrivateGaussianMeans(sigma2=2.0).fit(reports)
+    part = (np.arange(200) + 0.5) / 200
+    mu, tau = (x[..., None] for x in np.meshgrid(np.linspace(-end, end, 1000), end * part**3, indexing="ij"))
+    own = 2.0 / n + noise
+    centre, variance = (mu * own + y * tau**2) / (own + tau**2), own * tau**2 / (own + tau**2)
+
+    def inside(centre, deviation):
+        return np.maximum(norm.cdf((end - centre) / deviation) - norm.cdf((-end - centre) / deviation), 1e-300)
+
+    log = norm.logpdf(y, mu, np.sqrt(own + tau**2)) + np.log(inside(centre, np.sqrt(variance)) / inside(mu, tau))
+    density = np.exp(log.sum(axis=2)) * 3 * part**2
+    weights = density / density.sum()
+    mean = np.einsum("mt,mti->i", weights, centre)
+    sd = np.sqrt(np.einsum("mt,mti->i", weights, variance + centre**2) - mean**2)
+    np.testing.assert_allclose(model.posterior_mean_, mean, atol=1e-5)
+    np.testing.assert_allclose(model.posterior_sd_, sd, rtol=1e-5)
+    below = np.einsum("mt,mti->i", weights, norm.cdf((at - centre) / np.sqrt(variance)))
+    np.testing.assert_allclose(model.posterior_cdf(at), below, atol=1e-3)
+    assert model.log_likelihood_ == pytest.approx(np.log(density.mean() * 1000 / 999), abs=1e-4)
+    holds(model, weights, mu[..., 0], tau[..., 0])
+
+
+def test_rates_without_noise_are_beta_laws_averaged_over_a_lattice():
+    x, n, at = np.array([0, 1, 3, 5, 2, 9, 4]), np.array([4, 9, 8, 12, 2, 15, 30]), 0.3
+    none = Guarantee(np.inf, 0.0, "row", "client", "none")
+    model = PrivateRates().fit(
+        [RateReport("", int(k), none, "ones", int(k), float(a), 0.0) for k, a in zip(n, x, strict=True)]
+    )
+    t, spread = np.meshgrid(np.linspace(-12, 10, 500), (np.arange(180) + 0.5) / 180, indexing="ij")
+    mu, rest, size = 1 / (1 + np.exp(-t)), 1 / (1 + np.exp(t)), 1 / spread**2 - 1
+    log = sum(betabinom.logpmf(k, m, mu * size, rest * size) for k, m in zip(x, n, strict=True)) + np.log(mu * rest)
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    laws = [beta(mu * size + k, rest * size + m - k) for k, m in zip(x, n, strict=True)]
+    mean = np.array([(weights * law.mean()).sum() for law in laws])
+    square = np.array([(weights * (law.var() + law.mean() ** 2)).sum() for law in laws])
+    np.testing.assert_allclose(model.posterior_mean_, mean, rtol=2e-4)
+    np.testing.assert_allclose(model.posterior_sd_, np.sqrt(square - mean**2), rtol=4e-4)
+    below = [(weights * law.cdf(at)).sum() for law in laws[:3]]
+    np.testing.assert_allclose(model.posterior_cdf(at)[:3], below, atol=5e-4)
+    evidence = log.max() + np.log(np.exp(log - log.max()).sum() * 22 / 499 / 180)
+    assert model.log_likelihood_ == pytest.approx(evidence, abs=2e-5)
+    assert model.mu_ == pytest.approx((weights * mu).sum(), rel=1e-4)
+    assert model.sigma2_ == pytest.approx((weights * mu * rest * spread**2).sum(), rel=1e-3)
+    holds(model, weights, mu, np.sqrt(mu * rest) * spread)
