@@ -28,6 +28,7 @@ CHUNK = 8192  # clients per task: fixed, so that sums have the same order on any
 CONDENSE = 5000  # clients, above which the fit starts with fewer that are like them,
 CONDENSED = 20  # about this many times fewer
 NOWHERE = np.empty(0)  # the places and heights of no maximum
+NEAR = 4  # atoms on either side, among which one at a time comes or goes
 FEW = 1000  # different clients up to which loops in NumPy serve: compiling takes longer than their fit
 
 
@@ -124,40 +125,85 @@ def evaluate(clients: Clients, workers: Workers, t: Floats, masses: Floats, orde
 NEGLIGIBLE = 1e-18  # of a matrix scaled to ones on its diagonal: far below the ridge that `factor` adds
 
 
-def factor(matrix: Floats, loops: ModuleType) -> tuple[Floats, Floats] | None:
-    """Return the lower Cholesky root of a matrix that is positive definite but for rounding, and what was added, or None."""
+def factor(matrix: Floats, loops: ModuleType) -> tuple[Floats, Floats, Floats] | None:
+    """Return a positive definite matrix, but for rounding, its lower Cholesky root, and what was added to it; or None."""
     scale = np.sqrt(np.abs(matrix.diagonal()))
     matrix = np.where(np.abs(matrix) > NEGLIGIBLE * scale * scale[:, None], matrix, 0.0)
     for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
         added = ridge * matrix.diagonal()
-        root = matrix + np.diag(added)
+        whole = matrix + np.diag(added)
+        root = whole.copy()
         if loops.cholesky(root):
-            return root, added
+            return whole, root, added
     return None
 
 
-def nonnegative_solution(root: Floats, right: Floats, solved: Floats) -> Floats:
-    """Return x >= 0 nearest to root' x = right, where `solved` is the solution without bounds.
+def solved(root: Floats, right: Floats, loops: ModuleType) -> Floats:
+    """Return x of root root' x = right, for a lower triangular root."""
+    x = right[:, None].copy()
+    loops.forward(root, x)
+    loops.forward(root.T[::-1, ::-1], x[::-1])  # a transposed root is lower triangular from its end
+    return x[:, 0]
 
-    Atoms that no client sees together make blocks, each of them a problem of its own: only those of a negative entry are
-    solved again.
+
+def nonnegative_solution(matrix: Floats, gain: Floats, x: Floats, tolerance: float, loops: ModuleType) -> Floats:
+    """Return the least of q(x) = x' matrix x / 2 - gain' x over x >= 0, starting from a given x >= 0.
+
+    It ends when no entry that is 0 has a slope below -`tolerance`, or below rounding.
+
+    Active sets (Lawson and Hanson 1974), many entries at a time: on the way to the least q over the free entries, those that
+    would be the first of their neighbours to fall below 0 are put there; at the end those that q falls with come back, the
+    best of their neighbours.  Where that does not lower q, entries go and come one by one, which does.  Roots are cheap,
+    since atoms that no client sees together make an envelope of zeros.
     """
-    from scipy.optimize import nnls
 
-    size = solved.size
-    seen = np.minimum.accumulate((root != 0).argmax(axis=1)[::-1])[::-1]
-    starts = np.flatnonzero(seen == np.arange(size))
-    x = solved.copy()
-    for begin in starts[np.minimum.reduceat(solved, starts) < 0]:
-        part = slice(begin, next(iter(starts[starts > begin]), size))
-        x[part] = nnls(np.ascontiguousarray(root[part, part].T), right[part], maxiter=100 * size)[0]
+    def along(x: Floats, free: Any, near: int) -> Floats:
+        """Return the least q over free entries, less those that went on the way: the first of `near` on either side."""
+        while True:
+            aim, root = np.zeros(x.size), matrix[np.ix_(free, free)]
+            if not loops.cholesky(root):
+                return x
+            aim[free] = solved(root, gain[free], loops)
+            if not (low := aim < 0).any():
+                return aim
+            shares = np.divide(x, x - aim, out=np.full(x.size, np.inf), where=low)
+            gone = low & (shares == least_near(shares, near))
+            x = np.where(gone, 0.0, np.maximum(x + shares.min() * (aim - x), 0.0))
+            free = free & ~gone
+
+    x = along(x, x > 0, NEAR)
+    for _ in range(x.size):
+        terms = matrix * x
+        sums = terms.sum(axis=1)
+        pull = gain - sums
+        pull[(x > 0) | (pull <= tolerance + 1e-13 * (np.abs(terms).sum(axis=1) + np.abs(gain)))] = 0.0
+        if not pull.any():
+            break
+        for near in (NEAR, 8 * NEAR, x.size):
+            back = (pull > 0) & (-pull == least_near(-pull, near))
+            found = along(x, (x > 0) | back, near)
+            move = found - x
+            if move @ (sums - gain) + 0.5 * move @ (matrix @ move) < 0:  # what q gains
+                x = found
+                break
+        else:
+            break
     return x
 
 
-def targets(state: State, moving: bool, loops: ModuleType) -> tuple[Floats, Floats] | None:
+def least_near(values: Floats, near: int) -> Floats:
+    """Return the least of each value and `near` others on either side of it."""
+    if near >= values.size:
+        return np.full(values.size, values.min())
+    padded = np.pad(values, near, constant_values=np.inf)
+    return np.lib.stride_tricks.sliding_window_view(padded, 2 * near + 1).min(axis=1)
+
+
+def targets(state: State, moving: bool, tolerance: float, loops: ModuleType) -> tuple[Floats, Floats] | None:
     """Return masses >= 0 and moves that maximise the second-order model of the log-likelihood less n times the sum.
 
-    Moves are eliminated from the model (Schur complement); None if it is not concave.
+    Moves are eliminated from the model (Schur complement); None if it is not concave.  Slopes at masses of 0 are at most a
+    tenth of `tolerance`.
     """
     k = state.t.size
     value, slope, bend = state.first
@@ -171,7 +217,7 @@ def targets(state: State, moving: bool, loops: ModuleType) -> tuple[Floats, Floa
     found = factor(state.second[np.ix_(k + free, k + free)] - np.diag(bend[free] / mass), loops)
     if found is None:
         return None
-    root = found[0]
+    root = found[1]
     sides = np.column_stack([cross, slope[free] + cross @ state.masses])
     loops.forward(root, sides)
     hessian = hessian - np.einsum("ij,ik->jk", sides[:, :k], sides[:, :k])
@@ -179,13 +225,10 @@ def targets(state: State, moving: bool, loops: ModuleType) -> tuple[Floats, Floa
     found = factor(hessian, loops)
     if found is None:
         return None
-    outer, added = found
+    matrix, _, added = found
     # What was added pulls towards the present masses, not towards 0, so that it leaves no bias where steps end.
-    right = (gain + added * state.masses)[:, None]
-    loops.forward(outer, right)
-    target = right.copy()
-    loops.forward(outer.T[::-1, ::-1], target[::-1])  # a transposed root is lower triangular from its end
-    target = nonnegative_solution(outer, right[:, 0], target[:, 0])
+    gain = gain + added * state.masses
+    target = nonnegative_solution(matrix, gain, state.masses, 0.1 * tolerance, loops)
     moves = np.zeros(k)
     back = (sides[:, k] - sides[:, :k] @ target)[:, None]
     loops.forward(root.T[::-1, ::-1], back[::-1])
@@ -216,7 +259,9 @@ def climb(clients: Clients, workers: Workers, state: State, moving: bool, tolera
     last = [np.inf, np.inf]
     for _ in range(limit):
         now = excess(state, moving)
-        found = targets(state, moving, workers.loops) if now > tolerance and (not moving or now < 0.9 * last[-2]) else None
+        if now <= tolerance or (moving and now >= 0.9 * last[-2]):
+            break
+        found = targets(state, moving, tolerance, workers.loops)
         if found is None:
             break
         last.append(now)

@@ -8,10 +8,16 @@ manuals say: the fitted prior is taken for true.  Belongs here: entrants.  The c
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from inspect import getsource
+from pathlib import Path
 
 import numpy as np
 from scipy import optimize, stats
 
+import estimators
 from estimators import (
     BetaBinomial,
     GammaPoisson,
@@ -23,6 +29,7 @@ from estimators import (
     PointNormalMeans,
     SampleMeans,
 )
+from estimators.system.sources import Sources, digest, versions_text
 
 Z = float(stats.norm.ppf(0.975))
 
@@ -37,6 +44,7 @@ def fitted(kind, method=None):
         low, high = model.interval(method=method)
         return (low + high) / 2, low, high
 
+    enter.model = kind
     return enter
 
 
@@ -87,6 +95,9 @@ def summarised(rows):
 
 def sample_means(rows):
     return fitted(SampleMeans)(*summarised(rows))
+
+
+sample_means.model = SampleMeans
 
 
 def own_rows(rows):
@@ -197,3 +208,21 @@ def entrants(kind):
     needs = {"statsmodels": "statsmodels", "scikit-learn": "sklearn"}
     peers = {n: f for n, f in PEERS[kind].items() if there.get(needs.get(n.split()[0], ""), True)}
     return OURS[kind] | peers
+
+
+@cache
+def sources() -> Sources:
+    """The sources of the package, read once."""
+    return Sources({"estimators": Path(estimators.__file__ or ".").parent}, versions_text(("numpy", "scipy")))
+
+
+def code(name: str, entrant: Callable, texts: Iterable[str] = ()) -> str:
+    """Fingerprint of what made an entrant's line: its text, all that its model reaches, its package, further texts."""
+    package = {"statsmodels": "statsmodels", "scikit-learn": "scikit-learn"}.get(name.split()[0])
+    try:
+        texts = [*texts, name, getsource(entrant), version(package) if package else ""]
+    except PackageNotFoundError:
+        texts = [*texts, name, getsource(entrant), "not installed"]
+    model = getattr(entrant, "model", None)
+    nodes = sources().closure([(model.__module__, model.__qualname__)]) if model else ()
+    return digest(sources(), nodes, texts)

@@ -13,7 +13,8 @@ from estimators.coverage import coverage
 sys.path.insert(0, str(Path(__file__).parent))
 
 import arena
-from arena_entrants import OURS, PEERS, entrants
+import arena_limit
+from arena_entrants import OURS, PEERS, entrants, sources
 
 CELLS = ("estimates normal 5 equal", "rows normal 5 unequal", "trials beta wide 20 equal", "exposures two rates 20 equal")
 
@@ -122,3 +123,55 @@ def test_the_noise_of_a_truth_is_no_error():
 def test_columns_are_those_of_the_file(results):
     with open(results, newline="") as file:
         assert tuple(next(csv.reader(file))) == arena.COLUMNS
+
+
+def test_cells_of_other_code_are_named_and_run_again(results, tmp_path):
+    path = tmp_path / "results.csv"
+    rows = arena.read(results)
+    for row in rows:
+        row["code"] = "older" if row["entrant"] == "BetaBinomial" else row["code"]
+    arena.write(path, arena.COLUMNS, rows)
+    assert "1 of 4 cells: trials beta wide 20 equal." in arena.page(path)
+    assert "0 of 4 cells." in arena.page(results)
+    arena.run(path, "small", only=CELLS[2])
+    assert "0 of 4 cells." in arena.page(path)
+    assert sorted(map(str, numbers(path))) == sorted(map(str, numbers(results)))
+
+
+def test_code_is_of_what_an_entrant_reaches():
+    fingerprint = arena.fingerprint("estimates", "normal", "GaussianMeans")
+    assert fingerprint != arena.fingerprint("estimates", "t3", "GaussianMeans")  # other draws
+    assert fingerprint != arena.fingerprint("estimates", "normal", "PointNormalMeans")
+    reached = {module for module, _ in sources().closure([(GaussianMeans.__module__, "GaussianMeans")])}
+    assert "estimators.normal_means.tau2_likelihood" in reached
+    assert "estimators.npmle.solver" not in reached
+
+
+def test_the_gap_of_many_replicates_is_that_of_the_contest(tmp_path):
+    draws = [arena.drawn("trials", "beta wide", 20, "equal", 1, r) for r in range(4)]
+    table, found = arena.contest("trials", draws), arena.gap("trials", draws)
+    peers = {name: row["risk"] for name, row in table.items() if name in PEERS["trials"]}
+    assert found["risk"] == pytest.approx(table["BetaBinomial"]["risk"])
+    assert found["peer"] == min(peers, key=peers.__getitem__)
+    assert found["behind"] == pytest.approx(found["risk"] / min(peers.values()) - 1)
+    arena.run_gaps(tmp_path / "gaps.csv", 4, only="trials beta wide 20 equal")
+    [row] = arena.read(tmp_path / "gaps.csv")
+    assert float(row["behind"]) == pytest.approx(found["behind"], abs=1e-4)
+    before = (tmp_path / "gaps.csv").read_bytes()
+    arena.run_gaps(tmp_path / "gaps.csv", 5, only="trials beta wide 20 equal")
+    assert (tmp_path / "gaps.csv").read_bytes() == before
+
+
+def test_what_the_page_says_of_five_unequal_estimates():
+    rows = {(r["prior"], float(r["ratio"]), r["law"]): r for r in arena.read(arena.HOME / "arena_limit.csv")}
+    again = arena_limit.cell("normal", 10.0)
+    for law, (risk, held) in again.items():
+        row = rows["normal", 10.0, law]
+        assert (float(row["risk"]), float(row["held"])) == pytest.approx((risk, held), abs=6e-4)
+    for prior in ("normal", "t3"):
+        ours = rows[prior, 10.0, "Strawderman"]
+        for law in arena_limit.HERE:
+            if float(rows[prior, 1.0, law]["risk"]) < float(rows[prior, 1.0, "Strawderman"]["risk"]):
+                other = rows[prior, 10.0, law]
+                assert float(other["risk"]) > float(ours["risk"])
+                assert float(other["held"]) < float(ours["held"])

@@ -411,6 +411,26 @@ def test_evenly_spread_counts_reach_the_optimum(n, trials):
         assert best.gap <= 1e-4
 
 
+@pytest.mark.parametrize(("atoms", "width"), [(5, 4.0), (40, 12.0), (60, 20.0), (60, 90.0)])
+def test_masses_of_a_step_are_the_least_over_nonnegative_ones(loops, atoms, width):
+    """Conditions of a minimum (which suffice, q being convex), from masses that are far off, and no more than SciPy's q."""
+    rng = np.random.default_rng(atoms)
+    places, x = np.sort(rng.uniform(0, width, atoms)), rng.uniform(0, width, 300)
+    table = np.exp(-0.5 * (x[:, None] - places) ** 2)
+    gain = table.mean(axis=0) + rng.normal(0, 0.003, atoms)
+    matrix, root, _ = solver.factor(table.T @ table / x.size, loops)
+    found = solver.nonnegative_solution(matrix, gain, np.full(atoms, 1 / atoms), 1e-10, loops)
+    slope = matrix @ found - gain
+    assert found.min() == 0 < found.max()  # some bound holds, so that the problem is one
+    assert slope.min() >= -2e-10
+    assert np.abs(slope[found > 0]).max() < 1e-10
+    right = gain[:, None].copy()
+    loops.forward(root, right)
+    target = optimize.nnls(root.T, right[:, 0], maxiter=10**5)[0]
+    least, q = (0.5 * v @ matrix @ v - gain @ v for v in (target, found))
+    assert q <= least + 1e-10
+
+
 def test_the_kernels_exponential():
     bits = np.empty(kernels.LANES, np.int64)
     for x in (np.linspace(kernels.FLOOR, 700, kernels.LANES), np.linspace(-1, 1, kernels.LANES)):
