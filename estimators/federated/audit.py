@@ -244,16 +244,17 @@ def one_run_bound(right: int, *, guesses: int, canaries: int, delta: float, beta
     delta, beta = single(probability, "delta", delta), single(probability, "beta", beta)
 
     def excess(eps: float) -> float:
-        law = binom(guesses, 1 / (1 + np.exp(-eps)))
-        below = np.cumsum(law.pmf(np.arange(right - 1, -1, -1))) / np.arange(1, right + 1)
-        return float(law.sf(right - 1) + 2 * canaries * delta * below.max(initial=0.0)) - beta
+        q = 1 / (1 + np.exp(-eps))
+        below = np.cumsum(binom.pmf(np.arange(right - 1, -1, -1), guesses, q)) / np.arange(1, right + 1)
+        return float(binom.sf(right - 1, guesses, q) + 2 * canaries * delta * below.max(initial=0.0)) - beta
 
     top = 1.0
     if excess(0.0) >= 0:
         return 0.0
     while excess(top) < 0:
         top *= 2
-    return float(brentq(excess, 0.0, top, xtol=1e-9))
+    root: Any = brentq(excess, 0.0, top, xtol=1e-9)
+    return float(root)
 
 
 # --- canaries of rows ---------------------------------------------------------------------------------------------------
