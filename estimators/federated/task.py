@@ -149,7 +149,8 @@ class Terms:
         """
         weights = np.ones(len(rows)) if weights is None else weights
         if self.meter is not None:
-            norms = np.abs(weights) * np.sqrt(np.einsum("c...,c...->c", rows, rows))  # also where nobody takes part
+            flat = rows.reshape(len(rows), rows.size // max(len(rows), 1))  # there may be none
+            norms = np.abs(weights) * np.sqrt(np.einsum("cp,cp->c", flat, flat))
             self.meter.noisy(what, clients, parts=norms, sensitivity=sensitivity, multiplier=multiplier, stage=stage)
         total = weighted_sum(weights, rows)
         return total + multiplier * sensitivity * self.server_noise(t, np.shape(total), stage=stage)
