@@ -73,6 +73,8 @@ nightly: $(VENV)/.installed coq  ## what takes longer than CI may: other seeds, 
 	$(BIN)/borrow verify --fresh --mc-seed any --ledger build/nightly.json
 	$(BIN)/borrow prove --fresh --recheck --attack
 	$(BIN)/python -m pytest -n auto --benchmark-disable -m nightly
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
+	$(BIN)/python -m pytest tests/estimators/federated/test_flower.py
 	$(MAKE) report bench
 	$(BIN)/python notebooks/run.py --check
 

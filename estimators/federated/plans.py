@@ -4,6 +4,8 @@ A `PrivacyPlan` says what is released, in which rounds, how often in each, and h
 Noise is calibrated for the numbers of the plan and guarantees are computed from them; a `Meter` counts the releases that a
 round really makes, where they are made (``task``), and refuses the first one that the plan does not have: before it is made.
 
+The count does not confine: what uses clients' data without a release is named in the plan's text as not covered.
+
 Belongs here: the declaration, the count, `PlanBroken`.  Does not belong here: noise for given numbers (``privacy``,
 ``row_accounting``), the releases themselves (``task``), which algorithm releases what (``algorithms``).
 """
@@ -24,16 +26,23 @@ if TYPE_CHECKING:
     from estimators.accounting.budget import Guarantee
     from estimators.federated.task import Terms
 
-__all__ = ["KINDS", "Meter", "PlanBroken", "PrivacyPlan", "Release"]
+__all__ = ["ALWAYS_UNCOVERED", "KINDS", "Meter", "PlanBroken", "PrivacyPlan", "Release"]
 
 KINDS = {
     "training": ("row", "clip of the privacy, twice that where batches have a fixed size"),
     "choice": ("row", "one, or the cap: what a row adds to a score"),
+    "score": ("row", "one, or the cap: what a row for validation adds to the score of a run"),
     "sum": ("client", "clipping norm of a client's update, twice that where so many clients take part"),
     "count": ("client", "1/2: a client gives +1/2 or -1/2"),
     "step": ("client", "clip of a local step's gradient, twice that for another client's data"),
 }
 """Kinds of releases: whose data one protects, a "row" or all of a "client", and how far a neighbour moves it."""
+ALWAYS_UNCOVERED = (
+    "measures on test rows and the notes of rounds, which are exact: for the experimenter, not for publication",
+    "names of clients and their numbers of rows, which are public",
+    "code that reaches rows by another way than its task (a reference it kept, a file): releases are counted, not confined",
+)
+"""What no plan covers, whatever the algorithm."""
 PROTECTS = ("nothing", "row", "client")
 SLACK = 1 + 1e-9
 
@@ -90,13 +99,18 @@ class PrivacyPlan:
     ----------
     releases : list of Release, all that leaves a client, or the server where it is trusted; () where nothing is promised.
     privacy : RowPrivacy whose noise is calibrated for these releases; None where their noise is given.
+    uncovered : texts, what the algorithm makes of clients' data beside its releases; no guarantee speaks of it.
 
-    >>> PrivacyPlan(releases=[Release(what="training", rounds=range(5), times=2)]).count("training")
+    >>> plan = PrivacyPlan(releases=[Release(what="training", rounds=range(5), times=2)])
+    >>> plan.count("training")
     10
+    >>> plan.text()[:79]
+    "released: training, 10 times (2 in each of 5 rounds), about all clients' rows; "
     """
 
     releases: Sequence[Release] = ()
     privacy: Any = None
+    uncovered: Sequence[str] = ()
     protects: str = field(init=False, default="nothing")
 
     def __post_init__(self):
@@ -110,7 +124,24 @@ class PrivacyPlan:
             raise ValueError(f"releases must all protect rows, or all whole clients, got {', '.join(kinds)}")
         if self.privacy is not None and not hasattr(self.privacy, "multipliers"):
             raise ValueError(f"privacy must be a RowPrivacy or None, got {self.privacy!r}")
+        if not several(self.uncovered) or not all(isinstance(text, str) and text for text in self.uncovered):
+            raise ValueError(f"uncovered must be a list of texts, got {shown(self.uncovered)}")
         object.__setattr__(self, "protects", protected.pop() if protected else "nothing")
+
+    @typed
+    def text(self) -> str:
+        """The plan in lines: what is released how often, and what uses clients' data without being counted."""
+        lines = []
+        for release in self.releases:
+            whose, moved = KINDS[release.what]
+            mask = None if release.clients is None else np.asarray(release.clients, bool)
+            who = "all clients'" if mask is None or mask.all() else f"{mask.sum()} clients'"
+            often = f"{release.number} times ({release.times} in each of {len(release.rounds)} rounds)"
+            data = "rows" if whose == "row" else "whole data"
+            lines.append(f"released: {release.what}, {often}, about {who} {data}; moved by {moved}")
+        if not lines:
+            lines.append("released: nothing is declared, and nothing is promised")
+        return "\n".join([*lines, *(f"not covered: {text}" for text in (*self.uncovered, *ALWAYS_UNCOVERED))])
 
     @typed
     def count(self, what: str) -> int:
@@ -243,10 +274,29 @@ class Meter:
                     raise PlanBroken(f"client {k} chooses with eps {spent:.6g}; the privacy plan has {planned:.6g}")
 
     @typed
-    def noisy(self, what: str, clients: np.ndarray, *, multiplier: Any, stage: int) -> None:
-        """The server adds noise to what these clients sent, in units of the sensitivity."""
+    def score(self, clients: np.ndarray, *, multiplier: Any) -> None:
+        """A run is scored on these clients' rows for validation, each with this noise in units of the sensitivity."""
+        self.count("score", clients)
+        for release in self.plan.releases:
+            if release.what == "score" and float(multiplier) * SLACK < float(release.noise):
+                raise PlanBroken(f"a run is scored with noise {multiplier:.6g}; the privacy plan has {release.noise:.6g}")
+
+    @typed
+    def noisy(
+        self, what: str, clients: np.ndarray, *, parts: np.ndarray, sensitivity: float, multiplier: Any, stage: int
+    ) -> None:
+        """The server adds noise to the sum of what clients sent, in units of the sensitivity.
+
+        `parts` are the norms of what each of those that take part adds to the sum: none may be above the sensitivity.
+        """
         if self.plan.protects != "client":
             return
+        large = np.flatnonzero(~(parts <= sensitivity * SLACK))
+        if len(large):
+            raise PlanBroken(
+                f"a client adds more to the {what} of round {self.t + 1} than the sensitivity {sensitivity:.6g} that its "
+                "noise is for; clip what it sent first"
+            )
         self.once("the server draws noise", ("server", stage))
         needed = np.full(self.K, np.inf)
         for release in self.plan.releases:

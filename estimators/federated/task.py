@@ -130,18 +130,29 @@ class Terms:
 
     @typed
     def noisy(
-        self, total: Any, t: int, *, what: str, clients: np.ndarray, sensitivity: float, multiplier: float, stage: int
-    ) -> Any:
+        self, rows: np.ndarray, t: int, *, what: str, clients: np.ndarray, sensitivity: float, multiplier: float, stage: int,
+        weights: np.ndarray | None = None,
+    ) -> Any:  # fmt: skip
         """A sum over clients with the server's Gaussian noise of standard deviation multiplier times sensitivity.
 
         Parameters
         ----------
-        total : number or array; t : round; what : "sum" or "count", the kind of release; clients : whose data are in it.
-        sensitivity : number > 0, how far one client moves the total; multiplier : number >= 0; stage : 0..15, another one
+        rows : array (C,) or (C, P), what each client that takes part sent; weights : (C,) its factor in the sum, None: 1.
+        t : round; what : "sum" or "count", the kind of release; clients : whose data may be in it, in this round or not.
+        sensitivity : number > 0, the most that one client may add; multiplier : number >= 0; stage : 0..15, another one
             for each release of a round.
+
+        Raises
+        ------
+        PlanBroken
+            If a release is not in the plan, or a client adds more than the sensitivity, before anything is added.
         """
+        weights = np.ones(len(rows)) if weights is None else weights
         if self.meter is not None:
-            self.meter.noisy(what, clients, multiplier=multiplier, stage=stage)
+            flat = rows.reshape(len(rows), rows.size // max(len(rows), 1))  # there may be none
+            norms = np.abs(weights) * np.sqrt(np.einsum("cp,cp->c", flat, flat))
+            self.meter.noisy(what, clients, parts=norms, sensitivity=sensitivity, multiplier=multiplier, stage=stage)
+        total = weighted_sum(weights, rows)
         return total + multiplier * sensitivity * self.server_noise(t, np.shape(total), stage=stage)
 
 

@@ -310,6 +310,8 @@ def claims(folder=FOLDER):
     )
     body = [[j.entry.paper, j.entry.place, f"**{j.verdict}**", f"{j.reason}.", tally(j)] for j in judged]
     text += grid(["paper", "place", "verdict", "because", "comparisons"], body, (4,))
+    body = [[j.entry.paper, j.entry.place, j.entry.needs] for j in judged if j.verdict == "not run"]
+    text += "\n## What those that were not run would take\n\n" + grid(["paper", "place", "data, and hours on what"], body)
     for j in judged:
         if any(check.found is not None for check in j.checks):
             text += f"\n## {j.entry.paper}, {j.entry.place}: {j.verdict}\n\n{j.entry.says} Experiments: "

@@ -145,7 +145,8 @@ class ClippedAverage(Descent):
                 releases.append(Release(what="sum", noise=updates, **same))
                 if np.isfinite(counts):
                     releases.append(Release(what="count", noise=2 * counts, **same))
-        return PrivacyPlan(releases=releases)
+        kept = () if self.lam is None else ("personal models, trained without noise: they stay with their clients",)
+        return PrivacyPlan(releases=releases, uncovered=kept)
 
     @typed
     def called(self, task: Terms, t: int) -> np.ndarray:
@@ -197,22 +198,24 @@ class ClippedAverage(Descent):
             own = level.mask[clients]
             private = level.multiplier > 0
             n = self.rate * level.mask.sum() if private and self.rate is not None else own.sum()
-            added = weighted_sum(scale[own], updates[own])
             if private and n > 0:
-                z = update_multiplier(level.multiplier, self.counts(task))
                 added = task.noisy(
-                    added, t, what="sum", clients=np.flatnonzero(level.mask), sensitivity=clip, multiplier=z, stage=j
-                )
+                    updates[own], t, weights=scale[own], what="sum", clients=np.flatnonzero(level.mask), sensitivity=clip,
+                    multiplier=update_multiplier(level.multiplier, self.counts(task)), stage=j,
+                )  # fmt: skip
+            else:
+                added = weighted_sum(scale[own], updates[own])
             step, weight, total = step + level.ratio * added, weight + level.ratio * n, total + n
         if weight > 0:
             state["shared"] = state["shared"] + step / weight
         inside = norms <= clip
         if np.isfinite(clip) and self.clip_rate > 0 and total > 0:
-            counted = (inside - 0.5).sum()
+            votes = inside - 0.5
             private = [level.mask for level in levels if level.multiplier > 0 and level.ratio > 0]
+            counted = votes.sum()
             if private:
                 counted = task.noisy(
-                    counted, t, what="count", clients=np.flatnonzero(np.any(private, axis=0)), sensitivity=0.5,
+                    votes, t, what="count", clients=np.flatnonzero(np.any(private, axis=0)), sensitivity=0.5,
                     multiplier=2 * self.counts(task), stage=len(levels),
                 )  # fmt: skip
             fraction = 0.5 + counted / total

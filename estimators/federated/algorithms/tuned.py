@@ -18,6 +18,7 @@ from estimators.accounting.tuning import TruncatedNegativeBinomial
 from estimators.federated.algorithms.catalogue import make
 from estimators.federated.algorithms.clustered import badness
 from estimators.federated.kinds import typed
+from estimators.federated.plans import Release
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.row_accounting import TunedRowPrivacy
 from estimators.federated.schedule import sequence, stream
@@ -106,7 +107,7 @@ class Tuned:
         generator = stream(task.seed, RUNS)
         number = self.law.sample(generator)
         points = np.array([[generator.integers(n) for n in self.shape] for _ in range(number)])
-        state: dict = {"points": points}
+        state: dict = {"points": points, "rounds": np.array(rounds), "scores": np.full(number, np.nan)}
         for i, point in enumerate(points):
             own = self.candidate(point).start(part(task, self.validation, i), rounds=rounds)
             state |= {f"{i}.{name}": value for name, value in own.items()}
@@ -116,42 +117,40 @@ class Tuned:
 
     @typed
     def round(self, task: Task, state: dict[str, Any], t: int) -> dict[str, Any]:
-        """One round of every run."""
+        """One round of every run, and its score after the last."""
         for i, point in enumerate(state["points"]):
             own, meter = inner(state, i), None if task.meter is None else task.meter.again()
             self.candidate(point).round(part(task.bare, self.validation, i).metered(meter), own, t)
+            if t + 1 == int(state["rounds"]):
+                state["scores"][i] = self.score(task.bare, i, point, own, meter)
             if meter is not None:
                 meter.close()
             state |= {f"{i}.{name}": value for name, value in own.items()}
         return {"runs": len(state["points"])}
 
-    @typed
-    def scores(self, task: Task, state: dict[str, Any]) -> np.ndarray:
-        """Private score of each run; the least is the best."""
-        split = split_of(task, self.validation)
-        sensitivity = 1.0 if self.cap is None else self.cap
+    def score(self, task: Task, i: int, point: Any, own: dict[str, Any], meter: Any) -> float:
+        """Private score of run i, a release about the rows that are for validation; small is good."""
+        split, sub = split_of(task, self.validation), part(task, self.validation, i)
         eps = np.inf if self.privacy is None else np.broadcast_to(self.privacy.eps, task.n_clients)[split.checked]
-        found = []
-        for i, point in enumerate(state["points"]):
-            sub = part(task, self.validation, i)
-            learned = self.candidate(point).models(sub, inner(state, i))
-            parameters = learned.get("personal", learned.get("shared"))
-            if np.ndim(parameters) == 2:
-                parameters = parameters[split.checked]
-            noise = stream(sub.seed, SCORES).standard_normal(len(split.checked)) * np.where(np.isinf(eps), 0.0, 1.0)
-            bad = badness(sub, split.validation, parameters, self.cap)
-            found.append(bad.sum() + self.score_noise * sensitivity * noise.sum())
-        return np.array(found)
+        learned = self.candidate(point).models(sub, own)
+        parameters = learned.get("personal", learned.get("shared"))
+        if np.ndim(parameters) == 2:
+            parameters = parameters[split.checked]
+        if meter is not None:
+            meter.score(split.checked[~np.isinf(eps)], multiplier=self.score_noise)
+        noise = stream(sub.seed, SCORES).standard_normal(len(split.checked)) * np.where(np.isinf(eps), 0.0, 1.0)
+        sensitivity = 1.0 if self.cap is None else self.cap
+        return badness(sub, split.validation, parameters, self.cap).sum() + self.score_noise * sensitivity * noise.sum()
 
     @typed
     def best(self, task: Task, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Number of the best run and its settings from the grid."""
-        i = int(self.scores(task, state).argmin())
+        """Number of the best run and its settings from the grid; before the last round nothing is scored: of the first."""
+        i = 0 if np.isnan(state["scores"]).all() else int(state["scores"].argmin())
         return i, {name: values[j] for (name, values), j in zip(self.grid.items(), state["points"][i], strict=True)}
 
     @typed
     def models(self, task: Task, state: dict[str, Any]) -> dict[str, Any]:
-        """Models of the best run."""
+        """Models of the best run, before the last round of the first."""
         i, _ = self.best(task, state)
         return self.candidate(state["points"][i]).models(part(task, self.validation, i), inner(state, i))
 
@@ -166,9 +165,17 @@ class Tuned:
 
     @typed
     def privacy_plan(self, task: Task, *, rounds: int) -> Any:
-        """Plan of one run, which every run keeps; scores are made once, of rows that no run trains on."""
+        """Plan of one run, which every run keeps: its releases, and one score at the end, of rows that no run trains on."""
         candidate, sub = self.candidate((0,) * len(self.shape)), part(task, self.validation, 0)
-        return OneRun(plan=candidate.privacy_plan(sub, rounds=rounds), task=sub)
+        plan = candidate.privacy_plan(sub, rounds=rounds)
+        if self.privacy is not None:
+            scored = np.zeros(task.n_clients, bool)
+            scored[split_of(task, self.validation).checked] = True
+            scored &= ~np.isinf(np.broadcast_to(self.privacy.eps, task.n_clients))
+            score = Release(what="score", rounds=range(rounds - 1, rounds), noise=self.score_noise, clients=scored)
+            seen = "models and scores of runs that are not published, towards a server that sees them; it draws and chooses"
+            plan = replace(plan, releases=[*plan.releases, score], uncovered=[*plan.uncovered, seen])
+        return OneRun(plan=plan, task=sub)
 
     @typed
     def guarantees(self, task: Task, *, rounds: int) -> list[Guarantee | None]:
@@ -187,6 +194,10 @@ class OneRun:
     def meter(self, task: Task) -> Any:
         """`Meter` of a run."""
         return self.plan.meter(self.task)
+
+    def text(self) -> str:
+        """The plan of each run in lines."""
+        return f"each of a random number of runs:\n{self.plan.text()}"
 
 
 def inner(state: dict[str, Any], i: int) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table or figure of a paper: what it says, with which settings, what would answer it, or why nothing does."""
+    """A table or figure of a paper: what it says, with which settings, what answers it, or why nothing does, what would."""
 
     paper: str
     place: str
@@ -89,6 +89,7 @@ class Entry:
     gaps: tuple = ()
     ties: tuple = ()
     reason: str = ""
+    needs: str = ""
     tuned: str = ""
 
 

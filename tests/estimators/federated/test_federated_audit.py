@@ -18,6 +18,7 @@ from estimators.federated.audit import (
     events,
     gaussian_bound,
     intervals,
+    one_run_bound,
     row_releases,
     wilson,
 )
@@ -333,3 +334,36 @@ class DividedTwiceByTwo(NumpyBackend):
 
     def local_sgd(self, *args, noise, **how):
         return super().local_sgd(*args, noise=dataclasses.replace(noise, multiplier=noise.multiplier / 2), **how)
+
+
+# --- one run with many canaries ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("right", "guesses", "canaries", "delta", "eps"),
+    [(600, 1000, 1000, 0.0, 0.297468), (99, 100, 1000, 1e-5, 3.002832), (1429, 1500, 10000, 1e-5, 2.7914)],
+)
+def test_one_run_bounds_are_those_of_another_implementation(right, guesses, canaries, delta, eps):
+    """Steinke, Nasr and Jagielski's bound as JAX Privacy's auditing module computes it, beta = 0.05."""
+    assert one_run_bound(right, guesses=guesses, canaries=canaries, delta=delta) == pytest.approx(eps, abs=1e-5)
+
+
+def test_one_run_bounds_are_above_the_truth_with_probability_beta():
+    """Randomised response of each coin at eps = 1 is the mechanism for which the bound without delta is exact."""
+    rng, chance = np.random.default_rng(3), np.e / (1 + np.e)
+    bounds = [one_run_bound(int(v), guesses=200, canaries=200, delta=0.0) for v in rng.binomial(200, chance, 400)]
+    wrong = sum(bound > 1 for bound in bounds)
+    assert 5 <= wrong <= 34  # 5 % of 400, four standard deviations
+    assert np.median(bounds) > 0.6
+
+
+def test_one_run_bounds_prove_nothing_by_luck():
+    assert one_run_bound(50, guesses=100, canaries=100, delta=0.0) == 0
+    assert one_run_bound(0, guesses=10, canaries=10, delta=0.0) == 0
+    assert one_run_bound(90, guesses=100, canaries=1000, delta=1e-2) < one_run_bound(
+        90, guesses=100, canaries=1000, delta=0.0
+    )
+    with pytest.raises(ValueError, match="right must be"):
+        one_run_bound(11, guesses=10, canaries=10, delta=0.0)
+    with pytest.raises(ValueError, match="guesses must be"):
+        one_run_bound(5, guesses=11, canaries=10, delta=0.0)

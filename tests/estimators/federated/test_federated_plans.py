@@ -9,7 +9,7 @@ import pytest
 from estimators.federated.algorithms import IFCA, MRMTL, Ditto, DPAdaPeD, DPFedAvg, FedAvg, FeO2, Local, Tuned
 from estimators.federated.data import synthetic_federation
 from estimators.federated.models import logistic_regression
-from estimators.federated.plans import PlanBroken, PrivacyPlan, Release
+from estimators.federated.plans import ALWAYS_UNCOVERED, PlanBroken, PrivacyPlan, Release
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import Task, Terms
 from estimators.federated.training import train, training
@@ -162,13 +162,16 @@ class Leaky(DPFedAvg):
         notes = super().aggregate(task, state, t, clients, levels, updates, norms)
         if self.how == "again":
             about = {"what": "sum", "clients": np.arange(6), "sensitivity": 0.5, "multiplier": 2.0}
-            task.noisy(updates.sum(axis=0), t, stage=7, **about)
+            task.noisy(0 * updates, t, stage=7, **about)
         elif self.how == "same noise":
             about = {"what": "sum", "clients": np.arange(6), "sensitivity": 0.5, "multiplier": 2.0}
-            task.noisy(updates.sum(axis=0), t, stage=0, **about)
+            task.noisy(0 * updates, t, stage=0, **about)
         elif self.how == "less noise":
             about = {"what": "sum", "clients": np.arange(6), "sensitivity": 0.5, "multiplier": 0.2}
-            task.noisy(updates.sum(axis=0), t, stage=7, **about)
+            task.noisy(0 * updates, t, stage=7, **about)
+        elif self.how == "unclipped":
+            about = {"what": "sum", "clients": np.arange(6), "sensitivity": 1e-3, "multiplier": 2.0}
+            task.noisy(updates, t, stage=7, **about)
         return notes
 
 
@@ -178,6 +181,7 @@ class Leaky(DPFedAvg):
         ("no noise", r"in 0 noisy releases \(sum\) in round 1; its privacy plan has 1: either its data are used without"),
         ("again", r"client 0 makes 2 releases \(sum\)"),
         ("same noise", "the server draws noise twice in stage 0 of round 1"),
+        ("unclipped", "a client adds more to the sum of round 1 than the sensitivity 0.001 that its noise is for"),
         ("less noise", "a sum is released in round 1 with noise 0.2; the privacy plan has"),
     ],
 )
@@ -219,9 +223,57 @@ def test_the_plans_of_our_algorithms(algorithm, counted):
     assert {release.what: plan.count(release.what) for release in plan.releases} == counted
 
 
+TUNED = {"algorithm": "MRMTL", "settings": {**RATE}, "grid": {"lam": [0.0, 0.3]}, "mean": 3.0, "privacy": PRIVATE}
+
+
 def test_every_run_of_private_tuning_keeps_the_plan():
-    tuned = {"algorithm": "MRMTL", "settings": {**RATE}, "grid": {"lam": [0.0, 0.3]}, "mean": 3.0, "privacy": PRIVATE}
-    train(Tuned(**tuned), task(), rounds=2)
+    train(Tuned(**TUNED), task(), rounds=2)
+    plan = Tuned(**TUNED).privacy_plan(task(), rounds=2).plan
+    assert (plan.count("training"), plan.count("score")) == (2, 1)
+
+
+def test_scores_of_tuning_are_releases_of_the_plan():
+    """A run is scored once, after the last round, with the noise that its guarantee counts."""
+    steps = list(training(Tuned(**TUNED), task(), rounds=3))
+    # The state is one dict that rounds change; what the first evaluation chose is that of no score.
+    assert np.isfinite(steps[-1].state["scores"]).all()
+
+    @dataclass(frozen=True, kw_only=True)
+    class Twice(Tuned):
+        def score(self, task, i, point, own, meter):
+            super().score(task, i, point, own, meter)
+            return super().score(task, i, point, own, meter)
+
+    with pytest.raises(PlanBroken, match=r"makes 2 releases \(score\) in round 2; its privacy plan counts 1"):
+        train(Twice(**TUNED), task(), rounds=2)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Early(Tuned):
+        def round(self, task, state, t):
+            return super().round(task, {**state, "rounds": np.array(1)}, t)
+
+    with pytest.raises(PlanBroken, match=r"makes 1 releases \(score\) in round 1; its privacy plan counts 0"):
+        train(Early(**TUNED), task(), rounds=2)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Quiet(Tuned):
+        def score(self, task, i, point, own, meter):
+            return super(Quiet, Quiet(**{**TUNED, "score_noise": 1.0})).score(task, i, point, own, meter)
+
+    with pytest.raises(PlanBroken, match="a run is scored with noise 1; the privacy plan has 10"):
+        train(Quiet(**TUNED), task(), rounds=2)
+
+
+def test_what_no_plan_counts_is_said():
+    central = DPFedAvg(rate=0.5, multiplier=1.0, lam=0.5, **CENTRAL).privacy_plan(task(), rounds=4).text()
+    assert "released: sum, 4 times (1 in each of 4 rounds), about all clients' whole data" in central
+    assert "not covered: personal models" in central
+    tuned = Tuned(**TUNED).privacy_plan(task(), rounds=4).text()
+    assert "not covered: models and scores of runs that are not published" in tuned
+    for plan in (central, tuned, PrivacyPlan().text()):
+        assert all(f"not covered: {text}" in plan for text in ALWAYS_UNCOVERED)
+    with pytest.raises(ValueError, match="uncovered must be a list of texts"):
+        PrivacyPlan(uncovered="everything")
 
 
 def test_a_promise_without_a_plan_is_refused():

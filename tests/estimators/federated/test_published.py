@@ -203,6 +203,7 @@ def test_committed_lines_give_the_verdicts_that_the_page_shows():
         assert not (found.entry.reason and found.verdict != "not run"), f"{found.entry.place} was run: its reason is stale"
     named = {name for entry in entries() for name in entry.experiments}
     beside = {"adaped-table1", "robusthdp-mnist-cnn", "robusthdp-rates", "feo2-table1", "mrmtl-figure5-landmine", "demo"}
+    beside |= {"mrmtl-figureA4"}
     assert named | beside == set(known), "every experiment answers an entry, or is known to answer none"
 
 
@@ -219,3 +220,10 @@ def test_other_committed_lines_give_other_verdicts():
     assert any(check.outcome == "fails" for check in found.checks if check.kind == "gap")
     seed = [line for line in results["fedhdp-table2"] if line["seed"] == 0]
     assert judge(entry, known, {"fedhdp-table2": seed}).reason == "one seed has no standard error"
+
+
+def test_what_was_not_run_says_what_it_would_take():
+    known = {name: read(name) for name in experiments()}
+    results = {name: read_lines(path) for name in known if (path := FOLDER / f"{name}.jsonl").is_file()}
+    for entry in entries():
+        assert bool(entry.needs) == (judge(entry, known, results).verdict == "not run"), f"{entry.paper}, {entry.place}"
