@@ -3,7 +3,7 @@
 ``python -m tests.bench.federated_speed [--clients 100] [--model network|cnn] [--ways numba jax ...]`` measures every way
 whose package is installed, in one process, taking turns; the least of REPEATS counts, in seconds of processors, which other
 programs on the machine change less than the clock's.  "plain" is without clipping, "clipped" with each example's gradient at
-norm 1, "private" with the noise of DP-SGD as well.  All ways get the same batches; a first round, which compiles, is not timed.
+norm 1, "private" with the noise of DP-SGD as well.  All ways get the same batches; a first round is not timed: it compiles.
 The others' noise is their own library's.  SGEMM is NumPy's products of the matrices of each step, without all else.
 
 Belongs here: the round in other people's words, as fast as they document it.  Does not belong here: assertions on speed.
