@@ -96,7 +96,7 @@ class OwnRows:
 
     def move(self, call: Callable[..., int], row: np.ndarray, place: int) -> None:
         """Read or write one row of the file; the whole of it, or an OSError."""
-        left, start = memoryview(row).cast("B"), place * self.first.nbytes
+        left, start = row.data.cast("B"), place * self.first.nbytes
         while len(left):
             moved = call(self.file.fileno(), [left], start)
             if moved == 0:

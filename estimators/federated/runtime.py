@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -88,7 +88,7 @@ class Node:
 
     def __init__(
         self, algorithm: Any, task: Task, *, rounds: int, clients: Sequence[int], own: Mapping[str, Any] | None = None,
-        count: str | PathLike[str] | None = None, measures: bool = True,
+        count: str | Path | None = None, measures: bool = True,
     ) -> None:  # fmt: skip
         self.algorithm, self.clients = parts_of(algorithm), np.unique(np.asarray(clients, dtype=np.int64))
         if (
